@@ -1,0 +1,112 @@
+"""The shared-memory engine: what the C++ core offers Python. Addresses are raw; whoever calls keeps buffers alive.
+
+Long calls release the GIL and run signal handlers now and then, so Ctrl-C works. Errors are RuntimeError subclasses
+raised as `ringtree.errors` maps them: the message is complete (where, which rank, what was expected).
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+class PeerDied(RuntimeError):
+    """A rank of the group ended; args: (message, rank)."""
+
+class Mismatch(RuntimeError):
+    """Two ranks called different things; the message names both sides."""
+
+class TimedOut(RuntimeError):
+    """A wait passed its deadline; the message says who waited for whom in which call."""
+
+class Poisoned(RuntimeError):
+    """The group failed before (the message says how) and can only be closed."""
+
+def segment_bytes(ranks: int, slots: int, slot_bytes: int) -> int:
+    """Size of a group's segment: header, records, lanes, staging slots and point-to-point lanes."""
+
+class Group:
+    """One rank's seat in a group that shares the memory behind `fd` (a memfd of segment_bytes, zeroed at creation).
+
+    `crowded`: ranks outnumber cores, so yield at once. `threads`: the ranks are threads of one process, so the
+    death watch (a record lock on byte `rank` of the memfd, held while the process lives) is off.
+    Construction does not wait for the others; the first wait does.
+    """
+
+    def __init__(
+        self,
+        fd: int,
+        rank: int,
+        ranks: int,
+        *,
+        slots: int,
+        slot_bytes: int,
+        timeout_s: float,
+        crowded: bool,
+        threads: bool,
+        names: list[str],
+    ) -> None:
+        """`names`: for error messages, the world rank of each member as text."""
+
+    def prepare(
+        self,
+        instructions: NDArray[np.int32],
+        operands: NDArray[np.int32],
+        sizes: NDArray[np.int64],
+        input_offsets: NDArray[np.int64],
+        output_offsets: NDArray[np.int64],
+        scratch: int,
+        window: int,
+        dtype: int,
+        op: int,
+        collective: str,
+        root: int,
+        count: int,
+        digest: int,
+    ) -> int:
+        """Binds an encoded program (ir.program.Program.encode) to sizes; returns a plan's number, valid until close.
+
+        All sizes are in elements. `sizes[label]`: chunk sizes on the whole vector. `input_offsets[i]`,
+        `output_offsets[i]`: where chunk i of the rank's window starts. Scratch chunk i starts at i * max(sizes).
+        `window`: the program is run ceil(max(sizes)/window) times, each time on that window of every chunk.
+        `root` is -1 for none. (collective, op, dtype, count, root, digest) is the call's fingerprint.
+        """
+
+    def run(self, plan: int, input: int, output: int) -> None:
+        """Runs a plan on two addresses in the calling thread, after the group's pending asynchronous calls."""
+
+    def start(self, plan: int, input: int, output: int) -> int:
+        """Queues a plan on the group's own thread; returns a ticket. Tickets are done in order."""
+
+    def done(self, ticket: int) -> bool: ...
+    def wait(self, ticket: int, timeout_s: float) -> bool:
+        """Waits for a ticket; False when `timeout_s` (negative: none) passed first. Raises what the call raised."""
+
+    def remember(self, collective: int, format: str, op: str, root: int, in_count: int, out_count: int, plan: int) -> None:
+        """Tells `call` which plan serves calls that look like this (buffer format character as in the buffer protocol)."""
+
+    def call(self, collective: int, x: Any, out: Any, op: str, root: int) -> bool:
+        """The short way: if x and out are C-contiguous buffers (out writable), the same or disjoint memory, and a plan is
+        remembered for them, runs it and returns True. Otherwise touches nothing and returns False. x or out may be None
+        (in_count or out_count 0)."""
+
+    def exchange(self, operations: list[tuple[bool, int, int, int, int, int]], timeout_s: float) -> None:
+        """Point to point, all at once: (is_send, peer, tag, address, nbytes, dtype). Returns when all are complete: a
+        receive when it is filled, a send when its memory may be reused. Messages between two ranks with one tag keep
+        their order; a receive takes the oldest message with its tag. A length or dtype that differs is a Mismatch."""
+
+    def add_region(self, fd: int, nbytes: int, offset: int) -> int:
+        """Maps a shared memory `fd` of `nbytes` on behalf of every rank; returns the address of `offset`. What lies in a
+        region is read by peers in place. All members add the same regions in the same order."""
+
+    def counters(self) -> NDArray[np.int64]:
+        """[ranks, 2]: bytes of collectives' payload received from each peer, and messages, since the last reset."""
+
+    def reset_counters(self) -> None: ...
+    def poison(self, message: str) -> None:
+        """Fails the group for every member, with this message."""
+
+    def close(self) -> None:
+        """Leaves: stops the thread, unmaps. Peers that still wait for this rank get PeerDied saying it left."""
+
+    calls: int
+    """Collective calls made so far: the sequence number in messages."""

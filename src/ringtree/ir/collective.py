@@ -1,0 +1,117 @@
+"""The collectives: what every rank holds before and must hold after. One table, read by everyone.
+
+Positions are counted on the *whole vector*, cut into `chunks` chunks: n blocks of chunks/n each where a collective
+deals in blocks. A rank's input and output are windows of it: all of it, its own block, or all of it at the root only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Part(Enum):
+    """Which part of the whole vector a rank's buffer is."""
+
+    ALL = "all"
+    OWN = "own"  # block `rank` of n
+    ROOT = "root"  # all of it at the root, nothing elsewhere
+
+
+EVERY_RANK = -1
+"""As an origin: the contributions of all ranks, each exactly once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """One row of the table. `repeats`: hearing of a rank twice is as good as once (a barrier carries no data)."""
+
+    name: str
+    before: Part
+    after: Part
+    reduces: bool = False
+    transposes: bool = False
+    repeats: bool = False
+
+    @property
+    def rooted(self) -> bool:
+        return Part.ROOT in (self.before, self.after)
+
+    @property
+    def blocked(self) -> bool:
+        """Whether the whole vector is n blocks, so that `chunks` must be a multiple of n."""
+        return self.transposes or Part.OWN in (self.before, self.after)
+
+    def held(self, rank: int, ranks: int, chunks: int, root: int = 0) -> range:
+        """The positions that are `rank`'s input."""
+        return _window(self.before, rank, ranks, chunks, root)
+
+    def owed(self, rank: int, ranks: int, chunks: int, root: int = 0) -> range:
+        """The positions that are `rank`'s output."""
+        return _window(self.after, rank, ranks, chunks, root)
+
+    def promised(
+        self, rank: int, ranks: int, chunks: int, root: int = 0
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """The postcondition of one rank as columns (position, label, origin).
+
+        At `position` there must be what `origin` held at its position `label`; origin EVERY_RANK means the reduction
+        over all ranks of their position `label`.
+        """
+        position = np.array(self.owed(rank, ranks, chunks, root), dtype=np.int64)
+        label = position
+        if self.reduces:
+            origin = np.full_like(position, EVERY_RANK)
+        elif self.transposes or self.before is Part.OWN:
+            origin = position // max(chunks // ranks, 1)
+        else:
+            origin = np.full_like(position, root)
+        if self.transposes:
+            block = chunks // ranks
+            label = rank * block + position % block
+        return position, label, origin
+
+    def bus_factor(self, ranks: int) -> float:
+        """Bus bandwidth over algorithm bandwidth, as nccl-tests defines it (doc/PERFORMANCE.md there)."""
+        if self.repeats:
+            return 0.0
+        share = (ranks - 1) / ranks
+        if self.reduces and self.before is self.after is Part.ALL:
+            return 2 * share
+        return share if self.blocked else 1.0
+
+
+def _window(part: Part, rank: int, ranks: int, chunks: int, root: int) -> range:
+    if part is Part.OWN:
+        block = chunks // ranks
+        return range(rank * block, (rank + 1) * block)
+    if part is Part.ROOT and rank != root:
+        return range(0)
+    return range(chunks)
+
+
+COLLECTIVES: dict[str, Collective] = {
+    c.name: c
+    for c in (
+        Collective("all_reduce", Part.ALL, Part.ALL, reduces=True),
+        Collective("reduce_scatter", Part.ALL, Part.OWN, reduces=True),
+        Collective("all_gather", Part.OWN, Part.ALL),
+        Collective("broadcast", Part.ROOT, Part.ALL),
+        Collective("reduce", Part.ALL, Part.ROOT, reduces=True),
+        Collective("gather", Part.OWN, Part.ROOT),
+        Collective("scatter", Part.ROOT, Part.OWN),
+        Collective("all_to_all", Part.ALL, Part.ALL, transposes=True),
+        Collective("barrier", Part.ALL, Part.ALL, reduces=True, repeats=True),
+    )
+}
+
+
+def collective(name: str) -> Collective:
+    """The collective of that name; ValueError naming the known ones otherwise."""
+    try:
+        return COLLECTIVES[name]
+    except KeyError:
+        raise ValueError(f"no collective {name!r}: expected one of {', '.join(COLLECTIVES)}") from None

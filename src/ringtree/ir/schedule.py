@@ -1,0 +1,316 @@
+"""A schedule: who sends which chunks to whom, and whether they are stored or reduced. The world's view.
+
+A schedule is a list of blocks; a block is columns of transfers, repeated `times`, moved by `shift` each time. So a
+ring over n ranks is two blocks of n rows, and a chain pipelined over m pieces is one block repeated m times.
+
+Order. A round reads the state at its start. The listed order per (rank, buffer, chunk) defines every dependence
+(read after write, write after read, write after write, and the order of reductions); nothing else orders. Rounds are
+not barriers: a transfer may go as soon as those it depends on are done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ringtree.ir.collective import Collective
+from ringtree.ir.collective import collective as find_collective
+
+Column = NDArray[np.int32]
+
+
+class Buffer(IntEnum):
+    """Where a chunk lies. A schedule speaks of DATA, or of INPUT and OUTPUT; SCRATCH goes with either.
+
+    DATA is input and output as one buffer, indexed by position on the whole vector: the in-place view, in which
+    composition is concatenation. INPUT and OUTPUT are indexed from the start of the rank's own window.
+    """
+
+    DATA = 0
+    INPUT = 1
+    OUTPUT = 2
+    SCRATCH = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Transfers:
+    """Columns of transfers, one row each, in listed order; `round` never decreases."""
+
+    round: Column
+    source: Column
+    target: Column
+    source_buffer: Column
+    source_chunk: Column
+    target_buffer: Column
+    target_chunk: Column
+    count: Column
+    reduce: NDArray[np.bool_]
+
+    @staticmethod
+    def of(
+        source: ArrayLike,
+        target: ArrayLike,
+        chunk: ArrayLike = 0,
+        *,
+        to: ArrayLike | None = None,
+        count: ArrayLike = 1,
+        reduce: ArrayLike = False,
+        round: ArrayLike = 0,
+        source_buffer: ArrayLike = Buffer.DATA,
+        target_buffer: ArrayLike = Buffer.DATA,
+    ) -> Transfers:
+        """Rows from columns or scalars, broadcast together. `to` is the target's chunk where it differs."""
+        columns = np.broadcast_arrays(
+            *map(
+                np.atleast_1d,
+                (
+                    round,
+                    source,
+                    target,
+                    source_buffer,
+                    chunk,
+                    target_buffer,
+                    chunk if to is None else to,
+                    count,
+                    reduce,
+                ),
+            )
+        )
+        *ints, flags = columns
+        return Transfers(*(np.ascontiguousarray(c, dtype=np.int32) for c in ints), np.array(flags, dtype=np.bool_))
+
+    @staticmethod
+    def concatenate(parts: Iterable[Transfers]) -> Transfers:
+        """The rows of all `parts` one after another; their rounds are left as they are."""
+        rows = list(parts)
+        if not rows:
+            return Transfers.of([], [], [])
+        return Transfers(*(np.concatenate([getattr(p, name) for p in rows]) for name in COLUMNS))
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def take(self, index: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Transfers:
+        """The rows at `index`, in that order."""
+        return Transfers(*(getattr(self, name)[index] for name in COLUMNS))
+
+    def same(self, other: Transfers) -> bool:
+        return len(self) == len(other) and all(
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in COLUMNS
+        )
+
+    def by_round(self) -> list[Transfers]:
+        """The rows split at each change of round."""
+        cuts = np.flatnonzero(np.diff(self.round)) + 1
+        edges = [0, *cuts.tolist(), len(self)]
+        return [self.take(slice(a, b)) for a, b in zip(edges, edges[1:], strict=False) if b > a]
+
+
+COLUMNS = (
+    "round",
+    "source",
+    "target",
+    "source_buffer",
+    "source_chunk",
+    "target_buffer",
+    "target_chunk",
+    "count",
+    "reduce",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """What moves from one repetition of a block to the next: ranks modulo n, chunks modulo their buffer's length."""
+
+    source: int = 0
+    target: int = 0
+    source_chunk: int = 0
+    target_chunk: int = 0
+
+    @staticmethod
+    def chunk(by: int) -> Shift:
+        """Both chunk columns move by the same."""
+        return Shift(source_chunk=by, target_chunk=by)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """`rows`, whose rounds count from 0, done `times` times, moved by `shift` each time."""
+
+    rows: Transfers
+    times: int = 1
+    shift: Shift = field(default_factory=Shift)
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of one repetition."""
+        return int(self.rows.round[-1]) + 1 if len(self.rows) else 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Schedule:
+    """A collective's schedule over `ranks` ranks, the whole vector cut into `chunks`.
+
+    `scratch` is the number of scratch chunks a rank may use; each is as large as the largest chunk. Participants
+    ranks … ranks+switches-1 are switches: they hold scratch only (in-network reduction, multicast). Two schedules are
+    equal when they say the same row by row, however their blocks compress it; the name does not count.
+    """
+
+    name: str
+    collective: str
+    ranks: int
+    chunks: int
+    blocks: tuple[Block, ...]
+    root: int | None = None
+    scratch: int = 0
+    switches: int = 0
+
+    @property
+    def promise(self) -> Collective:
+        return find_collective(self.collective)
+
+    @property
+    def participants(self) -> int:
+        return self.ranks + self.switches
+
+    @property
+    def rounds(self) -> int:
+        return sum(b.rounds * b.times for b in self.blocks)
+
+    @property
+    def transfers(self) -> int:
+        """How many transfers, counted without expanding."""
+        return sum(len(b.rows) * b.times for b in self.blocks)
+
+    @property
+    def in_place(self) -> bool:
+        """Whether it speaks of DATA (input and output as one buffer)."""
+        return not any(
+            np.any((b.rows.source_buffer == x) | (b.rows.target_buffer == x))
+            for b in self.blocks
+            for x in (Buffer.INPUT, Buffer.OUTPUT)
+        )
+
+    def buffer_chunks(self, buffer: Buffer) -> int:
+        """The length of that buffer in chunks (of the rank where it is longest)."""
+        if buffer is Buffer.DATA:
+            return self.chunks
+        if buffer is Buffer.SCRATCH:
+            return self.scratch
+        at = self.root or 0
+        window = self.promise.held if buffer is Buffer.INPUT else self.promise.owed
+        return len(window(at, self.ranks, self.chunks, at))
+
+    def expand(self) -> Transfers:
+        """All transfers as plain rows with absolute rounds. Memory: 33 bytes a transfer."""
+        parts, start = [], 0
+        lengths = np.array([max(self.buffer_chunks(b), 1) for b in Buffer], dtype=np.int64)
+        for block in self.blocks:
+            parts.append(_repeat(block, start, self.ranks, lengths))
+            start += block.rounds * block.times
+        return Transfers.concatenate(parts)
+
+    def chunks_sent(self) -> NDArray[np.int64]:
+        """Chunks each participant sends to others, counted without expanding."""
+        return self._tally("source")
+
+    def chunks_received(self) -> NDArray[np.int64]:
+        """Chunks each participant receives from others, counted without expanding."""
+        return self._tally("target")
+
+    def _tally(self, side: str) -> NDArray[np.int64]:
+        total = np.zeros(self.participants, dtype=np.int64)
+        for b in self.blocks:
+            drift = b.shift.target - b.shift.source
+            step = getattr(b.shift, side)
+            if drift:  # a row may be local in some repetitions: count row by row where that can happen
+                gap = (b.rows.target - b.rows.source).astype(np.int64)
+                times = b.times - _zeros(gap, drift, b.times, self.ranks)
+            else:
+                times = np.where(b.rows.source == b.rows.target, 0, b.times)
+            counts = np.zeros(self.participants, dtype=np.int64)
+            np.add.at(counts, getattr(b.rows, side), b.rows.count * times)
+            if step and np.any(counts[: self.ranks] != counts[0]):  # the rare block where who it is depends on when
+                rows = replace(self, blocks=(b,)).expand()
+                rows = rows.take(rows.source != rows.target)
+                counts[:] = 0
+                np.add.at(counts, getattr(rows, side), rows.count)
+            total += counts
+        return total
+
+    def then(self, after: Schedule, collective: str, name: str | None = None) -> Schedule:
+        """This and then `after`, as one schedule of `collective`: concatenation, for both are in place."""
+        mine = (self.ranks, self.chunks, self.switches, self.in_place)
+        theirs = (after.ranks, after.chunks, after.switches, after.in_place)
+        if mine != theirs or not self.in_place:
+            raise ValueError(
+                "then() joins two in-place schedules of the same ranks, chunks and switches: "
+                f"got {self.name} {mine} and {after.name} {theirs}"
+            )
+        root = self.root if find_collective(collective).rooted else None
+        return replace(
+            self,
+            name=name or self.name,
+            collective=collective,
+            blocks=self.blocks + after.blocks,
+            root=root,
+            scratch=max(self.scratch, after.scratch),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Schedule):
+            return NotImplemented
+        heads = [
+            (s.collective, s.ranks, s.chunks, s.root, s.scratch, s.switches) for s in (self, other)
+        ]
+        return heads[0] == heads[1] and self.expand().same(other.expand())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __str__(self) -> str:
+        from ringtree.ir.text import format_schedule
+
+        return format_schedule(self)
+
+
+
+def _zeros(gap: NDArray[np.int64], drift: int, times: int, ranks: int) -> NDArray[np.int64]:
+    """In how many of the repetitions i < times is gap + i*drift a multiple of ranks, for each gap."""
+    i = np.arange(times, dtype=np.int64)
+    table = np.bincount((-i * drift) % ranks, minlength=ranks)
+    return table[gap % ranks]
+
+
+def _repeat(block: Block, start: int, ranks: int, lengths: NDArray[np.int64]) -> Transfers:
+    """The block's rows written out, `times` over, rounds counted from `start`."""
+    rows, times, shift = block.rows, block.times, block.shift
+    m = len(rows)
+    i = np.repeat(np.arange(times, dtype=np.int64), m)
+
+    def tiled(column: Column) -> NDArray[np.int64]:
+        return np.tile(column.astype(np.int64), times)
+
+    def moved_rank(column: Column, by: int) -> NDArray[np.int64]:
+        base = tiled(column)
+        return np.where(base < ranks, (base + i * by) % ranks, base) if by else base
+
+    def moved_chunk(column: Column, buffer: Column, by: int) -> NDArray[np.int64]:
+        base = tiled(column)
+        return (base + i * by) % lengths[np.tile(buffer, times)] if by else base
+
+    return Transfers.of(
+        round=start + tiled(rows.round) + i * block.rounds,
+        source=moved_rank(rows.source, shift.source),
+        target=moved_rank(rows.target, shift.target),
+        source_buffer=np.tile(rows.source_buffer, times),
+        chunk=moved_chunk(rows.source_chunk, rows.source_buffer, shift.source_chunk),
+        target_buffer=np.tile(rows.target_buffer, times),
+        to=moved_chunk(rows.target_chunk, rows.target_buffer, shift.target_chunk),
+        count=np.tile(rows.count, times),
+        reduce=np.tile(rows.reduce, times),
+    )

@@ -1,0 +1,100 @@
+"""What a legal schedule is, whatever it computes. `verify` asks whether it is right; this asks whether it is one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
+
+
+class ScheduleError(ValueError):
+    """A schedule that breaks the rules of the IR: says which block and row, what is there, what was expected."""
+
+
+def check(schedule: Schedule) -> None:
+    """Raises ScheduleError at the first rule broken. Cost: O(rows), except blocks that repeat with counts over 1."""
+    s, promise = schedule, schedule.promise
+    if s.ranks < 1:
+        raise ScheduleError(f"{s.name}: {s.ranks} ranks; expected at least 1")
+    if s.chunks < 1 or (promise.blocked and s.chunks % s.ranks):
+        rule = f"a positive multiple of its {s.ranks} ranks" if promise.blocked else "at least 1"
+        raise ScheduleError(f"{s.name}: {s.chunks} chunks; {s.collective} expects {rule}")
+    if promise.rooted != (s.root is not None) or (s.root is not None and not 0 <= s.root < s.ranks):
+        rule = f"a root in 0..{s.ranks - 1}" if promise.rooted else "no root"
+        raise ScheduleError(f"{s.name}: root {s.root}; {s.collective} expects {rule}")
+    for number, block in enumerate(s.blocks):
+        _check_block(s, number, block)
+    used = {int(x) for b in s.blocks for x in np.unique([b.rows.source_buffer, b.rows.target_buffer])}
+    if Buffer.DATA in used and used & {Buffer.INPUT, Buffer.OUTPUT}:
+        raise ScheduleError(f"{s.name}: speaks of DATA and of INPUT or OUTPUT; expected one view or the other")
+
+
+def _check_block(s: Schedule, number: int, block: Block) -> None:
+    rows = block.rows
+
+    def refuse_where(bad: np.ndarray, said: str) -> None:  # type: ignore[type-arg]
+        if np.any(bad):
+            i = int(np.flatnonzero(bad)[0])
+            raise ScheduleError(f"{s.name}: block {number}, row {i} ({describe(rows, i)}): {said}")
+
+    if block.times < 1:
+        raise ScheduleError(f"{s.name}: block {number} is repeated {block.times} times; expected at least 1")
+    refuse_where(np.diff(rows.round, prepend=0) < 0, "its round is before the row above; rounds never decrease")
+    refuse_where(rows.count < 1, "counts no chunk; expected at least 1")
+    for ranks in (rows.source, rows.target):
+        refuse_where((ranks < 0) | (ranks >= s.participants), f"no such rank; expected 0..{s.participants - 1}")
+    refuse_where(rows.target_buffer == Buffer.INPUT, "writes the input; expected output or scratch")
+    for at, buffer in ((rows.source, rows.source_buffer), (rows.target, rows.target_buffer)):
+        refuse_where((buffer < 0) | (buffer > 3), "no such buffer")
+        refuse_where((at >= s.ranks) & (buffer != Buffer.SCRATCH), "a switch holds scratch only")
+    lengths = np.array([s.buffer_chunks(b) for b in Buffer], dtype=np.int64)
+    ends = (
+        (rows.source_buffer, rows.source_chunk, block.shift.source_chunk),
+        (rows.target_buffer, rows.target_chunk, block.shift.target_chunk),
+    )
+    for buffer, chunk, by in ends:
+        length = lengths[buffer]
+        refuse_where(
+            (chunk < 0) | (chunk.astype(np.int64) + rows.count > length),
+            f"outside its buffer (data {lengths[0]}, input {lengths[1]}, output {lengths[2]}, scratch {lengths[3]})",
+        )
+        if by and block.times > 1:
+            for i in range(1, block.times) if np.any(rows.count > 1) else ():
+                moved = (chunk.astype(np.int64) + i * by) % length
+                refuse_where(moved + rows.count > length, f"wraps around its buffer at repetition {i}")
+    _check_local_reads(s, number, rows)
+
+
+def _check_local_reads(s: Schedule, number: int, rows: Transfers) -> None:
+    """A local row reads the round's start: no earlier row of that round may have written what it reads."""
+    local = np.flatnonzero(rows.source == rows.target)
+    if not len(local) or not np.any(np.bincount(rows.round)[np.unique(rows.round[local])] > 1):
+        return
+    for i in local.tolist():
+        lo, hi = int(rows.source_chunk[i]), int(rows.source_chunk[i] + rows.count[i])
+        before = slice(int(np.searchsorted(rows.round, rows.round[i])), i)
+        clash = (
+            (rows.target[before] == rows.source[i])
+            & (rows.target_buffer[before] == rows.source_buffer[i])
+            & (rows.target_chunk[before] < hi)
+            & (rows.target_chunk[before] + rows.count[before] > lo)
+        )
+        if np.any(clash):
+            raise ScheduleError(
+                f"{s.name}: block {number}, row {i} ({describe(rows, i)}): reads what an earlier row of its round "
+                "writes; give it a later round"
+            )
+
+
+def describe(rows: Transfers, i: int) -> str:
+    """Row `i` in words, as messages show it: `round 3: rank 1 data[4] +> rank 2 data[4]`."""
+    names = {int(b): b.name.lower() for b in Buffer}
+
+    def place(rank: int, buffer: int, chunk: int, count: int) -> str:
+        span = f"{chunk}" if count == 1 else f"{chunk}:{chunk + count}"
+        return f"rank {rank} {names.get(buffer, buffer)}[{span}]"
+
+    n = int(rows.count[i])
+    source = place(int(rows.source[i]), int(rows.source_buffer[i]), int(rows.source_chunk[i]), n)
+    target = place(int(rows.target[i]), int(rows.target_buffer[i]), int(rows.target_chunk[i]), n)
+    return f"round {int(rows.round[i])}: {source} {'+>' if rows.reduce[i] else '->'} {target}"
