@@ -50,9 +50,9 @@ class Operand(NamedTuple):
     """
 
     space: Space
-    index: int
+    index: int  # type: ignore[assignment]  # the word fits better than tuple.index would be missed
     label: int
-    count: int = 1
+    count: int = 1  # type: ignore[assignment]
     rank: int = -1
 
 
@@ -96,7 +96,8 @@ class Program:
         instructions [m, 6]: kind, peer, register, first operand, number of targets, number of sources;
         operands [k, 4]: space, index, label, count; an instruction's targets come first, then its sources.
         """
-        heads, operands = [], []
+        heads: list[tuple[int, ...]] = []
+        operands: list[tuple[int, ...]] = []
         for i in self.instructions:
             heads.append((i.kind, i.peer, i.register, len(operands), len(i.targets), len(i.sources)))
             for o in (*i.targets, *i.sources):

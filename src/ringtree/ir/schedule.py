@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -81,7 +82,7 @@ class Transfers:
             )
         )
         *ints, flags = columns
-        return Transfers(*(np.ascontiguousarray(c, dtype=np.int32) for c in ints), np.array(flags, dtype=np.bool_))
+        return _of([np.ascontiguousarray(c, dtype=np.int32) for c in ints], np.array(flags, dtype=np.bool_))
 
     @staticmethod
     def concatenate(parts: Iterable[Transfers]) -> Transfers:
@@ -107,7 +108,11 @@ class Transfers:
         """The rows split at each change of round."""
         cuts = np.flatnonzero(np.diff(self.round)) + 1
         edges = [0, *cuts.tolist(), len(self)]
-        return [self.take(slice(a, b)) for a, b in zip(edges, edges[1:], strict=False) if b > a]
+        return [self.take(slice(a, b)) for a, b in pairwise(edges) if b > a]
+
+
+def _of(ints: list[Column], reduce: NDArray[np.bool_]) -> Transfers:
+    return Transfers(**dict(zip(COLUMNS, ints, strict=False)), reduce=reduce)
 
 
 COLUMNS = (
@@ -265,9 +270,7 @@ class Schedule:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Schedule):
             return NotImplemented
-        heads = [
-            (s.collective, s.ranks, s.chunks, s.root, s.scratch, s.switches) for s in (self, other)
-        ]
+        heads = [(s.collective, s.ranks, s.chunks, s.root, s.scratch, s.switches) for s in (self, other)]
         return heads[0] == heads[1] and self.expand().same(other.expand())
 
     __hash__ = None  # type: ignore[assignment]
@@ -276,7 +279,6 @@ class Schedule:
         from ringtree.ir.text import format_schedule
 
         return format_schedule(self)
-
 
 
 def _zeros(gap: NDArray[np.int64], drift: int, times: int, ranks: int) -> NDArray[np.int64]:

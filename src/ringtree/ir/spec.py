@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
 
@@ -32,7 +33,7 @@ def check(schedule: Schedule) -> None:
 def _check_block(s: Schedule, number: int, block: Block) -> None:
     rows = block.rows
 
-    def refuse_where(bad: np.ndarray, said: str) -> None:  # type: ignore[type-arg]
+    def refuse_where(bad: NDArray[np.bool_], said: str) -> None:
         if np.any(bad):
             i = int(np.flatnonzero(bad)[0])
             raise ScheduleError(f"{s.name}: block {number}, row {i} ({describe(rows, i)}): {said}")

@@ -1,0 +1,213 @@
+"""Schedule -> programs: from the world's view to each rank's.
+
+In every round a rank first sends what the round reads, then receives. Transfers of one range to several ranks share
+one slot; stores and reductions of a round into one range become one many-source reduction, in listed order; a range
+that is sent on right after it was written is written to its slot at the same time; scratch that nobody reads again
+is not written. Cost: O(transfers) for the columns all ranks share, then O(own transfers) in Python.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.ir.peephole import drop_dead_scratch, fuse_slot, is_aliasable
+from ringtree.ir.placement import Placement
+from ringtree.ir.program import Instruction, Kind, Operand, Program, Space
+from ringtree.ir.schedule import Buffer, Schedule, Transfers
+
+
+def lower(schedule: Schedule) -> tuple[Program, ...]:
+    """Every rank's program."""
+    shared = _columns(schedule)
+    return tuple(_program(schedule, shared, rank) for rank in range(schedule.ranks))
+
+
+def lower_rank(schedule: Schedule, rank: int) -> Program:
+    """One rank's program; the same as lower(schedule)[rank] without writing the others."""
+    return _program(schedule, _columns(schedule), rank)
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """What all ranks share: the rows, each row's size label, and its ordinal in its lane (-1: local)."""
+
+    rows: Transfers
+    label: NDArray[np.int64]
+    ordinal: NDArray[np.int64]
+
+
+def _columns(schedule: Schedule) -> _Columns:
+    if schedule.switches:
+        raise ValueError(f"{schedule.name}: has {schedule.switches} switches; programs are written for ranks only")
+    rows = schedule.expand()
+    return _Columns(rows, _labels(schedule, rows), _ordinals(rows))
+
+
+def _ordinals(rows: Transfers) -> NDArray[np.int64]:
+    """A sender publishes a round's ranges in order of first mention, each to its targets in listed order."""
+    m = len(rows)
+    index = np.arange(m, dtype=np.int64)
+    keys = np.stack([rows.round, rows.source, rows.source_buffer, rows.source_chunk, rows.count], axis=1)
+    _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    order = np.lexsort((index, first[group.reshape(-1)], rows.round, rows.target, rows.source))
+    order = order[rows.source[order] != rows.target[order]]
+    lane = rows.source[order].astype(np.int64) * (1 + int(rows.target.max(initial=0))) + rows.target[order]
+    start = np.flatnonzero(np.diff(lane, prepend=-1))
+    ordinal = np.full(m, -1, dtype=np.int64)
+    if len(order):
+        ordinal[order] = np.arange(len(order)) - np.repeat(start, np.diff(np.append(start, len(order))))
+    return ordinal
+
+
+def _labels(schedule: Schedule, rows: Transfers) -> NDArray[np.int64]:
+    """The position on the whole vector whose sizes a row's chunks have: known by place, except in scratch, where it is
+    that of what was last stored there."""
+    starts = np.zeros((len(Buffer), schedule.ranks), dtype=np.int64)
+    for rank in range(schedule.ranks):
+        where = (rank, schedule.ranks, schedule.chunks, schedule.root or 0)
+        starts[Buffer.INPUT, rank] = schedule.promise.held(*where).start
+        starts[Buffer.OUTPUT, rank] = schedule.promise.owed(*where).start
+    label: NDArray[np.int64] = rows.source_chunk + starts[rows.source_buffer, rows.source]
+    if schedule.scratch:
+        holds = np.zeros((schedule.ranks, schedule.scratch), dtype=np.int64)
+        edges = [0, *(np.flatnonzero(np.diff(rows.round)) + 1).tolist(), len(rows)]
+        for low, high in pairwise(edges):
+            part = slice(low, high)
+            kept = rows.source_buffer[part] == Buffer.SCRATCH
+            label[part][kept] = holds[rows.source[part][kept], rows.source_chunk[part][kept]]
+            for i in (low + np.flatnonzero(rows.target_buffer[part] == Buffer.SCRATCH)).tolist():
+                span = slice(rows.target_chunk[i], rows.target_chunk[i] + rows.count[i])
+                holds[rows.target[i], span] = label[i] + np.arange(rows.count[i])
+    return label
+
+
+def _program(schedule: Schedule, shared: _Columns, rank: int) -> Program:
+    mine = np.flatnonzero((shared.rows.source == rank) | (shared.rows.target == rank))
+    rows = shared.rows.take(mine)
+    writer = _Writer(schedule, rank, rows, shared.label[mine].tolist(), shared.ordinal[mine].tolist())
+    edges = [0, *(np.flatnonzero(np.diff(rows.round)) + 1).tolist(), len(rows)]
+    for low, high in pairwise(edges):
+        writer.send(low, high)
+        writer.receive(low, high)
+    if schedule.in_place:
+        writer.out.extend(writer.placement.finish())
+    code = drop_dead_scratch(writer.out)
+    used = [o.index + o.count for i in code for o in (*i.targets, *i.sources) if o.space is Space.SCRATCH]
+    return Program(
+        schedule.name,
+        schedule.collective,
+        rank,
+        schedule.ranks,
+        schedule.chunks,
+        (tuple(code),),
+        schedule.root,
+        max(used, default=0),
+        is_aliasable(code, writer.placement),
+    )
+
+
+_Range = tuple[int, int, int]  # buffer, chunk, count
+
+
+class _Writer:
+    """Writes one rank's program, round by round."""
+
+    def __init__(self, schedule: Schedule, rank: int, rows: Transfers, label: list[int], ordinal: list[int]) -> None:
+        self.rank, self.label, self.ordinal = rank, label, ordinal
+        self.placement = Placement(schedule, rank, rows)
+        self.out: list[Instruction] = []
+        self.source, self.target = rows.source.tolist(), rows.target.tolist()
+        count = rows.count.tolist()
+        self.read: list[_Range] = list(zip(rows.source_buffer.tolist(), rows.source_chunk.tolist(), count, strict=True))
+        self.write: list[_Range] = list(
+            zip(rows.target_buffer.tolist(), rows.target_chunk.tolist(), count, strict=True)
+        )
+        self.reduce = rows.reduce.tolist()
+        self.waited: dict[int, int] = {}  # per peer: messages taken so far
+        self.released: dict[int, int] = {}
+        self.register: dict[tuple[int, int], int] = {}  # (peer, ordinal) -> message register
+        self.spent: set[tuple[int, int]] = set()
+
+    def send(self, low: int, high: int) -> None:
+        groups: dict[_Range, list[int]] = {}
+        for i in range(low, high):
+            if self.source[i] == self.rank != self.target[i]:
+                groups.setdefault(self.read[i], []).append(i)
+        for span, members in groups.items():
+            operand = self._source(span, self.label[members[0]])
+            slot = fuse_slot(self.out, operand)
+            self.out.extend(Instruction(Kind.SIGNAL, peer=self.target[i], register=slot) for i in members)
+
+    def receive(self, low: int, high: int) -> None:
+        groups: dict[_Range, list[int]] = {}
+        for i in range(low, high):
+            if self.target[i] != self.rank:
+                continue
+            span = self.write[i]
+            if any(s != span and _overlap(s, span) for s in groups):
+                self._flush(groups)
+            groups.setdefault(span, []).append(i)
+        self._flush(groups)
+
+    def _flush(self, groups: dict[_Range, list[int]]) -> None:
+        for span, members in groups.items():
+            stores = [i for i in members if not self.reduce[i]]
+            self._gather(span, members)
+            if stores:  # what stood before the last store is overwritten
+                members = members[members.index(stores[-1]) :]
+            label = self.label[members[0]]
+            sources = [] if stores else [self._source(span, label)]
+            sources += [self._incoming(i, label) for i in members]
+            buffer, chunk, count = span
+            if buffer == Buffer.DATA:
+                target = self.placement.write(chunk, count)
+            else:
+                target = Operand(Space.OUTPUT if buffer == Buffer.OUTPUT else Space.SCRATCH, chunk, label, count)
+            kind = Kind.COPY if len(sources) == 1 else Kind.REDUCE
+            self.out.append(Instruction(kind, (target,), tuple(sources)))
+            self._release()
+        groups.clear()
+
+    def _gather(self, span: _Range, members: list[int]) -> None:
+        """Waits until every message that `members` need has been taken; a lane's messages come in order."""
+        for i in members:
+            peer, ordinal = self.source[i], self.ordinal[i]
+            if peer == self.rank:
+                continue
+            while self.waited.get(peer, 0) <= ordinal:
+                used = set(self.register.values())
+                register = next(k for k in range(len(used) + 1) if k not in used)
+                self.register[peer, self.waited.get(peer, 0)] = register
+                self.waited[peer] = self.waited.get(peer, 0) + 1
+                self.out.append(Instruction(Kind.WAIT, peer=peer, register=register))
+            self.spent.add((peer, ordinal))
+
+    def _release(self) -> None:
+        for peer, ordinal in sorted(self.spent):
+            if self.released.get(peer, 0) == ordinal:
+                self.released[peer] = ordinal + 1
+                self.spent.remove((peer, ordinal))
+                del self.register[peer, ordinal]
+                self.out.append(Instruction(Kind.RELEASE, peer=peer))
+
+    def _incoming(self, i: int, label: int) -> Operand:
+        if self.source[i] == self.rank:
+            return self._source(self.read[i], label)
+        return Operand(Space.MESSAGE, self.register[self.source[i], self.ordinal[i]], label, self.write[i][2])
+
+    def _source(self, span: _Range, label: int) -> Operand:
+        buffer, chunk, count = span
+        if buffer == Buffer.DATA:
+            operand, moves = self.placement.read(chunk, count)
+            self.out.extend(moves)
+            return operand
+        space = {Buffer.INPUT: Space.INPUT, Buffer.OUTPUT: Space.OUTPUT}.get(Buffer(buffer), Space.SCRATCH)
+        return Operand(space, chunk, label, count)
+
+
+def _overlap(a: _Range, b: _Range) -> bool:
+    return a[0] == b[0] and a[1] < b[1] + b[2] and b[1] < a[1] + a[2]

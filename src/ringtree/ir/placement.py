@@ -1,0 +1,90 @@
+"""Where a rank keeps the chunks of DATA when its input and output are two buffers.
+
+A schedule in the in-place view speaks of one vector. A rank's copy of chunk k lies in its input until it is first
+written, then in its *home*: the output, or scratch where the output does not reach. So the input is never changed, a
+reduction into an untouched chunk becomes `home <- input + received`, and a caller who passes the same memory twice
+gets the in-place form without another lowering.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.ir.program import Instruction, Kind, Operand, Space
+from ringtree.ir.schedule import Buffer, Schedule, Transfers
+
+
+class Placement:
+    """One rank's DATA chunks while its program is being written; `rows` are all rows that touch the rank."""
+
+    def __init__(self, schedule: Schedule, rank: int, rows: Transfers) -> None:
+        root = schedule.root or 0
+        self.held = schedule.promise.held(rank, schedule.ranks, schedule.chunks, root)
+        self.owed = schedule.promise.owed(rank, schedule.ranks, schedule.chunks, root)
+        self.chunks = schedule.chunks
+        self.mirror = schedule.scratch  # scratch chunk mirror+k is the home of chunk k outside the output
+        self.written = np.zeros(schedule.chunks, dtype=np.bool_)
+        self.direct = not _crosses(self.owed, rank, rows)
+
+    def operand(self, space: Space, chunk: int, count: int) -> Operand:
+        """Chunks of the whole vector as they lie in the input, the output or the scratch mirror."""
+        start = {Space.INPUT: self.held.start, Space.OUTPUT: self.owed.start}.get(space, -self.mirror)
+        return Operand(space, chunk - start, chunk, count)
+
+    def home(self, chunk: int, count: int) -> Operand:
+        inside = self.direct and chunk in self.owed and chunk + count <= self.owed.stop
+        return self.operand(Space.OUTPUT if inside else Space.SCRATCH, chunk, count)
+
+    def read(self, chunk: int, count: int) -> tuple[Operand, list[Instruction]]:
+        """Where to read the range, after instructions that bring it together where part of it lies elsewhere."""
+        touched = self.written[chunk : chunk + count]
+        within = chunk in self.held and chunk + count <= self.held.stop
+        if within and not touched.any():
+            return self.operand(Space.INPUT, chunk, count), []
+        moves = []
+        for k, c in self._untouched(chunk, count):
+            moves.append(Instruction(Kind.COPY, (self.home(k, c),), (self.operand(Space.INPUT, k, c),)))
+            self.written[k : k + c] = True
+        return self.home(chunk, count), moves
+
+    def write(self, chunk: int, count: int) -> Operand:
+        self.written[chunk : chunk + count] = True
+        return self.home(chunk, count)
+
+    def finish(self) -> Iterator[Instruction]:
+        """Brings what the rank owes into its output: untouched input, and what had to be kept in scratch."""
+        for k, c in self._untouched(self.owed.start, len(self.owed)):
+            yield Instruction(Kind.COPY, (self.operand(Space.OUTPUT, k, c),), (self.operand(Space.INPUT, k, c),))
+        if not self.direct:
+            for k, c in _runs(self.written, self.owed.start, len(self.owed)):
+                yield Instruction(Kind.COPY, (self.operand(Space.OUTPUT, k, c),), (self.home(k, c),))
+
+    def _untouched(self, chunk: int, count: int) -> list[tuple[int, int]]:
+        """The runs of the range that still lie in the input only."""
+        low, high = max(chunk, self.held.start), min(chunk + count, self.held.stop)
+        return list(_runs(~self.written, low, max(high - low, 0)))
+
+
+def _crosses(owed: range, rank: int, rows: Transfers) -> bool:
+    """Whether the rank touches a range of DATA that lies partly in its output window, partly outside."""
+    for at, buffer, chunk in (
+        (rows.source, rows.source_buffer, rows.source_chunk),
+        (rows.target, rows.target_buffer, rows.target_chunk),
+    ):
+        mine = (at == rank) & (buffer == Buffer.DATA)
+        low, high = chunk[mine], chunk[mine] + rows.count[mine]
+        overlaps = (low < owed.stop) & (high > owed.start)
+        if np.any(overlaps & ((low < owed.start) | (high > owed.stop))):
+            return True
+    return False
+
+
+def _runs(flags: NDArray[np.bool_], start: int, count: int) -> Iterator[tuple[int, int]]:
+    """Maximal runs of True within the range, as (start, length)."""
+    part = np.concatenate([[False], flags[start : start + count], [False]]).astype(np.int8)
+    edges = np.flatnonzero(np.diff(part)).tolist()
+    for low, high in zip(edges[::2], edges[1::2], strict=True):
+        yield start + low, high - low
