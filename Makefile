@@ -1,0 +1,76 @@
+# The project's commands. `make` alone lists them; each sets up what it needs first.
+PYTHON ?= python3
+CXX := $(if $(filter default,$(origin CXX)),$(firstword $(foreach c,c++ g++ clang++,$(if $(shell command -v $(c)),$(c)))),$(CXX))
+JOBS ?= 2
+ARGS ?=
+
+venv := .venv
+py := $(venv)/bin/python
+installed := $(venv)/.installed
+built := $(venv)/.built
+csrc := $(shell find csrc -type f 2>/dev/null)
+cxx_files := $(shell find csrc tests/csrc -name '*.h' -o -name '*.hpp' -o -name '*.cpp' -o -name '*.cc' 2>/dev/null)
+# What the caller's own shell has set must not reach in.
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
+export PATH := $(CURDIR)/$(venv)/bin:$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench test-all setup clean
+
+help: ## list these targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+demo: $(built) ## see it work: prove a ring, train on 4 ranks, measure all_reduce
+	@$(py) examples/demo.py $(ARGS)
+
+test: $(built) ## run the tests (a few minutes; ARGS="-k name" for some of them)
+	@$(py) -m pytest -n $(JOBS) $(ARGS)
+
+check: $(built) ## lint, format, types, import contract: all that can be said without running
+	ruff check .
+	ruff format --check .
+	mypy --strict src
+	lint-imports
+	$(if $(cxx_files),clang-format --dry-run --Werror $(cxx_files))
+
+bench: $(built) ## measure all_reduce on 1, 2 and 4 ranks; writes build/bench.json
+	@mkdir -p build
+	ringtree bench all_reduce -n 1,2,4 -b 8 -e 64M -f 8 --json build/bench.json $(ARGS)
+
+test-all: $(built) ## the long campaigns: every case, sanitizers on the core, model checks
+	$(py) -m pytest -n $(JOBS) -m "slow or not slow" $(ARGS)
+	$(MAKE) -C tests/csrc tsan asan model
+
+setup: $(built) ## create .venv with ringtree (editable) and every tool
+
+clean: ## remove what was built, .venv included
+	rm -rf $(venv) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# -- setting up: stamped, so that it happens once, and again only where something it depends on has changed
+
+refuse = { echo "make: $(1)" >&2; exit 1; }
+
+$(py):
+	@command -v $(PYTHON) >/dev/null || $(call refuse,no $(PYTHON) found; install Python 3.10 or newer$(comma) or say make PYTHON=/path/to/python3)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
+	  || $(call refuse,$(PYTHON) is older than 3.10; say make PYTHON=/path/to/a/newer/python3)
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+	  || $(call refuse,$(PYTHON) cannot make virtual environments; install python3-venv)
+	@$(PYTHON) -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' \
+	  || $(call refuse,the headers of $(PYTHON) are missing; install python3-dev)
+	@test -n "$(CXX)" || $(call refuse,no C++ compiler found; install g++ or clang)
+	@echo 'int main() { return []<class T>(T x) { return x; }(0); }' | $(CXX) -std=c++20 -x c++ -fsyntax-only - 2>/dev/null \
+	  || $(call refuse,$(CXX) does not compile C++20; install g++ 10 or clang 12 or newer$(comma) or say make CXX=/path/to/it)
+	@echo "setting up .venv: about a minute, once"
+	@$(PYTHON) -m venv $(venv)
+
+comma := ,
+
+$(installed): pyproject.toml | $(py)
+	@CXX="$(CXX)" $(py) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(built): $(installed) CMakeLists.txt $(csrc)
+	@$(if $(filter $(installed),$?),true,echo "building the engine" && CXX="$(CXX)" $(py) -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .)
+	@touch $@
