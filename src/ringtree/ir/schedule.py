@@ -240,7 +240,8 @@ class Schedule:
                 times = np.where(b.rows.source == b.rows.target, 0, b.times)
             counts = np.zeros(self.participants, dtype=np.int64)
             np.add.at(counts, getattr(b.rows, side), b.rows.count * times)
-            if step and np.any(counts[: self.ranks] != counts[0]):  # the rare block where who it is depends on when
+            uneven = np.any(counts[: self.ranks] != counts[0]) or np.any(times != b.times)
+            if step and uneven:  # the rare block where who it is depends on when
                 rows = replace(self, blocks=(b,)).expand()
                 rows = rows.take(rows.source != rows.target)
                 counts[:] = 0
