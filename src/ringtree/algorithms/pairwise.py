@@ -1,0 +1,21 @@
+"""Pairwise exchange: in round k every rank sends to the rank k further on what is meant for it.
+
+The first round (k = 0) is a rank's copy to itself.
+
+all_to_all: n rounds, (n-1)/n*S bytes
+
+Source: Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH, 2005
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ringtree.ir.schedule import Block, Buffer, Schedule, Shift, Transfers
+
+
+def all_to_all(ranks: int) -> Schedule:
+    rank = np.arange(ranks)
+    rows = Transfers.of(rank, rank, rank, source_buffer=Buffer.INPUT, target_buffer=Buffer.OUTPUT)
+    blocks = (Block(rows, ranks, Shift(target=1, source_chunk=1)),)
+    return Schedule("pairwise", "all_to_all", ranks, ranks, blocks)

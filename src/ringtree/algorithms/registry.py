@@ -1,0 +1,147 @@
+"""The algorithms there are. What an algorithm serves are the functions of its module that are named like collectives.
+
+A module's docstring states its cost, one line a collective, and its source; both are read from there and typed nowhere
+else (tests hold the formulas equal to the schedules):
+
+    all_reduce: 2*(n-1) rounds, 2*(n-1)/n*S bytes
+    broadcast: n-1 rounds, S bytes, pipelines
+    Source: author: title, year
+
+for n > 1 ranks and S bytes in the whole vector. Bytes are what the rank that sends most sends. A leading "at most"
+marks a bound; `lg(x)` is the logarithm to base 2 rounded up, `p` the largest power of two that is at most n.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+
+from ringtree.algorithms import (
+    dissemination,
+    flat,
+    one_shot,
+    pairwise,
+    ring,
+    two_shot,
+)
+from ringtree.ir.collective import COLLECTIVES, collective
+from ringtree.ir.schedule import Schedule
+
+COST = re.compile(r"^(\w+): (.+?) rounds?, (.+?) bytes(, pipelines)?$", re.MULTILINE)
+SOURCE = re.compile(r"^Source: (.+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one collective costs, as formulas in n, S, p and lg, for n > 1.
+
+    `pipelines`: its rounds pass on one chunk after the other, so that cutting the chunks (transform.pipeline) makes
+    the rounds overlap.
+    """
+
+    rounds: str
+    sent: str
+    pipelines: bool
+
+    def evaluate(self, ranks: int, nbytes: float) -> tuple[float, float]:
+        """(rounds, bytes sent by the busiest rank); upper bounds where the formula says "at most"."""
+        names = {"n": ranks, "S": nbytes, "p": 1 << (ranks.bit_length() - 1), "lg": _lg, "min": min, "max": max}
+        rounds, sent = (
+            eval(f.removeprefix("at most "), {"__builtins__": {}}, names)  # our own docstrings, never a user's text
+            for f in (self.rounds, self.sent)
+        )
+        return float(rounds), float(sent)
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """One published algorithm. `functions`: per collective it serves, (ranks[, root], **options) -> Schedule."""
+
+    name: str
+    summary: str
+    source: str
+    functions: Mapping[str, Callable[..., Schedule]]
+    costs: Mapping[str, Cost]
+
+    @property
+    def serves(self) -> tuple[str, ...]:
+        return tuple(self.functions)
+
+    def build(self, collective_name: str, ranks: int, root: int | None = None, **options: object) -> Schedule:
+        """The schedule for `ranks` ranks. A rooted collective's root is 0 unless given; others take none."""
+        promise = collective(collective_name)
+        if collective_name not in self.functions:
+            raise ValueError(
+                f"{self.name} does not serve {collective_name}: expected one of {', '.join(serving(collective_name))}"
+            )
+        if ranks < 1:
+            raise ValueError(f"{self.name} {collective_name} over {ranks} ranks: expected at least 1")
+        if not promise.rooted and root is not None:
+            raise ValueError(f"{collective_name} has no root: got root {root}")
+        function = self.functions[collective_name]
+        known = [p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
+        if strange := [o for o in options if o not in known]:
+            said = f"expected one of {', '.join(known)}" if known else "it has none"
+            raise ValueError(f"{self.name} {collective_name} has no option {strange[0]!r}: {said}")
+        if not promise.rooted:
+            return function(ranks, **options)
+        root = 0 if root is None else root
+        if not 0 <= root < ranks:
+            raise ValueError(f"{collective_name} with root {root}: expected a rank, 0..{ranks - 1}")
+        return function(ranks, root, **options)
+
+
+def _lg(x: float) -> int:
+    return (int(x) - 1).bit_length()
+
+
+def _read(module: ModuleType) -> Algorithm:
+    """An algorithm from its module: functions by their names, the rest from the docstring."""
+    text = module.__doc__ or ""
+    name = module.__name__.rpartition(".")[2]
+    functions = {c: getattr(module, c) for c in COLLECTIVES if callable(getattr(module, c, None))}
+    costs = {c: Cost(rounds, sent, bool(flag)) for c, rounds, sent, flag in COST.findall(text)}
+    source = SOURCE.search(text)
+    if set(costs) != set(functions) or source is None:
+        raise ImportError(
+            f"{module.__name__}: its docstring states the cost of {sorted(costs)}, its functions are {sorted(functions)}"
+            f" and its source is {'named' if source else 'missing'}; expected one cost line a function and a source"
+        )
+    return Algorithm(name, text.strip().splitlines()[0], source[1], functions, costs)
+
+
+REGISTRY: dict[str, Algorithm] = {
+    a.name: a
+    for a in map(
+        _read,
+        (
+            ring,
+            one_shot,
+            two_shot,
+            pairwise,
+            dissemination,
+            flat,
+        ),
+    )
+}
+
+
+def build(name: str, collective_name: str, ranks: int, root: int | None = None, **options: object) -> Schedule:
+    """The schedule of algorithm `name` for a collective; ValueError saying what there is when there is none."""
+    if name not in REGISTRY:
+        raise ValueError(f"no algorithm {name!r}: expected one of {', '.join(REGISTRY)}")
+    return REGISTRY[name].build(collective_name, ranks, root, **options)
+
+
+def serving(collective_name: str) -> list[str]:
+    """The algorithms that serve a collective."""
+    collective(collective_name)
+    return [name for name, a in REGISTRY.items() if collective_name in a.functions]
+
+
+def pairs() -> list[tuple[str, str]]:
+    """Every (algorithm, collective) there is."""
+    return [(name, c) for name, a in REGISTRY.items() for c in a.functions]

@@ -1,0 +1,51 @@
+"""Two shot: every rank adds up its own block of all inputs, then gives it to all. Two rounds, fewest bytes; n*n messages.
+
+Sums are taken in rank order 0, 1, … n-1, each by one rank, so the result is the same to the last bit on all ranks.
+
+all_reduce: 2 rounds, 2*(n-1)/n*S bytes
+reduce_scatter: 1 round, (n-1)/n*S bytes
+all_gather: 1 round, (n-1)/n*S bytes
+
+Source: Cowan and others: MSCCLang: Microsoft collective communication language, 2023
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
+
+
+def all_reduce(ranks: int) -> Schedule:
+    source, target = _everyone_to_everyone(ranks)
+    first = Transfers.of(
+        source, target, target, reduce=source > 0, source_buffer=Buffer.INPUT, target_buffer=Buffer.OUTPUT
+    )
+    away = source != target
+    second = Transfers.of(
+        source[away], target[away], source[away], source_buffer=Buffer.OUTPUT, target_buffer=Buffer.OUTPUT
+    )
+    blocks = (Block(first), Block(second)) if ranks > 1 else (Block(first),)
+    return Schedule("two_shot", "all_reduce", ranks, ranks, blocks)
+
+
+def reduce_scatter(ranks: int) -> Schedule:
+    source, target = _everyone_to_everyone(ranks)
+    rows = Transfers.of(
+        source, target, target, to=0, reduce=source > 0, source_buffer=Buffer.INPUT, target_buffer=Buffer.OUTPUT
+    )
+    return Schedule("two_shot", "reduce_scatter", ranks, ranks, (Block(rows),))
+
+
+def all_gather(ranks: int) -> Schedule:
+    source, target = _everyone_to_everyone(ranks)
+    rows = Transfers.of(
+        source, target, 0, to=source, source_buffer=Buffer.INPUT, target_buffer=Buffer.OUTPUT
+    )
+    return Schedule("two_shot", "all_gather", ranks, ranks, (Block(rows),))
+
+
+def _everyone_to_everyone(ranks: int) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+    """All pairs by source; each source begins with the rank behind it, so that not all send to the same one first."""
+    source = np.repeat(np.arange(ranks), ranks)
+    return source, (source + 1 + np.tile(np.arange(ranks), ranks)) % ranks

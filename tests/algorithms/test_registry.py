@@ -1,0 +1,83 @@
+"""Every algorithm for every collective it serves: legal, right, and as cheap as its docstring says."""
+
+from __future__ import annotations
+
+import pytest
+
+from ringtree import algorithms
+from ringtree.algorithms import REGISTRY
+from ringtree.ir import spec
+from ringtree.ir.collective import COLLECTIVES
+from tests import oracle
+
+RANKS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17)
+
+
+def roots(collective: str, ranks: int) -> list[int | None]:
+    return sorted({0, ranks // 2, ranks - 1}) if COLLECTIVES[collective].rooted else [None]  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(("name", "collective"), algorithms.pairs())
+@pytest.mark.parametrize("ranks", RANKS)
+def test_is_legal_and_right(name: str, collective: str, ranks: int) -> None:
+    for root in roots(collective, ranks):
+        schedule = algorithms.build(name, collective, ranks, root)
+        assert (schedule.name, schedule.collective, schedule.ranks, schedule.root) == (name, collective, ranks, root)
+        spec.check(schedule)
+        assert oracle.wrong(schedule) is None
+
+
+@pytest.mark.parametrize(("name", "collective"), algorithms.pairs())
+@pytest.mark.parametrize("ranks", [n for n in RANKS if n > 1])
+def test_costs_what_its_docstring_says(name: str, collective: str, ranks: int) -> None:
+    cost = REGISTRY[name].costs[collective]
+    for root in roots(collective, ranks):
+        schedule = algorithms.build(name, collective, ranks, root)
+        rounds, sent = cost.evaluate(ranks, 1.0)
+        busiest = schedule.chunks_sent().max() / schedule.chunks
+        for formula, said, is_so in ((cost.rounds, rounds, schedule.rounds), (cost.sent, sent, busiest)):
+            if formula.startswith("at most "):
+                assert is_so <= said + 1e-12, formula
+            else:
+                assert is_so == pytest.approx(said), formula
+        first, again = schedule.expand(), schedule.chunks_sent()
+        away = first.take(first.source != first.target)
+        assert sum(away.count.tolist()) == again.sum() == schedule.chunks_received().sum()
+
+
+@pytest.mark.parametrize(("name", "collective"), algorithms.pairs())
+def test_alone_nothing_is_sent(name: str, collective: str) -> None:
+    assert algorithms.build(name, collective, 1).chunks_sent().tolist() == [0]
+
+
+def test_every_collective_is_served() -> None:
+    assert {c for _, c in algorithms.pairs()} == set(COLLECTIVES)
+    assert all(algorithms.serving(c) for c in COLLECTIVES)
+
+
+def test_names_source_and_summary_are_there() -> None:
+    for name, algorithm in REGISTRY.items():
+        assert algorithm.name == name
+        assert algorithm.source[-4:].isdigit(), f"{name}: a source ends with its year"
+        assert algorithm.summary.endswith("."), name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("rign", "all_reduce", 4), r"no algorithm 'rign': expected one of ring, "),
+        (("ring", "all_to_all", 4), r"ring does not serve all_to_all: expected one of pairwise"),
+        (("ring", "allreduce", 4), r"no collective 'allreduce': expected one of all_reduce"),
+        (("ring", "all_reduce", 0), r"ring all_reduce over 0 ranks: expected at least 1"),
+        (("ring", "all_reduce", 4, 1), r"all_reduce has no root: got root 1"),
+        (("ring", "broadcast", 4, 4), r"broadcast with root 4: expected a rank, 0\.\.3"),
+    ],
+)
+def test_a_mistake_is_answered_with_what_is_expected(arguments: tuple[str, str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        algorithms.build(*arguments)
+
+
+def test_an_unknown_option_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"ring all_reduce has no option 'group': it has none"):
+        algorithms.build("ring", "all_reduce", 4, group=2)
