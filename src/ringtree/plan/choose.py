@@ -1,0 +1,46 @@
+"""The rule by which the shared-memory engine picks an algorithm.
+
+Inside one machine every rank reaches every other in one step, so the direct algorithms have the fewest meetings and
+the fewest bytes both: one shot while latency is what counts, two shot once bytes do. One shot moves (n-1)*S bytes a
+rank against two shot's 2*S*(n-1)/n, with one meeting fewer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ringtree.algorithms import serving
+
+ONE_SHOT_NBYTES = 16 << 10
+"""Up to n/2 times less than this, one shot's extra bytes cost less than two shot's second meeting."""
+
+FIRST_CHOICE = {
+    "reduce_scatter": "two_shot",
+    "all_gather": "two_shot",
+    "broadcast": "one_shot",
+    "reduce": "one_shot",
+    "gather": "flat",
+    "scatter": "flat",
+    "all_to_all": "pairwise",
+    "barrier": "dissemination",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An algorithm's name and, in words, why it was chosen."""
+
+    algorithm: str
+    why: str
+
+
+def choose(collective: str, ranks: int, nbytes: int) -> Choice:
+    """The algorithm for a call; `nbytes` is the whole vector's. Every rank must ask with the same values."""
+    if collective == "all_reduce":
+        limit = 2 * ONE_SHOT_NBYTES // max(ranks, 2)
+        if nbytes <= limit:
+            return Choice("one_shot", f"{nbytes} bytes is at most {limit}: one meeting costs more than the extra bytes")
+        return Choice("two_shot", f"{nbytes} bytes is more than {limit}: every rank adds up its own block")
+    if collective in FIRST_CHOICE:
+        return Choice(FIRST_CHOICE[collective], f"the only rule for {collective} so far")
+    raise ValueError(f"nothing to choose from for {collective!r}: algorithms serve {', '.join(serving(collective))}")
