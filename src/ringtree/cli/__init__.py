@@ -1,0 +1,80 @@
+"""The door for people: `ringtree COMMAND`. One file a command; only the one that is asked for is imported."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
+
+from ringtree.cli.version import version
+
+COMMANDS = {
+    "run": "start a program as N ranks on this machine",
+    "prove": "prove algorithms, or a file someone wrote, right",
+    "show": "print a schedule, or what one rank does in it",
+    "bench": "time a collective, in nccl-tests' columns, every element checked",
+    "algorithms": "list the algorithms and what each costs",
+    "info": "describe this machine as ringtree sees it",
+    "version": "print ringtree's version",
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, but a mistake is one line that says where to read on."""
+
+    def error(self, message: str) -> NoReturn:
+        print(f"{self.prog}: {message} ({self.prog} --help says more)", file=sys.stderr)
+        raise SystemExit(2)
+
+
+def parser_for(command: str | None) -> Parser:
+    """The parser, with the options of `command` only: the other commands are names and a line of help."""
+    parser = Parser(prog="ringtree", description="Collectives as data: proved, measured and run.", allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"ringtree {version()}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, line in COMMANDS.items():
+        if name == command:
+            module = import_module(f"ringtree.cli.{name}")
+            one = commands.add_parser(
+                name, help=line, description=module.__doc__, allow_abbrev=False,
+                formatter_class=argparse.RawDescriptionHelpFormatter,
+            )
+            module.add_arguments(one)
+            one.set_defaults(run=module.run)
+        else:
+            commands.add_parser(name, help=line, add_help=False)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Does one command; returns its exit code: 2 for a call that makes no sense, 1 for one that failed."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    command = next((w for w in words if not w.startswith("-")), None)
+    args = parser_for(command).parse_args(words)
+    try:
+        code: int = args.run(args)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # the reader of our pipe has gone; give the interpreter's last flush somewhere to go
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except Exception as error:
+        if os.environ.get("RINGTREE_DEBUG") == "trace":
+            raise
+        print(f"ringtree {args.command}: {_one_line(error)}", file=sys.stderr)
+        return 1
+
+
+def _one_line(error: Exception) -> str:
+    """What a person is told. A mistake of theirs is its message; anything else is ours, and says so."""
+    message = " ".join(str(error).split())
+    if isinstance(error, FileNotFoundError) and error.filename is not None:
+        return f"no such file: {error.filename}"
+    if isinstance(error, (ValueError, OSError, RuntimeError, ImportError)) and message:
+        return message
+    return f"internal error, {type(error).__name__}: {message} (RINGTREE_DEBUG=trace shows where)"

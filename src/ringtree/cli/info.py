@@ -1,0 +1,32 @@
+"""Describe this machine as ringtree sees it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="the same as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    from ringtree.bench.machine import describe
+
+    machine = describe()
+    if args.json:
+        print(json.dumps(machine, indent=2))
+        return 0
+    cores, nodes = machine["cores"], machine["numa_nodes"]
+    lines = {
+        "cpu": machine["cpu"],
+        "cores": f"{cores} usable" + (f", {nodes} NUMA node{'s' * (nodes > 1)}" if nodes else ""),
+        "caches": ", ".join(machine["caches"]) or "not told",
+        "memory": f"{machine['memory_bytes'] / 2**30:.1f} GiB",
+        "kernel": machine["kernel"],
+        "python": f"{machine['python']}, numpy {machine['numpy']}",
+        "ringtree": machine["ringtree"] or "not installed",
+    }
+    for name, said in lines.items():
+        print(f"{name:<9}{said}")
+    return 0

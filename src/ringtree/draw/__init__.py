@@ -1,0 +1,1 @@
+"""Pictures as text. Pure: every function returns strings, nothing here prints."""
