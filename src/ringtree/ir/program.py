@@ -143,11 +143,11 @@ def format_program(program: Program) -> str:
     for number, thread in enumerate(p.threads):
         if len(p.threads) > 1:
             lines.append(f"thread {number}")
-        lines.extend(f"  {_format(i)}" for i in thread)
+        lines.extend(f"  {format_instruction(i)}" for i in thread)
     return "\n".join(lines)
 
 
-def _format(i: Instruction) -> str:
+def format_instruction(i: Instruction) -> str:
     after = "".join(f" after {t}.{s}" for t, s in i.after)
     if i.kind in (Kind.COPY, Kind.REDUCE):
         left, right = (" ".join(map(_place, side)) for side in (i.targets, i.sources))
