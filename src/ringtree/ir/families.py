@@ -1,0 +1,231 @@
+"""Finds the symmetry in a block's rows: which of them are one transfer said for every rank, or for every step.
+
+A family is a doubly nested loop over rows in listed order. In it round, source, target and the two chunks each move by
+a constant per step of the inner loop and by another per step of the outer one, ranks modulo their number and chunks
+modulo their buffer's length. A *folded* family is the other symmetry in use: partners whose ranks differ in one bit
+pattern, and whose chunks are a rank rounded down to a multiple of a power of two.
+
+The search is greedy, over runs of equal differences: O(rows) in numpy, Python only per run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.ir.schedule import Transfers
+
+Five = tuple[int, int, int, int, int]
+FIELDS = ("round", "source", "target", "source_chunk", "target_chunk")
+ROUND, SOURCE, TARGET, SOURCE_CHUNK, TARGET_CHUNK = range(5)
+SHORTEST = 3  # a loop over fewer is longer to read than what it stands for
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """factor * ((r ^ flip) rounded down to a multiple of `multiple`), for the r at hand."""
+
+    factor: int
+    flip: int
+    multiple: int
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Rows `row` … row + outer * inner - 1. `first`: the fields of the first; `by_inner`, `by_outer`: how they move.
+
+    `folds` replaces fields by folds (outer is 1 then, and the inner variable is the source). Fields with modulus 0
+    are not reduced.
+    """
+
+    row: int
+    first: Five
+    moduli: Five
+    inner: int = 1
+    by_inner: Five = (0, 0, 0, 0, 0)
+    outer: int = 1
+    by_outer: Five = (0, 0, 0, 0, 0)
+    folds: tuple[tuple[int, Fold], ...] = ()
+
+
+def find(rows: Transfers, ranks: int, lengths: NDArray[np.int64]) -> list[Family]:
+    """The families of the rows, in order; together they are all rows, each once. `lengths`: chunks per buffer."""
+    if not len(rows):
+        return []
+    table = np.stack([getattr(rows, name) for name in FIELDS], axis=1).astype(np.int64)
+    moduli = np.stack(
+        [
+            np.zeros(len(rows), np.int64),
+            np.full(len(rows), ranks),
+            np.full(len(rows), ranks),
+            lengths[rows.source_buffer],
+            lengths[rows.target_buffer],
+        ],
+        axis=1,
+    )
+    kind = np.stack([rows.source_buffer, rows.target_buffer, rows.count, rows.reduce], axis=1)
+    runs = _runs(table, moduli, kind)
+    return _explode(_nest(runs, kind), table, moduli, ranks)
+
+
+def signed(value: int, modulus: int) -> int:
+    """The representative nearest to 0 (the positive one of two); the value itself for modulus 0."""
+    if not modulus:
+        return value
+    value %= modulus
+    return value - modulus if 2 * value > modulus else value
+
+
+def _steps(table: NDArray[np.int64], moduli: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Differences of consecutive rows, nearest to 0; where no modulus can explain one, a number never seen twice."""
+    steps = np.diff(table, axis=0)
+    m = np.maximum(moduli[1:], 1)
+    wrapped = steps % m
+    wrapped = np.where(2 * wrapped > m, wrapped - m, wrapped)
+    unique = 2**40 + np.arange(steps.size, dtype=np.int64).reshape(steps.shape)
+    inside = (table >= 0) & (table < moduli)
+    cyclic = np.where(inside[1:] & inside[:-1], wrapped, np.where(steps == 0, 0, unique))
+    return np.where(moduli[1:] > 0, cyclic, np.where(steps >= 0, steps, unique))
+
+
+def _ends(broken: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """For each i the first j >= i where `broken`; the last is taken as broken."""
+    index = np.where(broken, np.arange(len(broken)), len(broken) - 1)
+    return np.minimum.accumulate(index[::-1])[::-1]
+
+
+def _run_ends(steps: NDArray[np.int64], joined: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """For each row the last row of the run of equal steps that starts there; `joined[i]`: i and i+1 may be in one."""
+    m = len(joined) + 1
+    changes = np.ones(m, np.bool_)
+    changes[1:-1] = ~joined[1:] | np.any(np.diff(steps, axis=0) != 0, axis=1)
+    ends = np.arange(m)
+    after = _ends(changes)
+    ends[:-1] = np.where(joined & np.all(steps < 2**39, axis=1), after[1:], ends[:-1])
+    return ends
+
+
+def _runs(table: NDArray[np.int64], moduli: NDArray[np.int64], kind: NDArray[np.int32]) -> list[Family]:
+    """Greedy: at each row the longest family that starts there."""
+    joined = np.all(kind[1:] == kind[:-1], axis=1) & np.all(moduli[1:] == moduli[:-1], axis=1)
+    steps = _steps(table, moduli)
+    ends = _run_ends(steps, joined)
+    folded = _Folded(table, moduli, steps, joined)
+    found, i = [], 0
+    while i < len(table):
+        end = int(ends[i])
+        if end == i + 1 and end < len(table) - 1 and ends[end] - end + 1 >= SHORTEST:
+            end = i  # leave the second row to the longer run that it starts
+        first, mod = _five(table[i]), _five(moduli[i])
+        if folded.end(i) > end:
+            end, by, folds = folded.family(i)
+            found.append(Family(i, first, mod, end - i + 1, by, folds=folds))
+        else:
+            by = _five(steps[i]) if end > i else (0, 0, 0, 0, 0)
+            found.append(Family(i, first, mod, end - i + 1, by))
+        i = end + 1
+    return found
+
+
+class _Folded:
+    """Runs of consecutive sources r = a, a+1, … whose targets are r ^ flip, with chunks that are affine or folds."""
+
+    def __init__(
+        self,
+        table: NDArray[np.int64],
+        moduli: NDArray[np.int64],
+        steps: NDArray[np.int64],
+        joined: NDArray[np.bool_],
+    ) -> None:
+        self.active = False
+        if len(table) < 4:
+            return
+        self.steps = steps
+        self.flip = table[:, SOURCE] ^ table[:, TARGET]
+        near = np.all(table[:, [SOURCE, TARGET]] < moduli[:, [SOURCE, TARGET]], axis=1)  # no switch
+        next_rank = (np.diff(table[:, SOURCE]) == 1) & (np.diff(table[:, ROUND]) == 0) & joined & near[1:] & near[:-1]
+        base = _run_ends(self.flip[1:, None] * 0, next_rank & (np.diff(self.flip) == 0) & (self.flip[1:] != 0))
+        self.active = bool(np.any(base - np.arange(len(base)) >= 3))
+        if not self.active:
+            return
+        self.best = {field: self._chunk_ends(table, moduli, field, next_rank) for field in (SOURCE_CHUNK, TARGET_CHUNK)}
+        self.ends = np.minimum.reduce([base, *(ends for ends, _ in self.best.values())])
+
+    def _chunk_ends(
+        self, table: NDArray[np.int64], moduli: NDArray[np.int64], field: int, joined: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int64], list[tuple[NDArray[np.int64], Fold | None]]]:
+        """The furthest end by row, and the candidates (ends, fold; None: affine) it comes from."""
+        source, chunk, index = table[:, SOURCE], table[:, field], np.arange(len(table))
+        candidates: list[tuple[NDArray[np.int64], Fold | None]] = [
+            (_run_ends(self.steps[:, field : field + 1], joined), None)
+        ]
+        ranks, length = int(moduli[0, SOURCE]), int(moduli[0, field])
+        factors = {1, length // ranks} - {0} if length % ranks == 0 else {1}
+        for factor in sorted(factors):
+            for bit in range(ranks.bit_length()):
+                for flipped in (False, True):
+                    value = ((source ^ self.flip if flipped else source) >> bit << bit) * factor
+                    miss = np.append((value != chunk) | (chunk >= moduli[:, field]), True)
+                    ends = np.maximum(_ends(miss)[:-1] - 1, index)
+                    candidates.append((ends, Fold(factor, -1 if flipped else 0, 1 << bit)))
+        return np.maximum.reduce([e for e, _ in candidates]), candidates
+
+    def end(self, i: int) -> int:
+        return int(self.ends[i]) if self.active else -1
+
+    def family(self, i: int) -> tuple[int, Five, tuple[tuple[int, Fold], ...]]:
+        """The end, the steps of the fields that are affine, and the folds of the others."""
+        end, flip = int(self.ends[i]), int(self.flip[i])
+        by = [0, 1, 0, 0, 0]
+        folds = [(TARGET, Fold(1, flip, 1))]
+        for field, (_, candidates) in self.best.items():
+            fold = next(fold for ends, fold in candidates if ends[i] >= end)
+            if fold is None:
+                by[field] = int(self.steps[i, field])
+            else:
+                folds.append((field, Fold(fold.factor, flip if fold.flip else 0, fold.multiple)))
+        return end, (by[0], by[1], by[2], by[3], by[4]), tuple(folds)
+
+
+def _nest(runs: list[Family], kind: NDArray[np.int32]) -> list[Family]:
+    """Joins consecutive runs of one shape whose first rows move by a constant into one family with an outer loop."""
+    if len(runs) < SHORTEST:
+        return runs
+    table = np.array([f.first for f in runs], dtype=np.int64)
+    moduli = np.array([f.moduli for f in runs], dtype=np.int64)
+    shape = np.array([(f.inner, *f.by_inner, *kind[f.row].tolist()) for f in runs], dtype=np.int64)
+    nests = np.array([f.inner > 1 and not f.folds and f.by_inner[ROUND] == 0 for f in runs])
+    joined = nests[1:] & nests[:-1] & np.all(shape[1:] == shape[:-1], axis=1)
+    joined &= np.all(moduli[1:] == moduli[:-1], axis=1)
+    steps = _steps(table, moduli)
+    ends = _run_ends(steps, joined)
+    found, i = [], 0
+    while i < len(runs):
+        f, end = runs[i], int(ends[i])
+        if end - i + 1 >= SHORTEST:
+            by = _five(steps[i])
+            found.append(Family(f.row, f.first, f.moduli, f.inner, f.by_inner, end - i + 1, by))
+            i = end + 1
+        else:
+            found.append(f)
+            i += 1
+    return found
+
+
+def _explode(families: list[Family], table: NDArray[np.int64], moduli: NDArray[np.int64], ranks: int) -> list[Family]:
+    """Pairs that stand alone are said as two rows, unless they are all ranks."""
+    found = []
+    for f in families:
+        whole = ranks == 2 and f.first[SOURCE] == 0 and f.by_inner[SOURCE] and not f.by_inner[ROUND]
+        if (f.inner, f.outer) == (2, 1) and not whole:
+            found += [Family(i, _five(table[i]), _five(moduli[i])) for i in (f.row, f.row + 1)]
+        else:
+            found.append(f)
+    return found
+
+
+def _five(row: NDArray[np.int64]) -> Five:
+    a, b, c, d, e = row.tolist()
+    return a, b, c, d, e
