@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 NCCL_TYPES = {"float32": "float", "float64": "double", "float16": "half", "int32": "int32", "int64": "int64"}
@@ -76,3 +77,9 @@ def nccl_footer(wrong: int, busbw_GBps: float) -> list[str]:
         f"# {'Out of bounds values':<20} : {wrong} {verdict}",
         f"# {'Avg bus bandwidth':<20} : {busbw_GBps:g}",
     ]
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)

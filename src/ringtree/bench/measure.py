@@ -1,0 +1,157 @@
+"""One rank's part of a measurement: fill, line up, call, check, for as many iterations as were asked for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.bench.data import Data, Values, datatype
+from ringtree.bench.sweep import Case
+from ringtree.ir.collective import collective as find_collective
+
+if TYPE_CHECKING:
+    from ringtree.runtime.communicator import Communicator
+
+Times = NDArray[np.float64]
+
+AUTO_SECONDS = 0.1
+"""Where nobody says how many iterations: as many calls as take about this long …"""
+AUTO_ITERATIONS = (20, 1000)
+"""… but no fewer and no more than these. nccl-tests does 20."""
+
+ACROSS = {0: "rank 0", 1: "avg", 2: "min", 3: "max"}
+"""nccl-tests' -a: whose time a call's is. The slowest rank's by default: a collective is done when all are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How to measure: warm-up calls, timed calls (None: see AUTO_SECONDS), whether each is checked, whose time."""
+
+    warmup: int = 5
+    iterations: int | None = None
+    check: bool = True
+    across: int = 3
+    symmetric: bool = False  # arrays from comm.empty, which peers read in place
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One way to make the call, out-of-place or in-place: what to fill, what to check (None: nothing), the call."""
+
+    x: Values | None
+    y: Values | None
+    call: Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Times of all calls of one side, in seconds, and how many elements were wrong, over all ranks and calls."""
+
+    seconds: tuple[float, ...]
+    wrong: int | None
+
+    @property
+    def median_us(self) -> float:
+        return float(np.median(self.seconds)) * 1e6
+
+    @property
+    def best_us(self) -> float:
+        return min(self.seconds) * 1e6
+
+
+def measure(comm: Communicator, case: Case, effort: Effort) -> tuple[Sample | None, Sample]:
+    """(out-of-place, in-place) as all ranks agree on them. A collective that only fills its own array, such as
+    broadcast, has no out-of-place side."""
+    promise = find_collective(case.collective)
+    op = case.op if promise.reduces and not promise.repeats else "sum"
+    data = Data(promise, comm.size, case.count, datatype(case.dtype), op, max(case.root, 0))
+    apart = None
+    if case.collective not in ("broadcast", "barrier"):
+        apart = _time(comm, data, effort, _apart(comm, case, data, effort))
+    return apart, _time(comm, data, effort, _in_place(comm, case, data, effort))
+
+
+def _time(comm: Communicator, data: Data, effort: Effort, side: Side) -> Sample:
+    clock = time.perf_counter
+    times: list[float] = []
+    wrong = 0
+    planned = effort.warmup + effort.iterations if effort.iterations else max(effort.warmup, 2)
+    while (turn := len(times)) < planned:
+        if side.x is not None and (effort.check or not turn):
+            data.fill(side.x, comm.rank, turn)
+        comm.barrier()
+        started = clock()
+        side.call()
+        times.append(clock() - started)
+        if effort.check and side.y is not None:
+            wrong += data.wrong(side.y, comm.rank, turn)
+        if effort.iterations is None and len(times) == max(effort.warmup, 2):
+            planned += _enough(comm, times[-1])
+    worst = _agree(comm, np.array(times[effort.warmup :]), effort.across)
+    total = int(comm.all_reduce(np.array([wrong]), op="sum")[0])
+    return Sample(tuple(worst.tolist()), total if effort.check else None)
+
+
+def _enough(comm: Communicator, seconds: float) -> int:
+    """How many calls to time when each takes about `seconds`; the same number on every rank."""
+    slowest = float(comm.all_reduce(np.array([seconds]), op="max")[0])
+    low, high = AUTO_ITERATIONS
+    return int(min(max(AUTO_SECONDS / max(slowest, 1e-9), low), high))
+
+
+def _agree(comm: Communicator, times: Times, across: int) -> Times:
+    if across == 0:
+        return np.asarray(comm.broadcast(times, root=0))
+    return np.asarray(comm.all_reduce(times, op=ACROSS[across]))
+
+
+def _empty(comm: Communicator, elements: int, data: Data, effort: Effort) -> Values:
+    return comm.empty(elements, data.dtype) if effort.symmetric else np.zeros(elements, data.dtype)
+
+
+def _apart(comm: Communicator, case: Case, data: Data, effort: Effort) -> Side:
+    """Input and output are two arrays."""
+    held, owed = data.held(comm.rank), data.owed(comm.rank)
+    x = _empty(comm, data.length(held), data, effort) if held else None
+    y = _empty(comm, data.length(owed), data, effort) if owed else None
+    return Side(x, y, _call(comm, case, x, y))
+
+
+def _in_place(comm: Communicator, case: Case, data: Data, effort: Effort) -> Side:
+    """Input and output are windows of one array, as NCCL has it: the block that is gathered is where it ends."""
+    held, owed = data.held(comm.rank), data.owed(comm.rank)
+    first = min((w.start for w in (held, owed) if w), default=0)
+    last = max((w.stop for w in (held, owed) if w), default=0)
+    whole = _empty(comm, data.length(range(first, last)), data, effort)
+    if case.collective == "broadcast":
+        return Side(whole if held else None, whole, _call(comm, case, whole, whole))
+    size = data.length(range(1))
+
+    def window(of: range) -> Values | None:
+        return whole[(of.start - first) * size : (of.stop - first) * size] if of else None
+
+    x, y = window(held), window(owed)
+    return Side(x, y, _call(comm, case, x, y))
+
+
+def _call(comm: Communicator, case: Case, x: Values | None, y: Values | None) -> Callable[[], object]:
+    """The call as a user would write it."""
+    root, op = case.root, case.op
+    forced: dict[str, Any] = {} if case.algorithm == "auto" else {"algorithm": case.algorithm}
+    calls: dict[str, Callable[[], object]] = {
+        "all_reduce": lambda: comm.all_reduce(x, op=op, out=y, **forced),
+        "reduce_scatter": lambda: comm.reduce_scatter(x, op=op, out=y, **forced),
+        "all_gather": lambda: comm.all_gather(x, out=y, **forced),
+        "broadcast": lambda: comm.broadcast(x, root=root, **forced),
+        "reduce": lambda: comm.reduce(x, root=root, op=op, out=y, **forced),
+        "gather": lambda: comm.gather(x, root=root, out=y, **forced),
+        "scatter": lambda: comm.scatter(x, root=root, out=y, **forced),
+        "all_to_all": lambda: comm.all_to_all(x, out=y, **forced),
+        "barrier": lambda: comm.barrier(**forced),
+    }
+    return calls[case.collective]

@@ -1,0 +1,83 @@
+"""What a command is about: an algorithm by its name, or a schedule in a file."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ringtree.ir.program import Program
+    from ringtree.ir.schedule import Schedule
+
+
+def is_file(text: str) -> bool:
+    """Whether `text` is meant as a file; ValueError where it is neither that nor an algorithm."""
+    from ringtree.algorithms import REGISTRY
+
+    if text in REGISTRY:
+        return False
+    if Path(text).exists() or "/" in text or "." in text:
+        return True
+    raise ValueError(f"no algorithm and no file {text!r}: expected a file, or one of {', '.join(REGISTRY)}")
+
+
+def read(path: str) -> tuple[Schedule, tuple[Program, ...]]:
+    """A schedule from a file, with its own programs where the file is in the rank's view, else lowered ones."""
+    from ringtree.ir.lower import lower
+    from ringtree.ir.text import parse_schedule
+
+    schedule = parse_schedule(Path(path).read_text(encoding="utf-8"))
+    return schedule, lower(schedule)
+
+
+def collectives(algorithm: str, asked: str | None) -> Sequence[str]:
+    """The collectives in question: the one asked for, else all that the algorithm serves."""
+    from ringtree.algorithms import REGISTRY
+    from ringtree.ir.collective import collective
+
+    if asked is None:
+        return REGISTRY[algorithm].serves
+    collective(asked)
+    return (asked,)
+
+
+def roots(collective_name: str, ranks: int) -> Sequence[int | None]:
+    """The roots worth proving: 0, 1 and n-1. A collective without root: None."""
+    from ringtree.ir.collective import collective
+
+    return sorted({0, min(1, ranks - 1), ranks - 1}) if collective(collective_name).rooted else [None]
+
+
+def counts(text: str) -> list[int]:
+    """`4`, `1-64` or `2,4,8-10`: rank counts."""
+    found: list[int] = []
+    for part in text.split(","):
+        low, dash, high = part.partition("-")
+        try:
+            first, last = int(low), int(high if dash else low)
+        except ValueError:
+            raise ValueError(f"{text!r} is not a number of ranks: expected such as 8, 1-64 or 1,2,4") from None
+        if not 1 <= first <= last:
+            raise ValueError(f"{part} ranks: expected at least 1, and from low to high")
+        found.extend(range(first, last + 1))
+    return found
+
+
+def rank_counts(text: str) -> list[int]:
+    """`counts` as argparse wants it."""
+    try:
+        return counts(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def every(algorithms: Iterator[str] | Sequence[str], asked: str | None) -> Iterator[tuple[str, str]]:
+    """(algorithm, collective) for each of the algorithms and what it serves, or the one collective asked for."""
+    from ringtree.algorithms import REGISTRY
+
+    for name in algorithms:
+        for collective_name in REGISTRY[name].serves:
+            if asked in (None, collective_name):
+                yield name, collective_name

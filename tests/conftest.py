@@ -1,0 +1,39 @@
+"""What all tests share: where third-party data lies."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """Real files that nobody here wrote; they are no part of the project."""
+    folder = Path(os.environ.get("RINGTREE_DATA", ROOT.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"no third-party data at {folder}: set RINGTREE_DATA")
+    return folder
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden from what the code says now")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """golden(path, text): the text is that of tests/golden/`path`; with --update-golden it becomes it."""
+
+    def compare(path: str, text: str) -> None:
+        file = ROOT / "tests" / "golden" / path
+        if request.config.getoption("--update-golden"):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text + "\n")
+        assert file.exists(), f"no {file.relative_to(ROOT)}; pytest --update-golden writes it"
+        assert text + "\n" == file.read_text(), f"{path} says otherwise; if it should change: pytest --update-golden"
+
+    return compare
