@@ -1,0 +1,18 @@
+"""The proof: is it right for every input, without deadlock and without race?"""
+
+from ringtree.verify.campaign import Case, Failure, Report, prove_many
+from ringtree.verify.programs import ProgramProof, prove_programs
+from ringtree.verify.schedules import Proof, prove
+from ringtree.verify.wording import ProofError
+
+__all__ = [
+    "Case",
+    "Failure",
+    "ProgramProof",
+    "Proof",
+    "ProofError",
+    "Report",
+    "prove",
+    "prove_many",
+    "prove_programs",
+]

@@ -1,0 +1,133 @@
+"""Proves everything there is: many schedules and their programs, on several processes."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+from ringtree.ir.lower import lower
+from ringtree.ir.schedule import Schedule
+from ringtree.verify.programs import prove_programs
+from ringtree.verify.schedules import prove
+
+Case = tuple[str, Callable[[], Schedule]]
+"""A name for messages, and what builds the schedule (in the process that proves it)."""
+
+Progress = Callable[[int, int], None]
+"""Called with how many cases are done, and of how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A case that was refused, or could not be built, and why."""
+
+    name: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a campaign proved. `slots` is the most that any set of programs needs, and `hungriest` whose it is."""
+
+    schedules: int = 0
+    transfers: int = 0
+    programs: int = 0
+    instructions: int = 0
+    slots: int = 0
+    hungriest: str = ""
+    failures: tuple[Failure, ...] = ()
+
+    def __str__(self) -> str:
+        slots = f"; slots needed: {self.slots} ({self.hungriest})" if self.slots else ""
+        failed = f"; {len(self.failures)} refused" if self.failures else ""
+        return (
+            f"proved {self.schedules} schedules with {self.transfers} transfers, {self.programs} programs with "
+            f"{self.instructions} instructions{slots}{failed}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    name: str
+    transfers: int = 0
+    programs: int = 0
+    instructions: int = 0
+    slots: int = 0
+    failure: str | None = None
+
+
+def prove_many(
+    cases: Iterable[Case], *, programs: bool = True, processes: int = 2, progress: Progress | None = None
+) -> Report:
+    """Proves every case's schedule and, unless it has switches or `programs` is False, the programs it lowers to.
+
+    Nothing is raised for a case that is refused: it is among the failures. Where the platform cannot fork, one process
+    does it all.
+    """
+    listed = list(cases)
+    outcomes: list[_Outcome] = []
+    for outcome in _outcomes(listed, programs, min(processes, len(listed))):
+        outcomes.append(outcome)
+        if progress is not None:
+            progress(len(outcomes), len(listed))
+    hungriest = max(outcomes, key=lambda o: o.slots, default=_Outcome(""))
+    return Report(
+        sum(o.failure is None for o in outcomes),
+        sum(o.transfers for o in outcomes),
+        sum(o.programs for o in outcomes),
+        sum(o.instructions for o in outcomes),
+        hungriest.slots,
+        hungriest.name if hungriest.slots else "",
+        tuple(Failure(o.name, o.failure) for o in outcomes if o.failure is not None),
+    )
+
+
+_cases: Sequence[Case] = ()  # what forked workers inherit, so that builders need not be picklable
+
+
+def _outcomes(cases: Sequence[Case], programs: bool, processes: int) -> Iterator[_Outcome]:
+    """Outcomes in the order of the cases."""
+    global _cases
+    if processes < 2 or "fork" not in multiprocessing.get_all_start_methods():
+        yield from (_prove_case(case, programs) for case in cases)
+        return
+    _cases = cases
+    context = multiprocessing.get_context("fork")
+    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_start_worker)
+    try:
+        yield from pool.map(partial(_prove_number, programs), range(len(cases)), chunksize=4)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+        _cases = ()
+
+
+def _start_worker() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted, and stops the workers
+    gc.disable()  # programs are many small tuples without cycles: the collector only walks them, a third of the time
+
+
+def _prove_number(programs: bool, number: int) -> _Outcome:
+    return _prove_case(_cases[number], programs)
+
+
+def _prove_case(case: Case, programs: bool) -> _Outcome:
+    name, build = case
+    try:
+        schedule = build()
+        proof = prove(schedule)
+        if not programs or schedule.switches:
+            return _Outcome(name, proof.transfers)
+        lowered = prove_programs(lower(schedule))
+    except ValueError as refusal:
+        return _Outcome(name, failure=str(refusal))
+    except Exception as error:  # a builder's bug is this case's failure; the others are still worth proving
+        return _Outcome(name, failure=f"{type(error).__name__}: {error}")
+    return _Outcome(name, proof.transfers, lowered.ranks, lowered.instructions, lowered.slots)

@@ -1,0 +1,182 @@
+"""Plays programs on symbolic contents, knowing nothing of the schedule they came from.
+
+What a chunk holds is (label, origins): a position on the whole vector, and the ranks, as bits, whose chunk of that
+label was added up in it; NOTHING where nobody wrote, and a label of SPOILED where labels were mixed, a rank was
+counted twice or nothing was added. Chunks of a label have a size of their own, so an instruction must name it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from ringtree.ir.collective import EVERY_RANK, collective
+from ringtree.ir.program import Instruction, Operand, Program, Space
+from ringtree.verify.progress import Runs
+from ringtree.verify.wiring import INPUT, MESSAGE, REDUCE, SIGNAL, SLOT, WAIT, Wiring
+from ringtree.verify.wording import ProofError, origins_of, promise_in_words, ranks_in_words, value_in_words
+
+Value = tuple[int, int]
+NOTHING: Value = (-1, 0)
+SPOILED = -2
+"""As a label; in the place of the origins stands which step spoiled it, as thread << 32 | step."""
+
+
+def replay(w: Wiring, runs: Runs, *, in_place: bool, even: bool) -> None:
+    """Raises ProofError unless the execution `runs` leaves every rank with what was promised.
+
+    `in_place`: input and output are one memory, position by position. `even`: all chunks are of one size, so that
+    labels of operands need not be right.
+    """
+    machine = _Machine(w, in_place=in_place, even=even)
+    for thread, first, stop in runs:
+        machine.run(thread, first, stop)
+    for p in w.programs:
+        machine.check(p, runs)
+
+
+class _Machine:
+    """Every rank's memory, as (list, where the space starts in it) per space; registers per thread; lanes."""
+
+    def __init__(self, w: Wiring, *, in_place: bool, even: bool) -> None:
+        self.w, self.in_place = w, in_place
+        self.promise = collective(w.programs[0].collective)
+        self.memory = [self._memory(p) for p in w.programs]
+        self.slots: list[dict[int, list[Value]]] = [{} for _ in w.threads]
+        self.messages: list[dict[int, list[Value]]] = [{} for _ in w.threads]
+        self.lanes: dict[tuple[int, int, int], deque[list[Value]]] = {}
+        for lane in w.lanes:
+            self.lanes[lane.source, lane.target, lane.channel] = deque()
+        p = w.programs[0]
+        self.period = 1 if even else p.chunks // p.ranks if self.promise.transposes else 0
+        self.watch = [not in_place and p.aliasable for p in w.programs]
+
+    def _memory(self, p: Program) -> tuple[tuple[list[Value], int], ...]:
+        held, owed = self._windows(p)
+        whole = [NOTHING] * p.chunks
+        for label in held:
+            whole[label] = (label, 1 << p.rank)
+        scratch = ([NOTHING] * p.scratch, 0)
+        if self.in_place:
+            return (whole, held.start), (whole, owed.start), scratch
+        return (whole[held.start : held.stop], 0), ([NOTHING] * len(owed), 0), scratch
+
+    def _windows(self, p: Program) -> tuple[range, range]:
+        where = (p.rank, p.ranks, p.chunks, p.root or 0)
+        return self.promise.held(*where), self.promise.owed(*where)
+
+    def run(self, thread: int, first: int, stop: int) -> None:
+        """Steps first … stop-1 of one thread; every message they wait for is there."""
+        rank, code = self.w.threads[thread].rank, self.w.threads[thread].code
+        slots, messages, lanes, memory = self.slots[thread], self.messages[thread], self.lanes, self.memory
+        for step in range(first, stop):
+            i = code[step]
+            kind = i[0]
+            if kind <= REDUCE:
+                sources = i[2]
+                values = self._read(thread, step, sources[0])
+                for o in sources[1:]:
+                    values = self._add(values, self._read(thread, step, o), thread << 32 | step)
+                for space, index, _, count, owner in i[1]:
+                    if space == SLOT:
+                        slots[index] = values
+                    else:
+                        cells, start = memory[owner if owner >= 0 else rank][space]
+                        cells[start + index : start + index + count] = values
+            elif kind == SIGNAL:
+                if i.register >= 0:
+                    lanes[rank, i.peer, i.channel].append(slots[i.register])
+            elif kind == WAIT and i.register >= 0:
+                messages[i.register] = lanes[i.peer, rank, i.channel].popleft()
+
+    def _read(self, thread: int, step: int, o: Operand) -> list[Value]:
+        space, index, label, count, owner = o
+        if space == SLOT:
+            values = self.slots[thread][index]
+        elif space == MESSAGE:
+            values = self.messages[thread][index]
+        else:
+            rank = owner if owner >= 0 else self.w.threads[thread].rank
+            cells, start = self.memory[rank][space]
+            values = cells[start + index : start + index + count]
+            if space == INPUT and self.watch[rank]:
+                self._check_alias(thread, step, rank, index, values)
+        if len(values) != count:
+            raise self._refuse(thread, step, f"it reads {count} chunks where there are {len(values)}")
+        for k, value in enumerate(values, label):
+            if value[0] != k and value[0] >= 0 and (not self.period or (value[0] - k) % self.period):
+                said = f"it takes chunk {value[0]} for one of the size of chunk {k}; expected that label on the operand"
+                raise self._refuse(thread, step, said)
+        return values
+
+    def _add(self, a: Sequence[Value], b: Sequence[Value], where: int) -> list[Value]:
+        total: list[Value] = []
+        repeats = self.promise.repeats
+        for x, y in zip(a, b, strict=True):
+            if x[0] == y[0] >= 0 and (repeats or not x[1] & y[1]):
+                total.append((x[0], x[1] | y[1]))
+            else:
+                total.append(x if x[0] == SPOILED else y if y[0] == SPOILED else (SPOILED, where))
+        return total
+
+    def _check_alias(self, thread: int, step: int, rank: int, index: int, values: Sequence[Value]) -> None:
+        """Refuses the read if it would find something else were the output the same memory."""
+        p = self.w.programs[rank]
+        held, owed = self._windows(p)
+        output = self.memory[rank][Space.OUTPUT][0]
+        for position, value in enumerate(values, held.start + index):
+            if position in owed and output[position - owed.start] not in (NOTHING, value):
+                raise self._refuse(
+                    thread,
+                    step,
+                    f"it reads chunk {position} of the input after the output was written there; the program says that "
+                    "they may be the same memory (aliasable)",
+                )
+
+    def _refuse(self, thread: int, step: int, said: str) -> ProofError:
+        return ProofError(f"{self.w.name}: {self.w.where(thread, step)}: {said}", rank=self.w.threads[thread].rank)
+
+    def check(self, p: Program, runs: Runs) -> None:
+        """Raises ProofError at the first chunk of the rank's output, or input, that is not as promised."""
+        held, owed = self._windows(p)
+        position, label, origin = (c.tolist() for c in self.promise.promised(p.rank, p.ranks, p.chunks, p.root or 0))
+        cells, start = self.memory[p.rank][Space.OUTPUT]
+        everyone = (1 << p.ranks) - 1
+        for at, want, whose in zip(position, label, origin, strict=True):
+            value = cells[start + at - owed.start]
+            if value != (want, everyone if whose == EVERY_RANK else 1 << whose):
+                raise self._explain(p, at, promise_in_words(want, whose, p.ranks), value, runs)
+        if not self.in_place:
+            for at, value in enumerate(self.memory[p.rank][Space.INPUT][0], held.start):
+                if value != (at, 1 << p.rank):
+                    raise ProofError(f"{self.w.name}: rank {p.rank}: chunk {at} of the input was changed", rank=p.rank)
+
+    def _explain(self, p: Program, at: int, expected: str, value: Value, runs: Runs) -> ProofError:
+        if value[0] == SPOILED:
+            where = self.w.where(value[1] >> 32, value[1] & (1 << 32) - 1)
+            there = f"what {where} made by adding what does not belong together, or a rank twice"
+        else:
+            origins = origins_of(value[1])
+            missing = sorted(set(range(p.ranks)) - set(origins))
+            lacks = f" (missing {ranks_in_words(missing)})" if self.promise.reduces and origins and missing else ""
+            index = at - self._windows(p)[1].start
+            there = f"{value_in_words(value[0], origins)}{lacks}, {_last_write(self.w, runs, p.rank, index)}"
+        return ProofError(
+            f"{self.w.name}: rank {p.rank} chunk {at}: expected {expected}; there was {there}", rank=p.rank, chunk=at
+        )
+
+
+def _last_write(w: Wiring, runs: Runs, rank: int, index: int) -> str:
+    """Who wrote chunk `index` of the rank's output last, in words."""
+
+    def writes(i: Instruction, own: int) -> bool:
+        return any(
+            o.space == Space.OUTPUT and (o.rank if o.rank >= 0 else own) == rank and 0 <= index - o.index < o.count
+            for o in i.targets
+        )
+
+    for thread, first, stop in reversed(runs):
+        for step in range(stop - 1, first - 1, -1):
+            if writes(w.threads[thread].code[step], w.threads[thread].rank):
+                return f"last written by {w.where(thread, step)}"
+    return "which no step wrote"
