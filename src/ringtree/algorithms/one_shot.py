@@ -1,6 +1,6 @@
 """One shot: whoever has something sends all of it to whoever needs it, at once. Least latency, most bytes.
 
-Sums are taken in rank order 0, 1, … n-1 wherever they are taken, so the result is the same to the last bit on all ranks.
+Sums are taken in rank order 0, 1, … n-1, so the result is the same to the last bit on all ranks.
 
 all_reduce: 1 round, (n-1)*S bytes
 broadcast: 1 round, (n-1)*S bytes
@@ -12,6 +12,7 @@ Source: Shah and others: MSCCL++: rethinking GPU communication abstractions for 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
 
@@ -35,7 +36,7 @@ def reduce(ranks: int, root: int) -> Schedule:
     return Schedule("one_shot", "reduce", ranks, 1, (Block(rows),), root)
 
 
-def _add_in_rank_order(source: np.ndarray, target: np.ndarray) -> Transfers:  # type: ignore[type-arg]
+def _add_in_rank_order(source: NDArray[np.int64], target: NDArray[np.int64]) -> Transfers:
     """Whole inputs into outputs, rank 0's stored and the others' added as listed."""
     return Transfers.of(
         source, target, reduce=source > 0, source_buffer=Buffer.INPUT, target_buffer=Buffer.OUTPUT

@@ -8,7 +8,8 @@ else (tests hold the formulas equal to the schedules):
     Source: author: title, year
 
 for n > 1 ranks and S bytes in the whole vector. Bytes are what the rank that sends most sends. A leading "at most"
-marks a bound; `lg(x)` is the logarithm to base 2 rounded up, `p` the largest power of two that is at most n.
+marks a bound; `lg(x)` is the logarithm to base 2 rounded up, `p` the largest power of two that is at most n; g, h and
+q are the hierarchical ones: g the greatest divisor of n up to its square root, h = n/g, q for h what p is for n.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ from types import ModuleType
 
 from ringtree.algorithms import (
     dissemination,
+    double_tree,
     flat,
+    halving_doubling,
+    hierarchical,
     one_shot,
     pairwise,
     ring,
@@ -31,7 +35,7 @@ from ringtree.ir.collective import COLLECTIVES, collective
 from ringtree.ir.schedule import Schedule
 
 COST = re.compile(r"^(\w+): (.+?) rounds?, (.+?) bytes(, pipelines)?$", re.MULTILINE)
-SOURCE = re.compile(r"^Source: (.+)$", re.MULTILINE)
+SOURCE = re.compile(r"^Source: (.+(?:\n.+)*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,9 @@ class Cost:
 
     def evaluate(self, ranks: int, nbytes: float) -> tuple[float, float]:
         """(rounds, bytes sent by the busiest rank); upper bounds where the formula says "at most"."""
-        names = {"n": ranks, "S": nbytes, "p": 1 << (ranks.bit_length() - 1), "lg": _lg, "min": min, "max": max}
+        group = hierarchical.default_group(ranks)
+        names = {"n": ranks, "S": nbytes, "p": _power(ranks), "lg": _lg, "min": min}
+        names |= {"g": group, "h": ranks // group, "q": _power(ranks // group)}
         rounds, sent = (
             eval(f.removeprefix("at most "), {"__builtins__": {}}, names)  # our own docstrings, never a user's text
             for f in (self.rounds, self.sent)
@@ -94,8 +100,13 @@ class Algorithm:
         return function(ranks, root, **options)
 
 
-def _lg(x: float) -> int:
-    return (int(x) - 1).bit_length()
+def _lg(x: int) -> int:
+    return (x - 1).bit_length()
+
+
+def _power(x: int) -> int:
+    """The largest power of two that is at most x."""
+    return 1 << (x.bit_length() - 1)
 
 
 def _read(module: ModuleType) -> Algorithm:
@@ -107,10 +118,10 @@ def _read(module: ModuleType) -> Algorithm:
     source = SOURCE.search(text)
     if set(costs) != set(functions) or source is None:
         raise ImportError(
-            f"{module.__name__}: its docstring states the cost of {sorted(costs)}, its functions are {sorted(functions)}"
-            f" and its source is {'named' if source else 'missing'}; expected one cost line a function and a source"
+            f"{module.__name__}: states the cost of {sorted(costs)}, serves {sorted(functions)}, "
+            f"{'names' if source else 'lacks'} its source; expected one cost line a function, and a source"
         )
-    return Algorithm(name, text.strip().splitlines()[0], source[1], functions, costs)
+    return Algorithm(name, text.strip().splitlines()[0], source[1].replace("\n", " "), functions, costs)
 
 
 REGISTRY: dict[str, Algorithm] = {
@@ -119,8 +130,11 @@ REGISTRY: dict[str, Algorithm] = {
         _read,
         (
             ring,
+            double_tree,
+            halving_doubling,
             one_shot,
             two_shot,
+            hierarchical,
             pairwise,
             dissemination,
             flat,
@@ -131,9 +145,14 @@ REGISTRY: dict[str, Algorithm] = {
 
 def build(name: str, collective_name: str, ranks: int, root: int | None = None, **options: object) -> Schedule:
     """The schedule of algorithm `name` for a collective; ValueError saying what there is when there is none."""
+    return find(name).build(collective_name, ranks, root, **options)
+
+
+def find(name: str) -> Algorithm:
+    """The algorithm of that name; ValueError naming the known ones otherwise."""
     if name not in REGISTRY:
         raise ValueError(f"no algorithm {name!r}: expected one of {', '.join(REGISTRY)}")
-    return REGISTRY[name].build(collective_name, ranks, root, **options)
+    return REGISTRY[name]
 
 
 def serving(collective_name: str) -> list[str]:

@@ -1,0 +1,77 @@
+"""Double binary tree: two binary trees, each for half of the vector; no rank passes data on in both.
+
+Latency grows with log n and, pipelined, links stay busy both ways. The first tree is in-order: odd positions are
+leaves. The second is the first by mirror or by shift, whichever makes odd positions the interior ones. For broadcast
+and reduce the root stands above both trees, which the other ranks form, turned so that the root is position 0.
+
+all_reduce: 2*lg(n) rounds, at most 2*S bytes, pipelines
+broadcast: lg(n) rounds, S bytes, pipelines
+reduce: lg(n) rounds, S bytes, pipelines
+
+Source: Sanders, Speck, Träff: Two-tree algorithms for full bandwidth broadcast, reduction and scan, 2009
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.ir.schedule import Block, Schedule, Transfers
+from ringtree.transform import reverse
+
+Ranks = NDArray[np.int64]
+
+
+def all_reduce(ranks: int) -> Schedule:
+    """Up both trees, then down: the trees NCCL builds between nodes (its ncclGetDtree)."""
+    position = np.arange(ranks)
+    second = ranks - 1 - position if ranks % 2 == 0 else (position + 1) % ranks
+    down = _down(ranks, position, second)
+    up = Transfers.of(
+        down.target[::-1],
+        down.source[::-1],
+        down.source_chunk[::-1],
+        reduce=True,
+        round=down.round.max(initial=0) - down.round[::-1],
+    )
+    blocks = (Block(up), Block(down)) if ranks > 1 else ()
+    return Schedule("double_tree", "all_reduce", ranks, 2, blocks)
+
+
+def broadcast(ranks: int, root: int) -> Schedule:
+    position = np.arange(ranks)
+    others = position[1:]
+    second = np.append(0, ranks - others if ranks % 2 else others % (ranks - 1) + 1)[:ranks] if ranks > 1 else position
+    down = _down(ranks, (position + root) % ranks, (second + root) % ranks)
+    return Schedule("double_tree", "broadcast", ranks, 2, (Block(down),) if ranks > 1 else (), root)
+
+
+def reduce(ranks: int, root: int) -> Schedule:
+    return reverse(broadcast(ranks, root))
+
+
+def _down(ranks: int, first: Ranks, second: Ranks) -> Transfers:
+    """From position 0 of both trees down, chunk 0 in the first and chunk 1 in the second; a level is a round."""
+    parent = parents(ranks)
+    child = np.arange(1, ranks)
+    depth, above = np.zeros(ranks, dtype=np.int64), np.arange(ranks)
+    while np.any(above):
+        depth += above > 0
+        above = parent[above]
+    order = np.argsort(depth[1:], kind="stable")
+    child = child[order]
+    names = np.stack([first, second])
+    return Transfers.of(
+        names[:, parent[child]].T.reshape(-1),
+        names[:, child].T.reshape(-1),
+        np.tile([0, 1], ranks - 1),
+        round=np.repeat(depth[child] - 1, 2),
+    )
+
+
+def parents(ranks: int) -> Ranks:
+    """Each position's parent in the in-order tree; position 0, the root, is its own and has one child."""
+    position = np.arange(ranks, dtype=np.int64)
+    bit = position & -position
+    up = (position ^ bit) | (bit << 1)
+    return np.where(up < ranks, up, position ^ bit)

@@ -1,0 +1,83 @@
+"""Recursive halving and doubling: exchanges with the rank p/2, p/4, … 1 away halve what a rank adds up, and back.
+
+Fewest rounds among those that send the fewest bytes, if n is a power of two. Else p, the largest power of two below n,
+take part: of the first 2*(n-p) ranks the even ones hand all they have to the next rank and get their result from it.
+
+all_reduce: 2*lg(p)+2*(n>p) rounds, 2*(p-1)/p*S+(n>p)*S bytes
+reduce_scatter: lg(p)+2*(n>p) rounds, (n-1)/n*S+(n>p)*S/n bytes
+all_gather: lg(p)+2*(n>p) rounds, at most (p-1+min(p-1,(n-p)*lg(p)))/n*S+(n>p)*S bytes
+
+Source: Rabenseifner: Optimization of collective reduction operations, 2004
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.ir.schedule import Block, Schedule, Transfers
+from ringtree.transform import reverse
+
+Indices = NDArray[np.int64]
+
+
+def all_reduce(ranks: int) -> Schedule:
+    active, folded = _fold(ranks)
+    ends = np.arange(len(active) + 1)
+    chunks = len(active)
+    fold = Transfers.of(folded, folded + 1, 0, count=chunks, reduce=True)
+    unfold = Transfers.of(folded + 1, folded, 0, count=chunks)
+    blocks = _blocks(fold, _halving(active, ends), _doubling(active, ends), unfold)
+    return Schedule("halving_doubling", "all_reduce", ranks, chunks, blocks)
+
+
+def reduce_scatter(ranks: int) -> Schedule:
+    """A rank that took in another adds up both their blocks."""
+    active, folded = _fold(ranks)
+    fold = Transfers.of(folded, folded + 1, 0, count=ranks, reduce=True)
+    unfold = Transfers.of(folded + 1, folded, folded)
+    blocks = _blocks(fold, _halving(active, np.append(0, active + 1)), unfold)
+    return Schedule("halving_doubling", "reduce_scatter", ranks, ranks, blocks)
+
+
+def all_gather(ranks: int) -> Schedule:
+    return reverse(reduce_scatter(ranks))
+
+
+def _fold(ranks: int) -> tuple[Indices, Indices]:
+    """The ranks that take part, a power of two of them, and those that are folded into the rank after them."""
+    power = 1 << (ranks.bit_length() - 1)
+    folded = np.arange(ranks - power) * 2
+    return np.setdiff1d(np.arange(ranks), folded), folded
+
+
+def _halving(active: Indices, ends: Indices) -> Transfers:
+    """Number a of those that take part ends with the sum of chunks ends[a] to ends[a+1]."""
+    a, distance = np.arange(len(active)), len(active) // 2
+    parts: list[Transfers] = []
+    while distance:
+        peer = a ^ distance
+        first = peer & -distance
+        start = ends[first]
+        size = ends[first + distance] - start
+        parts.append(Transfers.of(active, active[peer], start, count=size, reduce=True, round=len(parts)))
+        distance //= 2
+    return Transfers.concatenate(parts)
+
+
+def _doubling(active: Indices, ends: Indices) -> Transfers:
+    """The way back: number a starts with chunks ends[a] to ends[a+1] and ends with all."""
+    a, distance = np.arange(len(active)), 1
+    parts: list[Transfers] = []
+    while distance < len(active):
+        first = a & -distance
+        start = ends[first]
+        parts.append(
+            Transfers.of(active, active[a ^ distance], start, count=ends[first + distance] - start, round=len(parts))
+        )
+        distance *= 2
+    return Transfers.concatenate(parts)
+
+
+def _blocks(*parts: Transfers) -> tuple[Block, ...]:
+    return tuple(Block(p) for p in parts if len(p))

@@ -1,0 +1,162 @@
+"""Time turned round: broadcast <-> reduce, all_gather <-> reduce_scatter, scatter <-> gather."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.ir.schedule import Block, Buffer, Schedule, Shift, Transfers
+from ringtree.transform.rows import expand_block, parts
+
+OPPOSITE = {
+    "broadcast": "reduce",
+    "reduce": "broadcast",
+    "all_gather": "reduce_scatter",
+    "reduce_scatter": "all_gather",
+    "scatter": "gather",
+    "gather": "scatter",
+    "all_reduce": "all_reduce",
+    "all_to_all": "all_to_all",
+    "barrier": "barrier",
+}
+REDUCES, STORES = ("reduce", "reduce_scatter", "barrier"), ("broadcast", "all_gather", "scatter", "gather")
+
+
+def reverse(schedule: Schedule) -> Schedule:
+    """The schedule backwards, sources and targets exchanged: the transposed (adjoint) schedule.
+
+    Sending one thing to many becomes adding many to one and the other way round. all_reduce, all_to_all and barrier
+    become another schedule of the same. Cost: O(rows) for in-place schedules without scratch (all_reduce: if it only
+    ever reduces), else O(transfers log transfers). A two-buffer schedule that reads its output cannot be turned
+    (nothing may write its input then): ValueError.
+    """
+    turned = replace(
+        schedule,
+        collective=OPPOSITE[schedule.collective],
+        blocks=tuple(_backwards(schedule, b) for b in reversed(schedule.blocks)),
+    )
+    if any(np.any(b.rows.target_buffer == Buffer.INPUT) for b in turned.blocks):
+        raise ValueError(
+            f"{schedule.name}: reads its output, which backwards is writing the input; reverse(in_place(schedule)) can"
+        )
+    simple = schedule.in_place and not schedule.scratch
+    if simple and turned.collective in STORES:
+        return _told(turned, [np.zeros(len(b.rows), dtype=np.bool_) for b in turned.blocks])
+    if simple and (turned.collective in REDUCES or all(np.all(b.rows.reduce) for b in schedule.blocks)):
+        return _told(turned, [np.ones(len(b.rows), dtype=np.bool_) for b in turned.blocks])
+    return _traced(turned)
+
+
+def _backwards(schedule: Schedule, block: Block) -> Block:
+    """Last row first, source and target exchanged; `reduce` is still the row's own, from before."""
+    shift = block.shift
+    rows = (block.rows if block.times == 1 else _last(schedule, block)).take(slice(None, None, -1))
+    swap = np.array([Buffer.DATA, Buffer.OUTPUT, Buffer.INPUT, Buffer.SCRATCH], dtype=np.int32)
+    rows = Transfers(
+        round=block.rounds - 1 - rows.round,
+        source=rows.target,
+        target=rows.source,
+        source_buffer=swap[rows.target_buffer],
+        source_chunk=rows.target_chunk,
+        target_buffer=swap[rows.source_buffer],
+        target_chunk=rows.source_chunk,
+        count=rows.count,
+        reduce=rows.reduce,
+    )
+    back = Shift(-shift.target, -shift.source, -shift.target_chunk, -shift.source_chunk)
+    return Block(rows, block.times, back)
+
+
+def _last(schedule: Schedule, block: Block) -> Transfers:
+    """The rows of the block's last repetition."""
+    s, i, n = block.shift, block.times - 1, schedule.ranks
+    rows = block.rows
+    lengths = np.array([max(schedule.buffer_chunks(b), 1) for b in Buffer], dtype=np.int64)
+
+    def rank(column: NDArray[np.int32], by: int) -> NDArray[np.int32]:
+        return np.where(column < n, (column + i * by) % n, column).astype(np.int32)
+
+    def chunk(column: NDArray[np.int32], buffer: NDArray[np.int32], by: int) -> NDArray[np.int32]:
+        return ((column + i * by) % lengths[buffer]).astype(np.int32)
+
+    return replace(
+        rows,
+        source=rank(rows.source, s.source),
+        target=rank(rows.target, s.target),
+        source_chunk=chunk(rows.source_chunk, rows.source_buffer, s.source_chunk),
+        target_chunk=chunk(rows.target_chunk, rows.target_buffer, s.target_chunk),
+    )
+
+
+def _told(schedule: Schedule, flags: list[NDArray[np.bool_]]) -> Schedule:
+    """The schedule with these `reduce` flags."""
+    blocks = (
+        Block(replace(b.rows, reduce=f), b.times, b.shift) for b, f in zip(schedule.blocks, flags, strict=True)
+    )
+    return replace(schedule, blocks=tuple(blocks))
+
+
+def _traced(schedule: Schedule) -> Schedule:
+    """Finds for every transfer whether it stores or reduces, knowing (in `reduce`) what it did forwards.
+
+    What a forward store overwrote is spent once the row's backward twin has read it. A row that writes where nothing
+    is, or what is there is spent, stores; else it reduces.
+    """
+    flags = _flags(schedule, schedule.expand())
+    blocks, told, start = [], [], 0
+    for b in schedule.blocks:
+        mine = flags[start : start + len(b.rows) * b.times].reshape(b.times, len(b.rows))
+        start += mine.size
+        alike = b.times == 1 or bool(np.all(mine == mine[0]))
+        blocks.append(b if alike else expand_block(schedule, b))
+        told.append(mine[0] if alike else mine.reshape(-1))
+    return _told(replace(schedule, blocks=tuple(blocks)), told)
+
+
+def _flags(schedule: Schedule, rows: Transfers) -> NDArray[np.bool_]:
+    lengths = [schedule.buffer_chunks(b) for b in Buffer]
+    bases = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    index, offset = parts(rows.count)
+
+    def place(rank: NDArray[np.int32], buffer: NDArray[np.int32], chunk: NDArray[np.int32]) -> NDArray[np.int64]:
+        at: NDArray[np.int64] = rank[index] * bases[-1] + bases[buffer[index]] + chunk[index] + offset
+        return at
+
+    read = place(rows.source, rows.source_buffer, rows.source_chunk)
+    written = place(rows.target, rows.target_buffer, rows.target_chunk)
+    initially = _starts_full(schedule, int(bases[-1]), bases)
+    spends = ~rows.reduce[index]
+    # Events per place in time order; in a round all reads come before all writes. A write sees the event before it.
+    where = np.concatenate([read[spends], written])
+    writes = np.concatenate([np.zeros(int(spends.sum()), dtype=np.bool_), np.ones(len(written), dtype=np.bool_)])
+    when = np.concatenate([rows.round[index[spends]], rows.round[index]])
+    order = np.lexsort((np.arange(len(where)), writes, when, where))
+    sorted_place = where[order]
+    first = np.diff(sorted_place, prepend=-1) != 0
+    full = np.concatenate([[False], writes[order][:-1]])
+    full[first] = initially[sorted_place[first]]
+    seen = np.empty(len(order), dtype=np.bool_)
+    seen[order] = full
+    flags = np.zeros(len(rows), dtype=np.bool_)
+    each = seen[int(spends.sum()) :]
+    flags[index] = each
+    if np.any(flags[index] != each):
+        i = int(index[np.flatnonzero(flags[index] != each)[0]])
+        raise ValueError(
+            f"{schedule.name}: backwards, row {i} stores some of its chunks and adds others; expected rows of one chunk"
+        )
+    return flags
+
+
+def _starts_full(schedule: Schedule, per_rank: int, bases: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which places hold something before the schedule starts: its inputs."""
+    full = np.zeros(schedule.participants * per_rank, dtype=np.bool_)
+    for rank in range(schedule.ranks):
+        held = schedule.promise.held(rank, schedule.ranks, schedule.chunks, schedule.root or 0)
+        at = rank * per_rank + int(bases[Buffer.DATA])
+        full[at + held.start : at + held.stop] = True
+        at = rank * per_rank + int(bases[Buffer.INPUT])
+        full[at : at + len(held)] = True
+    return full
