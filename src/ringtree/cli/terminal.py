@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress, TaskID
 
 WIDE = 200
 """Columns of a line that nobody's window cuts: a pipe's."""
@@ -22,24 +23,43 @@ def console(error: bool = False) -> Console:
     return Console(stderr=error, width=None if stream.isatty() else WIDE, highlight=False)
 
 
-@contextmanager
-def progress(what: str, total: float | None = None) -> Iterator[Callable[[float, str], None]]:
-    """A progress bar on standard error while it is a terminal, and nothing at all where it is not.
+class Bar:
+    """A progress bar on standard error while that is a terminal; where it is not, nothing but the lines printed."""
 
-    Yields advance(by, text): moves the bar and shows `text` beside it.
-    """
+    def __init__(self, progress: Progress | None, task: TaskID | None) -> None:
+        self._progress, self._task = progress, task
+
+    def advance(self, by: float = 1) -> None:
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, advance=by)
+
+    def note(self, text: str) -> None:
+        """Shows beside the bar what is being done."""
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, text=text)
+
+    def print(self, line: str) -> None:
+        """A line of output, above the bar where both are on one screen."""
+        if self._progress is not None and sys.stdout.isatty():
+            self._progress.console.print(line, markup=False, soft_wrap=True)
+        else:
+            print(line, flush=True)
+
+
+@contextmanager
+def progress(what: str, total: float) -> Iterator[Bar]:
+    """A bar that is there while the block runs."""
     if not sys.stderr.isatty():
-        yield lambda by, text: None
+        yield Bar(None, None)
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TimeRemainingColumn(),
+        TimeElapsedColumn(),
         TextColumn("[dim]{task.fields[text]}"),
     )
-    with Progress(*columns, console=console(error=True), transient=True) as bar:
-        task = bar.add_task(what, total=total, text="")
-        yield lambda by, text: bar.update(task, advance=by, text=text)
+    with Progress(*columns, console=console(error=not sys.stdout.isatty()), transient=True) as live:
+        yield Bar(live, live.add_task(what, total=total, text=""))

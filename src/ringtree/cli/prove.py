@@ -1,0 +1,110 @@
+"""Prove that a schedule does what its collective promises, for every input, without deadlock and without race.
+
+    ringtree prove all --ranks 1-64             every algorithm, every collective it serves, roots 0, 1 and n-1
+    ringtree prove ring --collective all_reduce -n 8
+    ringtree prove schedule.txt                 a file knows its collective and its ranks
+
+The schedule is proved on symbolic contents; then the programs that ranks run are: that they end with the slots they
+have, that no step races with another, and that they too end with what was promised.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ringtree.verify import Report
+
+COLUMNS = "{:<19} {:<15} {:<7} {:>10} {:>13} {:>10} {:>6}"
+SHOWN_FAILURES = 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from ringtree.cli.subject import rank_counts
+
+    parser.add_argument("what", metavar="all|ALGORITHM|FILE")
+    parser.add_argument("--collective", metavar="C", help="only this collective")
+    parser.add_argument(
+        "-n", "--ranks", type=rank_counts, metavar="N", help="ranks, such as 8, 1-64 or 2,4,8 (default 8; all: 1-64)"
+    )
+    parser.add_argument("--jobs", type=int, default=0, metavar="J", help="processes (default: one a core)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from ringtree.algorithms import REGISTRY
+    from ringtree.cli import subject
+
+    everything = args.what == "all"
+    if not everything and subject.is_file(args.what):
+        return _prove_file(args)
+    if not everything and args.collective:
+        REGISTRY[args.what].build(args.collective, 1)  # refuses what it does not serve
+    ranks = args.ranks or (list(range(1, 65)) if everything else [8])
+    pairs = list(subject.every(list(REGISTRY) if everything else [args.what], args.collective))
+    if not pairs:
+        raise ValueError(f"no algorithm serves {args.collective!r}")
+    started = time.monotonic()
+    reports = _prove(pairs, ranks, args.jobs)
+    return _close(reports, time.monotonic() - started)
+
+
+def _prove(pairs: Sequence[tuple[str, str]], ranks: Sequence[int], jobs: int) -> list[Report]:
+    """Proves every pair at every number of ranks and at the roots worth proving; a line a pair, as it is done."""
+    from ringtree.algorithms import build
+    from ringtree.bench.machine import usable_cores
+    from ringtree.cli import subject
+    from ringtree.cli.terminal import progress
+    from ringtree.verify import prove_many
+
+    span = f"{ranks[0]}" if len(ranks) == 1 else f"{min(ranks)}-{max(ranks)}"
+    print(COLUMNS.format("algorithm", "collective", "ranks", "schedules", "transfers", "programs", "slots"))
+    reports = []
+    with progress("proving", total=len(pairs)) as bar:
+        for algorithm, collective in pairs:
+            cases = [
+                (f"n={n}" + ("" if root is None else f" root={root}"), partial(build, algorithm, collective, n, root))
+                for n in reversed(ranks)  # the largest first, so that all processes end together
+                for root in subject.roots(collective, n)
+            ]
+            bar.note(f"{algorithm} {collective}")
+            report = prove_many(cases, processes=jobs or usable_cores())
+            reports.append(report)
+            counted = (f"{x:,}" for x in (report.schedules, report.transfers, report.programs, report.slots))
+            bar.print(COLUMNS.format(algorithm, collective, span, *counted))
+            bar.advance()
+            for failure in report.failures[:SHOWN_FAILURES]:
+                bar.print(f"  {failure}")
+    return reports
+
+
+def _close(reports: Sequence[Report], seconds: float) -> int:
+    schedules, transfers, programs = (
+        sum(getattr(r, what) for r in reports) for what in ("schedules", "transfers", "programs")
+    )
+    refused = sum(len(r.failures) for r in reports)
+    print(
+        f"proved {schedules:,} schedule{'s' * (schedules != 1)} with {transfers:,} transfers, and the {programs:,} "
+        f"programs of their ranks, in {seconds:.1f} s (slots: the fewest with which no rank is ever stuck)"
+    )
+    if refused:
+        print(f"ringtree prove: {refused} schedules are wrong, as said above", file=sys.stderr)
+    return 1 if refused else 0
+
+
+def _prove_file(args: argparse.Namespace) -> int:
+    from ringtree.cli import subject
+    from ringtree.verify import prove, prove_programs
+
+    schedule, programs = subject.read(args.what)
+    if args.collective not in (None, schedule.collective):
+        raise ValueError(f"{args.what} is a schedule for {schedule.collective}, not for {args.collective}")
+    if args.ranks and args.ranks != [schedule.ranks]:
+        raise ValueError(f"{args.what} is a schedule over {schedule.ranks} ranks; leave -n out")
+    print(prove(schedule))
+    print(prove_programs(programs))
+    return 0
