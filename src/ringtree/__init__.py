@@ -1,0 +1,69 @@
+"""ringtree: collectives as data. Proved, priced, drawn, and run between the ranks of a machine.
+
+    import ringtree
+    comm = ringtree.init()
+    total = comm.all_reduce(x)
+
+Names are loaded when they are first used, so that `import ringtree` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ringtree.errors import Mismatch, PeerDied, Poisoned, RankFailed, TimedOut
+    from ringtree.runtime.communicator import Communicator
+    from ringtree.runtime.spawn import Pool, spawn
+    from ringtree.runtime.work import Work
+    from ringtree.runtime.world import init
+
+    __version__: str
+
+_HOME = {
+    "Communicator": "ringtree.runtime.communicator",
+    "Mismatch": "ringtree.errors",
+    "PeerDied": "ringtree.errors",
+    "Poisoned": "ringtree.errors",
+    "Pool": "ringtree.runtime.spawn",
+    "RankFailed": "ringtree.errors",
+    "TimedOut": "ringtree.errors",
+    "Work": "ringtree.runtime.work",
+    "init": "ringtree.runtime.world",
+    "spawn": "ringtree.runtime.spawn",
+}
+
+__all__ = [
+    "Communicator",
+    "Mismatch",
+    "PeerDied",
+    "Poisoned",
+    "Pool",
+    "RankFailed",
+    "TimedOut",
+    "Work",
+    "__version__",
+    "init",
+    "spawn",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(import_module(_HOME[name]), name)
+    elif name == "__version__":
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            value = version("ringtree")
+        except PackageNotFoundError:  # a source tree that nobody installed
+            value = "unknown"
+    else:
+        raise AttributeError(f"module 'ringtree' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

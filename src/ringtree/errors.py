@@ -1,0 +1,38 @@
+"""What can go wrong between ranks. Each message says where, which rank, and what was expected.
+
+A user's own mistake (a wrong type, a root that does not exist) is a ValueError or TypeError instead, on that rank only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ringtree._native import Mismatch, PeerDied, Poisoned, TimedOut
+else:
+    try:  # the native engine's, where it is built: one set of classes for all engines
+        from ringtree._native import Mismatch, PeerDied, Poisoned, TimedOut
+    except ImportError:
+
+        class PeerDied(RuntimeError):
+            """A rank of the group ended; args: (message, rank)."""
+
+        class Mismatch(RuntimeError):
+            """Two ranks called different things; the message names both sides."""
+
+        class TimedOut(RuntimeError):
+            """A wait passed its deadline; the message says who waited for whom in which call."""
+
+        class Poisoned(RuntimeError):
+            """The group failed before (the message says how) and can only be closed."""
+
+
+class RankFailed(RuntimeError):
+    """A rank that `spawn` or a `Pool` started raised, or ended without a result; `rank` says which."""
+
+    def __init__(self, message: str, rank: int) -> None:
+        super().__init__(message)
+        self.rank = rank
+
+
+__all__ = ["Mismatch", "PeerDied", "Poisoned", "RankFailed", "TimedOut"]

@@ -1,0 +1,116 @@
+"""From a schedule to a plan that an engine can run: this rank's program, and where its chunks lie in `count` elements."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.ir.collective import collective as find_collective
+from ringtree.ir.lower import lower_rank
+from ringtree.ir.program import Program, Space
+from ringtree.ir.schedule import COLUMNS, Schedule
+from ringtree.runtime.arrays import Dtype
+from ringtree.runtime.engine import Joined
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One rank's part of a schedule, and a number that ranks running the same schedule share."""
+
+    program: Program
+    digest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A plan of the engine's, and how it came about. Offsets are the windows' first elements on the whole vector."""
+
+    plan: int
+    part: Part
+    why: str
+    input_start: int
+    output_start: int
+
+    @property
+    def aliasable(self) -> bool:
+        return self.part.program.aliasable
+
+
+@lru_cache(maxsize=512)
+def built(algorithm: str, collective: str, ranks: int, root: int, rank: int) -> Part:
+    """A registered algorithm's program for `rank`."""
+    from ringtree.algorithms import build
+
+    return part_of(build(algorithm, collective, ranks, root if root >= 0 else None), rank)
+
+
+def part_of(schedule: Schedule, rank: int) -> Part:
+    return Part(lower_rank(schedule, rank), _digest(schedule))
+
+
+def bind(joined: Joined, part: Part, rank: int, dtype: Dtype, op: int, count: int, why: str) -> Bound:
+    """Prepares the program for a whole vector of `count` elements (a multiple of ranks where it is n blocks)."""
+    p = part.program
+    promise = find_collective(p.collective)
+    root = -1 if p.root is None else p.root
+    sizes = chunk_sizes(p, count)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    held = promise.held(rank, p.ranks, p.chunks, max(root, 0))
+    owed = promise.owed(rank, p.ranks, p.chunks, max(root, 0))
+    instructions, operands = p.encode()
+    plan = joined.seat.prepare(
+        instructions,
+        operands,
+        sizes,
+        starts[held.start : held.stop] - starts[held.start],
+        starts[owed.start : owed.stop] - starts[owed.start],
+        p.scratch,
+        window(p, joined.slot_bytes, dtype),
+        int(dtype),
+        op,
+        p.collective,
+        root,
+        count,
+        part.digest,
+    )
+    return Bound(plan, part, why, int(starts[held.start]), int(starts[owed.start]))
+
+
+def chunk_sizes(program: Program, count: int) -> Ints:
+    """Elements of each chunk of the whole vector: as even as can be, within each block where it is n blocks."""
+    blocks = program.ranks if find_collective(program.collective).blocked else 1
+    chunks = program.chunks // blocks
+    edges = np.arange(chunks + 1, dtype=np.int64) * (count // blocks) // chunks
+    return np.tile(np.diff(edges), blocks)
+
+
+def window(program: Program, slot_bytes: int, dtype: Dtype) -> int:
+    """Elements of a chunk that are done at a time, so that the widest message fits a slot."""
+    staged = (Space.SLOT, Space.MESSAGE)
+    widest = max(
+        (o.count for i in program.instructions for o in (*i.targets, *i.sources) if o.space in staged), default=1
+    )
+    elements = slot_bytes // dtype.itemsize // widest
+    if elements < 1:
+        raise ValueError(
+            f"{program.name}: a message of {widest} chunks does not fit a staging slot of {slot_bytes} bytes; "
+            "expected fewer chunks a transfer"
+        )
+    return elements // 64 * 64 or elements  # whole cache lines, where there are any
+
+
+def _digest(schedule: Schedule) -> int:
+    """32 bits that tell schedules apart, whatever their names."""
+    s = schedule
+    state = hashlib.sha256(repr((s.collective, s.ranks, s.chunks, s.root, s.scratch)).encode())
+    for block in s.blocks:
+        state.update(repr((block.times, block.shift)).encode())
+        for name in COLUMNS:
+            state.update(getattr(block.rows, name).tobytes())
+    return int.from_bytes(state.digest()[:4], "little")

@@ -1,0 +1,109 @@
+"""What an engine is: it gives a rank a seat in a group, and the seat interprets programs.
+
+An engine is one line in ENGINES: a module with `join(terms) -> Joined`. All engines pass the same contract suite
+(tests/runtime/test_contract.py), which reads this table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+ENGINES = {
+    "shm": "ringtree.runtime.shm",
+    "reference": "ringtree.runtime.reference",
+}
+"""Name -> module."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What the members of a group agree on before there is a group. `place` is a text all members derive alike.
+
+    `names` are the members' world ranks, for messages. `threads`: the members are threads of one process.
+    """
+
+    place: str
+    rank: int
+    names: tuple[str, ...]
+    timeout_s: float
+    threads: bool = False
+
+    @property
+    def ranks(self) -> int:
+        return len(self.names)
+
+    @property
+    def subject(self) -> str:
+        return f"the group of {self.ranks} ranks"
+
+
+class Seat(Protocol):
+    """One rank's place in a group: ringtree._native.Group states the contract method by method."""
+
+    calls: int
+
+    def prepare(
+        self,
+        instructions: NDArray[np.int32],
+        operands: NDArray[np.int32],
+        sizes: NDArray[np.int64],
+        input_offsets: NDArray[np.int64],
+        output_offsets: NDArray[np.int64],
+        scratch: int,
+        window: int,
+        dtype: int,
+        op: int,
+        collective: str,
+        root: int,
+        count: int,
+        digest: int,
+    ) -> int: ...
+    def run(self, plan: int, input: int, output: int) -> None: ...
+    def start(self, plan: int, input: int, output: int) -> int: ...
+    def done(self, ticket: int) -> bool: ...
+    def wait(self, ticket: int, timeout_s: float) -> bool: ...
+    def remember(
+        self, collective: int, format: str, op: str, root: int, in_count: int, out_count: int, plan: int
+    ) -> None: ...
+    def call(self, collective: int, x: Any, out: Any, op: str, root: int) -> bool: ...
+    def exchange(self, operations: list[tuple[bool, int, int, int, int, int]], timeout_s: float) -> None: ...
+    def add_region(self, fd: int, nbytes: int, offset: int) -> int: ...
+    def counters(self) -> NDArray[np.int64]: ...
+    def reset_counters(self) -> None: ...
+    def poison(self, message: str) -> None: ...
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A seat, and what the members found out about each other. `slots` staging slots of `slot_bytes` are each rank's;
+    `cores` is how many cores the members may use between them."""
+
+    seat: Seat
+    slots: int
+    slot_bytes: int
+    cores: int
+
+
+def join(engine: str, terms: Terms) -> Joined:
+    """Takes this rank's seat in a new group; returns when all members have come."""
+    if engine not in ENGINES:
+        raise ValueError(f"no engine {engine!r}: expected one of {', '.join(ENGINES)}")
+    joined: Joined = import_module(ENGINES[engine]).join(terms)
+    return joined
+
+
+def default_engine(ranks: int) -> str:
+    """The native engine; where it was not built, the reference engine can still serve a world of one."""
+    try:
+        import_module("ringtree._native")
+    except ImportError as error:
+        if ranks == 1:
+            return "reference"
+        raise RuntimeError(f"the native engine is not installed ({error}): pip install . builds it") from None
+    return "shm"

@@ -1,0 +1,111 @@
+"""Who am I: rank and world size, as whoever started the processes says it in the environment.
+
+Asked in this order: `ringtree run`, torchrun, Open MPI, MPICH's hydra, srun. None of them: a world of one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A rank's place. `job` is a text that all ranks of one job share and no other job of this user has."""
+
+    rank: int
+    size: int
+    local_size: int
+    job: str
+    launcher: str
+
+
+def detect(env: Mapping[str, str] | None = None) -> World:
+    """The world this process was started in. ValueError where the environment contradicts itself, or where its ranks
+    are on several machines."""
+    env = os.environ if env is None else env
+    world = next((w for ask in _LAUNCHERS if (w := ask(env)) is not None), None)
+    if world is None:
+        return World(0, 1, 1, f"alone-{os.getpid()}", "none")
+    if not 0 <= world.rank < world.size:
+        raise ValueError(f"{world.launcher} says rank {world.rank} of {world.size}; expected a rank in 0..size-1")
+    if world.local_size < world.size:
+        raise ValueError(
+            f"{world.launcher} started {world.size} ranks, {world.local_size} of them on this machine; "
+            "ringtree runs ranks of one machine: start all of them here"
+        )
+    return world
+
+
+def _ringtree(env: Mapping[str, str]) -> World | None:
+    if "RINGTREE_RANK" not in env:
+        return None
+    rank, size = _number(env, "RINGTREE_RANK"), _number(env, "RINGTREE_WORLD_SIZE")
+    return World(rank, size, size, env.get("RINGTREE_JOB", ""), "ringtree run")
+
+
+def _torchrun(env: Mapping[str, str]) -> World | None:
+    if "RANK" not in env or "WORLD_SIZE" not in env:
+        return None
+    keys = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT")
+    size = _number(env, "WORLD_SIZE")
+    local = _number(env, "LOCAL_WORLD_SIZE") if "LOCAL_WORLD_SIZE" in env else size
+    return World(_number(env, "RANK"), size, local, "/".join(env.get(k, "") for k in keys), "torchrun")
+
+
+def _open_mpi(env: Mapping[str, str]) -> World | None:
+    if "OMPI_COMM_WORLD_RANK" not in env:
+        return None
+    size = _number(env, "OMPI_COMM_WORLD_SIZE")
+    local = _number(env, "OMPI_COMM_WORLD_LOCAL_SIZE") if "OMPI_COMM_WORLD_LOCAL_SIZE" in env else size
+    job = env.get("PMIX_NAMESPACE") or env.get("OMPI_MCA_ess_base_jobid") or f"parent-{os.getppid()}"
+    return World(_number(env, "OMPI_COMM_WORLD_RANK"), size, local, job, "Open MPI")
+
+
+def _hydra(env: Mapping[str, str]) -> World | None:
+    """MPICH and Intel MPI. Hydra tells ranks no job's name: its proxy, one a machine, is the ancestor they share."""
+    if "PMI_RANK" not in env or "PMI_SIZE" not in env:
+        return None
+    size = _number(env, "PMI_SIZE")
+    local = _number(env, "MPI_LOCALNRANKS") if "MPI_LOCALNRANKS" in env else size
+    return World(_number(env, "PMI_RANK"), size, local, _ancestor("hydra_pmi_proxy"), "MPICH")
+
+
+def _srun(env: Mapping[str, str]) -> World | None:
+    """Only inside a step: a batch script has SLURM_PROCID too, but it is one process."""
+    if "SLURM_PROCID" not in env or "SLURM_STEP_ID" not in env:
+        return None
+    size = _number(env, "SLURM_STEP_NUM_TASKS" if "SLURM_STEP_NUM_TASKS" in env else "SLURM_NTASKS")
+    nodes = int(env.get("SLURM_STEP_NUM_NODES", env.get("SLURM_NNODES", "1")))
+    tasks = env.get("SLURM_STEP_TASKS_PER_NODE", env.get("SLURM_TASKS_PER_NODE", str(size)))
+    local = size if nodes == 1 else int(tasks.replace("(", ",").split(",")[0])
+    return World(_number(env, "SLURM_PROCID"), size, local, f"{env.get('SLURM_JOB_ID')}.{env['SLURM_STEP_ID']}", "srun")
+
+
+_LAUNCHERS: tuple[Callable[[Mapping[str, str]], World | None], ...] = (_ringtree, _torchrun, _open_mpi, _hydra, _srun)
+
+
+def _number(env: Mapping[str, str], name: str) -> int:
+    text = env.get(name)
+    try:
+        return int(text or "")
+    except ValueError:
+        said = "is not set" if text is None else f"is {text!r}"
+        raise ValueError(f"{name} {said}; expected a whole number, as the launcher sets it") from None
+
+
+def _ancestor(name: str) -> str:
+    """`PID-START` of the nearest ancestor of that name (as ps shows it), else of the parent."""
+    pid = os.getppid()
+    while pid > 1:
+        try:
+            command, rest = Path(f"/proc/{pid}/stat").read_text().split("(", 1)[1].rsplit(")", 1)
+        except (OSError, IndexError):
+            break
+        fields = rest.split()
+        if command == name[:15]:  # the kernel keeps 15 characters
+            return f"{name}-{pid}-{fields[19]}"
+        pid = int(fields[1])
+    return f"parent-{os.getppid()}"

@@ -1,0 +1,303 @@
+"""The reference engine: ranks are threads of one process, arithmetic is numpy's, and every rule is written out.
+
+It exists to be read and to be compared with: the same programs, the same lanes and slots, the same errors as the
+native engine's, a thousand times slower. Its slots are small, so that tests pass through windows and waits for slots.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from ctypes import addressof, c_char
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.errors import Mismatch
+from ringtree.ir.program import Kind, Space
+from ringtree.runtime.arrays import OPS, Dtype
+from ringtree.runtime.engine import Joined, Terms
+from ringtree.runtime.reference_group import Fingerprint, Group, Slot, enter
+from ringtree.runtime.reference_kernel import Part, Plan, Step, Values, decode, divide, elements, reduce
+
+SLOTS = 8
+SLOT_BYTES = 1 << 14
+
+
+def join(terms: Terms) -> Joined:
+    """Ranks that are threads of this process meet in a table."""
+    seat = Seat(enter(terms), terms.rank, terms.timeout_s)
+    return Joined(seat, SLOTS, SLOT_BYTES, len(os.sched_getaffinity(0)))
+
+
+class Seat:
+    """See ringtree._native.Group for the contract."""
+
+    def __init__(self, group: Group, rank: int, timeout_s: float) -> None:
+        self.group, self.rank, self.timeout_s = group, rank, timeout_s
+        self.ranks = len(group.names)
+        self.calls = 0
+        self.plans: list[tuple[Plan, Fingerprint]] = []
+        self.memory: dict[tuple[Any, ...], int] = {}
+        self.slots = [Slot(rank, np.empty(SLOT_BYTES, np.uint8)) for _ in range(SLOTS)]
+        self.free = group.pools[rank] = deque(self.slots)
+        self.received = np.zeros((self.ranks, 2), dtype=np.int64)
+        self.regions: list[Any] = []
+        self.queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self.worker: threading.Thread | None = None
+        self.issued = self.finished = 0
+        self.failed: dict[int, Exception] = {}  # tickets that raised
+
+    def prepare(
+        self,
+        instructions: NDArray[np.int32],
+        operands: NDArray[np.int32],
+        sizes: NDArray[np.int64],
+        input_offsets: NDArray[np.int64],
+        output_offsets: NDArray[np.int64],
+        scratch: int,
+        window: int,
+        dtype: int,
+        op: int,
+        collective: str,
+        root: int,
+        count: int,
+        digest: int,
+    ) -> int:
+        plan = decode(instructions, operands, sizes, input_offsets, output_offsets, scratch, window, dtype, op)
+        self.plans.append((plan, Fingerprint(collective, op, dtype, count, root, digest)))
+        return len(self.plans) - 1
+
+    # -- calls, at once and queued
+
+    def run(self, plan: int, input: int, output: int) -> None:
+        with self.group.changed:
+            self.await_(lambda: self.finished == self.issued, "its own asynchronous calls")
+        self._perform(plan, input, output)
+
+    def start(self, plan: int, input: int, output: int) -> int:
+        if self.worker is None:
+            self.worker = threading.Thread(target=self._work, name=f"ringtree-{self.rank}", daemon=True)
+            self.worker.start()
+        self.issued += 1
+        ticket = self.issued
+
+        def task() -> None:
+            try:
+                self._perform(plan, input, output)
+            except Exception as caught:  # noqa: BLE001  # whoever waits for the ticket raises it
+                self.failed[ticket] = caught
+            with self.group.changed:
+                self.finished = ticket
+                self.group.changed.notify_all()
+
+        self.queue.put(task)
+        return ticket
+
+    def _work(self) -> None:
+        while (task := self.queue.get()) is not None:
+            task()
+
+    def done(self, ticket: int) -> bool:
+        return self.finished >= ticket
+
+    def wait(self, ticket: int, timeout_s: float) -> bool:
+        with self.group.changed:
+            limit = None if timeout_s < 0 else timeout_s
+            if not self.group.changed.wait_for(lambda: self.finished >= ticket, limit):
+                return False
+        if ticket in self.failed:
+            raise self.failed[ticket]
+        return True
+
+    def remember(
+        self, collective: int, format: str, op: str, root: int, in_count: int, out_count: int, plan: int
+    ) -> None:
+        self.memory[collective, format, op, root, in_count, out_count] = plan
+
+    def call(self, collective: int, x: Any, out: Any, op: str, root: int) -> bool:
+        try:
+            views = [None if thing is None else memoryview(thing) for thing in (x, out)]
+        except (TypeError, ValueError, BufferError):
+            return False
+        known = [v for v in views if v is not None]
+        if not known or not all(v.c_contiguous and v.format == known[0].format for v in known):
+            return False
+        counts = [0 if v is None else v.nbytes // v.itemsize for v in views]
+        plan = self.memory.get((collective, known[0].format, op, root, *counts))
+        if plan is None or (views[1] is not None and views[1].readonly):
+            return False
+        places = [(0, 0) if v is None else (np.asarray(v).__array_interface__["data"][0], v.nbytes) for v in views]
+        (low, nbytes), (high, _) = sorted(places)
+        if low + nbytes > high and places[0] != places[1]:
+            return False
+        self.run(plan, places[0][0], places[1][0])
+        return True
+
+    # -- interpreting
+
+    def _perform(self, number: int, input: int, output: int) -> None:
+        plan, fingerprint = self.plans[number]
+        call, self.calls = self.calls, self.calls + 1
+        self._compare(call, fingerprint)
+        scratch = np.empty(plan.scratch, np.dtype(f"V{plan.dtype.itemsize}"))
+        bases = {
+            int(Space.INPUT): input,
+            int(Space.OUTPUT): output,
+            int(Space.SCRATCH): scratch.__array_interface__["data"][0],
+        }
+        for window in range(plan.windows):
+            _Pass(self, plan, window, bases, f"call {call}, {fingerprint}").interpret()
+        if plan.op == OPS["avg"] and plan.output_count:
+            divide(elements(output, plan.output_count, plan.dtype), self.ranks, plan.dtype)
+
+    def _compare(self, call: int, mine: Fingerprint) -> None:
+        group, other = self.group, None
+        with group.changed:
+            group.raise_failure(self.rank)
+            said = group.calls.setdefault(call, {})
+            other = next((r for r, theirs in said.items() if theirs != mine), None)
+            said[self.rank] = mine
+            if len(said) == self.ranks:
+                del group.calls[call]
+            if other is not None:
+                raise group.fail(
+                    self.rank,
+                    Mismatch,
+                    f"ranks called different things (call {call}): rank {group.names[other]} {said[other]}, "
+                    f"rank {group.names[self.rank]} {mine}; expected the same call from every rank",
+                )
+
+    def await_(
+        self, ready: Callable[[], object], what: str, peers: Callable[[], Sequence[int]] = tuple, timeout_s: float = -1
+    ) -> None:
+        """Group.wait as this rank; without a time of its own the group's."""
+        self.group.wait(self.rank, ready, what, peers, self.timeout_s if timeout_s < 0 else timeout_s)
+
+    # -- point to point, regions, the rest
+
+    def exchange(self, operations: list[tuple[bool, int, int, int, int, int]], timeout_s: float) -> None:
+        group = self.group
+        for is_send, peer, tag, address, nbytes, dtype in operations:
+            if is_send:
+                payload = elements(address, nbytes // Dtype(dtype).itemsize, Dtype(dtype)).tobytes()
+                with group.changed:
+                    group.raise_failure(self.rank)
+                    group.mail.setdefault((self.rank, peer, tag), deque()).append((dtype, payload))
+                    group.changed.notify_all()
+        for is_send, peer, tag, address, nbytes, dtype in operations:
+            if not is_send:
+                with group.changed:
+                    box = group.mail.setdefault((peer, self.rank, tag), deque())
+                    what = f"a message from rank {group.names[peer]} with tag {tag}"
+                    self.await_(box.__len__, what, (lambda peer=peer: (peer,)), timeout_s)  # type: ignore[misc]
+                    sent, payload = box.popleft()
+                    if (sent, len(payload)) != (dtype, nbytes):
+                        raise group.fail(
+                            self.rank,
+                            Mismatch,
+                            f"rank {group.names[peer]} sent {len(payload)} bytes of {Dtype(sent).label}, rank "
+                            f"{group.names[self.rank]} expected {nbytes} bytes of {Dtype(dtype).label} (tag {tag})",
+                        )
+                kind = Dtype(dtype)
+                elements(address, nbytes // kind.itemsize, kind).view(np.uint8)[:] = np.frombuffer(payload, np.uint8)
+
+    def add_region(self, fd: int, nbytes: int, offset: int) -> int:
+        memory = mmap.mmap(fd, nbytes)
+        self.regions.append(memory)
+        return addressof(c_char.from_buffer(memory)) + offset
+
+    def counters(self) -> NDArray[np.int64]:
+        return self.received.copy()
+
+    def reset_counters(self) -> None:
+        self.received[:] = 0
+
+    def poison(self, message: str) -> None:
+        self.group.poison(message)
+
+    def close(self) -> None:
+        with self.group.changed:
+            self.group.left.add(self.rank)
+            self.group.changed.notify_all()
+        if self.worker is not None:
+            self.queue.put(None)
+            self.worker.join(self.timeout_s)
+            self.worker = None
+
+
+class _Pass:
+    """One run of a program over one window of every chunk."""
+
+    def __init__(self, seat: Seat, plan: Plan, window: int, bases: dict[int, int], where: str) -> None:
+        self.seat, self.plan, self.window, self.bases, self.where = seat, plan, window, bases, where
+        self.staged: dict[int, Slot] = {}  # slot register -> slot
+        self.held: dict[int, Slot] = {}  # message register -> the sender's slot
+        self.unreleased: dict[int, deque[Slot]] = {}  # peer -> messages held, oldest first
+
+    def interpret(self) -> None:
+        for step in self.plan.steps:
+            if step.kind in (Kind.COPY, Kind.REDUCE):
+                self._compute(step)
+            elif step.kind == Kind.SIGNAL:
+                slot = self.staged[step.register] if step.register >= 0 else None
+                self.seat.group.signal(self.seat.rank, step.peer, slot)
+            elif step.kind == Kind.WAIT:
+                self._take(step)
+            else:
+                self.seat.group.release(self.seat.rank, self.unreleased[step.peer].popleft())
+
+    def _take(self, step: Step) -> None:
+        group, rank = self.seat.group, self.seat.rank
+        with group.changed:
+            lane = group.lanes.setdefault((step.peer, rank), deque())
+            what = f"rank {group.names[step.peer]} in {self.where}"
+            self.seat.await_(lane.__len__, what, lambda: (step.peer,))
+            slot = lane.popleft()
+        self.seat.received[step.peer] += (0 if slot is None else slot.nbytes, 1)
+        if slot is not None:
+            self.held[step.register] = slot
+            self.unreleased.setdefault(step.peer, deque()).append(slot)
+
+    def _compute(self, step: Step) -> None:
+        values = [self._read(part) for part in step.sources]
+        result = values[0] if step.kind == Kind.COPY else reduce(values, self.plan.op, self.plan.dtype)
+        if len(step.targets) > 1:
+            result = result.copy()  # a target may be a source
+        for part in step.targets:
+            if part.space == Space.SLOT:
+                self._stage(part.index, step.readers[part.index], result)
+            else:
+                self._write(part, result)
+
+    def _read(self, part: Part) -> Values:
+        if part.space in (Space.SLOT, Space.MESSAGE):
+            slot = (self.staged if part.space == Space.SLOT else self.held)[part.index]
+            return elements(slot.address, sum(self.plan.lengths(part, self.window)), self.plan.dtype)
+        return np.concatenate([self._memory(part.space, *place) for place in self.plan.places(part, self.window)])
+
+    def _write(self, part: Part, values: Values) -> None:
+        at = 0
+        for start, count in self.plan.places(part, self.window):
+            self._memory(part.space, start, count)[:] = values[at : at + count]
+            at += count
+
+    def _memory(self, space: int, start: int, count: int) -> Values:
+        return elements(self.bases[space] + start * self.plan.dtype.itemsize, count, self.plan.dtype)
+
+    def _stage(self, register: int, readers: int, values: Values) -> None:
+        seat = self.seat
+        with seat.group.changed:
+            what = f"a free slot in {self.where}"
+            seat.await_(seat.free.__len__, what, lambda: [r for s in seat.slots for r in s.told])
+            slot = seat.free.popleft()
+            slot.readers, slot.nbytes = readers, values.nbytes
+            if not readers:
+                seat.free.append(slot)
+        slot.data[: values.nbytes] = values.view(np.uint8)
+        self.staged[register] = slot

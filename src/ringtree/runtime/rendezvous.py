@@ -1,0 +1,252 @@
+"""How ranks on one machine meet: the leader hands every member the same shared memory.
+
+The place is an abstract unix socket, whose name comes from the user's id and a text that all members derive alike; it
+vanishes with the socket, so nothing can leak. The memory is a memfd, which has no name at all. That the members are on
+one machine, and are the same user's, is thus proved by the handshake and not guessed. Groups, sub-groups and symmetric
+memory all meet here.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import selectors
+import socket
+import struct
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_LETTER_BYTES = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """Who meets, and what about. Member 0 leads. `subject` says what for, in words: all members must say the same."""
+
+    place: str
+    member: int
+    members: int
+    names: Sequence[str]
+    subject: str
+    timeout_s: float
+
+    def named(self, members: Sequence[int]) -> str:
+        """`rank 3`, or `ranks 1, 3`: members by the names that users know them by."""
+        names = [self.names[m] for m in members]
+        return f"rank {names[0]}" if len(names) == 1 else f"ranks {', '.join(names)}"
+
+
+def meet(party: Party, nbytes: int, offer: Any = None) -> tuple[int, list[Any]]:
+    """Waits until all members are here; returns a descriptor (the caller's own) of `nbytes` zeroed bytes of shared
+    memory, and what each member offered (anything JSON can say), in order of members.
+
+    Raises TimeoutError naming who is missing, RuntimeError for a member that contradicts the others, MemoryError when
+    the machine has no room.
+    """
+    address = _address(party.place)
+    deadline = time.monotonic() + party.timeout_s
+    if party.member == 0:
+        return _lead(party, address, nbytes, offer, deadline)
+    return _follow(party, address, offer, deadline)
+
+
+def _address(place: str) -> str:
+    """The abstract socket's name: no other user's, and short whatever the job is called."""
+    digest = hashlib.sha256(place.encode()).hexdigest()[:32]
+    return f"\0ringtree-{os.getuid()}-{digest}"
+
+
+def reserve(nbytes: int, what: str) -> int:
+    """A memfd of `nbytes` whose pages exist: a later write cannot end the process for want of memory."""
+    fd = os.memfd_create("ringtree", os.MFD_CLOEXEC)
+    try:
+        os.ftruncate(fd, nbytes)
+        if nbytes:
+            os.posix_fallocate(fd, 0, nbytes)
+    except OSError as error:
+        os.close(fd)
+        if error.errno in (errno.ENOSPC, errno.ENOMEM, errno.EFBIG):
+            raise MemoryError(
+                f"no room for {nbytes} bytes of shared memory ({what}); free memory or raise the memory limit"
+            ) from None
+        raise
+    return fd
+
+
+def _lead(party: Party, address: str, nbytes: int, offer: Any, deadline: float) -> tuple[int, list[Any]]:
+    fd = reserve(nbytes, party.subject)
+    guests: dict[int, socket.socket] = {}
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
+            _open(door, party, address, deadline)
+            try:
+                offers = _Reception(party, door, guests, deadline).receive()
+            except Exception as error:
+                _tell(guests, {"refused": str(error), "kind": type(error).__name__})
+                raise
+            offers[0] = offer
+            everyone = [offers[m] for m in range(party.members)]
+            if dead := _tell(guests, {"offers": everyone}, fd):
+                raise RuntimeError(f"{party.named(dead)} ended while {party.subject} was being set up")
+        return fd, everyone
+    except BaseException:
+        os.close(fd)
+        raise
+    finally:
+        for guest in guests.values():
+            guest.close()
+
+
+def _open(door: socket.socket, party: Party, address: str, deadline: float) -> None:
+    """Takes the place. It may be taken by another's meeting of this name that is about to end."""
+    while True:
+        try:
+            door.bind(address)
+            door.listen(party.members)
+            return
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            if time.monotonic() > deadline:
+                raise RuntimeError(
+                    f"two processes say they are {party.named([0])} of {party.subject}: start each rank once, "
+                    "and every job with a key of its own"
+                ) from None
+            time.sleep(0.01)
+
+
+class _Reception:
+    """The leader's side: takes members in until all are here, or one of them cannot be."""
+
+    def __init__(self, party: Party, door: socket.socket, guests: dict[int, socket.socket], deadline: float) -> None:
+        self.party, self.door, self.guests, self.deadline = party, door, guests, deadline
+        self.offers: dict[int, Any] = {}
+
+    def receive(self) -> dict[int, Any]:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.door, selectors.EVENT_READ)
+            while len(self.guests) < self.party.members - 1:
+                left = self.deadline - time.monotonic()
+                if left <= 0:
+                    missing = [m for m in range(1, self.party.members) if m not in self.guests]
+                    raise TimeoutError(
+                        f"{self.party.named(missing)} did not come to {self.party.subject} "
+                        f"within {self.party.timeout_s:g} s"
+                    )
+                for key, _ in selector.select(left):
+                    if key.fileobj is self.door:
+                        self._admit(selector)
+                    else:
+                        self._lost(key.data)
+        return self.offers
+
+    def _admit(self, selector: selectors.BaseSelector) -> None:
+        guest, _ = self.door.accept()
+        if _uid(guest) != os.getuid():  # somebody else's: no member, whatever it says
+            guest.close()
+            return
+        guest.settimeout(max(self.deadline - time.monotonic(), 0.01))
+        try:
+            said = guest.recv(_LETTER_BYTES)
+        except OSError:
+            said = b""
+        if not said:
+            guest.close()
+            return
+        hello = json.loads(said)
+        member = hello["member"]
+        if member in self.guests or not 0 < member < hello["members"]:
+            _refuse(guest, f"two processes say they are rank {hello['name']} of {self.party.subject}")
+        if hello["members"] != self.party.members:
+            _refuse(
+                guest,
+                f"rank {hello['name']} says there are {hello['members']} ranks, {self.party.named([0])} says "
+                f"{self.party.members}, in {self.party.subject}",
+            )
+        if hello["subject"] != self.party.subject:
+            _refuse(
+                guest,
+                f"ranks disagree: rank {hello['name']} came for {hello['subject']}, "
+                f"{self.party.named([0])} for {self.party.subject}",
+            )
+        self.guests[member] = guest
+        self.offers[member] = hello["offer"]
+        selector.register(guest, selectors.EVENT_READ, member)
+
+    def _lost(self, member: int) -> None:
+        raise RuntimeError(f"{self.party.named([member])} ended while {self.party.subject} was being set up")
+
+
+def _refuse(guest: socket.socket, why: str) -> None:
+    """Tells the one who does not fit, and (by raising) all the others."""
+    _tell({0: guest}, {"refused": why, "kind": "RuntimeError"})
+    guest.close()
+    raise RuntimeError(why)
+
+
+def _tell(guests: dict[int, socket.socket], what: dict[str, Any], fd: int = -1) -> list[int]:
+    """Sends everyone the same, with the descriptor where there is one; returns those who are gone."""
+    gone = []
+    text = json.dumps(what).encode()
+    for member, guest in sorted(guests.items()):
+        try:
+            if fd < 0:
+                guest.send(text)
+            else:
+                socket.send_fds(guest, [text], [fd])
+        except OSError:
+            gone.append(member)
+    return gone
+
+
+def _follow(party: Party, address: str, offer: Any, deadline: float) -> tuple[int, list[Any]]:
+    hello = {
+        "member": party.member,
+        "members": party.members,
+        "name": party.names[party.member],
+        "subject": party.subject,
+        "offer": offer,
+    }
+    pause_s = 0.0005
+    while True:
+        answer = _visit(address, json.dumps(hello).encode(), deadline)
+        if answer is not None:
+            break
+        if time.monotonic() > deadline:
+            raise TimeoutError(
+                f"{party.named([0])} did not come to {party.subject} within {party.timeout_s:g} s "
+                f"(waited for by {party.named([party.member])})"
+            )
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 1.5, 0.02)
+    said, fd = answer
+    if "refused" in said:
+        raise {"TimeoutError": TimeoutError}.get(said["kind"], RuntimeError)(said["refused"])
+    return fd, said["offers"]
+
+
+def _visit(address: str, hello: bytes, deadline: float) -> tuple[dict[str, Any], int] | None:
+    """Says hello and waits for the answer; None where nobody is there (yet), or who was there has left."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
+        # the leader gives up first, and says why: its answer is worth a little more patience
+        door.settimeout(max(deadline - time.monotonic(), 0) + 1.0)
+        try:
+            door.connect(address)
+            if _uid(door) != os.getuid():
+                raise PermissionError("another user's process holds the place where this job's ranks would meet")
+            door.send(hello)
+            text, fds, _, _ = socket.recv_fds(door, _LETTER_BYTES, 1)
+        except (ConnectionError, TimeoutError):
+            return None
+        if not text:
+            return None
+        return json.loads(text), fds[0] if fds else -1
+
+
+def _uid(connection: socket.socket) -> int:
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", credentials)[1])

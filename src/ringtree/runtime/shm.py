@@ -1,0 +1,48 @@
+"""The shared-memory engine's door: ranks meet, learn which cores they share, and take their native seats."""
+
+from __future__ import annotations
+
+import os
+
+from ringtree.runtime.engine import Joined, Terms
+from ringtree.runtime.rendezvous import Party, meet
+
+STAGING_BYTES = 1 << 20
+"""Per rank, for all slots: what stays in a core's own cache is staged at the cache's speed."""
+FEWEST_SLOTS = 8
+
+
+def join(terms: Terms) -> Joined:
+    """Takes this rank's native seat; returns when all members have met."""
+    from ringtree._native import Group, segment_bytes
+
+    slots, slot_bytes = staging(terms.ranks)
+    party = Party(terms.place, terms.rank, terms.ranks, terms.names, terms.subject, terms.timeout_s)
+    mine = sum(1 << core for core in os.sched_getaffinity(0))
+    fd, masks = meet(party, segment_bytes(terms.ranks, slots, slot_bytes), f"{mine:x}")
+    cores = _union(masks).bit_count()
+    seat = Group(
+        fd,
+        terms.rank,
+        terms.ranks,
+        slots=slots,
+        slot_bytes=slot_bytes,
+        timeout_s=terms.timeout_s,
+        crowded=terms.ranks > cores,
+        threads=terms.threads,
+        names=list(terms.names),
+    )
+    return Joined(seat, slots, slot_bytes, cores)
+
+
+def staging(ranks: int) -> tuple[int, int]:
+    """(slots, bytes of a slot) of a rank. In a round with a message of its own for every peer each needs a slot."""
+    slots = max(FEWEST_SLOTS, ranks)
+    return slots, max(STAGING_BYTES // slots // 4096 * 4096, 4096)
+
+
+def _union(masks: list[str]) -> int:
+    total = 0
+    for mask in masks:
+        total |= int(mask, 16)
+    return total

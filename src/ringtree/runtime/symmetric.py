@@ -1,0 +1,40 @@
+"""Symmetric memory: arrays in memory that all ranks of a group share, so that peers read them where they lie."""
+
+from __future__ import annotations
+
+import math
+import os
+from ctypes import c_char
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.runtime.engine import Seat, Terms
+from ringtree.runtime.rendezvous import Party, meet, reserve
+
+PAGE = 4096
+
+
+def allocate(
+    seat: Seat, terms: Terms, place: str, shape: tuple[int, ...], dtype: np.dtype[Any], keeper: object
+) -> NDArray[Any]:
+    """This rank's array; all ranks of the group ask for the same shape and type. It is zeroed.
+
+    `keeper` lives as long as the array does: the memory is mapped for as long as the group has it.
+    """
+    nbytes = math.prod(shape) * dtype.itemsize
+    stride = max(-(-nbytes // PAGE) * PAGE, PAGE)
+    subject = f"an array of shape {shape} of {dtype.name}, {terms.ranks} times in shared memory"
+    if terms.ranks == 1:
+        fd = reserve(stride, subject)
+    else:
+        party = Party(place, terms.rank, terms.ranks, terms.names, subject, terms.timeout_s)
+        fd, _ = meet(party, stride * terms.ranks)
+    try:
+        address = seat.add_region(fd, stride * terms.ranks, stride * terms.rank)
+    finally:
+        os.close(fd)
+    memory: Any = (c_char * stride).from_address(address)
+    memory.keeper = keeper
+    return np.frombuffer(memory, np.uint8)[:nbytes].view(dtype).reshape(shape)

@@ -1,0 +1,40 @@
+"""The world communicator: from the environment a rank was started in to its seat in the group of all ranks."""
+
+from __future__ import annotations
+
+import os
+
+from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.engine import Terms, default_engine
+from ringtree.runtime.environment import detect
+
+TIMEOUT_S = 300.0
+
+_made = 0
+
+
+def init(*, engine: str | None = None, timeout_s: float | None = None) -> Communicator:
+    """This rank's communicator with all ranks of its job; returns when all have called it.
+
+    Rank and size come from `ringtree run`, torchrun, mpirun (Open MPI, MPICH) or srun; without any of them it is a
+    world of one. `timeout_s` bounds every wait of the group (default: RINGTREE_TIMEOUT, else 300).
+    """
+    global _made
+    world = detect()
+    _made += 1
+    names = tuple(map(str, range(world.size)))
+    terms = Terms(f"{world.job}/init{_made}", world.rank, names, patience(timeout_s))
+    return Communicator(engine or default_engine(world.size), terms)
+
+
+def patience(timeout_s: float | None) -> float:
+    """The deadline of a wait in seconds: what was asked for, else what the environment says."""
+    said: str | float = os.environ.get("RINGTREE_TIMEOUT", TIMEOUT_S) if timeout_s is None else timeout_s
+    try:
+        seconds = float(said)
+    except ValueError:
+        seconds = -1.0
+    if not seconds > 0:
+        name = "RINGTREE_TIMEOUT" if timeout_s is None else "timeout_s"
+        raise ValueError(f"{name} is {said!r}; expected a positive number of seconds")
+    return seconds
