@@ -1,0 +1,338 @@
+// Python's view of the engine. The only file that knows Python.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+#include <sys/syscall.h>
+
+#include <unordered_map>
+
+#include "group.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+using ringtree::Error;
+using ringtree::Failure;
+
+struct ErrorTypes {
+  PyObject *died, *mismatch, *timed_out, *poisoned;
+};
+
+// Made once, when the module is; an extension module's types live as long as the process.
+ErrorTypes& error_types() {
+  static ErrorTypes types{};
+  return types;
+}
+
+void set_error(const Error& error) {
+  auto& types = error_types();
+  PyObject* type = error.kind == Failure::died        ? types.died
+                   : error.kind == Failure::mismatch  ? types.mismatch
+                   : error.kind == Failure::timed_out ? types.timed_out
+                                                      : types.poisoned;
+  nb::object args =
+      error.kind == Failure::died ? nb::make_tuple(error.what(), error.rank) : nb::make_tuple(error.what());
+  PyErr_SetObject(type, args.ptr());
+}
+
+void set_error(const std::system_error& error) {
+  PyErr_SetObject(PyExc_OSError, nb::make_tuple(error.code().value(), error.what()).ptr());
+}
+
+// Lets go of the GIL when a wait turns out not to be short, and runs signal handlers now and then.
+class PythonHooks final : public ringtree::Hooks {
+ public:
+  PythonHooks() = default;
+  PythonHooks(const PythonHooks&) = delete;
+  ~PythonHooks() override {
+    if (state_) PyEval_RestoreThread(state_);
+  }
+  void blocking() override {
+    if (!state_) state_ = PyEval_SaveThread();
+  }
+  void interrupted() override {
+    if (getpid() != syscall(SYS_gettid)) return;  // handlers run in the main thread only
+    bool held = state_ == nullptr;
+    if (!held) PyEval_RestoreThread(std::exchange(state_, nullptr));
+    if (PyErr_CheckSignals() != 0) throw ringtree::Interrupted{};
+    if (!held) state_ = PyEval_SaveThread();
+  }
+
+ private:
+  PyThreadState* state_ = nullptr;
+};
+
+constexpr std::size_t quick_bytes = 32768;  // so little work that letting go of the GIL would cost more
+
+// What a call looks like, and the plan that serves it.
+struct Known {
+  int collective, root;
+  char format[4];
+  std::string op;
+  Py_ssize_t in_count, out_count;
+  ringtree::Plan* plan;
+};
+
+class Seat {
+ public:
+  Seat(int fd, int rank, int ranks, int slots, std::size_t slot_bytes, double timeout_s, bool crowded, bool threads,
+       std::vector<std::string> names)
+      : group_(fd, rank, ranks, {slots, slot_bytes, threads, {timeout_s, crowded, std::move(names)}}) {}
+
+  using Table = nb::ndarray<const std::int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+  using Column = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+  int prepare(Table instructions, Table operands, Column sizes, Column input_offsets, Column output_offsets,
+              std::int64_t scratch, std::int64_t window, int dtype, int op, std::string collective, int root,
+              std::int64_t count, std::uint64_t digest) {
+    if (instructions.shape(1) != 6 || operands.shape(1) != 4)
+      throw std::invalid_argument("instructions have 6 columns and operands 4");
+    ringtree::Encoded program{
+        {reinterpret_cast<const ringtree::Encoded::Instruction*>(instructions.data()), instructions.shape(0)},
+        {reinterpret_cast<const ringtree::Encoded::Operand*>(operands.data()), operands.shape(0)}};
+    ringtree::Binding binding{{sizes.data(), sizes.shape(0)},
+                              {input_offsets.data(), input_offsets.shape(0)},
+                              {output_offsets.data(), output_offsets.shape(0)},
+                              scratch,
+                              window,
+                              dtype,
+                              op,
+                              root,
+                              count,
+                              static_cast<std::uint32_t>(digest ^ digest >> 32),
+                              std::move(collective)};
+    plans_.push_back(&group_.prepare(program, binding));
+    return static_cast<int>(plans_.size()) - 1;
+  }
+
+  void run(int plan, std::uintptr_t input, std::uintptr_t output) {
+    PythonHooks hooks;
+    run(find(plan), reinterpret_cast<std::byte*>(input), reinterpret_cast<std::byte*>(output), hooks);
+  }
+
+  std::uint64_t start(int plan, std::uintptr_t input, std::uintptr_t output) {
+    return group_.start(find(plan), reinterpret_cast<std::byte*>(input), reinterpret_cast<std::byte*>(output));
+  }
+
+  bool done(std::uint64_t ticket) const { return group_.done(ticket); }
+
+  bool wait(std::uint64_t ticket, double timeout_s) {
+    PythonHooks hooks;
+    return group_.wait(ticket, timeout_s, hooks);
+  }
+
+  void remember(int collective, std::string format, std::string op, int root, Py_ssize_t in_count, Py_ssize_t out_count,
+                int plan) {
+    Known known{collective, root, {}, std::move(op), in_count, out_count, &find(plan)};
+    if (format.empty() || format.size() > 3) throw std::invalid_argument("a buffer format has 1 to 3 characters");
+    format.copy(known.format, 3);
+    known_[key(collective, root, in_count, out_count, known.format[0])].push_back(std::move(known));
+  }
+
+  // The short way of a call: nullptr when no plan is remembered for it.
+  ringtree::Plan* recall(int collective, const char* format, std::string_view op, int root, Py_ssize_t in_count,
+                         Py_ssize_t out_count) {
+    auto found = known_.find(key(collective, root, in_count, out_count, format[0]));
+    if (found == known_.end()) return nullptr;
+    for (auto& k : found->second)
+      if (k.collective == collective && k.root == root && k.in_count == in_count && k.out_count == out_count &&
+          std::strcmp(k.format, format) == 0 && k.op == op)
+        return k.plan;
+    return nullptr;
+  }
+
+  void run(ringtree::Plan& plan, std::byte* input, std::byte* output, PythonHooks& hooks) {
+    if (group_.threads() || plan.moved_bytes > quick_bytes) hooks.blocking();
+    group_.run(plan, input, output, hooks);
+  }
+
+  void exchange(nb::list operations, double timeout_s) {
+    std::vector<ringtree::Operation> all;
+    all.reserve(operations.size());
+    for (nb::handle o : operations) {
+      auto t = nb::cast<nb::tuple>(o);
+      if (t.size() != 6) throw std::invalid_argument("an operation is (is_send, peer, tag, address, nbytes, dtype)");
+      all.push_back({nb::cast<bool>(t[0]), nb::cast<int>(t[1]), nb::cast<int>(t[2]),
+                     reinterpret_cast<std::byte*>(nb::cast<std::uintptr_t>(t[3])), nb::cast<std::size_t>(t[4]),
+                     nb::cast<int>(t[5])});
+    }
+    PythonHooks hooks;
+    hooks.blocking();
+    group_.exchange(all, timeout_s, hooks);
+  }
+
+  std::uintptr_t add_region(int fd, std::size_t nbytes, std::size_t offset) {
+    PythonHooks hooks;
+    return reinterpret_cast<std::uintptr_t>(group_.add_region(fd, nbytes, hooks)) + offset;
+  }
+
+  nb::object counters() const {
+    auto& received = group_.received();
+    auto table = new std::int64_t[received.size() * 2];
+    for (std::size_t peer = 0; peer < received.size(); peer++) {
+      table[2 * peer] = received[peer].bytes.load(std::memory_order_relaxed);
+      table[2 * peer + 1] = received[peer].messages.load(std::memory_order_relaxed);
+    }
+    nb::capsule owner(table, [](void* p) noexcept { delete[] static_cast<std::int64_t*>(p); });
+    return nb::cast(nb::ndarray<nb::numpy, std::int64_t, nb::ndim<2>>(table, {received.size(), 2}, owner));
+  }
+
+  void reset_counters() { group_.reset_received(); }
+  void poison(const std::string& message) { group_.poison(message); }
+  std::uint64_t calls() const { return group_.calls(); }
+
+  void close() {
+    nb::gil_scoped_release released;
+    group_.close();
+  }
+
+ private:
+  ringtree::Plan& find(int plan) {
+    if (plan < 0 || plan >= static_cast<int>(plans_.size()))
+      throw std::invalid_argument("no plan " + std::to_string(plan) + ": " + std::to_string(plans_.size()) +
+                                  " were prepared");
+    return *plans_[plan];
+  }
+
+  static std::uint64_t key(int collective, int root, Py_ssize_t in_count, Py_ssize_t out_count, char format) {
+    auto mixed = static_cast<std::uint64_t>(in_count) * 0x9e3779b97f4a7c15 + static_cast<std::uint64_t>(out_count);
+    return mixed * 0xbf58476d1ce4e5b9 + static_cast<std::uint64_t>((collective << 16) ^ (root << 8) ^ format);
+  }
+
+  ringtree::Group group_;
+  std::vector<ringtree::Plan*> plans_;
+  std::unordered_map<std::uint64_t, std::vector<Known>> known_;
+};
+
+// A contiguous buffer of an object, given back at the end; `absent` for None.
+class View {
+ public:
+  ~View() {
+    if (view_.obj) PyBuffer_Release(&view_);
+  }
+  bool get(PyObject* object, int flags) {
+    if (object == Py_None) return true;
+    if (PyObject_GetBuffer(object, &view_, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | flags) == 0) return true;
+    PyErr_Clear();
+    return false;
+  }
+  std::byte* data() const { return static_cast<std::byte*>(view_.buf); }
+  const char* format() const { return view_.format; }
+  Py_ssize_t nbytes() const { return view_.len; }
+  Py_ssize_t count() const { return view_.itemsize ? view_.len / view_.itemsize : 0; }
+
+ private:
+  Py_buffer view_{};
+};
+
+bool call(Seat& seat, int collective, PyObject* x, PyObject* out, PyObject* op, int root) {
+  View in, own_out;
+  bool same = x == out;
+  if (!in.get(x, same ? PyBUF_WRITABLE : 0) || (!same && !own_out.get(out, PyBUF_WRITABLE))) return false;
+  const View& to = same ? in : own_out;
+  const char* format = in.format() ? in.format() : to.format();
+  if (!format || (to.format() && std::strcmp(format, to.format()) != 0)) return false;
+  if (in.data() != to.data() && in.data() < to.data() + to.nbytes() && to.data() < in.data() + in.nbytes())
+    return false;
+  Py_ssize_t length;
+  const char* text = PyUnicode_AsUTF8AndSize(op, &length);
+  if (!text) throw nb::python_error();
+  auto plan = seat.recall(collective, format, {text, static_cast<std::size_t>(length)}, root, in.count(), to.count());
+  if (!plan) return false;
+  PythonHooks hooks;
+  seat.run(*plan, in.data(), to.data(), hooks);
+  return true;
+}
+
+// Group.call(collective, x, out, op, root), without the binding library between.
+PyObject* fast_call(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  if (n != 5 || !PyLong_Check(args[0]) || !PyUnicode_Check(args[3]) || !PyLong_Check(args[4])) {
+    PyErr_SetString(PyExc_TypeError, "call(collective: int, x, out, op: str, root: int)");
+    return nullptr;
+  }
+  try {
+    bool did = call(*nb::inst_ptr<Seat>(self), static_cast<int>(PyLong_AsLong(args[0])), args[1], args[2], args[3],
+                    static_cast<int>(PyLong_AsLong(args[4])));
+    return PyBool_FromLong(did);
+  } catch (nb::python_error& error) {
+    error.restore();
+  } catch (const ringtree::Interrupted&) {  // Python's error is set
+  } catch (const Error& error) {
+    set_error(error);
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  return nullptr;
+}
+
+PyMethodDef call_definition{"call", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(fast_call)),
+                            METH_FASTCALL, "The short way; see the stub."};
+
+PyObject* new_error(nb::module_& m, const char* name, const char* doc) {
+  PyObject* type =
+      PyErr_NewExceptionWithDoc((std::string("ringtree._native.") + name).c_str(), doc, PyExc_RuntimeError, nullptr);
+  if (!type) throw nb::python_error();
+  m.attr(name) = nb::borrow(type);
+  return type;
+}
+
+void translate(const std::exception_ptr& error, void*) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& e) {
+    set_error(e);
+  } catch (const std::system_error& e) {
+    set_error(e);
+  } catch (const ringtree::Interrupted&) {  // Python's error is set already
+  }
+}
+
+}  // namespace
+
+NB_MODULE(_native, m) {
+  m.doc() = "The shared-memory engine.";
+  error_types() = {new_error(m, "PeerDied", "A rank of the group ended; args: (message, rank)."),
+                   new_error(m, "Mismatch", "Two ranks called different things; the message names both sides."),
+                   new_error(m, "TimedOut", "A wait passed its deadline."),
+                   new_error(m, "Poisoned", "The group failed before and can only be closed.")};
+  nb::register_exception_translator(translate);
+
+  nb::dict dtypes, ops;
+  for (int d = 0; d < ringtree::dtypes; d++) dtypes[nb::str(ringtree::dtype_name(d).data())] = d;
+  for (int o = 0; o < ringtree::ops; o++) ops[nb::str(ringtree::op_name(o).data())] = o;
+  m.attr("DTYPES") = dtypes;
+  m.attr("OPS") = ops;
+
+  m.def(
+      "segment_bytes",
+      [](int ranks, int slots, std::size_t slot_bytes) { return ringtree::Layout(ranks, slots, slot_bytes).total; },
+      "ranks"_a, "slots"_a, "slot_bytes"_a);
+
+  auto group = nb::class_<Seat>(m, "Group")
+                   .def(nb::init<int, int, int, int, std::size_t, double, bool, bool, std::vector<std::string>>(),
+                        "fd"_a, "rank"_a, "ranks"_a, nb::kw_only(), "slots"_a, "slot_bytes"_a, "timeout_s"_a,
+                        "crowded"_a, "threads"_a, "names"_a)
+                   .def("prepare", &Seat::prepare, "instructions"_a, "operands"_a, "sizes"_a, "input_offsets"_a,
+                        "output_offsets"_a, "scratch"_a, "window"_a, "dtype"_a, "op"_a, "collective"_a, "root"_a,
+                        "count"_a, "digest"_a)
+                   .def("run", nb::overload_cast<int, std::uintptr_t, std::uintptr_t>(&Seat::run), "plan"_a, "input"_a,
+                        "output"_a)
+                   .def("start", &Seat::start, "plan"_a, "input"_a, "output"_a)
+                   .def("done", &Seat::done, "ticket"_a)
+                   .def("wait", &Seat::wait, "ticket"_a, "timeout_s"_a)
+                   .def("remember", &Seat::remember, "collective"_a, "format"_a, "op"_a, "root"_a, "in_count"_a,
+                        "out_count"_a, "plan"_a)
+                   .def("exchange", &Seat::exchange, "operations"_a, "timeout_s"_a)
+                   .def("add_region", &Seat::add_region, "fd"_a, "nbytes"_a, "offset"_a)
+                   .def("counters", &Seat::counters)
+                   .def("reset_counters", &Seat::reset_counters)
+                   .def("poison", &Seat::poison, "message"_a)
+                   .def("close", &Seat::close)
+                   .def_prop_ro("calls", &Seat::calls);
+  PyObject* method = PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(group.ptr()), &call_definition);
+  if (!method) throw nb::python_error();
+  group.attr("call") = nb::steal(method);
+}

@@ -1,0 +1,34 @@
+#include "call.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace ringtree {
+
+// Bits: 0-4 collective, 5-9 type + 1, 10-13 operation + 1, 14-31 root + 1 (0: none).
+std::uint32_t pack(std::string_view collective, int dtype, int op, int root) {
+  auto found = std::find(std::begin(collective_names), std::end(collective_names), collective);
+  auto which = found == std::end(collective_names) ? 0 : found - std::begin(collective_names);
+  return static_cast<std::uint32_t>(which) | (static_cast<std::uint32_t>(dtype + 1) << 5) |
+         (static_cast<std::uint32_t>(op + 1) << 10) | (static_cast<std::uint32_t>(root + 1) << 14);
+}
+
+std::string_view collective_name(const Fingerprint& print) {
+  auto which = print.code & 31;
+  return which < std::size(collective_names) ? collective_names[which] : "an unknown collective";
+}
+
+std::string describe(const Fingerprint& print, const std::vector<std::string>& names) {
+  auto dtype = static_cast<int>((print.code >> 5) & 31) - 1;
+  auto op = static_cast<int>((print.code >> 10) & 15) - 1;
+  auto root = static_cast<int>(print.code >> 14) - 1;
+  std::string text(collective_name(print));
+  text += "(";
+  text += dtype_name(dtype);
+  if (op >= 0) text.append(", ").append(op_name(op));
+  text += ", count " + std::to_string(print.count);
+  if (root >= 0) text += ", root " + (root < static_cast<int>(names.size()) ? names[root] : std::to_string(root));
+  return text + ")";
+}
+
+}  // namespace ringtree

@@ -1,0 +1,33 @@
+// A call's fingerprint: what every rank must agree on, and how it reads in a message.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels.h"
+
+namespace ringtree {
+
+// Travels in every notice. `code` packs collective, operation, type and root, see pack().
+struct Fingerprint {
+  std::uint64_t count = 0;
+  std::uint32_t code = 0;
+  std::uint32_t digest = 0;
+  bool operator==(const Fingerprint&) const = default;
+};
+
+// What a collective is called has no meaning here but in messages; a name not in the table reads "schedule".
+inline constexpr std::string_view collective_names[] = {"schedule",   "all_reduce", "reduce_scatter", "all_gather",
+                                                        "broadcast",  "reduce",     "gather",         "scatter",
+                                                        "all_to_all", "barrier"};
+
+std::uint32_t pack(std::string_view collective, int dtype, int op, int root);
+
+// As in "all_reduce(float32, sum, count 8)", "broadcast(float32, count 5, root 1)".
+std::string describe(const Fingerprint& print, const std::vector<std::string>& names);
+
+std::string_view collective_name(const Fingerprint& print);
+
+}  // namespace ringtree

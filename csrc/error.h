@@ -1,0 +1,21 @@
+// How the engine fails. The text is complete: who, where, what was expected.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace ringtree {
+
+enum class Failure : std::uint32_t { mismatch = 1, died, timed_out, poisoned };
+
+struct Error : std::runtime_error {
+  Error(Failure kind, int rank, const std::string& text) : std::runtime_error(text), kind(kind), rank(rank) {}
+  Failure kind;
+  int rank;  // who died, else -1
+};
+
+// The host asked a wait to stop (a signal handler raised); the host knows why.
+struct Interrupted {};
+
+}  // namespace ringtree

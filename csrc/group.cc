@@ -1,0 +1,196 @@
+#include "group.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace ringtree {
+
+namespace {
+
+constexpr std::size_t page = 4096;
+
+// One byte that is true here and false in a child forked later.
+const bool* mark_this_process() {
+  void* at = mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "cannot map a page");
+  *static_cast<bool*>(at) = true;
+  madvise(at, page, MADV_WIPEONFORK);
+  return static_cast<bool*>(at);
+}
+
+}  // namespace
+
+Group::Group(int fd, int rank, int ranks, Options options) : ranks_(ranks), threads_(options.threads) {
+  Layout layout(ranks, options.slots, options.slot_bytes);
+  fd_ = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (fd_ < 0) throw std::system_error(errno, std::generic_category(), "cannot use the segment's descriptor");
+  segment_ = std::make_unique<Segment>(fd_, layout);
+  sit(rank, options, threads_ ? -1 : fd_);
+}
+
+Group::Group(void* memory, int rank, int ranks, Options options) : ranks_(ranks), threads_(true) {
+  segment_ = std::make_unique<Segment>(memory, Layout(ranks, options.slots, options.slot_bytes));
+  sit(rank, options, -1);
+}
+
+void Group::sit(int rank, Options& options, int lock_fd) {
+  if (rank < 0 || rank >= ranks_)
+    throw std::invalid_argument("rank " + std::to_string(rank) + " of " + std::to_string(ranks_));
+  auto& names = options.seat.names;
+  for (int r = static_cast<int>(names.size()); r < ranks_; r++) names.push_back(std::to_string(r));
+  here_ = mark_this_process();
+  seat_ = std::make_unique<Seat>(*segment_, rank, lock_fd, options.seat);
+  interpreter_ = std::make_unique<Interpreter>(*seat_);
+  exchange_ = std::make_unique<Exchange>(*seat_);
+}
+
+Group::~Group() {
+  try {
+    close();
+  } catch (...) {  // whoever wants to know calls close()
+  }
+}
+
+void Group::check_usable() {
+  if (!open_) throw Error(Failure::poisoned, -1, "the group is closed");
+  if (!*here_)
+    throw Error(Failure::poisoned, -1,
+                "this process was forked from " + seat_->name(seat_->rank()) +
+                    " and has no seat in the group: only the parent may call it");
+  if (seat_->poisoned()) seat_->raise_poison();
+}
+
+Plan& Group::prepare(const Encoded& program, const Binding& binding) {
+  check_usable();
+  auto& layout = segment_->layout();
+  plans_.push_back(bind(program, binding, {seat_->rank(), ranks_, layout.slot_bytes, layout.depth}));
+  return plans_.back();
+}
+
+// The right to run a call. A host lock is let go before this waits.
+std::unique_lock<std::mutex> Group::turn(Hooks& hooks) {
+  std::unique_lock lock(running_, std::try_to_lock);
+  if (lock.owns_lock()) return lock;
+  hooks.blocking();
+  for (std::int64_t start = now_ns(), look = start; !lock.try_lock();) {
+    if (now_ns() - start < 1'000'000)
+      sched_yield();
+    else
+      usleep(100);
+    if (now_ns() - look > 50'000'000) {
+      look = now_ns();
+      hooks.interrupted();
+    }
+  }
+  return lock;
+}
+
+void Group::run(Plan& plan, std::byte* input, std::byte* output, Hooks& hooks) {
+  check_usable();
+  if (!worker_.idle()) worker_.wait(worker_.issued(), -1, hooks);
+  auto lock = turn(hooks);
+  execute(plan, input, output, hooks);
+}
+
+void Group::execute(Plan& plan, std::byte* input, std::byte* output, Hooks& hooks) {
+  if (seat_->poisoned()) seat_->raise_poison();
+  auto call = calls_.load(std::memory_order_relaxed) + 1;
+  calls_.store(call, std::memory_order_relaxed);
+  auto where = [&] { return std::string(collective_name(plan.print)) + ", call " + std::to_string(call); };
+  try {
+    interpreter_->run(plan, call, input, output, hooks);
+  } catch (const Interrupted&) {
+    seat_->poison(Failure::poisoned, -1, seat_->name(seat_->rank()) + " was interrupted in " + where());
+    throw;
+  } catch (const std::exception& error) {  // a call that ends half way leaves lanes nobody can go on with
+    seat_->poison(Failure::poisoned, -1, seat_->name(seat_->rank()) + " failed in " + where() + ": " + error.what());
+    throw;
+  }
+}
+
+std::uint64_t Group::start(Plan& plan, std::byte* input, std::byte* output) {
+  check_usable();
+  return worker_.start([this, &plan, input, output] {
+    Hooks none;
+    auto lock = turn(none);
+    execute(plan, input, output, none);
+  });
+}
+
+bool Group::wait(std::uint64_t ticket, double timeout_s, Hooks& hooks) {
+  if (ticket < 1 || ticket > worker_.issued())
+    throw std::invalid_argument("no ticket " + std::to_string(ticket) + ": " + std::to_string(worker_.issued()) +
+                                " were issued");
+  if (!worker_.wait(ticket, timeout_s, hooks)) return false;
+  worker_.raise(ticket);
+  return true;
+}
+
+void Group::exchange(std::span<Operation> operations, double timeout_s, Hooks& hooks) {
+  check_usable();
+  for (auto& o : operations)
+    if (o.peer < 0 || o.peer >= ranks_)
+      throw std::invalid_argument("peer " + std::to_string(o.peer) + " of " + std::to_string(ranks_) + " ranks");
+  exchange_->run(operations, timeout_s, hooks);
+}
+
+std::byte* Group::add_region(int fd, std::size_t nbytes, Hooks& hooks) {
+  check_usable();
+  if (int failed = posix_fallocate(fd, 0, static_cast<off_t>(nbytes)))
+    throw std::system_error(failed, std::generic_category(),
+                            "cannot reserve " + std::to_string(nbytes) + " bytes of shared memory");
+  void* at = mmap(nullptr, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (at == MAP_FAILED)
+    throw std::system_error(errno, std::generic_category(),
+                            "cannot map " + std::to_string(nbytes) + " bytes of shared memory");
+  mappings_.push_back({at, nbytes});
+  add_region({static_cast<std::byte*>(at), nbytes}, hooks);
+  return static_cast<std::byte*>(at);
+}
+
+void Group::add_region(Region region, Hooks& hooks) {
+  auto lock = turn(hooks);
+  interpreter_->add_region(region);
+}
+
+void Group::poison(const std::string& message) {
+  if (open_) seat_->poison(Failure::poisoned, -1, message);
+}
+
+void Group::reset_received() {
+  for (auto& from : interpreter_->received) {
+    from.bytes.store(0, std::memory_order_relaxed);
+    from.messages.store(0, std::memory_order_relaxed);
+  }
+}
+
+void Group::close() {
+  if (!open_) return;
+  open_ = false;
+  std::exception_ptr error;
+  if (*here_) {
+    seat_->stopping.store(true, std::memory_order_relaxed);
+    worker_.stop();
+    std::lock_guard lock(running_);
+    try {
+      if (!seat_->poisoned()) interpreter_->look_at_the_last();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    seat_->leave();
+  } else {
+    worker_.forget();
+  }
+  exchange_.reset();
+  for (auto& mapping : mappings_) munmap(mapping.at, mapping.nbytes);
+  mappings_.clear();
+  segment_.reset();
+  if (fd_ >= 0) ::close(fd_);
+  munmap(const_cast<bool*>(here_), page);
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace ringtree

@@ -1,0 +1,83 @@
+// A rank's membership of a group: the engine as its users see it.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "exchange.h"
+#include "interpret.h"
+#include "worker.h"
+
+namespace ringtree {
+
+class Group {
+ public:
+  struct Options {
+    int slots;
+    std::size_t slot_bytes;
+    bool threads = false;  // the ranks are threads of one process: no death watch
+    Seat::Options seat;
+  };
+
+  // A seat in the group behind a memfd. The descriptor is duplicated.
+  Group(int fd, int rank, int ranks, Options options);
+  // A seat in memory that the caller keeps (zeroed at first, aligned to a cache line): ranks are threads.
+  Group(void* memory, int rank, int ranks, Options options);
+  ~Group();
+
+  Plan& prepare(const Encoded& program, const Binding& binding);
+  void run(Plan& plan, std::byte* input, std::byte* output, Hooks& hooks);
+
+  std::uint64_t start(Plan& plan, std::byte* input, std::byte* output);
+  bool done(std::uint64_t ticket) const { return worker_.done(ticket); }
+  bool wait(std::uint64_t ticket, double timeout_s, Hooks& hooks);
+
+  void exchange(std::span<Operation> operations, double timeout_s, Hooks& hooks);
+
+  // Maps `fd` for in-place reading; all ranks in the same order. Returns where it begins.
+  std::byte* add_region(int fd, std::size_t nbytes, Hooks& hooks);
+  // The same with memory that is mapped already.
+  void add_region(Region region, Hooks& hooks);
+
+  void poison(const std::string& message);
+  // Leaves the group. Throws a mismatch found out only now, after everything is given back.
+  void close();
+  bool closed() const { return !open_; }
+
+  const std::vector<Interpreter::Received>& received() const { return interpreter_->received; }
+  void reset_received();
+  std::uint64_t calls() const { return calls_.load(std::memory_order_relaxed); }
+  int ranks() const { return ranks_; }
+  bool threads() const { return threads_; }
+
+ private:
+  void sit(int rank, Options& options, int lock_fd);
+  void check_usable();
+  void execute(Plan& plan, std::byte* input, std::byte* output, Hooks& hooks);
+  std::unique_lock<std::mutex> turn(Hooks& hooks);
+
+  int ranks_;
+  bool threads_;
+  int fd_ = -1;
+  bool open_ = true;
+  const bool* here_ = nullptr;  // a page that a forked child finds cleared
+  std::unique_ptr<Segment> segment_;
+  std::unique_ptr<Seat> seat_;
+  std::unique_ptr<Interpreter> interpreter_;
+  std::unique_ptr<Exchange> exchange_;
+  std::list<Plan> plans_;
+  struct Mapping {
+    void* at;
+    std::size_t nbytes;
+  };
+  std::vector<Mapping> mappings_;
+  std::mutex running_;  // one call at a time
+  std::atomic<std::uint64_t> calls_ = 0;
+  Worker worker_;
+};
+
+}  // namespace ringtree

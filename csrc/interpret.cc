@@ -1,0 +1,324 @@
+#include "interpret.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace ringtree {
+
+namespace {
+
+constexpr std::uint32_t carrier_shift = 30;
+constexpr std::uint32_t nbytes_mask = (1u << carrier_shift) - 1;
+
+void copy(void* const* targets, int ntargets, const void* source, std::size_t nbytes) {
+  if (ntargets == 1) {
+    if (targets[0] != source) std::memcpy(targets[0], source, nbytes);
+    return;
+  }
+  constexpr std::size_t block = 8192;  // the second target is filled from L1
+  for (std::size_t at = 0; at < nbytes; at += block)
+    for (int k = 0; k < ntargets; k++) {
+      auto to = static_cast<std::byte*>(targets[k]) + at;
+      auto from = static_cast<const std::byte*>(source) + at;
+      if (to != from) std::memcpy(to, from, std::min(block, nbytes - at));
+    }
+}
+
+}  // namespace
+
+Interpreter::Interpreter(Seat& seat)
+    : received(seat.ranks()),
+      seat_(seat),
+      outbox_(seat.segment().outbox(seat.rank()), seat.segment().layout().slots, seat.segment().layout().slot_bytes) {
+  for (int peer = 0; peer < seat.ranks(); peer++) {
+    out_.push_back(seat.segment().lane_out(seat.rank(), peer));
+    in_.push_back(seat.segment().lane_in(peer, seat.rank()));
+  }
+}
+
+void Interpreter::run(Plan& plan, std::uint64_t call, std::byte* input, std::byte* output, Hooks& hooks) {
+  call_ = call;
+  plan_ = &plan;
+  hooks_ = &hooks;
+  history_[call % history_.size()] = {call, plan.print};
+  record();
+  look_at_unheard();
+  previous_ = &plan;
+  if (plan.scratch_bytes > scratch_bytes_) {
+    scratch_ = std::make_unique<std::byte[]>(plan.scratch_bytes);
+    scratch_bytes_ = plan.scratch_bytes;
+  }
+  if (static_cast<int>(parcels_.size()) < plan.slot_registers) parcels_.resize(plan.slot_registers);
+  if (static_cast<int>(messages_.size()) < plan.message_registers) messages_.resize(plan.message_registers);
+  if (static_cast<int>(sources_.size()) < plan.most_sources) sources_.resize(plan.most_sources);
+  if (!regions_.empty() && plan.aliasing != output - input) find_overwritten(plan, output - input);
+  spaces_[static_cast<int>(Space::input)] = input;
+  spaces_[static_cast<int>(Space::output)] = output;
+  spaces_[static_cast<int>(Space::scratch)] = scratch_.get();
+  for (std::int64_t window = 0; window < plan.windows; window++) turn(window);
+  for (auto& loan : loans_) repay(loan);
+  loans_.clear();
+}
+
+void Interpreter::turn(std::int64_t window) {
+  for (auto& i : plan_->instructions) switch (i.kind) {
+      case Kind::copy:
+      case Kind::reduce:
+        move(i, window);
+        break;
+      case Kind::signal:
+        signal(i);
+        break;
+      case Kind::wait:
+        wait(i);
+        break;
+      case Kind::release:
+        release(i.peer);
+        break;
+    }
+  if (plan_->divide) divide(window);
+}
+
+std::size_t Interpreter::elements(const Plan::Instruction& i, std::int64_t window, std::uint32_t piece) const {
+  auto size = plan_->sizes[i.size + piece];
+  if (plan_->windows > 1) size = std::clamp<std::int64_t>(size - window * plan_->window, 0, plan_->window);
+  return static_cast<std::size_t>(size);
+}
+
+std::size_t Interpreter::bytes(const Plan::Instruction& i, std::int64_t window) const {
+  std::size_t sum = 0;
+  for (std::uint32_t piece = 0; piece < i.pieces; piece++) sum += elements(i, window, piece);
+  return sum * plan_->item;
+}
+
+// A copy or a reduction. What goes into a slot is staged there, unless it may be sent from where it is anyway.
+void Interpreter::move(const Plan::Instruction& i, std::int64_t window) {
+  auto nbytes = bytes(i, window);
+  int old_slot = -1;
+  if (!i.slots) {
+    apply(i, window, nbytes, nullptr);
+  } else {
+    auto& parcel = parcels_[i.reg];
+    old_slot = parcel.slot;
+    auto old_data = parcel.data;
+    parcel.nbytes = nbytes;
+    parcel.carrier = Carrier::within;
+    parcel.slot = -1;
+    if (i.lazy && i.pieces == 1 && send_in_place(i, window, parcel)) {
+      auto data = parcel.data;
+      parcel.data = old_data;
+      if (i.targets > 1) apply(i, window, nbytes, nullptr);
+      parcel.data = data;
+    } else {
+      auto slot = nbytes <= Notice::room ? parcel.small : stage(parcel);
+      parcel.data = old_data;  // a register may be its own source
+      apply(i, window, nbytes, slot);
+      parcel.data = slot;
+    }
+    if (i.last) close(parcel);
+  }
+  for (int k = i.targets; k < i.targets + i.sources; k++) {
+    auto& o = plan_->operands[i.operand + k];
+    if (o.space != Space::slot || !o.last) continue;
+    if (!i.slots || o.reg != i.reg)
+      close(parcels_[o.reg]);
+    else if (old_slot >= 0)
+      outbox_.close(old_slot);
+  }
+}
+
+// Whether the bytes of a lazy slot can be sent from the other target, or from the source of a copy: short ones because
+// they travel within the notice, long ones if they lie where peers can read and stay unchanged until the call ends.
+bool Interpreter::send_in_place(const Plan::Instruction& i, std::int64_t window, Parcel& parcel) {
+  const Plan::Operand* left = nullptr;
+  for (int k = 0; k < i.targets; k++) {
+    auto& o = plan_->operands[i.operand + k];
+    if (o.space != Space::slot) left = &o;
+  }
+  bool fits = parcel.nbytes <= Notice::room;
+  if (!left && i.kind == Kind::copy) {
+    auto& o = plan_->operands[i.operand + i.targets];
+    if (o.space == Space::message && fits) {
+      parcel.data = packed(o, parcel.nbytes);
+      return true;
+    }
+    if (o.space != Space::slot && o.space != Space::message) left = &o;
+  }
+  if (!left) return false;
+  auto data = memory(*left, window, 0);
+  if (!fits) {
+    int region = regions_.empty() || i.overwritten || plan_->divide ? -1 : region_of(data, parcel.nbytes);
+    if (region < 0) return false;
+    parcel.carrier = Carrier::region;
+    parcel.region = region;
+  }
+  parcel.data = data;
+  return true;
+}
+
+std::byte* Interpreter::stage(Parcel& parcel) {
+  auto take = [&] { return (parcel.slot = outbox_.take(out_)) >= 0; };
+  if (!take()) {
+    waiting_for_ = outbox_.holder(out_);
+    seat_.until(take, waiting_for_, *this, *hooks_);
+  }
+  parcel.carrier = Carrier::slot;
+  return outbox_.at(parcel.slot);
+}
+
+void Interpreter::close(Parcel& parcel) {
+  if (parcel.slot >= 0) outbox_.close(parcel.slot);
+  parcel.slot = -1;
+}
+
+// The bytes a slot or a message register stands for, which must be as many as expected.
+const std::byte* Interpreter::packed(const Plan::Operand& o, std::size_t nbytes) {
+  bool is_message = o.space == Space::message;
+  auto have = is_message ? messages_[o.reg].nbytes : parcels_[o.reg].nbytes;
+  if (is_message && have != nbytes)
+    seat_.fail(Failure::mismatch, -1,
+               seat_.name(seat_.rank()) + " received " + std::to_string(have) + " bytes where it expected " +
+                   std::to_string(nbytes) + " in " + where());
+  return is_message ? messages_[o.reg].data : parcels_[o.reg].data;
+}
+
+// Does the work of one instruction; `slot` is where its slot target lies, nullptr to leave that target out.
+void Interpreter::apply(const Plan::Instruction& i, std::int64_t window, std::size_t nbytes, std::byte* slot) {
+  auto operands = &plan_->operands[i.operand];
+  std::size_t done = 0;
+  for (std::uint32_t piece = 0; piece < i.pieces; piece++) {
+    auto count = elements(i, window, piece);
+    if (count == 0) continue;
+    void* targets[Plan::most_targets];
+    int ntargets = 0;
+    for (int k = 0; k < i.targets; k++) {
+      auto& o = operands[k];
+      if (o.space == Space::slot) {
+        if (slot) targets[ntargets++] = slot + done;
+        continue;
+      }
+      auto at = memory(o, window, piece);
+      if (!loans_.empty()) settle(at, at + count * plan_->item);
+      targets[ntargets++] = at;
+    }
+    for (int k = 0; k < i.sources; k++) {
+      auto& o = operands[i.targets + k];
+      bool is_packed = o.space == Space::slot || o.space == Space::message;
+      sources_[k] = is_packed ? packed(o, nbytes) + done : memory(o, window, piece);
+    }
+    write(i, targets, ntargets, count);
+    done += count * plan_->item;
+  }
+}
+
+void Interpreter::write(const Plan::Instruction& i, void* const* targets, int ntargets, std::size_t count) {
+  if (i.kind == Kind::copy)
+    copy(targets, ntargets, sources_[0], count * plan_->item);
+  else
+    plan_->reduce(targets, ntargets, sources_.data(), i.sources, count);
+}
+
+void Interpreter::signal(const Plan::Instruction& i) {
+  auto& lane = out_[i.peer];
+  if (!lane.room()) {
+    waiting_for_ = i.peer;
+    seat_.until([&] { return lane.room(); }, i.peer, *this, *hooks_);
+  }
+  Notice& notice = lane.blank();
+  notice.print = plan_->print;
+  notice.call = static_cast<std::uint32_t>(call_);
+  if (i.reg < 0) {
+    notice.carrier = 0;
+    lane.publish();
+    seat_.ring(i.peer);
+    return;
+  }
+  auto& parcel = parcels_[i.reg];
+  notice.carrier =
+      static_cast<std::uint32_t>(parcel.carrier) << carrier_shift | static_cast<std::uint32_t>(parcel.nbytes);
+  if (parcel.carrier == Carrier::within) {
+    std::memcpy(notice.payload, parcel.data, parcel.nbytes);
+    lane.publish();
+  } else if (parcel.carrier == Carrier::slot) {
+    notice.place = {static_cast<std::uint64_t>(parcel.slot), 0};
+    outbox_.signalled(parcel.slot, i.peer, lane.publish());
+  } else {
+    auto offset = static_cast<std::uint64_t>(parcel.data - regions_[parcel.region].base);
+    notice.place = {static_cast<std::uint64_t>(parcel.region), offset};
+    loans_.push_back({i.peer, lane.publish(), parcel.data, parcel.data + parcel.nbytes});
+  }
+  seat_.ring(i.peer);
+  if (i.last) close(parcel);
+}
+
+void Interpreter::wait(const Plan::Instruction& i) {
+  auto& lane = in_[i.peer];
+  if (!lane.ready()) {
+    waiting_for_ = i.peer;
+    seat_.until([&] { return lane.ready(); }, i.peer, *this, *hooks_);
+  }
+  const Notice& notice = lane.front();
+  check(i.peer, notice);
+  lane.take();
+  Message message;
+  message.nbytes = notice.carrier & nbytes_mask;
+  switch (static_cast<Carrier>(notice.carrier >> carrier_shift)) {
+    case Carrier::within:
+      message.data = notice.payload;
+      break;
+    case Carrier::slot:
+      message.data = seat_.segment().outbox(i.peer) + notice.place.base * seat_.segment().layout().slot_bytes;
+      break;
+    case Carrier::region:
+      if (notice.place.base >= regions_.size() ||
+          notice.place.offset + message.nbytes > regions_[notice.place.base].nbytes)
+        seat_.fail(Failure::mismatch, -1,
+                   seat_.name(i.peer) + " sent bytes of a shared array that " + seat_.name(seat_.rank()) +
+                       " does not have, in " + where() + ": every rank must make its shared arrays in the same order");
+      message.data = regions_[notice.place.base].base + notice.place.offset;
+      break;
+  }
+  received[i.peer].add(message.nbytes);
+  if (i.reg >= 0) messages_[i.reg] = message;
+}
+
+void Interpreter::release(int peer) {
+  in_[peer].release();
+  seat_.ring(peer);
+}
+
+// Ends an average: each rank divides what it owes of this window, once, while it is in cache.
+void Interpreter::divide(std::int64_t window) {
+  for (auto& run : plan_->outputs) {
+    auto size = std::clamp<std::int64_t>(run.size - window * plan_->window, 0, plan_->window);
+    if (size == 0) continue;
+    auto at = spaces_[static_cast<int>(Space::output)] +
+              (run.offset + window * plan_->window) * static_cast<std::int64_t>(plan_->item);
+    plan_->divide(at, static_cast<std::size_t>(size), seat_.ranks());
+  }
+}
+
+// Waits until nobody reads these bytes in place any more.
+void Interpreter::settle(const std::byte* begin, const std::byte* end) {
+  std::erase_if(loans_, [&](const Loan& loan) {
+    bool meets = loan.begin < end && begin < loan.end;
+    if (meets) repay(loan);
+    return meets;
+  });
+}
+
+void Interpreter::repay(const Loan& loan) {
+  auto& lane = out_[loan.peer];
+  if (lane.released(loan.number)) return;
+  waiting_for_ = loan.peer;
+  seat_.until([&] { return lane.released(loan.number); }, loan.peer, *this, *hooks_);
+}
+
+int Interpreter::region_of(const std::byte* begin, std::size_t nbytes) const {
+  for (std::size_t k = 0; k < regions_.size(); k++)
+    if (begin >= regions_[k].base && begin + nbytes <= regions_[k].base + regions_[k].nbytes)
+      return static_cast<int>(k);
+  return -1;
+}
+
+}  // namespace ringtree

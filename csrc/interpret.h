@@ -1,0 +1,120 @@
+// Runs plans: one rank's end of all its lanes, its slots and its registers.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "outbox.h"
+#include "plan.h"
+#include "wait.h"
+
+namespace ringtree {
+
+// Memory that every rank has mapped: what lies there need not be staged.
+struct Region {
+  std::byte* base;
+  std::size_t nbytes;
+};
+
+class Interpreter : Situation {
+ public:
+  explicit Interpreter(Seat& seat);
+
+  // One collective call. Throws Error (the group is poisoned then), or Interrupted (the caller poisons it).
+  void run(Plan& plan, std::uint64_t call, std::byte* input, std::byte* output, Hooks& hooks);
+
+  // Looks a last time, without waiting, for calls of peers that did not fit the last one here.
+  void look_at_the_last();
+
+  void add_region(Region region) { regions_.push_back(region); }
+  const std::vector<Region>& regions() const { return regions_; }
+
+  // Written by whoever runs, read by anyone.
+  struct Received {
+    std::atomic<std::int64_t> bytes = 0, messages = 0;
+    void add(std::size_t nbytes) {
+      bytes.store(bytes.load(std::memory_order_relaxed) + static_cast<std::int64_t>(nbytes), std::memory_order_relaxed);
+      messages.store(messages.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    }
+  };
+  std::vector<Received> received;  // from each peer
+
+ private:
+  struct Message {
+    const std::byte* data = nullptr;
+    std::size_t nbytes = 0;
+  };
+  // What a slot register stands for: bytes on their way out.
+  struct Parcel {
+    const std::byte* data = nullptr;
+    std::size_t nbytes = 0;
+    Carrier carrier = Carrier::within;
+    int slot = -1;    // the slot it keeps open
+    int region = -1;  // where data lies in place
+    alignas(cache_line) std::byte small[Notice::room];
+  };
+  // Bytes that a peer reads in place, until it has released the message.
+  struct Loan {
+    int peer;
+    std::uint64_t number;
+    const std::byte *begin, *end;
+  };
+  struct Past {
+    std::uint64_t call = 0;
+    Fingerprint print;
+  };
+
+  void turn(std::int64_t window);
+  void move(const Plan::Instruction& i, std::int64_t window);
+  bool send_in_place(const Plan::Instruction& i, std::int64_t window, Parcel& parcel);
+  std::byte* stage(Parcel& parcel);
+  void close(Parcel& parcel);
+  void apply(const Plan::Instruction& i, std::int64_t window, std::size_t nbytes, std::byte* slot);
+  const std::byte* packed(const Plan::Operand& o, std::size_t nbytes);
+  void write(const Plan::Instruction& i, void* const* targets, int ntargets, std::size_t count);
+  void signal(const Plan::Instruction& i);
+  void wait(const Plan::Instruction& i);
+  void release(int peer);
+  void divide(std::int64_t window);
+  void settle(const std::byte* begin, const std::byte* end);
+  void repay(const Loan& loan);
+
+  std::byte* memory(const Plan::Operand& o, std::int64_t window, std::uint32_t piece) const {
+    auto at = plan_->offsets[o.first + piece] + window * plan_->window;
+    return spaces_[static_cast<int>(o.space)] + at * static_cast<std::int64_t>(plan_->item);
+  }
+  std::size_t elements(const Plan::Instruction& i, std::int64_t window, std::uint32_t piece) const;
+  std::size_t bytes(const Plan::Instruction& i, std::int64_t window) const;
+  int region_of(const std::byte* begin, std::size_t nbytes) const;
+
+  void look_at_unheard();
+  void check(int peer, const Notice& notice);
+  [[noreturn]] void mismatch(int peer, std::uint64_t peer_call, const Fingerprint& theirs);
+  std::string where() const override;
+  void inspect() override;
+  void record();
+  const Past* past(std::uint64_t call) const;
+  bool peer_record(int peer, std::uint64_t call, Past& out) const;
+
+  Seat& seat_;
+  std::vector<Sender<Sync, Notice>> out_;
+  std::vector<Receiver<Sync, Notice>> in_;
+  Outbox outbox_;
+  std::vector<Region> regions_;
+  std::vector<Parcel> parcels_;
+  std::vector<Message> messages_;
+  std::vector<const void*> sources_;
+  std::vector<Loan> loans_;
+  std::array<Past, 64> history_{};  // of one's own calls, by call modulo its length
+  std::unique_ptr<std::byte[]> scratch_;
+  std::size_t scratch_bytes_ = 0;
+
+  const Plan* plan_ = nullptr;
+  const Plan* previous_ = nullptr;  // of the last call
+  Hooks* hooks_ = nullptr;
+  std::uint64_t call_ = 0;
+  int waiting_for_ = -1;
+  std::byte* spaces_[3] = {};
+};
+
+}  // namespace ringtree

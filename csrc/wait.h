@@ -1,0 +1,96 @@
+// Waiting, in one place: spin, then yield, then sleep; and what a slow wait looks at.
+#pragma once
+
+#include <atomic>
+#include <concepts>
+#include <string>
+#include <vector>
+
+#include "error.h"
+#include "segment.h"
+#include "watch.h"
+
+namespace ringtree {
+
+// What the host language wants to be told during a wait.
+struct Hooks {
+  virtual ~Hooks() = default;
+  virtual void blocking() {}     // the first short spin failed: let go of locks of the host
+  virtual void interrupted() {}  // every 50 ms; throws Interrupted when the host wants the wait to end
+};
+
+// What is being waited for.
+struct Situation {
+  virtual ~Situation() = default;
+  virtual std::string where() const = 0;    // as in "all_reduce, call 17"
+  virtual void inspect() {}                 // looks for what will never come, and throws
+  virtual bool abandon() { return false; }  // gives up; true if that leaves the group whole
+};
+
+// One rank's seat: who it is, how it waits, how it fails.
+class Seat {
+ public:
+  struct Options {
+    double timeout_s = 300;
+    bool crowded = false;  // more ranks than cores: yield at once
+    std::vector<std::string> names;
+  };
+
+  // `lock_fd` is the memfd, or -1 for no death watch.
+  Seat(Segment& segment, int rank, int lock_fd, Options options);
+
+  // Returns when ready() is true. `peer` is who makes it so (-1: anyone).
+  template <std::predicate Ready>
+  void until(Ready ready, int peer, Situation& situation, Hooks& hooks, double timeout_s) {
+    if (ready()) return;
+    for (int i = 0; i < spins_; i++) {
+      pause();
+      if (ready()) return;
+    }
+    slow([](void* r) { return (*static_cast<Ready*>(r))(); }, &ready, peer, situation, hooks, timeout_s);
+  }
+  template <std::predicate Ready>
+  void until(Ready ready, int peer, Situation& situation, Hooks& hooks) {
+    until(ready, peer, situation, hooks, options_.timeout_s);
+  }
+
+  // Wakes `peer` if it sleeps. Called after a release store that it may wait for. There is no fence between that
+  // store and this load, so a peer that is just falling asleep may be missed; it then wakes by itself within 1 ms.
+  void ring(int peer) {
+    auto& bell = segment_.member(peer).bell;
+    if (bell.load(std::memory_order_relaxed) != 0) wake(bell);
+  }
+
+  // Fails the group for every member; the first to do so gives the reason, and throws it here too.
+  [[noreturn]] void fail(Failure kind, int rank, const std::string& text);
+  void poison(Failure kind, int rank, const std::string& text);
+  bool poisoned() const { return segment_.header().poison.state.load(std::memory_order_relaxed) != 0; }
+  [[noreturn]] void raise_poison();
+
+  void leave();
+  bool left(int peer) const { return segment_.member(peer).left.load(std::memory_order_acquire) != 0; }
+
+  int rank() const { return rank_; }
+  int ranks() const { return segment_.layout().ranks; }
+  double timeout_s() const { return options_.timeout_s; }
+  const std::vector<std::string>& names() const { return options_.names; }
+  std::string name(int rank) const { return "rank " + options_.names[rank]; }
+  Segment& segment() { return segment_; }
+
+  std::atomic<bool> stopping = false;  // the seat is being given up: waits end
+
+ private:
+  using Ready = bool (*)(void*);
+  void slow(Ready ready, void* of, int peer, Situation& situation, Hooks& hooks, double timeout_s);
+  void sleep(Ready ready, void* of);
+  void look_for_dead(int peer, Situation& situation);
+  static void wake(std::atomic<std::uint32_t>& bell);
+
+  Segment& segment_;
+  int rank_;
+  Options options_;
+  Watch watch_;
+  int spins_;
+};
+
+}  // namespace ringtree
