@@ -1,8 +1,9 @@
 """Double binary tree: two binary trees, each for half of the vector; no rank passes data on in both.
 
 Latency grows with log n and, pipelined, links stay busy both ways. The first tree is in-order: odd positions are
-leaves. The second is the first by mirror or by shift, whichever makes odd positions the interior ones. For broadcast
-and reduce the root stands above both trees, which the other ranks form, turned so that the root is position 0.
+leaves. The second is the first by mirror or by shift, whichever makes even positions the leaves. No rank has more than
+two children in all. all_reduce takes the trees that NCCL builds between nodes; if n is odd their shift puts rank 0 above
+one child in both. For broadcast and reduce the root stands above both trees, which the other ranks form.
 
 all_reduce: 2*lg(n) rounds, at most 2*S bytes, pipelines
 broadcast: lg(n) rounds, S bytes, pipelines
@@ -23,7 +24,7 @@ Ranks = NDArray[np.int64]
 
 
 def all_reduce(ranks: int) -> Schedule:
-    """Up both trees, then down: the trees NCCL builds between nodes (its ncclGetDtree)."""
+    """Up both trees, then down: by mirror for even n, by shift for odd n, as NCCL's ncclGetDtree."""
     position = np.arange(ranks)
     second = ranks - 1 - position if ranks % 2 == 0 else (position + 1) % ranks
     down = _down(ranks, position, second)
@@ -39,9 +40,10 @@ def all_reduce(ranks: int) -> Schedule:
 
 
 def broadcast(ranks: int, root: int) -> Schedule:
+    """By mirror among the others for odd n, by shift among them for even n; any root by rotation."""
     position = np.arange(ranks)
     others = position[1:]
-    second = np.append(0, ranks - others if ranks % 2 else others % (ranks - 1) + 1)[:ranks] if ranks > 1 else position
+    second = np.append(0, ranks - others if ranks % 2 else others % (ranks - 1) + 1)
     down = _down(ranks, (position + root) % ranks, (second + root) % ranks)
     return Schedule("double_tree", "broadcast", ranks, 2, (Block(down),) if ranks > 1 else (), root)
 

@@ -38,6 +38,4 @@ def reduce(ranks: int, root: int) -> Schedule:
 
 def _add_in_rank_order(source: NDArray[np.int64], target: NDArray[np.int64]) -> Transfers:
     """Whole inputs into outputs, rank 0's stored and the others' added as listed."""
-    return Transfers.of(
-        source, target, reduce=source > 0, source_buffer=Buffer.INPUT, target_buffer=Buffer.OUTPUT
-    )
+    return Transfers.of(source, target, reduce=source > 0, source_buffer=Buffer.INPUT, target_buffer=Buffer.OUTPUT)

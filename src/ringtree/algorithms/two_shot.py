@@ -40,9 +40,7 @@ def reduce_scatter(ranks: int) -> Schedule:
 
 def all_gather(ranks: int) -> Schedule:
     source, target = _everyone_to_everyone(ranks)
-    rows = Transfers.of(
-        source, target, 0, to=source, source_buffer=Buffer.INPUT, target_buffer=Buffer.OUTPUT
-    )
+    rows = Transfers.of(source, target, 0, to=source, source_buffer=Buffer.INPUT, target_buffer=Buffer.OUTPUT)
     return Schedule("two_shot", "all_gather", ranks, ranks, (Block(rows),))
 
 

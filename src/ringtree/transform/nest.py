@@ -43,9 +43,7 @@ PHASES: dict[str, tuple[tuple[Phase, ...], ...]] = {
 """How each collective is nested, the best way first; a way is open if both algorithms serve what it asks of them."""
 
 
-def nest(
-    collective: str, inner: Builder, outer: Builder, ranks: int, group: int, root: int | None = None
-) -> Schedule:
+def nest(collective: str, inner: Builder, outer: Builder, ranks: int, group: int, root: int | None = None) -> Schedule:
     """`collective` over `ranks` ranks in groups of `group` consecutive ones: `inner` in each, `outer` between them.
 
     all_reduce: each group reduce-scatters; ranks of the same index all-reduce their shard; each group all-gathers.
@@ -131,14 +129,13 @@ class _Layout:
                 step = 0 if self.sharded else width
             shard = self.indices * (self.unit if self.sharded else 0)
             positions = (first + shard[:, None])[:, None, :]
-        place = _Place(renamed, positions, width, step, turn, where is INSIDE or not self.strided, schedule.scratch)
+        even = where is INSIDE or not self.strided or self.group == 1
+        place = _Place(renamed, positions, width, step, turn, even, schedule.scratch)
         blocks = tuple(place.block(schedule, b) for b in schedule.blocks)
         return blocks, schedule.scratch * width * positions.shape[1]
 
 
-def _layout(
-    way: tuple[Phase, ...], phases: list[Schedule | None], group: int, groups: int, at_index: int
-) -> _Layout:
+def _layout(way: tuple[Phase, ...], phases: list[Schedule | None], group: int, groups: int, at_index: int) -> _Layout:
     names = {what for _, what in way}
     blocked = bool(names & {"reduce_scatter", "all_gather"})
     strided = blocked and "all_reduce" not in names

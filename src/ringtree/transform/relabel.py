@@ -21,8 +21,9 @@ def relabel(schedule: Schedule, order: Sequence[int] | NDArray[np.integer]) -> S
     blocks by rank (reduce_scatter, all_gather) stay short under rotations, else they are written out.
     """
     n = schedule.ranks
-    new = np.asarray(order, dtype=np.int64)
-    if new.shape != (n,) or not np.array_equal(np.sort(new), np.arange(n)):
+    given = np.asarray(order)
+    new = given.astype(np.int64)
+    if given.shape != (n,) or given.dtype.kind not in "iu" or not np.array_equal(np.sort(new), np.arange(n)):
         raise ValueError(f"{schedule.name}: order is not a permutation of its ranks 0..{n - 1}: got {list(order)[:20]}")
     turn = bool(np.all((new - new[0] - np.arange(n)) % n == 0))
     names = np.concatenate([new, np.arange(n, schedule.participants)])

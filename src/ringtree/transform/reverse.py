@@ -21,15 +21,15 @@ OPPOSITE = {
     "all_to_all": "all_to_all",
     "barrier": "barrier",
 }
-REDUCES, STORES = ("reduce", "reduce_scatter", "barrier"), ("broadcast", "all_gather", "scatter", "gather")
+STORES = ("broadcast", "all_gather", "scatter", "gather")
 
 
 def reverse(schedule: Schedule) -> Schedule:
     """The schedule backwards, sources and targets exchanged: the transposed (adjoint) schedule.
 
     Sending one thing to many becomes adding many to one and the other way round. all_reduce, all_to_all and barrier
-    become another schedule of the same. Cost: O(rows) for in-place schedules without scratch (all_reduce: if it only
-    ever reduces), else O(transfers log transfers). A two-buffer schedule that reads its output cannot be turned
+    become another schedule of the same. Cost: O(rows) for in-place schedules without scratch in which nothing is
+    overwritten (a rank's sum, say, by the sum of all), else O(transfers log transfers). A two-buffer schedule that reads its output cannot be turned
     (nothing may write its input then): ValueError.
     """
     turned = replace(
@@ -41,12 +41,23 @@ def reverse(schedule: Schedule) -> Schedule:
         raise ValueError(
             f"{schedule.name}: reads its output, which backwards is writing the input; reverse(in_place(schedule)) can"
         )
-    simple = schedule.in_place and not schedule.scratch
-    if simple and turned.collective in STORES:
-        return _told(turned, [np.zeros(len(b.rows), dtype=np.bool_) for b in turned.blocks])
-    if simple and (turned.collective in REDUCES or all(np.all(b.rows.reduce) for b in schedule.blocks)):
-        return _told(turned, [np.ones(len(b.rows), dtype=np.bool_) for b in turned.blocks])
+    blocks = turned.blocks
+    if schedule.in_place and not schedule.scratch:
+        if turned.collective in STORES:
+            return _told(turned, [np.zeros(len(b.rows), dtype=np.bool_) for b in blocks])
+        if all(np.all(b.rows.reduce) for b in blocks) or _stores_each_once(schedule):
+            return _told(turned, [np.ones(len(b.rows), dtype=np.bool_) for b in blocks])
     return _traced(turned)
+
+
+def _stores_each_once(schedule: Schedule) -> bool:
+    """Whether every rank receives what it is owed and lacks, and nothing else: then it overwrites nothing."""
+    s, promise = schedule, schedule.promise
+    if promise.reduces or any(np.any(b.rows.source == b.rows.target) for b in s.blocks):
+        return False
+    at = (s.ranks, s.chunks, s.root or 0)
+    lacks = [len(promise.owed(r, *at)) - len(promise.held(r, *at)) for r in range(s.ranks)]  # held is part of owed
+    return bool(s.chunks_received().tolist() == lacks)
 
 
 def _backwards(schedule: Schedule, block: Block) -> Block:
@@ -92,9 +103,7 @@ def _last(schedule: Schedule, block: Block) -> Transfers:
 
 def _told(schedule: Schedule, flags: list[NDArray[np.bool_]]) -> Schedule:
     """The schedule with these `reduce` flags."""
-    blocks = (
-        Block(replace(b.rows, reduce=f), b.times, b.shift) for b, f in zip(schedule.blocks, flags, strict=True)
-    )
+    blocks = (Block(replace(b.rows, reduce=f), b.times, b.shift) for b, f in zip(schedule.blocks, flags, strict=True))
     return replace(schedule, blocks=tuple(blocks))
 
 

@@ -1,0 +1,32 @@
+"""The default groups, and the options."""
+
+from __future__ import annotations
+
+import pytest
+
+from ringtree import algorithms
+from ringtree.algorithms import hierarchical
+
+
+def test_the_default_group_is_the_divisor_next_to_the_square_root() -> None:
+    assert [hierarchical.default_group(n) for n in (1, 2, 3, 4, 6, 8, 12, 13, 16, 64, 100)] == [
+        1, 1, 1, 2, 2, 2, 3, 1, 4, 8, 10,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("collective", algorithms.REGISTRY["hierarchical"].serves)
+def test_a_prime_has_no_groups(collective: str) -> None:
+    root = 3 if collective in ("broadcast", "reduce") else None
+    outer = "double_tree" if root else "halving_doubling"
+    assert algorithms.build("hierarchical", collective, 7, root) == algorithms.build(outer, collective, 7, root)
+
+
+def test_one_group_is_the_inner_algorithm() -> None:
+    for collective in ("reduce_scatter", "all_gather", "all_reduce"):
+        whole = algorithms.build("hierarchical", collective, 6, group=6)
+        assert whole == algorithms.build("ring", collective, 6)
+
+
+def test_groups_that_do_not_divide_are_refused() -> None:
+    with pytest.raises(ValueError, match="groups of 5 do not divide 12 ranks"):
+        algorithms.build("hierarchical", "all_reduce", 12, group=5)
