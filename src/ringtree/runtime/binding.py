@@ -47,14 +47,18 @@ def built(algorithm: str, collective: str, ranks: int, root: int, rank: int) -> 
     """A registered algorithm's program for `rank`."""
     from ringtree.algorithms import build
 
-    return part_of(build(algorithm, collective, ranks, root if root >= 0 else None), rank)
+    return part_of(
+        build(algorithm, collective, ranks, root if root >= 0 else None), rank
+    )
 
 
 def part_of(schedule: Schedule, rank: int) -> Part:
     return Part(lower_rank(schedule, rank), _digest(schedule))
 
 
-def bind(joined: Joined, part: Part, rank: int, dtype: Dtype, op: int, count: int, why: str) -> Bound:
+def bind(
+    joined: Joined, part: Part, rank: int, dtype: Dtype, op: int, count: int, why: str
+) -> Bound:
     """Prepares the program for a whole vector of `count` elements (a multiple of ranks where it is n blocks)."""
     p = part.program
     promise = find_collective(p.collective)
@@ -94,7 +98,13 @@ def window(program: Program, slot_bytes: int, dtype: Dtype) -> int:
     """Elements of a chunk that are done at a time, so that the widest message fits a slot."""
     staged = (Space.SLOT, Space.MESSAGE)
     widest = max(
-        (o.count for i in program.instructions for o in (*i.targets, *i.sources) if o.space in staged), default=1
+        (
+            o.count
+            for i in program.instructions
+            for o in (*i.targets, *i.sources)
+            if o.space in staged
+        ),
+        default=1,
     )
     elements = slot_bytes // dtype.itemsize // widest
     if elements < 1:
@@ -108,7 +118,9 @@ def window(program: Program, slot_bytes: int, dtype: Dtype) -> int:
 def _digest(schedule: Schedule) -> int:
     """32 bits that tell schedules apart, whatever their names."""
     s = schedule
-    state = hashlib.sha256(repr((s.collective, s.ranks, s.chunks, s.root, s.scratch)).encode())
+    state = hashlib.sha256(
+        repr((s.collective, s.ranks, s.chunks, s.root, s.scratch)).encode()
+    )
     for block in s.blocks:
         state.update(repr((block.times, block.shift)).encode())
         for name in COLUMNS:

@@ -50,11 +50,18 @@ class Calls:
         self._seat: Any = joined.seat
         self._bound: dict[tuple[Any, ...], Bound] = {}
         self._taught: set[tuple[Any, ...]] = set()
-        self._parts: dict[int, tuple[Schedule, Part]] = {}  # by identity; the schedule is kept so that its id is
+        self._parts: dict[
+            int, tuple[Schedule, Part]
+        ] = {}  # by identity; the schedule is kept so that its id is
         self._proved: dict[int, Schedule] = {}
-        self._pending: deque[tuple[int, Request, Array | None]] = deque()  # keeps arrays alive until done
+        self._pending: deque[tuple[int, Request, Array | None]] = (
+            deque()
+        )  # keeps arrays alive until done
         self._forced = os.environ.get("RINGTREE_ALGORITHM") or None
-        self._speaks = terms.rank == 0 and os.environ.get("RINGTREE_DEBUG") in ("info", "trace")
+        self._speaks = terms.rank == 0 and os.environ.get("RINGTREE_DEBUG") in (
+            "info",
+            "trace",
+        )
         if self._forced is not None:
             _check_name(self._forced)
         if self._speaks:
@@ -64,11 +71,23 @@ class Calls:
                 f"{engine}, {joined.slots} slots of {joined.slot_bytes} bytes a rank"
             )
 
-    def perform(self, request: Request, algorithm: str | Schedule | None, async_op: bool) -> Any:
+    def perform(
+        self, request: Request, algorithm: str | Schedule | None, async_op: bool
+    ) -> Any:
         """Makes the call; returns its result, or a Work."""
-        bound = self.bound(request.collective, request.dtype, request.op, request.root, request.count, algorithm)
+        bound = self.bound(
+            request.collective,
+            request.dtype,
+            request.op,
+            request.root,
+            request.count,
+            algorithm,
+        )
         x = self._apart(request, bound)
-        addresses = (0 if x is None else x.address, 0 if request.out is None else request.out.address)
+        addresses = (
+            0 if x is None else x.address,
+            0 if request.out is None else request.out.address,
+        )
         seat = self._seat
         if async_op:
             ticket = seat.start(bound.plan, *addresses)
@@ -82,7 +101,13 @@ class Calls:
         return request.result
 
     def bound(
-        self, collective: str, dtype: Dtype, op: str, root: int, count: int, algorithm: str | Schedule | None
+        self,
+        collective: str,
+        dtype: Dtype,
+        op: str,
+        root: int,
+        count: int,
+        algorithm: str | Schedule | None,
     ) -> Bound:
         """The plan for such a call, made at the first one."""
         forced = id(algorithm) if isinstance(algorithm, Schedule) else algorithm
@@ -91,7 +116,9 @@ class Calls:
         if found is None:
             number = op_code(op) if op else -1
             part, why = self._part(collective, root, count * dtype.itemsize, algorithm)
-            found = bind(self._joined, part, self._terms.rank, dtype, number, count, why)
+            found = bind(
+                self._joined, part, self._terms.rank, dtype, number, count, why
+            )
             self._bound[key] = found
             if self._speaks:
                 p = part.program
@@ -102,20 +129,29 @@ class Calls:
                 )
         return found
 
-    def _part(self, collective: str, root: int, nbytes: int, algorithm: str | Schedule | None) -> tuple[Part, str]:
+    def _part(
+        self, collective: str, root: int, nbytes: int, algorithm: str | Schedule | None
+    ) -> tuple[Part, str]:
         ranks, rank = self._terms.ranks, self._terms.rank
         if isinstance(algorithm, Schedule):
             known = self._parts.get(id(algorithm))
             if known is None:
-                known = self._parts[id(algorithm)] = (algorithm, part_of(algorithm, rank))
+                known = self._parts[id(algorithm)] = (
+                    algorithm,
+                    part_of(algorithm, rank),
+                )
             return known[1], "the caller gave this schedule"
         if algorithm is not None:
-            return built(algorithm, collective, ranks, root, rank), "the caller asked for it"
+            return built(
+                algorithm, collective, ranks, root, rank
+            ), "the caller asked for it"
         from ringtree.algorithms import serving
         from ringtree.plan import choose
 
         if self._forced is not None and self._forced in serving(collective):
-            return built(self._forced, collective, ranks, root, rank), "RINGTREE_ALGORITHM asks for it"
+            return built(
+                self._forced, collective, ranks, root, rank
+            ), "RINGTREE_ALGORITHM asks for it"
         choice = choose(collective, ranks, nbytes)
         return built(choice.algorithm, collective, ranks, root, rank), choice.why
 
@@ -129,7 +165,9 @@ class Calls:
     def admit(self, schedule: Schedule, unproved_ok: bool) -> None:
         """Refuses a schedule for another number of ranks, and one that is not proved; proves each one once."""
         if schedule.ranks != self._terms.ranks:
-            raise ValueError(f"{schedule.name} is for {schedule.ranks} ranks; this group has {self._terms.ranks}")
+            raise ValueError(
+                f"{schedule.name} is for {schedule.ranks} ranks; this group has {self._terms.ranks}"
+            )
         if unproved_ok or id(schedule) in self._proved:
             return
         from ringtree.verify import prove
@@ -143,19 +181,32 @@ class Calls:
         if x is None or out is None or not x.overlaps(out):
             return x
         item = x.dtype.itemsize
-        aligned = x.address - bound.input_start * item == out.address - bound.output_start * item
+        aligned = (
+            x.address - bound.input_start * item
+            == out.address - bound.output_start * item
+        )
         return x if aligned and bound.aliasable else x.copy()
 
     def _teach(self, request: Request, bound: Bound) -> None:
         """Lets the engine's short way serve calls that look like this one. Only programs that may run in place: the
         short way does not ask."""
         shown = request.x or request.out
-        if shown is None or not isinstance(shown.owner, np.ndarray) or shown.dtype is Dtype.BFLOAT16:
+        if (
+            shown is None
+            or not isinstance(shown.owner, np.ndarray)
+            or shown.dtype is Dtype.BFLOAT16
+        ):
             return  # no buffer that the short way could read
         x, out = request.x, request.out
         counts = (0 if x is None else x.count, 0 if out is None else out.count)
         owner: Any = shown.owner
-        look = (CODE[request.collective], memoryview(owner).format, request.op, request.root, *counts)
+        look = (
+            CODE[request.collective],
+            memoryview(owner).format,
+            request.op,
+            request.root,
+            *counts,
+        )
         if look not in self._taught:
             self._taught.add(look)
             self._seat.remember(*look, bound.plan)
@@ -166,7 +217,9 @@ def _check_name(algorithm: str) -> None:
     from ringtree.algorithms import REGISTRY
 
     if algorithm not in REGISTRY:
-        raise ValueError(f"RINGTREE_ALGORITHM is {algorithm!r}; expected one of {', '.join(REGISTRY)}")
+        raise ValueError(
+            f"RINGTREE_ALGORITHM is {algorithm!r}; expected one of {', '.join(REGISTRY)}"
+        )
 
 
 def _say(text: str) -> None:

@@ -68,10 +68,19 @@ class Seat(Protocol):
     def done(self, ticket: int) -> bool: ...
     def wait(self, ticket: int, timeout_s: float) -> bool: ...
     def remember(
-        self, collective: int, format: str, op: str, root: int, in_count: int, out_count: int, plan: int
+        self,
+        collective: int,
+        format: str,
+        op: str,
+        root: int,
+        in_count: int,
+        out_count: int,
+        plan: int,
     ) -> None: ...
     def call(self, collective: int, x: Any, out: Any, op: str, root: int) -> bool: ...
-    def exchange(self, operations: list[tuple[bool, int, int, int, int, int]], timeout_s: float) -> None: ...
+    def exchange(
+        self, operations: list[tuple[bool, int, int, int, int, int]], timeout_s: float
+    ) -> None: ...
     def add_region(self, fd: int, nbytes: int, offset: int) -> int: ...
     def counters(self) -> NDArray[np.int64]: ...
     def reset_counters(self) -> None: ...
@@ -105,5 +114,7 @@ def default_engine(ranks: int) -> str:
     except ImportError as error:
         if ranks == 1:
             return "reference"
-        raise RuntimeError(f"the native engine is not installed ({error}): pip install . builds it") from None
+        raise RuntimeError(
+            f"the native engine is not installed ({error}): pip install . builds it"
+        ) from None
     return "shm"

@@ -18,12 +18,26 @@ Operation = tuple[bool, int, int, int, int, int]
 
 def sending(x: Any, dst: int, tag: int, size: int) -> tuple[Operation, Array]:
     array = readable(x)
-    return (True, _peer(dst, size), _tag(tag), array.address, array.nbytes, int(array.dtype)), array
+    return (
+        True,
+        _peer(dst, size),
+        _tag(tag),
+        array.address,
+        array.nbytes,
+        int(array.dtype),
+    ), array
 
 
 def receiving(x: Any, src: int, tag: int, size: int) -> tuple[Operation, Array]:
     array = writable(x, "the array to receive into")
-    return (False, _peer(src, size), _tag(tag), array.address, array.nbytes, int(array.dtype)), array
+    return (
+        False,
+        _peer(src, size),
+        _tag(tag),
+        array.address,
+        array.nbytes,
+        int(array.dtype),
+    ), array
 
 
 class Batch:
@@ -56,7 +70,10 @@ class Batch:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         operations, self._operations = self._operations, []
         if kind is None and operations:
@@ -67,7 +84,9 @@ class Batch:
 def _peer(rank: int, size: int) -> int:
     number = operator.index(rank)
     if not 0 <= number < size:
-        raise ValueError(f"no rank {number} to exchange messages with: expected 0..{size - 1}")
+        raise ValueError(
+            f"no rank {number} to exchange messages with: expected 0..{size - 1}"
+        )
     return number
 
 

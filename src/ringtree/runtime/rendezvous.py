@@ -77,7 +77,9 @@ def reserve(nbytes: int, what: str) -> int:
     return fd
 
 
-def _lead(party: Party, address: str, nbytes: int, offer: Any, deadline: float) -> tuple[int, list[Any]]:
+def _lead(
+    party: Party, address: str, nbytes: int, offer: Any, deadline: float
+) -> tuple[int, list[Any]]:
     fd = reserve(nbytes, party.subject)
     guests: dict[int, socket.socket] = {}
     try:
@@ -91,7 +93,9 @@ def _lead(party: Party, address: str, nbytes: int, offer: Any, deadline: float) 
             offers[0] = offer
             everyone = [offers[m] for m in range(party.members)]
             if dead := _tell(guests, {"offers": everyone}, fd):
-                raise RuntimeError(f"{party.named(dead)} ended while {party.subject} was being set up")
+                raise RuntimeError(
+                    f"{party.named(dead)} ended while {party.subject} was being set up"
+                )
         return fd, everyone
     except BaseException:
         os.close(fd)
@@ -122,8 +126,19 @@ def _open(door: socket.socket, party: Party, address: str, deadline: float) -> N
 class _Reception:
     """The leader's side: takes members in until all are here, or one of them cannot be."""
 
-    def __init__(self, party: Party, door: socket.socket, guests: dict[int, socket.socket], deadline: float) -> None:
-        self.party, self.door, self.guests, self.deadline = party, door, guests, deadline
+    def __init__(
+        self,
+        party: Party,
+        door: socket.socket,
+        guests: dict[int, socket.socket],
+        deadline: float,
+    ) -> None:
+        self.party, self.door, self.guests, self.deadline = (
+            party,
+            door,
+            guests,
+            deadline,
+        )
         self.offers: dict[int, Any] = {}
 
     def receive(self) -> dict[int, Any]:
@@ -132,7 +147,9 @@ class _Reception:
             while len(self.guests) < self.party.members - 1:
                 left = self.deadline - time.monotonic()
                 if left <= 0:
-                    missing = [m for m in range(1, self.party.members) if m not in self.guests]
+                    missing = [
+                        m for m in range(1, self.party.members) if m not in self.guests
+                    ]
                     raise TimeoutError(
                         f"{self.party.named(missing)} did not come to {self.party.subject} "
                         f"within {self.party.timeout_s:g} s"
@@ -160,7 +177,10 @@ class _Reception:
         hello = json.loads(said)
         member = hello["member"]
         if member in self.guests or not 0 < member < hello["members"]:
-            _refuse(guest, f"two processes say they are rank {hello['name']} of {self.party.subject}")
+            _refuse(
+                guest,
+                f"two processes say they are rank {hello['name']} of {self.party.subject}",
+            )
         if hello["members"] != self.party.members:
             _refuse(
                 guest,
@@ -178,7 +198,9 @@ class _Reception:
         selector.register(guest, selectors.EVENT_READ, member)
 
     def _lost(self, member: int) -> None:
-        raise RuntimeError(f"{self.party.named([member])} ended while {self.party.subject} was being set up")
+        raise RuntimeError(
+            f"{self.party.named([member])} ended while {self.party.subject} was being set up"
+        )
 
 
 def _refuse(guest: socket.socket, why: str) -> None:
@@ -188,7 +210,9 @@ def _refuse(guest: socket.socket, why: str) -> None:
     raise RuntimeError(why)
 
 
-def _tell(guests: dict[int, socket.socket], what: dict[str, Any], fd: int = -1) -> list[int]:
+def _tell(
+    guests: dict[int, socket.socket], what: dict[str, Any], fd: int = -1
+) -> list[int]:
     """Sends everyone the same, with the descriptor where there is one; returns those who are gone."""
     gone = []
     text = json.dumps(what).encode()
@@ -203,7 +227,9 @@ def _tell(guests: dict[int, socket.socket], what: dict[str, Any], fd: int = -1) 
     return gone
 
 
-def _follow(party: Party, address: str, offer: Any, deadline: float) -> tuple[int, list[Any]]:
+def _follow(
+    party: Party, address: str, offer: Any, deadline: float
+) -> tuple[int, list[Any]]:
     hello = {
         "member": party.member,
         "members": party.members,
@@ -225,11 +251,15 @@ def _follow(party: Party, address: str, offer: Any, deadline: float) -> tuple[in
         pause_s = min(pause_s * 1.5, 0.02)
     said, fd = answer
     if "refused" in said:
-        raise {"TimeoutError": TimeoutError}.get(said["kind"], RuntimeError)(said["refused"])
+        raise {"TimeoutError": TimeoutError}.get(said["kind"], RuntimeError)(
+            said["refused"]
+        )
     return fd, said["offers"]
 
 
-def _visit(address: str, hello: bytes, deadline: float) -> tuple[dict[str, Any], int] | None:
+def _visit(
+    address: str, hello: bytes, deadline: float
+) -> tuple[dict[str, Any], int] | None:
     """Says hello and waits for the answer; None where nobody is there (yet), or who was there has left."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
         # the leader gives up first, and says why: its answer is worth a little more patience
@@ -237,7 +267,9 @@ def _visit(address: str, hello: bytes, deadline: float) -> tuple[dict[str, Any],
         try:
             door.connect(address)
             if _uid(door) != os.getuid():
-                raise PermissionError("another user's process holds the place where this job's ranks would meet")
+                raise PermissionError(
+                    "another user's process holds the place where this job's ranks would meet"
+                )
             door.send(hello)
             text, fds, _, _ = socket.recv_fds(door, _LETTER_BYTES, 1)
         except (ConnectionError, TimeoutError):
@@ -248,5 +280,7 @@ def _visit(address: str, hello: bytes, deadline: float) -> tuple[dict[str, Any],
 
 
 def _uid(connection: socket.socket) -> int:
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    credentials = connection.getsockopt(
+        socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")
+    )
     return int(struct.unpack("3i", credentials)[1])

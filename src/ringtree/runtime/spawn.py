@@ -28,7 +28,9 @@ class Outcome:
     `story`: the rank's traceback, or how its process ended.
     """
 
-    def __init__(self, result: Any = None, story: str = "", cause: BaseException | None = None) -> None:
+    def __init__(
+        self, result: Any = None, story: str = "", cause: BaseException | None = None
+    ) -> None:
         self.result, self.story, self.cause = result, story, cause
 
     @property
@@ -109,12 +111,22 @@ class Pool:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
 
-def _crew(n: int, threads: bool, engine: str | None, timeout_s: float | None, pin: bool, first: Task | None) -> Crew:
+def _crew(
+    n: int,
+    threads: bool,
+    engine: str | None,
+    timeout_s: float | None,
+    pin: bool,
+    first: Task | None,
+) -> Crew:
     if n < 1:
         raise ValueError(f"{n} ranks: expected at least 1")
     engine = engine or default_engine(n)
@@ -137,6 +149,8 @@ def _results(outcomes: list[tuple[int, Outcome]], n: int) -> list[Any]:
     failures = [(rank, o) for rank, o in outcomes if o.failed]
     if failures:
         rank, first = next((f for f in failures if not f[1].secondary), failures[0])
-        raise RankFailed(f"rank {rank} of {n} failed: {first.story}", rank) from first.cause
+        raise RankFailed(
+            f"rank {rank} of {n} failed: {first.story}", rank
+        ) from first.cause
     by_rank = dict(outcomes)
     return [by_rank[rank].result for rank in range(n)]

@@ -24,7 +24,9 @@ _parents_ends: weakref.WeakSet[Connection] = weakref.WeakSet()
 class Processes:
     """The parent's side: see spawn.Crew."""
 
-    def __init__(self, engine: str, terms: list[Terms], first: Task | None, pin: bool) -> None:
+    def __init__(
+        self, engine: str, terms: list[Terms], first: Task | None, pin: bool
+    ) -> None:
         self._pipes: list[Connection] = []
         self._pids: list[int] = []
         for terms_of_rank in terms:
@@ -47,7 +49,10 @@ class Processes:
         waiting = {pipe: rank for rank, pipe in enumerate(self._pipes)}
         deadline: float | None = None
         while waiting:
-            ready = wait(list(waiting), None if deadline is None else max(deadline - time.monotonic(), 0))
+            ready = wait(
+                list(waiting),
+                None if deadline is None else max(deadline - time.monotonic(), 0),
+            )
             if not ready:
                 break
             for pipe in ready:
@@ -66,13 +71,19 @@ class Processes:
         except (EOFError, OSError):
             _, status = os.waitpid(self._pids[rank], 0)
             self._pids[rank] = 0
-            return Outcome(story=f"its process {ending(os.waitstatus_to_exitcode(status))}")
+            return Outcome(
+                story=f"its process {ending(os.waitstatus_to_exitcode(status))}"
+            )
 
     def stop(self) -> None:
         """Ends the ranks: those that wait for a task by themselves, others by signals; leaves no zombie."""
         for pipe in self._pipes:
             pipe.close()
-        for number, after_s in ((0, 1.0), (signal.SIGTERM, 1.0), (signal.SIGKILL, 60.0)):
+        for number, after_s in (
+            (0, 1.0),
+            (signal.SIGTERM, 1.0),
+            (signal.SIGKILL, 60.0),
+        ):
             for pid in filter(None, self._pids):
                 if number:
                     os.kill(pid, number)
@@ -82,7 +93,11 @@ class Processes:
     def _reap(self, within_s: float) -> bool:
         deadline, pause_s = time.monotonic() + within_s, 0.0005
         while True:
-            self._pids = [pid for pid in self._pids if pid and os.waitpid(pid, os.WNOHANG) == (0, 0)]
+            self._pids = [
+                pid
+                for pid in self._pids
+                if pid and os.waitpid(pid, os.WNOHANG) == (0, 0)
+            ]
             if not self._pids or time.monotonic() > deadline:
                 return not self._pids
             time.sleep(pause_s)
@@ -137,7 +152,11 @@ class _Child:
     def _announce(self) -> None:
         """So that ringtree.init() in here gives this world, and children find it."""
         t = self.terms
-        os.environ.update(RINGTREE_RANK=str(t.rank), RINGTREE_WORLD_SIZE=str(t.ranks), RINGTREE_JOB=t.place)
+        os.environ.update(
+            RINGTREE_RANK=str(t.rank),
+            RINGTREE_WORLD_SIZE=str(t.ranks),
+            RINGTREE_JOB=t.place,
+        )
         if self.pin:
             pin_to_core(t.rank, t.ranks)
 

@@ -17,7 +17,12 @@ PAGE = 4096
 
 
 def allocate(
-    seat: Seat, terms: Terms, place: str, shape: tuple[int, ...], dtype: np.dtype[Any], keeper: object
+    seat: Seat,
+    terms: Terms,
+    place: str,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    keeper: object,
 ) -> NDArray[Any]:
     """This rank's array; all ranks of the group ask for the same shape and type. It is zeroed.
 
@@ -29,7 +34,9 @@ def allocate(
     if terms.ranks == 1:
         fd = reserve(stride, subject)
     else:
-        party = Party(place, terms.rank, terms.ranks, terms.names, subject, terms.timeout_s)
+        party = Party(
+            place, terms.rank, terms.ranks, terms.names, subject, terms.timeout_s
+        )
         fd, _ = meet(party, stride * terms.ranks)
     try:
         address = seat.add_region(fd, stride * terms.ranks, stride * terms.rank)
