@@ -1,0 +1,58 @@
+"""The least that the registry must hold, written out; and that all of it is proved, programs and all.
+
+`ringtree prove all --ranks 1-64` proves the whole registry at every n; here are a few n, for every day.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from ringtree.algorithms import build, pairs
+from ringtree.ir.collective import COLLECTIVES
+from ringtree.verify import Case, prove_many
+
+LEAST = {
+    "ring": ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce"),
+    "double_tree": ("all_reduce", "broadcast", "reduce"),
+    "one_shot": ("all_reduce",),
+    "two_shot": ("all_reduce",),
+    "halving_doubling": ("all_reduce", "reduce_scatter", "all_gather"),
+    "hierarchical": ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce"),
+    "pairwise": ("all_to_all",),
+    "dissemination": ("barrier",),
+    "flat": ("gather", "scatter"),
+}
+
+
+def cases(ranks: range) -> list[Case]:
+    """Every algorithm for every collective at every n, rooted ones with roots 0, 1 and n-1."""
+    return [
+        (f"{name} {collective} n={n} root={root}", partial(build, name, collective, n, root))
+        for n in ranks
+        for name, collective in pairs()
+        for root in (sorted({0, min(1, n - 1), n - 1}) if COLLECTIVES[collective].rooted else [None])  # type: ignore[list-item]
+    ]
+
+
+def test_the_least_matrix_is_served() -> None:
+    least = {(name, collective) for name, served in LEAST.items() for collective in served}
+    assert len(least) == 22
+    assert least <= set(pairs())
+    assert {collective for _, collective in least} == set(COLLECTIVES)
+
+
+@pytest.mark.parametrize("ranks", [range(1, 10), range(16, 18), range(33, 34)], ids=str)
+def test_everything_is_proved(ranks: range) -> None:
+    report = prove_many(cases(ranks), processes=1)
+    assert not report.failures
+    assert report.schedules == len(cases(ranks)) >= 22 * len(ranks)
+
+
+@pytest.mark.slow
+def test_everything_is_proved_up_to_64_ranks() -> None:
+    report = prove_many(cases(range(1, 65)))
+    print(report)
+    assert not report.failures
+    assert report.schedules == len(cases(range(1, 65)))

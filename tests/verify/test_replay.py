@@ -1,0 +1,156 @@
+"""What programs leave in memory, judged without a schedule."""
+
+from __future__ import annotations
+
+import pytest
+
+from ringtree.ir.program import Instruction, Operand, Program, Space
+from ringtree.verify import ProofError, ProgramProof, prove_programs
+from tests.verify.by_hand import copy, program, reduce, release, signal, wait
+
+SEND = [copy("slot0", "input0"), signal(1, 0), copy("output0", "input0")]
+TAKE = [wait(0, 0), copy("output0", "message0"), release(0)]
+
+
+def exchange(rank: int, *code: Instruction) -> list[Instruction]:
+    """Sends its input, takes the other's as message0, does `code`."""
+    peer = 1 - rank
+    return [copy("slot0", "input0"), signal(peer, 0), wait(peer, 0), *code, release(peer)]
+
+
+def all_reduce(*code: Instruction) -> ProgramProof:
+    """Rank 1 is right, rank 0 does `code`."""
+    right = reduce("output0", "input0 message0")
+    return prove_programs(
+        [program(r, exchange(r, *(c)), collective="all_reduce") for r, c in enumerate((code, [right]))]
+    )
+
+
+def refusal(*programs: Program, even: bool = False) -> str:
+    with pytest.raises(ProofError) as caught:
+        prove_programs(programs, even=even)
+    return str(caught.value)
+
+
+def test_a_proof_counts() -> None:
+    proof = prove_programs([program(1, TAKE), program(0, SEND)])
+    assert (proof.ranks, proof.threads, proof.instructions, proof.messages, proof.slots) == (2, 2, 6, 1, 1)
+    assert str(proof) == (
+        "hand broadcast over 2 ranks: 6 instructions in 2 threads and 1 messages proved; slots needed: 1"
+    )
+    assert all_reduce(reduce("output0", "message0 input0")).slots == 1
+
+
+def test_missing() -> None:
+    with pytest.raises(ProofError) as caught:
+        all_reduce(copy("output0", "message0"))
+    assert str(caught.value) == (
+        "hand all_reduce over 2 ranks: rank 0 chunk 0: expected the sum of ranks 0, 1 of chunk 0; there was rank 1's "
+        "chunk 0 (missing rank 0), last written by rank 0 step 3 (copy output[0] <- message0)"
+    )
+    assert (caught.value.rank, caught.value.chunk) == (0, 0)
+
+
+def test_twice() -> None:
+    with pytest.raises(ProofError, match=r"there was what rank 0 step 3 \(reduce .*\) made by adding .* a rank twice"):
+        all_reduce(reduce("output0", "message0 input0 message0"))
+
+
+def test_nothing() -> None:
+    assert "rank 1 chunk 0: expected rank 0's chunk 0; there was nothing, which no step wrote" in refusal(
+        program(0, SEND), program(1, [TAKE[0], TAKE[2]])
+    )
+    with pytest.raises(ProofError, match=r"rank 0 step 3 .* made by adding"):
+        all_reduce(reduce("output0", "message0 output0"))
+
+
+def test_a_message_is_what_the_slot_held_when_it_was_signalled() -> None:
+    sender = [copy("slot0", "input0"), signal(1, 0), copy("slot0", "input1", 1), signal(1, 0)]
+    own = [copy("output0", "input0"), copy("output1", "input1", 1)]
+    taker = [
+        wait(0, 0),
+        wait(0, 1),
+        copy("output1", "message1", 1),
+        copy("output0", "message0"),
+        release(0),
+        release(0),
+    ]
+    assert prove_programs([program(0, sender + own, chunks=2), program(1, taker, chunks=2)]).slots == 2
+
+
+def test_lanes_are_first_in_first_out() -> None:
+    sender = [copy("slot0", "input1", 1), signal(1, 0), copy("slot0", "input0"), signal(1, 0)]
+    own = [copy("output0", "input0"), copy("output1", "input1", 1)]
+    taker = [
+        wait(0, 0),
+        copy("output0", "message0"),
+        release(0),
+        wait(0, 0),
+        copy("output1", "message0", 1),
+        release(0),
+    ]
+    said = refusal(program(0, sender + own, chunks=2), program(1, taker, chunks=2))
+    assert "rank 1 step 1 (copy output[0] <- message0): it takes chunk 1 for one of the size of chunk 0" in said
+    said = refusal(program(0, sender + own, chunks=2), program(1, taker, chunks=2), even=True)
+    assert (
+        "rank 1 chunk 0: expected rank 0's chunk 0; there was rank 0's chunk 1, last written by rank 1 step 1" in said
+    )
+
+
+def test_channels_do_not_mix() -> None:
+    sender = [copy("slot0", "input1", 1), signal(1, 0, channel=1), copy("slot0", "input0"), signal(1, 0)]
+    own = [copy("output0", "input0"), copy("output1", "input1", 1)]
+    taker = [wait(0, 0), copy("output0", "message0"), release(0)]
+    taker += [wait(0, 0, channel=1), copy("output1", "message0", 1), release(0, channel=1)]
+    assert prove_programs([program(0, sender + own, chunks=2), program(1, taker, chunks=2)]).slots == 2
+
+
+def test_the_input_must_stay() -> None:
+    """A program that writes its input is proved with both in one memory: what it does then must be right."""
+    in_place = [copy("slot0", "input0"), signal(1, 0), wait(1, 0), reduce("input0", "input0 message0"), release(1)]
+    other = [copy("slot0", "input0"), signal(0, 0), wait(0, 0), reduce("output0", "input0 message0"), release(0)]
+    proof = prove_programs([program(r, c, collective="all_reduce") for r, c in enumerate((in_place, other))])
+    assert proof.in_place
+    both = [*in_place, reduce("output0", "output0 input0")]
+    assert "a rank twice" in refusal(*(program(r, c, collective="all_reduce") for r, c in enumerate((both, other))))
+
+
+def swap(aliasable: bool) -> list[Program]:
+    """all_to_all of two ranks that stores its peer's block before it sends its own."""
+    programs = []
+    for r in range(2):
+        peer = 1 - r
+        keep = [copy("scratch0", f"input{peer}", peer)]
+        code = [copy("slot0", f"input{peer}", peer), signal(peer, 0), wait(peer, 0)]
+        code += [copy(f"output{peer}", "message0", peer), release(peer), copy(f"output{r}", f"input{r}", r)]
+        late = [copy("scratch0", f"input{peer}", peer)]
+        more = {"chunks": 2, "scratch": 1, "aliasable": aliasable}
+        programs.append(program(r, [*keep, *code, *late], collective="all_to_all", **more))
+    return programs
+
+
+def test_reading_the_input_after_the_output_was_written_there() -> None:
+    prove_programs(swap(aliasable=False))
+    assert (
+        "rank 1 step 7 (copy scratch[0] <- input[0]): it reads chunk 0 of the input after the output was written"
+        in (refusal(*swap(aliasable=True)))
+    )
+
+
+def test_labels_of_blocks_are_sizes() -> None:
+    """In an all_to_all a block moves to another rank's position; blocks are alike, chunks of a block are not."""
+
+    def transposed(k: int, label: int) -> list[Program]:
+        programs = []
+        for r in range(2):
+            span = 2 * (1 - r)
+            out = (Operand(Space.SLOT, 0, span, 2),), (Operand(Space.INPUT, span, span, 2),)
+            back = (Operand(Space.OUTPUT, span, label, 2),), (Operand(Space.MESSAGE, 0, label, 2),)
+            own = (Operand(Space.OUTPUT, 2 * r, 2 * r, 2),), (Operand(Space.INPUT, 2 * r, 2 * r, 2),)
+            code = [copy("slot0", "input0")._replace(targets=out[0], sources=out[1]), signal(1 - r, 0), wait(1 - r, 0)]
+            code += [copy("slot0", "input0")._replace(targets=x[0], sources=x[1]) for x in (back, own)]
+            programs.append(program(r, [*code, release(1 - r)], collective="all_to_all", chunks=2 * k))
+        return programs
+
+    prove_programs(transposed(2, 0))
+    assert "it takes chunk 2 for one of the size of chunk 1" in refusal(*transposed(2, 1))
