@@ -42,6 +42,12 @@ def one_shot(n: int) -> Schedule:
     return Schedule("one_shot", "all_reduce", n, 1, (Block(rows),))
 
 
+def several_chunks(n: int, per_rank: int) -> Schedule:
+    k, c, r = (x.ravel() for x in np.meshgrid(np.arange(1, n), np.arange(per_rank), np.arange(n), indexing="ij"))
+    rows = Transfers.of(r, (r + k) % n, r * per_rank + c)
+    return Schedule("direct", "all_gather", n, n * per_rank, (Block(rows),))
+
+
 def unrolled(s: Schedule) -> Schedule:
     return replace(s, blocks=(Block(s.expand()),))
 
@@ -75,6 +81,7 @@ def test_a_ring_is_three_lines():
         (chain(8, 0), ["4 times, chunk +1:", "  round r: r data[0] -> r+1 for r=0..6"]),
         (chain(8, 5), ["4 times, chunk +1:", "  round r: r-3 data[0] -> r-2 for r=0..6"]),
         (one_shot(5), ["once: 0 input[0] -> r output[0]; r input[0] +> k output[0] for r=1..4, k=0..4"]),
+        (several_chunks(8, 4), ["once: r data[4r+k] -> r+j for j=1..7, k=0..3"]),
         (
             unrolled(ring(8)),
             ["once:", "  round k: r data[r-k-1] +> r+1 for k=0..6", "  round k: r data[r-k-1] -> r+1 for k=7..13"],

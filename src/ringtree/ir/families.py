@@ -1,8 +1,7 @@
 """Finds the symmetry in a block's rows: which of them are one transfer said for every rank, or for every step.
 
-A family is a doubly nested loop over rows in listed order. In it round, source, target and the two chunks each move by
-a constant per step of the inner loop and by another per step of the outer one, ranks modulo their number and chunks
-modulo their buffer's length. A *folded* family is the other symmetry in use: partners whose ranks differ in one bit
+A family is a nest of up to three loops over rows in listed order. In it round, source, target and the two chunks each
+move by a constant per step of each loop, ranks modulo their number and chunks modulo their buffer's length. A *folded* family is the other symmetry in use: partners whose ranks differ in one bit
 pattern, and whose chunks are a rank rounded down to a multiple of a power of two.
 
 The search is greedy, over runs of equal differences: O(rows) in numpy, Python only per run.
@@ -10,7 +9,8 @@ The search is greedy, over runs of equal differences: O(rows) in numpy, Python o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,9 @@ from ringtree.ir.schedule import Transfers
 Five = tuple[int, int, int, int, int]
 FIELDS = ("round", "source", "target", "source_chunk", "target_chunk")
 ROUND, SOURCE, TARGET, SOURCE_CHUNK, TARGET_CHUNK = range(5)
-SHORTEST = 3  # a loop over fewer is longer to read than what it stands for
+SHORTEST = 3
+"""A loop over fewer is longer to read than what it stands for."""
+DEEPEST = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,21 +34,23 @@ class Fold:
     multiple: int
 
 
+class Loop(NamedTuple):
+    """Done `times` times; the fields move `by` each time."""
+
+    times: int
+    by: Five
+
+
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Rows `row` … row + outer * inner - 1. `first`: the fields of the first; `by_inner`, `by_outer`: how they move.
-
-    `folds` replaces fields by folds (outer is 1 then, and the inner variable is the source). Fields with modulus 0
-    are not reduced.
-    """
+    """Rows `row` and those after it, as many as the loops say. `first`: the fields of the first; the innermost loop
+    comes first. `folds` replaces fields by folds (there is one loop then, over consecutive sources). Fields with
+    modulus 0 are not reduced."""
 
     row: int
     first: Five
     moduli: Five
-    inner: int = 1
-    by_inner: Five = (0, 0, 0, 0, 0)
-    outer: int = 1
-    by_outer: Five = (0, 0, 0, 0, 0)
+    loops: tuple[Loop, ...] = ()
     folds: tuple[tuple[int, Fold], ...] = ()
 
 
@@ -66,8 +70,10 @@ def find(rows: Transfers, ranks: int, lengths: NDArray[np.int64]) -> list[Family
         axis=1,
     )
     kind = np.stack([rows.source_buffer, rows.target_buffer, rows.count, rows.reduce], axis=1)
-    runs = _runs(table, moduli, kind)
-    return _explode(_nest(runs, kind), table, moduli, ranks)
+    families = _runs(table, moduli, kind)
+    for _ in range(DEEPEST - 1):
+        families = _nest(families, kind, ranks)
+    return _explode(families, table, moduli, ranks)
 
 
 def signed(value: int, modulus: int) -> int:
@@ -121,10 +127,9 @@ def _runs(table: NDArray[np.int64], moduli: NDArray[np.int64], kind: NDArray[np.
         first, mod = _five(table[i]), _five(moduli[i])
         if folded.end(i) > end:
             end, by, folds = folded.family(i)
-            found.append(Family(i, first, mod, end - i + 1, by, folds=folds))
+            found.append(Family(i, first, mod, (Loop(end - i + 1, by),), folds))
         else:
-            by = _five(steps[i]) if end > i else (0, 0, 0, 0, 0)
-            found.append(Family(i, first, mod, end - i + 1, by))
+            found.append(Family(i, first, mod, (Loop(end - i + 1, _five(steps[i])),) if end > i else ()))
         i = end + 1
     return found
 
@@ -189,24 +194,23 @@ class _Folded:
         return end, (by[0], by[1], by[2], by[3], by[4]), tuple(folds)
 
 
-def _nest(runs: list[Family], kind: NDArray[np.int32]) -> list[Family]:
-    """Joins consecutive runs of one shape whose first rows move by a constant into one family with an outer loop."""
-    if len(runs) < SHORTEST:
-        return runs
-    table = np.array([f.first for f in runs], dtype=np.int64)
-    moduli = np.array([f.moduli for f in runs], dtype=np.int64)
-    shape = np.array([(f.inner, *f.by_inner, *kind[f.row].tolist()) for f in runs], dtype=np.int64)
-    nests = np.array([f.inner > 1 and not f.folds and f.by_inner[ROUND] == 0 for f in runs])
-    joined = nests[1:] & nests[:-1] & np.all(shape[1:] == shape[:-1], axis=1)
-    joined &= np.all(moduli[1:] == moduli[:-1], axis=1)
+def _nest(families: list[Family], kind: NDArray[np.int32], ranks: int) -> list[Family]:
+    """Joins consecutive families of one shape whose first rows move by a constant into one with an outer loop."""
+    if len(families) < SHORTEST:
+        return families
+    table = np.array([f.first for f in families], dtype=np.int64)
+    moduli = np.array([f.moduli for f in families], dtype=np.int64)
+    shapes: dict[object, int] = {}
+    shape = np.array([shapes.setdefault((f.loops, *kind[f.row].tolist()), len(shapes)) for f in families])
+    nests = np.array([_nests(f, ranks) for f in families])
+    joined = nests[1:] & nests[:-1] & (shape[1:] == shape[:-1]) & np.all(moduli[1:] == moduli[:-1], axis=1)
     steps = _steps(table, moduli)
     ends = _run_ends(steps, joined)
     found, i = [], 0
-    while i < len(runs):
-        f, end = runs[i], int(ends[i])
+    while i < len(families):
+        f, end = families[i], int(ends[i])
         if end - i + 1 >= SHORTEST:
-            by = _five(steps[i])
-            found.append(Family(f.row, f.first, f.moduli, f.inner, f.by_inner, end - i + 1, by))
+            found.append(replace(f, loops=(*f.loops, Loop(end - i + 1, _five(steps[i])))))
             i = end + 1
         else:
             found.append(f)
@@ -214,12 +218,23 @@ def _nest(runs: list[Family], kind: NDArray[np.int32]) -> list[Family]:
     return found
 
 
+def _nests(f: Family, ranks: int) -> bool:
+    """Whether an outer loop around the family reads well: rounds may move in the outermost only."""
+    if not f.loops or f.folds or any(loop.by[ROUND] for loop in f.loops):
+        return False
+    return f.loops[0].times >= SHORTEST or _all_ranks(f, ranks)
+
+
+def _all_ranks(f: Family, ranks: int) -> bool:
+    times, by = f.loops[0]
+    return times == ranks and f.first[SOURCE] == 0 and by[SOURCE] == 1 and not by[ROUND]
+
+
 def _explode(families: list[Family], table: NDArray[np.int64], moduli: NDArray[np.int64], ranks: int) -> list[Family]:
     """Pairs that stand alone are said as two rows, unless they are all ranks."""
     found = []
     for f in families:
-        whole = ranks == 2 and f.first[SOURCE] == 0 and f.by_inner[SOURCE] and not f.by_inner[ROUND]
-        if (f.inner, f.outer) == (2, 1) and not whole:
+        if len(f.loops) == 1 and f.loops[0].times < SHORTEST and not _all_ranks(f, ranks):
             found += [Family(i, _five(table[i]), _five(moduli[i])) for i in (f.row, f.row + 1)]
         else:
             found.append(f)

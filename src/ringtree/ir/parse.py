@@ -20,6 +20,7 @@ MOST_ROWS = 2**26
 
 _HEADER = re.compile(rf'schedule\s+({BARE_NAME}|"(?:[^"\\]|\\.)*")\s+(\w+)\s*:\s*(.*)')
 _TOKEN = re.compile(r"\d+|[A-Za-z]+|->|\+>|\.\.|\S")
+_VARIABLES = ("r", "k", "j")
 _LIMIT = 2**31
 _Values = NDArray[np.int64]
 _BUFFERS = {b.name.lower(): b for b in Buffer}
@@ -277,15 +278,16 @@ class _Line:
         if self.accept("for"):
             while not ranges or self.accept(","):
                 name = self.token
-                if name not in ("r", "k") or name in ranges:
-                    self.refuse("a variable (r or k), each once")
+                if name not in _VARIABLES or name in ranges:
+                    self.refuse("a variable (r, k or j), each once")
                 self.next += 1
                 self.expect("=")
                 ranges[name] = self.range()
         if "r" in used and "r" not in ranges:
             ranges["r"] = np.arange(self.ranks, dtype=np.int64)
         if used - set(ranges):
-            self.refuse("'for k=N..N', for k is used; before")
+            name = min(used - set(ranges))
+            self.refuse(f"'for {name}=N..N', for {name} is used; before")
         total = 1
         for values in ranges.values():
             total *= len(values)
@@ -299,8 +301,12 @@ class _Line:
         step = 1
         if self.accept(","):
             step = self.signed() - first
-        self.expect("..")
-        last = self.signed()
+            last = first + step
+            if self.accept(".."):
+                last = self.signed()
+        else:
+            self.expect("..")
+            last = self.signed()
         if step == 0 or (last - first) // step < 0:
             self.refuse("a range that counts from its first to its last; before")
         if (last - first) // step >= MOST_ROWS:
@@ -320,7 +326,7 @@ class _Line:
         factor = sign
         if self.token.isdecimal():
             factor *= self.number_()
-            if self.token not in ("r", "k", "down"):
+            if self.token not in (*_VARIABLES, "down"):
                 return _Expression(frozenset(), lambda _: factor)
         if self.accept("down"):
             self.expect("(")
@@ -337,7 +343,7 @@ class _Line:
     def flipped(self) -> tuple[str, int]:
         """VAR or VAR^N."""
         name = self.token
-        if name not in ("r", "k"):
-            self.refuse("a number or a variable (r or k)")
+        if name not in _VARIABLES:
+            self.refuse("a number or a variable (r, k or j)")
         self.next += 1
         return name, self.number_() if self.accept("^") else 0

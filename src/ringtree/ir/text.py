@@ -18,9 +18,9 @@ modulo the number of ranks, or the length of its buffer. The grammar, a line at 
     WHAT   rank | source | target | chunk | source chunk | target chunk    (rank, chunk: both columns)
     ROW    EXPR BUFFER[SPAN] -> EXPR [BUFFER[EXPR]] [for RANGE, …]         the target's place where it differs
     SPAN   EXPR | N:N | EXPR:+N        one chunk, from:to, from:+count
-    RANGE  VAR=N..N | VAR=N,N..N       the second says the step; several nest, the first is the outermost
+    RANGE  VAR=N..N | VAR=N,N[..N]     the second number says the step; ranges nest, the first is the outermost
     EXPR   sum of N, [N]VAR, [N]VAR^N, [N]down(VAR^N,N): exclusive or; rounded down to a multiple
-    VAR    r | k
+    VAR    r | k | j
     NAME   a word, or a JSON string
 
 Lines that start with # are comments. The rows of a family come in the order of its loops, families in the order they
@@ -44,6 +44,7 @@ from ringtree.ir.families import (
     TARGET_CHUNK,
     Family,
     Fold,
+    Loop,
     find,
     signed,
 )
@@ -129,14 +130,15 @@ def _rounds(rows: Transfers, ranks: int, lengths: NDArray[np.int64]) -> Iterator
 class _Variable:
     """One loop of a family: the name, and how the fields' steps read in terms of it."""
 
-    def __init__(self, name: str, count: int, by: list[int], origin: int, step: int) -> None:
-        self.name, self.count, self.origin, self.step = name, count, origin, step
-        self.factors = [b // step for b in by]
+    def __init__(self, name: str, loop: Loop, origin: int, step: int) -> None:
+        self.name, self.count, self.origin, self.step = name, loop.times, origin, step
+        self.factors = [b // step for b in loop.by]
 
     def range(self) -> str:
         last = self.origin + (self.count - 1) * self.step
-        second = "" if self.step == 1 else f",{self.origin + self.step}"
-        return f"{self.name}={self.origin}{second}..{last}"
+        if self.step == 1:
+            return f"{self.name}={self.origin}..{last}"
+        return f"{self.name}={self.origin},{self.origin + self.step}" + (f"..{last}" if self.count > 2 else "")
 
 
 class _Writer:
@@ -144,15 +146,15 @@ class _Writer:
 
     def __init__(self, family: Family, rows: Transfers, ranks: int) -> None:
         self.f, self.rows, self.ranks = family, rows, ranks
-        f = family
-        ranked_outer = f.outer > 1 and not f.by_inner[SOURCE] and f.by_outer[SOURCE]
-        names = ("k", "r") if ranked_outer else ("r", "k")
-        loops = {names[0]: (f.inner, list(f.by_inner)), names[1]: (f.outer, list(f.by_outer))}
         self.variables: dict[str, _Variable] = {}
-        if loops["r"][0] > 1:
-            self.variables["r"] = self._rank(*loops["r"])
-        if loops["k"][0] > 1:
-            self.variables["k"] = self._number(*loops["k"])
+        ranked = next((i for i, loop in enumerate(family.loops) if loop.by[SOURCE]), 0)
+        names = ["k", "j"]
+        names.insert(ranked, "r")
+        if family.loops:
+            self.variables["r"] = self._rank(family.loops[ranked])
+        for name, loop in zip(names, family.loops, strict=False):
+            if name != "r":
+                self.variables[name] = self._number(name, loop)
         self.loops = [self.variables[name] for name in reversed(names) if name in self.variables]
 
     def line(self) -> tuple[str, str]:
@@ -175,23 +177,23 @@ class _Writer:
             shown.pop()
         return f" for {', '.join(v.range() for v in shown)}" if shown else ""
 
-    def _rank(self, count: int, by: list[int]) -> _Variable:
+    def _rank(self, loop: Loop) -> _Variable:
         """A loop whose variable is a rank, where one walks through the ranks without wrapping; else a plain count."""
         for field in (SOURCE, TARGET):
-            step, first = by[field], self.f.first[field]
-            if step and all(b % step == 0 for b in by) and 0 <= first + (count - 1) * step < self.ranks:
-                return _Variable("r", count, by, first, step)
-        return _Variable("r", count, by, 0, 1)
+            step, first = loop.by[field], self.f.first[field]
+            if step and all(b % step == 0 for b in loop.by) and 0 <= first + (loop.times - 1) * step < self.ranks:
+                return _Variable("r", loop, first, step)
+        return _Variable("r", loop, 0, 1)
 
-    def _number(self, count: int, by: list[int]) -> _Variable:
-        """A loop whose variable is the round, or the distance to the target, or what a chunk moves by."""
-        for field in (ROUND, TARGET, SOURCE_CHUNK, TARGET_CHUNK, SOURCE):
-            step = abs(by[field])
-            if step and all(b % step == 0 for b in by):
-                origin = self._constant(field) * (1 if by[field] > 0 else -1)
+    def _number(self, name: str, loop: Loop) -> _Variable:
+        """A loop whose variable is the round, or how far the source, the target or a chunk has moved."""
+        for field in (ROUND, SOURCE, TARGET, SOURCE_CHUNK, TARGET_CHUNK):
+            step = abs(loop.by[field])
+            if step and all(b % step == 0 for b in loop.by):
+                origin = self._constant(field) * (1 if loop.by[field] > 0 else -1)
                 modulus = self.f.moduli[field]
-                return _Variable("k", count, by, origin % modulus if modulus else origin, step)
-        return _Variable("k", count, by, 0, 1)
+                return _Variable(name, loop, origin % modulus if modulus else origin, step)
+        return _Variable(name, loop, 0, 1)
 
     def _constant(self, field: int) -> int:
         """The field where all variables are 0."""
@@ -205,7 +207,7 @@ class _Writer:
         if not factors:
             return str(self.f.first[field])
         text = ""
-        for name, factor in sorted(factors.items(), reverse=True):  # r before k
+        for name, factor in sorted(factors.items(), reverse=True):  # r before k before j
             sign = "-" if factor < 0 else "+" if text else ""
             text += f"{sign}{abs(factor) if abs(factor) != 1 else ''}{name}"
         constant = signed(self._constant(field), self.f.moduli[field])
