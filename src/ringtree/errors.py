@@ -15,7 +15,7 @@ else:
     except ImportError:
 
         class PeerDied(RuntimeError):
-            """A rank of the group ended; args: (message, rank)."""
+            """A rank of the group ended; `rank` says which."""
 
         class Mismatch(RuntimeError):
             """Two ranks called different things; the message names both sides."""
@@ -26,13 +26,19 @@ else:
         class Poisoned(RuntimeError):
             """The group failed before (the message says how) and can only be closed."""
 
+    PeerDied.__str__ = lambda self: str(self.args[0])
+    PeerDied.rank = property(lambda self: self.args[1], doc="The rank that ended.")
+
 
 class RankFailed(RuntimeError):
     """A rank that `spawn` or a `Pool` started raised, or ended without a result; `rank` says which."""
 
     def __init__(self, message: str, rank: int) -> None:
-        super().__init__(message)
+        super().__init__(message, rank)
         self.rank = rank
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 __all__ = ["Mismatch", "PeerDied", "Poisoned", "RankFailed", "TimedOut"]

@@ -53,9 +53,7 @@ def op_code(op: str) -> int:
     try:
         return OPS[op]
     except (KeyError, TypeError):
-        raise ValueError(
-            f"no reduction {op!r}: expected one of {', '.join(OPS)}"
-        ) from None
+        raise ValueError(f"no reduction {op!r}: expected one of {', '.join(OPS)}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +75,7 @@ class Array:
         return self.count * self.dtype.itemsize
 
     def overlaps(self, other: Array) -> bool:
-        return (
-            self.address < other.address + other.nbytes
-            and other.address < self.address + self.nbytes
-        )
+        return self.address < other.address + other.nbytes and other.address < self.address + self.nbytes
 
     def copy(self) -> Array:
         """The same contents in memory of its own."""
@@ -101,20 +96,10 @@ def readable(x: Any) -> Array:
             dtype,
             whole.data_ptr() != x.data_ptr(),
         )
-    y = (
-        np.from_dlpack(x)
-        if hasattr(x, "__dlpack__") and not hasattr(x, "__array__")
-        else np.asarray(x)
-    )
+    y = np.from_dlpack(x) if hasattr(x, "__dlpack__") and not hasattr(x, "__array__") else np.asarray(x)
     dtype = _numpy_dtype(y)
-    whole = (
-        y
-        if y.flags.c_contiguous and y.flags.aligned
-        else np.array(y, order="C", copy=True)
-    )
-    return Array(
-        whole, whole.__array_interface__["data"][0], whole.shape, dtype, whole is not x
-    )
+    whole = y if y.flags.c_contiguous and y.flags.aligned else np.array(y, order="C", copy=True)
+    return Array(whole, whole.__array_interface__["data"][0], whole.shape, dtype, whole is not x)
 
 
 def writable(x: Any, what: str = "out") -> Array:
@@ -122,14 +107,10 @@ def writable(x: Any, what: str = "out") -> Array:
     if _is_tensor(x):
         dtype = _tensor_dtype(x)
         if not x.is_contiguous():
-            raise ValueError(
-                f"{what} is a tensor that is not contiguous; expected a contiguous one"
-            )
+            raise ValueError(f"{what} is a tensor that is not contiguous; expected a contiguous one")
         return Array(x.detach(), x.data_ptr(), tuple(x.shape), dtype)
     if not isinstance(x, np.ndarray):
-        raise TypeError(
-            f"{what} is {_kind(x)}; expected a numpy array or a torch CPU tensor"
-        )
+        raise TypeError(f"{what} is {_kind(x)}; expected a numpy array or a torch CPU tensor")
     dtype = _numpy_dtype(x)
     if not x.flags.writeable:
         raise ValueError(f"{what} is read-only; expected an array that can be written")
@@ -144,13 +125,9 @@ def target(out: Any, like: Array, shape: tuple[int, ...]) -> Array:
         return new(like, shape)
     array = writable(out)
     if array.dtype is not like.dtype:
-        raise TypeError(
-            f"out is {array.dtype.label}; expected {like.dtype.label}, as the input is"
-        )
+        raise TypeError(f"out is {array.dtype.label}; expected {like.dtype.label}, as the input is")
     if array.count != math.prod(shape):
-        raise ValueError(
-            f"out has {array.count} elements; expected {math.prod(shape)}, of shape {shape}"
-        )
+        raise ValueError(f"out has {array.count} elements; expected {math.prod(shape)}, of shape {shape}")
     return array
 
 
@@ -167,9 +144,7 @@ def dtype_named(dtype: Any) -> np.dtype[Any]:
         try:
             import ml_dtypes
         except ImportError:
-            raise TypeError(
-                "bfloat16 arrays need the package ml_dtypes: pip install ml_dtypes"
-            ) from None
+            raise TypeError("bfloat16 arrays need the package ml_dtypes: pip install ml_dtypes") from None
         found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
         return found
     found = np.dtype(dtype)
@@ -184,14 +159,10 @@ def _is_tensor(x: Any) -> bool:
 
 def _tensor_dtype(x: Any) -> Dtype:
     if x.device.type != "cpu" or str(x.layout) != "torch.strided":
-        raise TypeError(
-            f"got a {str(x.layout)[6:]} tensor on {x.device}; expected a dense one on the CPU"
-        )
+        raise TypeError(f"got a {str(x.layout)[6:]} tensor on {x.device}; expected a dense one on the CPU")
     label = str(x.dtype).removeprefix("torch.")
     if label not in _BY_LABEL:
-        raise TypeError(
-            f"element type {label} is not supported; expected one of {SUPPORTED}"
-        )
+        raise TypeError(f"element type {label} is not supported; expected one of {SUPPORTED}")
     return _BY_LABEL[label]
 
 
@@ -200,9 +171,7 @@ def _numpy_dtype(x: np.ndarray[Any, Any]) -> Dtype:
     if found is None and x.dtype.name == "bfloat16":
         found = Dtype.BFLOAT16
     if found is None:
-        raise TypeError(
-            f"element type {x.dtype} is not supported; expected one of {SUPPORTED}"
-        )
+        raise TypeError(f"element type {x.dtype} is not supported; expected one of {SUPPORTED}")
     return found
 
 

@@ -1,4 +1,4 @@
-"""From a schedule to a plan that an engine can run: this rank's program, and where its chunks lie in `count` elements."""
+"""From a schedule to a plan that an engine can run: this rank's program, and where its chunks lie in memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.lower import lower_rank
-from ringtree.ir.program import Program, Space
+from ringtree.ir.program import Program
 from ringtree.ir.schedule import COLUMNS, Schedule
 from ringtree.runtime.arrays import Dtype
 from ringtree.runtime.engine import Joined
@@ -21,10 +21,12 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One rank's part of a schedule, and a number that ranks running the same schedule share."""
+    """One rank's part of a schedule, and what the ranks that run it share: `digest` tells it from other schedules;
+    `widest` is the most chunks that a message of any rank has."""
 
     program: Program
     digest: int
+    widest: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +49,15 @@ def built(algorithm: str, collective: str, ranks: int, root: int, rank: int) -> 
     """A registered algorithm's program for `rank`."""
     from ringtree.algorithms import build
 
-    return part_of(
-        build(algorithm, collective, ranks, root if root >= 0 else None), rank
-    )
+    return part_of(build(algorithm, collective, ranks, root if root >= 0 else None), rank)
 
 
 def part_of(schedule: Schedule, rank: int) -> Part:
-    return Part(lower_rank(schedule, rank), _digest(schedule))
+    widest = max((int(block.rows.count.max(initial=1)) for block in schedule.blocks), default=1)
+    return Part(lower_rank(schedule, rank), _digest(schedule), widest)
 
 
-def bind(
-    joined: Joined, part: Part, rank: int, dtype: Dtype, op: int, count: int, why: str
-) -> Bound:
+def bind(joined: Joined, part: Part, rank: int, dtype: Dtype, op: int, count: int, why: str) -> Bound:
     """Prepares the program for a whole vector of `count` elements (a multiple of ranks where it is n blocks)."""
     p = part.program
     promise = find_collective(p.collective)
@@ -75,7 +74,7 @@ def bind(
         starts[held.start : held.stop] - starts[held.start],
         starts[owed.start : owed.stop] - starts[owed.start],
         p.scratch,
-        window(p, joined.slot_bytes, dtype),
+        window(part, joined.slot_bytes, dtype),
         int(dtype),
         op,
         p.collective,
@@ -94,23 +93,13 @@ def chunk_sizes(program: Program, count: int) -> Ints:
     return np.tile(np.diff(edges), blocks)
 
 
-def window(program: Program, slot_bytes: int, dtype: Dtype) -> int:
-    """Elements of a chunk that are done at a time, so that the widest message fits a slot."""
-    staged = (Space.SLOT, Space.MESSAGE)
-    widest = max(
-        (
-            o.count
-            for i in program.instructions
-            for o in (*i.targets, *i.sources)
-            if o.space in staged
-        ),
-        default=1,
-    )
-    elements = slot_bytes // dtype.itemsize // widest
+def window(part: Part, slot_bytes: int, dtype: Dtype) -> int:
+    """Elements of a chunk that are done at a time, so that the widest message fits a slot; the same on all ranks."""
+    elements = slot_bytes // dtype.itemsize // part.widest
     if elements < 1:
         raise ValueError(
-            f"{program.name}: a message of {widest} chunks does not fit a staging slot of {slot_bytes} bytes; "
-            "expected fewer chunks a transfer"
+            f"{part.program.name}: a message of {part.widest} chunks does not fit a staging slot of {slot_bytes} "
+            "bytes; expected fewer chunks a transfer"
         )
     return elements // 64 * 64 or elements  # whole cache lines, where there are any
 
@@ -118,9 +107,7 @@ def window(program: Program, slot_bytes: int, dtype: Dtype) -> int:
 def _digest(schedule: Schedule) -> int:
     """32 bits that tell schedules apart, whatever their names."""
     s = schedule
-    state = hashlib.sha256(
-        repr((s.collective, s.ranks, s.chunks, s.root, s.scratch)).encode()
-    )
+    state = hashlib.sha256(repr((s.collective, s.ranks, s.chunks, s.root, s.scratch)).encode())
     for block in s.blocks:
         state.update(repr((block.times, block.shift)).encode())
         for name in COLUMNS:

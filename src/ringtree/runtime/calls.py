@@ -50,13 +50,9 @@ class Calls:
         self._seat: Any = joined.seat
         self._bound: dict[tuple[Any, ...], Bound] = {}
         self._taught: set[tuple[Any, ...]] = set()
-        self._parts: dict[
-            int, tuple[Schedule, Part]
-        ] = {}  # by identity; the schedule is kept so that its id is
+        self._parts: dict[int, tuple[Schedule, Part]] = {}  # by identity; the schedule is kept so that its id is
         self._proved: dict[int, Schedule] = {}
-        self._pending: deque[tuple[int, Request, Array | None]] = (
-            deque()
-        )  # keeps arrays alive until done
+        self._pending: deque[tuple[int, Request, Array | None]] = deque()  # keeps arrays alive until done
         self._forced = os.environ.get("RINGTREE_ALGORITHM") or None
         self._speaks = terms.rank == 0 and os.environ.get("RINGTREE_DEBUG") in (
             "info",
@@ -71,9 +67,7 @@ class Calls:
                 f"{engine}, {joined.slots} slots of {joined.slot_bytes} bytes a rank"
             )
 
-    def perform(
-        self, request: Request, algorithm: str | Schedule | None, async_op: bool
-    ) -> Any:
+    def perform(self, request: Request, algorithm: str | Schedule | None, async_op: bool) -> Any:
         """Makes the call; returns its result, or a Work."""
         bound = self.bound(
             request.collective,
@@ -116,22 +110,18 @@ class Calls:
         if found is None:
             number = op_code(op) if op else -1
             part, why = self._part(collective, root, count * dtype.itemsize, algorithm)
-            found = bind(
-                self._joined, part, self._terms.rank, dtype, number, count, why
-            )
+            found = bind(self._joined, part, self._terms.rank, dtype, number, count, why)
             self._bound[key] = found
             if self._speaks:
                 p = part.program
                 where = f", root {root}" if root >= 0 else ""
                 _say(
-                    f"{collective} of {count * dtype.itemsize} bytes ({dtype.label}{where}, {self._terms.ranks} ranks): "
-                    f"{p.name}, program {p.digest()}, because {why}"
+                    f"{collective} of {count * dtype.itemsize} bytes ({dtype.label}{where}) over {self._terms.ranks} "
+                    f"ranks: {p.name}, program {p.digest()}, because {why}"
                 )
         return found
 
-    def _part(
-        self, collective: str, root: int, nbytes: int, algorithm: str | Schedule | None
-    ) -> tuple[Part, str]:
+    def _part(self, collective: str, root: int, nbytes: int, algorithm: str | Schedule | None) -> tuple[Part, str]:
         ranks, rank = self._terms.ranks, self._terms.rank
         if isinstance(algorithm, Schedule):
             known = self._parts.get(id(algorithm))
@@ -142,16 +132,12 @@ class Calls:
                 )
             return known[1], "the caller gave this schedule"
         if algorithm is not None:
-            return built(
-                algorithm, collective, ranks, root, rank
-            ), "the caller asked for it"
+            return built(algorithm, collective, ranks, root, rank), "the caller asked for it"
         from ringtree.algorithms import serving
         from ringtree.plan import choose
 
         if self._forced is not None and self._forced in serving(collective):
-            return built(
-                self._forced, collective, ranks, root, rank
-            ), "RINGTREE_ALGORITHM asks for it"
+            return built(self._forced, collective, ranks, root, rank), "RINGTREE_ALGORITHM asks for it"
         choice = choose(collective, ranks, nbytes)
         return built(choice.algorithm, collective, ranks, root, rank), choice.why
 
@@ -163,16 +149,17 @@ class Calls:
         self._pending.clear()
 
     def admit(self, schedule: Schedule, unproved_ok: bool) -> None:
-        """Refuses a schedule for another number of ranks, and one that is not proved; proves each one once."""
+        """Refuses a schedule for another number of ranks, and one that is not proved; proves each one once, and that
+        its programs end with the slots that there are."""
         if schedule.ranks != self._terms.ranks:
-            raise ValueError(
-                f"{schedule.name} is for {schedule.ranks} ranks; this group has {self._terms.ranks}"
-            )
+            raise ValueError(f"{schedule.name} is for {schedule.ranks} ranks; this group has {self._terms.ranks}")
         if unproved_ok or id(schedule) in self._proved:
             return
-        from ringtree.verify import prove
+        from ringtree.ir.lower import lower
+        from ringtree.verify import prove, prove_programs
 
         prove(schedule)
+        prove_programs(lower(schedule), slots=self._joined.slots)
         self._proved[id(schedule)] = schedule
 
     def _apart(self, request: Request, bound: Bound) -> Array | None:
@@ -181,21 +168,14 @@ class Calls:
         if x is None or out is None or not x.overlaps(out):
             return x
         item = x.dtype.itemsize
-        aligned = (
-            x.address - bound.input_start * item
-            == out.address - bound.output_start * item
-        )
+        aligned = x.address - bound.input_start * item == out.address - bound.output_start * item
         return x if aligned and bound.aliasable else x.copy()
 
     def _teach(self, request: Request, bound: Bound) -> None:
         """Lets the engine's short way serve calls that look like this one. Only programs that may run in place: the
         short way does not ask."""
         shown = request.x or request.out
-        if (
-            shown is None
-            or not isinstance(shown.owner, np.ndarray)
-            or shown.dtype is Dtype.BFLOAT16
-        ):
+        if shown is None or not isinstance(shown.owner, np.ndarray) or shown.dtype is Dtype.BFLOAT16:
             return  # no buffer that the short way could read
         x, out = request.x, request.out
         counts = (0 if x is None else x.count, 0 if out is None else out.count)
@@ -217,9 +197,7 @@ def _check_name(algorithm: str) -> None:
     from ringtree.algorithms import REGISTRY
 
     if algorithm not in REGISTRY:
-        raise ValueError(
-            f"RINGTREE_ALGORITHM is {algorithm!r}; expected one of {', '.join(REGISTRY)}"
-        )
+        raise ValueError(f"RINGTREE_ALGORITHM is {algorithm!r}; expected one of {', '.join(REGISTRY)}")
 
 
 def _say(text: str) -> None:

@@ -82,9 +82,7 @@ class Communicator:
                     return fresh
         a = readable(x)
         b = target(out, a, a.shape)
-        request = Request(
-            "all_reduce", a.count, a, b, b.owner if out is None else out, op
-        )
+        request = Request("all_reduce", a.count, a, b, b.owner if out is None else out, op)
         return self._calls.perform(request, algorithm, async_op)
 
     def reduce_scatter(
@@ -97,18 +95,11 @@ class Communicator:
         async_op: bool = False,
     ) -> Any:
         """Block `rank` of the reduction of all ranks' `x`, whose first axis is cut into one block a rank."""
-        if (
-            algorithm is None
-            and not async_op
-            and out is not None
-            and self._call(_REDUCE_SCATTER, x, out, op, -1)
-        ):
+        if algorithm is None and not async_op and out is not None and self._call(_REDUCE_SCATTER, x, out, op, -1):
             return out
         a = readable(x)
         b = target(out, a, self._block(a.shape))
-        request = Request(
-            "reduce_scatter", a.count, a, b, b.owner if out is None else out, op
-        )
+        request = Request("reduce_scatter", a.count, a, b, b.owner if out is None else out, op)
         return self._calls.perform(request, algorithm, async_op)
 
     def all_gather(
@@ -120,12 +111,7 @@ class Communicator:
         async_op: bool = False,
     ) -> Any:
         """All ranks' `x`, stacked on a new first axis; `out` may have any shape of that many elements."""
-        if (
-            algorithm is None
-            and not async_op
-            and out is not None
-            and self._call(_ALL_GATHER, x, out, "", -1)
-        ):
+        if algorithm is None and not async_op and out is not None and self._call(_ALL_GATHER, x, out, "", -1):
             return out
         a = readable(x)
         b = target(out, a, (self.size, *a.shape))
@@ -141,11 +127,7 @@ class Communicator:
         async_op: bool = False,
     ) -> Any:
         """Fills `x` with the root's, and returns it."""
-        if (
-            algorithm is None
-            and not async_op
-            and self._call(_BROADCAST, x, x, "", root)
-        ):
+        if algorithm is None and not async_op and self._call(_BROADCAST, x, x, "", root):
             return x
         root = self._root(root)
         if self.rank == root:
@@ -158,9 +140,7 @@ class Communicator:
         else:
             a = b = writable(x, "the array to broadcast into")
             result = x
-        return self._calls.perform(
-            Request("broadcast", a.count, a, b, result, "", root), algorithm, async_op
-        )
+        return self._calls.perform(Request("broadcast", a.count, a, b, result, "", root), algorithm, async_op)
 
     def reduce(
         self,
@@ -175,23 +155,15 @@ class Communicator:
         """The reduction of all ranks' `x` at the root; None elsewhere, where `out` is left alone."""
         if self.rank != root:
             out = None
-        short = (
-            algorithm is None
-            and not async_op
-            and (out is not None or self.rank != root)
-        )
+        short = algorithm is None and not async_op and (out is not None or self.rank != root)
         if short and self._call(_REDUCE, x, out, op, root):
             return out
         root = self._root(root)
         a = readable(x)
         if self.rank != root:
-            return self._calls.perform(
-                Request("reduce", a.count, a, None, None, op, root), algorithm, async_op
-            )
+            return self._calls.perform(Request("reduce", a.count, a, None, None, op, root), algorithm, async_op)
         b = target(out, a, a.shape)
-        request = Request(
-            "reduce", a.count, a, b, b.owner if out is None else out, op, root
-        )
+        request = Request("reduce", a.count, a, b, b.owner if out is None else out, op, root)
         return self._calls.perform(request, algorithm, async_op)
 
     def gather(
@@ -206,24 +178,16 @@ class Communicator:
         """All ranks' `x` at the root, stacked on a new first axis; None elsewhere, where `out` is left alone."""
         if self.rank != root:
             out = None
-        short = (
-            algorithm is None
-            and not async_op
-            and (out is not None or self.rank != root)
-        )
+        short = algorithm is None and not async_op and (out is not None or self.rank != root)
         if short and self._call(_GATHER, x, out, "", root):
             return out
         root = self._root(root)
         a = readable(x)
         count = a.count * self.size
         if self.rank != root:
-            return self._calls.perform(
-                Request("gather", count, a, None, None, "", root), algorithm, async_op
-            )
+            return self._calls.perform(Request("gather", count, a, None, None, "", root), algorithm, async_op)
         b = target(out, a, (self.size, *a.shape))
-        request = Request(
-            "gather", count, a, b, b.owner if out is None else out, "", root
-        )
+        request = Request("gather", count, a, b, b.owner if out is None else out, "", root)
         return self._calls.perform(request, algorithm, async_op)
 
     def scatter(
@@ -239,12 +203,7 @@ class Communicator:
         at, and `out` must be given: it says how much is expected."""
         if self.rank != root:
             x = None
-        if (
-            algorithm is None
-            and not async_op
-            and out is not None
-            and self._call(_SCATTER, x, out, "", root)
-        ):
+        if algorithm is None and not async_op and out is not None and self._call(_SCATTER, x, out, "", root):
             return out
         root = self._root(root)
         if self.rank != root:
@@ -259,9 +218,7 @@ class Communicator:
                 raise ValueError(f"scatter needs x on the root, rank {root}")
             a = readable(x)
             b = target(out, a, self._block(a.shape))
-            request = Request(
-                "scatter", a.count, a, b, b.owner if out is None else out, "", root
-            )
+            request = Request("scatter", a.count, a, b, b.owner if out is None else out, "", root)
         return self._calls.perform(request, algorithm, async_op)
 
     def all_to_all(
@@ -273,12 +230,7 @@ class Communicator:
         async_op: bool = False,
     ) -> Any:
         """Block i of `x` (cut along its first axis) goes to rank i; block i of the result came from rank i."""
-        if (
-            algorithm is None
-            and not async_op
-            and out is not None
-            and self._call(_ALL_TO_ALL, x, out, "", -1)
-        ):
+        if algorithm is None and not async_op and out is not None and self._call(_ALL_TO_ALL, x, out, "", -1):
             return out
         a = readable(x)
         self._block(a.shape)
@@ -289,16 +241,10 @@ class Communicator:
     def barrier(self, *, algorithm: Algorithm = None, async_op: bool = False) -> Any:
         """Returns when all ranks have called it."""
         token = self._token
-        if (
-            algorithm is None
-            and not async_op
-            and self._call(_BARRIER, token, token, "max", -1)
-        ):
+        if algorithm is None and not async_op and self._call(_BARRIER, token, token, "max", -1):
             return None
         a = readable(token)
-        return self._calls.perform(
-            Request("barrier", 1, a, a, None, "max"), algorithm, async_op
-        )
+        return self._calls.perform(Request("barrier", 1, a, a, None, "max"), algorithm, async_op)
 
     def execute(
         self,
@@ -352,19 +298,13 @@ class Communicator:
     def split(self, color: int | None, key: int = 0) -> Communicator | None:
         """The communicator of the ranks that said the same `color`, ordered by `key`, then by rank here; None for
         those who said None. All ranks of this group call it."""
-        mine = (
-            [0, 0, 0]
-            if color is None
-            else [1, operator.index(color), operator.index(key)]
-        )
+        mine = [0, 0, 0] if color is None else [1, operator.index(color), operator.index(key)]
         table = np.asarray(self.all_gather(np.array(mine, dtype=np.int64))).tolist()
         self._made += 1
         if color is None:
             return None
         colors = sorted({c for here, c, _ in table if here})
-        members = sorted(
-            (k, r) for r, (here, c, k) in enumerate(table) if here and c == mine[1]
-        )
+        members = sorted((k, r) for r, (here, c, k) in enumerate(table) if here and c == mine[1])
         ranks = [r for _, r in members]
         place = f"{self._terms.place}/{self._made}.{colors.index(mine[1])}"
         names = tuple(self._terms.names[r] for r in ranks)
@@ -377,22 +317,14 @@ class Communicator:
         )
         return Communicator(self._engine, terms)
 
-    def empty(
-        self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32
-    ) -> NDArray[Any]:
+    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
         """An array in memory that peers read in place. All ranks of the group ask for the same. It is the group's: the
         memory is kept until the communicator is closed and the array is gone."""
         self.barrier()  # a rank that has died is noticed here
         self._made += 1
         place = f"{self._terms.place}/{self._made}"
-        whole = (
-            (operator.index(shape),)
-            if not isinstance(shape, tuple | list)
-            else tuple(map(operator.index, shape))
-        )
-        return symmetric.allocate(
-            self._seat, self._terms, place, whole, dtype_named(dtype), self
-        )
+        whole = (operator.index(shape),) if not isinstance(shape, tuple | list) else tuple(map(operator.index, shape))
+        return symmetric.allocate(self._seat, self._terms, place, whole, dtype_named(dtype), self)
 
     # -- about itself
 
@@ -413,9 +345,7 @@ class Communicator:
         promise = find_collective(collective)
         kind = readable(_empty(0, dtype_named(dtype))).dtype
         said = ("max" if promise.repeats else op) if promise.reduces else ""
-        return self._calls.bound(
-            collective, kind, said, root if promise.rooted else -1, count, algorithm
-        )
+        return self._calls.bound(collective, kind, said, root if promise.rooted else -1, count, algorithm)
 
     def counters(self) -> NDArray[np.int64]:
         """[size, 2]: bytes of collectives' payload received from each rank, and messages, since the last reset."""
@@ -430,11 +360,7 @@ class Communicator:
         if isinstance(self._seat, lifetime.Gone):
             return
         lifetime.forget(self)
-        seat = self._replace_seat(
-            lifetime.Gone(
-                f"this communicator (rank {self.rank} of {self.size}) is closed"
-            )
-        )
+        seat = self._replace_seat(lifetime.Gone(f"this communicator (rank {self.rank} of {self.size}) is closed"))
         seat.close()
 
     def _replace_seat(self, other: Any) -> Any:
@@ -462,16 +388,12 @@ class Communicator:
     def _root(self, root: int) -> int:
         number = operator.index(root)
         if not 0 <= number < self.size:
-            raise ValueError(
-                f"root {number}: expected a rank of this group, 0..{self.size - 1}"
-            )
+            raise ValueError(f"root {number}: expected a rank of this group, 0..{self.size - 1}")
         return number
 
     def _block(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of one of `size` blocks along the first axis."""
         if not shape or shape[0] % self.size:
             said = f"has {shape[0]} rows" if shape else "is a single number"
-            raise ValueError(
-                f"x {said}; expected a first axis that {self.size} ranks divide evenly"
-            )
+            raise ValueError(f"x {said}; expected a first axis that {self.size} ranks divide evenly")
         return (shape[0] // self.size, *shape[1:])

@@ -78,9 +78,7 @@ class Seat(Protocol):
         plan: int,
     ) -> None: ...
     def call(self, collective: int, x: Any, out: Any, op: str, root: int) -> bool: ...
-    def exchange(
-        self, operations: list[tuple[bool, int, int, int, int, int]], timeout_s: float
-    ) -> None: ...
+    def exchange(self, operations: list[tuple[bool, int, int, int, int, int]], timeout_s: float) -> None: ...
     def add_region(self, fd: int, nbytes: int, offset: int) -> int: ...
     def counters(self) -> NDArray[np.int64]: ...
     def reset_counters(self) -> None: ...
@@ -91,12 +89,13 @@ class Seat(Protocol):
 @dataclass(frozen=True, slots=True)
 class Joined:
     """A seat, and what the members found out about each other. `slots` staging slots of `slot_bytes` are each rank's;
-    `cores` is how many cores the members may use between them."""
+    `cores` is how many cores the members may use between them. `kept` lives as long as the seat is in use."""
 
     seat: Seat
     slots: int
     slot_bytes: int
     cores: int
+    kept: object = None
 
 
 def join(engine: str, terms: Terms) -> Joined:
@@ -114,7 +113,5 @@ def default_engine(ranks: int) -> str:
     except ImportError as error:
         if ranks == 1:
             return "reference"
-        raise RuntimeError(
-            f"the native engine is not installed ({error}): pip install . builds it"
-        ) from None
+        raise RuntimeError(f"the native engine is not installed ({error}): pip install . builds it") from None
     return "shm"

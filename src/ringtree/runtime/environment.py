@@ -30,9 +30,7 @@ def detect(env: Mapping[str, str] | None = None) -> World:
     if world is None:
         return World(0, 1, 1, f"alone-{os.getpid()}", "none")
     if not 0 <= world.rank < world.size:
-        raise ValueError(
-            f"{world.launcher} says rank {world.rank} of {world.size}; expected a rank in 0..size-1"
-        )
+        raise ValueError(f"{world.launcher} says rank {world.rank} of {world.size}; expected a rank in 0..size-1")
     if world.local_size < world.size:
         raise ValueError(
             f"{world.launcher} started {world.size} ranks, {world.local_size} of them on this machine; "
@@ -72,16 +70,8 @@ def _open_mpi(env: Mapping[str, str]) -> World | None:
     if "OMPI_COMM_WORLD_RANK" not in env:
         return None
     size = _number(env, "OMPI_COMM_WORLD_SIZE")
-    local = (
-        _number(env, "OMPI_COMM_WORLD_LOCAL_SIZE")
-        if "OMPI_COMM_WORLD_LOCAL_SIZE" in env
-        else size
-    )
-    job = (
-        env.get("PMIX_NAMESPACE")
-        or env.get("OMPI_MCA_ess_base_jobid")
-        or f"parent-{os.getppid()}"
-    )
+    local = _number(env, "OMPI_COMM_WORLD_LOCAL_SIZE") if "OMPI_COMM_WORLD_LOCAL_SIZE" in env else size
+    job = env.get("PMIX_NAMESPACE") or env.get("OMPI_MCA_ess_base_jobid") or f"parent-{os.getppid()}"
     return World(_number(env, "OMPI_COMM_WORLD_RANK"), size, local, job, "Open MPI")
 
 
@@ -91,22 +81,16 @@ def _hydra(env: Mapping[str, str]) -> World | None:
         return None
     size = _number(env, "PMI_SIZE")
     local = _number(env, "MPI_LOCALNRANKS") if "MPI_LOCALNRANKS" in env else size
-    return World(
-        _number(env, "PMI_RANK"), size, local, _ancestor("hydra_pmi_proxy"), "MPICH"
-    )
+    return World(_number(env, "PMI_RANK"), size, local, _ancestor("hydra_pmi_proxy"), "MPICH")
 
 
 def _srun(env: Mapping[str, str]) -> World | None:
     """Only inside a step: a batch script has SLURM_PROCID too, but it is one process."""
     if "SLURM_PROCID" not in env or "SLURM_STEP_ID" not in env:
         return None
-    size = _number(
-        env, "SLURM_STEP_NUM_TASKS" if "SLURM_STEP_NUM_TASKS" in env else "SLURM_NTASKS"
-    )
+    size = _number(env, "SLURM_STEP_NUM_TASKS" if "SLURM_STEP_NUM_TASKS" in env else "SLURM_NTASKS")
     nodes = int(env.get("SLURM_STEP_NUM_NODES", env.get("SLURM_NNODES", "1")))
-    tasks = env.get(
-        "SLURM_STEP_TASKS_PER_NODE", env.get("SLURM_TASKS_PER_NODE", str(size))
-    )
+    tasks = env.get("SLURM_STEP_TASKS_PER_NODE", env.get("SLURM_TASKS_PER_NODE", str(size)))
     local = size if nodes == 1 else int(tasks.replace("(", ",").split(",")[0])
     return World(
         _number(env, "SLURM_PROCID"),
@@ -132,9 +116,7 @@ def _number(env: Mapping[str, str], name: str) -> int:
         return int(text or "")
     except ValueError:
         said = "is not set" if text is None else f"is {text!r}"
-        raise ValueError(
-            f"{name} {said}; expected a whole number, as the launcher sets it"
-        ) from None
+        raise ValueError(f"{name} {said}; expected a whole number, as the launcher sets it") from None
 
 
 def _ancestor(name: str) -> str:
@@ -142,9 +124,7 @@ def _ancestor(name: str) -> str:
     pid = os.getppid()
     while pid > 1:
         try:
-            command, rest = (
-                Path(f"/proc/{pid}/stat").read_text().split("(", 1)[1].rsplit(")", 1)
-            )
+            command, rest = Path(f"/proc/{pid}/stat").read_text().split("(", 1)[1].rsplit(")", 1)
         except (OSError, IndexError):
             break
         fields = rest.split()

@@ -52,15 +52,11 @@ def run(command: Sequence[str], ranks: int, *, module: bool = False) -> int:
 def resolve(command: Sequence[str], module: bool) -> list[str]:
     """The words to execute; ValueError where there is no such program."""
     if not command:
-        raise ValueError(
-            "no program to run; expected a Python file, -m and a module, or an executable"
-        )
+        raise ValueError("no program to run; expected a Python file, -m and a module, or an executable")
     name = command[0]
     if module:
         if PathFinder.find_spec(name.split(".")[0], [os.getcwd(), *sys.path]) is None:
-            raise ValueError(
-                f"no module {name!r} to run: it is neither in {os.getcwd()} nor installed"
-            )
+            raise ValueError(f"no module {name!r} to run: it is neither in {os.getcwd()} nor installed")
         return [sys.executable, "-m", *command]
     if name.endswith(".py"):
         if not Path(name).is_file():
@@ -82,9 +78,7 @@ class _Job:
         self.processes: list[subprocess.Popen[bytes]] = []
         self.lines: list[_Lines] = []
         self.running: set[int] = set()
-        self.endings: list[
-            tuple[int, int]
-        ] = []  # (rank, code) of those that failed, in order of time
+        self.endings: list[tuple[int, int]] = []  # (rank, code) of those that failed, in order of time
         self.stopped: list[int] = []
         self.signal: int | None = None
         self.deadline: float | None = None
@@ -110,7 +104,7 @@ class _Job:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env={**env, "RINGTREE_RANK": str(rank)},
-                preexec_fn=_prepare(core, os.getpid()),
+                preexec_fn=_prepare(core, os.getpid()),  # noqa: PLW1509  # it takes no lock
             )
             self.processes.append(process)
             self.running.add(rank)
@@ -125,33 +119,20 @@ class _Job:
             os.set_blocking(pipe.fileno(), False)
             lines = _Lines(rank, pipe, stream)
             self.lines.append(lines)
-            self.selector.register(
-                pipe, selectors.EVENT_READ, lambda lines=lines: self._read(lines)
-            )
+            self.selector.register(pipe, selectors.EVENT_READ, lambda lines=lines: self._read(lines))
         gone = os.pidfd_open(process.pid)
-        self.selector.register(
-            gone, selectors.EVENT_READ, lambda: self._ended(rank, gone)
-        )
+        self.selector.register(gone, selectors.EVENT_READ, lambda: self._ended(rank, gone))
 
     def watch(self, wakeup: socket.socket | None) -> None:
         """Passes output on until all ranks have ended."""
         if wakeup is not None:
-            self.selector.register(
-                wakeup, selectors.EVENT_READ, lambda: wakeup.recv(64)
-            )
+            self.selector.register(wakeup, selectors.EVENT_READ, lambda: wakeup.recv(64))
         while self.running:
-            self._turn(
-                None
-                if self.deadline is None
-                else max(self.deadline - time.monotonic(), 0)
-            )
+            self._turn(None if self.deadline is None else max(self.deadline - time.monotonic(), 0))
             if self.deadline is not None and time.monotonic() >= self.deadline:
                 self._escalate()
         drained = time.monotonic() + DRAIN_S
-        while (
-            any(not lines.pipe.closed for lines in self.lines)
-            and time.monotonic() < drained
-        ):
+        while any(not lines.pipe.closed for lines in self.lines) and time.monotonic() < drained:
             self._turn(0.05)
 
     def _turn(self, timeout_s: float | None) -> None:
@@ -170,9 +151,7 @@ class _Job:
         how = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         assert how is not None
         if how.si_code != os.CLD_EXITED or how.si_status:
-            with suppress(
-                ProcessLookupError
-            ):  # what it started itself goes with it; its id is still its own
+            with suppress(ProcessLookupError):  # what it started itself goes with it; its id is still its own
                 os.killpg(process.pid, signal.SIGKILL)
         code = process.wait()
         self.running.discard(rank)
@@ -192,9 +171,7 @@ class _Job:
 
     def _escalate(self) -> None:
         number = next(self.escalation, signal.SIGKILL)
-        self.stopped += [
-            rank for rank in sorted(self.running) if rank not in self.stopped
-        ]
+        self.stopped += [rank for rank in sorted(self.running) if rank not in self.stopped]
         self._send(number)
         self.deadline = time.monotonic() + STOP_S
 
@@ -217,18 +194,14 @@ class _Job:
         """Says who failed first and how, and who had to be stopped; returns the exit code."""
         if self.signal is not None:
             if self.stopped:
-                _say(
-                    f"stopped {_named(self.stopped)}, which did not end within {GRACE_S:g} s"
-                )
+                _say(f"stopped {_named(self.stopped)}, which did not end within {GRACE_S:g} s")
             return 128 + self.signal
         if not self.endings:
             return 0
         rank, code = self.endings[0]
         text = f"rank {rank} {ending(code)}"
         if len(self.endings) > 1:
-            text += "; after that " + ", ".join(
-                f"rank {r} {ending(c)}" for r, c in self.endings[1:]
-            )
+            text += "; after that " + ", ".join(f"rank {r} {ending(c)}" for r, c in self.endings[1:])
         if self.stopped:
             text += f"; stopped {_named(self.stopped)} after {GRACE_S:g} s"
         _say(text)
@@ -252,11 +225,7 @@ class _Lines:
         if not data and self.rest:
             whole, self.rest = [self.rest], b""
         if whole:
-            self.stream.write(
-                "".join(
-                    f"{self.prefix}{line.decode(errors='replace')}\n" for line in whole
-                )
-            )
+            self.stream.write("".join(f"{self.prefix}{line.decode(errors='replace')}\n" for line in whole))
             self.stream.flush()
         return bool(data)
 
@@ -269,9 +238,7 @@ def _prepare(core: int | None, launcher: int) -> Callable[[], None]:
     prctl = ctypes.CDLL(None).prctl
 
     def prepare() -> None:
-        os.setpgid(
-            0, 0
-        )  # so that Ctrl-C comes once, from us, and what a rank starts can be stopped with it
+        os.setpgid(0, 0)  # so that Ctrl-C comes once, from us, and what a rank starts can be stopped with it
         prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
         if os.getppid() != launcher:
             os._exit(1)
@@ -295,10 +262,7 @@ def _signals(interrupt: Callable[[int], None]) -> Iterator[socket.socket | None]
     with ours, theirs:
         ours.setblocking(False)
         theirs.setblocking(False)
-        before = {
-            n: signal.signal(n, handle)
-            for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        }
+        before = {n: signal.signal(n, handle) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
         wakeup = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
         try:
             yield ours
@@ -309,9 +273,7 @@ def _signals(interrupt: Callable[[int], None]) -> Iterator[socket.socket | None]
 
 
 def _named(ranks: list[int]) -> str:
-    return (
-        f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
-    )
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
 
 
 def _say(text: str) -> None:

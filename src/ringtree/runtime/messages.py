@@ -84,9 +84,7 @@ class Batch:
 def _peer(rank: int, size: int) -> int:
     number = operator.index(rank)
     if not 0 <= number < size:
-        raise ValueError(
-            f"no rank {number} to exchange messages with: expected 0..{size - 1}"
-        )
+        raise ValueError(f"no rank {number} to exchange messages with: expected 0..{size - 1}")
     return number
 
 

@@ -89,25 +89,19 @@ class Seat:
             dtype,
             op,
         )
-        self.plans.append(
-            (plan, Fingerprint(collective, op, dtype, count, root, digest))
-        )
+        self.plans.append((plan, Fingerprint(collective, op, dtype, count, root, digest)))
         return len(self.plans) - 1
 
     # -- calls, at once and queued
 
     def run(self, plan: int, input: int, output: int) -> None:
         with self.group.changed:
-            self.await_(
-                lambda: self.finished == self.issued, "its own asynchronous calls"
-            )
+            self.await_(lambda: self.finished == self.issued, "its own asynchronous calls")
         self._perform(plan, input, output)
 
     def start(self, plan: int, input: int, output: int) -> int:
         if self.worker is None:
-            self.worker = threading.Thread(
-                target=self._work, name=f"ringtree-{self.rank}", daemon=True
-            )
+            self.worker = threading.Thread(target=self._work, name=f"ringtree-{self.rank}", daemon=True)
             self.worker.start()
         self.issued += 1
         ticket = self.issued
@@ -158,20 +152,13 @@ class Seat:
         except (TypeError, ValueError, BufferError):
             return False
         known = [v for v in views if v is not None]
-        if not known or not all(
-            v.c_contiguous and v.format == known[0].format for v in known
-        ):
+        if not known or not all(v.c_contiguous and v.format == known[0].format for v in known):
             return False
         counts = [0 if v is None else v.nbytes // v.itemsize for v in views]
         plan = self.memory.get((collective, known[0].format, op, root, *counts))
         if plan is None or (views[1] is not None and views[1].readonly):
             return False
-        places = [
-            (0, 0)
-            if v is None
-            else (np.asarray(v).__array_interface__["data"][0], v.nbytes)
-            for v in views
-        ]
+        places = [(0, 0) if v is None else (np.asarray(v).__array_interface__["data"][0], v.nbytes) for v in views]
         (low, nbytes), (high, _) = sorted(places)
         if low + nbytes > high and places[0] != places[1]:
             return False
@@ -193,9 +180,7 @@ class Seat:
         for window in range(plan.windows):
             _Pass(self, plan, window, bases, f"call {call}, {fingerprint}").interpret()
         if plan.op == OPS["avg"] and plan.output_count:
-            divide(
-                elements(output, plan.output_count, plan.dtype), self.ranks, plan.dtype
-            )
+            divide(elements(output, plan.output_count, plan.dtype), self.ranks, plan.dtype)
 
     def _compare(self, call: int, mine: Fingerprint) -> None:
         group, other = self.group, None
@@ -232,29 +217,21 @@ class Seat:
 
     # -- point to point, regions, the rest
 
-    def exchange(
-        self, operations: list[tuple[bool, int, int, int, int, int]], timeout_s: float
-    ) -> None:
+    def exchange(self, operations: list[tuple[bool, int, int, int, int, int]], timeout_s: float) -> None:
         group = self.group
         for is_send, peer, tag, address, nbytes, dtype in operations:
             if is_send:
-                payload = elements(
-                    address, nbytes // Dtype(dtype).itemsize, Dtype(dtype)
-                ).tobytes()
+                payload = elements(address, nbytes // Dtype(dtype).itemsize, Dtype(dtype)).tobytes()
                 with group.changed:
                     group.raise_failure(self.rank)
-                    group.mail.setdefault((self.rank, peer, tag), deque()).append(
-                        (dtype, payload)
-                    )
+                    group.mail.setdefault((self.rank, peer, tag), deque()).append((dtype, payload))
                     group.changed.notify_all()
         for is_send, peer, tag, address, nbytes, dtype in operations:
             if not is_send:
                 with group.changed:
                     box = group.mail.setdefault((peer, self.rank, tag), deque())
                     what = f"a message from rank {group.names[peer]} with tag {tag}"
-                    self.await_(
-                        box.__len__, what, (lambda peer=peer: (peer,)), timeout_s
-                    )  # type: ignore[misc]
+                    self.await_(box.__len__, what, (lambda peer=peer: (peer,)), timeout_s)  # type: ignore[misc]
                     sent, payload = box.popleft()
                     if (sent, len(payload)) != (dtype, nbytes):
                         raise group.fail(
@@ -264,9 +241,7 @@ class Seat:
                             f"{group.names[self.rank]} expected {nbytes} bytes of {Dtype(dtype).label} (tag {tag})",
                         )
                 kind = Dtype(dtype)
-                elements(address, nbytes // kind.itemsize, kind).view(np.uint8)[:] = (
-                    np.frombuffer(payload, np.uint8)
-                )
+                elements(address, nbytes // kind.itemsize, kind).view(np.uint8)[:] = np.frombuffer(payload, np.uint8)
 
     def add_region(self, fd: int, nbytes: int, offset: int) -> int:
         memory = mmap.mmap(fd, nbytes)
@@ -295,9 +270,7 @@ class Seat:
 class _Pass:
     """One run of a program over one window of every chunk."""
 
-    def __init__(
-        self, seat: Seat, plan: Plan, window: int, bases: dict[int, int], where: str
-    ) -> None:
+    def __init__(self, seat: Seat, plan: Plan, window: int, bases: dict[int, int], where: str) -> None:
         self.seat, self.plan, self.window, self.bases, self.where = (
             seat,
             plan,
@@ -307,9 +280,7 @@ class _Pass:
         )
         self.staged: dict[int, Slot] = {}  # slot register -> slot
         self.held: dict[int, Slot] = {}  # message register -> the sender's slot
-        self.unreleased: dict[
-            int, deque[Slot]
-        ] = {}  # peer -> messages held, oldest first
+        self.unreleased: dict[int, deque[Slot]] = {}  # peer -> messages held, oldest first
 
     def interpret(self) -> None:
         for step in self.plan.steps:
@@ -321,9 +292,7 @@ class _Pass:
             elif step.kind == Kind.WAIT:
                 self._take(step)
             else:
-                self.seat.group.release(
-                    self.seat.rank, self.unreleased[step.peer].popleft()
-                )
+                self.seat.group.release(self.seat.rank, self.unreleased[step.peer].popleft())
 
     def _take(self, step: Step) -> None:
         group, rank = self.seat.group, self.seat.rank
@@ -339,11 +308,7 @@ class _Pass:
 
     def _compute(self, step: Step) -> None:
         values = [self._read(part) for part in step.sources]
-        result = (
-            values[0]
-            if step.kind == Kind.COPY
-            else reduce(values, self.plan.op, self.plan.dtype)
-        )
+        result = values[0] if step.kind == Kind.COPY else reduce(values, self.plan.op, self.plan.dtype)
         if len(step.targets) > 1:
             result = result.copy()  # a target may be a source
         for part in step.targets:
@@ -355,15 +320,8 @@ class _Pass:
     def _read(self, part: Part) -> Values:
         if part.space in (Space.SLOT, Space.MESSAGE):
             slot = (self.staged if part.space == Space.SLOT else self.held)[part.index]
-            return elements(
-                slot.address, sum(self.plan.lengths(part, self.window)), self.plan.dtype
-            )
-        return np.concatenate(
-            [
-                self._memory(part.space, *place)
-                for place in self.plan.places(part, self.window)
-            ]
-        )
+            return elements(slot.address, sum(self.plan.lengths(part, self.window)), self.plan.dtype)
+        return np.concatenate([self._memory(part.space, *place) for place in self.plan.places(part, self.window)])
 
     def _write(self, part: Part, values: Values) -> None:
         at = 0
@@ -372,17 +330,13 @@ class _Pass:
             at += count
 
     def _memory(self, space: int, start: int, count: int) -> Values:
-        return elements(
-            self.bases[space] + start * self.plan.dtype.itemsize, count, self.plan.dtype
-        )
+        return elements(self.bases[space] + start * self.plan.dtype.itemsize, count, self.plan.dtype)
 
     def _stage(self, register: int, readers: int, values: Values) -> None:
         seat = self.seat
         with seat.group.changed:
             what = f"a free slot in {self.where}"
-            seat.await_(
-                seat.free.__len__, what, lambda: [r for s in seat.slots for r in s.told]
-            )
+            seat.await_(seat.free.__len__, what, lambda: [r for s in seat.slots for r in s.told])
             slot = seat.free.popleft()
             slot.readers, slot.nbytes = readers, values.nbytes
             if not readers:

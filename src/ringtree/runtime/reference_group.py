@@ -31,9 +31,7 @@ class Fingerprint(NamedTuple):
     def __str__(self) -> str:
         words = [Dtype(self.dtype).label]
         words += (
-            [list(OPS)[self.op]] * (self.op >= 0)
-            + [f"count {self.count}"]
-            + [f"root {self.root}"] * (self.root >= 0)
+            [list(OPS)[self.op]] * (self.op >= 0) + [f"count {self.count}"] + [f"root {self.root}"] * (self.root >= 0)
         )
         return f"{self.collective}({', '.join(words)})"
 
@@ -46,9 +44,7 @@ class Slot:
     data: NDArray[np.uint8]
     nbytes: int = 0
     readers: int = 0  # signals told and to be told, less releases
-    told: list[int] = field(
-        default_factory=list
-    )  # receivers that have yet to release it
+    told: list[int] = field(default_factory=list)  # receivers that have yet to release it
 
     @property
     def address(self) -> int:
@@ -69,14 +65,10 @@ class Group:
     left: set[int] = field(default_factory=set)
     lanes: dict[tuple[int, int], deque[Slot | None]] = field(default_factory=dict)
     calls: dict[int, dict[int, Fingerprint]] = field(default_factory=dict)
-    mail: dict[tuple[int, int, int], deque[tuple[int, bytes]]] = field(
-        default_factory=dict
-    )
+    mail: dict[tuple[int, int, int], deque[tuple[int, bytes]]] = field(default_factory=dict)
     pools: dict[int, deque[Slot]] = field(default_factory=dict)
     failure: tuple[type[Exception], tuple[object, ...]] | None = None
-    told: set[int] = field(
-        default_factory=set
-    )  # ranks that have raised the failure itself
+    told: set[int] = field(default_factory=set)  # ranks that have raised the failure itself
 
     def fail(self, rank: int, kind: type[Exception], *details: object) -> Exception:
         """Poisons the group, and returns what `rank` is to raise: the first failure is the one that counts."""
@@ -100,9 +92,7 @@ class Group:
             return
         kind, details = self.failure
         if rank in self.told:
-            raise Poisoned(
-                f"this group failed before ({details[0]}); close it and make another"
-            )
+            raise Poisoned(f"this group failed before ({details[0]}); close it and make another")
         self.told.add(rank)
         raise kind(*details)
 
@@ -159,17 +149,11 @@ def enter(terms: Terms) -> Group:
         group = _groups.setdefault(place, Group(terms.names))
     with group.changed:
         if group.names != terms.names or terms.rank in group.seated:
-            raise RuntimeError(
-                f"two threads say they are rank {terms.names[terms.rank]} of {terms.subject}"
-            )
+            raise RuntimeError(f"two threads say they are rank {terms.names[terms.rank]} of {terms.subject}")
         group.seated.add(terms.rank)
         group.changed.notify_all()
-        if not group.changed.wait_for(
-            lambda: len(group.seated) == terms.ranks, terms.timeout_s
-        ):
-            missing = [
-                name for r, name in enumerate(terms.names) if r not in group.seated
-            ]
+        if not group.changed.wait_for(lambda: len(group.seated) == terms.ranks, terms.timeout_s):
+            missing = [name for r, name in enumerate(terms.names) if r not in group.seated]
             raise TimeoutError(
                 f"ranks {', '.join(missing)} did not come to {terms.subject} within {terms.timeout_s:g} s"
             )

@@ -80,10 +80,7 @@ class Plan:
     def places(self, part: Part, window: int) -> list[tuple[int, int]]:
         """(first element, elements) of each of the part's chunks, where they lie in the part's space."""
         starts = self.offsets[part.space][part.index : part.index + part.count]
-        return [
-            (s + window * self.window, n)
-            for s, n in zip(starts, self.lengths(part, window), strict=True)
-        ]
+        return [(s + window * self.window, n) for s, n in zip(starts, self.lengths(part, window), strict=True)]
 
 
 def decode(
@@ -104,14 +101,8 @@ def decode(
     for at, (kind, peer, register, first, targets, sources) in enumerate(heads):
         ends = (first + targets, first + targets + sources)
         mine = tuple(parts[first : ends[0]])
-        readers = {
-            t.index: _readers(heads[at + 1 :], parts, t.index)
-            for t in mine
-            if t.space == Space.SLOT
-        }
-        steps.append(
-            Step(kind, peer, register, mine, tuple(parts[ends[0] : ends[1]]), readers)
-        )
+        readers = {t.index: _readers(heads[at + 1 :], parts, t.index) for t in mine if t.space == Space.SLOT}
+        steps.append(Step(kind, peer, register, mine, tuple(parts[ends[0] : ends[1]]), readers))
     largest = int(sizes.max(initial=0))
     offsets = {
         int(Space.INPUT): input_offsets.tolist(),
@@ -119,11 +110,7 @@ def decode(
         int(Space.SCRATCH): [i * largest for i in range(scratch)],
     }
     written = [p for s in steps for p in s.targets if p.space == Space.OUTPUT]
-    ends_at = [
-        offsets[p.space][p.index + i] + int(sizes[p.label + i])
-        for p in written
-        for i in range(p.count)
-    ]
+    ends_at = [offsets[p.space][p.index + i] + int(sizes[p.label + i]) for p in written for i in range(p.count)]
     return Plan(
         tuple(steps),
         sizes.tolist(),
@@ -136,18 +123,13 @@ def decode(
     )
 
 
-def _readers(
-    later: Sequence[Sequence[int]], parts: Sequence[Part], register: int
-) -> int:
+def _readers(later: Sequence[Sequence[int]], parts: Sequence[Part], register: int) -> int:
     """Signals of slot `register` until it is written again."""
     told = 0
     for kind, _, named, first, targets, _ in later:
         if kind == Kind.SIGNAL and named == register:
             told += 1
-        if any(
-            p.space == Space.SLOT and p.index == register
-            for p in parts[first : first + targets]
-        ):
+        if any(p.space == Space.SLOT and p.index == register for p in parts[first : first + targets]):
             break
     return told
 
@@ -189,9 +171,5 @@ def widen(bits: Values) -> Values:
 def narrow(values: Values) -> Values:
     """float32 as bfloat16 bits, rounded to nearest, ties to even; a NaN stays one."""
     bits = values.astype(np.float32).view(np.uint32)
-    rounded = ((bits + np.uint32(0x7FFF) + ((bits >> 16) & np.uint32(1))) >> 16).astype(
-        np.uint16
-    )
-    return np.where(
-        np.isnan(values), (bits >> 16).astype(np.uint16) | np.uint16(0x40), rounded
-    )
+    rounded = ((bits + np.uint32(0x7FFF) + ((bits >> 16) & np.uint32(1))) >> 16).astype(np.uint16)
+    return np.where(np.isnan(values), (bits >> 16).astype(np.uint16) | np.uint16(0x40), rounded)

@@ -77,9 +77,7 @@ def reserve(nbytes: int, what: str) -> int:
     return fd
 
 
-def _lead(
-    party: Party, address: str, nbytes: int, offer: Any, deadline: float
-) -> tuple[int, list[Any]]:
+def _lead(party: Party, address: str, nbytes: int, offer: Any, deadline: float) -> tuple[int, list[Any]]:
     fd = reserve(nbytes, party.subject)
     guests: dict[int, socket.socket] = {}
     try:
@@ -93,9 +91,7 @@ def _lead(
             offers[0] = offer
             everyone = [offers[m] for m in range(party.members)]
             if dead := _tell(guests, {"offers": everyone}, fd):
-                raise RuntimeError(
-                    f"{party.named(dead)} ended while {party.subject} was being set up"
-                )
+                raise RuntimeError(f"{party.named(dead)} ended while {party.subject} was being set up")
         return fd, everyone
     except BaseException:
         os.close(fd)
@@ -147,9 +143,7 @@ class _Reception:
             while len(self.guests) < self.party.members - 1:
                 left = self.deadline - time.monotonic()
                 if left <= 0:
-                    missing = [
-                        m for m in range(1, self.party.members) if m not in self.guests
-                    ]
+                    missing = [m for m in range(1, self.party.members) if m not in self.guests]
                     raise TimeoutError(
                         f"{self.party.named(missing)} did not come to {self.party.subject} "
                         f"within {self.party.timeout_s:g} s"
@@ -198,9 +192,7 @@ class _Reception:
         selector.register(guest, selectors.EVENT_READ, member)
 
     def _lost(self, member: int) -> None:
-        raise RuntimeError(
-            f"{self.party.named([member])} ended while {self.party.subject} was being set up"
-        )
+        raise RuntimeError(f"{self.party.named([member])} ended while {self.party.subject} was being set up")
 
 
 def _refuse(guest: socket.socket, why: str) -> None:
@@ -210,9 +202,7 @@ def _refuse(guest: socket.socket, why: str) -> None:
     raise RuntimeError(why)
 
 
-def _tell(
-    guests: dict[int, socket.socket], what: dict[str, Any], fd: int = -1
-) -> list[int]:
+def _tell(guests: dict[int, socket.socket], what: dict[str, Any], fd: int = -1) -> list[int]:
     """Sends everyone the same, with the descriptor where there is one; returns those who are gone."""
     gone = []
     text = json.dumps(what).encode()
@@ -227,9 +217,7 @@ def _tell(
     return gone
 
 
-def _follow(
-    party: Party, address: str, offer: Any, deadline: float
-) -> tuple[int, list[Any]]:
+def _follow(party: Party, address: str, offer: Any, deadline: float) -> tuple[int, list[Any]]:
     hello = {
         "member": party.member,
         "members": party.members,
@@ -251,15 +239,11 @@ def _follow(
         pause_s = min(pause_s * 1.5, 0.02)
     said, fd = answer
     if "refused" in said:
-        raise {"TimeoutError": TimeoutError}.get(said["kind"], RuntimeError)(
-            said["refused"]
-        )
+        raise {"TimeoutError": TimeoutError}.get(said["kind"], RuntimeError)(said["refused"])
     return fd, said["offers"]
 
 
-def _visit(
-    address: str, hello: bytes, deadline: float
-) -> tuple[dict[str, Any], int] | None:
+def _visit(address: str, hello: bytes, deadline: float) -> tuple[dict[str, Any], int] | None:
     """Says hello and waits for the answer; None where nobody is there (yet), or who was there has left."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
         # the leader gives up first, and says why: its answer is worth a little more patience
@@ -267,9 +251,7 @@ def _visit(
         try:
             door.connect(address)
             if _uid(door) != os.getuid():
-                raise PermissionError(
-                    "another user's process holds the place where this job's ranks would meet"
-                )
+                raise PermissionError("another user's process holds the place where this job's ranks would meet")
             door.send(hello)
             text, fds, _, _ = socket.recv_fds(door, _LETTER_BYTES, 1)
         except (ConnectionError, TimeoutError):
@@ -280,7 +262,5 @@ def _visit(
 
 
 def _uid(connection: socket.socket) -> int:
-    credentials = connection.getsockopt(
-        socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")
-    )
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return int(struct.unpack("3i", credentials)[1])

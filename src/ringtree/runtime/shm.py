@@ -28,6 +28,7 @@ def join(terms: Terms) -> Joined:
     mine = sum(1 << core for core in os.sched_getaffinity(0))
     fd, masks = meet(party, segment_bytes(terms.ranks, slots, slot_bytes), f"{mine:x}")
     cores = _union(masks).bit_count()
+    kept = _Descriptor(fd)
     seat = Group(
         fd,
         terms.rank,
@@ -39,7 +40,18 @@ def join(terms: Terms) -> Joined:
         threads=terms.threads,
         names=list(terms.names),
     )
-    return Joined(seat, slots, slot_bytes, cores)
+    return Joined(seat, slots, slot_bytes, cores, kept)
+
+
+class _Descriptor:
+    """Keeps the segment's descriptor open: a process that closes any one of a file's lets go of its locks on it, and
+    the lock on its byte of the segment is what tells others that a rank lives."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def __del__(self) -> None:
+        os.close(self._fd)
 
 
 def staging(ranks: int) -> tuple[int, int]:

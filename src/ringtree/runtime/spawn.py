@@ -28,9 +28,7 @@ class Outcome:
     `story`: the rank's traceback, or how its process ended.
     """
 
-    def __init__(
-        self, result: Any = None, story: str = "", cause: BaseException | None = None
-    ) -> None:
+    def __init__(self, result: Any = None, story: str = "", cause: BaseException | None = None) -> None:
         self.result, self.story, self.cause = result, story, cause
 
     @property
@@ -73,7 +71,7 @@ def spawn(
 
 
 class Pool:
-    """n ranks that live across calls. In processes the functions they are given must be importable (they are pickled)."""
+    """n ranks that live across calls. Ranks that are processes are given pickled, that is importable, functions."""
 
     def __init__(
         self,
@@ -149,8 +147,6 @@ def _results(outcomes: list[tuple[int, Outcome]], n: int) -> list[Any]:
     failures = [(rank, o) for rank, o in outcomes if o.failed]
     if failures:
         rank, first = next((f for f in failures if not f[1].secondary), failures[0])
-        raise RankFailed(
-            f"rank {rank} of {n} failed: {first.story}", rank
-        ) from first.cause
+        raise RankFailed(f"rank {rank} of {n} failed: {first.story}", rank) from first.cause
     by_rank = dict(outcomes)
     return [by_rank[rank].result for rank in range(n)]

@@ -24,9 +24,7 @@ _parents_ends: weakref.WeakSet[Connection] = weakref.WeakSet()
 class Processes:
     """The parent's side: see spawn.Crew."""
 
-    def __init__(
-        self, engine: str, terms: list[Terms], first: Task | None, pin: bool
-    ) -> None:
+    def __init__(self, engine: str, terms: list[Terms], first: Task | None, pin: bool) -> None:
         self._pipes: list[Connection] = []
         self._pids: list[int] = []
         for terms_of_rank in terms:
@@ -71,9 +69,7 @@ class Processes:
         except (EOFError, OSError):
             _, status = os.waitpid(self._pids[rank], 0)
             self._pids[rank] = 0
-            return Outcome(
-                story=f"its process {ending(os.waitstatus_to_exitcode(status))}"
-            )
+            return Outcome(story=f"its process {ending(os.waitstatus_to_exitcode(status))}")
 
     def stop(self) -> None:
         """Ends the ranks: those that wait for a task by themselves, others by signals; leaves no zombie."""
@@ -93,11 +89,7 @@ class Processes:
     def _reap(self, within_s: float) -> bool:
         deadline, pause_s = time.monotonic() + within_s, 0.0005
         while True:
-            self._pids = [
-                pid
-                for pid in self._pids
-                if pid and os.waitpid(pid, os.WNOHANG) == (0, 0)
-            ]
+            self._pids = [pid for pid in self._pids if pid and os.waitpid(pid, os.WNOHANG) == (0, 0)]
             if not self._pids or time.monotonic() > deadline:
                 return not self._pids
             time.sleep(pause_s)
@@ -140,7 +132,7 @@ class _Child:
             code = 0 if self._serve(first) else 1
         except (KeyboardInterrupt, EOFError, BrokenPipeError, ConnectionResetError):
             pass  # the parent knows, or is gone
-        except BaseException:
+        except BaseException:  # noqa: BLE001  # nothing may escape into the program that was forked
             traceback.print_exc()
         finally:
             try:

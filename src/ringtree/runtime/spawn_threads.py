@@ -15,17 +15,12 @@ from ringtree.runtime.spawn_processes import failure, pin_to_core
 class Threads:
     """See spawn.Crew. A thread cannot be ended from outside: one that does not return is left behind (as a daemon)."""
 
-    def __init__(
-        self, engine: str, terms: list[Terms], first: Task | None, pin: bool
-    ) -> None:
+    def __init__(self, engine: str, terms: list[Terms], first: Task | None, pin: bool) -> None:
         self._engine, self._first, self._pin = engine, first, pin
         self._tasks: list[SimpleQueue[Task | None]] = [SimpleQueue() for _ in terms]
         self._outcomes: SimpleQueue[tuple[int, Outcome]] = SimpleQueue()
         self._threads = [
-            threading.Thread(
-                target=self._live, args=(t,), name=f"rank {t.rank}", daemon=True
-            )
-            for t in terms
+            threading.Thread(target=self._live, args=(t,), name=f"rank {t.rank}", daemon=True) for t in terms
         ]
         for thread in self._threads:
             thread.start()
@@ -39,9 +34,7 @@ class Threads:
         deadline: float | None = None
         while len(outcomes) < len(self._threads):
             try:
-                left_s = (
-                    None if deadline is None else max(deadline - time.monotonic(), 0)
-                )
+                left_s = None if deadline is None else max(deadline - time.monotonic(), 0)
                 outcomes.append(self._outcomes.get(timeout=left_s))
             except Empty:
                 break

@@ -34,14 +34,12 @@ def allocate(
     if terms.ranks == 1:
         fd = reserve(stride, subject)
     else:
-        party = Party(
-            place, terms.rank, terms.ranks, terms.names, subject, terms.timeout_s
-        )
+        party = Party(place, terms.rank, terms.ranks, terms.names, subject, terms.timeout_s)
         fd, _ = meet(party, stride * terms.ranks)
     try:
         address = seat.add_region(fd, stride * terms.ranks, stride * terms.rank)
     finally:
         os.close(fd)
     memory: Any = (c_char * stride).from_address(address)
-    memory.keeper = keeper
+    memory.seat = seat
     return np.frombuffer(memory, np.uint8)[:nbytes].view(dtype).reshape(shape)

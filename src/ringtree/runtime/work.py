@@ -21,9 +21,7 @@ class Work:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits; False when `timeout` seconds passed first. Raises what the collective raised."""
-        return self._seat.wait(
-            self._ticket, -1.0 if timeout is None else float(timeout)
-        )
+        return self._seat.wait(self._ticket, -1.0 if timeout is None else float(timeout))
 
     def result(self) -> Any:
         """Waits, and returns what the call would have returned."""

@@ -29,11 +29,7 @@ def init(*, engine: str | None = None, timeout_s: float | None = None) -> Commun
 
 def patience(timeout_s: float | None) -> float:
     """The deadline of a wait in seconds: what was asked for, else what the environment says."""
-    said: str | float = (
-        os.environ.get("RINGTREE_TIMEOUT", TIMEOUT_S)
-        if timeout_s is None
-        else timeout_s
-    )
+    said: str | float = os.environ.get("RINGTREE_TIMEOUT", TIMEOUT_S) if timeout_s is None else timeout_s
     try:
         seconds = float(said)
     except ValueError:

@@ -1,0 +1,194 @@
+"""One call, on every rank, held against numpy. Runs inside the ranks: everything here is importable and picklable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from ml_dtypes import bfloat16
+from numpy.typing import NDArray
+
+from ringtree.ir.collective import COLLECTIVES
+from ringtree.runtime.communicator import Communicator
+
+Values = NDArray[Any]
+
+DTYPES = {
+    "int32": np.dtype(np.int32),
+    "int64": np.dtype(np.int64),
+    "float32": np.dtype(np.float32),
+    "float64": np.dtype(np.float64),
+    "bfloat16": np.dtype(bfloat16),
+}
+EPS = {"float32": 2.0**-23, "float64": 2.0**-52, "bfloat16": 2.0**-8}
+OPS = ("sum", "prod", "max", "min", "avg")
+GUARD = 7
+"""Elements before and after an output, which must not change."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """`count`: elements a rank passes in (of each block where the collective deals in blocks)."""
+
+    collective: str
+    algorithm: str | None
+    dtype: str
+    op: str
+    count: int
+    in_place: bool
+    root: int = 0
+    async_op: bool = False
+    symmetric: bool = False
+
+    def __str__(self) -> str:
+        place = "in" if self.in_place else "out"
+        extra = f"{'-async' * self.async_op}{'-symmetric' * self.symmetric}"
+        return f"{self.collective}-{self.algorithm}-{self.dtype}-{self.op}-{self.count}-{place}-root{self.root}{extra}"
+
+
+def data(case: Case, rank: int, count: int) -> Values:
+    """What `rank` passes in: small whole numbers for integers (products stay in range), else anything."""
+    random = np.random.default_rng([rank, count, len(case.op), case.root])
+    if case.dtype.startswith("int"):
+        high = 3 if case.op == "prod" else 1000
+        return random.integers(-high, high + 1, count).astype(DTYPES[case.dtype])
+    scale = random.uniform(0.5, 1.5, count) if case.op == "prod" else random.normal(size=count) * 100
+    return scale.astype(np.float64).astype(DTYPES[case.dtype])
+
+
+def reduced(case: Case, ranks: int, count: int) -> tuple[Values, Values]:
+    """The reduction of all ranks' data, and how far off a result may be: n * eps * sum|x| of the wire's type."""
+    wide = np.float64 if case.dtype == "bfloat16" else DTYPES[case.dtype]
+    rows = np.stack([data(case, rank, count).astype(wide) for rank in range(ranks)])
+    with np.errstate(all="ignore"):
+        if case.op == "avg":
+            total = rows.sum(axis=0, dtype=wide)
+            exact = np.trunc(total / ranks).astype(wide) if case.dtype.startswith("int") else total / ranks
+        else:
+            exact = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}[case.op].reduce(rows)
+            exact = exact.astype(wide)
+    if case.op in ("max", "min") or case.dtype.startswith("int"):
+        return exact, np.zeros(count)
+    size = np.abs(rows.astype(np.float64)).sum(axis=0) if case.op != "prod" else np.abs(exact.astype(np.float64))
+    return exact, ranks * EPS[case.dtype] * size
+
+
+def run(comm: Communicator, case: Case) -> None:
+    """Makes the call on this rank and checks what it must leave behind, and what it must leave alone."""
+    n, me, m = comm.size, comm.rank, case.count
+    name = case.collective
+    total = m * n if COLLECTIVES[name].blocked else m
+    held = COLLECTIVES[name].held(me, n, n, case.root)
+    owed = COLLECTIVES[name].owed(me, n, n, case.root)
+    counts = {True: lambda window: len(window) * m, False: lambda window: m if len(window) else 0}
+    measure = counts[COLLECTIVES[name].blocked]
+    want, slack = _wanted(case, me, n, total, len(owed) > 0)
+    x, y = _buffers(comm, case, me, measure(held), measure(owed), held.start * m, owed.start * m)
+    before = None if x is None else x.copy()
+    given = {"algorithm": case.algorithm, "async_op": case.async_op}
+    result = _call(comm, case, x, y, given)
+    if case.async_op:
+        result = result.result()
+    if not len(owed) or name == "barrier":
+        assert result is None, f"{name} returned {type(result)} where nothing is owed"
+    else:
+        expect = y if y is not None else result
+        assert isinstance(result, np.ndarray)
+        assert y is None or result is y
+        _compare(np.asarray(expect).reshape(-1), want, slack)
+    if before is not None and x is not y and not case.in_place:
+        assert x is not None
+        assert np.array_equal(x.view(np.uint8), before.view(np.uint8)), "the input was changed"
+    if y is not None and y.base is not None and not case.symmetric:
+        whole = y.base
+        assert np.all(whole[:GUARD] == 1), "wrote before the output"
+        assert np.all(whole[-GUARD:] == 1), "wrote after the output"
+
+
+def _buffers(
+    comm: Communicator, case: Case, rank: int, m_in: int, m_out: int, in_start: int, out_start: int
+) -> tuple[Values | None, Values | None]:
+    """Input and output: apart, with guards around the output, or as windows of one array at their own positions."""
+    inward = data(case, rank, m_in)
+    together = case.in_place or case.collective == "broadcast"
+    low = min(in_start, out_start) if together else out_start
+    high = max(in_start + m_in, out_start + m_out) if together else out_start + m_out
+    whole = _new(comm, case, high - low + 2 * GUARD)
+    whole[:] = 1
+
+    def window(start: int, count: int) -> Values:
+        return whole[start - low + GUARD : start - low + GUARD + count]
+
+    y = window(out_start, m_out)
+    x = window(in_start, m_in) if together else _new(comm, case, m_in)
+    x[:] = inward
+    return (y, y) if m_in and case.collective == "broadcast" else (x, y)
+
+
+def _new(comm: Communicator, case: Case, count: int) -> Values:
+    if not case.symmetric:
+        return np.empty(count, DTYPES[case.dtype])
+    most = int(comm.all_reduce(np.array([count]), op="max")[0])
+    return comm.empty(most, DTYPES[case.dtype])[:count]
+
+
+def _wanted(case: Case, rank: int, ranks: int, total: int, owes: bool) -> tuple[Values, Values]:
+    name, m = case.collective, case.count
+    if not owes or name == "barrier":
+        return np.empty(0), np.empty(0)
+    if name in ("all_reduce", "reduce"):
+        return reduced(case, ranks, total)
+    mine = slice(rank * m, (rank + 1) * m)
+    if name == "reduce_scatter":
+        want, slack = reduced(case, ranks, total)
+        return want[mine], slack[mine]
+    if name in ("all_gather", "gather"):
+        want = np.concatenate([data(case, r, m) for r in range(ranks)])
+    elif name == "broadcast":
+        want = data(case, case.root, m)
+    elif name == "scatter":
+        want = data(case, case.root, total)[mine]
+    else:
+        want = np.concatenate([data(case, r, total)[mine] for r in range(ranks)])
+    return want, np.zeros(len(want))
+
+
+def _call(comm: Communicator, case: Case, x: Values | None, y: Values | None, given: dict[str, Any]) -> Any:
+    name, root, here = case.collective, case.root, comm.rank == case.root
+    if name == "barrier":
+        return comm.barrier(**given)
+    if name in ("all_reduce", "reduce_scatter"):
+        return getattr(comm, name)(x, op=case.op, out=y, **given)
+    if name in ("all_gather", "all_to_all"):
+        return getattr(comm, name)(x, out=y, **given)
+    if name == "broadcast":
+        return comm.broadcast(y, root, **given)
+    if name == "reduce":
+        return comm.reduce(x, op=case.op, root=root, out=y if here else None, **given)
+    if name == "gather":
+        return comm.gather(x, root, out=y if here else None, **given)
+    return comm.scatter(x if here else None, root, out=y, **given)
+
+
+def _compare(got: Values, want: Values, slack: Values) -> None:
+    assert got.shape == want.shape, f"{got.shape} elements, expected {want.shape}"
+    if not slack.any():
+        wrong = np.flatnonzero(got != want.astype(got.dtype))
+    else:
+        off = np.abs(got.astype(np.float64) - want.astype(np.float64))
+        wrong = np.flatnonzero(~(off <= slack))
+    if len(wrong):
+        i = int(wrong[0])
+        raise AssertionError(f"{len(wrong)} of {len(got)} elements differ; first [{i}]: {got[i]}, expected {want[i]}")
+
+
+def sweep(comm: Communicator, cases: list[Case]) -> list[str]:
+    """All of the cases in turn; what was wrong, if anything."""
+    failures = []
+    for case in cases:
+        try:
+            run(comm, case)
+        except AssertionError as error:
+            failures.append(f"{case}, rank {comm.rank} of {comm.size}: {error}")
+    return failures
