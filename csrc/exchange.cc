@@ -57,23 +57,23 @@ class Exchange::Batch : public Situation {
 
 void Exchange::run(std::span<Operation> operations, double timeout_s, Hooks& hooks) {
   Batch batch(*this, operations);
-  auto deadline = now_ns() + static_cast<std::int64_t>(std::min(timeout_s, 1e9) * 1e9);
+  Seat::Patience patience(timeout_s);
+  patience.begun_ns = now_ns();
   const Operation* open = nullptr;
   {
     std::lock_guard lock(mutex_);
     for (auto& o : operations) post(o);
+    open = batch.open();
   }
   try {
-    for (;;) {
+    while (open) {
       auto go_on = [&] {
         std::lock_guard lock(mutex_);
         bool moved = progress();
         open = batch.open();
         return moved || !open;
       };
-      seat_.until(go_on, open ? open->peer : -1, batch, hooks,
-                  std::max(static_cast<double>(deadline - now_ns()) * 1e-9, 0.0));
-      if (!open) return;
+      seat_.until(go_on, open->peer, batch, hooks, patience);
     }
   } catch (...) {
     // Nobody may write into the operations after they are gone; if one was under way, the group is broken.

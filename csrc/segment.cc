@@ -30,7 +30,7 @@ Layout::Layout(int ranks, int slots, std::size_t slot_bytes)
   if (slots < 1 || slots > 4096) throw std::invalid_argument("a rank has 1 to 4096 staging slots");
   if (slot_bytes < 1024 || slot_bytes > (std::size_t(1) << 29))
     throw std::invalid_argument("a staging slot has 1 KiB to 512 MiB");
-  depth = std::bit_ceil(std::uint64_t(std::max(slots, 8)));
+  depth = std::bit_ceil(std::uint64_t(std::clamp(slots, 8, 64)));
   std::size_t pairs = std::size_t(ranks) * ranks;
   piece_bytes = rounded(std::clamp(pipes_budget / (pairs * pieces), page, 16 * page), page);
   lane_bytes = cache_line + depth * sizeof(Notice);

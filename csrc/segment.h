@@ -92,7 +92,7 @@ struct Layout {
 
   int ranks, slots;
   std::size_t slot_bytes;
-  std::uint64_t depth;       // notices a lane holds: at least `slots`, so slots bound what may be under way
+  std::uint64_t depth;       // notices a lane holds: `slots` where memory allows, so that slots bound what is under way
   std::uint64_t pieces = 4;  // pieces a point-to-point lane holds
   std::size_t piece_bytes;
   std::size_t members, lanes, lane_bytes, pipes, pipe_bytes, outboxes, total;  // offsets, and bytes of one

@@ -22,10 +22,11 @@ Seat::Seat(Segment& segment, int rank, int lock_fd, Options options)
       watch_(segment, lock_fd, rank),
       spins_(options_.crowded ? 0 : spin_turns) {}
 
-void Seat::slow(Ready ready, void* of, int peer, Situation& situation, Hooks& hooks, double timeout_s) {
+void Seat::slow(Ready ready, void* of, int peer, Situation& situation, Hooks& hooks, Patience patience) {
   hooks.blocking();
   const std::int64_t start = now_ns();
-  const std::int64_t deadline = start + static_cast<std::int64_t>(std::min(timeout_s, 1e9) * 1e9);
+  const std::int64_t deadline = (patience.begun_ns ? patience.begun_ns : start) +
+                                static_cast<std::int64_t>(std::min(patience.seconds, 1e9) * 1e9);
   std::int64_t next_look = start + first_look_ns;
   for (;;) {
     sched_yield();
@@ -47,7 +48,7 @@ void Seat::slow(Ready ready, void* of, int peer, Situation& situation, Hooks& ho
     situation.inspect();
     if (now >= deadline) {
       char seconds[32];
-      std::snprintf(seconds, sizeof seconds, "%g", timeout_s);
+      std::snprintf(seconds, sizeof seconds, "%g", patience.seconds);
       auto text = name(rank_) + " waited " + seconds + " s for " + (peer < 0 ? "its peers" : name(peer)) + " in " +
                   situation.where();
       if (situation.abandon()) throw Error(Failure::timed_out, -1, text);
@@ -98,9 +99,6 @@ void Seat::poison(Failure kind, int rank, const std::string& text) {
 
 void Seat::fail(Failure kind, int rank, const std::string& text) {
   poison(kind, rank, text);
-  auto& poison = segment_.header().poison;
-  if (kind == Failure::timed_out && poison.state.load(std::memory_order_acquire) == 2 && text == poison.text)
-    throw Error(kind, rank, text);
   raise_poison();
 }
 
@@ -111,9 +109,10 @@ void Seat::raise_poison() {
     sched_yield();
     if (now_ns() > until) throw Error(Failure::poisoned, -1, "the group failed; its reason was never written");
   }
-  auto kind = static_cast<Failure>(poison.kind);
-  if (kind == Failure::mismatch || kind == Failure::died) throw Error(kind, poison.rank, poison.text);
-  throw Error(Failure::poisoned, -1, std::string("the group failed before: ") + poison.text);
+  if (told_.exchange(true, std::memory_order_relaxed))
+    throw Error(Failure::poisoned, -1,
+                std::string("this group failed before (") + poison.text + "); close it and make another");
+  throw Error(static_cast<Failure>(poison.kind), poison.rank, poison.text);
 }
 
 void Seat::leave() {

@@ -39,19 +39,26 @@ class Seat {
   // `lock_fd` is the memfd, or -1 for no death watch.
   Seat(Segment& segment, int rank, int lock_fd, Options options);
 
+  // How long a wait may take; several waits may share one that began earlier.
+  struct Patience {
+    explicit Patience(double seconds) : seconds(seconds) {}
+    double seconds;
+    std::int64_t begun_ns = 0;  // 0: when the wait turns out to be slow
+  };
+
   // Returns when ready() is true. `peer` is who makes it so (-1: anyone).
   template <std::predicate Ready>
-  void until(Ready ready, int peer, Situation& situation, Hooks& hooks, double timeout_s) {
+  void until(Ready ready, int peer, Situation& situation, Hooks& hooks, Patience patience) {
     if (ready()) return;
     for (int i = 0; i < spins_; i++) {
       pause();
       if (ready()) return;
     }
-    slow([](void* r) { return (*static_cast<Ready*>(r))(); }, &ready, peer, situation, hooks, timeout_s);
+    slow([](void* r) { return (*static_cast<Ready*>(r))(); }, &ready, peer, situation, hooks, patience);
   }
   template <std::predicate Ready>
   void until(Ready ready, int peer, Situation& situation, Hooks& hooks) {
-    until(ready, peer, situation, hooks, options_.timeout_s);
+    until(ready, peer, situation, hooks, Patience(options_.timeout_s));
   }
 
   // Wakes `peer` if it sleeps. Called after a release store that it may wait for. There is no fence between that
@@ -65,6 +72,7 @@ class Seat {
   [[noreturn]] void fail(Failure kind, int rank, const std::string& text);
   void poison(Failure kind, int rank, const std::string& text);
   bool poisoned() const { return segment_.header().poison.state.load(std::memory_order_relaxed) != 0; }
+  // The failure itself the first time, then that the group can no longer be used.
   [[noreturn]] void raise_poison();
 
   void leave();
@@ -81,7 +89,7 @@ class Seat {
 
  private:
   using Ready = bool (*)(void*);
-  void slow(Ready ready, void* of, int peer, Situation& situation, Hooks& hooks, double timeout_s);
+  void slow(Ready ready, void* of, int peer, Situation& situation, Hooks& hooks, Patience patience);
   void sleep(Ready ready, void* of);
   void look_for_dead(int peer, Situation& situation);
   static void wake(std::atomic<std::uint32_t>& bell);
@@ -91,6 +99,7 @@ class Seat {
   Options options_;
   Watch watch_;
   int spins_;
+  std::atomic<bool> told_ = false;
 };
 
 }  // namespace ringtree

@@ -21,6 +21,12 @@ class TimedOut(RuntimeError):
 class Poisoned(RuntimeError):
     """The group failed before (the message says how) and can only be closed."""
 
+DTYPES: dict[str, int]
+"""Code of each element type, by numpy's name (and bfloat16)."""
+
+OPS: dict[str, int]
+"""Code of each operation: sum, prod, max, min, avg. Programs that do not reduce take -1."""
+
 def segment_bytes(ranks: int, slots: int, slot_bytes: int) -> int:
     """Size of a group's segment: header, records, lanes, staging slots and point-to-point lanes."""
 

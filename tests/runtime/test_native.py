@@ -1,0 +1,249 @@
+"""The native engine by itself: hand-made programs on forked ranks around one memfd."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ringtree import _native
+from ringtree.ir.program import Instruction, Kind, Operand, Program, Space
+from tests.runtime import native_world as nw
+from tests.runtime.native_world import one_shot, prepare, run, two_shot, values, world
+
+INTS, FLOATS = ("int32", "int64"), ("float32", "float64")
+
+
+def data(dtype: str, rank: int, count: int) -> np.ndarray[Any, Any]:
+    """Small whole numbers: every sum and product of a few is exact in every type."""
+    return ((np.arange(count) * (rank + 2) + rank) % 3 + 1).astype(dtype)
+
+
+def expected(dtype: str, redop: str, ranks: int, count: int) -> np.ndarray[Any, Any]:
+    every = np.stack([data(dtype, r, count) for r in range(ranks)])
+    if redop == "avg":
+        total = every.sum(axis=0, dtype=dtype)
+        return np.trunc(total / ranks).astype(dtype) if dtype in INTS else total / np.dtype(dtype).type(ranks)
+    reduce = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min}[redop]
+    return reduce(every, axis=0).astype(dtype)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 5])
+def test_every_type_operation_and_cut(ranks: int) -> None:
+    def rank_of(group: _native.Group, rank: int) -> int:
+        done = 0
+        for dtype in (*INTS, *FLOATS):
+            for redop in _native.OPS:
+                for count, window in ((0, 0), (1, 0), (3, 0), (1000, 0), (1000, 64), (4099, 96)):
+                    for program in (one_shot(rank, ranks), two_shot(rank, ranks)):
+                        if program.name == "one_shot":
+                            window = min(window or 256, 256)
+                        plan = prepare(group, program, count, dtype, redop, window or 256)
+                        x = data(dtype, rank, count)
+                        want = expected(dtype, redop, ranks, count)
+                        if ranks > 1 or program.name == "one_shot":
+                            np.testing.assert_array_equal(run(group, plan, x, np.zeros_like(x)), want)
+                            np.testing.assert_array_equal(run(group, plan, x, x), want)  # in place
+                            done += 2
+        return done
+
+    assert values(world(ranks, rank_of)) == [(1 if ranks == 1 else 2) * 4 * 5 * 6 * 2] * ranks
+
+
+@pytest.mark.parametrize("redop", ["sum", "avg", "max", "prod"])
+def test_bfloat16_is_rounded_once(redop: str) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    ranks, count = 4, 1003
+    rng = np.random.default_rng(1)
+    every = rng.standard_normal((ranks, count)).astype(ml_dtypes.bfloat16)
+
+    def rank_of(group: _native.Group, rank: int) -> bytes:
+        plan = prepare(group, one_shot(rank, ranks), count, "bfloat16", redop)
+        return run(group, plan, every[rank].view(np.uint16), np.zeros(count, np.uint16)).tobytes()
+
+    wide = every.astype(np.float32)
+    total = wide[0]
+    for row in wide[1:]:
+        total = {"sum": np.add, "avg": np.add, "max": np.maximum, "prod": np.multiply}[redop](total, row)
+    want = total.astype(ml_dtypes.bfloat16)
+    if redop == "avg":
+        want = (want.astype(np.float32) / ranks).astype(ml_dtypes.bfloat16)
+    assert values(world(ranks, rank_of)) == [want.tobytes()] * ranks
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "uint32", "uint64", "float16", "bool"])
+def test_the_other_types_add_as_numpy_does(dtype: str) -> None:
+    def rank_of(group: _native.Group, rank: int) -> bytes:
+        x = (np.arange(300) * (rank + 1)).astype(dtype)
+        return run(group, prepare(group, one_shot(rank, 2), 300, dtype), x, np.zeros_like(x)).tobytes()
+
+    with np.errstate(over="ignore"):
+        want = (np.arange(300).astype(dtype) + (np.arange(300) * 2).astype(dtype)).astype(dtype)
+    assert values(world(2, rank_of)) == [want.tobytes()] * 2
+
+
+def test_nan_wins_max_and_min() -> None:
+    def rank_of(group: _native.Group, rank: int) -> list[bool]:
+        x = np.array([np.nan, 1, 2] if rank else [1, np.nan, 3], dtype=np.float32)
+        got = [run(group, prepare(group, one_shot(rank, 2), 3, redop=o), x, np.zeros_like(x)) for o in ("max", "min")]
+        return [bool(v) for row in got for v in np.isnan(row)]
+
+    assert values(world(2, rank_of)) == [[True, True, False] * 2] * 2
+
+
+def test_strided_chunks_travel_as_one_message() -> None:
+    """Two chunks that are apart in the output, together in the message, cut into windows."""
+    sizes = np.array([5, 3], dtype=np.int64)
+    pair = Operand(Space.INPUT, 0, 0, 2)
+
+    def rank_of(group: _native.Group, rank: int) -> list[float]:
+        steps = nw.send(0, pair, 1) if rank == 0 else nw.receive(Operand(Space.OUTPUT, 0, 0, 2), 0)
+        program = Program("pair", "broadcast", rank, 2, 2, (tuple(steps),), root=0)
+        apart, together = np.array([0, 6], dtype=np.int64), np.array([0, 5], dtype=np.int64)
+        plan = group.prepare(*program.encode(), sizes, together, apart, 0, 2, 11, -1, "broadcast", 0, 8, 1)
+        return run(group, plan, np.arange(1.0, 9, dtype=np.float32), np.zeros(9, np.float32)).tolist()
+
+    assert values(world(2, rank_of))[1] == [1, 2, 3, 4, 5, 0, 6, 7, 8]
+
+
+def test_counters_say_what_came_from_whom() -> None:
+    def rank_of(group: _native.Group, rank: int) -> list[list[int]]:
+        plan = prepare(group, two_shot(rank, 3), 999, window=100)
+        x = np.ones(999, np.float32)
+        run(group, plan, x, x)
+        before = group.counters().tolist()
+        group.reset_counters()
+        assert not group.counters().any()
+        return before
+
+    row = [2 * 333 * 4, 8]
+    assert values(world(3, rank_of)) == [[[0, 0] if p == r else row for p in range(3)] for r in range(3)]
+
+
+def test_call_serves_what_it_remembers_and_nothing_else() -> None:
+    def rank_of(group: _native.Group, rank: int) -> list[bool]:
+        x, y = np.arange(4.0, dtype=np.float32), np.zeros(4, np.float32)
+        said = [group.call(0, x, y, "sum", -1)]
+        group.remember(0, "f", "sum", -1, 4, 4, prepare(group, one_shot(rank, 2), 4))
+        said.append(group.call(0, x, y, "sum", -1) and y.tolist() == [0, 2, 4, 6])
+        said.append(group.call(0, x, x, "sum", -1) and x.tolist() == [0, 2, 4, 6])
+        read_only = y.copy()
+        read_only.flags.writeable = False
+        wide = np.zeros(5, np.float32)
+        for a, b, op in [
+            (x, np.zeros(4, np.int32), "sum"), (x.astype(np.int32), y, "sum"), (x, y, "max"), (x, read_only, "sum"),
+            (np.zeros(8, np.float32)[::2], y, "sum"), (x, np.zeros(3, np.float32), "sum"), (x, None, "sum"),
+            (wide[:4], wide[1:], "sum"), (object(), y, "sum"),
+        ]:  # fmt: skip
+            said.append(group.call(0, a, b, op, -1))
+        return said
+
+    assert values(world(2, rank_of)) == [[False, True, True] + [False] * 9] * 2
+
+
+def test_asynchronous_calls_run_in_order_and_before_synchronous_ones() -> None:
+    def rank_of(group: _native.Group, rank: int) -> list[float]:
+        plan = prepare(group, one_shot(rank, 2), 1)
+        x = np.ones(1, np.float32)
+        tickets = [group.start(plan, x.ctypes.data, x.ctypes.data) for _ in range(5)]
+        if rank:
+            time.sleep(0.05)
+        run(group, plan, x, x)
+        assert group.done(tickets[-1]) and all(group.wait(t, -1) for t in tickets)
+        return [x[0], group.calls]
+
+    assert values(world(2, rank_of)) == [[64, 6]] * 2
+
+
+def test_wait_gives_up_and_may_be_repeated() -> None:
+    def rank_of(group: _native.Group, rank: int) -> list[bool]:
+        plan = prepare(group, one_shot(rank, 2), 1)
+        x = np.ones(1, np.float32)
+        if rank:
+            time.sleep(0.3)
+        ticket = group.start(plan, x.ctypes.data, x.ctypes.data)
+        return [group.wait(ticket, 0.05), group.wait(ticket, 10)]
+
+    assert values(world(2, rank_of)) == [[False, True], [True, True]]
+
+
+@pytest.mark.parametrize("count", [8, 512, 4096])
+def test_what_lies_in_a_region_is_read_in_place(count: int) -> None:
+    def rank_of(group: _native.Group, rank: int) -> tuple[float, float]:
+        fd = shared
+        address = group.add_region(fd, 2 * 16384, rank * 16384)
+        x = np.frombuffer((nw.c_char * (count * 4)).from_address(address), np.float32)
+        assert x.ctypes.data == address
+        plan = prepare(group, two_shot(rank, 2), count, window=256)
+        flat = prepare(group, nw.broadcast(rank, 2, 0), count, window=1000)
+        total = 0.0
+        for turn in range(50):
+            x[:] = rank + turn
+            run(group, plan, x, x)  # in place
+            total += float(abs(x - (2 * turn + 1)).max())
+            x[:] = rank + turn
+            total += float(abs(run(group, plan, x, np.zeros_like(x)) - (2 * turn + 1)).max())
+            x[:] = turn if rank == 0 else -1
+            run(group, flat, x, x)
+            total += float(abs(x - turn).max())
+            x[:] = -5  # the root may write at once: everyone has read
+        return total, float(x[0])
+
+    shared = os.memfd_create("region")
+    os.ftruncate(shared, 2 * 16384)
+    assert [v[0] for v in values(world(2, rank_of))] == [0, 0]
+    os.close(shared)
+
+
+def test_ranks_may_be_threads() -> None:
+    def rank_of(group: _native.Group, rank: int) -> float:
+        plan = prepare(group, two_shot(rank, 4), 1000, window=64)
+        x = np.full(1000, rank, np.float32)
+        for _ in range(20):
+            run(group, plan, x, x)
+            x /= 4
+        return float(x[0])
+
+    assert values(nw.thread_world(4, rank_of)) == [1.5] * 4
+
+
+def test_a_signal_handler_ends_a_wait() -> None:
+    def rank_of(group: _native.Group, rank: int) -> None:
+        plan = prepare(group, one_shot(rank, 2), 1)
+        x = np.ones(1, np.float32)
+        if rank:
+            time.sleep(0.5)
+        else:
+            signal.signal(signal.SIGALRM, signal.default_int_handler)
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+        run(group, plan, x, x)
+
+    ends = world(2, rank_of)
+    assert ends[0].error is KeyboardInterrupt and ends[0].seconds < 0.4
+    assert ends[1].error is _native.Poisoned and "rank 0 was interrupted in all_reduce, call 1" in ends[1].text
+
+
+@pytest.mark.parametrize(
+    ("steps", "complaint"),
+    [
+        (nw.send(0, nw.at(Space.INPUT, 4, 0), 1), "steps outside its memory"),
+        (nw.send(0, nw.at(Space.INPUT, 0), 2), "names peer 2 of 2"),
+        ([Instruction(Kind.SIGNAL, peer=1, register=0)], "never written"),
+        ([Instruction(Kind.WAIT, peer=1, register=0)], "unreleased"),
+        ([Instruction(Kind.RELEASE, peer=1)], "not held"),
+        ([Instruction(Kind.COPY, (nw.at(Space.OUTPUT, 0),), (Operand(Space.MESSAGE, 0, 0),))], "never came"),
+        ([Instruction(Kind.COPY, (nw.at(Space.OUTPUT, 0, 0, 2),), (nw.at(Space.INPUT, 0),))], "different numbers"),
+    ],
+)
+def test_a_program_that_makes_no_sense_is_refused(steps: list[Instruction], complaint: str) -> None:
+    with nw.segment(2) as fd:
+        group = nw.seat(fd, 0, 2)
+        with pytest.raises(ValueError, match=complaint):
+            prepare(group, Program("bad", "broadcast", 0, 2, 2, (tuple(steps),), root=0), 8)
+        with pytest.raises(ValueError, match="smaller window"):
+            prepare(group, two_shot(0, 2), 100_000)
+        group.close()

@@ -1,0 +1,235 @@
+"""How the native engine fails: wrong calls, dead ranks, ranks that leave, time that runs out."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import numpy as np
+import pytest
+
+from ringtree import _native
+from tests.runtime import native_world as nw
+from tests.runtime.native_world import broadcast, one_shot, prepare, run, values, world
+
+
+def test_a_mismatch_names_both_sides_on_every_rank() -> None:
+    def rank_of(group: _native.Group, rank: int) -> None:
+        x = np.arange(8, dtype=np.float32)
+        plan = prepare(group, one_shot(rank, 3), 8)
+        for _ in range(6):
+            run(group, plan, x, x)
+        x[:] = 1
+        try:
+            if rank == 1:
+                run(group, prepare(group, broadcast(rank, 3, 1), 5, redop=None), x, x)
+            run(group, plan, x, x)
+        except _native.Mismatch:
+            assert x.tolist() == [1] * 8, "a user's buffer was written"
+            raise
+
+    ends = world(3, rank_of)
+    assert [end.error for end in ends] == [_native.Mismatch] * 3
+    one, other = "broadcast(float32, count 5, root 1) as call 7", "all_reduce(float32, sum, count 8) as call 7"
+    for end in ends:
+        assert one in end.text and other in end.text, end.text
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_two_roots_that_only_send_are_told_at_the_next_call(last: bool) -> None:
+    def rank_of(group: _native.Group, rank: int) -> str:
+        x = np.ones(1, np.float32)
+        run(group, prepare(group, broadcast(rank, 2, rank), 1, redop=None), x, x)
+        time.sleep(0.1 * rank)
+        if not last:
+            run(group, prepare(group, one_shot(rank, 2), 1), x, x)
+        return "nothing"
+
+    ends = world(2, rank_of)
+    told = [end for end in ends if end.error is _native.Mismatch]
+    assert len(told) >= (1 if last else 2), ends
+    for end in told:
+        assert "broadcast(float32, count 1, root 0) as call 1" in end.text
+        assert "broadcast(float32, count 1, root 1) as call 1" in end.text
+
+
+def test_a_rank_that_waits_for_another_root_is_told() -> None:
+    """Rank 1 waits for rank 2, which did its part of another call and makes no more."""
+
+    def rank_of(group: _native.Group, rank: int) -> None:
+        x = np.ones(1, np.float32)
+        run(group, prepare(group, broadcast(rank, 3, 2 if rank == 1 else 0), 1, redop=None), x, x)
+        time.sleep(1)
+
+    ends = world(3, rank_of)
+    assert ends[1].error is _native.Mismatch and ends[1].seconds < 0.5
+    assert "root 2" in ends[1].text and "root 0" in ends[1].text
+
+
+def test_another_schedule_is_a_mismatch_too() -> None:
+    def rank_of(group: _native.Group, rank: int) -> None:
+        x = np.ones(1, np.float32)
+        run(group, prepare(group, one_shot(rank, 2), 1, digest=rank), x, x)
+
+    ends = world(2, rank_of)
+    assert [end.error for end in ends] == [_native.Mismatch] * 2
+    assert "with another schedule" in ends[0].text
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_dead_rank_is_named_to_every_survivor_within_a_second(busy: bool) -> None:
+    def rank_of(group: _native.Group, rank: int) -> None:
+        plan = prepare(group, one_shot(rank, 4), 64)
+        x = np.ones(64, np.float32)
+        start = time.monotonic()
+        while time.monotonic() < start + 0.2 or not busy:
+            run(group, plan, x, x)
+            if rank == 2 and (not busy or time.monotonic() > start + 0.1):
+                nw.die()
+
+    start = time.monotonic()
+    ends = world(4, rank_of)
+    assert time.monotonic() - start < 1.3
+    assert ends[2].error is SystemExit
+    for rank in (0, 1, 3):
+        assert ends[rank].error is _native.PeerDied, ends[rank].text
+        assert ends[rank].args[1] == 2
+        assert "rank 2 died (process " in ends[rank].text and "in all_reduce, call " in ends[rank].text
+
+
+def test_the_watch_holds_though_python_closed_its_descriptor() -> None:
+    """Closing any descriptor of a file drops the process's locks on it; the engine must not take that for death."""
+
+    def rank_of(group: _native.Group, rank: int) -> float:
+        os.close(os.dup(_descriptor()))
+        plan = prepare(group, one_shot(rank, 2), 1)
+        x = np.ones(1, np.float32)
+        time.sleep(0.5 * rank)
+        run(group, plan, x, x)
+        return float(x[0])
+
+    assert values(world(2, rank_of)) == [2, 2]
+
+
+def _descriptor() -> int:
+    """Some descriptor of the segment."""
+    return next(int(d) for d in os.listdir("/proc/self/fd") if "memfd:test" in os.readlink(f"/proc/self/fd/{d}"))
+
+
+def test_a_rank_that_left_is_named() -> None:
+    def rank_of(group: _native.Group, rank: int) -> float:
+        plan = prepare(group, one_shot(rank, 2), 1)
+        x = np.ones(1, np.float32)
+        run(group, plan, x, x)
+        if rank == 0:
+            run(group, plan, x, x)
+        return float(x[0])
+
+    ends = world(2, rank_of)
+    assert ends[1].error is None
+    assert ends[0].error is _native.PeerDied and ends[0].args[1] == 1
+    assert "rank 1 left the group while rank 0 waited for it in all_reduce, call 2" in ends[0].text
+
+
+def test_what_a_rank_sent_before_it_left_arrives() -> None:
+    def rank_of(group: _native.Group, rank: int) -> list[float]:
+        x = np.full(300, 3 - rank, np.float32)
+        plan = prepare(group, broadcast(rank, 2, 0), 300, redop=None)
+        time.sleep(0.2 * rank)
+        return run(group, plan, x, x)[:1].tolist()
+
+    assert values(world(2, rank_of)) == [[3], [3]]
+
+
+def test_time_runs_out_for_all() -> None:
+    def rank_of(group: _native.Group, rank: int) -> None:
+        plan = prepare(group, one_shot(rank, 3), 1)
+        x = np.ones(1, np.float32)
+        if rank == 2:
+            time.sleep(0.6)
+        try:
+            run(group, plan, x, x)
+        except _native.TimedOut:
+            with pytest.raises(_native.Poisoned, match="failed before"):
+                run(group, plan, x, x)
+            raise
+
+    ends = world(3, rank_of, timeout_s=0.3)
+    assert [end.error for end in ends] == [_native.TimedOut] * 3
+    assert "waited 0.3 s for rank 2 in all_reduce, call 1" in ends[0].text and ends[0].seconds < 0.6
+
+
+def test_errors_of_asynchronous_calls_are_raised_by_wait() -> None:
+    def rank_of(group: _native.Group, rank: int) -> None:
+        x = np.ones(1, np.float32)
+        ticket = group.start(prepare(group, one_shot(rank, 2), 1, digest=rank), x.ctypes.data, x.ctypes.data)
+        for _ in range(2):
+            with pytest.raises(_native.Mismatch):
+                group.wait(ticket, 5)
+        assert group.done(ticket)
+
+    values(world(2, rank_of))
+
+
+def test_anyone_can_poison_the_group() -> None:
+    def rank_of(group: _native.Group, rank: int) -> None:
+        plan = prepare(group, one_shot(rank, 2), 1)
+        x = np.ones(1, np.float32)
+        if rank:
+            time.sleep(0.1)
+            group.poison("rank 1 has had enough")
+        run(group, plan, x, x)
+
+    ends = world(2, rank_of)
+    assert [end.error for end in ends] == [_native.Poisoned] * 2
+    assert all("rank 1 has had enough" in end.text for end in ends)
+
+
+def test_a_forked_child_has_no_seat() -> None:
+    def rank_of(group: _native.Group, rank: int) -> tuple[str, float]:
+        plan = prepare(group, one_shot(rank, 2), 1)
+        x = np.ones(1, np.float32)
+        group.wait(group.start(plan, x.ctypes.data, x.ctypes.data), 5)
+        mine, theirs = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                run(group, plan, x, x)
+            except _native.Poisoned as error:
+                os.write(theirs, str(error).encode())
+            group.close()
+            os._exit(0)
+        os.waitpid(pid, 0)
+        run(group, plan, x, x)  # the parent still has it
+        return os.read(mine, 1000).decode(), float(x[0])
+
+    for rank, (said, value) in enumerate(values(world(2, rank_of))):
+        assert f"forked from rank {rank}" in said and value == 4
+
+
+def test_a_closed_group_says_so() -> None:
+    with nw.segment(1) as fd:
+        group = nw.seat(fd, 0, 1)
+        plan = prepare(group, one_shot(0, 1), 1)
+        group.close()
+        group.close()
+        x = np.ones(1, np.float32)
+        with pytest.raises(_native.Poisoned, match="closed"):
+            run(group, plan, x, x)
+        assert not group.call(0, x, x, "sum", -1)
+
+
+def test_a_descriptor_of_something_else_is_refused(tmp_path: object) -> None:
+    with nw.segment(2) as fd:
+        os.pwrite(fd, b"\1" * 64, 0)
+        with pytest.raises(ValueError, match=r"disagree|not a ringtree segment"):
+            nw.seat(fd, 0, 2)
+    with nw.segment(2) as fd:
+        first = nw.seat(fd, 0, 2)
+        with pytest.raises(ValueError, match="disagree"):
+            nw.seat(fd, 1, 2, slots=9)
+        first.close()
+    with pytest.raises(OSError, match="descriptor"):
+        nw.seat(-1, 0, 2)
+    with pytest.raises(ValueError, match="rank 2 of 2"), nw.segment(2) as fd:
+        nw.seat(fd, 2, 2)
