@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from program_replay import replay
 
 from ringtree.ir.lower import lower, lower_rank
 from ringtree.ir.program import Kind, Space
 from ringtree.ir.schedule import Block, Buffer, Schedule, Shift, Transfers
+from tests.ir.program_replay import replay
 
 
 def ring_reduce_scatter(n: int) -> Schedule:

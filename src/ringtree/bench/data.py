@@ -33,7 +33,8 @@ def datatype(name: str) -> np.dtype[Any]:
             import ml_dtypes
         except ImportError:
             raise ValueError("bfloat16 needs the package ml_dtypes: pip install ml_dtypes") from None
-        return np.dtype(ml_dtypes.bfloat16)
+        bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return bfloat16
     if wanted not in ("int32", "int64", "float32", "float64"):
         raise ValueError(f"no datatype {name!r}: expected int32, int64, float32, float64 or bfloat16")
     return np.dtype(wanted)
@@ -50,7 +51,7 @@ def table(rank: int, ranks: int, dtype: np.dtype[Any], op: str) -> NDArray[np.fl
     if op == "prod":
         if dtype.kind in "iu":  # signs, and a few small factors: 3 ** 5 stays small
             high = 3 if rank < 5 else 1
-            return (draw.integers(1, high + 1, PERIOD) * draw.choice([-1, 1], PERIOD)).astype(np.float64)
+            return np.asarray(draw.integers(1, high + 1, PERIOD) * draw.choice([-1, 1], PERIOD), dtype=np.float64)
         exponent = draw.integers(-1, 2, PERIOD) if rank < 100 else np.zeros(PERIOD)
         return np.asarray(draw.choice([-1, 1], PERIOD) * np.exp2(exponent), dtype=np.float64)
     if op in ("max", "min"):

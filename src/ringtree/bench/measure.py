@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,18 +140,17 @@ def _in_place(comm: Communicator, case: Case, data: Data, effort: Effort) -> Sid
 
 
 def _call(comm: Communicator, case: Case, x: Values | None, y: Values | None) -> Callable[[], object]:
-    """The call as a user would write it."""
+    """The call as a user would write it, `out=` given."""
     root, op = case.root, case.op
-    forced: dict[str, Any] = {} if case.algorithm == "auto" else {"algorithm": case.algorithm}
     calls: dict[str, Callable[[], object]] = {
-        "all_reduce": lambda: comm.all_reduce(x, op=op, out=y, **forced),
-        "reduce_scatter": lambda: comm.reduce_scatter(x, op=op, out=y, **forced),
-        "all_gather": lambda: comm.all_gather(x, out=y, **forced),
-        "broadcast": lambda: comm.broadcast(x, root=root, **forced),
-        "reduce": lambda: comm.reduce(x, root=root, op=op, out=y, **forced),
-        "gather": lambda: comm.gather(x, root=root, out=y, **forced),
-        "scatter": lambda: comm.scatter(x, root=root, out=y, **forced),
-        "all_to_all": lambda: comm.all_to_all(x, out=y, **forced),
-        "barrier": lambda: comm.barrier(**forced),
+        "all_reduce": lambda: comm.all_reduce(x, op=op, out=y),
+        "reduce_scatter": lambda: comm.reduce_scatter(x, op=op, out=y),
+        "all_gather": lambda: comm.all_gather(x, out=y),
+        "broadcast": lambda: comm.broadcast(x, root=root),
+        "reduce": lambda: comm.reduce(x, root=root, op=op, out=y),
+        "gather": lambda: comm.gather(x, root=root, out=y),
+        "scatter": lambda: comm.scatter(x, root=root, out=y),
+        "all_to_all": lambda: comm.all_to_all(x, out=y),
+        "barrier": comm.barrier,
     }
     return calls[case.collective]

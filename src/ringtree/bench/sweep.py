@@ -86,3 +86,25 @@ def cases(
                 algorithm,
             )
         before = count
+
+
+def plan(
+    collective: str, ranks: Sequence[int], nbytes: Sequence[int], dtype: str, op: str, root: int, algorithm: str
+) -> list[list[Case]]:
+    """The tables of a sweep: for each number of ranks one for each algorithm. "all": all that serve it."""
+    from ringtree.algorithms import REGISTRY, serving
+
+    find_collective(collective)
+    if algorithm == "all":
+        names = serving(collective)
+    elif algorithm == "auto":
+        names = ["auto"]
+    else:
+        if algorithm not in REGISTRY:
+            raise ValueError(f"no algorithm {algorithm!r}: expected auto, all or one of {', '.join(REGISTRY)}")
+        if algorithm not in serving(collective):
+            others = ", ".join(serving(collective))
+            raise ValueError(f"{algorithm} does not serve {collective}: expected auto, all or one of {others}")
+        names = [algorithm]
+    name = datatype(dtype).name
+    return [list(cases(collective, n, nbytes, name, op, root, one)) for n in ranks for one in names]

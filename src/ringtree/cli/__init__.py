@@ -39,7 +39,10 @@ def parser_for(command: str | None) -> Parser:
         if name == command:
             module = import_module(f"ringtree.cli.{name}")
             one = commands.add_parser(
-                name, help=line, description=module.__doc__, allow_abbrev=False,
+                name,
+                help=line,
+                description=module.__doc__,
+                allow_abbrev=False,
                 formatter_class=argparse.RawDescriptionHelpFormatter,
             )
             module.add_arguments(one)

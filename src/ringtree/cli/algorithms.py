@@ -38,6 +38,8 @@ def run(args: argparse.Namespace) -> int:
         before = name
     screen = console()
     screen.print(table)
-    screen.print("[dim]n ranks, S bytes in the whole vector; lg: logarithm to base 2, rounded up; "
-                 "p: the largest power of two up to n[/]")
+    screen.print(
+        "[dim]n ranks, S bytes in the whole vector; lg: logarithm to base 2, rounded up; "
+        "p: the largest power of two up to n[/]"
+    )
     return 0

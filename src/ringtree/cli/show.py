@@ -7,7 +7,9 @@ import argparse
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", metavar="ALGORITHM|FILE")
-    parser.add_argument("-n", "--ranks", type=int, default=8, metavar="N", help="ranks (default 8; a file knows its own)")
+    parser.add_argument(
+        "-n", "--ranks", type=int, default=8, metavar="N", help="ranks (default 8; a file knows its own)"
+    )
     parser.add_argument("--collective", metavar="C", help="which of the collectives it serves (default: the first)")
     parser.add_argument("--root", type=int, help="the root, where the collective has one (default 0)")
     parser.add_argument("--rank", type=int, metavar="R", help="the program of rank R instead")

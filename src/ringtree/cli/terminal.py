@@ -31,12 +31,12 @@ class Bar:
 
     def advance(self, by: float = 1) -> None:
         if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, advance=by)
+            self._progress.update(self._task, advance=by, refresh=True)
 
     def note(self, text: str) -> None:
         """Shows beside the bar what is being done."""
         if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, text=text)
+            self._progress.update(self._task, text=text, refresh=True)
 
     def print(self, line: str) -> None:
         """A line of output, above the bar where both are on one screen."""
@@ -48,7 +48,8 @@ class Bar:
 
 @contextmanager
 def progress(what: str, total: float) -> Iterator[Bar]:
-    """A bar that is there while the block runs."""
+    """A bar that is there while the block runs. It is drawn when told of something, never by a thread: the block may
+    fork."""
     if not sys.stderr.isatty():
         yield Bar(None, None)
         return
@@ -61,5 +62,6 @@ def progress(what: str, total: float) -> Iterator[Bar]:
         TimeElapsedColumn(),
         TextColumn("[dim]{task.fields[text]}"),
     )
-    with Progress(*columns, console=console(error=not sys.stdout.isatty()), transient=True) as live:
+    screen = console(error=not sys.stdout.isatty())
+    with Progress(*columns, console=screen, transient=True, auto_refresh=False) as live:
         yield Bar(live, live.add_task(what, total=total, text=""))

@@ -1,0 +1,107 @@
+"""What is kept of a measurement: a row a case, and the machine they were measured on. The only way back from
+measuring to planning is this file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict
+
+from ringtree.bench.data import datatype
+from ringtree.bench.machine import Machine, describe
+from ringtree.bench.measure import Effort, Sample, measure
+from ringtree.bench.sweep import Case
+from ringtree.ir.collective import collective as find_collective
+
+if TYPE_CHECKING:
+    from ringtree.runtime.communicator import Communicator
+
+
+class Row(TypedDict):
+    """One case. Times are medians over iterations, of the slowest rank unless asked otherwise; `nbytes` is the whole
+    vector's; `wrong` counts elements over all iterations and ranks. None: there is no such side, or nobody checked.
+    A collective that only works in place, such as broadcast, has the same figures in `time_us` and `in_place_time_us`.
+    """
+
+    collective: str
+    ranks: int
+    nbytes: int
+    count: int
+    dtype: str
+    op: str
+    root: int
+    algorithm: str
+    program: str
+    time_us: float
+    time_min_us: float
+    algbw_GBps: float
+    busbw_GBps: float
+    wrong: int | None
+    in_place_time_us: float
+    in_place_time_min_us: float
+    in_place_algbw_GBps: float
+    in_place_busbw_GBps: float
+    in_place_wrong: int | None
+    out_of_place: bool
+    iterations: int
+    threads: bool
+
+
+def bandwidths(collective: str, ranks: int, nbytes: int, time_us: float) -> tuple[float, float]:
+    """(algorithm bandwidth, bus bandwidth) in GB/s, by nccl-tests' definitions."""
+    algbw = nbytes / time_us / 1e3 if time_us else 0.0
+    return algbw, algbw * find_collective(collective).bus_factor(ranks)
+
+
+def row(case: Case, chosen: tuple[str, str], apart: Sample | None, in_place: Sample, *, threads: bool) -> Row:
+    """`chosen`: the algorithm that ran and its program's digest."""
+    first = apart or in_place
+    algbw, busbw = bandwidths(case.collective, case.ranks, case.nbytes, first.median_us)
+    in_algbw, in_busbw = bandwidths(case.collective, case.ranks, case.nbytes, in_place.median_us)
+    return Row(
+        collective=case.collective,
+        ranks=case.ranks,
+        nbytes=case.nbytes,
+        count=case.elements,
+        dtype=case.dtype,
+        op=case.op,
+        root=case.root,
+        algorithm=chosen[0],
+        program=chosen[1],
+        time_us=first.median_us,
+        time_min_us=first.best_us,
+        algbw_GBps=algbw,
+        busbw_GBps=busbw,
+        wrong=first.wrong,
+        in_place_time_us=in_place.median_us,
+        in_place_time_min_us=in_place.best_us,
+        in_place_algbw_GBps=in_algbw,
+        in_place_busbw_GBps=in_busbw,
+        in_place_wrong=in_place.wrong,
+        out_of_place=apart is not None,
+        iterations=len(in_place.seconds),
+        threads=threads,
+    )
+
+
+def measured(comm: Communicator, case: Case, effort: Effort, threads: bool) -> Row:
+    """Measures the case on this communicator's ranks, all of which call this, and makes its row."""
+    op = "max" if case.op == "none" else case.op
+    count = case.count or 1  # a barrier's token
+    bound = comm.chosen(case.collective, count, datatype(case.dtype), op=op, root=max(case.root, 0))
+    program = bound.part.program
+    return row(case, (program.name, program.digest()), *measure(comm, case, effort), threads=threads)
+
+
+class Record(TypedDict):
+    machine: Machine
+    effort: dict[str, object]
+    rows: list[Row]
+
+
+def write(path: Path, rows: Sequence[Row], effort: Effort) -> None:
+    """Writes the record as JSON."""
+    said: dict[str, object] = {name: getattr(effort, name) for name in effort.__slots__}
+    record = Record(machine=describe(), effort=said, rows=list(rows))
+    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

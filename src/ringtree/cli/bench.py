@@ -1,0 +1,148 @@
+"""Time a collective on this machine, with nccl-tests' options and columns, every element of every call checked.
+
+    ringtree bench all_reduce -n 4                             8 bytes to 64 MiB
+    ringtree bench all_gather -n 1,2,4 -b 1K -e 16M -f 4 --algorithm all --json rows.json
+
+-n is the number of ranks here, --iters what nccl-tests calls -n. Every call is lined up by a barrier and timed by
+itself; the time shown is the median over calls of the slowest rank's. A collective that only fills its own array
+(broadcast) has no out-of-place side.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ringtree.bench.measure import Effort
+    from ringtree.bench.record import Row
+    from ringtree.bench.sweep import Case
+    from ringtree.cli.terminal import Bar
+
+MISTAKEN = {
+    "-g": "a rank is a process (or, with -t, a thread) here: say how many with -n",
+    "-m": "every call is timed by itself: say how many with --iters",
+    "-z": "every call is waited for",
+    "-G": "there are no graphs to capture",
+    "-p": "ranks always start in parallel",
+    "-N": "to repeat a table, repeat the command",
+}
+"""nccl-tests' options that have no meaning here, and what to say instead."""
+
+
+class Refuse(argparse.Action):
+    """An option of nccl-tests' that would silently mean something else."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *args: object) -> None:
+        parser.error(f"no {args[-1]} here: {MISTAKEN[str(args[-1])]}")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from ringtree.cli.subject import rank_counts
+
+    parser.add_argument("collective", metavar="COLLECTIVE", help="all_reduce, all_gather, …, barrier")
+    add = parser.add_argument
+    add("-n", "--ranks", type=rank_counts, default=[2], metavar="N", help="ranks, or several such as 1,2,4 (default 2)")
+    add("-t", "--threads", action="store_true", help="ranks are threads of one process")
+    add("-b", "--minbytes", default="8", metavar="SIZE", help="first size (default 8)")
+    add("-e", "--maxbytes", default="64M", metavar="SIZE", help="last size (default 64M)")
+    add("-f", "--stepfactor", type=float, metavar="F", help="each size F times the last (default 8)")
+    add("-i", "--stepbytes", metavar="SIZE", help="each size so much more than the last")
+    add("-d", "--dtype", "--datatype", default="float32", help="int32, int64, float32, float64, bfloat16")
+    add("-o", "--op", default="sum", choices=("sum", "prod", "max", "min", "avg"))
+    add("-r", "--root", type=int, default=0)
+    add("-a", "--average", type=int, default=3, choices=(0, 1, 2, 3),
+        help="whose time: 0 rank 0's, 1 the mean, 2 the fastest's, 3 the slowest's (default 3)")  # fmt: skip
+    add("-w", "--warmup_iters", type=int, default=5, metavar="W", help="calls that are not timed (default 5)")
+    add("--iters", type=int, metavar="I", help="timed calls (default: 0.1 s of them, 20 to 1000)")
+    add("-c", "--check", type=int, default=1, metavar="0|1", help="0: do not check the results")
+    add("-R", "--local_register", type=int, default=0, choices=(0, 2), help="2: arrays in symmetric memory")
+    add("--algorithm", default="auto", metavar="NAME", help="auto, a name, or all that serve it")
+    add(
+        "-J", "--json", "--output_file", type=Path, metavar="FILE", help="write the figures, and the machine's, as JSON"
+    )
+    for option in MISTAKEN:
+        add(option, nargs="?", action=Refuse, help=argparse.SUPPRESS)
+
+
+def run(args: argparse.Namespace) -> int:
+    from ringtree.bench.record import write
+    from ringtree.bench.sweep import parse_bytes, plan, sizes
+    from ringtree.cli.terminal import progress
+
+    step = None if args.stepbytes is None else parse_bytes(args.stepbytes)
+    factor = args.stepfactor or (None if step else 8.0)
+    nbytes = sizes(parse_bytes(args.minbytes), parse_bytes(args.maxbytes), factor=factor, step=step)
+    effort = _effort(args)
+    if args.json and not args.json.absolute().parent.is_dir():
+        raise ValueError(f"{args.json}: no such folder to write to")
+    tables = plan(args.collective, args.ranks, nbytes, args.dtype, args.op, args.root, args.algorithm)
+    rows: list[Row] = []
+    with progress(args.collective, total=sum(map(len, tables))) as bar:
+        for table in tables:
+            rows += _table(args, table, effort, bar)
+    if args.json:
+        write(args.json, rows, effort)
+    wrong = sum((r["wrong"] or 0) + (r["in_place_wrong"] or 0) for r in rows)
+    if wrong:
+        print(f"ringtree bench: {wrong} elements were wrong, see #wrong", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+def _table(args: argparse.Namespace, table: list[Case], effort: Effort, bar: Bar) -> list[Row]:
+    """Measures one table's cases, and prints each as it is done."""
+    from ringtree.bench.machine import describe
+    from ringtree.bench.session import rows
+    from ringtree.draw.tables import nccl_footer, nccl_header
+
+    machine, first = describe(), table[0]
+    kind = "threads" if args.threads else "processes"
+    iterations = effort.iterations or "as many as take 0.1 s"
+    for line in (
+        f"# ringtree {machine['ringtree']} {first.collective}: {first.ranks} ranks ({kind}), algorithm {first.algorithm}",
+        f"# on {machine['cores']} cores of {machine['cpu']}, {machine['kernel']}",
+        f"# minBytes {table[0].nbytes} maxBytes {table[-1].nbytes} warmup iters: {effort.warmup} iters: {iterations} "
+        f"validation: {int(effort.check)}",
+        "#",
+        *nccl_header(),
+    ):
+        bar.print(line)
+    done = []
+    for row in rows(table, effort, threads=args.threads):
+        bar.print(_line(row))
+        bar.advance()
+        bar.note(f"{row['algorithm']} {row['nbytes']:,} bytes")
+        done.append(row)
+    busbw = [r[side] for r in done for side in ("busbw_GBps", "in_place_busbw_GBps")]
+    for line in nccl_footer(sum((r["wrong"] or 0) + (r["in_place_wrong"] or 0) for r in done), sum(busbw) / len(busbw)):
+        bar.print(line)
+    return done
+
+
+def _line(row: Row) -> str:
+    from ringtree.draw.tables import Figures, nccl_row
+
+    apart = Figures(row["time_us"], row["algbw_GBps"], row["busbw_GBps"], row["wrong"])
+    inside = Figures(
+        row["in_place_time_us"], row["in_place_algbw_GBps"], row["in_place_busbw_GBps"], row["in_place_wrong"]
+    )
+    return nccl_row(
+        row["nbytes"],
+        row["count"],
+        row["dtype"],
+        row["op"],
+        row["root"],
+        apart if row["out_of_place"] else None,
+        inside,
+        f"{row['algorithm']} ({row['program']})",
+    )
+
+
+def _effort(args: argparse.Namespace) -> Effort:
+    from ringtree.bench.measure import Effort
+
+    if args.warmup_iters < 0 or (args.iters is not None and args.iters < 1):
+        raise ValueError(f"-w {args.warmup_iters} --iters {args.iters}: expected at least 0 and at least 1")
+    return Effort(args.warmup_iters, args.iters, args.check > 0, args.average, args.local_register == 2)

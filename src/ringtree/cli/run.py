@@ -1,0 +1,28 @@
+"""Start a program as N ranks on this machine. ringtree.init() in it finds the others.
+
+    ringtree run -n 4 train.py --epochs 3          a Python file
+    ringtree run -n 4 -m package.module            a module
+    ringtree run -n 4 ./compiled                   anything executable
+
+Each line of output has its rank before it. Ctrl-C is passed on. When a rank dies the others have 5 s to report, then
+they are stopped, and it is said which died and how; the exit code is that rank's. With no more ranks than cores, each
+has a core of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "ringtree run [-h] -n N [-m] PROGRAM [ARGS …]"
+    parser.add_argument("-n", "--ranks", type=int, required=True, metavar="N", help="how many ranks")
+    parser.add_argument("-m", "--module", action="store_true", help="PROGRAM is a Python module's name")
+    parser.add_argument("program", nargs=argparse.REMAINDER, metavar="PROGRAM ARGS", help="what each rank runs")
+
+
+def run(args: argparse.Namespace) -> int:
+    from ringtree.runtime.launch import run
+
+    program = args.program[1:] if args.program[:1] == ["--"] else args.program
+    return run(program, args.ranks, module=args.module)
