@@ -77,7 +77,7 @@ def test_a_ring_is_three_lines():
 @pytest.mark.parametrize(
     ("schedule", "lines"),
     [
-        (halving(8), ["once: r data[down(r^4,4):+4] +> r^4", "once: r data[down(r^2,2):+2] +> r^2", "once: r data[r^1] +> r^1"]),
+        (halving(4), ["once: r data[down(r^2,2):+2] +> r^2", "once: r data[r^1] +> r^1"]),
         (chain(8, 0), ["4 times, chunk +1:", "  round r: r data[0] -> r+1 for r=0..6"]),
         (chain(8, 5), ["4 times, chunk +1:", "  round r: r-3 data[0] -> r-2 for r=0..6"]),
         (one_shot(5), ["once: 0 input[0] -> r output[0]; r input[0] +> k output[0] for r=1..4, k=0..4"]),

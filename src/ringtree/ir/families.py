@@ -1,8 +1,9 @@
 """Finds the symmetry in a block's rows: which of them are one transfer said for every rank, or for every step.
 
 A family is a nest of up to three loops over rows in listed order. In it round, source, target and the two chunks each
-move by a constant per step of each loop, ranks modulo their number and chunks modulo their buffer's length. A *folded* family is the other symmetry in use: partners whose ranks differ in one bit
-pattern, and whose chunks are a rank rounded down to a multiple of a power of two.
+move by a constant per step of each loop, ranks modulo their number and chunks modulo their buffer's length. A *folded*
+family is the other symmetry in use: partners whose ranks differ in one bit pattern, and whose chunks are a rank rounded
+down to a multiple of a power of two.
 
 The search is greedy, over runs of equal differences: O(rows) in numpy, Python only per run.
 """

@@ -1,4 +1,4 @@
-"""Reads what ringtree.ir.text writes; its docstring has the grammar. A family is expanded in numpy, whatever its size."""
+"""Reads what ringtree.ir.text writes; its docstring has the grammar. Families are expanded in numpy."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ScheduleTextError(ValueError):
 
 
 def parse_schedule(text: str) -> Schedule:
-    """The schedule that the text says. Raises ScheduleTextError; whether the schedule is legal is spec.check's matter."""
+    """The schedule that the text says. Raises ScheduleTextError; whether the schedule is legal, spec.check says."""
     lines = [
         (number, line.rstrip())
         for number, line in enumerate(text.splitlines(), 1)

@@ -1,0 +1,41 @@
+"""What a reader of a file gives: the schedule it amounts to, and what its author wrote."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ringtree.ir.program import Program
+from ringtree.ir.schedule import Schedule
+
+LARGEST_BYTES = 2**26
+"""Files beyond this are refused unread. The largest published programs are below 1 MiB."""
+
+
+class FormatError(ValueError):
+    """A file that is not what it should be: says the file, the place in it, what is there and what was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """`programs`: as the file has them, one per rank, thread blocks as threads (none if the file is a schedule).
+    `facts`: what the file says beyond them, by the file's own names."""
+
+    schedule: Schedule
+    programs: tuple[Program, ...] = ()
+    facts: Mapping[str, str | int] = field(default_factory=dict)
+
+
+def read_bytes(path: Path) -> bytes:
+    """The whole file; FormatError where it is none, or too large to be a schedule."""
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise FormatError(f"{path}: not a file")
+        if found.st_size > LARGEST_BYTES:
+            raise FormatError(f"{path}: {found.st_size} bytes; expected at most {LARGEST_BYTES}")
+        return path.read_bytes()
+    except OSError as e:
+        raise FormatError(f"{path}: cannot be read: {e.strerror}") from None

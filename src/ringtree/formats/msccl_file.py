@@ -1,0 +1,215 @@
+"""The XML of MSCCL programs, as MSCCL's runtimes parse it: <algo> of <gpu> of <tb> (thread block) of <step>.
+
+Expat is driven directly: a document type declaration, and with it every entity, is refused where it starts, and so is
+each element that has no business where it stands; so a hostile file costs no more than its length.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.parsers import expat
+
+from ringtree.formats.imported import FormatError
+
+RECEIVES = {"r", "rcs", "rrc", "rrs", "rrcs"}
+SENDS = {"s", "rcs", "rrs", "rrcs"}
+TYPES = {*RECEIVES, *SENDS, "cpy", "re", "nop"}
+
+_NUMBERS = {
+    "algo": {"nchannels", "nchunksperloop", "ngpus", "inplace", "outofplace", "minBytes", "maxBytes"},
+    "gpu": {"id", "i_chunks", "o_chunks", "s_chunks"},
+    "tb": {"id", "send", "recv", "chan"},
+    "step": {"s", "srcoff", "dstoff", "cnt", "depid", "deps", "hasdep"},
+}
+_WORDS = {"algo": {"name", "proto", "coll"}, "gpu": set(), "tb": set(), "step": {"type", "srcbuf", "dstbuf"}}
+_OPTIONAL = {"outofplace", "minBytes", "maxBytes", "nchannels", "proto", "hasdep"}
+_PARENT = {"algo": "", "gpu": "algo", "tb": "gpu", "step": "tb"}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`line`: where it stands in the file. `depends`: (thread block's id, step) that must be done before, or None."""
+
+    line: int
+    type: str
+    source: tuple[str, int]
+    target: tuple[str, int]
+    count: int
+    depends: tuple[int, int] | None
+
+
+@dataclass(slots=True)
+class ThreadBlock:
+    """`send`, `recv`: the one peer each way, -1 for none."""
+
+    id: int
+    send: int
+    recv: int
+    channel: int
+    line: int
+    steps: list[Step] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Gpu:
+    id: int
+    chunks: dict[str, int]  # by buffer: i, o, s
+    blocks: list[ThreadBlock] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Algo:
+    """The file: its attributes as they are, and its gpus in the order of their ids."""
+
+    path: Path
+    words: dict[str, str]
+    numbers: dict[str, int]
+    gpus: list[Gpu] = field(default_factory=list)
+
+    def where(self, gpu: int, block: int = -1, step: int = -1) -> str:
+        """`file: gpu 0 tb 1 step 2 (rrs), line 7`; `block` is a position in the gpu's blocks."""
+        text = f"{self.path}: gpu {gpu}"
+        if block >= 0:
+            b = self.gpus[gpu].blocks[block]
+            line = b.line
+            text += f" tb {b.id}"
+            if step >= 0:
+                line = b.steps[step].line
+                text += f" step {step} ({b.steps[step].type})"
+            text += f", line {line}"
+        return text
+
+
+def read_algo(path: Path, data: bytes) -> Algo:
+    """The file as written, checked for what one element or its neighbours can show; FormatError otherwise."""
+    reader = _Reader(path)
+    try:
+        reader.parser.Parse(data, True)
+    except expat.ExpatError as e:
+        raise FormatError(f"{path}: line {e.lineno}: not well-formed XML: {expat.ErrorString(e.code)}") from None
+    if reader.algo is None:
+        raise FormatError(f"{path}: no <algo>")
+    _check(reader.algo)
+    return reader.algo
+
+
+class _Reader:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.algo: Algo | None = None
+        self.open: list[str] = [""]
+        self.parser = expat.ParserCreate()
+        self.parser.StartDoctypeDeclHandler = self._doctype
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = lambda _: self.open.pop()
+        self.parser.CharacterDataHandler = self._text
+
+    def refuse(self, said: str) -> FormatError:
+        return FormatError(f"{self.path}: line {self.parser.CurrentLineNumber}: {said}")
+
+    def _doctype(self, *_: object) -> None:
+        raise self.refuse("has a document type declaration; expected none in an MSCCL program")
+
+    def _text(self, text: str) -> None:
+        if text.strip():
+            raise self.refuse(f"text {text.strip()[:20]!r}; expected elements only")
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        if tag == "op":
+            raise self.refuse("<op>: this newer syntax does not say where an rcs stores; expected <step>")
+        if _PARENT.get(tag) != self.open[-1] or (tag == "algo" and self.algo is not None):
+            inside = f"inside <{self.open[-1]}>" if self.open[-1] else "here"
+            expected = next((f"<{t}>" for t, parent in _PARENT.items() if parent == self.open[-1]), "nothing")
+            raise self.refuse(f"<{tag[:20]}> {inside}; expected {expected}")
+        self.open.append(tag)
+        words, numbers = self._attributes(tag, attributes)
+        if tag == "algo":
+            self.algo = Algo(self.path, words, numbers)
+            return
+        assert self.algo is not None
+        gpus = self.algo.gpus
+        line = self.parser.CurrentLineNumber
+        if tag == "gpu":
+            gpus.append(Gpu(numbers["id"], {b: numbers[f"{b}_chunks"] for b in "ios"}))
+        elif tag == "tb":
+            gpus[-1].blocks.append(ThreadBlock(numbers["id"], numbers["send"], numbers["recv"], numbers["chan"], line))
+        else:
+            self._step(gpus[-1].blocks[-1], words, numbers, line)
+
+    def _step(self, block: ThreadBlock, words: dict[str, str], numbers: dict[str, int], line: int) -> None:
+        if numbers["s"] != len(block.steps):
+            raise self.refuse(f"step {numbers['s']} of tb {block.id}; expected step {len(block.steps)}")
+        if words["type"] not in TYPES:
+            raise self.refuse(f"step type {words['type'][:20]!r}; expected one of {', '.join(sorted(TYPES))}")
+        for key in ("srcbuf", "dstbuf"):
+            if words[key] not in ("i", "o", "s"):
+                raise self.refuse(f"{key} {words[key][:20]!r}; expected i, o or s")
+        depends = None if numbers["depid"] == -1 else (numbers["depid"], numbers["deps"])
+        source, target = (words["srcbuf"], numbers["srcoff"]), (words["dstbuf"], numbers["dstoff"])
+        block.steps.append(Step(line, words["type"], source, target, numbers["cnt"], depends))
+
+    def _attributes(self, tag: str, attributes: dict[str, str]) -> tuple[dict[str, str], dict[str, int]]:
+        words, numbers = _WORDS[tag], _NUMBERS[tag]
+        for name in attributes:
+            if name not in words and name not in numbers:
+                raise self.refuse(
+                    f"<{tag}> has an attribute {name[:20]!r}; known are {', '.join(sorted(words | numbers))}"
+                )
+        for name in sorted((words | numbers) - _OPTIONAL):
+            if name not in attributes:
+                raise self.refuse(f"<{tag}> lacks the attribute {name}")
+        found = {}
+        for name in numbers & attributes.keys():
+            text = attributes[name].strip()
+            if not text.lstrip("-").isdecimal() or len(text) > 19:
+                raise self.refuse(f"<{tag}> {name}={attributes[name][:20]!r}; expected a number")
+            found[name] = int(text)
+        return {name: attributes[name] for name in words & attributes.keys()}, found
+
+
+def _check(algo: Algo) -> None:
+    """What the elements must be to one another: ids, peers, channels, dependences."""
+    n = algo.numbers["ngpus"]
+    algo.gpus.sort(key=lambda g: g.id)
+    if n < 1 or [g.id for g in algo.gpus] != list(range(n)):
+        raise FormatError(
+            f"{algo.path}: ngpus is {n}, but its gpus are {_few([g.id for g in algo.gpus])}; expected 0..{n - 1}"
+        )
+    for gpu in algo.gpus:
+        ids = [b.id for b in gpu.blocks]
+        if len(set(ids)) < len(ids):
+            raise FormatError(f"{algo.where(gpu.id)}: tb ids {_few(ids)}; expected each once")
+        lanes: dict[tuple[str, int, int], int] = {}
+        for at, block in enumerate(gpu.blocks):
+            for way, peer in (("send", block.send), ("recv", block.recv)):
+                if peer != -1 and (peer == gpu.id or not 0 <= peer < n):
+                    raise FormatError(
+                        f"{algo.where(gpu.id, at)}: {way}={peer}; expected another gpu of 0..{n - 1}, or -1"
+                    )
+                if peer != -1 and lanes.setdefault((way, peer, block.channel), at) != at:
+                    other = gpu.blocks[lanes[way, peer, block.channel]].id
+                    raise FormatError(
+                        f"{algo.where(gpu.id, at)}: {way}={peer} on channel {block.channel}, as tb {other} has; "
+                        "expected one thread block for each peer and channel"
+                    )
+            _check_steps(algo, gpu, at, dict(zip(ids, gpu.blocks, strict=True)))
+
+
+def _check_steps(algo: Algo, gpu: Gpu, at: int, blocks: dict[int, ThreadBlock]) -> None:
+    block = gpu.blocks[at]
+    for number, step in enumerate(block.steps):
+        where = algo.where(gpu.id, at, number)
+        for needs, way, peer in ((SENDS, "send", block.send), (RECEIVES, "recv", block.recv)):
+            if step.type in needs and peer == -1:
+                raise FormatError(f"{where}: its thread block has {way}=-1; expected a gpu")
+        if step.count < (step.type != "nop"):
+            raise FormatError(f"{where}: cnt={step.count}; expected at least 1")
+        if step.depends is not None:
+            other, before = step.depends
+            if other not in blocks or not 0 <= before < len(blocks[other].steps):
+                raise FormatError(f"{where}: depends on tb {other} step {before}, which its gpu does not have")
+
+
+def _few(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers[:8])) + (", …" if len(numbers) > 8 else "")

@@ -1,0 +1,119 @@
+"""What happened, or would: the one record that simulation and execution both give, to lie side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+class Event(IntEnum):
+    """What a rank did for a while. SEND is the sender's, WAIT the receiver's; both name the peer."""
+
+    COPY = 0
+    REDUCE = 1
+    SEND = 2
+    WAIT = 3
+
+
+COLUMNS: dict[str, type[np.generic]] = {
+    "rank": np.int32,
+    "channel": np.int32,
+    "kind": np.int32,
+    "start_s": np.float64,
+    "end_s": np.float64,
+    "nbytes": np.int64,
+    "peer": np.int32,
+    "chunk": np.int32,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """Columns of events, one row each, in no promised order. Times are seconds from one zero for all ranks.
+
+    `peer` is -1 where there is none, `chunk` the position on the whole vector (-1: several or none). `facts`: what
+    was run where, such as name, collective, machine; "source" says simulated or measured.
+    """
+
+    ranks: int
+    rank: NDArray[np.int32]
+    channel: NDArray[np.int32]
+    kind: NDArray[np.int32]
+    start_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]
+    nbytes: NDArray[np.int64]
+    peer: NDArray[np.int32]
+    chunk: NDArray[np.int32]
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def of(
+        ranks: int,
+        rank: ArrayLike,
+        kind: ArrayLike,
+        start_s: ArrayLike,
+        end_s: ArrayLike,
+        *,
+        nbytes: ArrayLike = 0,
+        peer: ArrayLike = -1,
+        chunk: ArrayLike = -1,
+        channel: ArrayLike = 0,
+        facts: Mapping[str, str] | None = None,
+    ) -> Trace:
+        """Events from columns or scalars, broadcast together. ValueError at the first event that cannot be."""
+        given = dict(zip(COLUMNS, (rank, channel, kind, start_s, end_s, nbytes, peer, chunk), strict=True))
+        spread = np.broadcast_arrays(*map(np.atleast_1d, given.values()))
+        columns = {name: np.array(c, dtype=t) for c, (name, t) in zip(spread, COLUMNS.items(), strict=True)}
+        trace = Trace(ranks, **columns, facts=dict(facts or {}))
+        trace._check()
+        return trace
+
+    @staticmethod
+    def concatenate(traces: Iterable[Trace]) -> Trace:
+        """The events of all; the facts are those of the first. They must be of as many ranks."""
+        parts = list(traces)
+        if not parts:
+            return Trace.of(0, [], [], [], [])
+        ranks = {t.ranks for t in parts}
+        if len(ranks) > 1:
+            raise ValueError(f"traces of {sorted(ranks)} ranks cannot be joined; expected one number of ranks")
+        columns = {name: np.concatenate([getattr(t, name) for t in parts]) for name in COLUMNS}
+        return replace(parts[0], **columns)
+
+    def __len__(self) -> int:
+        return len(self.rank)
+
+    def take(self, index: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Trace:
+        """The events at `index`, in that order."""
+        return replace(self, **{name: getattr(self, name)[index] for name in COLUMNS})
+
+    @property
+    def makespan_s(self) -> float:
+        """From the start of the first event to the end of the last."""
+        return float(self.end_s.max() - self.start_s.min()) if len(self) else 0.0
+
+    def sent_nbytes(self) -> NDArray[np.int64]:
+        """[ranks, ranks]: bytes sent from each rank (row) to each (column)."""
+        total = np.zeros((self.ranks, self.ranks), dtype=np.int64)
+        sends = self.kind == Event.SEND
+        np.add.at(total, (self.rank[sends], self.peer[sends]), self.nbytes[sends])
+        return total
+
+    def _check(self) -> None:
+        pairs = (self.kind == Event.SEND) | (self.kind == Event.WAIT)
+        rules = (
+            ((self.rank < 0) | (self.rank >= self.ranks), f"expected a rank of 0..{self.ranks - 1}"),
+            ((self.kind < 0) | (self.kind >= len(Event)), "expected a kind of Event"),
+            (~(self.end_s >= self.start_s), "expected its end after its start"),
+            (self.nbytes < 0, "expected no negative bytes"),
+            (pairs & ((self.peer < 0) | (self.peer >= self.ranks)), f"expected a peer of 0..{self.ranks - 1}"),
+        )
+        for bad, expected in rules:
+            if np.any(bad):
+                i = int(np.flatnonzero(bad)[0])
+                said = ", ".join(f"{name} {getattr(self, name)[i]}" for name in COLUMNS)
+                raise ValueError(f"event {i} ({said}): {expected}")
