@@ -42,7 +42,7 @@ def test_a_sweep_that_never_ends_is_refused(first: int, last: int, how: dict[str
 
 
 def test_size_and_count_are_nccl_tests() -> None:
-    """Their count of an all_gather is one rank's part, their size the whole; as in published tables: 8 MiB, 16 ranks."""
+    """Their count of an all_gather is one rank's part, their size the whole; here a published line, 16 ranks."""
     (case,) = cases("all_gather", 16, [8 << 20], "float32", "sum", 0, "auto")
     assert (case.nbytes, case.elements, case.op, case.root) == (8 << 20, 131_072, "none", -1)
     (case,) = cases("all_reduce", 8, [1024], "float32", "sum", 0, "auto")

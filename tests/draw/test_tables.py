@@ -28,7 +28,7 @@ def test_the_layout_is_nccl_tests() -> None:
 
 def test_a_published_line_comes_out_as_it_was() -> None:
     """A line of a real log (AWS, 8 H100, all_reduce), rebuilt from its numbers."""
-    line = "   134217728      33554432     float     sum      -1   592.80  226.39  396.19       0   592.10  226.69  396.71       0"
+    line = "   134217728      33554432     float     sum      -1   592.80  226.39  396.19       0   592.10  226.69  396.71       0"  # noqa: E501
     sides = Figures(592.8, 226.39, 396.19, 0), Figures(592.1, 226.69, 396.71, 0)
     assert nccl_row(134217728, 33554432, "float32", "sum", -1, *sides) == line
 

@@ -65,13 +65,13 @@ class Sample:
 
 
 def measure(comm: Communicator, case: Case, effort: Effort) -> tuple[Sample | None, Sample]:
-    """(out-of-place, in-place) as all ranks agree on them. A collective that only fills its own array, such as
-    broadcast, has no out-of-place side."""
+    """(out-of-place, in-place) as all ranks agree on them. A barrier, which has no data, has no out-of-place side; a
+    broadcast only ever fills its own array, so that out-of-place the root copies its data there first."""
     promise = find_collective(case.collective)
     op = case.op if promise.reduces and not promise.repeats else "sum"
     data = Data(promise, comm.size, case.count, datatype(case.dtype), op, max(case.root, 0))
     apart = None
-    if case.collective not in ("broadcast", "barrier"):
+    if not promise.repeats:
         apart = _time(comm, data, effort, _apart(comm, case, data, effort))
     return apart, _time(comm, data, effort, _in_place(comm, case, data, effort))
 
@@ -119,7 +119,15 @@ def _apart(comm: Communicator, case: Case, data: Data, effort: Effort) -> Side:
     held, owed = data.held(comm.rank), data.owed(comm.rank)
     x = _empty(comm, data.length(held), data, effort) if held else None
     y = _empty(comm, data.length(owed), data, effort) if owed else None
+    if case.collective == "broadcast":
+        return Side(x, y, lambda: comm.broadcast(y if x is None else _copied(x, y), case.root))
     return Side(x, y, _call(comm, case, x, y))
+
+
+def _copied(x: Values, y: Values | None) -> Values:
+    assert y is not None
+    np.copyto(y, x)
+    return y
 
 
 def _in_place(comm: Communicator, case: Case, data: Data, effort: Effort) -> Side:

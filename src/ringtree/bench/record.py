@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Row(TypedDict):
     """One case. Times are medians over iterations, of the slowest rank unless asked otherwise; `nbytes` is the whole
     vector's; `wrong` counts elements over all iterations and ranks. None: there is no such side, or nobody checked.
-    A collective that only works in place, such as broadcast, has the same figures in `time_us` and `in_place_time_us`.
+    A barrier has no out-of-place side: its `time_us` is the in-place one.
     """
 
     collective: str

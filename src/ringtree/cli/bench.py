@@ -4,8 +4,8 @@
     ringtree bench all_gather -n 1,2,4 -b 1K -e 16M -f 4 --algorithm all --json rows.json
 
 -n is the number of ranks here, --iters what nccl-tests calls -n. Every call is lined up by a barrier and timed by
-itself; the time shown is the median over calls of the slowest rank's. A collective that only fills its own array
-(broadcast) has no out-of-place side.
+itself; the time shown is the median over calls of the slowest rank's. A broadcast fills its own array, so out-of-place
+its root copies the data there first.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _table(args: argparse.Namespace, table: list[Case], effort: Effort, bar: Bar
     kind = "threads" if args.threads else "processes"
     iterations = effort.iterations or "as many as take 0.1 s"
     for line in (
-        f"# ringtree {machine['ringtree']} {first.collective}: {first.ranks} ranks ({kind}), algorithm {first.algorithm}",
+        f"# ringtree {machine['ringtree']}: {first.collective}, {first.ranks} {kind}, algorithm {first.algorithm}",
         f"# on {machine['cores']} cores of {machine['cpu']}, {machine['kernel']}",
         f"# minBytes {table[0].nbytes} maxBytes {table[-1].nbytes} warmup iters: {effort.warmup} iters: {iterations} "
         f"validation: {int(effort.check)}",
