@@ -77,11 +77,14 @@ def test_a_ring_is_three_lines():
 @pytest.mark.parametrize(
     ("schedule", "lines"),
     [
-        (halving(4), ["once: r data[down(r^2,2):+2] +> r^2", "once: r data[r^1] +> r^1"]),
+        (
+            halving(8),
+            ["r data[down(r^4,4):+4] +> r^4", "r data[down(r^2,2):+2] +> r^2", "r data[r^1] +> r^1"],
+        ),
         (chain(8, 0), ["4 times, chunk +1:", "  round r: r data[0] -> r+1 for r=0..6"]),
         (chain(8, 5), ["4 times, chunk +1:", "  round r: r-3 data[0] -> r-2 for r=0..6"]),
-        (one_shot(5), ["once: 0 input[0] -> r output[0]; r input[0] +> k output[0] for r=1..4, k=0..4"]),
-        (several_chunks(8, 4), ["once: r data[4r+k] -> r+j for j=1..7, k=0..3"]),
+        (one_shot(5), ["0 input[0] -> r output[0]; r input[0] +> k output[0] for r=1..4, k=0..4"]),
+        (several_chunks(8, 4), ["r data[4r+k] -> r+j for j=1..7, k=0..3"]),
         (
             unrolled(ring(8)),
             ["once:", "  round k: r data[r-k-1] +> r+1 for k=0..6", "  round k: r data[r-k-1] -> r+1 for k=7..13"],
@@ -89,7 +92,7 @@ def test_a_ring_is_three_lines():
     ],
 )  # fmt: skip
 def test_symmetry_is_found(schedule, lines):
-    assert round_trip(schedule).splitlines()[1:] == lines
+    assert [line.removeprefix("once: ") for line in round_trip(schedule).splitlines()[1:]] == lines
 
 
 def test_a_very_large_ring_prints_quickly():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -81,7 +82,7 @@ class Trace:
         ranks = {t.ranks for t in parts}
         if len(ranks) > 1:
             raise ValueError(f"traces of {sorted(ranks)} ranks cannot be joined; expected one number of ranks")
-        columns = {name: np.concatenate([getattr(t, name) for t in parts]) for name in COLUMNS}
+        columns: dict[str, Any] = {name: np.concatenate([getattr(t, name) for t in parts]) for name in COLUMNS}
         return replace(parts[0], **columns)
 
     def __len__(self) -> int:
