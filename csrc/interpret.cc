@@ -7,8 +7,7 @@ namespace ringtree {
 
 namespace {
 
-constexpr std::uint32_t carrier_shift = 30;
-constexpr std::uint32_t nbytes_mask = (1u << carrier_shift) - 1;
+constexpr std::size_t worth_lending = 4096;  // less is copied in the time it takes to hear that it was read
 
 void copy(void* const* targets, int ntargets, const void* source, std::size_t nbytes) {
   if (ntargets == 1) {
@@ -29,7 +28,8 @@ void copy(void* const* targets, int ntargets, const void* source, std::size_t nb
 Interpreter::Interpreter(Seat& seat)
     : received(seat.ranks()),
       seat_(seat),
-      outbox_(seat.segment().outbox(seat.rank()), seat.segment().layout().slots, seat.segment().layout().slot_bytes) {
+      outbox_(seat.segment().outbox(seat.rank()), seat.segment().layout().slots, seat.segment().layout().slot_bytes),
+      copied_(seat.ranks(), 0) {
   for (int peer = 0; peer < seat.ranks(); peer++) {
     out_.push_back(seat.segment().lane_out(seat.rank(), peer));
     in_.push_back(seat.segment().lane_in(peer, seat.rank()));
@@ -128,7 +128,7 @@ void Interpreter::move(const Plan::Instruction& i, std::int64_t window) {
 }
 
 // Whether the bytes of a lazy slot can be sent from the other target, or from the source of a copy: short ones because
-// they travel within the notice, long ones if they lie where peers can read and stay unchanged until the call ends.
+// they travel within the notice, long ones if peers can read them where they lie (lend.cc says when that may be).
 bool Interpreter::send_in_place(const Plan::Instruction& i, std::int64_t window, Parcel& parcel) {
   const Plan::Operand* left = nullptr;
   for (int k = 0; k < i.targets; k++) {
@@ -147,7 +147,10 @@ bool Interpreter::send_in_place(const Plan::Instruction& i, std::int64_t window,
   if (!left) return false;
   auto data = memory(*left, window, 0);
   if (!fits) {
-    int region = regions_.empty() || i.overwritten || plan_->divide ? -1 : region_of(data, parcel.nbytes);
+    int region = regions_.empty() || parcel.nbytes < worth_lending || i.overwritten ||
+                         (plan_->divide && left->space == Space::output)
+                     ? -1
+                     : region_of(data, parcel.nbytes);
     if (region < 0) return false;
     parcel.carrier = Carrier::region;
     parcel.region = region;
@@ -159,8 +162,7 @@ bool Interpreter::send_in_place(const Plan::Instruction& i, std::int64_t window,
 std::byte* Interpreter::stage(Parcel& parcel) {
   auto take = [&] { return (parcel.slot = outbox_.take(out_)) >= 0; };
   if (!take()) {
-    waiting_for_ = outbox_.holder(out_);
-    seat_.until(take, waiting_for_, *this, *hooks_);
+    seat_.until(take, outbox_.holder(out_), *this, *hooks_);
   }
   parcel.carrier = Carrier::slot;
   return outbox_.at(parcel.slot);
@@ -221,21 +223,19 @@ void Interpreter::write(const Plan::Instruction& i, void* const* targets, int nt
 void Interpreter::signal(const Plan::Instruction& i) {
   auto& lane = out_[i.peer];
   if (!lane.room()) {
-    waiting_for_ = i.peer;
     seat_.until([&] { return lane.room(); }, i.peer, *this, *hooks_);
   }
   Notice& notice = lane.blank();
   notice.print = plan_->print;
   notice.call = static_cast<std::uint32_t>(call_);
   if (i.reg < 0) {
-    notice.carrier = 0;
+    notice.carries(Carrier::within, 0);
     lane.publish();
     seat_.ring(i.peer);
     return;
   }
   auto& parcel = parcels_[i.reg];
-  notice.carrier =
-      static_cast<std::uint32_t>(parcel.carrier) << carrier_shift | static_cast<std::uint32_t>(parcel.nbytes);
+  notice.carries(parcel.carrier, parcel.nbytes);
   if (parcel.carrier == Carrier::within) {
     std::memcpy(notice.payload, parcel.data, parcel.nbytes);
     lane.publish();
@@ -254,15 +254,16 @@ void Interpreter::signal(const Plan::Instruction& i) {
 void Interpreter::wait(const Plan::Instruction& i) {
   auto& lane = in_[i.peer];
   if (!lane.ready()) {
-    waiting_for_ = i.peer;
     seat_.until([&] { return lane.ready(); }, i.peer, *this, *hooks_);
   }
   const Notice& notice = lane.front();
   check(i.peer, notice);
   lane.take();
   Message message;
-  message.nbytes = notice.carrier & nbytes_mask;
-  switch (static_cast<Carrier>(notice.carrier >> carrier_shift)) {
+  message.peer = i.peer;
+  message.number = lane.taken();
+  message.nbytes = notice.nbytes();
+  switch (notice.carrier()) {
     case Carrier::within:
       message.data = notice.payload;
       break;
@@ -270,12 +271,7 @@ void Interpreter::wait(const Plan::Instruction& i) {
       message.data = seat_.segment().outbox(i.peer) + notice.place.base * seat_.segment().layout().slot_bytes;
       break;
     case Carrier::region:
-      if (notice.place.base >= regions_.size() ||
-          notice.place.offset + message.nbytes > regions_[notice.place.base].nbytes)
-        seat_.fail(Failure::mismatch, -1,
-                   seat_.name(i.peer) + " sent bytes of a shared array that " + seat_.name(seat_.rank()) +
-                       " does not have, in " + where() + ": every rank must make its shared arrays in the same order");
-      message.data = regions_[notice.place.base].base + notice.place.offset;
+      message.data = in_region(notice, i.peer);
       break;
   }
   received[i.peer].add(message.nbytes);
@@ -283,6 +279,7 @@ void Interpreter::wait(const Plan::Instruction& i) {
 }
 
 void Interpreter::release(int peer) {
+  if (copied_[peer] > in_[peer].released()) copies_.erase({peer, in_[peer].released() + 1});
   in_[peer].release();
   seat_.ring(peer);
 }
@@ -296,29 +293,6 @@ void Interpreter::divide(std::int64_t window) {
               (run.offset + window * plan_->window) * static_cast<std::int64_t>(plan_->item);
     plan_->divide(at, static_cast<std::size_t>(size), seat_.ranks());
   }
-}
-
-// Waits until nobody reads these bytes in place any more.
-void Interpreter::settle(const std::byte* begin, const std::byte* end) {
-  std::erase_if(loans_, [&](const Loan& loan) {
-    bool meets = loan.begin < end && begin < loan.end;
-    if (meets) repay(loan);
-    return meets;
-  });
-}
-
-void Interpreter::repay(const Loan& loan) {
-  auto& lane = out_[loan.peer];
-  if (lane.released(loan.number)) return;
-  waiting_for_ = loan.peer;
-  seat_.until([&] { return lane.released(loan.number); }, loan.peer, *this, *hooks_);
-}
-
-int Interpreter::region_of(const std::byte* begin, std::size_t nbytes) const {
-  for (std::size_t k = 0; k < regions_.size(); k++)
-    if (begin >= regions_[k].base && begin + nbytes <= regions_[k].base + regions_[k].nbytes)
-      return static_cast<int>(k);
-  return -1;
 }
 
 }  // namespace ringtree

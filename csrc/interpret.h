@@ -1,7 +1,9 @@
 // Runs plans: one rank's end of all its lanes, its slots and its registers.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "outbox.h"
@@ -43,6 +45,8 @@ class Interpreter : Situation {
   struct Message {
     const std::byte* data = nullptr;
     std::size_t nbytes = 0;
+    int peer = -1;
+    std::uint64_t number = 0;
   };
   // What a slot register stands for: bytes on their way out.
   struct Parcel {
@@ -78,6 +82,7 @@ class Interpreter : Situation {
   void divide(std::int64_t window);
   void settle(const std::byte* begin, const std::byte* end);
   void repay(const Loan& loan);
+  bool repaid(const Loan& loan);
 
   std::byte* memory(const Plan::Operand& o, std::int64_t window, std::uint32_t piece) const {
     auto at = plan_->offsets[o.first + piece] + window * plan_->window;
@@ -91,6 +96,9 @@ class Interpreter : Situation {
   void check(int peer, const Notice& notice);
   [[noreturn]] void mismatch(int peer, std::uint64_t peer_call, const Fingerprint& theirs);
   std::string where() const override;
+  void help() override;
+  void copy_for_good(int peer);
+  const std::byte* in_region(const Notice& notice, int peer);
   void inspect() override;
   void record();
   const Past* past(std::uint64_t call) const;
@@ -105,6 +113,8 @@ class Interpreter : Situation {
   std::vector<Message> messages_;
   std::vector<const void*> sources_;
   std::vector<Loan> loans_;
+  std::vector<std::uint64_t> copied_;  // of each peer, up to which message copies were made
+  std::map<std::pair<int, std::uint64_t>, std::vector<std::byte>> copies_;
   std::array<Past, 64> history_{};  // of one's own calls, by call modulo its length
   std::unique_ptr<std::byte[]> scratch_;
   std::size_t scratch_bytes_ = 0;
@@ -113,7 +123,6 @@ class Interpreter : Situation {
   const Plan* previous_ = nullptr;  // of the last call
   Hooks* hooks_ = nullptr;
   std::uint64_t call_ = 0;
-  int waiting_for_ = -1;
   std::byte* spaces_[3] = {};
 };
 

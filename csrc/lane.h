@@ -73,6 +73,13 @@ class Receiver {
 
   bool ready() const { return front().number.load(Sync::observe) == next_ + 1; }  // pairs with Sender::publish
 
+  // The same for a message that lies further back: `number` counts from 1.
+  bool arrived(std::uint64_t number) const {
+    return number - released_ <= mask_ + 1 && entries_[(number - 1) & mask_].number.load(Sync::observe) == number;
+  }
+
+  const Entry& message(std::uint64_t number) const { return entries_[(number - 1) & mask_]; }
+
   // The next message; only when ready().
   const Entry& front() const { return entries_[next_ & mask_]; }
 
@@ -88,6 +95,7 @@ class Receiver {
   }
 
   std::uint64_t taken() const { return next_; }
+  std::uint64_t released() const { return released_; }
   std::uint64_t held() const { return next_ - released_; }
 
  private:

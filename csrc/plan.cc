@@ -270,7 +270,7 @@ void find_overwritten(Plan& plan, std::int64_t aliasing) {
     auto mine = stretch(plan, *left, plan.sizes[i.size], aliasing);
     for (std::size_t later = at + 1; later < plan.instructions.size() && !i.overwritten; later++) {
       auto& w = plan.instructions[later];
-      if (w.kind != Kind::copy && w.kind != Kind::reduce) continue;
+      if (w.kind != Kind::reduce) continue;
       for (int k = 0; k < w.targets; k++) {
         auto o = plan.operands[w.operand + k];
         if (!in_memory(o)) continue;

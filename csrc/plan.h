@@ -62,7 +62,7 @@ struct Plan {
     std::uint8_t slots = 0;    // targets that are slots: 0 or 1
     bool lazy = false;         // signals of that slot follow at once, and there are no others: need not be staged
     bool last = false;         // nothing names the slot after this
-    bool overwritten = false;  // what it leaves in place is written again, for `aliasing`
+    bool overwritten = false;  // what it leaves in place is reduced into later, for `aliasing`
     std::int32_t sources = 0;
     std::int32_t peer = -1;
     std::int32_t reg = -1;
@@ -92,7 +92,9 @@ struct Plan {
   Fingerprint print;
 };
 
-// Sets `overwritten` for an input and an output that lie `aliasing` bytes apart.
+// Sets `overwritten` for an input and an output that lie `aliasing` bytes apart. Such bytes are not lent: the ranks of
+// a one-shot or recursive-doubling program would all wait for each other. (Bytes that a later copy overwrites were, in
+// all programs known, given back by then.)
 void find_overwritten(Plan& plan, std::int64_t aliasing);
 
 // Throws std::invalid_argument, naming the instruction, for a program that would step outside its memory.

@@ -29,12 +29,18 @@ struct alignas(cache_line) Notice {
 
   Counter number;
   Fingerprint print;
-  std::uint32_t call;     // the sender's call, modulo 2^32
-  std::uint32_t carrier;  // Carrier in the upper 2 bits, payload bytes in the rest
+  std::uint32_t call;  // the sender's call, modulo 2^32
+  std::uint32_t size;  // Carrier in the upper 2 bits, payload bytes in the rest
   union {
     std::byte payload[room];
     Place place;
   };
+
+  Carrier carrier() const { return static_cast<Carrier>(size >> 30); }
+  std::size_t nbytes() const { return size & ((1u << 30) - 1); }
+  void carries(Carrier carrier, std::size_t nbytes) {
+    size = static_cast<std::uint32_t>(carrier) << 30 | static_cast<std::uint32_t>(nbytes);
+  }
 };
 static_assert(sizeof(Notice) == 256 && offsetof(Notice, payload) == 32);
 
@@ -72,6 +78,7 @@ struct Member {
   static constexpr std::size_t remembered = 8;
 
   alignas(cache_line) std::atomic<std::uint32_t> bell;  // 1 while the rank sleeps, or is about to
+  std::atomic<std::uint32_t> stuck;                     // 1 while it waits to overwrite what others read in place
   alignas(cache_line) std::atomic<std::uint32_t> attached;
   std::atomic<std::uint32_t> left;
   std::int32_t process;
@@ -117,6 +124,8 @@ class Segment {
   std::byte* outbox(int rank) { return base_ + layout_.outboxes + rank * layout_.slots * layout_.slot_bytes; }
 
   Sender<Sync, Notice> lane_out(int from, int to) { return end<Sender<Sync, Notice>, Notice>(lane(from, to)); }
+  // Beside a lane's count of messages given back: how many the receiver has made copies of.
+  Counter& lane_copied(int from, int to) { return reinterpret_cast<Counter*>(lane(from, to))[1]; }
   Receiver<Sync, Notice> lane_in(int from, int to) { return end<Receiver<Sync, Notice>, Notice>(lane(from, to)); }
   Sender<Sync, Piece> pipe_out(int from, int to) { return end<Sender<Sync, Piece>, Piece>(pipe(from, to)); }
   Receiver<Sync, Piece> pipe_in(int from, int to) { return end<Receiver<Sync, Piece>, Piece>(pipe(from, to)); }

@@ -31,6 +31,7 @@ void Seat::slow(Ready ready, void* of, int peer, Situation& situation, Hooks& ho
   for (;;) {
     sched_yield();
     if (ready(of)) return;
+    situation.help();
     std::int64_t now = now_ns();
     if (now - start > yield_ns) sleep(ready, of);
     if (ready(of)) return;

@@ -23,6 +23,7 @@ struct Hooks {
 struct Situation {
   virtual ~Situation() = default;
   virtual std::string where() const = 0;    // as in "all_reduce, call 17"
+  virtual void help() {}                    // does what others may wait for in turn; called often
   virtual void inspect() {}                 // looks for what will never come, and throws
   virtual bool abandon() { return false; }  // gives up; true if that leaves the group whole
 };

@@ -199,6 +199,35 @@ def test_what_lies_in_a_region_is_read_in_place(count: int) -> None:
     os.close(shared)
 
 
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_lending_does_not_deadlock_where_slots_would_not(ranks: int) -> None:
+    """Everyone lends what it then overwrites with what it received: someone has to make a copy."""
+    count = 1024
+
+    def rank_of(group: _native.Group, rank: int) -> list[float]:
+        address = group.add_region(shared, ranks * 4096, rank * 4096)
+        x = np.frombuffer((nw.c_char * 4096).from_address(address), np.float32)
+        steps = nw.send(0, nw.at(Space.INPUT, 0), (rank + 1) % ranks)
+        steps += nw.receive(nw.at(Space.OUTPUT, 0), (rank - 1) % ranks)
+        rotate = prepare(group, Program("rotate", "other", rank, ranks, 1, (tuple(steps),)), count, redop=None)
+        add = prepare(group, one_shot(rank, ranks), count)
+        x[:] = rank
+        seen = []
+        for _ in range(30):
+            run(group, rotate, x, x)
+            seen.append(float(x.min()) if (x == x[0]).all() else -1)
+        run(group, add, x, x)
+        return [*seen, float(x[0])]
+
+    shared = os.memfd_create("region")
+    os.ftruncate(shared, ranks * 4096)
+    ends = world(ranks, rank_of, timeout_s=10)
+    os.close(shared)
+    for rank, seen in enumerate(values(ends)):
+        assert seen[:-1] == [(rank - 1 - turn) % ranks for turn in range(30)]
+        assert seen[-1] == ranks * (ranks - 1) / 2
+
+
 def test_ranks_may_be_threads() -> None:
     def rank_of(group: _native.Group, rank: int) -> float:
         plan = prepare(group, two_shot(rank, 4), 1000, window=64)
