@@ -42,8 +42,11 @@ def drop_dead_scratch(code: Sequence[Instruction]) -> list[Instruction]:
     kept: list[Instruction] = []
     live: set[int] = set()
     for i in reversed(code):
+        if not i.targets:
+            kept.append(i)
+            continue
         targets = tuple(t for t in i.targets if t.space is not Space.SCRATCH or not live.isdisjoint(_chunks(t)))
-        if i.targets and not targets:
+        if not targets:
             continue
         for t in targets:
             if t.space is Space.SCRATCH:
@@ -51,7 +54,7 @@ def drop_dead_scratch(code: Sequence[Instruction]) -> list[Instruction]:
         for s in i.sources:
             if s.space is Space.SCRATCH:
                 live.update(_chunks(s))
-        kept.append(i._replace(targets=targets))
+        kept.append(i if len(targets) == len(i.targets) else i._replace(targets=targets))
     kept.reverse()
     return kept
 

@@ -26,13 +26,13 @@ class Placement:
         self.owed = schedule.promise.owed(rank, schedule.ranks, schedule.chunks, root)
         self.chunks = schedule.chunks
         self.mirror = schedule.scratch  # scratch chunk mirror+k is the home of chunk k outside the output
+        self._start = {Space.INPUT: self.held.start, Space.OUTPUT: self.owed.start, Space.SCRATCH: -self.mirror}
         self.written = np.zeros(schedule.chunks, dtype=np.bool_)
         self.direct = not _crosses(self.owed, rank, rows)
 
     def operand(self, space: Space, chunk: int, count: int) -> Operand:
         """Chunks of the whole vector as they lie in the input, the output or the scratch mirror."""
-        start = {Space.INPUT: self.held.start, Space.OUTPUT: self.owed.start}.get(space, -self.mirror)
-        return Operand(space, chunk - start, chunk, count)
+        return Operand(space, chunk - self._start[space], chunk, count)
 
     def home(self, chunk: int, count: int) -> Operand:
         inside = self.direct and chunk in self.owed and chunk + count <= self.owed.stop
@@ -41,8 +41,9 @@ class Placement:
     def read(self, chunk: int, count: int) -> tuple[Operand, list[Instruction]]:
         """Where to read the range, after instructions that bring it together where part of it lies elsewhere."""
         touched = self.written[chunk : chunk + count]
-        within = chunk in self.held and chunk + count <= self.held.stop
-        if within and not touched.any():
+        if touched.all():
+            return self.home(chunk, count), []
+        if chunk in self.held and chunk + count <= self.held.stop and not touched.any():
             return self.operand(Space.INPUT, chunk, count), []
         moves = []
         for k, c in self._untouched(chunk, count):
