@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ringtree.algorithms import REGISTRY
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.schedule import Block, Buffer, Schedule, Shift, Transfers
 from ringtree.ir.text import ScheduleTextError, format_schedule, parse_schedule
@@ -224,3 +225,11 @@ def test_any_text_is_a_schedule_or_an_error(text):
         parse_schedule("schedule x barrier: 2 ranks, 1 chunks\n" + text)
     except ScheduleTextError as e:
         assert str(e).startswith("line ")
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_golden(name, golden):
+    """Every algorithm as it prints: what a change to one changes is seen in the diff."""
+    schedules = [REGISTRY[name].build(c, n) for c in REGISTRY[name].serves for n in (5, 8)]
+    texts = [round_trip(s) for s in schedules]
+    golden(f"schedules/{name}.txt", "\n\n".join(texts))

@@ -3,7 +3,8 @@
 A family is a nest of up to three loops over rows in listed order. In it round, source, target and the two chunks each
 move by a constant per step of each loop, ranks modulo their number and chunks modulo their buffer's length. A *folded*
 family is the other symmetry in use: partners whose ranks differ in one bit pattern, and whose chunks are a rank rounded
-down to a multiple of a power of two.
+down to a multiple of a power of two. An *interleaved* family is a loop over a few rows, each with its own steps: two
+trees that are listed side by side.
 
 The search is greedy, over runs of equal differences: O(rows) in numpy, Python only per run.
 """
@@ -24,6 +25,7 @@ ROUND, SOURCE, TARGET, SOURCE_CHUNK, TARGET_CHUNK = range(5)
 SHORTEST = 3
 """A loop over fewer is longer to read than what it stands for."""
 DEEPEST = 3
+MOST_MEMBERS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +48,14 @@ class Loop(NamedTuple):
 class Family:
     """Rows `row` and those after it, as many as the loops say. `first`: the fields of the first; the innermost loop
     comes first. `folds` replaces fields by folds (there is one loop then, over consecutive sources). Fields with
-    modulus 0 are not reduced."""
+    modulus 0 are not reduced. An interleaved family has one loop, and `members` with one each instead of steps."""
 
     row: int
     first: Five
     moduli: Five
     loops: tuple[Loop, ...] = ()
     folds: tuple[tuple[int, Fold], ...] = ()
+    members: tuple[Family, ...] = ()
 
 
 def find(rows: Transfers, ranks: int, lengths: NDArray[np.int64]) -> list[Family]:
@@ -71,10 +74,17 @@ def find(rows: Transfers, ranks: int, lengths: NDArray[np.int64]) -> list[Family
         axis=1,
     )
     kind = np.stack([rows.source_buffer, rows.target_buffer, rows.count, rows.reduce], axis=1)
-    families = _runs(table, moduli, kind)
-    for _ in range(DEEPEST - 1):
-        families = _nest(families, kind, ranks)
-    return _explode(families, table, moduli, ranks)
+
+    def found(interleaved: _Interleaved | None) -> list[Family]:
+        families = _runs(table, moduli, kind, interleaved)
+        for _ in range(DEEPEST - 1):
+            families = _nest(families, kind, ranks)
+        return _explode(families, table, moduli, ranks)
+
+    plain = found(None)
+    if len(plain) <= 2 * SHORTEST:
+        return plain
+    return min(plain, found(_Interleaved(table, moduli, kind)), key=lambda fs: sum(len(f.members) or 1 for f in fs))
 
 
 def signed(value: int, modulus: int) -> int:
@@ -85,16 +95,16 @@ def signed(value: int, modulus: int) -> int:
     return value - modulus if 2 * value > modulus else value
 
 
-def _steps(table: NDArray[np.int64], moduli: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Differences of consecutive rows, nearest to 0; where no modulus can explain one, a number never seen twice."""
-    steps = np.diff(table, axis=0)
-    m = np.maximum(moduli[1:], 1)
+def _steps(table: NDArray[np.int64], moduli: NDArray[np.int64], lag: int = 1) -> NDArray[np.int64]:
+    """Differences of rows `lag` apart, nearest to 0; where no modulus can explain one, a number never seen twice."""
+    steps = table[lag:] - table[:-lag]
+    m = np.maximum(moduli[lag:], 1)
     wrapped = steps % m
     wrapped = np.where(2 * wrapped > m, wrapped - m, wrapped)
     unique = 2**40 + np.arange(steps.size, dtype=np.int64).reshape(steps.shape)
     inside = (table >= 0) & (table < moduli)
-    cyclic = np.where(inside[1:] & inside[:-1], wrapped, np.where(steps == 0, 0, unique))
-    return np.where(moduli[1:] > 0, cyclic, np.where(steps >= 0, steps, unique))
+    cyclic = np.where(inside[lag:] & inside[:-lag], wrapped, np.where(steps == 0, 0, unique))
+    return np.where(moduli[lag:] > 0, cyclic, np.where(steps >= 0, steps, unique))
 
 
 def _ends(broken: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -114,8 +124,10 @@ def _run_ends(steps: NDArray[np.int64], joined: NDArray[np.bool_]) -> NDArray[np
     return ends
 
 
-def _runs(table: NDArray[np.int64], moduli: NDArray[np.int64], kind: NDArray[np.int32]) -> list[Family]:
-    """Greedy: at each row the longest family that starts there."""
+def _runs(
+    table: NDArray[np.int64], moduli: NDArray[np.int64], kind: NDArray[np.int32], interleaved: _Interleaved | None
+) -> list[Family]:
+    """Greedy: at each row the family that starts there and repeats most."""
     joined = np.all(kind[1:] == kind[:-1], axis=1) & np.all(moduli[1:] == moduli[:-1], axis=1)
     steps = _steps(table, moduli)
     ends = _run_ends(steps, joined)
@@ -129,6 +141,9 @@ def _runs(table: NDArray[np.int64], moduli: NDArray[np.int64], kind: NDArray[np.
         if folded.end(i) > end:
             end, by, folds = folded.family(i)
             found.append(Family(i, first, mod, (Loop(end - i + 1, by),), folds))
+        elif interleaved is not None and (family := interleaved.family(i, end - i + 1)):
+            found.append(family)
+            end = i + family.loops[0].times * len(family.members) - 1
         else:
             found.append(Family(i, first, mod, (Loop(end - i + 1, _five(steps[i])),) if end > i else ()))
         i = end + 1
@@ -195,6 +210,35 @@ class _Folded:
         return end, (by[0], by[1], by[2], by[3], by[4]), tuple(folds)
 
 
+class _Interleaved:
+    """Loops over 2 to MOST_MEMBERS rows of one round."""
+
+    def __init__(self, table: NDArray[np.int64], moduli: NDArray[np.int64], kind: NDArray[np.int32]) -> None:
+        self.table, self.moduli = table, moduli
+        self.steps: dict[int, NDArray[np.int64]] = {}
+        self.times: dict[int, NDArray[np.int64]] = {}
+        for lag in range(2, min(MOST_MEMBERS, len(table) // SHORTEST) + 1):
+            steps = self.steps[lag] = _steps(table, moduli, lag)
+            alike = np.all(kind[lag:] == kind[:-lag], axis=1) & np.all(moduli[lag:] == moduli[:-lag], axis=1)
+            alike &= (steps[:, ROUND] == 0) & np.all(steps < 2**39, axis=1)
+            keeps = alike[lag:] & alike[:-lag] & np.all(steps[lag:] == steps[:-lag], axis=1)
+            ends = _ends(np.append(~keeps, True))
+            self.times[lag] = (ends - np.arange(len(ends))) // lag + 2
+
+    def family(self, i: int, more_than: int) -> Family | None:
+        """The one at row i that repeats most, if it does so at least SHORTEST times and more often than that."""
+        times, lag = max(((int(t[i]), -lag) for lag, t in self.times.items() if i < len(t)), default=(0, 0))
+        lag = -lag
+        rounds = self.table[i : i + times * lag, ROUND]
+        if times < max(SHORTEST, more_than + 1) or np.any(rounds != rounds[0]):
+            return None
+        members = tuple(
+            Family(k, _five(self.table[k]), _five(self.moduli[k]), (Loop(times, _five(self.steps[lag][k])),))
+            for k in range(i, i + lag)
+        )
+        return Family(i, members[0].first, members[0].moduli, (Loop(times, (0, 0, 0, 0, 0)),), members=members)
+
+
 def _nest(families: list[Family], kind: NDArray[np.int32], ranks: int) -> list[Family]:
     """Joins consecutive families of one shape whose first rows move by a constant into one with an outer loop."""
     if len(families) < SHORTEST:
@@ -221,7 +265,7 @@ def _nest(families: list[Family], kind: NDArray[np.int32], ranks: int) -> list[F
 
 def _nests(f: Family, ranks: int) -> bool:
     """Whether an outer loop around the family reads well: rounds may move in the outermost only."""
-    if not f.loops or f.folds or any(loop.by[ROUND] for loop in f.loops):
+    if not f.loops or f.folds or f.members or any(loop.by[ROUND] for loop in f.loops):
         return False
     return f.loops[0].times >= SHORTEST or _all_ranks(f, ranks)
 
@@ -235,7 +279,7 @@ def _explode(families: list[Family], table: NDArray[np.int64], moduli: NDArray[n
     """Pairs that stand alone are said as two rows, unless they are all ranks."""
     found = []
     for f in families:
-        if len(f.loops) == 1 and f.loops[0].times < SHORTEST and not _all_ranks(f, ranks):
+        if len(f.loops) == 1 and f.loops[0].times < SHORTEST and not f.members and not _all_ranks(f, ranks):
             found += [Family(i, _five(table[i]), _five(moduli[i])) for i in (f.row, f.row + 1)]
         else:
             found.append(f)

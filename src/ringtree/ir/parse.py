@@ -133,6 +133,18 @@ class _Expression:
         return value % modulus if self.names and modulus else value
 
 
+@dataclass(frozen=True, slots=True)
+class _Move:
+    source: _Expression
+    source_buffer: Buffer
+    chunk: _Expression
+    count: int
+    reduce: bool
+    target: _Expression
+    target_buffer: Buffer
+    to: _Expression
+
+
 class _Line:
     """A line's tokens, and a method per rule of the grammar."""
 
@@ -217,6 +229,50 @@ class _Line:
             self.refuse("';' or the end of the line")
 
     def row(self, block: _BlockText) -> None:
+        """One transfer or several in braces, and the loops over them."""
+        braced = self.accept("{")
+        moves = [self.move()]
+        while braced and not self.accept("}"):
+            if not self.accept(";"):
+                self.refuse("';' or '}'")
+            moves.append(self.move())
+        label = block.label
+        assert label is not None
+        used = frozenset().union(label.names, *(e.names for m in moves for e in (m.source, m.target, m.chunk, m.to)))
+        variables = self.loops(used)
+        times = len(next(iter(variables.values()), (0,)))
+        parts = [self.columns(m, label, variables, times) for m in moves]
+        table = np.stack(parts, axis=1).reshape(times * len(moves), -1)  # all moves at each turn
+        if np.any(np.abs(table) >= _LIMIT):
+            self.refuse("numbers below 2**31; before")
+        at, source, target, chunk, to, source_buffer, target_buffer, count, reduce = table.T
+        block.add(
+            self.number,
+            Transfers.of(
+                source,
+                target,
+                chunk,
+                to=to,
+                count=count,
+                reduce=reduce != 0,
+                round=at,
+                source_buffer=source_buffer,
+                target_buffer=target_buffer,
+            ),
+        )
+
+    def columns(self, m: _Move, label: _Expression, variables: dict[str, _Values], times: int) -> _Values:
+        """[times, 9]: one move at each turn of the loops."""
+        columns = np.empty((times, 9), dtype=np.int64)
+        columns[:, 0] = label.at(variables, 0)
+        columns[:, 1] = m.source.at(variables, self.ranks)
+        columns[:, 2] = m.target.at(variables, self.ranks)
+        columns[:, 3] = m.chunk.at(variables, int(self.lengths[m.source_buffer]))
+        columns[:, 4] = m.to.at(variables, int(self.lengths[m.target_buffer]))
+        columns[:, 5:] = m.source_buffer, m.target_buffer, m.count, m.reduce
+        return columns
+
+    def move(self) -> _Move:
         source = self.expression()
         source_buffer = self.buffer()
         self.expect("[")
@@ -232,29 +288,7 @@ class _Line:
             self.expect("[")
             to = self.expression()
             self.expect("]")
-        assert block.label is not None
-        expressions = (block.label, source, target, chunk, to)
-        variables = self.loops(frozenset().union(*(e.names for e in expressions)))
-        sizes = (0, self.ranks, self.ranks, int(self.lengths[source_buffer]), int(self.lengths[target_buffer]))
-        columns = [e.at(variables, m) for e, m in zip(expressions, sizes, strict=True)]
-        for column in columns:
-            if np.any(np.abs(column) >= _LIMIT):
-                self.refuse("numbers below 2**31; before")
-        columns[0] = columns[0] + next(iter(variables.values()), np.zeros(1, np.int64)) * 0  # as long as the loops
-        block.add(
-            self.number,
-            Transfers.of(
-                columns[1],
-                columns[2],
-                columns[3],
-                to=columns[4],
-                count=count,
-                reduce=reduce,
-                round=columns[0],
-                source_buffer=source_buffer,
-                target_buffer=target_buffer,
-            ),
-        )
+        return _Move(source, source_buffer, chunk, count, reduce, target, target_buffer, to)
 
     def buffer(self) -> Buffer:
         if self.token not in _BUFFERS:

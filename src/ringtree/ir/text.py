@@ -16,7 +16,8 @@ modulo the number of ranks, or the length of its buffer. The grammar, a line at 
 
     HEAD   once | N times, then what moves each time: [, WHAT ±N]…
     WHAT   rank | source | target | chunk | source chunk | target chunk    (rank, chunk: both columns)
-    ROW    EXPR BUFFER[SPAN] -> EXPR [BUFFER[EXPR]] [for RANGE, …]         the target's place where it differs
+    ROW    MOVE [for RANGE, …] | {MOVE; MOVE; …} for RANGE, …              one each time, or several, one after another
+    MOVE   EXPR BUFFER[SPAN] -> EXPR [BUFFER[EXPR]]                        the target's place where it differs
     SPAN   EXPR | N:N | EXPR:+N        one chunk, from:to, from:+count
     RANGE  VAR=N..N | VAR=N,N[..N]     the second number says the step; ranges nest, the first is the outermost
     EXPR   sum of N, [N]VAR, [N]VAR^N, [N]down(VAR^N,N): exclusive or; rounded down to a multiple
@@ -32,6 +33,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +46,6 @@ from ringtree.ir.families import (
     TARGET_CHUNK,
     Family,
     Fold,
-    Loop,
     find,
     signed,
 )
@@ -127,90 +128,98 @@ def _rounds(rows: Transfers, ranks: int, lengths: NDArray[np.int64]) -> Iterator
         yield label, families
 
 
+@dataclass(frozen=True, slots=True)
 class _Variable:
-    """One loop of a family: the name, and how the fields' steps read in terms of it."""
+    """The variable of the loop at `level`: origin, origin + step, …"""
 
-    def __init__(self, name: str, loop: Loop, origin: int, step: int) -> None:
-        self.name, self.count, self.origin, self.step = name, loop.times, origin, step
-        self.factors = [b // step for b in loop.by]
+    name: str
+    level: int
+    times: int
+    origin: int
+    step: int
+
+    def factor(self, family: Family, field: int) -> int:
+        """How often it counts in that field of the family."""
+        return family.loops[self.level].by[field] // self.step
 
     def range(self) -> str:
-        last = self.origin + (self.count - 1) * self.step
+        last = self.origin + (self.times - 1) * self.step
         if self.step == 1:
             return f"{self.name}={self.origin}..{last}"
-        return f"{self.name}={self.origin},{self.origin + self.step}" + (f"..{last}" if self.count > 2 else "")
+        return f"{self.name}={self.origin},{self.origin + self.step}" + (f"..{last}" if self.times > 2 else "")
 
 
 class _Writer:
     """Writes one family. The variable of a loop is the rank or the number that makes its expressions shortest."""
 
     def __init__(self, family: Family, rows: Transfers, ranks: int) -> None:
-        self.f, self.rows, self.ranks = family, rows, ranks
-        self.variables: dict[str, _Variable] = {}
-        ranked = next((i for i, loop in enumerate(family.loops) if loop.by[SOURCE]), 0)
+        self.family, self.rows, self.ranks = family, rows, ranks
+        self.members = family.members or (family,)
+        self.variables: list[_Variable] = []
+        ranked = next((i for i, loop in enumerate(self.members[0].loops) if loop.by[SOURCE]), 0)
         names = ["k", "j"]
         names.insert(ranked, "r")
-        if family.loops:
-            self.variables["r"] = self._rank(family.loops[ranked])
-        for name, loop in zip(names, family.loops, strict=False):
-            if name != "r":
-                self.variables[name] = self._number(name, loop)
-        self.loops = [self.variables[name] for name in reversed(names) if name in self.variables]
+        levels = sorted(range(len(family.loops)), key=lambda level: level != ranked)  # the rank first
+        for level in levels:
+            self.variables.append(self._variable(names[level], level))
+        self.variables.sort(key=lambda v: v.level)
 
     def line(self) -> tuple[str, str]:
-        """(expression of the round, the row)."""
-        i = self.f.row
-        source = Buffer(int(self.rows.source_buffer[i])).name.lower()
-        target = Buffer(int(self.rows.target_buffer[i])).name.lower()
-        chunk, to = self._field(SOURCE_CHUNK), self._field(TARGET_CHUNK)
-        arrow = "+>" if self.rows.reduce[i] else "->"
-        text = f"{self._field(SOURCE)} {source}[{self._span(chunk, int(self.rows.count[i]))}] {arrow}"
-        text += f" {self._field(TARGET)}"
-        if (target, to) != (source, chunk):
-            text += f" {target}[{to}]"
-        return self._field(ROUND), text + self._loops()
+        """(expression of the round, the row or rows)."""
+        texts = [self._row(m) for m in self.members]
+        text = f"{{{'; '.join(texts)}}}" if self.family.members else texts[0]
+        return self._field(self.members[0], ROUND), text + self._loops()
+
+    def _row(self, f: Family) -> str:
+        source = Buffer(int(self.rows.source_buffer[f.row])).name.lower()
+        target = Buffer(int(self.rows.target_buffer[f.row])).name.lower()
+        chunk, to = self._field(f, SOURCE_CHUNK), self._field(f, TARGET_CHUNK)
+        arrow = "+>" if self.rows.reduce[f.row] else "->"
+        text = f"{self._field(f, SOURCE)} {source}[{self._span(chunk, int(self.rows.count[f.row]))}] {arrow}"
+        text += f" {self._field(f, TARGET)}"
+        return text if (target, to) == (source, chunk) else f"{text} {target}[{to}]"
 
     def _loops(self) -> str:
-        shown = list(self.loops)
-        said = bool(self.f.folds) or (bool(shown) and any(shown[-1].factors))
-        if said and shown[-1].range() == f"r=0..{self.ranks - 1}":
-            shown.pop()
+        shown = self.variables[::-1]
+        if shown and shown[-1].name == "r" and shown[-1].range() == f"r=0..{self.ranks - 1}":
+            if self.family.folds or any(any(m.loops[0].by) for m in self.members):
+                shown.pop()
         return f" for {', '.join(v.range() for v in shown)}" if shown else ""
 
-    def _rank(self, loop: Loop) -> _Variable:
-        """A loop whose variable is a rank, where one walks through the ranks without wrapping; else a plain count."""
-        for field in (SOURCE, TARGET):
-            step, first = loop.by[field], self.f.first[field]
-            if step and all(b % step == 0 for b in loop.by) and 0 <= first + (loop.times - 1) * step < self.ranks:
-                return _Variable("r", loop, first, step)
-        return _Variable("r", loop, 0, 1)
+    def _variable(self, name: str, level: int) -> _Variable:
+        """For `r` a rank, where one walks through the ranks without wrapping; for others the round, or how far the
+        source, the target or a chunk has moved; else a plain count."""
+        times = self.family.loops[level].times
+        moves = [b for m in self.members for b in m.loops[level].by]
+        for member in self.members:
+            for field in (SOURCE, TARGET) if name == "r" else (ROUND, SOURCE, TARGET, SOURCE_CHUNK, TARGET_CHUNK):
+                by, first, modulus = member.loops[level].by[field], member.first[field], member.moduli[field]
+                step = by if name == "r" else abs(by)
+                if not step or any(b % step for b in moves):
+                    continue
+                if name != "r":
+                    origin = self._constant(member, field) * (1 if by > 0 else -1)
+                    return _Variable(name, level, times, origin % modulus if modulus else origin, step)
+                if 0 <= first + (times - 1) * step < self.ranks:
+                    return _Variable(name, level, times, first, step)
+        return _Variable(name, level, times, 0, 1)
 
-    def _number(self, name: str, loop: Loop) -> _Variable:
-        """A loop whose variable is the round, or how far the source, the target or a chunk has moved."""
-        for field in (ROUND, SOURCE, TARGET, SOURCE_CHUNK, TARGET_CHUNK):
-            step = abs(loop.by[field])
-            if step and all(b % step == 0 for b in loop.by):
-                origin = self._constant(field) * (1 if loop.by[field] > 0 else -1)
-                modulus = self.f.moduli[field]
-                return _Variable(name, loop, origin % modulus if modulus else origin, step)
-        return _Variable(name, loop, 0, 1)
-
-    def _constant(self, field: int) -> int:
+    def _constant(self, f: Family, field: int) -> int:
         """The field where all variables are 0."""
-        return self.f.first[field] - sum(v.factors[field] * v.origin for v in self.variables.values())
+        return f.first[field] - sum(v.factor(f, field) * v.origin for v in self.variables)
 
-    def _field(self, field: int) -> str:
-        for at, fold in self.f.folds:
+    def _field(self, f: Family, field: int) -> str:
+        for at, fold in f.folds:
             if at == field:
                 return _fold(fold)
-        factors = {v.name: v.factors[field] for v in self.variables.values() if v.factors[field]}
+        factors = {v.name: v.factor(f, field) for v in self.variables if v.factor(f, field)}
         if not factors:
-            return str(self.f.first[field])
+            return str(f.first[field])
         text = ""
         for name, factor in sorted(factors.items(), reverse=True):  # r before k before j
             sign = "-" if factor < 0 else "+" if text else ""
             text += f"{sign}{abs(factor) if abs(factor) != 1 else ''}{name}"
-        constant = signed(self._constant(field), self.f.moduli[field])
+        constant = signed(self._constant(f, field), f.moduli[field])
         return text + (f"{constant:+d}" if constant else "")
 
     def _span(self, chunk: str, count: int) -> str:
