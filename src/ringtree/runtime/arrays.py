@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
@@ -17,31 +16,23 @@ import numpy as np
 class Dtype(IntEnum):
     """The element types that engines know, by the codes they know them by."""
 
+    itemsize: int
+    label: str
+
     INT32 = 3
     INT64 = 4
     BFLOAT16 = 10
     FLOAT32 = 11
     FLOAT64 = 12
 
-    @property
-    def label(self) -> str:
-        return self.name.lower()
 
-    @property
-    def itemsize(self) -> int:
-        return _ITEMSIZE[self]
+for _dtype, _itemsize in zip(Dtype, (4, 8, 2, 4, 8), strict=True):
+    _dtype.itemsize, _dtype.label = _itemsize, _dtype.name.lower()
 
-
-_ITEMSIZE = {
-    Dtype.INT32: 4,
-    Dtype.INT64: 8,
-    Dtype.BFLOAT16: 2,
-    Dtype.FLOAT32: 4,
-    Dtype.FLOAT64: 8,
-}
 _BY_LABEL = {d.label: d for d in Dtype}
-_BY_NUMPY: dict[np.dtype[Any], Dtype] = {
-    np.dtype(label): d for label, d in _BY_LABEL.items() if d is not Dtype.BFLOAT16
+_BY_TYPE: dict[type, Dtype] = {
+    np.dtype(char).type: d
+    for char, d in zip("ilqfd", (Dtype.INT32, Dtype.INT64, Dtype.INT64, Dtype.FLOAT32, Dtype.FLOAT64), strict=True)
 }
 SUPPORTED = ", ".join(_BY_LABEL)
 
@@ -56,23 +47,17 @@ def op_code(op: str) -> int:
         raise ValueError(f"no reduction {op!r}: expected one of {', '.join(OPS)}") from None
 
 
-@dataclass(frozen=True, slots=True)
 class Array:
     """A contiguous array. `owner` is the numpy array or tensor whose memory it is; `copied`: not the user's own."""
 
-    owner: Any
-    address: int
-    shape: tuple[int, ...]
-    dtype: Dtype
-    copied: bool = False
+    __slots__ = ("address", "copied", "count", "dtype", "nbytes", "owner", "shape")
 
-    @property
-    def count(self) -> int:
-        return math.prod(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        return self.count * self.dtype.itemsize
+    def __init__(
+        self, owner: Any, address: int, shape: tuple[int, ...], dtype: Dtype, count: int, copied: bool = False
+    ) -> None:
+        self.owner, self.address, self.shape, self.dtype, self.count = owner, address, shape, dtype, count
+        self.nbytes = count * dtype.itemsize
+        self.copied = copied
 
     def overlaps(self, other: Array) -> bool:
         return self.address < other.address + other.nbytes and other.address < self.address + self.nbytes
@@ -96,10 +81,14 @@ def readable(x: Any) -> Array:
             dtype,
             whole.data_ptr() != x.data_ptr(),
         )
-    y = np.from_dlpack(x) if hasattr(x, "__dlpack__") and not hasattr(x, "__array__") else np.asarray(x)
+    if type(x) is np.ndarray:
+        y = x
+    else:
+        y = np.from_dlpack(x) if hasattr(x, "__dlpack__") and not hasattr(x, "__array__") else np.asarray(x)
     dtype = _numpy_dtype(y)
-    whole = y if y.flags.c_contiguous and y.flags.aligned else np.array(y, order="C", copy=True)
-    return Array(whole, whole.__array_interface__["data"][0], whole.shape, dtype, whole is not x)
+    flags = y.flags
+    whole = y if flags.c_contiguous and flags.aligned else np.array(y, order="C", copy=True)
+    return Array(whole, whole.__array_interface__["data"][0], whole.shape, dtype, whole.size, whole is not x)
 
 
 def writable(x: Any, what: str = "out") -> Array:
@@ -108,7 +97,7 @@ def writable(x: Any, what: str = "out") -> Array:
         dtype = _tensor_dtype(x)
         if not x.is_contiguous():
             raise ValueError(f"{what} is a tensor that is not contiguous; expected a contiguous one")
-        return Array(x.detach(), x.data_ptr(), tuple(x.shape), dtype)
+        return Array(x.detach(), x.data_ptr(), tuple(x.shape), dtype, x.numel())
     if not isinstance(x, np.ndarray):
         raise TypeError(f"{what} is {_kind(x)}; expected a numpy array or a torch CPU tensor")
     dtype = _numpy_dtype(x)
@@ -116,14 +105,17 @@ def writable(x: Any, what: str = "out") -> Array:
         raise ValueError(f"{what} is read-only; expected an array that can be written")
     if not (x.flags.c_contiguous and x.flags.aligned):
         raise ValueError(f"{what} is not contiguous; expected a C-contiguous array")
-    return Array(x, x.__array_interface__["data"][0], x.shape, dtype)
+    return Array(x, x.__array_interface__["data"][0], x.shape, dtype, x.size)
 
 
 def target(out: Any, like: Array, shape: tuple[int, ...]) -> Array:
     """`out` as the place for `shape` elements of the type of `like`; a new array of that kind where it is None."""
     if out is None:
         return new(like, shape)
-    array = writable(out)
+    if out is like.owner and not like.copied and type(out) is np.ndarray and out.flags.writeable:
+        array = like
+    else:
+        array = writable(out)
     if array.dtype is not like.dtype:
         raise TypeError(f"out is {array.dtype.label}; expected {like.dtype.label}, as the input is")
     if array.count != math.prod(shape):
@@ -167,10 +159,10 @@ def _tensor_dtype(x: Any) -> Dtype:
 
 
 def _numpy_dtype(x: np.ndarray[Any, Any]) -> Dtype:
-    found: Dtype | None = _BY_NUMPY.get(x.dtype)
+    found = _BY_TYPE.get(x.dtype.type)
     if found is None and x.dtype.name == "bfloat16":
-        found = Dtype.BFLOAT16
-    if found is None:
+        found = _BY_TYPE[x.dtype.type] = Dtype.BFLOAT16
+    if found is None or not x.dtype.isnative:
         raise TypeError(f"element type {x.dtype} is not supported; expected one of {SUPPORTED}")
     return found
 

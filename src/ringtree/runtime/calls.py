@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -19,27 +19,30 @@ from ringtree.runtime.engine import Joined, Terms
 from ringtree.runtime.work import Work
 
 CODE = {name: code for code, name in enumerate(COLLECTIVES)}
-"""What the engine's short way knows the collectives by."""
+"""What the engine's short way knows the collectives by; a forced algorithm's calls have numbers of their own."""
 
 
-@dataclass(frozen=True, slots=True)
 class Request:
     """One call: `count` elements in the whole vector, this rank's windows of it (None: it has none there), and what
     the caller gets. `op` is "" where nothing is reduced, `root` -1 where there is none."""
 
-    collective: str
-    count: int
-    x: Array | None
-    out: Array | None
-    result: Any
-    op: str = ""
-    root: int = -1
+    __slots__ = ("collective", "count", "dtype", "op", "out", "result", "root", "x")
 
-    @property
-    def dtype(self) -> Dtype:
-        array = self.x or self.out
+    def __init__(
+        self,
+        collective: str,
+        count: int,
+        x: Array | None,
+        out: Array | None,
+        result: Any,
+        op: str = "",
+        root: int = -1,
+    ) -> None:
+        self.collective, self.count, self.x, self.out, self.result = collective, count, x, out, result
+        self.op, self.root = op, root
+        array = x or out
         assert array is not None
-        return array.dtype
+        self.dtype: Dtype = array.dtype
 
 
 class Calls:
@@ -49,6 +52,7 @@ class Calls:
         self._joined, self._terms = joined, terms
         self._seat: Any = joined.seat
         self._bound: dict[tuple[Any, ...], Bound] = {}
+        self.offsets: dict[str, int] = {}  # by algorithm: what is added to CODE where it is forced
         self._taught: set[tuple[Any, ...]] = set()
         self._parts: dict[int, tuple[Schedule, Part]] = {}  # by identity; the schedule is kept so that its id is
         self._proved: dict[int, Schedule] = {}
@@ -90,8 +94,8 @@ class Calls:
             self._pending.append((ticket, request, x))
             return Work(seat, ticket, request.result)
         seat.run(bound.plan, *addresses)
-        if algorithm is None and bound.aliasable:
-            self._teach(request, bound)
+        if bound.aliasable and not isinstance(algorithm, Schedule):
+            self._teach(request, bound, algorithm)
         return request.result
 
     def bound(
@@ -171,7 +175,7 @@ class Calls:
         aligned = x.address - bound.input_start * item == out.address - bound.output_start * item
         return x if aligned and bound.aliasable else x.copy()
 
-    def _teach(self, request: Request, bound: Bound) -> None:
+    def _teach(self, request: Request, bound: Bound, algorithm: str | None) -> None:
         """Lets the engine's short way serve calls that look like this one. Only programs that may run in place: the
         short way does not ask."""
         shown = request.x or request.out
@@ -180,13 +184,9 @@ class Calls:
         x, out = request.x, request.out
         counts = (0 if x is None else x.count, 0 if out is None else out.count)
         owner: Any = shown.owner
-        look = (
-            CODE[request.collective],
-            memoryview(owner).format,
-            request.op,
-            request.root,
-            *counts,
-        )
+        offset = 0 if algorithm is None else self.offsets.setdefault(algorithm, (len(self.offsets) + 1) * len(CODE))
+        code = CODE[request.collective] + offset
+        look = (code, memoryview(owner).format, request.op, request.root, *counts)
         if look not in self._taught:
             self._taught.add(look)
             self._seat.remember(*look, bound.plan)

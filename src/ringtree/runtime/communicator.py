@@ -72,13 +72,14 @@ class Communicator:
         async_op: bool = False,
     ) -> Any:
         """The reduction of all ranks' `x`, on every rank. Integer averages are truncated toward zero."""
-        if algorithm is None and not async_op:
+        code = _ALL_REDUCE if algorithm is None else self._code(_ALL_REDUCE, algorithm)
+        if not async_op:
             if out is not None:
-                if self._call(_ALL_REDUCE, x, out, op, -1):
+                if self._call(code, x, out, op, -1):
                     return out
             elif type(x) is _ndarray:
                 fresh = _empty(x.shape, x.dtype)
-                if self._call(_ALL_REDUCE, x, fresh, op, -1):
+                if self._call(code, x, fresh, op, -1):
                     return fresh
         a = readable(x)
         b = target(out, a, a.shape)
@@ -95,7 +96,8 @@ class Communicator:
         async_op: bool = False,
     ) -> Any:
         """Block `rank` of the reduction of all ranks' `x`, whose first axis is cut into one block a rank."""
-        if algorithm is None and not async_op and out is not None and self._call(_REDUCE_SCATTER, x, out, op, -1):
+        code = _REDUCE_SCATTER if algorithm is None else self._code(_REDUCE_SCATTER, algorithm)
+        if not async_op and out is not None and self._call(code, x, out, op, -1):
             return out
         a = readable(x)
         b = target(out, a, self._block(a.shape))
@@ -111,7 +113,8 @@ class Communicator:
         async_op: bool = False,
     ) -> Any:
         """All ranks' `x`, stacked on a new first axis; `out` may have any shape of that many elements."""
-        if algorithm is None and not async_op and out is not None and self._call(_ALL_GATHER, x, out, "", -1):
+        code = _ALL_GATHER if algorithm is None else self._code(_ALL_GATHER, algorithm)
+        if not async_op and out is not None and self._call(code, x, out, "", -1):
             return out
         a = readable(x)
         b = target(out, a, (self.size, *a.shape))
@@ -127,7 +130,8 @@ class Communicator:
         async_op: bool = False,
     ) -> Any:
         """Fills `x` with the root's, and returns it."""
-        if algorithm is None and not async_op and self._call(_BROADCAST, x, x, "", root):
+        code = _BROADCAST if algorithm is None else self._code(_BROADCAST, algorithm)
+        if not async_op and self._call(code, x, x, "", root):
             return x
         root = self._root(root)
         if self.rank == root:
@@ -155,8 +159,9 @@ class Communicator:
         """The reduction of all ranks' `x` at the root; None elsewhere, where `out` is left alone."""
         if self.rank != root:
             out = None
-        short = algorithm is None and not async_op and (out is not None or self.rank != root)
-        if short and self._call(_REDUCE, x, out, op, root):
+        code = _REDUCE if algorithm is None else self._code(_REDUCE, algorithm)
+        short = not async_op and (out is not None or self.rank != root)
+        if short and self._call(code, x, out, op, root):
             return out
         root = self._root(root)
         a = readable(x)
@@ -178,8 +183,9 @@ class Communicator:
         """All ranks' `x` at the root, stacked on a new first axis; None elsewhere, where `out` is left alone."""
         if self.rank != root:
             out = None
-        short = algorithm is None and not async_op and (out is not None or self.rank != root)
-        if short and self._call(_GATHER, x, out, "", root):
+        code = _GATHER if algorithm is None else self._code(_GATHER, algorithm)
+        short = not async_op and (out is not None or self.rank != root)
+        if short and self._call(code, x, out, "", root):
             return out
         root = self._root(root)
         a = readable(x)
@@ -203,7 +209,8 @@ class Communicator:
         at, and `out` must be given: it says how much is expected."""
         if self.rank != root:
             x = None
-        if algorithm is None and not async_op and out is not None and self._call(_SCATTER, x, out, "", root):
+        code = _SCATTER if algorithm is None else self._code(_SCATTER, algorithm)
+        if not async_op and out is not None and self._call(code, x, out, "", root):
             return out
         root = self._root(root)
         if self.rank != root:
@@ -230,7 +237,8 @@ class Communicator:
         async_op: bool = False,
     ) -> Any:
         """Block i of `x` (cut along its first axis) goes to rank i; block i of the result came from rank i."""
-        if algorithm is None and not async_op and out is not None and self._call(_ALL_TO_ALL, x, out, "", -1):
+        code = _ALL_TO_ALL if algorithm is None else self._code(_ALL_TO_ALL, algorithm)
+        if not async_op and out is not None and self._call(code, x, out, "", -1):
             return out
         a = readable(x)
         self._block(a.shape)
@@ -241,7 +249,8 @@ class Communicator:
     def barrier(self, *, algorithm: Algorithm = None, async_op: bool = False) -> Any:
         """Returns when all ranks have called it."""
         token = self._token
-        if algorithm is None and not async_op and self._call(_BARRIER, token, token, "max", -1):
+        code = _BARRIER if algorithm is None else self._code(_BARRIER, algorithm)
+        if not async_op and self._call(code, token, token, "max", -1):
             return None
         a = readable(token)
         return self._calls.perform(Request("barrier", 1, a, a, None, "max"), algorithm, async_op)
@@ -384,6 +393,11 @@ class Communicator:
         return f"<Communicator rank {self.rank} of {self.size}, engine {self._engine}>"
 
     # -- checks
+
+    def _code(self, collective: int, algorithm: Algorithm) -> int:
+        """By what number the short way knows a collective by a forced algorithm; -1 where it does not."""
+        offset = self._calls.offsets.get(algorithm) if isinstance(algorithm, str) else None
+        return -1 if offset is None else collective + offset
 
     def _root(self, root: int) -> int:
         number = operator.index(root)
