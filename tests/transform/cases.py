@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import strategies as st
 
 from ringtree import algorithms
 from ringtree.ir import spec
 from ringtree.ir.collective import COLLECTIVES
-from ringtree.ir.schedule import Schedule
+from ringtree.ir.schedule import Block, Buffer, Schedule, Shift, Transfers
 from tests import oracle
 
 
@@ -23,3 +24,61 @@ def built(draw: st.DrawFn, largest: int = 9, collectives: tuple[str, ...] = tupl
     ranks = draw(st.integers(1, largest))
     root = draw(st.integers(0, ranks - 1)) if COLLECTIVES[collective].rooted else None
     return algorithms.build(name, collective, ranks, root)
+
+
+class Strange:
+    """Schedules that say what the registry's never say, and must survive the transforms all the same."""
+
+    name, serves = "strange", ("all_gather", "broadcast")
+
+    def build(self, collective: str, ranks: int, root: int | None = None, /) -> Schedule:
+        return carousel(ranks) if collective == "all_gather" else hops(ranks, root or 0)
+
+
+def carousel(ranks: int) -> Schedule:
+    """all_gather: blocks go round through one chunk of scratch, which is read and overwritten in the same round."""
+    rank = np.arange(ranks)
+    aside = {"source_buffer": Buffer.SCRATCH}
+    get_on = Transfers.of(rank, rank, rank, to=0, target_buffer=Buffer.SCRATCH)
+    turn = Transfers.of(rank, (rank + 1) % ranks, 0, target_buffer=Buffer.SCRATCH, **aside)
+    get_off = Transfers.of(rank, rank, 0, to=(rank - 1) % ranks, round=1, **aside)
+    lap = Block(Transfers.concatenate([turn, get_off]), max(ranks - 1, 1), Shift(target_chunk=-1))
+    blocks = (Block(get_on), lap) if ranks > 1 else ()
+    return Schedule("carousel", "all_gather", ranks, ranks, blocks, scratch=1)
+
+
+def hops(ranks: int, root: int) -> Schedule:
+    """broadcast along a chain, written as one row that moves on."""
+    blocks = (Block(Transfers.of(root, (root + 1) % ranks), ranks - 1, Shift(1, 1)),) if ranks > 1 else ()
+    return Schedule("hops", "broadcast", ranks, 1, blocks, root)
+
+
+def through_scratch(slots: int) -> Schedule:
+    """broadcast of 3 chunks from 0 to 1 through `slots` chunks of scratch, beginning with the last one."""
+    there = Transfers.of(0, 1, 0, to=slots - 1, target_buffer=Buffer.SCRATCH)
+    home = Transfers.of(1, 1, slots - 1, to=0, source_buffer=Buffer.SCRATCH)
+    blocks = (Block(there, 3, Shift.chunk(1)), Block(home, 3, Shift.chunk(1)))
+    return Schedule("through_scratch", "broadcast", 2, 3, blocks, 0, scratch=slots)
+
+
+def sliding() -> Schedule:
+    """all_gather over 3 ranks, blocks of 2: all to rank 0, which sends overlapping pairs of chunks across blocks."""
+    gather = Transfers.of([1, 2], 0, [2, 4], count=2)
+    spread = Transfers.of(0, [1, 2], 0, count=2)
+    return Schedule("sliding", "all_gather", 3, 6, (Block(gather), Block(spread, 5, Shift.chunk(1))))
+
+
+def relay() -> Schedule:
+    """broadcast over 3 ranks in two buffers, through scratch and through an output."""
+    side, out = Buffer.SCRATCH, Buffer.OUTPUT
+    rows = Transfers.of(
+        [0, 0, 1, 1],
+        [0, 1, 1, 2],
+        round=[0, 0, 1, 2],
+        source_buffer=[Buffer.INPUT, Buffer.INPUT, side, out],
+        target_buffer=[out, side, out, out],
+    )
+    return Schedule("relay", "broadcast", 3, 1, (Block(rows),), 0, scratch=1)
+
+
+STRANGE = [*(carousel(n) for n in (1, 2, 5)), hops(4, 3), through_scratch(3), through_scratch(5), sliding(), relay()]

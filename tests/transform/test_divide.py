@@ -10,25 +10,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtree import algorithms
-from ringtree.ir.schedule import Buffer, Schedule, Shift
-from ringtree.transform import channels, pipeline, relabel, share
+from ringtree.ir.schedule import Block, Buffer, Schedule, Shift, Transfers
+from ringtree.transform import channels, in_place, pipeline, relabel, reverse, share
 from tests import oracle
-from tests.transform.cases import built, keeps_its_promise
+from tests.transform.cases import STRANGE, built, hops, keeps_its_promise, through_scratch
 
 
 def steps(schedule: Schedule) -> int:
-    """How long it takes if a transfer takes 1, a rank sends one at a time as listed, and nothing else orders."""
-    written: dict[tuple[int, int, int], int] = {}
-    read: dict[tuple[int, int, int], int] = {}
-    free = [0] * schedule.ranks
+    """How long it takes if a transfer takes 1 and every rank does its part in order, sends of a round first."""
+    clock = [0] * schedule.ranks
+    arrives: list[tuple[int, int]] = []
+
+    def receive() -> None:
+        for target, at in arrives:
+            clock[target] = max(clock[target], at)
+        arrives.clear()
+
+    now = 0
     for row in oracle.rows(schedule):
-        for i in range(row.count):
-            source = (row.source, row.source_buffer, row.source_chunk + i)
-            target = (row.target, row.target_buffer, row.target_chunk + i)
-            start = max(written.get(source, 0), written.get(target, 0), read.get(target, 0), free[row.source])
-            written[target] = free[row.source] = start + 1
-            read[source] = max(read.get(source, 0), start + 1)
-    return max(written.values(), default=0)
+        if row.round != now:
+            receive()
+            now = row.round
+        clock[row.source] += row.count
+        arrives.append((row.target, clock[row.source]))
+    receive()
+    return max(clock)
 
 
 @given(built(), st.integers(1, 4))
@@ -56,12 +62,34 @@ def test_channels_keep_the_rounds(schedule: Schedule, k: int) -> None:
 
 
 @pytest.mark.parametrize("collective", ["broadcast", "reduce"])
-@pytest.mark.parametrize("name", ["ring", "double_tree", "hierarchical"])
-def test_a_pipelined_chain_or_tree_is_one_block_repeated_once_per_piece(name: str, collective: str) -> None:
-    schedule = algorithms.build(name, collective, 12, 5)
+def test_a_pipelined_chain_is_one_block_repeated_once_per_piece(collective: str) -> None:
+    schedule = algorithms.build("ring", collective, 12, 5)
     (block,) = pipeline(schedule, 7).blocks
-    assert (block.times, block.shift) == (7, Shift.chunk(1))
-    assert len(block.rows) == sum(b.rows.count.sum() for b in schedule.blocks)
+    assert (block.times, block.shift, len(block.rows)) == (7, Shift.chunk(1), 11)
+
+
+def test_a_pipelined_tree_is_one_block_repeated_once_per_piece() -> None:
+    down = Transfers.of([0, 0, 1, 1, 2, 2], [1, 2, 3, 4, 5, 6], round=[0, 0, 1, 1, 1, 1])
+    tree = Schedule("tree", "broadcast", 7, 1, (Block(down),), 0)
+    for schedule in (tree, reverse(tree)):
+        (block,) = pipeline(schedule, 7).blocks
+        assert (block.times, block.shift, len(block.rows)) == (7, Shift.chunk(1), 6)
+
+
+@pytest.mark.parametrize(("collective", "rounds"), [("broadcast", 4), ("reduce", 4), ("all_reduce", 8)])
+def test_two_pipelined_trees_are_skewed(collective: str, rounds: int) -> None:
+    schedule = algorithms.build("double_tree", collective, 12)
+    assert schedule.rounds == rounds
+    begin, middle, end = pipeline(schedule, 20).blocks
+    assert (middle.times, middle.shift, middle.rounds, len(middle.rows)) == (
+        21 - rounds,
+        Shift.chunk(1),
+        1,
+        22 * rounds // 4,
+    )
+    assert begin.rounds == end.rounds == rounds - 1
+    (short,) = pipeline(schedule, 3).blocks
+    assert short.rounds == rounds + 3 - 1
 
 
 @pytest.mark.parametrize("collective", ["reduce_scatter", "all_gather"])
@@ -76,15 +104,23 @@ def test_pipelining_overlaps() -> None:
     assert steps(pipeline(algorithms.build("ring", "reduce", 9, 2), 20)) == 9 - 2 + 20
     ring = algorithms.build("ring", "all_reduce", 6)
     assert (steps(ring), steps(pipeline(ring, 5))) == (10, 50)  # was full before
-    tree = algorithms.build("double_tree", "broadcast", 16, 3)
-    assert steps(pipeline(tree, 50)) < 1.2 * 2 * 50  # the root sends 2 * 50 chunks: at its bandwidth, near enough
+    trees = algorithms.build("double_tree", "broadcast", 16, 3)
+    assert steps(pipeline(trees, 50)) <= 2 * 50 + 2 * 4  # half a piece to each of two children: S bytes, and the way
+    trees = algorithms.build("double_tree", "all_reduce", 16)
+    assert steps(pipeline(trees, 50)) <= 4 * 50 + 3 * 4  # up and down at once: 2 S bytes, as the ring
 
 
 def test_a_chain_of_moving_ranks_overlaps_too() -> None:
-    hop = algorithms.build("ring", "broadcast", 5, 0).blocks[0]
-    moving = Schedule("hops", "broadcast", 5, 1, (type(hop)(hop.rows.take(slice(1)), 4, Shift(1, 1)),), 0)
-    assert moving == algorithms.build("ring", "broadcast", 5, 0)
-    assert steps(pipeline(moving, 10)) == 5 - 2 + 10
+    assert hops(5, 2) == algorithms.build("ring", "broadcast", 5, 2)
+    assert steps(pipeline(hops(5, 2), 10)) == 5 - 2 + 10
+
+
+@pytest.mark.parametrize("schedule", STRANGE, ids=lambda s: f"{s.name}{s.ranks}")
+def test_strange_ones_are_divided_rightly(schedule: Schedule) -> None:
+    keeps_its_promise(schedule)
+    keeps_its_promise(pipeline(schedule, 3))
+    keeps_its_promise(channels(schedule, 3))
+    keeps_its_promise(pipeline(channels(schedule, 2), 2))
 
 
 @pytest.mark.parametrize("pieces", [1, 8])
@@ -99,11 +135,11 @@ def test_a_ring_over_100_000_ranks_is_built_and_counted_in_a_second(pieces: int)
     assert took < 1.0
 
 
-@pytest.mark.parametrize("name", ["ring", "double_tree"])
-def test_a_chain_and_a_tree_over_100_000_ranks_too(name: str) -> None:
+@pytest.mark.parametrize(("name", "n"), [("ring", 100_000), ("double_tree", 10_000)])
+def test_long_chains_and_large_trees_too(name: str, n: int) -> None:
     start = time.perf_counter()
-    schedule = pipeline(algorithms.build(name, "broadcast", 100_000, 7), 1000)
-    assert schedule.transfers == 99_999 * 1000 * (1 if name == "ring" else 2)
+    schedule = pipeline(algorithms.build(name, "broadcast", n, 7), 1000)
+    assert schedule.transfers == (n - 1) * 1000 * (1 if name == "ring" else 2)
     assert schedule.chunks_received().sum() == schedule.transfers
     assert time.perf_counter() - start < 1.0
 
@@ -132,11 +168,11 @@ def test_different_algorithms_share_the_vector(collective: str, names: tuple[str
 
 
 def test_scratch_is_shared_out_too() -> None:
-    from ringtree.transform import in_place
-
     small, large = (in_place(algorithms.build(name, "all_reduce", 5)) for name in ("one_shot", "two_shot"))
     assert small.scratch != large.scratch
     keeps_its_promise(share(small, large))
+    keeps_its_promise(share(small, algorithms.build("ring", "all_reduce", 5)))
+    keeps_its_promise(share(through_scratch(3), through_scratch(5)))
     keeps_its_promise(pipeline(large, 3))
     assert Buffer.SCRATCH in pipeline(large, 3).expand().target_buffer
 

@@ -12,7 +12,7 @@ from ringtree.algorithms import REGISTRY
 from ringtree.ir.schedule import Schedule
 from ringtree.transform import channels, nest, pipeline, relabel
 from ringtree.transform.nest import INSIDE, PHASES
-from tests.transform.cases import keeps_its_promise
+from tests.transform.cases import Strange, keeps_its_promise
 
 
 class Cut:
@@ -71,6 +71,13 @@ def test_cut_turned_and_renamed_ones_are_right(
     keeps_its_promise(relabel(nested, data.draw(st.permutations(range(ranks)))))
 
 
+def test_strange_ones_nest() -> None:
+    for inner, outer in ((Strange(), REGISTRY["ring"]), (REGISTRY["ring"], Strange()), (Strange(), Strange())):
+        for ranks, group in ((6, 2), (6, 3), (12, 4), (5, 1), (5, 5)):
+            keeps_its_promise(nest("all_gather", inner, outer, ranks, group))
+            keeps_its_promise(nest("broadcast", inner, outer, ranks, group, ranks * 2 // 3))
+
+
 def test_three_levels() -> None:
     class Two:
         name, serves = "two levels", ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce")
@@ -111,8 +118,8 @@ def test_blocks_stay_short_where_they_can() -> None:
 
 def test_a_broadcast_is_one_block_so_that_all_of_it_pipelines() -> None:
     nested = nest("broadcast", REGISTRY["ring"], REGISTRY["double_tree"], 12, 4, 7)
-    assert len(nested.blocks) == 1
-    assert [b.times for b in pipeline(nested, 5).blocks] == [5]
+    assert (len(nested.blocks), nested.rounds) == (1, 2 + 3)
+    assert [b.rounds for b in pipeline(nested, 9).blocks] == [4, 1, 4]
 
 
 def test_options_of_the_hierarchical_algorithm() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from ringtree import algorithms
 from ringtree.ir.schedule import Schedule
 from ringtree.transform import in_place
-from tests.transform.cases import built, keeps_its_promise
+from tests.transform.cases import built, keeps_its_promise, relay
 
 
 @given(built())
@@ -18,6 +18,13 @@ def test_it_is_in_place_and_right(schedule: Schedule) -> None:
     keeps_its_promise(placed)
     assert placed.chunks_sent().tolist() == schedule.chunks_sent().tolist()
     assert in_place(placed) is placed
+
+
+def test_scratch_and_output_lie_side_by_side() -> None:
+    keeps_its_promise(relay())
+    placed = in_place(relay())
+    assert (placed.in_place, placed.scratch) == (True, 2)
+    keeps_its_promise(placed)
 
 
 def test_what_stays_where_it_is_needs_no_scratch() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from ringtree import algorithms
 from ringtree.ir.schedule import Schedule
 from ringtree.transform import channels, pipeline, relabel
-from tests.transform.cases import built, keeps_its_promise
+from tests.transform.cases import STRANGE, built, keeps_its_promise
 
 
 @given(st.data(), built(), st.integers(1, 3))
@@ -29,6 +31,13 @@ def test_a_rotation_keeps_the_blocks_as_short(schedule: Schedule, by: int) -> No
     turned = relabel(schedule, (np.arange(schedule.ranks) + by) % schedule.ranks)
     keeps_its_promise(turned)
     assert [b.times for b in turned.blocks] == [b.times for b in schedule.blocks]
+
+
+@pytest.mark.parametrize("schedule", STRANGE, ids=lambda s: f"{s.name}{s.ranks}")
+def test_strange_ones_are_renamed_rightly(schedule: Schedule) -> None:
+    for order in permutations(range(schedule.ranks)):
+        keeps_its_promise(relabel(schedule, order))
+        keeps_its_promise(relabel(pipeline(schedule, 2), order))
 
 
 def test_a_ring_all_reduce_stays_short_under_any_order() -> None:

@@ -11,7 +11,7 @@ from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.schedule import Schedule
 from ringtree.transform import channels, in_place, nest, pipeline, relabel, reverse
 from ringtree.transform.reverse import OPPOSITE
-from tests.transform.cases import built, keeps_its_promise
+from tests.transform.cases import STRANGE, built, keeps_its_promise
 
 
 @given(built(), st.integers(1, 3), st.integers(1, 3))
@@ -21,6 +21,13 @@ def test_backwards_is_the_opposite(schedule: Schedule, pieces: int, k: int) -> N
     assert (back.collective, back.root) == (OPPOSITE[schedule.collective], schedule.root)
     assert back.transfers == schedule.transfers
     assert back.chunks_sent().tolist() == schedule.chunks_received().tolist()
+    keeps_its_promise(back)
+    keeps_its_promise(reverse(back))
+
+
+@pytest.mark.parametrize("schedule", STRANGE, ids=lambda s: f"{s.name}{s.ranks}")
+def test_strange_ones_turn_too(schedule: Schedule) -> None:
+    back = reverse(in_place(schedule))
     keeps_its_promise(back)
     keeps_its_promise(reverse(back))
 

@@ -2,8 +2,8 @@
 
 Latency grows with log n and, pipelined, links stay busy both ways. The first tree is in-order: odd positions are
 leaves. The second is the first by mirror or by shift, whichever makes even positions the leaves. No rank has more than
-two children in all. all_reduce takes the trees that NCCL builds between nodes; if n is odd their shift puts rank 0 above
-one child in both. For broadcast and reduce the root stands above both trees, which the other ranks form.
+two children in all. all_reduce takes the trees that NCCL builds between nodes; if n is odd their shift puts rank 0
+above one child in both. For broadcast and reduce the root stands above both trees, which the other ranks form.
 
 all_reduce: 2*lg(n) rounds, at most 2*S bytes, pipelines
 broadcast: lg(n) rounds, S bytes, pipelines
@@ -13,6 +13,8 @@ Source: Sanders, Speck, Träff: Two-tree algorithms for full bandwidth broadcast
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +37,8 @@ def all_reduce(ranks: int) -> Schedule:
         reduce=True,
         round=down.round.max(initial=0) - down.round[::-1],
     )
-    blocks = (Block(up), Block(down)) if ranks > 1 else ()
+    both = Transfers.concatenate([up, replace(down, round=down.round + up.round.max(initial=0) + 1)])
+    blocks = (Block(both),) if ranks > 1 else ()  # one block, so that up and down overlap when pipelined
     return Schedule("double_tree", "all_reduce", ranks, 2, blocks)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from ringtree.ir.schedule import Block, Schedule, Shift, Transfers
 from ringtree.transform.rows import alike, by_round, expand_block, later, move, single
 
@@ -11,18 +13,21 @@ from ringtree.transform.rows import alike, by_round, expand_block, later, move, 
 def pipeline(schedule: Schedule, pieces: int) -> Schedule:
     """Cuts each chunk into `pieces` and does every block piece by piece.
 
-    A block that is done once (a chain, a tree, a round of exchanges) becomes that block repeated once per piece; a
-    ring's block becomes `pieces` times as many repetitions of the same rows. Both overlap, because rounds are not
-    barriers: a rank passes a piece on while the next one comes.
+    A block that is done once and in which every rank takes part in two rounds one after the other at most (it receives
+    and passes on: a chain, a tree) becomes that block repeated once per piece; a ring's block becomes `pieces` times
+    as many repetitions of the same rows. They overlap, because rounds are not barriers: a rank passes a piece on while
+    the next one comes. In other blocks a rank that does its part in order would finish a piece before it turns to the
+    next. So they are skewed: in one round each of their rounds is done, each on another piece. That is one more
+    repeated block, of one round, and the beginning and the end written out: O(rows * min(pieces, rounds)).
     """
     _expect_positive(schedule, pieces, "pieces")
     if pieces == 1:
         return schedule
-    blocks = tuple(_pipelined(schedule, b, pieces) for b in schedule.blocks)
+    blocks = tuple(piped for b in schedule.blocks for piped in _pipelined(schedule, b, pieces))
     return replace(schedule, chunks=schedule.chunks * pieces, scratch=schedule.scratch * pieces, blocks=blocks)
 
 
-def _pipelined(schedule: Schedule, block: Block, pieces: int) -> Block:
+def _pipelined(schedule: Schedule, block: Block, pieces: int) -> tuple[Block, ...]:
     shift = block.shift
     if shift.source or shift.target:
         # Who sends moves on: done piece by piece as a whole, else a chain written so would hold all pieces at a hop.
@@ -30,14 +35,54 @@ def _pipelined(schedule: Schedule, block: Block, pieces: int) -> Block:
         shift = block.shift
     rows = single(block.rows)
     if block.times == 1:
-        return Block(_share(rows, pieces, 0), pieces, Shift.chunk(1))
+        if _longest_part(rows) <= 2:
+            return (Block(_share(rows, pieces, 0), pieces, Shift.chunk(1)),)
+        return _skewed(rows, block.rounds, pieces)
     by = shift.source_chunk
     if by == shift.target_chunk and by in (1, -1):
         # Repetition k on piece j works on chunk c + by*k at c*pieces + j + by*k*pieces: with the pieces taken in the
         # direction of `by`, one step further each time.
-        return Block(_share(rows, pieces, pieces - 1 if by < 0 else 0), block.times * pieces, shift)
+        return (Block(_share(rows, pieces, pieces - 1 if by < 0 else 0), block.times * pieces, shift),)
     unrolled = Transfers.concatenate(later(_share(rows, pieces, j), j * block.rounds) for j in range(pieces))
-    return Block(unrolled, block.times, _widened(shift, pieces))
+    return (Block(unrolled, block.times, _widened(shift, pieces)),)
+
+
+def _longest_part(rows: Transfers) -> int:
+    """Rounds from a rank's first to its last, both included, at the rank where they are most."""
+    ends = np.concatenate([rows.source, rows.target])
+    rounds = np.tile(rows.round, 2)
+    first = np.full(int(ends.max(initial=0)) + 1, np.iinfo(np.int32).max, dtype=np.int32)
+    last = np.full_like(first, -1)
+    np.minimum.at(first, ends, rounds)
+    np.maximum.at(last, ends, rounds)
+    taking_part = last >= 0
+    return int((last - first)[taking_part].max(initial=-1)) + 1
+
+
+def _skewed(rows: Transfers, rounds: int, pieces: int) -> tuple[Block, ...]:
+    """Round k of the rows on piece j is done in round k + j. Pieces touch different chunks, so any order will do."""
+    if pieces < rounds:
+        return (Block(_at_once(rows, [(k, j) for k in range(rounds) for j in range(pieces)], pieces)),)
+    stages = range(rounds)
+    begin = [(k, j) for k in stages for j in range(rounds - 1 - k)]
+    middle = [(k, rounds - 1 - k) for k in stages]
+    end = [(k, j) for k in stages for j in range(pieces - k, pieces)]
+    parts = (
+        Block(_at_once(rows, begin, pieces)),
+        Block(_at_once(rows, middle, pieces), pieces - rounds + 1, Shift.chunk(1)),
+        Block(_at_once(rows, end, pieces)),
+    )
+    return tuple(b for b in parts if len(b.rows))
+
+
+def _at_once(rows: Transfers, told: list[tuple[int, int]], pieces: int) -> Transfers:
+    """The rows of round k on piece j for all these (k, j), in round k + j less the first; oldest piece first."""
+    edges = np.searchsorted(rows.round, np.arange(int(rows.round[-1]) + 2))
+    start = min((k + j for k, j in told), default=0)
+    told = sorted(told, key=lambda kj: (kj[0] + kj[1], kj[1]))
+    return Transfers.concatenate(
+        later(_share(rows.take(slice(edges[k], edges[k + 1])), pieces, j), j - start) for k, j in told
+    )
 
 
 def channels(schedule: Schedule, k: int) -> Schedule:

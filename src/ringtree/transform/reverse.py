@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.ir.schedule import Block, Buffer, Schedule, Shift, Transfers
-from ringtree.transform.rows import expand_block, parts
+from ringtree.transform.rows import expand_block, parts, single
 
 OPPOSITE = {
     "broadcast": "reduce",
@@ -28,9 +28,10 @@ def reverse(schedule: Schedule) -> Schedule:
     """The schedule backwards, sources and targets exchanged: the transposed (adjoint) schedule.
 
     Sending one thing to many becomes adding many to one and the other way round. all_reduce, all_to_all and barrier
-    become another schedule of the same. Cost: O(rows) for in-place schedules without scratch in which nothing is
-    overwritten (a rank's sum, say, by the sum of all), else O(transfers log transfers). A two-buffer schedule that reads its output cannot be turned
-    (nothing may write its input then): ValueError.
+    become another schedule of the same. Transfers of what nobody used are left out. Cost: O(rows) for in-place
+    schedules without scratch in which nothing is overwritten (a rank's sum, say, by the sum of all), else
+    O(transfers log transfers). A two-buffer schedule that reads its output cannot be turned (nothing may write its
+    input then): ValueError.
     """
     turned = replace(
         schedule,
@@ -43,7 +44,7 @@ def reverse(schedule: Schedule) -> Schedule:
         )
     blocks = turned.blocks
     if schedule.in_place and not schedule.scratch:
-        if turned.collective in STORES:
+        if turned.collective in STORES and _stores_each_once(turned):
             return _told(turned, [np.zeros(len(b.rows), dtype=np.bool_) for b in blocks])
         if all(np.all(b.rows.reduce) for b in blocks) or _stores_each_once(schedule):
             return _told(turned, [np.ones(len(b.rows), dtype=np.bool_) for b in blocks])
@@ -51,12 +52,15 @@ def reverse(schedule: Schedule) -> Schedule:
 
 
 def _stores_each_once(schedule: Schedule) -> bool:
-    """Whether every rank receives what it is owed and lacks, and nothing else: then it overwrites nothing."""
+    """Whether every rank receives what it is owed and lacks, and nothing else: then nothing is overwritten or idle."""
     s, promise = schedule, schedule.promise
-    if promise.reduces or any(np.any(b.rows.source == b.rows.target) for b in s.blocks):
+    if s.collective not in STORES or any(np.any(b.rows.source == b.rows.target) for b in s.blocks):
         return False
     at = (s.ranks, s.chunks, s.root or 0)
-    lacks = [len(promise.owed(r, *at)) - len(promise.held(r, *at)) for r in range(s.ranks)]  # held is part of owed
+    lacks = []
+    for rank in range(s.ranks):
+        owed, held = promise.owed(rank, *at), promise.held(rank, *at)
+        lacks.append(len(owed) - max(0, min(owed.stop, held.stop) - max(owed.start, held.start)))
     return bool(s.chunks_received().tolist() == lacks)
 
 
@@ -111,20 +115,36 @@ def _traced(schedule: Schedule) -> Schedule:
     """Finds for every transfer whether it stores or reduces, knowing (in `reduce`) what it did forwards.
 
     What a forward store overwrote is spent once the row's backward twin has read it. A row that writes where nothing
-    is, or what is there is spent, stores; else it reduces.
+    is, or what is there is spent, stores; else it reduces. A row that would send what is spent is left out: forwards,
+    nobody ever used what it brought.
     """
-    flags = _flags(schedule, schedule.expand())
-    blocks, told, start = [], [], 0
-    for b in schedule.blocks:
-        mine = flags[start : start + len(b.rows) * b.times].reshape(b.times, len(b.rows))
-        start += mine.size
-        alike = b.times == 1 or bool(np.all(mine == mine[0]))
-        blocks.append(b if alike else expand_block(schedule, b))
-        told.append(mine[0] if alike else mine.reshape(-1))
-    return _told(replace(schedule, blocks=tuple(blocks)), told)
+    rows = schedule.expand()
+    full, idle = _flags(schedule, rows)
+    if not np.any(idle) and (flags := _per_row(rows, full)) is not None:
+        blocks, told, start = [], [], 0
+        for b in schedule.blocks:
+            mine = flags[start : start + len(b.rows) * b.times].reshape(b.times, len(b.rows))
+            start += mine.size
+            alike = b.times == 1 or bool(np.all(mine == mine[0]))
+            blocks.append(b if alike else expand_block(schedule, b))
+            told.append(mine[0] if alike else mine.reshape(-1))
+        return _told(replace(schedule, blocks=tuple(blocks)), told)
+    rows = single(rows)
+    while np.any(idle):  # without those, others may have become idle
+        rows = rows.take(~idle)
+        full, idle = _flags(schedule, rows)
+    blocks = [Block(replace(rows, reduce=full))] if len(rows) else []
+    return replace(schedule, blocks=tuple(blocks))
 
 
-def _flags(schedule: Schedule, rows: Transfers) -> NDArray[np.bool_]:
+def _per_row(rows: Transfers, full: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
+    """From one flag a chunk to one a row; None where chunks of a row differ."""
+    flags = full[np.cumsum(rows.count) - rows.count]
+    return flags if np.array_equal(flags.repeat(rows.count), full) else None
+
+
+def _flags(schedule: Schedule, rows: Transfers) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Per chunk of every row: whether there is something where it goes, and whether there is nothing where it is."""
     lengths = [schedule.buffer_chunks(b) for b in Buffer]
     bases = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     index, offset = parts(rows.count)
@@ -133,30 +153,29 @@ def _flags(schedule: Schedule, rows: Transfers) -> NDArray[np.bool_]:
         at: NDArray[np.int64] = rank[index] * bases[-1] + bases[buffer[index]] + chunk[index] + offset
         return at
 
-    read = place(rows.source, rows.source_buffer, rows.source_chunk)
-    written = place(rows.target, rows.target_buffer, rows.target_chunk)
-    initially = _starts_full(schedule, int(bases[-1]), bases)
-    spends = ~rows.reduce[index]
-    # Events per place in time order; in a round all reads come before all writes. A write sees the event before it.
-    where = np.concatenate([read[spends], written])
-    writes = np.concatenate([np.zeros(int(spends.sum()), dtype=np.bool_), np.ones(len(written), dtype=np.bool_)])
-    when = np.concatenate([rows.round[index[spends]], rows.round[index]])
-    order = np.lexsort((np.arange(len(where)), writes, when, where))
-    sorted_place = where[order]
-    first = np.diff(sorted_place, prepend=-1) != 0
-    full = np.concatenate([[False], writes[order][:-1]])
-    full[first] = initially[sorted_place[first]]
-    seen = np.empty(len(order), dtype=np.bool_)
-    seen[order] = full
-    flags = np.zeros(len(rows), dtype=np.bool_)
-    each = seen[int(spends.sum()) :]
-    flags[index] = each
-    if np.any(flags[index] != each):
-        i = int(index[np.flatnonzero(flags[index] != each)[0]])
-        raise ValueError(
-            f"{schedule.name}: backwards, row {i} stores some of its chunks and adds others; expected rows of one chunk"
-        )
-    return flags
+    where = np.concatenate(
+        [
+            place(rows.source, rows.source_buffer, rows.source_chunk),
+            place(rows.target, rows.target_buffer, rows.target_chunk),
+        ]
+    )
+    m = len(index)
+    writes = np.arange(2 * m) >= m
+    step = 2 * np.tile(rows.round[index], 2).astype(np.int64) + writes  # in a round, all reads come before all writes
+    order = np.lexsort((np.arange(2 * m), step, where))
+    where, step, writes = where[order], step[order], writes[order]
+    changes = writes | ~np.tile(rows.reduce[index], 2)[order]  # a read changes a place if it spends what is there
+    # Reads of one round see the same; a write sees the writes listed before it.
+    fresh = np.diff(where, prepend=-1) != 0
+    begins = fresh | (np.diff(step, prepend=-1) != 0) | writes
+    at = np.arange(2 * m)
+    last_change = np.maximum.accumulate(np.where(changes, at, -1))
+    before = np.concatenate([[-1], last_change[:-1]])[np.maximum.accumulate(np.where(begins, at, 0))]
+    first_here = np.maximum.accumulate(np.where(fresh, at, 0))
+    seen = np.where(before >= first_here, writes[before], _starts_full(schedule, int(bases[-1]), bases)[where])
+    result = np.empty(2 * m, dtype=np.bool_)
+    result[order] = seen
+    return result[m:], ~result[:m]
 
 
 def _starts_full(schedule: Schedule, per_rank: int, bases: NDArray[np.int64]) -> NDArray[np.bool_]:
