@@ -235,8 +235,8 @@ bool call(Seat& seat, int collective, PyObject* x, PyObject* out, PyObject* op, 
   const View& to = same ? in : own_out;
   const char* format = in.format() ? in.format() : to.format();
   if (!format || (to.format() && std::strcmp(format, to.format()) != 0)) return false;
-  if (in.data() != to.data() && in.data() < to.data() + to.nbytes() && to.data() < in.data() + in.nbytes())
-    return false;
+  bool overlap = in.data() < to.data() + to.nbytes() && to.data() < in.data() + in.nbytes();
+  if (overlap && (in.data() != to.data() || in.nbytes() != to.nbytes())) return false;
   Py_ssize_t length;
   const char* text = PyUnicode_AsUTF8AndSize(op, &length);
   if (!text) throw nb::python_error();
@@ -249,13 +249,18 @@ bool call(Seat& seat, int collective, PyObject* x, PyObject* out, PyObject* op, 
 
 // Group.call(collective, x, out, op, root), without the binding library between.
 PyObject* fast_call(PyObject* self, PyObject* const* args, Py_ssize_t n) {
-  if (n != 5 || !PyLong_Check(args[0]) || !PyUnicode_Check(args[3]) || !PyLong_Check(args[4])) {
+  if (n != 5) {
     PyErr_SetString(PyExc_TypeError, "call(collective: int, x, out, op: str, root: int)");
     return nullptr;
   }
+  // What is odd (a numpy integer as root, no operation) is for the long way to take or to refuse.
+  if (!PyLong_Check(args[0]) || !PyUnicode_Check(args[3]) || !PyLong_Check(args[4])) Py_RETURN_FALSE;
+  int odd = 0;
+  long collective = PyLong_AsLongAndOverflow(args[0], &odd), root = odd ? 0 : PyLong_AsLongAndOverflow(args[4], &odd);
+  if (odd || collective != static_cast<int>(collective) || root != static_cast<int>(root)) Py_RETURN_FALSE;
   try {
-    bool did = call(*nb::inst_ptr<Seat>(self), static_cast<int>(PyLong_AsLong(args[0])), args[1], args[2], args[3],
-                    static_cast<int>(PyLong_AsLong(args[4])));
+    bool did = call(*nb::inst_ptr<Seat>(self), static_cast<int>(collective), args[1], args[2], args[3],
+                    static_cast<int>(root));
     return PyBool_FromLong(did);
   } catch (nb::python_error& error) {
     error.restore();

@@ -52,6 +52,8 @@ Group::~Group() {
     close();
   } catch (...) {  // whoever wants to know calls close()
   }
+  // Not at close(): arrays may still lie there, and each of them keeps this object.
+  for (auto& mapping : mappings_) munmap(mapping.at, mapping.nbytes);
 }
 
 void Group::check_usable() {
@@ -185,8 +187,6 @@ void Group::close() {
     worker_.forget();
   }
   exchange_.reset();
-  for (auto& mapping : mappings_) munmap(mapping.at, mapping.nbytes);
-  mappings_.clear();
   segment_.reset();
   if (fd_ >= 0) ::close(fd_);
   munmap(const_cast<bool*>(here_), page);
