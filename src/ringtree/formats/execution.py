@@ -166,6 +166,8 @@ class _Machine:
 
     def _move(self, rank: int, thread: int, step: int, i: Instruction) -> None:
         read = [self._read(rank, thread, step, o) for o in i.sources]
+        if i.targets[0].count > 1:
+            self._check_overlap(rank, thread, step, i)
         fresh = [[c not in self.written for c in self._cells(rank, o)] for o in (*i.targets, *i.sources)]
         labels = read[0]
         for o in i.targets:
@@ -177,6 +179,15 @@ class _Machine:
         at = rank, thread, step
         self.done.labels[at] = [labels[0]] * len(i.targets) + [r[0] for r in read]
         self.done.fresh[at] = fresh
+
+    def _check_overlap(self, rank: int, thread: int, step: int, i: Instruction) -> None:
+        """Chunks that move within a buffer must not run into each other: their order would matter."""
+        for target in (self._cells(rank, o) for o in i.targets):
+            for o in i.sources:
+                source = self._cells(rank, o)
+                if source != target and not set(source).isdisjoint(target):
+                    said = f"writes over part of {self.name(o)}, which it reads; expected all of it or none"
+                    raise FormatError(f"{self.where(rank, thread, step)}: {said}")
 
     def _cells(self, rank: int, o: Operand) -> list[Cell]:
         return [] if o.space in (Space.SLOT, Space.MESSAGE) else self.memory.cells(rank, o)

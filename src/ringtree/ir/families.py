@@ -254,7 +254,9 @@ def _nest(families: list[Family], kind: NDArray[np.int32], ranks: int) -> list[F
     found, i = [], 0
     while i < len(families):
         f, end = families[i], int(ends[i])
-        if end - i + 1 >= SHORTEST:
+        pair = end > i and not steps[i, ROUND] and _all_ranks(f, ranks)  # of these even two are better said as one …
+        pair = pair and (end > i + 1 or ends[end] - end + 1 < SHORTEST)  # … unless the second starts a longer run
+        if end - i + 1 >= SHORTEST or pair:
             found.append(replace(f, loops=(*f.loops, Loop(end - i + 1, _five(steps[i])))))
             i = end + 1
         else:
