@@ -9,6 +9,8 @@ py := $(venv)/bin/python
 installed := $(venv)/.installed
 built := $(venv)/.built
 csrc := $(shell find csrc -type f 2>/dev/null)
+# An editable install knows the packages that were there when it was made.
+packages := $(shell find src -name __init__.py)
 cxx_files := $(shell find csrc tests/csrc -name '*.h' -o -name '*.hpp' -o -name '*.cpp' -o -name '*.cc' 2>/dev/null)
 # What the caller's own shell has set must not reach in.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
@@ -68,9 +70,9 @@ $(py):
 comma := ,
 
 $(installed): pyproject.toml | $(py)
-	@CXX="$(CXX)" $(py) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@CXX="$(CXX)" $(py) -m pip install --quiet --no-compile --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-$(built): $(installed) CMakeLists.txt $(csrc)
+$(built): $(installed) CMakeLists.txt $(csrc) $(packages)
 	@$(if $(filter $(installed),$?),true,echo "building the engine" && CXX="$(CXX)" $(py) -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .)
 	@touch $@

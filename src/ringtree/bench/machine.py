@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
-from importlib import metadata
 from pathlib import Path
 from typing import TypedDict
 
 import numpy as np
+
+import ringtree
 
 
 class Machine(TypedDict):
@@ -36,7 +37,7 @@ def describe(root: Path = Path("/")) -> Machine:
         kernel=f"{platform.system()} {platform.release()} {platform.machine()}",
         python=f"{platform.python_implementation()} {platform.python_version()}",
         numpy=np.__version__,
-        ringtree=_ringtree(),
+        ringtree=ringtree.__version__,
     )
 
 
@@ -46,13 +47,6 @@ def usable_cores() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not Linux
         return os.cpu_count() or 1
-
-
-def _ringtree() -> str:
-    try:
-        return metadata.version("ringtree")
-    except metadata.PackageNotFoundError:
-        return ""
 
 
 def _read(path: Path) -> str:

@@ -110,24 +110,19 @@ def _agree(comm: Communicator, times: Times, across: int) -> Times:
     return np.asarray(comm.all_reduce(times, op=ACROSS[across]))
 
 
-def _empty(comm: Communicator, elements: int, data: Data, effort: Effort) -> Values:
-    return comm.empty(elements, data.dtype) if effort.symmetric else np.zeros(elements, data.dtype)
+def _buffer(comm: Communicator, elements: int, data: Data, effort: Effort) -> Values:
+    if effort.symmetric:  # all ranks ask for the same, whatever they need of it
+        return comm.empty(data.count, data.dtype)[:elements]
+    return np.zeros(elements, data.dtype)
 
 
 def _apart(comm: Communicator, case: Case, data: Data, effort: Effort) -> Side:
     """Input and output are two arrays."""
     held, owed = data.held(comm.rank), data.owed(comm.rank)
-    x = _empty(comm, data.length(held), data, effort) if held else None
-    y = _empty(comm, data.length(owed), data, effort) if owed else None
-    if case.collective == "broadcast":
-        return Side(x, y, lambda: comm.broadcast(y if x is None else _copied(x, y), case.root))
+    first = _buffer(comm, data.length(held), data, effort)
+    second = _buffer(comm, data.length(owed), data, effort)
+    x, y = first if held else None, second if owed else None
     return Side(x, y, _call(comm, case, x, y))
-
-
-def _copied(x: Values, y: Values | None) -> Values:
-    assert y is not None
-    np.copyto(y, x)
-    return y
 
 
 def _in_place(comm: Communicator, case: Case, data: Data, effort: Effort) -> Side:
@@ -135,30 +130,37 @@ def _in_place(comm: Communicator, case: Case, data: Data, effort: Effort) -> Sid
     held, owed = data.held(comm.rank), data.owed(comm.rank)
     first = min((w.start for w in (held, owed) if w), default=0)
     last = max((w.stop for w in (held, owed) if w), default=0)
-    whole = _empty(comm, data.length(range(first, last)), data, effort)
-    if case.collective == "broadcast":
-        return Side(whole if held else None, whole, _call(comm, case, whole, whole))
+    whole = _buffer(comm, data.length(range(first, last)), data, effort)
     size = data.length(range(1))
 
     def window(of: range) -> Values | None:
         return whole[(of.start - first) * size : (of.stop - first) * size] if of else None
 
-    x, y = window(held), window(owed)
+    x = window(held)
+    y = x if held == owed else window(owed)
     return Side(x, y, _call(comm, case, x, y))
 
 
 def _call(comm: Communicator, case: Case, x: Values | None, y: Values | None) -> Callable[[], object]:
     """The call as a user would write it, `out=` given."""
-    root, op = case.root, case.op
+    root, op, algorithm = case.root, case.op, None if case.algorithm == "auto" else case.algorithm
     calls: dict[str, Callable[[], object]] = {
-        "all_reduce": lambda: comm.all_reduce(x, op=op, out=y),
-        "reduce_scatter": lambda: comm.reduce_scatter(x, op=op, out=y),
-        "all_gather": lambda: comm.all_gather(x, out=y),
-        "broadcast": lambda: comm.broadcast(x, root=root),
-        "reduce": lambda: comm.reduce(x, root=root, op=op, out=y),
-        "gather": lambda: comm.gather(x, root=root, out=y),
-        "scatter": lambda: comm.scatter(x, root=root, out=y),
-        "all_to_all": lambda: comm.all_to_all(x, out=y),
-        "barrier": comm.barrier,
+        "all_reduce": lambda: comm.all_reduce(x, op, out=y, algorithm=algorithm),
+        "reduce_scatter": lambda: comm.reduce_scatter(x, op, out=y, algorithm=algorithm),
+        "all_gather": lambda: comm.all_gather(x, out=y, algorithm=algorithm),
+        "broadcast": lambda: comm.broadcast(y if x is None else _copied(x, y), root, algorithm=algorithm),
+        "reduce": lambda: comm.reduce(x, op, root, out=y, algorithm=algorithm),
+        "gather": lambda: comm.gather(x, root, out=y, algorithm=algorithm),
+        "scatter": lambda: comm.scatter(x, root, y, algorithm=algorithm),
+        "all_to_all": lambda: comm.all_to_all(x, out=y, algorithm=algorithm),
+        "barrier": lambda: comm.barrier(algorithm=algorithm),
     }
     return calls[case.collective]
+
+
+def _copied(x: Values, y: Values | None) -> Values:
+    """The array to broadcast from: `x` itself, or `y` filled with it."""
+    if y is None or x is y:
+        return x
+    np.copyto(y, x)
+    return y

@@ -89,7 +89,8 @@ def measured(comm: Communicator, case: Case, effort: Effort, threads: bool) -> R
     """Measures the case on this communicator's ranks, all of which call this, and makes its row."""
     op = "max" if case.op == "none" else case.op
     count = case.count or 1  # a barrier's token
-    bound = comm.chosen(case.collective, count, datatype(case.dtype), op=op, root=max(case.root, 0))
+    forced = None if case.algorithm == "auto" else case.algorithm
+    bound = comm.chosen(case.collective, count, datatype(case.dtype), op=op, root=max(case.root, 0), algorithm=forced)
     program = bound.part.program
     return row(case, (program.name, program.digest()), *measure(comm, case, effort), threads=threads)
 

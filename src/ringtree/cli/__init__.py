@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
-from ringtree.cli.version import version
+import ringtree
 
 COMMANDS = {
     "run": "start a program as N ranks on this machine",
@@ -33,7 +33,7 @@ class Parser(argparse.ArgumentParser):
 def parser_for(command: str | None) -> Parser:
     """The parser, with the options of `command` only: the other commands are names and a line of help."""
     parser = Parser(prog="ringtree", description="Collectives as data: proved, measured and run.", allow_abbrev=False)
-    parser.add_argument("--version", action="version", version=f"ringtree {version()}")
+    parser.add_argument("--version", action="version", version=f"ringtree {ringtree.__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, line in COMMANDS.items():
         if name == command:
@@ -55,7 +55,13 @@ def parser_for(command: str | None) -> Parser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Does one command; returns its exit code: 2 for a call that makes no sense, 1 for one that failed."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if not words:
+        parser_for(None).print_help(sys.stderr)
+        return 2
     command = next((w for w in words if not w.startswith("-")), None)
+    if command is not None and command not in COMMANDS:
+        print(f"ringtree: no command {command!r}: expected one of {', '.join(COMMANDS)}", file=sys.stderr)
+        return 2
     args = parser_for(command).parse_args(words)
     try:
         code: int = args.run(args)

@@ -25,11 +25,11 @@ def is_file(text: str) -> bool:
 
 def read(path: str) -> tuple[Schedule, tuple[Program, ...]]:
     """A schedule from a file, with its own programs where the file is in the rank's view, else lowered ones."""
+    from ringtree.formats import load
     from ringtree.ir.lower import lower
-    from ringtree.ir.text import parse_schedule
 
-    schedule = parse_schedule(Path(path).read_text(encoding="utf-8"))
-    return schedule, lower(schedule)
+    found = load(path)
+    return found.schedule, found.programs or lower(found.schedule)
 
 
 def collectives(algorithm: str, asked: str | None) -> Sequence[str]:
