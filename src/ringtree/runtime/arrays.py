@@ -74,13 +74,8 @@ def readable(x: Any) -> Array:
     if _is_tensor(x):
         dtype = _tensor_dtype(x)
         whole = x.detach().contiguous()
-        return Array(
-            whole,
-            whole.data_ptr(),
-            tuple(whole.shape),
-            dtype,
-            whole.data_ptr() != x.data_ptr(),
-        )
+        copied = whole.data_ptr() != x.data_ptr()
+        return Array(whole, whole.data_ptr(), tuple(whole.shape), dtype, whole.numel(), copied)
     if type(x) is np.ndarray:
         y = x
     else:

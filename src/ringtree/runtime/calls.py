@@ -112,7 +112,7 @@ class Calls:
         key = (collective, dtype, op, root, count, forced)
         found = self._bound.get(key)
         if found is None:
-            number = op_code(op) if op else -1
+            number = op_code(op) if COLLECTIVES[collective].reduces else -1
             part, why = self._part(collective, root, count * dtype.itemsize, algorithm)
             found = bind(self._joined, part, self._terms.rank, dtype, number, count, why)
             self._bound[key] = found

@@ -1,0 +1,201 @@
+"""Users' arrays: what is taken, what is copied, what is refused."""
+
+from __future__ import annotations
+
+import re
+import types
+from typing import Any
+
+import numpy as np
+import pytest
+from ml_dtypes import bfloat16
+
+from ringtree.runtime import arrays
+from ringtree.runtime.arrays import OPS, Dtype, dtype_named, new, readable, target, writable
+
+KINDS = {
+    "int32": np.int32,
+    "int64": np.int64,
+    "float32": np.float32,
+    "float64": np.float64,
+    "bfloat16": bfloat16,
+}
+
+
+def test_codes_are_the_native_engines() -> None:
+    native = pytest.importorskip("ringtree._native")
+    assert {d.label: int(d) for d in Dtype}.items() <= native.DTYPES.items()
+    assert native.OPS == OPS
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_type_has_its_code_and_size(name: str) -> None:
+    array = readable(np.ones((2, 3), KINDS[name]))
+    assert (array.dtype.label, array.dtype.itemsize) == (name, np.dtype(KINDS[name]).itemsize)
+    assert (array.shape, array.count, array.nbytes) == ((2, 3), 6, 6 * array.dtype.itemsize)
+    assert dtype_named(name) == np.dtype(KINDS[name])
+
+
+def test_both_of_numpys_64_bit_integers_are_int64() -> None:
+    assert readable(np.zeros(1, np.longlong)).dtype is readable(np.zeros(1, np.int64)).dtype is Dtype.INT64
+
+
+def test_a_contiguous_array_is_taken_as_it_lies() -> None:
+    x = np.arange(5.0)
+    array = readable(x)
+    assert array.owner is x
+    assert not array.copied
+    assert array.address == x.ctypes.data
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        np.arange(10.0)[::2],
+        np.arange(6.0).reshape(2, 3).T,
+        np.broadcast_to(np.float32(3), (4,)),
+        np.frombuffer(b"x" * 17, np.uint8)[1:].view(np.float64),
+        [1, 2, 3],
+        2.5,
+    ],
+)
+def test_anything_else_is_copied(x: Any) -> None:
+    array = readable(x)
+    assert array.copied
+    assert np.array_equal(array.owner, np.asarray(x))
+    assert array.owner.flags.c_contiguous
+    assert array.owner.flags.aligned
+
+
+@pytest.mark.parametrize("x", [np.zeros(2, np.float16), np.zeros(2, bool), np.zeros(2, ">f4"), ["a"], [None], True])
+def test_other_types_are_refused_naming_the_supported(x: Any) -> None:
+    with pytest.raises(TypeError, match="is not supported; expected one of int32, int64, bfloat16, float32, float64"):
+        readable(x)
+
+
+def test_an_output_must_be_writable_as_it_lies() -> None:
+    read_only = np.zeros(3)
+    read_only.flags.writeable = False
+    for bad, said in (
+        (read_only, "out is read-only"),
+        (np.zeros((3, 2))[:, 0], "out is not contiguous"),
+        ([1.0], "out is a list"),
+        (3.5, "out is a float"),
+        (b"x", "out is a bytes"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=said):
+            writable(bad)
+
+
+def test_an_output_must_fit() -> None:
+    like = readable(np.zeros((2, 3), np.float32))
+    with pytest.raises(ValueError, match=re.escape("out has 5 elements; expected 6, of shape (2, 3)")):
+        target(np.zeros(5, np.float32), like, (2, 3))
+    with pytest.raises(TypeError, match="out is float64; expected float32, as the input is"):
+        target(np.zeros(6), like, (2, 3))
+    out = np.zeros(6, np.float32)
+    assert target(out, like, (2, 3)).owner is out
+
+
+def test_a_read_only_array_in_place_is_refused() -> None:
+    x = np.zeros(3)
+    x.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        target(x, readable(x), (3,))
+
+
+def test_overlap_is_of_bytes() -> None:
+    x = np.zeros(8)
+    assert readable(x[:5]).overlaps(readable(x[4:]))
+    assert not readable(x[:4]).overlaps(readable(x[4:]))
+    assert not readable(x[:0]).overlaps(readable(x))
+    copy = readable(x).copy()
+    assert copy.address != readable(x).address
+
+
+def test_arrays_of_other_libraries_come_by_dlpack() -> None:
+    x = np.arange(4.0)
+    foreign = types.SimpleNamespace(__dlpack__=x.__dlpack__, __dlpack_device__=x.__dlpack_device__)
+    array = readable(foreign)
+    assert np.array_equal(array.owner, x)
+
+
+# torch's part is tested with torch where it is there, and else with something that looks like it
+
+
+class Tensor:
+    """As much of torch.Tensor as arrays.py asks of it, around a numpy array."""
+
+    def __init__(self, values: np.ndarray[Any, Any], device: str = "cpu", layout: str = "torch.strided") -> None:
+        self.values, self.layout = values, layout
+        self.device = types.SimpleNamespace(type=device)
+        self.dtype = f"torch.{values.dtype.name}"
+        self.shape = values.shape
+
+    def detach(self) -> Tensor:
+        return self
+
+    def is_contiguous(self) -> bool:
+        return bool(self.values.flags.c_contiguous)
+
+    def contiguous(self) -> Tensor:
+        return self if self.is_contiguous() else Tensor(np.ascontiguousarray(self.values))
+
+    def data_ptr(self) -> int:
+        return int(self.values.ctypes.data)
+
+    def numel(self) -> int:
+        return self.values.size
+
+    def new_empty(self, shape: tuple[int, ...]) -> Tensor:
+        return Tensor(np.empty(shape, self.values.dtype))
+
+    def clone(self) -> Tensor:
+        return Tensor(self.values.copy())
+
+
+@pytest.fixture
+def torch_like(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrays, "_is_tensor", lambda x: isinstance(x, Tensor))
+
+
+@pytest.mark.usefixtures("torch_like")
+def test_tensors_stay_tensors() -> None:
+    x = Tensor(np.zeros((2, 3), bfloat16))
+    array = readable(x)
+    assert array.dtype is Dtype.BFLOAT16
+    assert array.address == x.data_ptr()
+    assert isinstance(new(array, (4,)).owner, Tensor)
+    assert readable(Tensor(np.zeros((2, 3)).T)).copied
+    assert isinstance(array.copy().owner, Tensor)
+    assert target(x, array, (2, 3)).owner is x
+
+
+@pytest.mark.usefixtures("torch_like")
+def test_tensors_elsewhere_are_refused() -> None:
+    with pytest.raises(TypeError, match="expected a dense one on the CPU"):
+        readable(Tensor(np.zeros(2), device="cuda"))
+    with pytest.raises(TypeError, match="sparse_coo tensor"):
+        readable(Tensor(np.zeros(2), layout="torch.sparse_coo"))
+    with pytest.raises(TypeError, match="float16 is not supported"):
+        readable(Tensor(np.zeros(2, np.float16)))
+    with pytest.raises(ValueError, match="a tensor that is not contiguous"):
+        writable(Tensor(np.zeros((2, 3)).T))
+
+
+def test_torch_itself() -> None:
+    torch = pytest.importorskip("torch")
+    from ringtree.runtime.spawn import spawn
+
+    def ranks(comm: Any) -> None:
+        x = torch.arange(6, dtype=torch.bfloat16).reshape(2, 3)
+        y = comm.all_reduce(x)
+        assert isinstance(y, torch.Tensor)
+        assert y.tolist() == (x * comm.size).tolist()
+        p = torch.nn.Parameter(torch.ones(4))
+        comm.all_reduce(p, "avg", out=p)
+        assert comm.all_gather(x[:, ::2]).shape == (comm.size, 2, 2)
+        out = np.empty((comm.size, 3), np.int64)
+        assert comm.all_gather(torch.arange(3), out=out) is out
+
+    spawn(ranks, 2, timeout_s=20)

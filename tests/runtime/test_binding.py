@@ -1,0 +1,76 @@
+"""Where chunks lie in memory: sizes, windows, digests."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ringtree.algorithms import build, pairs
+from ringtree.ir.lower import lower
+from ringtree.ir.schedule import Schedule
+from ringtree.runtime import reference, shm
+from ringtree.runtime.arrays import Dtype
+from ringtree.runtime.binding import Part, built, chunk_sizes, part_of, window
+from ringtree.verify import prove_programs
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 7, 8, 100003])
+def test_chunks_are_even_and_make_up_the_whole(count: int) -> None:
+    sizes = chunk_sizes(built("ring", "all_reduce", 7, -1, 0).program, count)
+    assert sizes.sum() == count
+    assert sizes.max() - sizes.min() <= 1
+
+
+def test_blocks_are_alike_where_the_whole_is_blocks() -> None:
+    schedule = build("ring", "reduce_scatter", 4)
+    sizes = chunk_sizes(part_of(schedule, 0).program, 4 * 10)
+    blocks = sizes.reshape(4, -1)
+    assert (blocks.sum(axis=1) == 10).all()
+    assert (blocks == blocks[0]).all()
+
+
+def test_a_window_is_the_same_on_all_ranks_and_its_widest_message_fits() -> None:
+    for algorithm, collective in pairs():
+        parts = [part_of(build(algorithm, collective, 8), rank) for rank in range(8)]
+        windows = {window(p, 1 << 14, Dtype.FLOAT32) for p in parts}
+        assert len(windows) == 1, (algorithm, collective)
+        assert windows.pop() * 4 * max(p.widest for p in parts) <= 1 << 14
+
+
+def test_a_message_that_can_not_fit_is_refused() -> None:
+    part = built("halving_doubling", "all_reduce", 8, -1, 0)
+    with pytest.raises(ValueError, match="does not fit a staging slot of 8 bytes"):
+        window(Part(part.program, part.digest, 4), 8, Dtype.FLOAT32)
+
+
+def test_digests_are_shared_by_ranks_and_tell_schedules_apart() -> None:
+    seen: dict[int, Schedule] = {}
+    for algorithm, collective in pairs():
+        schedule = build(algorithm, collective, 5)
+        digests = {part_of(schedule, rank).digest for rank in range(5)}
+        assert len(digests) == 1
+        digest = digests.pop()
+        assert 0 <= digest < 1 << 32
+        assert seen.setdefault(digest, schedule) == schedule, (algorithm, collective)
+    assert len(seen) > 15
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 8, 13, 16])
+def test_engines_have_the_slots_that_algorithms_need(ranks: int) -> None:
+    for algorithm, collective in pairs():
+        needed = prove_programs(lower(build(algorithm, collective, ranks))).slots
+        assert needed <= shm.staging(ranks)[0], (algorithm, collective)
+        if ranks <= 8:
+            assert needed <= reference.SLOTS, (algorithm, collective)
+
+
+def test_staging_stays_small() -> None:
+    for ranks in (1, 2, 8, 64, 128):
+        slots, slot_bytes = shm.staging(ranks)
+        assert slots * slot_bytes <= max(shm.STAGING_BYTES, slots * 4096)
+        assert slot_bytes % 4096 == 0
+
+
+def test_encoded_programs_are_plain_tables() -> None:
+    instructions, operands = built("ring", "all_reduce", 3, -1, 1).program.encode()
+    assert instructions.dtype == operands.dtype == np.int32

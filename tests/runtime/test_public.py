@@ -1,0 +1,81 @@
+"""What `import ringtree` offers, and what it costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import ringtree
+
+PUBLIC = [
+    "Communicator",
+    "Mismatch",
+    "PeerDied",
+    "Poisoned",
+    "Pool",
+    "RankFailed",
+    "TimedOut",
+    "Work",
+    "__version__",
+    "init",
+    "spawn",
+]
+
+
+def test_the_public_names_are_these() -> None:
+    assert ringtree.__all__ == PUBLIC
+    assert len(PUBLIC) <= 12
+    for name in PUBLIC:
+        assert getattr(ringtree, name) is not None
+    assert set(PUBLIC) <= set(dir(ringtree))
+
+
+def test_other_names_are_refused() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'spam'"):
+        _ = ringtree.spam
+
+
+def python(code: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    ).stdout.strip()
+
+
+def test_importing_loads_nothing_but_ringtree_itself() -> None:
+    said = python(
+        "import sys; before = set(sys.modules); import ringtree; "
+        "print(*sorted({m.split('.')[0] for m in set(sys.modules) - before} - set(sys.stdlib_module_names)))"
+    )
+    assert said == "ringtree"
+
+
+def test_a_world_loads_numpy_and_nothing_else_of_others() -> None:
+    said = python(
+        "import sys, ringtree; comm = ringtree.init(); import numpy; comm.all_reduce(numpy.ones(3)); comm.barrier(); "
+        "print(*sorted({m.split('.')[0] for m in sys.modules} - set(sys.stdlib_module_names)))"
+    )
+    others = {name for name in said.split() if not name.startswith("_") and name not in ("sitecustomize", "__main__")}
+    assert others <= {"ringtree", "numpy"}, others
+
+
+def test_importing_is_quick() -> None:
+    took = min(
+        float(python("import time; t = time.perf_counter(); import ringtree; print(time.perf_counter() - t)"))
+        for _ in range(5)
+    )
+    assert took < 0.15
+
+
+def test_rank_failed_travels() -> None:
+    import pickle
+
+    error = pickle.loads(pickle.dumps(ringtree.RankFailed("rank 1 failed", 1)))
+    assert (str(error), error.rank) == ("rank 1 failed", 1)
+
+
+def test_peer_died_says_its_message_and_its_rank() -> None:
+    error = ringtree.PeerDied("rank 3 ended", 3)
+    assert str(error) == "rank 3 ended"
+    assert error.args[1] == 3

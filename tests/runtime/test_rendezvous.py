@@ -1,0 +1,162 @@
+"""The meeting: who comes, who does not, who should not, and what they are handed."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+import pytest
+
+from ringtree.runtime import rendezvous
+from ringtree.runtime.rendezvous import Party, meet, reserve
+
+numbers = count()
+
+
+def party(place: str, member: int, members: int, subject: str = "the test group", timeout_s: float = 5) -> Party:
+    return Party(place, member, members, [str(m + 100) for m in range(members)], subject, timeout_s)
+
+
+def gather(*tasks: Callable[[], Any]) -> list[Any]:
+    """Runs the tasks as threads; what each returned or raised."""
+    outcomes: list[Any] = [None] * len(tasks)
+
+    def work(index: int) -> None:
+        try:
+            outcomes[index] = tasks[index]()
+        except Exception as error:  # noqa: BLE001  # the test looks at it
+            outcomes[index] = error
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(tasks))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    return outcomes
+
+
+@pytest.fixture
+def place() -> str:
+    return f"test-{os.getpid()}-{next(numbers)}"
+
+
+def test_all_get_the_same_zeroed_memory_and_all_offers(place: str) -> None:
+    met = gather(*(lambda m=m: meet(party(place, m, 4), 8192, {"from": m}) for m in (2, 0, 3, 1)))
+    maps = [mmap.mmap(fd, 8192) for fd, _ in met]
+    assert all(offers == [{"from": m} for m in range(4)] for _, offers in met)
+    assert maps[0][:] == bytes(8192)
+    maps[0][100] = 7
+    assert [m[100] for m in maps] == [7, 7, 7, 7]
+    for fd, _ in met:
+        os.close(fd)
+
+
+def test_one_name_serves_one_meeting_after_another(place: str) -> None:
+    for _ in range(20):
+        for fd, _offers in gather(*(lambda m=m: meet(party(place, m, 3), 4096) for m in range(3))):
+            os.close(fd)
+
+
+def test_a_world_of_one_meets_itself(place: str) -> None:
+    fd, offers = meet(party(place, 0, 1), 4096, "x")
+    os.close(fd)
+    assert offers == ["x"]
+
+
+def test_who_is_missing_is_named_to_those_who_came(place: str) -> None:
+    outcomes = gather(*(lambda m=m: meet(party(place, m, 4, timeout_s=0.3), 0) for m in (0, 2)))
+    for error in outcomes:
+        assert isinstance(error, TimeoutError)
+        assert "ranks 101, 103 did not come to the test group within 0.3 s" in str(error)
+
+
+def test_a_missing_leader_is_named(place: str) -> None:
+    (error,) = gather(lambda: meet(party(place, 1, 2, timeout_s=0.2), 0))
+    assert isinstance(error, TimeoutError)
+    assert "rank 100 did not come" in str(error)
+
+
+def test_the_same_rank_twice_is_an_error_for_all(place: str) -> None:
+    outcomes = gather(*(lambda m=m: meet(party(place, m, 4, timeout_s=2), 0) for m in (0, 1, 1)))
+    assert all("two processes say they are rank 101" in str(e) for e in outcomes)
+
+
+def test_two_leaders_are_told_apart(place: str) -> None:
+    def late() -> object:
+        time.sleep(0.2)
+        return meet(party(place, 0, 2, timeout_s=0.1), 0)
+
+    first, second = gather(lambda: meet(party(place, 0, 2, timeout_s=1), 0), late)
+    assert "rank 101 did not come" in str(first)
+    assert "two processes say they are rank 100" in str(second)
+
+
+def test_another_size_is_an_error_for_all(place: str) -> None:
+    outcomes = gather(lambda: meet(party(place, 0, 3), 0), lambda: meet(party(place, 1, 2), 0))
+    assert all("rank 101 says there are 2 ranks, rank 100 says 3" in str(e) for e in outcomes)
+
+
+def test_another_subject_is_an_error_for_all(place: str) -> None:
+    outcomes = gather(
+        lambda: meet(party(place, 0, 2, "an array of 3"), 0), lambda: meet(party(place, 1, 2, "an array of 4"), 0)
+    )
+    assert all("rank 101 came for an array of 4, rank 100 for an array of 3" in str(e) for e in outcomes)
+
+
+def test_a_member_that_ends_while_waiting_is_named(place: str) -> None:
+    def come_and_go() -> None:
+        time.sleep(0.05)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
+            door.connect(rendezvous._address(place))
+            door.send(b'{"member": 2, "members": 3, "name": "102", "subject": "the test group", "offer": null}')
+            time.sleep(0.05)
+
+    leader, _ = gather(lambda: meet(party(place, 0, 3), 0), come_and_go)
+    assert "rank 102 ended while the test group was being set up" in str(leader)
+
+
+def test_another_users_process_is_no_member(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rendezvous, "_uid", lambda connection: os.getuid() + 1)
+    leader, guest = gather(
+        lambda: meet(party(place, 0, 2, timeout_s=0.3), 0), lambda: meet(party(place, 1, 2, timeout_s=0.3), 0)
+    )
+    assert "rank 101 did not come" in str(leader)
+    assert isinstance(guest, PermissionError)
+
+
+def test_the_peers_user_is_read_from_the_kernel() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert rendezvous._uid(ours) == os.getuid()
+        assert struct.calcsize("3i") == 12
+
+
+def test_no_room_is_said_with_the_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(fd: int, offset: int, length: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    before = set(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(MemoryError, match="no room for 123456 bytes of shared memory \\(a test\\)"):
+        reserve(123456, "a test")
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
+def test_pages_are_there_before_anyone_writes() -> None:
+    fd = reserve(1 << 20, "a test")
+    assert os.fstat(fd).st_blocks * 512 >= 1 << 20
+    os.close(fd)
+
+
+def test_nothing_stays_open_after_an_error(place: str) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    gather(*(lambda m=m: meet(party(place, m, 4, timeout_s=0.2), 4096) for m in (0, 2)))
+    gather(lambda: meet(party(place, 0, 3), 4096), lambda: meet(party(place, 1, 2), 4096))
+    assert len(os.listdir("/proc/self/fd")) == before
