@@ -38,16 +38,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from ringtree.algorithms import REGISTRY
     from ringtree.cli import subject
+    from ringtree.ir.collective import collective
 
     everything = args.what == "all"
+    if args.collective:
+        collective(args.collective)
     if not everything and subject.is_file(args.what):
         return _prove_file(args)
     if not everything and args.collective:
         REGISTRY[args.what].build(args.collective, 1)  # refuses what it does not serve
     ranks = args.ranks or (list(range(1, 65)) if everything else [8])
     pairs = list(subject.every(list(REGISTRY) if everything else [args.what], args.collective))
-    if not pairs:
-        raise ValueError(f"no algorithm serves {args.collective!r}")
     started = time.monotonic()
     reports = _prove(pairs, ranks, args.jobs)
     return _close(reports, time.monotonic() - started)

@@ -1,0 +1,76 @@
+"""`ringtree bench`: the table, the record, and that a wrong result does not pass."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ringtree.algorithms import serving
+from ringtree.bench import session
+from ringtree.bench.record import bandwidths
+from ringtree.ir.collective import COLLECTIVES
+from tests.cli.conftest import Ringtree
+
+QUICK = ("-w", "1", "--iters", "3")
+
+
+def table(out: str) -> list[list[str]]:
+    """The rows of nccl-tests' table, as anybody's script would pick them."""
+    return [line.split() for line in out.splitlines() if line and not line.startswith("#")]
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_every_collective_is_measured_and_right(ringtree: Ringtree, collective: str) -> None:
+    got = ringtree("bench", collective, "-n", "2", "-b", "8", "-e", "4K", "-f", "16", "-r", "1", *QUICK)
+    rows = table(got.out)
+    assert got.code == 0 and rows
+    for row in rows:
+        assert row[8] in ("0", "N/A") and row[12] == "0"
+    assert "# Out of bounds values : 0 OK" in got.out
+
+
+def test_the_record_says_what_was_measured_and_where(ringtree: Ringtree, tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    words = ("all_gather", "-n", "1,3", "-b", "64", "-e", "64K", "-f", "32", "-d", "double", "--algorithm", "all")
+    got = ringtree("bench", *words, *QUICK, "--json", str(path))
+    record = json.loads(path.read_text())
+    assert got.code == 0 and record["machine"]["cores"] >= 1
+    assert {(r["ranks"], r["algorithm"]) for r in record["rows"]} == {
+        (n, a) for n in (1, 3) for a in serving("all_gather")
+    }
+    for r in record["rows"]:
+        assert (r["collective"], r["dtype"], r["op"], r["root"]) == ("all_gather", "float64", "none", -1)
+        assert r["nbytes"] == 8 * r["count"] * r["ranks"]
+        assert r["wrong"] == r["in_place_wrong"] == 0 and r["iterations"] == 3
+        assert r["algbw_GBps"] == pytest.approx(r["nbytes"] / r["time_us"] / 1000)
+        assert r["busbw_GBps"] == pytest.approx(r["algbw_GBps"] * (r["ranks"] - 1) / r["ranks"])
+        assert len(r["program"]) == 12
+
+
+def test_threads_symmetric_memory_and_averages(ringtree: Ringtree) -> None:
+    for words in (("-t",), ("-R", "2"), ("-a", "0"), ("-a", "1"), ("-i", "32"), ("-c", "0")):
+        got = ringtree("bench", "all_reduce", "-n", "2", "-b", "32", "-e", "64", *words, *QUICK)
+        assert got.code == 0 and len(table(got.out)) >= 1
+    assert table(got.out)[0][8] == "N/A"
+
+
+def test_a_wrong_element_fails_the_command(ringtree: Ringtree, monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoiled(*args: object, **kwargs: object) -> object:
+        for row in measured(*args, **kwargs):  # type: ignore[arg-type]
+            row["wrong"] = 2
+            yield row
+
+    measured = session.rows
+    monkeypatch.setattr(session, "rows", spoiled)
+    got = ringtree("bench", "all_reduce", "-n", "1", "-b", "8", "-e", "8", *QUICK)
+    assert got.code == 1
+    assert "# Out of bounds values : 2 FAILED" in got.out and "2 elements were wrong" in got.err
+
+
+def test_bandwidths_are_nccl_tests() -> None:
+    """Two published lines: AWS, 8 H100, all_reduce; GCP A3, 16 ranks, all_gather."""
+    assert bandwidths("all_reduce", 8, 134217728, 592.8) == pytest.approx((226.41, 396.2), abs=0.03)
+    assert bandwidths("all_gather", 16, 8388608, 784.9) == pytest.approx((10.69, 10.02), abs=0.01)
+    assert bandwidths("barrier", 4, 0, 3.0) == (0.0, 0.0)

@@ -1,0 +1,131 @@
+"""What each command answers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import ringtree as package
+from ringtree.algorithms import REGISTRY, pairs
+from ringtree.ir.collective import COLLECTIVES
+from ringtree.ir.text import parse_schedule
+from tests.cli.conftest import Ringtree
+
+RING = """\
+schedule ring all_reduce: 4 ranks, 4 chunks
+3 times, chunk -1: r data[r-1] +> r+1
+3 times, chunk -1: r data[r] -> r+1
+"""
+
+
+def test_show_prints_a_schedule_that_reads_back(ringtree: Ringtree) -> None:
+    got = ringtree("show", "ring", "-n", "4")
+    assert (got.code, got.out) == (0, RING)
+    assert parse_schedule(got.out) == REGISTRY["ring"].build("all_reduce", 4)
+
+
+def test_show_prints_one_ranks_program(ringtree: Ringtree) -> None:
+    got = ringtree("show", "ring", "-n", "2", "--collective", "broadcast", "--root", "1", "--rank", "0")
+    assert got.out.splitlines()[0] == "program ring broadcast rank 0 of 2 chunks 1 root 1"
+    assert "wait 1 message0" in got.out
+
+
+def test_prove_one_says_how_much_it_proved(ringtree: Ringtree) -> None:
+    got = ringtree("prove", "ring", "--collective", "broadcast", "-n", "1-4")
+    assert got.code == 0
+    assert got.out.splitlines()[1].split() == ["ring", "broadcast", "1-4", "9", "17", "26", "1"]
+    assert "proved 9 schedules with 17 transfers, and the 26 programs" in got.out
+
+
+def test_prove_all_proves_every_pair(ringtree: Ringtree) -> None:
+    got = ringtree("prove", "all", "--ranks", "1-5")
+    rows = [tuple(line.split()[:2]) for line in got.out.splitlines()[1:-1]]
+    assert got.code == 0 and rows == pairs()
+
+
+def test_prove_refuses_a_wrong_file_and_says_where(ringtree: Ringtree, tmp_path: Path) -> None:
+    path = tmp_path / "wrong.txt"
+    path.write_text(RING.replace("3 times, chunk -1: r data[r] ->", "2 times, chunk -1: r data[r] ->"))
+    got = ringtree("prove", str(path))
+    assert got.code == 1
+    assert "ring all_reduce over 4 ranks: rank 0 chunk" in got.err and "expected the sum of ranks 0..3" in got.err
+    path.write_text(RING)
+    got = ringtree("prove", str(path))
+    assert got.code == 0 and "24 transfers" in got.out
+    assert "leave -n out" in ringtree("prove", str(path), "-n", "8").err
+    assert "not for broadcast" in ringtree("prove", str(path), "--collective", "broadcast").err
+
+
+def test_algorithms_are_all_listed(ringtree: Ringtree) -> None:
+    got = ringtree("algorithms", "--markdown")
+    assert [tuple(line.split(" | ")[:2]) for line in got.out.splitlines()[2:]] == [
+        (f"| {name}", collective) for name, collective in pairs()
+    ]
+    assert "2*(n-1)/n*S" in ringtree("algorithms", "--collective", "all_reduce").out
+
+
+def test_info_describes_the_machine(ringtree: Ringtree) -> None:
+    assert json.loads(ringtree("info", "--json").out)["ringtree"] == package.__version__
+    assert "cores" in ringtree("info").out
+
+
+@pytest.mark.parametrize("words", [["version"], ["--version"]])
+def test_version(ringtree: Ringtree, words: list[str]) -> None:
+    assert ringtree(*words).out == f"ringtree {package.__version__}\n"
+
+
+@pytest.mark.parametrize("command", ["run", "prove", "show", "bench", "algorithms", "info", "version"])
+def test_every_command_has_help(ringtree: Ringtree, command: str) -> None:
+    got = ringtree(command, "--help")
+    assert got.code == 0 and got.out.startswith(f"usage: ringtree {command}")
+
+
+def test_run_starts_ranks_and_passes_their_end_on(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys, numpy, ringtree\n"
+        "comm = ringtree.init()\n"
+        "print('sum', comm.all_reduce(numpy.array([comm.rank + 1]))[0])\n"
+        "comm.close()\n"
+        "sys.exit(int(sys.argv[1]) * comm.rank)\n"
+    )
+    words = [sys.executable, "-m", "ringtree.cli", "run", "-n", "3", str(program)]
+    done = subprocess.run([*words, "0"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and sorted(done.stdout.splitlines()) == [f"[{r}] sum 6" for r in range(3)]
+    done = subprocess.run([*words, "7"], capture_output=True, text=True, timeout=60)
+    assert done.returncode in (7, 14) and "exited with code" in done.stderr
+
+
+@pytest.mark.parametrize(("use", "allowed"), [("", set()), ("; ringtree.init", {"numpy"})])
+def test_importing_ringtree_is_quick_and_loads_numpy_at_most(use: str, allowed: set[str]) -> None:
+    script = (
+        "import sys, time; t = time.perf_counter(); before = set(sys.modules); import ringtree" + use + "; "
+        "print(time.perf_counter() - t, *sorted({m.split('.')[0] for m in set(sys.modules) - before}))"
+    )
+    best = 9.0
+    for _ in range(5):  # the machine may be busy
+        seconds, *loaded = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+        ).stdout.split()
+        best = min(best, float(seconds))
+        strangers = {m for m in loaded if m not in sys.stdlib_module_names and not m.startswith("_")} - {"ringtree"}
+        assert strangers <= allowed
+    assert use or best < 0.15
+
+
+def test_every_collective_is_served() -> None:
+    assert {c for _, c in pairs()} == set(COLLECTIVES)
+
+
+def test_a_command_starts_quickly() -> None:
+    best = 9.0
+    for _ in range(3):
+        started = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "ringtree.cli", "version"], check=True, capture_output=True, timeout=60)
+        best = min(best, time.perf_counter() - started)
+    assert best < 1.0

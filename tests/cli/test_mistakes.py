@@ -1,0 +1,86 @@
+"""A mistake gets one clear line that says what was expected, and a non-zero exit; never a traceback."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Ringtree
+
+MISTAKES = [
+    ("nonsense", "no command 'nonsense': expected one of run, prove, show, bench"),
+    ("show", "required: ALGORITHM|FILE"),
+    ("show nothing", "no algorithm and no file 'nothing': expected a file, or one of ring"),
+    ("show ring -n 0", "over 0 ranks: expected at least 1"),
+    ("show ring -n two", "-n/--ranks: invalid int value: 'two'"),
+    ("show ring --collective all_to_all", "ring does not serve all_to_all: expected one of pairwise"),
+    ("show ring --collective nothing", "no collective 'nothing': expected one of all_reduce"),
+    ("show ring --root 3", "all_reduce has no root: got root 3"),
+    ("show ring --collective broadcast --root 8", "broadcast with root 8: expected a rank, 0..7"),
+    ("show ring -n 4 --rank 4", "rank 4: expected one of the 4 ranks, 0..3"),
+    ("show missing.xml", "missing.xml"),
+    ("prove ring -n 0", "0 ranks: expected at least 1"),
+    ("prove ring -n 8-2", "expected at least 1, and from low to high"),
+    ("prove ring -n x", "'x' is not a number of ranks: expected such as 8, 1-64 or 1,2,4"),
+    ("prove ring --collective barrier", "ring does not serve barrier: expected one of dissemination"),
+    ("prove all --collective nothing", "no collective 'nothing': expected one of all_reduce"),
+    ("bench", "required: COLLECTIVE"),
+    ("bench nothing", "no collective 'nothing': expected one of all_reduce"),
+    ("bench all_reduce -n 0", "0 ranks: expected at least 1"),
+    ("bench all_reduce -b big", "'big' is not a size: expected a number of bytes"),
+    ("bench all_reduce -b 8 -e 4", "-e not below it"),
+    ("bench all_reduce -f 1", "-f 1: expected a factor over 1"),
+    ("bench all_reduce -f 2 -i 8", "a factor or a step, not both"),
+    ("bench all_reduce -d half", "no datatype 'half': expected int32"),
+    ("bench all_reduce -o xor", "invalid choice: 'xor'"),
+    ("bench broadcast -r 2 -n 2", "root 2: expected one of the 2 ranks, 0..1"),
+    ("bench all_reduce --algorithm nothing", "no algorithm 'nothing': expected auto, all or one of ring"),
+    ("bench all_reduce --algorithm flat", "flat does not serve all_reduce: expected auto, all or one of ring"),
+    ("bench all_reduce --iters 0", "expected at least 0 and at least 1"),
+    ("bench all_reduce -g 8", "no -g here: a rank is a process"),
+    ("bench all_reduce -m 5", "no -m here: every call is timed by itself"),
+    ("bench all_reduce --json missing/rows.json", "no such folder to write to"),
+    ("algorithms --collective nothing", "no collective 'nothing': expected one of all_reduce"),
+    ("run missing.py", "required: -n/--ranks"),
+    ("run -n 2", "no program to run; expected a Python file"),
+    ("run -n 2 missing.py", "no such program: missing.py"),
+    ("run -n 2 -m no_such_module", "no module 'no_such_module' to run"),
+    ("run -n 0 missing.py", "0 ranks: expected at least 1"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), MISTAKES, ids=[words for words, _ in MISTAKES])
+def test_a_mistake_is_one_line(ringtree: Ringtree, words: str, said: str) -> None:
+    got = ringtree(*words.split())
+    assert got.code in (1, 2)
+    assert said in got.err
+    assert len(got.err.splitlines()) == 1
+    assert got.out == ""
+
+
+def test_a_file_that_is_no_schedule_is_refused(ringtree: Ringtree, tmp_path: Path) -> None:
+    path = tmp_path / "letter.txt"
+    path.write_text("Dear reader\n")
+    for command in ("show", "prove"):
+        got = ringtree(command, str(path))
+        assert got.code == 1 and "not a schedule" in got.err and len(got.err.splitlines()) == 1
+
+
+def test_a_traceback_is_there_for_who_asks(ringtree: Ringtree, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RINGTREE_DEBUG", "trace")
+    with pytest.raises(ValueError, match="expected at least 1"):
+        ringtree("show", "ring", "-n", "0")
+
+
+def test_no_command_is_answered_with_help(ringtree: Ringtree) -> None:
+    got = ringtree()
+    assert got.code == 2 and "prove" in got.err
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    script = f"{sys.executable} -m ringtree.cli show ring -n 64 --rank 0 | head -n 1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith("program ring") and done.stderr == ""
