@@ -150,7 +150,7 @@ def main():
     }
     for said, true in verdicts.items():
         if first:
-            print(f"  {'ok' if true else 'FAILED'}  {said}")
+            print(f"{'ok' if true else 'FAILED'}  {said}")
     comm.close()
     raise SystemExit(0 if all(verdicts.values()) else 1)
 

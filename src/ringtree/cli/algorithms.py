@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import argparse
 
+LEGEND = (
+    "n ranks, S bytes in the whole vector; lg: logarithm to base 2, rounded up; p: the largest power of two up to n; "
+    "hierarchical: g ranks a group, h = n/g groups, q: the largest power of two up to h"
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--collective", metavar="C", help="only those that serve this collective")
@@ -18,28 +23,28 @@ def run(args: argparse.Namespace) -> int:
 
     if args.collective:
         collective(args.collective)
-    head = ("algorithm", "collective", "rounds", "bytes sent by the busiest rank", "source")
-    rows = [
-        (name, c, cost.rounds, cost.sent, algorithm.source)
+    served = {
+        name: [(c, cost) for c, cost in algorithm.costs.items() if args.collective in (None, c)]
         for name, algorithm in REGISTRY.items()
-        for c, cost in algorithm.costs.items()
-        if args.collective in (None, c)
-    ]
+    }
     if args.markdown:
-        print(markdown(head, rows))
+        rows = [
+            (name, "<br>".join(f"{c}: `{cost.rounds}`; `{cost.sent}`" for c, cost in costs), REGISTRY[name].source)
+            for name, costs in served.items()
+            if costs
+        ]
+        print(markdown(("algorithm", "serves: rounds; bytes sent by the busiest rank", "source"), rows))
+        print(f"\n{LEGEND}.")
         return 0
     from rich.table import Table
 
+    head = ("algorithm", "collective", "rounds", "bytes sent by the busiest rank", "source")
     table = Table(*head, box=None, pad_edge=False, header_style="bold")
-    before = None
-    for name, *cells in rows:
-        source = cells.pop() if name != before else cells.pop() and ""
-        table.add_row(name if name != before else "", *cells, source)
-        before = name
+    for name, costs in served.items():
+        for number, (c, cost) in enumerate(costs):
+            first = number == 0  # an algorithm's name and source are said once
+            table.add_row(name if first else "", c, cost.rounds, cost.sent, REGISTRY[name].source if first else "")
     screen = console()
     screen.print(table)
-    screen.print(
-        "[dim]n ranks, S bytes in the whole vector; lg: logarithm to base 2, rounded up; "
-        "p: the largest power of two up to n[/]"
-    )
+    screen.print(f"[dim]{LEGEND}")
     return 0

@@ -1,0 +1,101 @@
+"""The documentation is true: its programs run, its commands print what it shows, its table is the registry's."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TABLE = re.compile(r"(<!-- ringtree algorithms --markdown -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+
+
+def blocks(kind: str) -> list[tuple[str, str]]:
+    """(where, text) of the fenced blocks of that kind."""
+    found = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for match in re.finditer(rf"^```{kind}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
+            line = text.count("\n", 0, match.start()) + 1
+            found.append((f"{page.relative_to(ROOT)}:{line}", match[1]))
+    return found
+
+
+def shell(command: str, folder: Path) -> str:
+    """What a command prints, on both streams, with `ringtree` being this interpreter's."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    env = {**os.environ, "PATH": path, "NO_COLOR": "1", "COLUMNS": "80"}
+    done = subprocess.run(["bash", "-c", command], cwd=folder, env=env, capture_output=True, text=True, timeout=100)
+    return done.stdout + done.stderr
+
+
+def matches(shown: str, printed: str) -> bool:
+    """Whether `printed` is what is shown, where `...` stands for anything."""
+    pattern = re.escape(shown.strip()).replace(re.escape("..."), ".*")
+    return re.fullmatch(pattern, printed.strip(), re.DOTALL) is not None
+
+
+@pytest.mark.parametrize(("where", "text"), blocks("python"), ids=[where for where, _ in blocks("python")])
+def test_a_program_runs(where: str, text: str, tmp_path: Path) -> None:
+    program = tmp_path / "shown.py"
+    program.write_text(text, encoding="utf-8")
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    if where.startswith("README"):
+        assert done.stdout == "".join(f"rank {r} of 4 has 6.0\n" for r in range(4))
+
+
+@pytest.mark.parametrize(("where", "text"), blocks("console"), ids=[where for where, _ in blocks("console")])
+def test_a_command_prints_what_is_shown(where: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        command, _, shown = part.partition("\n")
+        printed = shell(command, tmp_path)
+        assert matches(shown, printed), f"{where}: {command}\n{printed}"
+
+
+def test_the_readmes_table_is_the_registrys(request: pytest.FixtureRequest) -> None:
+    readme = ROOT / "README.md"
+    table = shell("ringtree algorithms --markdown", ROOT)
+    text = readme.read_text(encoding="utf-8")
+    if request.config.getoption("--update-golden"):
+        text = TABLE.sub(lambda m: m[1] + table + m[3], text)
+        readme.write_text(text, encoding="utf-8")
+    found = TABLE.search(text)
+    assert found is not None and found[2] == table, "pytest tests/test_docs.py --update-golden writes it"
+
+
+def test_the_commands_make_lists_are_in_the_readme() -> None:
+    listed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for target in ("demo", "test"):
+        line = next(x for x in listed.splitlines() if x.split()[1] == target)
+        assert f"make {target}" in text and line.split(maxsplit=2)[2].split(" (")[0] in text
+
+
+def test_links_lead_somewhere() -> None:
+    broken = []
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+            if "://" not in target and not (page.parent / target).exists():
+                broken.append(f"{page.relative_to(ROOT)}: {target}")
+    assert not broken
+
+
+def test_every_decision_is_listed() -> None:
+    folder = ROOT / "docs" / "decisions"
+    listed = (folder / "README.md").read_text(encoding="utf-8")
+    assert [p.name for p in sorted(folder.glob("0*.md")) if p.name not in listed] == []
+
+
+def test_the_architecture_names_every_room() -> None:
+    rooms = {p.name for p in (ROOT / "src" / "ringtree").iterdir() if p.is_dir() and p.name[0] != "_"}
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    contract = (ROOT / ".importlinter").read_text(encoding="utf-8")
+    assert not [room for room in rooms if f"\n      {room}/" not in text]
+    assert not [room for room in rooms if not re.search(rf"\b{room}\b", contract)]

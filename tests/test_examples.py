@@ -1,0 +1,61 @@
+"""The examples do what they say: each prints what lies beside it, and the demo runs through."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+PRINTED = sorted(EXAMPLES.glob("*.out"))
+
+
+def output(*words: str) -> str:
+    """What a program prints; its exit code must be 0."""
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=EXAMPLES.parent,
+        env={**os.environ, "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("expected", PRINTED, ids=[p.stem for p in PRINTED])
+def test_an_example_prints_what_lies_beside_it(expected: Path, request: pytest.FixtureRequest) -> None:
+    printed = output(str(expected.with_suffix(".py")))
+    if request.config.getoption("--update-golden"):
+        expected.write_text(printed, encoding="utf-8")
+    assert printed == expected.read_text(encoding="utf-8")
+
+
+def test_every_example_is_tested() -> None:
+    assert {p.stem for p in EXAMPLES.glob("*.py")} == {p.stem for p in PRINTED} | {"demo", "digits"}
+
+
+def test_an_example_is_what_its_docstring_says_under_ringtree_run() -> None:
+    printed = output("-m", "ringtree.cli", "run", "-n", "4", "examples/digits.py", "--epochs", "2")
+    assert re.search(r"epoch  2/2 ━+ loss 0\.\d+  accuracy +9\d\.\d\d%", printed)
+    assert "[0] ok  one process over the whole data reaches the same weights (float tolerance)" in printed
+    assert "FAILED" not in printed
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_the_digits_train_on_other_numbers_of_ranks(ranks: int) -> None:
+    printed = output("-m", "ringtree.cli", "run", "-n", str(ranks), "examples/digits.py", "--epochs", "1")
+    assert printed.count("ok  ") == 3
+
+
+def test_the_demo_runs_through() -> None:
+    printed = output("examples/demo.py", "--short")
+    assert "$ ringtree run -n 4 examples/digits.py --epochs 3" in printed
+    assert "proved 8 schedules with" in printed
+    assert "FAILED" not in printed and "# Out of bounds values : 0 OK" in printed
+    assert "All of it verified" in printed
