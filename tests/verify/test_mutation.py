@@ -81,7 +81,7 @@ def test_some_wrong_transfers_of_8_ranks(
     chosen = np.random.default_rng(8).permutation(len(every))[:SAMPLE]
     counts = judge(every[k] for k in chosen.tolist())
     report(counts, record_property)
-    assert sum(k for (_, found), k in counts.items() if found == "caught") > counts.total() // 4
+    assert sum(k for (_, found), k in counts.items() if found != "harmless") > counts.total() // 4
 
 
 @pytest.mark.slow

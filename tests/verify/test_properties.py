@@ -135,7 +135,7 @@ def test_races_are_found_where_brute_force_finds_them(programs: list[Program]) -
     w = wire(programs)
     runs = play(w).runs
     try:
-        check_races(w, runs, in_place=False)
+        check_races(w, runs)
     except ProofError as found:
         assert "race: " in str(found)
         assert random_engine.races(programs)

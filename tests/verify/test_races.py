@@ -96,6 +96,13 @@ def test_what_a_one_sided_program_leaves_open_at_its_end() -> None:
     assert proof.late is not None and "rank 1 step 1" in proof.late and "after rank 0 has ended" in proof.late
 
 
+def test_one_thread_that_knows_is_enough() -> None:
+    """Rank 0 ends when both its threads have; one of them waits until rank 1 has read."""
+    owner = program(0, [OWN, signal(1)], [wait(1)])
+    proof = prove_programs([owner, program(1, [wait(0), get("output0", "output0", 0), signal(0)], [])])
+    assert (proof.early, proof.late) == (None, None)
+
+
 def reused(extra: int) -> list[Program]:
     """Rank 0's thread 0 stores to the output when its slot number `extra` + 1 is free, thus after rank 1 took slot 0 and
     had been told by thread 1 that its own store is done."""

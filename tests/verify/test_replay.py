@@ -105,14 +105,26 @@ def test_channels_do_not_mix() -> None:
     assert prove_programs([program(0, sender + own, chunks=2), program(1, taker, chunks=2)]).slots == 2
 
 
-def test_the_input_must_stay() -> None:
-    """A program that writes its input is proved with both in one memory: what it does then must be right."""
-    in_place = [copy("slot0", "input0"), signal(1, 0), wait(1, 0), reduce("input0", "input0 message0"), release(1)]
-    other = [copy("slot0", "input0"), signal(0, 0), wait(0, 0), reduce("output0", "input0 message0"), release(0)]
-    proof = prove_programs([program(r, c, collective="all_reduce") for r, c in enumerate((in_place, other))])
-    assert proof.in_place
-    both = [*in_place, reduce("output0", "output0 input0")]
-    assert "a rank twice" in refusal(*(program(r, c, collective="all_reduce") for r, c in enumerate((both, other))))
+def test_in_place() -> None:
+    """Programs for input and output in one memory: they write their input and read their output."""
+    first = [copy("slot0", "input0"), signal(1, 0), wait(1, 0), reduce("input0", "input0 message0"), release(1)]
+    other = [copy("slot0", "output0"), signal(0, 0), wait(0, 0), reduce("output0", "input0 message0"), release(0)]
+    programs = [program(r, c, collective="all_reduce") for r, c in enumerate((first, other))]
+    prove_programs(programs, in_place=True)
+    assert "rank 0 step 3 (reduce input[0] <- input[0] message0): writes the input" in refusal(*programs)
+    both = program(0, [*first, reduce("output0", "output0 input0")], collective="all_reduce")
+    with pytest.raises(ProofError, match="a rank twice"):
+        prove_programs([both, programs[1]], in_place=True)
+
+
+def test_in_place_windows_meet_by_position() -> None:
+    """In an all_gather the input is block `rank` of the output: nothing is left to copy."""
+    code = [[copy("slot0", "input0", r), signal(1 - r, 0), wait(1 - r, 0)] for r in range(2)]
+    for r in range(2):
+        code[r] += [copy(f"output{1 - r}", "message0", 1 - r), release(1 - r)]
+    programs = [program(r, c, collective="all_gather", chunks=2) for r, c in enumerate(code)]
+    prove_programs(programs, in_place=True)
+    assert "rank 0 chunk 0: expected rank 0's chunk 0; there was nothing" in refusal(*programs)
 
 
 def swap(aliasable: bool) -> list[Program]:

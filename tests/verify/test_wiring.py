@@ -19,7 +19,7 @@ def test_a_broadcast_by_hand() -> None:
     w = wire([program(0, SEND), program(1, TAKE)])
     assert [(x.source, x.target, x.sent) for x in w.lanes] == [(0, 1, [0])]
     assert w.uses == [1] and w.pools == [[0], []] and w.places == [[(0, 0)]]
-    assert not (w.threaded or w.one_sided or w.writes_input)
+    assert not (w.threaded or w.one_sided)
 
 
 def test_a_slot_is_taken_when_it_is_first_written_and_again_after_it_was_signalled() -> None:
@@ -59,6 +59,7 @@ def test_slots_of_several_threads_are_counted_by_lane() -> None:
         ([copy("output1", "input0")], [], "rank 0 has 1 chunks of output"),
         ([copy("scratch0", "input0")], [], "rank 0 has 0 chunks of scratch"),
         ([], [copy("output0", "input0")], "rank 1 has 0 chunks of input"),
+        ([copy("input0", "output0")], [], "rank 0 step 0 (copy input[0] <- output[0]): writes the input; expected"),
         ([copy("message0", "input0")], [], "writes a message or a peer's slot"),
         ([put("slot0", 1, "input0")], [], "writes a message or a peer's slot"),
         ([get("output0", "message0", 1)], [], "slots and messages are one's own"),

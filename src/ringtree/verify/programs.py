@@ -18,8 +18,7 @@ class ProgramProof:
     """What was proved of a set of programs.
 
     `slots`: the fewest that suffice; of each sender where every rank has one thread, else of each lane; 0 where none
-    is used. `in_place`: they were proved with input and output in one memory, for they write their input.
-    `early`, `late`: for one-sided programs, why they need a barrier before or after; None where they do not.
+    is used. `early`, `late`: for one-sided programs, why they need a barrier before or after; None where they do not.
     """
 
     name: str
@@ -29,7 +28,6 @@ class ProgramProof:
     instructions: int
     messages: int
     slots: int
-    in_place: bool = False
     early: str | None = None
     late: str | None = None
 
@@ -40,20 +38,23 @@ class ProgramProof:
         )
 
 
-def prove_programs(programs: Sequence[Program], *, slots: int | None = None, even: bool = False) -> ProgramProof:
+def prove_programs(
+    programs: Sequence[Program], *, slots: int | None = None, in_place: bool = False, even: bool = False
+) -> ProgramProof:
     """Accepts the programs of all ranks if with `slots` slots (default: however many it takes) they end without
     deadlock, no race between threads, between a reader and a later writer, or, where they are aliasable, between input
     and output, and with exactly what the collective promises; else raises ProofError.
 
-    `even`: all chunks are of one size, so that labels of operands need not be right.
+    `in_place`: input and output are one memory, position by position; otherwise a program that writes its input is
+    refused. `even`: all chunks are of one size, so that labels of operands need not be right.
     """
     programs = _whole(programs)
-    w = wire(programs)
+    w = wire(programs, in_place=in_place)
     progress = play(w, slots)
     openness = Openness()
     if w.threaded or w.one_sided:
-        openness = check_races(w, progress.runs, in_place=w.writes_input, slots=slots)
-    replay(w, progress.runs, in_place=w.writes_input, even=even)
+        openness = check_races(w, progress.runs, slots=slots)
+    replay(w, progress.runs, even=even)
     p = programs[0]
     return ProgramProof(
         p.name,
@@ -63,7 +64,6 @@ def prove_programs(programs: Sequence[Program], *, slots: int | None = None, eve
         sum(len(t.code) for t in w.threads),
         sum(i.kind == Kind.SIGNAL for t in w.threads for i in t.code),
         progress.slots,
-        w.writes_input,
         openness.before,
         openness.after,
     )

@@ -34,9 +34,9 @@ class Openness:
     after: str | None = None
 
 
-def check_races(w: Wiring, runs: Runs, *, in_place: bool, slots: int | None = None) -> Openness:
+def check_races(w: Wiring, runs: Runs, *, slots: int | None = None) -> Openness:
     """Raises ProofError naming both steps of the first race. `slots`: the number that all engines will have."""
-    watch = _Watch(w, in_place, slots)
+    watch = _Watch(w, slots)
     for thread, first, stop in runs:
         for step in range(first, stop):
             watch.step(thread, step)
@@ -54,7 +54,7 @@ class _Cell:
 
 
 class _Watch:
-    def __init__(self, w: Wiring, in_place: bool, slots: int | None) -> None:
+    def __init__(self, w: Wiring, slots: int | None) -> None:
         self.w, self.slots = w, slots
         many = len(w.threads)
         self.clock: list[Clock] = [np.zeros(many, dtype=np.int32) for _ in range(many)]
@@ -65,14 +65,14 @@ class _Watch:
         self.freed: dict[int, Clock] = {}  # payload -> what is certain once its slot is free
         self.fills = [{step: x for step, e, x in t.events if e == FILL} for t in w.threads]
         self.cells: dict[tuple[int, int, int], _Cell] = {}
-        self.shift = [self._shifts(rank, in_place) for rank in range(len(w.programs))]
+        self.shift = [self._shifts(rank) for rank in range(len(w.programs))]
         self.early: str | None = None
         self.remote: dict[tuple[int, int], int] = {}  # (owner, thread) -> its last access there
 
-    def _shifts(self, rank: int, in_place: bool) -> tuple[tuple[int, int], ...]:
+    def _shifts(self, rank: int) -> tuple[tuple[int, int], ...]:
         """Per space: (the space under whose name it is watched, by how much its chunks move there)."""
         p = self.w.programs[rank]
-        if not (in_place or p.aliasable):
+        if not (self.w.in_place or p.aliasable):
             return (0, 0), (1, 0), (2, 0)
         promise, where = collective(p.collective), (rank, p.ranks, p.chunks, p.root or 0)
         return (0, promise.held(*where).start), (0, promise.owed(*where).start), (2, 0)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ringtree.ir.collective import EVERY_RANK
 from ringtree.ir.schedule import Buffer, Schedule, Transfers
-from ringtree.ir.spec import check, describe
+from ringtree.ir.spec import ScheduleError, check, describe
 from ringtree.verify.wording import ProofError, promise_in_words, ranks_in_words, value_in_words
 
 Ints = NDArray[np.int64]
@@ -137,12 +137,9 @@ def _cells(s: Schedule, layout: _Layout, rows: Transfers, side: str) -> Ints:
     if len(outside):
         i = int(outside[0])
         name, has = Buffer(int(buffer[i])).name.lower(), int(layout.length[buffer[i], rank[i]])
-        raise ProofError(
+        raise ScheduleError(
             f"{_title(s)}: {describe(rows, i)}: rank {rank[i]} has {has} chunks of {name}; this needs "
-            f"{chunk[i] + rows.count[i]}",
-            rank=int(rank[i]),
-            chunk=int(chunk[i]),
-            round=int(rows.round[i]),
+            f"{chunk[i] + rows.count[i]}"
         )
     cells: Ints = layout.first[buffer, rank] + chunk
     return cells

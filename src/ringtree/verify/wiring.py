@@ -77,7 +77,7 @@ class Wiring:
     after: list[tuple[int, int]] = field(default_factory=list)
     threaded: bool = False  # some rank has several threads
     one_sided: bool = False  # some operand is a peer's memory
-    writes_input: bool = False  # so input and output must be the same memory
+    in_place: bool = False  # input and output are one memory
 
     def where(self, thread: int, step: int) -> str:
         """`rank 1 step 4 (wait 0 message0)`; the thread is named where there are several."""
@@ -91,10 +91,10 @@ class Wiring:
         return f"{p.name} {p.collective} over {p.ranks} ranks"
 
 
-def wire(programs: Sequence[Program]) -> Wiring:
+def wire(programs: Sequence[Program], *, in_place: bool = False) -> Wiring:
     """Reads the programs (sorted by rank). ProofError where they cannot be wired: a message that nobody sends or
-    nobody waits for, a slot sent before it is filled, a message never released, an operand outside its buffer."""
-    w = Wiring(programs, threaded=any(len(p.threads) > 1 for p in programs))
+    nobody waits for, a slot sent before it is filled, a message never released, an operand outside its buffer, the input written."""
+    w = Wiring(programs, threaded=any(len(p.threads) > 1 for p in programs), in_place=in_place)
     for p in programs:
         w.at.append(list(range(len(w.threads), len(w.threads) + len(p.threads))))
         w.threads += [Thread(p.rank, i, code) for i, code in enumerate(p.threads)]
@@ -179,8 +179,10 @@ class _Reader:
                         continue
                     if o[4] >= 0 or o[1] < 0 or o[1] + o[3] > lengths[o[0]]:
                         self._check_range(step, o)
-                    if o[0] == INPUT:
-                        self.w.writes_input = True
+                    if o[0] == INPUT and not self.w.in_place:
+                        raise self.refuse(
+                            step, "writes the input; expected the output or scratch (or a proof in place)"
+                        )
             elif kind == SIGNAL:
                 events.append((step, SEND, self._signal(step, i)))
             elif kind == WAIT:
