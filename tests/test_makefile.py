@@ -1,0 +1,73 @@
+"""The newcomer's first command: what is missing on a machine is said in one line, before anything is made."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def make(folder: Path, *words: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
+    """`make` in a folder that holds the Makefile and nothing else."""
+    shutil.copy(ROOT / "Makefile", folder)
+    (folder / "pyproject.toml").touch()
+    env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "CXX", "PYTHON")}
+    return subprocess.run(
+        ["make", "--no-print-directory", *words],
+        cwd=folder,
+        env={**env, "PATH": path or os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def script(path: Path, text: str) -> str:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def python_without(folder: Path, what: str) -> str:
+    """An interpreter whose answer to the question about `what` is no."""
+    return script(folder / "python", f'case "$*" in *{what}*) exit 1;; esac\nexec {sys.executable} "$@"')
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        ("python", "no missing-python found; install Python 3.10 or newer"),
+        ("version_info", "is older than 3.10; say make PYTHON="),
+        ("ensurepip", "cannot make virtual environments; install python3-venv"),
+        ("Python.h", "are missing; install python3-dev"),
+        ("compiler", "no C++ compiler found; install g++ or clang"),
+        ("C++20", "does not compile C++20; install g++ 10 or clang 12 or newer"),
+    ],
+)
+def test_what_is_missing_is_said_in_one_line(tmp_path: Path, missing: str, said: str) -> None:
+    words = [f"PYTHON={sys.executable}", "CXX=true"]
+    if missing == "python":
+        words[0] = "PYTHON=missing-python"
+    elif missing == "compiler":
+        words[1] = "CXX="
+    elif missing == "C++20":
+        words[1] = "CXX=false"
+    else:
+        words[0] = f"PYTHON={python_without(tmp_path, missing)}"
+    done = make(tmp_path, "setup", *words)
+    assert done.returncode != 0
+    assert done.stderr.startswith("make: ") and said in done.stderr.splitlines()[0]
+    assert not (tmp_path / ".venv").exists()
+
+
+def test_make_alone_lists_the_targets(tmp_path: Path) -> None:
+    listed = make(tmp_path).stdout.split("\n")
+    assert [line.split()[1] for line in listed if line] == [
+        "help", "demo", "test", "check", "bench", "test-all", "setup", "clean",
+    ]  # fmt: skip
