@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import weakref
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
@@ -52,8 +53,9 @@ def _after_fork_in_child() -> None:
 
 
 def _at_exit() -> None:
-    for communicator in list(_open):
-        communicator.close()
+    with ExitStack() as stack:  # all of them, even if one raises
+        for communicator in list(_open):
+            stack.callback(communicator.close)
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

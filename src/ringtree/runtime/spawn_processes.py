@@ -158,23 +158,17 @@ class _Child:
         except Exception as error:  # noqa: BLE001  # whatever it is, the parent raises it
             self._tell(failure(error))
             return False
+        if first is not None:
+            outcome = attempt(communicator, first)
+            closing = attempt(communicator, (Communicator.close, ()))  # it may be the first to hear of a mismatch
+            self._tell(closing if closing.failed and not outcome.failed else outcome)
+            return not outcome.failed
         with communicator:
-            if first is not None:
-                return self._do(communicator, first)
             while True:
-                if not self._do(communicator, pickle.loads(self.pipe.recv_bytes())):
+                outcome = attempt(communicator, pickle.loads(self.pipe.recv_bytes()))
+                self._tell(outcome)
+                if outcome.failed:
                     return False
-
-    def _do(self, communicator: Communicator, task: Task) -> bool:
-        fn, args = task
-        try:
-            outcome = Outcome(fn(communicator, *args))
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # noqa: BLE001  # a rank's sys.exit() is a failure too
-            outcome = failure(error)
-        self._tell(outcome)
-        return not outcome.failed
 
     def _tell(self, outcome: Outcome) -> None:
         try:
@@ -184,6 +178,17 @@ class _Child:
             story = outcome.story or f"its result cannot be pickled: {error}"
             text = pickle.dumps(Outcome(story=story))
         self.pipe.send_bytes(text)
+
+
+def attempt(communicator: Communicator, task: Task) -> Outcome:
+    """Does a rank's task."""
+    fn, args = task
+    try:
+        return Outcome(fn(communicator, *args))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001  # a rank's sys.exit() is a failure too
+        return failure(error)
 
 
 def failure(error: BaseException) -> Outcome:

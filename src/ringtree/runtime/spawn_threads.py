@@ -9,7 +9,7 @@ from queue import Empty, SimpleQueue
 from ringtree.runtime.communicator import Communicator
 from ringtree.runtime.engine import Terms
 from ringtree.runtime.spawn import Outcome, Task
-from ringtree.runtime.spawn_processes import failure, pin_to_core
+from ringtree.runtime.spawn_processes import attempt, failure, pin_to_core
 
 
 class Threads:
@@ -52,11 +52,18 @@ class Threads:
         try:
             if self._pin:
                 pin_to_core(terms.rank, terms.ranks)
-            with Communicator(self._engine, terms) as communicator:
-                task = self._first or self._tasks[terms.rank].get()
-                while task is not None:
-                    fn, args = task
-                    self._outcomes.put((terms.rank, Outcome(fn(communicator, *args))))
-                    task = None if self._first else self._tasks[terms.rank].get()
+            communicator = Communicator(self._engine, terms)
         except BaseException as error:  # noqa: BLE001  # whatever it is, the caller of spawn raises it
             self._outcomes.put((terms.rank, failure(error)))
+            return
+        if self._first is not None:
+            outcome = attempt(communicator, self._first)
+            closing = attempt(communicator, (Communicator.close, ()))
+            self._outcomes.put((terms.rank, closing if closing.failed and not outcome.failed else outcome))
+            return
+        with communicator:
+            while (task := self._tasks[terms.rank].get()) is not None:
+                outcome = attempt(communicator, task)
+                self._outcomes.put((terms.rank, outcome))
+                if outcome.failed:
+                    return

@@ -1,0 +1,61 @@
+"""What the engine moves is what the program says: bytes per pair of ranks, for every algorithm."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ringtree.algorithms import build, pairs
+from ringtree.ir.collective import COLLECTIVES
+from ringtree.runtime.communicator import Communicator
+from tests.runtime.cases import Case, run
+from tests.runtime.conftest import Pools
+
+Row = tuple[list[list[int]], dict[int, int], int]
+ELEMENTS = 24  # a chunk
+
+
+def measure(comm: Communicator, algorithm: str, collective: str) -> Row:
+    """(bytes and messages from each peer, chunks from each peer by the program, bytes of a chunk)."""
+    chunks = build(algorithm, collective, comm.size).chunks
+    blocked = COLLECTIVES[collective].blocked
+    barrier = COLLECTIVES[collective].repeats
+    per_rank = chunks // comm.size * ELEMENTS if blocked else chunks * ELEMENTS
+    comm.barrier()
+    comm.reset_counters()
+    run(comm, Case(collective, algorithm, "int64", "sum", per_rank, in_place=False))
+    counted = comm.counters().tolist()
+    count = 1 if barrier else (per_rank * comm.size if blocked else per_rank)
+    chosen = comm.chosen(collective, count, np.int32 if barrier else np.int64, algorithm=algorithm)
+    return counted, chosen.part.program.chunks_from(), 4 if barrier else ELEMENTS * 8
+
+
+@pytest.mark.parametrize("ranks", [2, 5, 8])
+def test_bytes_per_pair_are_the_programs(pools: Pools, engine: str, ranks: int) -> None:
+    pool = pools(engine, ranks)
+    for algorithm, collective in pairs():
+        for rank, (counted, chunks, nbytes) in enumerate(pool.run(measure, algorithm, collective)):
+            want = [chunks.get(peer, 0) * nbytes for peer in range(ranks)]
+            assert [b for b, _ in counted] == want, (algorithm, collective, rank)
+            assert counted[rank] == [0, 0]
+
+
+def test_a_ring_moves_two_sizes_less_two_nths(pools: Pools, engine: str) -> None:
+    for ranks in (2, 4, 7):
+        size = ranks * ELEMENTS * 8
+        for counted, _, _ in pools(engine, ranks).run(measure, "ring", "all_reduce"):
+            assert sum(b for b, _ in counted) == 2 * size * (ranks - 1) // ranks
+            assert sum(m for _, m in counted) == 2 * (ranks - 1)
+
+
+def big(comm: Communicator) -> list[list[int]]:
+    comm.reset_counters()
+    comm.all_reduce(np.ones(300_000), algorithm="ring")
+    counted: list[list[int]] = comm.counters().tolist()
+    return counted
+
+
+def test_windows_change_the_messages_but_not_the_bytes(pools: Pools, engine: str) -> None:
+    for counted in pools(engine, 3).run(big):
+        assert sum(b for b, _ in counted) == 2 * 300_000 * 8 * 2 // 3
+        assert sum(m for _, m in counted) > 4

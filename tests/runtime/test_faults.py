@@ -1,0 +1,222 @@
+"""When ranks die, leave, disagree or stay away: every rank is told who and what, soon, and the group is done for."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ringtree import Mismatch, PeerDied, Poisoned, RankFailed, TimedOut, spawn
+from ringtree.runtime.communicator import Communicator
+
+Act = Callable[[Communicator], object]
+
+
+def outcomes(engine: str, n: int, act: Act, timeout_s: float = 20) -> list[tuple[str, str, str]]:
+    """What each rank's `act` raised (type and message), and what the group says to a call after that."""
+
+    def rank(comm: Communicator) -> tuple[str, str, str]:
+        try:
+            act(comm)
+        except Exception as error:  # noqa: BLE001  # tests look at it
+            try:
+                comm.barrier()
+                return type(error).__name__, str(error), "nothing"
+            except Exception as after:  # noqa: BLE001
+                return type(error).__name__, str(error), type(after).__name__
+        return "none", "", ""
+
+    return spawn(rank, n, engine=engine, threads=engine == "reference", timeout_s=timeout_s)
+
+
+def one_differs(usual: Act, other: Act) -> Act:
+    """Rank 1 does something else. A rank that only sends may be done before that comes out: its next call tells it."""
+    return lambda comm: ((other if comm.rank == 1 else usual)(comm), comm.barrier())
+
+
+ONES = np.ones(1000, np.float32)
+USUAL = "all_reduce(float32, sum, count 1000)"
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (lambda c: c.all_reduce(ONES[:999]), "all_reduce(float32, sum, count 999)"),
+        (lambda c: c.all_reduce(ONES[:0]), "all_reduce(float32, sum, count 0)"),
+        (lambda c: c.all_reduce(np.ones(1000)), "all_reduce(float64, sum, count 1000)"),
+        (lambda c: c.all_reduce(np.ones(1000, np.int32)), "all_reduce(int32, sum, count 1000)"),
+        (lambda c: c.all_reduce(ONES, "max"), "all_reduce(float32, max, count 1000)"),
+        (lambda c: c.broadcast(ONES.copy()), "broadcast(float32, count 1000, root 0)"),
+        (lambda c: c.reduce(ONES, root=2), "reduce(float32, sum, count 1000, root 2)"),
+        (lambda c: c.all_to_all(np.ones(3)), "all_to_all(float64, count 3)"),
+        (lambda c: c.barrier(), "barrier("),
+    ],
+)
+def test_a_mismatch_names_both_sides_on_every_rank(engine: str, other: Act, said: str) -> None:
+    act = one_differs(lambda c: c.all_reduce(ONES), other)
+    for kind, message, after in outcomes(engine, 3, act):
+        assert kind == Mismatch.__name__
+        assert USUAL in message
+        assert said in message
+        assert "rank 1" in message
+        assert after == Poisoned.__name__
+
+
+def test_another_root_is_a_mismatch(engine: str) -> None:
+    act = one_differs(lambda c: c.broadcast(ONES.copy(), 0), lambda c: c.broadcast(ONES.copy(), 1))
+    for kind, message, _ in outcomes(engine, 3, act):
+        assert kind == Mismatch.__name__
+        assert "root 0" in message
+        assert "root 1" in message
+
+
+def test_another_algorithm_is_a_mismatch(engine: str) -> None:
+    act = one_differs(
+        lambda c: c.all_reduce(ONES, algorithm="ring"), lambda c: c.all_reduce(ONES, algorithm="one_shot")
+    )
+    assert {kind for kind, _, _ in outcomes(engine, 3, act)} == {Mismatch.__name__}
+
+
+def test_a_mismatch_writes_to_nobodys_output(engine: str) -> None:
+    def act(comm: Communicator) -> None:
+        out = np.full(1000, 7, np.float32)
+        try:
+            comm.all_reduce(ONES if comm.rank else ONES[:999], out=out if comm.rank else out[:999])
+        except Mismatch:
+            assert (out == 7).all()
+            raise
+
+    assert {kind for kind, _, _ in outcomes(engine, 2, act)} == {Mismatch.__name__}
+
+
+def test_a_message_of_another_size_is_a_mismatch(engine: str) -> None:
+    def act(comm: Communicator) -> None:
+        if comm.rank == 0:
+            comm.send(np.ones(3), 1)
+        else:
+            comm.recv(np.ones(4), 0)
+
+    kind, message, _ = outcomes(engine, 2, act)[1]
+    assert kind == Mismatch.__name__
+    assert "24" in message
+    assert "32" in message
+
+
+def test_who_stays_away_is_named_when_time_is_up(engine: str) -> None:
+    def act(comm: Communicator) -> None:
+        if comm.rank == 1:
+            time.sleep(1.0)
+        comm.all_reduce(ONES)
+
+    started = time.monotonic()
+    said = outcomes(engine, 2, act, timeout_s=0.3)
+    assert time.monotonic() - started < 10
+    assert said[0][0] == TimedOut.__name__
+    assert "rank 1" in said[0][1]
+    assert "all_reduce" in said[0][1]
+    assert said[1][0] != "none"
+
+
+def test_who_leaves_early_is_named(engine: str) -> None:
+    def act(comm: Communicator) -> None:
+        if comm.rank == 2:
+            comm.close()
+            raise ValueError("left")
+        comm.all_reduce(ONES)
+
+    for kind, message, _ in outcomes(engine, 3, act)[:2]:
+        assert kind == PeerDied.__name__
+        assert re.search(r"rank 2.*left", message)
+
+
+def test_leaving_after_the_last_call_harms_nobody(engine: str) -> None:
+    def act(comm: Communicator) -> None:
+        comm.all_reduce(ONES)
+        if comm.rank:
+            time.sleep(0.1)
+        comm.close()
+
+    assert {kind for kind, _, _ in outcomes(engine, 3, act)} == {"none"}
+
+
+def test_a_rank_that_raises_is_named_to_the_parent_and_the_others_end(engine: str) -> None:
+    def act(comm: Communicator) -> None:
+        if comm.rank == 1:
+            raise KeyError("lost")
+        comm.barrier()
+
+    started = time.monotonic()
+    with pytest.raises(RankFailed, match="rank 1 of 3 failed: KeyError: 'lost'") as caught:
+        spawn(act, 3, engine=engine, threads=engine == "reference", timeout_s=20)
+    assert caught.value.rank == 1
+    assert isinstance(caught.value.__cause__, KeyError)
+    assert "in act" in str(caught.value)
+    assert time.monotonic() - started < 5
+
+
+CALLS: dict[str, Act] = {
+    "ring": lambda c: c.all_reduce(ONES, algorithm="ring"),
+    "two_shot": lambda c: c.all_reduce(np.ones(1 << 20), algorithm="two_shot"),
+    "one_shot": lambda c: c.all_reduce(ONES, algorithm="one_shot"),
+    "halving_doubling": lambda c: c.all_reduce(ONES, algorithm="halving_doubling"),
+    "double_tree": lambda c: c.broadcast(ONES.copy(), algorithm="double_tree"),
+    "pairwise": lambda c: c.all_to_all(np.ones(4000)),
+    "barrier": lambda c: c.barrier(),
+    "async": lambda c: c.all_reduce(ONES, async_op=True).wait(),
+    "recv": lambda c: c.recv(ONES.copy(), 2),
+    "split": lambda c: c.split(0),
+}
+
+
+@pytest.mark.parametrize("call", list(CALLS))
+def test_a_death_is_named_to_every_survivor_within_a_second(call: str, tmp_path: Path) -> None:
+    pytest.importorskip("ringtree._native")
+
+    def rank(comm: Communicator) -> None:
+        comm.all_reduce(ONES)
+        comm.barrier()
+        if comm.rank == 2:
+            time.sleep(0.1)  # the others wait by now
+            (tmp_path / "died").write_text(str(time.time()))
+            os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            while True:
+                CALLS[call](comm)
+        except Exception as error:  # noqa: BLE001  # whatever it is, it goes on record
+            record = {"kind": type(error).__name__, "said": str(error), "at": time.time(), "args": error.args[1:]}
+            (tmp_path / f"rank{comm.rank}").write_text(json.dumps(record))
+
+    with pytest.raises(RankFailed, match="rank 2 of 4 failed: its process was killed by SIGKILL"):
+        spawn(rank, 4, timeout_s=30)
+    died = float((tmp_path / "died").read_text())
+    for survivor in (0, 1, 3):
+        told: dict[str, Any] = json.loads((tmp_path / f"rank{survivor}").read_text())
+        assert told["kind"] == PeerDied.__name__, told
+        assert "rank 2" in told["said"]
+        assert told["args"] == [2]
+        assert told["at"] - died < 1.0
+
+
+def test_two_deaths_leave_no_one_waiting(tmp_path: Path) -> None:
+    pytest.importorskip("ringtree._native")
+
+    def rank(comm: Communicator) -> None:
+        comm.barrier()
+        if comm.rank in (1, 3):
+            os._exit(9)
+        with pytest.raises((PeerDied, Poisoned)):
+            while True:
+                comm.all_reduce(ONES)
+        (tmp_path / str(comm.rank)).touch()
+
+    with pytest.raises(RankFailed, match=r"rank [13] of 5 failed: its process exited with code 9"):
+        spawn(rank, 5, timeout_s=30)
+    assert {p.name for p in tmp_path.iterdir()} == {"0", "2", "4"}
