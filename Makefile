@@ -10,7 +10,7 @@ installed := $(venv)/.installed
 built := $(venv)/.built
 csrc := $(shell find csrc -type f 2>/dev/null)
 # An editable install knows the packages that were there when it was made.
-packages := $(shell find src -name __init__.py)
+packages := $(shell find src -name __init__.py 2>/dev/null)
 cxx_files := $(shell find csrc tests/csrc -name '*.h' -o -name '*.hpp' -o -name '*.cpp' -o -name '*.cc' 2>/dev/null)
 # What the caller's own shell has set must not reach in.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
