@@ -59,7 +59,7 @@ def rows(schedule: Schedule) -> Iterator[Row]:
 
 
 def replay(schedule: Schedule, seed: int = 0) -> list[np.ndarray[Any, Any]]:
-    """What each rank holds as its output after the schedule ran on `inputs(schedule, seed)`. O(transfers), in Python."""
+    """What each rank holds as its output after the schedule ran on `inputs(schedule, seed)`, in Python."""
     given = inputs(schedule, seed)
     garbage = _garbage(schedule, seed)
     held: list[dict[int, Any]] = []

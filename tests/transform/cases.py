@@ -56,8 +56,8 @@ def hops(ranks: int, root: int) -> Schedule:
 def through_scratch(slots: int) -> Schedule:
     """broadcast of 3 chunks from 0 to 1 through `slots` chunks of scratch, beginning with the last one."""
     there = Transfers.of(0, 1, 0, to=slots - 1, target_buffer=Buffer.SCRATCH)
-    home = Transfers.of(1, 1, slots - 1, to=0, source_buffer=Buffer.SCRATCH)
-    blocks = (Block(there, 3, Shift.chunk(1)), Block(home, 3, Shift.chunk(1)))
+    home = Transfers.of(1, 1, (slots - 1 + np.arange(3)) % slots, to=np.arange(3), source_buffer=Buffer.SCRATCH)
+    blocks = (Block(there, 3, Shift.chunk(1)), Block(home))
     return Schedule("through_scratch", "broadcast", 2, 3, blocks, 0, scratch=slots)
 
 
@@ -69,16 +69,34 @@ def sliding() -> Schedule:
 
 
 def relay() -> Schedule:
-    """broadcast over 3 ranks in two buffers, through scratch and through an output."""
-    side, out = Buffer.SCRATCH, Buffer.OUTPUT
+    """broadcast of 2 chunks over 3 ranks in two buffers: one after the other through scratch, then out of an output."""
+    given, side, out = Buffer.INPUT, Buffer.SCRATCH, Buffer.OUTPUT
     rows = Transfers.of(
-        [0, 0, 1, 1],
-        [0, 1, 1, 2],
-        round=[0, 0, 1, 2],
-        source_buffer=[Buffer.INPUT, Buffer.INPUT, side, out],
-        target_buffer=[out, side, out, out],
+        source=[0, 0, 0, 1, 0, 1, 1],
+        target=[0, 0, 1, 1, 1, 1, 2],
+        round=[0, 0, 0, 1, 2, 3, 4],
+        chunk=[0, 1, 0, 0, 1, 0, 0],
+        to=[0, 1, 0, 0, 0, 1, 0],
+        count=[1, 1, 1, 1, 1, 1, 2],
+        source_buffer=[given, given, given, side, given, side, out],
+        target_buffer=[out, out, side, out, side, out, out],
     )
-    return Schedule("relay", "broadcast", 3, 1, (Block(rows),), 0, scratch=1)
+    return Schedule("relay", "broadcast", 3, 2, (Block(rows),), 0, scratch=1)
 
 
-STRANGE = [*(carousel(n) for n in (1, 2, 5)), hops(4, 3), through_scratch(3), through_scratch(5), sliding(), relay()]
+def idle() -> list[Schedule]:
+    """reduce to 0 over 3 ranks with a transfer that nobody uses: stored in vain, and added where a store follows."""
+    vain = Transfers.of([1, 2, 2], [0, 1, 0], round=[0, 1, 2], reduce=[True, False, True])
+    over = Transfers.of([1, 0, 2, 1], [0, 1, 1, 0], round=[0, 1, 1, 2], reduce=[True, True, False, True])
+    return [Schedule("idle", "reduce", 3, 1, (Block(rows),), 0) for rows in (vain, over)]
+
+
+STRANGE = [
+    *(carousel(n) for n in (1, 2, 5)),
+    hops(4, 3),
+    through_scratch(3),
+    through_scratch(5),
+    sliding(),
+    relay(),
+    *idle(),
+]

@@ -23,7 +23,7 @@ def test_it_is_in_place_and_right(schedule: Schedule) -> None:
 def test_scratch_and_output_lie_side_by_side() -> None:
     keeps_its_promise(relay())
     placed = in_place(relay())
-    assert (placed.in_place, placed.scratch) == (True, 2)
+    assert (placed.in_place, placed.scratch) == (True, 1 + 2)
     keeps_its_promise(placed)
 
 

@@ -163,14 +163,11 @@ def _flags(schedule: Schedule, rows: Transfers) -> tuple[NDArray[np.bool_], NDAr
     writes = np.arange(2 * m) >= m
     step = 2 * np.tile(rows.round[index], 2).astype(np.int64) + writes  # in a round, all reads come before all writes
     order = np.lexsort((np.arange(2 * m), step, where))
-    where, step, writes = where[order], step[order], writes[order]
+    where, writes = where[order], writes[order]
     changes = writes | ~np.tile(rows.reduce[index], 2)[order]  # a read changes a place if it spends what is there
-    # Reads of one round see the same; a write sees the writes listed before it.
     fresh = np.diff(where, prepend=-1) != 0
-    begins = fresh | (np.diff(step, prepend=-1) != 0) | writes
     at = np.arange(2 * m)
-    last_change = np.maximum.accumulate(np.where(changes, at, -1))
-    before = np.concatenate([[-1], last_change[:-1]])[np.maximum.accumulate(np.where(begins, at, 0))]
+    before = np.concatenate([[-1], np.maximum.accumulate(np.where(changes, at, -1))])[: 2 * m]
     first_here = np.maximum.accumulate(np.where(fresh, at, 0))
     seen = np.where(before >= first_here, writes[before], _starts_full(schedule, int(bases[-1]), bases)[where])
     result = np.empty(2 * m, dtype=np.bool_)
