@@ -150,6 +150,9 @@ class Calls:
         self._seat = other
         self._bound.clear()
         self._joined = replace(self._joined, seat=other)
+
+    def let_go(self) -> None:
+        """Lets go of the arrays of asynchronous calls; only when the engine works on them no more."""
         self._pending.clear()
 
     def admit(self, schedule: Schedule, unproved_ok: bool) -> None:

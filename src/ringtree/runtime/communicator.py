@@ -370,7 +370,10 @@ class Communicator:
             return
         lifetime.forget(self)
         seat = self._replace_seat(lifetime.Gone(f"this communicator (rank {self.rank} of {self.size}) is closed"))
-        seat.close()
+        try:
+            seat.close()
+        finally:
+            self._calls.let_go()
 
     def _replace_seat(self, other: Any) -> Any:
         seat, self._seat = self._seat, other

@@ -1,0 +1,134 @@
+"""Which algorithm runs and why, and whose schedules are run at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ringtree import spawn
+from ringtree.algorithms import build, pairs
+from ringtree.ir.schedule import Block, Schedule
+from ringtree.ir.spec import ScheduleError
+from ringtree.runtime.communicator import Communicator
+from ringtree.verify import ProofError
+from tests.runtime.conftest import Pools
+
+
+def execute_all(comm: Communicator) -> None:
+    """Every registered schedule by execute(), which goes through the same conventions."""
+    n, me = comm.size, comm.rank
+    x = np.arange(4.0 * n) + me
+    for algorithm, collective in pairs():
+        schedule = build(algorithm, collective, n)
+        for _ in range(2):
+            if collective == "scatter":
+                got = comm.execute(schedule, x, out=np.empty(4))
+                assert np.array_equal(got, np.arange(4.0 * n)[4 * me : 4 * me + 4])
+            elif collective == "broadcast":
+                y = x.copy()
+                assert comm.execute(schedule, y) is y
+                assert np.array_equal(y, np.arange(4.0 * n))
+            else:
+                got = comm.execute(schedule, x)
+                want = getattr(comm, collective)(*([] if collective == "barrier" else [x]))
+                assert (got is None and want is None) or np.array_equal(got, want), (algorithm, collective)
+
+
+def test_any_schedule_runs_as_the_collective_it_says_it_is(pools: Pools, engine: str) -> None:
+    for ranks in (1, 2, 5):
+        pools(engine, ranks).run(execute_all)
+
+
+def lossy(ranks: int) -> Schedule:
+    """A ring that forgets its last round."""
+    ring = build("ring", "all_reduce", ranks)
+    return replace(ring, name="lossy", blocks=(*ring.blocks[:-1], replace(ring.blocks[-1], times=ranks - 2)))
+
+
+def refused(comm: Communicator) -> list[str]:
+    said = []
+    schedule = lossy(comm.size)
+    x = np.ones(comm.size * 3)
+    strange = replace(schedule, name="strange", blocks=(Block(schedule.blocks[0].rows, 0),))
+    for bad in (schedule, build("ring", "all_reduce", comm.size + 1), strange):
+        try:
+            comm.execute(bad, x)
+        except (ProofError, ScheduleError, ValueError) as error:
+            said.append(f"{type(error).__name__}: {error}")
+    assert comm.execute(schedule, x, unproved_ok=True).shape == x.shape
+    comm.barrier()
+    return said
+
+
+def test_what_is_not_proved_is_refused_unless_asked(pools: Pools, engine: str) -> None:
+    for unproved, size, strange in pools(engine, 3).run(refused):
+        assert unproved.startswith("ProofError: lossy")
+        assert "is for 4 ranks; this group has 3" in size
+        assert strange.startswith("ScheduleError")
+
+
+def test_a_schedule_is_proved_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    proved = []
+    monkeypatch.setattr("ringtree.verify.prove", proved.append)
+
+    def rank(comm: Communicator) -> None:
+        schedule = build("ring", "all_reduce", 1)
+        for _ in range(3):
+            comm.execute(schedule, np.ones(4))
+
+    spawn(rank, 1, engine="reference", threads=True)
+    assert len(proved) == 1
+
+
+def chosen(comm: Communicator, **given: Any) -> tuple[str, str, str]:
+    bound = comm.chosen("all_reduce", 1000, **given)
+    return bound.part.program.name, bound.why, bound.part.program.digest()
+
+
+def test_a_call_says_what_it_would_run(pools: Pools, engine: str) -> None:
+    pool = pools(engine, 4)
+    assert {name for name, _, _ in pool.run(chosen)} == {"one_shot"}
+    ring = pool.run(forced_chosen)
+    assert {name for name, _, _ in ring} == {"ring"}
+    assert {why for _, why, _ in ring} == {"the caller asked for it"}
+    assert len({digest for _, _, digest in ring}) == 4  # each rank's own program
+
+
+def forced_chosen(comm: Communicator) -> tuple[str, str, str]:
+    return chosen(comm, algorithm="ring")
+
+
+def one_call(comm: Communicator) -> str:
+    for _ in range(3):
+        comm.all_reduce(np.ones(5, np.float32))
+        comm.barrier()
+    return comm.chosen("all_reduce", 5).part.program.name
+
+
+def test_the_environment_forces_an_algorithm_where_it_serves(monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
+    monkeypatch.setenv("RINGTREE_ALGORITHM", "double_tree")  # which has no barrier
+    said = spawn(one_call, 3, engine=engine, threads=engine == "reference")
+    assert said == ["double_tree"] * 3
+
+
+def test_an_unknown_forced_algorithm_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RINGTREE_ALGORITHM", "magic")
+    with pytest.raises(Exception, match="RINGTREE_ALGORITHM is 'magic'; expected one of ring"):
+        spawn(one_call, 1, engine="reference", threads=True)
+
+
+def test_debug_says_topology_and_each_choice_once(
+    monkeypatch: pytest.MonkeyPatch, engine: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RINGTREE_DEBUG", "info")
+    spawn(one_call, 3, engine=engine, threads=engine == "reference")
+    lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("ringtree: ")]
+    assert len(lines) == 3
+    assert lines[0].startswith("ringtree: 3 ranks (0, 1, 2) on one machine, ")
+    assert f"engine {engine}" in lines[0]
+    assert lines[1].startswith("ringtree: all_reduce of 20 bytes (float32) over 3 ranks: one_shot, program ")
+    assert ", because " in lines[1]
+    assert lines[2].startswith("ringtree: barrier of ")

@@ -1,0 +1,168 @@
+"""How communicators end: closed, forgotten, forked, interrupted. Nothing is left behind."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ringtree import init, spawn
+from ringtree.runtime.communicator import Communicator
+from tests.runtime.conftest import available
+
+
+def children() -> set[int]:
+    """This process's children, zombies too."""
+    return {int(p) for task in Path("/proc/self/task").iterdir() for p in (task / "children").read_text().split()}
+
+
+native = pytest.mark.skipif(not available("shm"), reason="the native engine is not built")
+
+
+def test_a_closed_communicator_says_so(engine: str) -> None:
+    def rank(comm: Communicator) -> None:
+        comm.barrier()
+        comm.close()
+        comm.close()
+        for act in (comm.barrier, lambda: comm.all_reduce(np.ones(3)), lambda: comm.send(np.ones(1), 0), comm.counters):
+            with pytest.raises(RuntimeError, match=f"this communicator \\(rank {comm.rank} of 2\\) is closed"):
+                act()
+
+    spawn(rank, 2, engine=engine, threads=engine == "reference")
+
+
+def test_a_with_block_closes() -> None:
+    with init(engine="reference") as comm:
+        assert comm.all_reduce(3) == 3
+    with pytest.raises(RuntimeError, match="is closed"):
+        comm.barrier()
+
+
+def in_child(comm: Communicator) -> str:
+    """What a forked child is told when it uses the communicator."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        said = "no error"
+        try:
+            comm.all_reduce(np.ones(4))
+        except RuntimeError as error:
+            said = str(error)
+        os.write(write, said.encode())
+        os._exit(0)
+    os.close(write)
+    os.waitpid(pid, 0)
+    with os.fdopen(read) as pipe:
+        return pipe.read()
+
+
+@native
+def test_a_forked_child_is_told_and_harms_nobody() -> None:
+    def rank(comm: Communicator) -> None:
+        comm.all_reduce(np.ones(4))  # learnt: the child must not find the short way either
+        said = in_child(comm)
+        assert f"is a fork of rank {comm.rank} and cannot use its communicator" in said, said
+        assert "ringtree.init()" in said
+        child = multiprocessing.get_context("fork").Process(target=gc.collect)  # ends as processes end
+        child.start()
+        child.join()
+        for _ in range(3):
+            assert comm.all_reduce(np.ones(4))[0] == comm.size
+
+    spawn(rank, 3, timeout_s=20)
+
+
+@native
+def test_a_forked_child_may_have_a_world_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RINGTREE_RANK", "RINGTREE_WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    with init() as comm:
+        pid = os.fork()
+        if pid == 0:
+            with init() as mine:
+                os._exit(int(mine.all_reduce(41)) + 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 42
+        comm.barrier()
+
+
+@native
+def test_nothing_stays_behind() -> None:
+    def rank(comm: Communicator) -> int:
+        array = comm.empty(1000)
+        array[:] = 1
+        for _ in range(5):
+            with comm.split(0) or comm as sub:
+                sub.all_reduce(array)
+            del sub
+        gc.collect()
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(5):
+            with comm.split(0) or comm as sub:
+                sub.all_reduce(array)
+            del sub
+        gc.collect()
+        return len(os.listdir("/proc/self/fd")) - before
+
+    ranks = children()
+    shm, open_here = sorted(os.listdir("/dev/shm")), len(os.listdir("/proc/self/fd"))
+    assert spawn(rank, 3, timeout_s=20) == [0, 0, 0]
+    assert sorted(os.listdir("/dev/shm")) == shm
+    assert len(os.listdir("/proc/self/fd")) == open_here
+    assert children() == ranks
+
+
+PROGRAM = """
+import sys, time
+import numpy as np
+import ringtree
+def work(comm):
+    comm.barrier()
+    print("ready", flush=True)
+    while True:
+        {busy}
+if __name__ == "__main__":
+    ringtree.spawn(work, 3)
+"""
+
+
+@native
+@pytest.mark.parametrize("busy", ["comm.all_reduce(np.ones(1 << 18))", "time.sleep(60)", "comm.recv(np.ones(1), 0)"])
+def test_ctrl_c_ends_everything(tmp_path: Path, busy: str) -> None:
+    """As a terminal does it: SIGINT to the whole foreground group, the parent and the ranks that it forked."""
+    file = tmp_path / "program.py"
+    file.write_text(PROGRAM.format(busy=busy))
+    shm = sorted(os.listdir("/dev/shm"))
+    process = subprocess.Popen(
+        [sys.executable, str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stdout is not None
+    for _ in range(3):
+        assert process.stdout.readline() == "ready\n"
+    os.killpg(process.pid, signal.SIGINT)
+    started = time.monotonic()
+    _, err = process.communicate(timeout=30)
+    assert time.monotonic() - started < 8
+    assert process.returncode != 0
+    assert "KeyboardInterrupt" in err
+    with pytest.raises(ProcessLookupError):  # no rank is left, nor a zombie
+        os.killpg(process.pid, 0)
+    assert sorted(os.listdir("/dev/shm")) == shm
+
+
+@native
+def test_what_is_still_open_at_exit_is_closed(tmp_path: Path) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(
+        "import numpy as np, ringtree\ncomm = ringtree.init()\nx = comm.empty(10)\nx[:] = 1\nsub = comm.split(0)\n"
+        "work = sub.all_reduce(np.ones(1 << 20), async_op=True)\nprint(comm.all_reduce(x).sum())\n"
+    )
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "10.0\n", "")

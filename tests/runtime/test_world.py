@@ -1,0 +1,74 @@
+"""The world communicator: alone, and among ranks of `ringtree run`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ringtree import init
+from ringtree.runtime import engine as engines
+from ringtree.runtime.launch import run
+from ringtree.runtime.world import patience
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RINGTREE_RANK", "RINGTREE_WORLD_SIZE", "RINGTREE_JOB", "RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_without_a_launcher_it_is_a_world_of_one(engine: str) -> None:
+    with init(engine=engine) as comm:
+        assert (comm.rank, comm.size) == (0, 1)
+        x = np.arange(3.0)
+        assert np.array_equal(comm.all_reduce(x, "avg"), x)
+        assert comm.all_gather(x).shape == (1, 3)
+        sub = comm.split(3)
+        assert sub is not None
+        assert sub.size == 1
+        assert repr(comm) == f"<Communicator rank 0 of 1, engine {engine}>"
+
+
+def test_a_world_of_one_needs_no_native_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> object:
+        raise ImportError("no module named _native")
+
+    monkeypatch.setattr(engines, "import_module", missing)
+    assert engines.default_engine(1) == "reference"
+    with pytest.raises(RuntimeError, match=r"the native engine is not installed .*pip install"):
+        engines.default_engine(2)
+
+
+def test_ranks_of_ringtree_run_find_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("ringtree._native")
+    file = tmp_path / "program.py"
+    file.write_text(
+        "import ringtree\nwith ringtree.init(timeout_s=30) as comm:\n"
+        "    print(comm.rank, comm.all_reduce(comm.rank + 1))\n"
+    )
+    assert run([str(file)], 4) == 0
+    assert sorted(capsys.readouterr().out.splitlines()) == [f"[{r}] {r} 10" for r in range(4)]
+
+
+def test_who_does_not_come_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("ringtree._native")
+    file = tmp_path / "program.py"
+    file.write_text("import os, ringtree\nif os.environ['RINGTREE_RANK'] in '02':\n    ringtree.init(timeout_s=0.5)\n")
+    assert run([str(file)], 4) == 1
+    said = capsys.readouterr().err
+    for rank in (0, 2):
+        assert f"[{rank}] TimeoutError: ranks 1, 3 did not come to the group of 4 ranks within 0.5 s" in said
+
+
+def test_patience_comes_from_the_caller_then_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert patience(None) == 300
+    monkeypatch.setenv("RINGTREE_TIMEOUT", "12.5")
+    assert patience(None) == 12.5
+    assert patience(3) == 3
+    with pytest.raises(ValueError, match="timeout_s is 0; expected a positive number of seconds"):
+        patience(0)
+    monkeypatch.setenv("RINGTREE_TIMEOUT", "soon")
+    with pytest.raises(ValueError, match="RINGTREE_TIMEOUT is 'soon'"):
+        patience(None)
