@@ -2,9 +2,9 @@
 
     ringtree run -n 4 examples/digits.py
 
-Three trainings from the same start. The ranks together, averaging their gradients with all_reduce; one process over
-the whole data, which must arrive at the same weights; and the ranks without all_reduce, which must not.
-The data are scikit-learn's bundled digits: 1797 real scans of 8 x 8 pixels.
+Rank 0 reads the data and scatters it. Then three trainings from the same start: the ranks together, averaging their
+gradients with all_reduce; one process over the whole data, which must arrive at the same weights; and the ranks
+without all_reduce, which must not. The data are scikit-learn's bundled digits: 1797 real scans of 8 x 8 pixels.
 """
 
 import argparse
@@ -12,7 +12,6 @@ import argparse
 import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
-from sklearn.datasets import load_digits
 
 import ringtree
 
@@ -22,11 +21,22 @@ RATE = 0.25
 
 
 def digits():
-    """Images and labels, shuffled once and the same everywhere: 1440 to learn from, 357 to be judged by."""
+    """Images and labels, shuffled once: 1440 to learn from, 357 to be judged by."""
+    from sklearn.datasets import load_digits  # here, for only rank 0 needs it, and it takes a second to import
+
     images, labels = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(labels))
     images, labels = images[order].astype(np.float32) / 16, labels[order]
     return (images[:1440], labels[:1440]), (images[1440:], labels[1440:])
+
+
+def deal(comm, images, labels):
+    """Rank r's shard: every size-th image from the r-th on, so that the ranks' shards of a batch are the batch."""
+    shard = np.empty((1440 // comm.size, PIXELS), np.float32), np.empty(1440 // comm.size, np.int64)
+    for whole, part in zip((images, labels), shard, strict=True):
+        dealt = None if whole is None else np.concatenate([whole[r :: comm.size] for r in range(comm.size)])
+        comm.scatter(dealt, root=0, out=part)
+    return shard
 
 
 def layers(weights):
@@ -114,12 +124,10 @@ def main():
 
     comm = ringtree.init()
     first = comm.rank == 0
-    (images, labels), test = digits()
     if BATCH % comm.size:
         raise SystemExit(f"{comm.size} ranks do not divide a batch of {BATCH} images evenly")
-    # Rank r takes every size-th image, so that the ranks' shards of a batch together are the batch.
-    shard = images[comm.rank :: comm.size], labels[comm.rank :: comm.size], BATCH // comm.size
-
+    data, test = digits() if first else ((None, None), None)
+    shard = deal(comm, *data)
     bar = Bar(epochs) if first else None
 
     def report(epoch, loss, weights):
@@ -127,18 +135,17 @@ def main():
         if first:
             bar.show(epoch, loss, accuracy(weights, *test))
 
-    together = train(*shard, epochs, lambda gradient: comm.all_reduce(gradient, op="avg"), report)
-    if first:
-        bar.stop()
-
-    alone = train(*shard, epochs, lambda gradient: gradient)  # each rank sees its shard only
-    apart = comm.all_reduce(alone, op="max") - comm.all_reduce(alone, op="min")
-    single = comm.broadcast(train(images, labels, BATCH, epochs, lambda gradient: gradient), root=0)
+    together = train(*shard, BATCH // comm.size, epochs, lambda gradient: comm.all_reduce(gradient, op="avg"), report)
+    alone = train(*shard, BATCH // comm.size, epochs, lambda gradient: gradient)  # each rank sees its shard only
+    single = train(*data, BATCH, epochs, lambda gradient: gradient) if first else np.empty_like(together)
+    comm.broadcast(single, root=0)
 
     same = np.abs(together - single).max()
-    between = (comm.all_reduce(together, op="max") - comm.all_reduce(together, op="min")).max()
-    drift = apart.max()
+    between, drift = (
+        (comm.all_reduce(weights, op="max") - comm.all_reduce(weights, op="min")).max() for weights in (together, alone)
+    )
     if first:
+        bar.stop()
         n = comm.size
         print(f"{n} ranks, gradients averaged  accuracy {accuracy(together, *test):.2%}")
         print(f"1 process, all the data     accuracy {accuracy(single, *test):.2%}   weights differ by {same:.1e}")

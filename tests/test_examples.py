@@ -40,22 +40,16 @@ def test_every_example_is_tested() -> None:
     assert {p.stem for p in EXAMPLES.glob("*.py")} == {p.stem for p in PRINTED} | {"demo", "digits"}
 
 
-def test_an_example_is_what_its_docstring_says_under_ringtree_run() -> None:
-    printed = output("-m", "ringtree.cli", "run", "-n", "4", "examples/digits.py", "--epochs", "2")
-    assert re.search(r"epoch  2/2 ━+ loss 0\.\d+  accuracy +9\d\.\d\d%", printed)
-    assert "[0] ok  one process over the whole data reaches the same weights (float tolerance)" in printed
-    assert "FAILED" not in printed
-
-
-@pytest.mark.parametrize("ranks", [1, 3])
-def test_the_digits_train_on_other_numbers_of_ranks(ranks: int) -> None:
-    printed = output("-m", "ringtree.cli", "run", "-n", str(ranks), "examples/digits.py", "--epochs", "1")
-    assert printed.count("ok  ") == 3
+def test_the_digits_train_on_another_number_of_ranks() -> None:
+    printed = output("-m", "ringtree.cli", "run", "-n", "3", "examples/digits.py", "--epochs", "1")
+    assert printed.count("] ok  ") == 3 and "FAILED" not in printed
 
 
 def test_the_demo_runs_through() -> None:
     printed = output("examples/demo.py", "--short")
     assert "$ ringtree run -n 4 examples/digits.py --epochs 3" in printed
     assert "proved 8 schedules with" in printed
+    assert re.search(r"epoch  3/3 ━+ loss 0\.\d+  accuracy +9\d\.\d\d%", printed)
+    assert "ok  one process over the whole data reaches the same weights (float tolerance)" in printed
     assert "FAILED" not in printed and "# Out of bounds values : 0 OK" in printed
     assert "All of it verified" in printed
