@@ -13,13 +13,7 @@ from ml_dtypes import bfloat16
 from ringtree.runtime import arrays
 from ringtree.runtime.arrays import OPS, Dtype, dtype_named, new, readable, target, writable
 
-KINDS = {
-    "int32": np.int32,
-    "int64": np.int64,
-    "float32": np.float32,
-    "float64": np.float64,
-    "bfloat16": bfloat16,
-}
+KINDS = {"int32": np.int32, "int64": np.int64, "float32": np.float32, "float64": np.float64, "bfloat16": bfloat16}
 
 
 def test_codes_are_the_native_engines() -> None:

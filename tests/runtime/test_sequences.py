@@ -164,10 +164,7 @@ def check(pools: Pools, engine: str, examples: int) -> None:
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         machine,
         settings=settings(
-            max_examples=examples,
-            stateful_step_count=20,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
+            max_examples=examples, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )
 

@@ -29,14 +29,7 @@ class Request:
     __slots__ = ("collective", "count", "dtype", "op", "out", "result", "root", "x")
 
     def __init__(
-        self,
-        collective: str,
-        count: int,
-        x: Array | None,
-        out: Array | None,
-        result: Any,
-        op: str = "",
-        root: int = -1,
+        self, collective: str, count: int, x: Array | None, out: Array | None, result: Any, op: str = "", root: int = -1
     ) -> None:
         self.collective, self.count, self.x, self.out, self.result = collective, count, x, out, result
         self.op, self.root = op, root
@@ -58,10 +51,7 @@ class Calls:
         self._proved: dict[int, Schedule] = {}
         self._pending: deque[tuple[int, Request, Array | None]] = deque()  # keeps arrays alive until done
         self._forced = os.environ.get("RINGTREE_ALGORITHM") or None
-        self._speaks = terms.rank == 0 and os.environ.get("RINGTREE_DEBUG") in (
-            "info",
-            "trace",
-        )
+        self._speaks = terms.rank == 0 and os.environ.get("RINGTREE_DEBUG") in ("info", "trace")
         if self._forced is not None:
             _check_name(self._forced)
         if self._speaks:
@@ -73,19 +63,9 @@ class Calls:
 
     def perform(self, request: Request, algorithm: str | Schedule | None, async_op: bool) -> Any:
         """Makes the call; returns its result, or a Work."""
-        bound = self.bound(
-            request.collective,
-            request.dtype,
-            request.op,
-            request.root,
-            request.count,
-            algorithm,
-        )
+        bound = self.bound(request.collective, request.dtype, request.op, request.root, request.count, algorithm)
         x = self._apart(request, bound)
-        addresses = (
-            0 if x is None else x.address,
-            0 if request.out is None else request.out.address,
-        )
+        addresses = (0 if x is None else x.address, 0 if request.out is None else request.out.address)
         seat = self._seat
         if async_op:
             ticket = seat.start(bound.plan, *addresses)
@@ -99,13 +79,7 @@ class Calls:
         return request.result
 
     def bound(
-        self,
-        collective: str,
-        dtype: Dtype,
-        op: str,
-        root: int,
-        count: int,
-        algorithm: str | Schedule | None,
+        self, collective: str, dtype: Dtype, op: str, root: int, count: int, algorithm: str | Schedule | None
     ) -> Bound:
         """The plan for such a call, made at the first one."""
         forced = id(algorithm) if isinstance(algorithm, Schedule) else algorithm
@@ -130,10 +104,7 @@ class Calls:
         if isinstance(algorithm, Schedule):
             known = self._parts.get(id(algorithm))
             if known is None:
-                known = self._parts[id(algorithm)] = (
-                    algorithm,
-                    part_of(algorithm, rank),
-                )
+                known = self._parts[id(algorithm)] = (algorithm, part_of(algorithm, rank))
             return known[1], "the caller gave this schedule"
         if algorithm is not None:
             return built(algorithm, collective, ranks, root, rank), "the caller asked for it"
@@ -154,6 +125,7 @@ class Calls:
     def let_go(self) -> None:
         """Lets go of the arrays of asynchronous calls; only when the engine works on them no more."""
         self._pending.clear()
+        self._joined = replace(self._joined, kept=None)
 
     def admit(self, schedule: Schedule, unproved_ok: bool) -> None:
         """Refuses a schedule for another number of ranks, and one that is not proved; proves each one once, and that

@@ -28,17 +28,8 @@ from ringtree.runtime.messages import Batch, Operation, receiving, sending
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_ALL_REDUCE, _REDUCE_SCATTER, _ALL_GATHER = (
-    CODE["all_reduce"],
-    CODE["reduce_scatter"],
-    CODE["all_gather"],
-)
-_BROADCAST, _REDUCE, _GATHER, _SCATTER = (
-    CODE["broadcast"],
-    CODE["reduce"],
-    CODE["gather"],
-    CODE["scatter"],
-)
+_ALL_REDUCE, _REDUCE_SCATTER, _ALL_GATHER = (CODE["all_reduce"], CODE["reduce_scatter"], CODE["all_gather"])
+_BROADCAST, _REDUCE, _GATHER, _SCATTER = (CODE["broadcast"], CODE["reduce"], CODE["gather"], CODE["scatter"])
 _ALL_TO_ALL, _BARRIER = CODE["all_to_all"], CODE["barrier"]
 
 _ndarray, _empty = np.ndarray, np.empty
@@ -63,13 +54,7 @@ class Communicator:
     # -- collectives
 
     def all_reduce(
-        self,
-        x: Any,
-        op: str = "sum",
-        *,
-        out: Any = None,
-        algorithm: Algorithm = None,
-        async_op: bool = False,
+        self, x: Any, op: str = "sum", *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False
     ) -> Any:
         """The reduction of all ranks' `x`, on every rank. Integer averages are truncated toward zero."""
         code = _ALL_REDUCE if algorithm is None else self._code(_ALL_REDUCE, algorithm)
@@ -87,13 +72,7 @@ class Communicator:
         return self._calls.perform(request, algorithm, async_op)
 
     def reduce_scatter(
-        self,
-        x: Any,
-        op: str = "sum",
-        *,
-        out: Any = None,
-        algorithm: Algorithm = None,
-        async_op: bool = False,
+        self, x: Any, op: str = "sum", *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False
     ) -> Any:
         """Block `rank` of the reduction of all ranks' `x`, whose first axis is cut into one block a rank."""
         code = _REDUCE_SCATTER if algorithm is None else self._code(_REDUCE_SCATTER, algorithm)
@@ -104,14 +83,7 @@ class Communicator:
         request = Request("reduce_scatter", a.count, a, b, b.owner if out is None else out, op)
         return self._calls.perform(request, algorithm, async_op)
 
-    def all_gather(
-        self,
-        x: Any,
-        *,
-        out: Any = None,
-        algorithm: Algorithm = None,
-        async_op: bool = False,
-    ) -> Any:
+    def all_gather(self, x: Any, *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False) -> Any:
         """All ranks' `x`, stacked on a new first axis; `out` may have any shape of that many elements."""
         code = _ALL_GATHER if algorithm is None else self._code(_ALL_GATHER, algorithm)
         if not async_op and out is not None and self._call(code, x, out, "", -1):
@@ -121,14 +93,7 @@ class Communicator:
         request = Request("all_gather", b.count, a, b, b.owner if out is None else out)
         return self._calls.perform(request, algorithm, async_op)
 
-    def broadcast(
-        self,
-        x: Any,
-        root: int = 0,
-        *,
-        algorithm: Algorithm = None,
-        async_op: bool = False,
-    ) -> Any:
+    def broadcast(self, x: Any, root: int = 0, *, algorithm: Algorithm = None, async_op: bool = False) -> Any:
         """Fills `x` with the root's, and returns it."""
         code = _BROADCAST if algorithm is None else self._code(_BROADCAST, algorithm)
         if not async_op and self._call(code, x, x, "", root):
@@ -172,13 +137,7 @@ class Communicator:
         return self._calls.perform(request, algorithm, async_op)
 
     def gather(
-        self,
-        x: Any,
-        root: int = 0,
-        *,
-        out: Any = None,
-        algorithm: Algorithm = None,
-        async_op: bool = False,
+        self, x: Any, root: int = 0, *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False
     ) -> Any:
         """All ranks' `x` at the root, stacked on a new first axis; None elsewhere, where `out` is left alone."""
         if self.rank != root:
@@ -197,13 +156,7 @@ class Communicator:
         return self._calls.perform(request, algorithm, async_op)
 
     def scatter(
-        self,
-        x: Any,
-        root: int = 0,
-        out: Any = None,
-        *,
-        algorithm: Algorithm = None,
-        async_op: bool = False,
+        self, x: Any, root: int = 0, out: Any = None, *, algorithm: Algorithm = None, async_op: bool = False
     ) -> Any:
         """Block `rank` of the root's `x`, whose first axis is cut into one block a rank. Elsewhere `x` is not looked
         at, and `out` must be given: it says how much is expected."""
@@ -228,14 +181,7 @@ class Communicator:
             request = Request("scatter", a.count, a, b, b.owner if out is None else out, "", root)
         return self._calls.perform(request, algorithm, async_op)
 
-    def all_to_all(
-        self,
-        x: Any,
-        *,
-        out: Any = None,
-        algorithm: Algorithm = None,
-        async_op: bool = False,
-    ) -> Any:
+    def all_to_all(self, x: Any, *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False) -> Any:
         """Block i of `x` (cut along its first axis) goes to rank i; block i of the result came from rank i."""
         code = _ALL_TO_ALL if algorithm is None else self._code(_ALL_TO_ALL, algorithm)
         if not async_op and out is not None and self._call(code, x, out, "", -1):
@@ -317,13 +263,7 @@ class Communicator:
         ranks = [r for _, r in members]
         place = f"{self._terms.place}/{self._made}.{colors.index(mine[1])}"
         names = tuple(self._terms.names[r] for r in ranks)
-        terms = Terms(
-            place,
-            ranks.index(self.rank),
-            names,
-            self._terms.timeout_s,
-            self._terms.threads,
-        )
+        terms = Terms(place, ranks.index(self.rank), names, self._terms.timeout_s, self._terms.threads)
         return Communicator(self._engine, terms)
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
@@ -333,7 +273,7 @@ class Communicator:
         self._made += 1
         place = f"{self._terms.place}/{self._made}"
         whole = (operator.index(shape),) if not isinstance(shape, tuple | list) else tuple(map(operator.index, shape))
-        return symmetric.allocate(self._seat, self._terms, place, whole, dtype_named(dtype), self)
+        return symmetric.allocate(self._seat, self._terms, place, whole, dtype_named(dtype))
 
     # -- about itself
 
@@ -385,10 +325,7 @@ class Communicator:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
 

@@ -13,10 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-ENGINES = {
-    "shm": "ringtree.runtime.shm",
-    "reference": "ringtree.runtime.reference",
-}
+ENGINES = {"shm": "ringtree.runtime.shm", "reference": "ringtree.runtime.reference"}
 """Name -> module."""
 
 
@@ -68,14 +65,7 @@ class Seat(Protocol):
     def done(self, ticket: int) -> bool: ...
     def wait(self, ticket: int, timeout_s: float) -> bool: ...
     def remember(
-        self,
-        collective: int,
-        format: str,
-        op: str,
-        root: int,
-        in_count: int,
-        out_count: int,
-        plan: int,
+        self, collective: int, format: str, op: str, root: int, in_count: int, out_count: int, plan: int
     ) -> None: ...
     def call(self, collective: int, x: Any, out: Any, op: str, root: int) -> bool: ...
     def exchange(self, operations: list[tuple[bool, int, int, int, int, int]], timeout_s: float) -> None: ...

@@ -49,21 +49,10 @@ def _ringtree(env: Mapping[str, str]) -> World | None:
 def _torchrun(env: Mapping[str, str]) -> World | None:
     if "RANK" not in env or "WORLD_SIZE" not in env:
         return None
-    keys = (
-        "MASTER_ADDR",
-        "MASTER_PORT",
-        "TORCHELASTIC_RUN_ID",
-        "TORCHELASTIC_RESTART_COUNT",
-    )
+    keys = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT")
     size = _number(env, "WORLD_SIZE")
     local = _number(env, "LOCAL_WORLD_SIZE") if "LOCAL_WORLD_SIZE" in env else size
-    return World(
-        _number(env, "RANK"),
-        size,
-        local,
-        "/".join(env.get(k, "") for k in keys),
-        "torchrun",
-    )
+    return World(_number(env, "RANK"), size, local, "/".join(env.get(k, "") for k in keys), "torchrun")
 
 
 def _open_mpi(env: Mapping[str, str]) -> World | None:
@@ -92,22 +81,10 @@ def _srun(env: Mapping[str, str]) -> World | None:
     nodes = int(env.get("SLURM_STEP_NUM_NODES", env.get("SLURM_NNODES", "1")))
     tasks = env.get("SLURM_STEP_TASKS_PER_NODE", env.get("SLURM_TASKS_PER_NODE", str(size)))
     local = size if nodes == 1 else int(tasks.replace("(", ",").split(",")[0])
-    return World(
-        _number(env, "SLURM_PROCID"),
-        size,
-        local,
-        f"{env.get('SLURM_JOB_ID')}.{env['SLURM_STEP_ID']}",
-        "srun",
-    )
+    return World(_number(env, "SLURM_PROCID"), size, local, f"{env.get('SLURM_JOB_ID')}.{env['SLURM_STEP_ID']}", "srun")
 
 
-_LAUNCHERS: tuple[Callable[[Mapping[str, str]], World | None], ...] = (
-    _ringtree,
-    _torchrun,
-    _open_mpi,
-    _hydra,
-    _srun,
-)
+_LAUNCHERS: tuple[Callable[[Mapping[str, str]], World | None], ...] = (_ringtree, _torchrun, _open_mpi, _hydra, _srun)
 
 
 def _number(env: Mapping[str, str], name: str) -> int:

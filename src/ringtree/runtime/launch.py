@@ -86,11 +86,7 @@ class _Job:
 
     def start(self) -> None:
         cores = sorted(os.sched_getaffinity(0))
-        env = {
-            **os.environ,
-            "RINGTREE_WORLD_SIZE": str(self.ranks),
-            "RINGTREE_JOB": os.urandom(8).hex(),
-        }
+        env = {**os.environ, "RINGTREE_WORLD_SIZE": str(self.ranks), "RINGTREE_JOB": os.urandom(8).hex()}
         env.setdefault("PYTHONUNBUFFERED", "1")
         env.setdefault("OMP_NUM_THREADS", str(max(len(cores) // self.ranks, 1)))
         for rank in range(self.ranks):
@@ -111,10 +107,7 @@ class _Job:
             self._listen(rank, process)
 
     def _listen(self, rank: int, process: subprocess.Popen[bytes]) -> None:
-        for pipe, stream in (
-            (process.stdout, sys.stdout),
-            (process.stderr, sys.stderr),
-        ):
+        for pipe, stream in ((process.stdout, sys.stdout), (process.stderr, sys.stderr)):
             assert pipe is not None
             os.set_blocking(pipe.fileno(), False)
             lines = _Lines(rank, pipe, stream)

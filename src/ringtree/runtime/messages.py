@@ -18,26 +18,12 @@ Operation = tuple[bool, int, int, int, int, int]
 
 def sending(x: Any, dst: int, tag: int, size: int) -> tuple[Operation, Array]:
     array = readable(x)
-    return (
-        True,
-        _peer(dst, size),
-        _tag(tag),
-        array.address,
-        array.nbytes,
-        int(array.dtype),
-    ), array
+    return (True, _peer(dst, size), _tag(tag), array.address, array.nbytes, int(array.dtype)), array
 
 
 def receiving(x: Any, src: int, tag: int, size: int) -> tuple[Operation, Array]:
     array = writable(x, "the array to receive into")
-    return (
-        False,
-        _peer(src, size),
-        _tag(tag),
-        array.address,
-        array.nbytes,
-        int(array.dtype),
-    ), array
+    return (False, _peer(src, size), _tag(tag), array.address, array.nbytes, int(array.dtype)), array
 
 
 class Batch:
@@ -70,10 +56,7 @@ class Batch:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         operations, self._operations = self._operations, []
         if kind is None and operations:

@@ -23,16 +23,7 @@ from ringtree.ir.program import Kind, Space
 from ringtree.runtime.arrays import OPS, Dtype
 from ringtree.runtime.engine import Joined, Terms
 from ringtree.runtime.reference_group import Fingerprint, Group, Slot, enter
-from ringtree.runtime.reference_kernel import (
-    Part,
-    Plan,
-    Step,
-    Values,
-    decode,
-    divide,
-    elements,
-    reduce,
-)
+from ringtree.runtime.reference_kernel import Part, Plan, Step, Values, decode, divide, elements, reduce
 
 SLOTS = 8
 SLOT_BYTES = 1 << 14
@@ -78,17 +69,7 @@ class Seat:
         count: int,
         digest: int,
     ) -> int:
-        plan = decode(
-            instructions,
-            operands,
-            sizes,
-            input_offsets,
-            output_offsets,
-            scratch,
-            window,
-            dtype,
-            op,
-        )
+        plan = decode(instructions, operands, sizes, input_offsets, output_offsets, scratch, window, dtype, op)
         self.plans.append((plan, Fingerprint(collective, op, dtype, count, root, digest)))
         return len(self.plans) - 1
 
@@ -135,14 +116,7 @@ class Seat:
         return True
 
     def remember(
-        self,
-        collective: int,
-        format: str,
-        op: str,
-        root: int,
-        in_count: int,
-        out_count: int,
-        plan: int,
+        self, collective: int, format: str, op: str, root: int, in_count: int, out_count: int, plan: int
     ) -> None:
         self.memory[collective, format, op, root, in_count, out_count] = plan
 
@@ -200,20 +174,10 @@ class Seat:
                 )
 
     def await_(
-        self,
-        ready: Callable[[], object],
-        what: str,
-        peers: Callable[[], Sequence[int]] = tuple,
-        timeout_s: float = -1,
+        self, ready: Callable[[], object], what: str, peers: Callable[[], Sequence[int]] = tuple, timeout_s: float = -1
     ) -> None:
         """Group.wait as this rank; without a time of its own the group's."""
-        self.group.wait(
-            self.rank,
-            ready,
-            what,
-            peers,
-            self.timeout_s if timeout_s < 0 else timeout_s,
-        )
+        self.group.wait(self.rank, ready, what, peers, self.timeout_s if timeout_s < 0 else timeout_s)
 
     # -- point to point, regions, the rest
 
@@ -271,13 +235,7 @@ class _Pass:
     """One run of a program over one window of every chunk."""
 
     def __init__(self, seat: Seat, plan: Plan, window: int, bases: dict[int, int], where: str) -> None:
-        self.seat, self.plan, self.window, self.bases, self.where = (
-            seat,
-            plan,
-            window,
-            bases,
-            where,
-        )
+        self.seat, self.plan, self.window, self.bases, self.where = (seat, plan, window, bases, where)
         self.staged: dict[int, Slot] = {}  # slot register -> slot
         self.held: dict[int, Slot] = {}  # message register -> the sender's slot
         self.unreleased: dict[int, deque[Slot]] = {}  # peer -> messages held, oldest first

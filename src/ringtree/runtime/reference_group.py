@@ -97,12 +97,7 @@ class Group:
         raise kind(*details)
 
     def wait(
-        self,
-        rank: int,
-        ready: Callable[[], object],
-        what: str,
-        peers: Callable[[], Sequence[int]],
-        timeout_s: float,
+        self, rank: int, ready: Callable[[], object], what: str, peers: Callable[[], Sequence[int]], timeout_s: float
     ) -> None:
         """Waits, holding `changed`, until `ready`. Raises when the group fails, one of the peers it waits for leaves,
         or time is up."""

@@ -112,14 +112,7 @@ def decode(
     written = [p for s in steps for p in s.targets if p.space == Space.OUTPUT]
     ends_at = [offsets[p.space][p.index + i] + int(sizes[p.label + i]) for p in written for i in range(p.count)]
     return Plan(
-        tuple(steps),
-        sizes.tolist(),
-        offsets,
-        window,
-        scratch * largest,
-        Dtype(dtype),
-        op,
-        max(ends_at, default=0),
+        tuple(steps), sizes.tolist(), offsets, window, scratch * largest, Dtype(dtype), op, max(ends_at, default=0)
     )
 
 

@@ -122,19 +122,8 @@ def _open(door: socket.socket, party: Party, address: str, deadline: float) -> N
 class _Reception:
     """The leader's side: takes members in until all are here, or one of them cannot be."""
 
-    def __init__(
-        self,
-        party: Party,
-        door: socket.socket,
-        guests: dict[int, socket.socket],
-        deadline: float,
-    ) -> None:
-        self.party, self.door, self.guests, self.deadline = (
-            party,
-            door,
-            guests,
-            deadline,
-        )
+    def __init__(self, party: Party, door: socket.socket, guests: dict[int, socket.socket], deadline: float) -> None:
+        self.party, self.door, self.guests, self.deadline = (party, door, guests, deadline)
         self.offers: dict[int, Any] = {}
 
     def receive(self) -> dict[int, Any]:
@@ -171,10 +160,7 @@ class _Reception:
         hello = json.loads(said)
         member = hello["member"]
         if member in self.guests or not 0 < member < hello["members"]:
-            _refuse(
-                guest,
-                f"two processes say they are rank {hello['name']} of {self.party.subject}",
-            )
+            _refuse(guest, f"two processes say they are rank {hello['name']} of {self.party.subject}")
         if hello["members"] != self.party.members:
             _refuse(
                 guest,

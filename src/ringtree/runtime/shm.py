@@ -17,14 +17,7 @@ def join(terms: Terms) -> Joined:
     from ringtree._native import Group, segment_bytes
 
     slots, slot_bytes = staging(terms.ranks)
-    party = Party(
-        terms.place,
-        terms.rank,
-        terms.ranks,
-        terms.names,
-        terms.subject,
-        terms.timeout_s,
-    )
+    party = Party(terms.place, terms.rank, terms.ranks, terms.names, terms.subject, terms.timeout_s)
     mine = sum(1 << core for core in os.sched_getaffinity(0))
     fd, masks = meet(party, segment_bytes(terms.ranks, slots, slot_bytes), f"{mine:x}")
     cores = _union(masks).bit_count()

@@ -109,22 +109,12 @@ class Pool:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
 
 
-def _crew(
-    n: int,
-    threads: bool,
-    engine: str | None,
-    timeout_s: float | None,
-    pin: bool,
-    first: Task | None,
-) -> Crew:
+def _crew(n: int, threads: bool, engine: str | None, timeout_s: float | None, pin: bool, first: Task | None) -> Crew:
     if n < 1:
         raise ValueError(f"{n} ranks: expected at least 1")
     engine = engine or default_engine(n)

@@ -47,10 +47,7 @@ class Processes:
         waiting = {pipe: rank for rank, pipe in enumerate(self._pipes)}
         deadline: float | None = None
         while waiting:
-            ready = wait(
-                list(waiting),
-                None if deadline is None else max(deadline - time.monotonic(), 0),
-            )
+            ready = wait(list(waiting), None if deadline is None else max(deadline - time.monotonic(), 0))
             if not ready:
                 break
             for pipe in ready:
@@ -75,11 +72,7 @@ class Processes:
         """Ends the ranks: those that wait for a task by themselves, others by signals; leaves no zombie."""
         for pipe in self._pipes:
             pipe.close()
-        for number, after_s in (
-            (0, 1.0),
-            (signal.SIGTERM, 1.0),
-            (signal.SIGKILL, 60.0),
-        ):
+        for number, after_s in ((0, 1.0), (signal.SIGTERM, 1.0), (signal.SIGKILL, 60.0)):
             for pid in filter(None, self._pids):
                 if number:
                     os.kill(pid, number)
@@ -144,11 +137,7 @@ class _Child:
     def _announce(self) -> None:
         """So that ringtree.init() in here gives this world, and children find it."""
         t = self.terms
-        os.environ.update(
-            RINGTREE_RANK=str(t.rank),
-            RINGTREE_WORLD_SIZE=str(t.ranks),
-            RINGTREE_JOB=t.place,
-        )
+        os.environ.update(RINGTREE_RANK=str(t.rank), RINGTREE_WORLD_SIZE=str(t.ranks), RINGTREE_JOB=t.place)
         if self.pin:
             pin_to_core(t.rank, t.ranks)
 

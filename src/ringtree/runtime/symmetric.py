@@ -16,17 +16,10 @@ from ringtree.runtime.rendezvous import Party, meet, reserve
 PAGE = 4096
 
 
-def allocate(
-    seat: Seat,
-    terms: Terms,
-    place: str,
-    shape: tuple[int, ...],
-    dtype: np.dtype[Any],
-    keeper: object,
-) -> NDArray[Any]:
-    """This rank's array; all ranks of the group ask for the same shape and type. It is zeroed.
+def allocate(seat: Seat, terms: Terms, place: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """This rank's array, zeroed; all ranks of the group ask for the same shape and type.
 
-    `keeper` lives as long as the array does: the memory is mapped for as long as the group has it.
+    The array holds on to the seat: its memory is mapped for as long as that lives, closed or not.
     """
     nbytes = math.prod(shape) * dtype.itemsize
     stride = max(-(-nbytes // PAGE) * PAGE, PAGE)
