@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +23,18 @@ def data_folder() -> Path:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden from what the code says now")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Adds up what the mutation tests recorded: how many wrong schedules were caught, how many shown harmless."""
+    counts = Counter[str]()
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties:
+            if name == "mutants":
+                counts.update(value)
+    if counts:
+        said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ("caught", "harmless", "illegal"))
+        terminalreporter.write_line(f"schedules with one wrong transfer: {said}")
 
 
 @pytest.fixture
