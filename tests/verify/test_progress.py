@@ -67,7 +67,7 @@ def test_slots_are_the_senders_whoever_receives() -> None:
     third = program(2, [*take(0), signal(1)], ranks=3)
     assert slots(first, second, third) == 2
     with pytest.raises(
-        ProofError, match="deadlock with 1 slot: rank 0 .* waits for a slot that rank 1 has not released"
+        ProofError, match=r"deadlock with 1 slot: rank 0 .* waits for a slot that rank 1 has not released"
     ):
         slots(first, second, third, limit=1)
 
@@ -110,6 +110,13 @@ def test_waiting_in_a_circle_is_a_deadlock_with_any_number_of_slots() -> None:
     )
 
 
+def test_who_got_its_slot_is_not_stuck_for_a_slot() -> None:
+    """Rank 0 waits for its slot and gets it; then everybody waits for a message that comes later."""
+    first, second = [*send(1), *send(1), wait(1), signal(1)], [*take(0), *take(0), wait(0), signal(0)]
+    with pytest.raises(ProofError, match="deadlock with any number of slots: rank 0 step 4"):
+        slots(program(0, first), program(1, second), limit=1)
+
+
 def test_the_cycle_is_named_not_who_waits_for_it() -> None:
     idle = program(0, [wait(1)], ranks=3)
     second = program(1, [wait(2), signal(2), signal(0)], ranks=3)
@@ -136,9 +143,10 @@ def test_after_an_own_later_step() -> None:
 
 def test_fused_ring_needs_two() -> None:
     """Each rank sends, then receives, reduces and sends on in one step: the slot is taken while a message is held."""
-    r = [
-        [*send((k + 1) % 3), wait((k - 1) % 3, 0), reduce("output0 slot0", "input0 message0"), release((k - 1) % 3)]
-        + [signal((k + 1) % 3, 0), wait((k - 1) % 3, 0), release((k - 1) % 3)]
-        for k in range(3)
-    ]
-    assert slots(*(program(k, c, ranks=3, collective="all_reduce") for k, c in enumerate(r))) == 2
+    programs = []
+    for k in range(3):
+        right, left = (k + 1) % 3, (k - 1) % 3
+        code = [*send(right), wait(left, 0), reduce("output0 slot0", "input0 message0"), release(left)]
+        code += [signal(right, 0), wait(left, 0), release(left)]
+        programs.append(program(k, code, ranks=3, collective="all_reduce"))
+    assert slots(*programs) == 2

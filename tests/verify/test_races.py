@@ -104,8 +104,8 @@ def test_one_thread_that_knows_is_enough() -> None:
 
 
 def reused(extra: int) -> list[Program]:
-    """Rank 0's thread 0 stores to the output when its slot number `extra` + 1 is free, thus after rank 1 took slot 0 and
-    had been told by thread 1 that its own store is done."""
+    """Rank 0's thread 0 stores to the output when a slot is free again, which rank 1 released after thread 1 had told
+    it that its own store is done."""
     first = [copy("slot0", "input0"), signal(1, 0)] * (2 + extra) + [OWN]
     second = [copy("output0", "input0"), signal(1, -1, 1)]
     taker = [wait(0, -1, 1)] + [wait(0, 0), copy("output0", "message0"), release(0)] * (2 + extra)
@@ -117,6 +117,22 @@ def test_slot_reuse_orders_only_where_the_number_of_slots_is_given() -> None:
     assert "race" in refusal(*reused(0), slots=2)
     prove_programs(reused(1), slots=2)
     assert "race" in refusal(*reused(0))
+
+
+@pytest.mark.parametrize("told", [1, 2])
+def test_a_slot_is_free_when_all_receivers_gave_it_back(told: int) -> None:
+    """The slot goes to ranks 1 and 2; one of them, whichever, hears of the other thread's store before it releases."""
+    first = [copy("slot0", "input0"), signal(1, 0), signal(2, 0, 2), copy("slot0", "input0"), OWN, signal(1, 0)]
+    second = [copy("output0", "input0"), signal(told, -1, 1)]
+    takers = []
+    for r in (1, 2):
+        lane = {1: 0, 2: 2}[r]
+        code = [wait(0, 0, lane), copy("output0", "message0"), *([wait(0, -1, 1)] if r == told else [])]
+        code += [release(0, lane), *([wait(0, 0), release(0)] if r == 1 else [])]
+        takers.append(program(r, code, [], ranks=3))
+    programs = [program(0, first, second, ranks=3), *takers]
+    prove_programs(programs, slots=1)
+    assert "race" in refusal(*programs)
 
 
 @pytest.mark.parametrize("aliasable", [False, True])

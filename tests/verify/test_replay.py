@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ringtree.ir.program import Instruction, Operand, Program, Space
-from ringtree.verify import ProofError, ProgramProof, prove_programs
+from ringtree.verify import ProgramProof, ProofError, prove_programs
 from tests.verify.by_hand import copy, program, reduce, release, signal, wait
 
 SEND = [copy("slot0", "input0"), signal(1, 0), copy("output0", "input0")]
@@ -54,6 +54,13 @@ def test_missing() -> None:
 def test_twice() -> None:
     with pytest.raises(ProofError, match=r"there was what rank 0 step 3 \(reduce .*\) made by adding .* a rank twice"):
         all_reduce(reduce("output0", "message0 input0 message0"))
+
+
+def test_where_it_was_spoiled_first_is_named() -> None:
+    with pytest.raises(
+        ProofError, match=r"there was what rank 0 step 3 \(reduce output\[0\] <- message0 message0\) made"
+    ):
+        all_reduce(reduce("output0", "message0 message0"), reduce("output0", "input0 output0"))
 
 
 def test_nothing() -> None:
