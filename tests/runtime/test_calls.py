@@ -10,7 +10,7 @@ import pytest
 
 from ringtree import spawn
 from ringtree.algorithms import build, pairs
-from ringtree.ir.schedule import Block, Schedule
+from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
 from ringtree.ir.spec import ScheduleError
 from ringtree.runtime.communicator import Communicator
 from ringtree.verify import ProofError
@@ -68,6 +68,40 @@ def test_what_is_not_proved_is_refused_unless_asked(pools: Pools, engine: str) -
         assert unproved.startswith("ProofError: lossy")
         assert "is for 4 ranks; this group has 3" in size
         assert strange.startswith("ScheduleError")
+
+
+def everything_at_once(ranks: int, chunks: int) -> Schedule:
+    """An all_to_all in one round, each message cut into chunks: every rank sends all it has before it receives."""
+    source, target, piece = (a.reshape(-1) for a in np.mgrid[:ranks, :ranks, :chunks])
+    rows = Transfers.of(
+        source,
+        target,
+        target * chunks + piece,
+        to=source * chunks + piece,
+        source_buffer=Buffer.INPUT,
+        target_buffer=Buffer.OUTPUT,
+    )
+    return Schedule("at_once", "all_to_all", ranks, ranks * chunks, (Block(rows),))
+
+
+def greedy(comm: Communicator) -> list[int]:
+    n = comm.size
+    schedule = everything_at_once(n, 9)
+    assert comm._calls.admit(schedule, unproved_ok=False) == 9 * (n - 1) > comm._calls.slots
+    x = np.arange(18 * n) + 1000 * comm.rank
+    comm.reset_counters()
+    pending = comm.all_reduce(x, async_op=True)
+    for _ in range(3):
+        assert np.array_equal(comm.execute(schedule, x), comm.all_to_all(x))
+        assert pending.done()
+    received: list[int] = comm.counters()[:, 0].tolist()
+    return received
+
+
+def test_a_schedule_that_needs_more_slots_gets_them(pools: Pools, engine: str) -> None:
+    for rank, received in enumerate(pools(engine, 3).run(greedy)):
+        assert all((nbytes > 0) == (peer != rank) for peer, nbytes in enumerate(received))
+        assert sum(received) >= 6 * 2 * 18 * 8  # three times by each way, less one's own block
 
 
 def test_a_schedule_is_proved_once(monkeypatch: pytest.MonkeyPatch) -> None:

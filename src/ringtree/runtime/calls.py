@@ -48,7 +48,7 @@ class Calls:
         self.offsets: dict[str, int] = {}  # by algorithm: what is added to CODE where it is forced
         self._taught: set[tuple[Any, ...]] = set()
         self._parts: dict[int, tuple[Schedule, Part]] = {}  # by identity; the schedule is kept so that its id is
-        self._proved: dict[int, Schedule] = {}
+        self._proved: dict[int, tuple[Schedule, int]] = {}  # by identity, with the slots they need
         self._pending: deque[tuple[int, Request, Array | None]] = deque()  # keeps arrays alive until done
         self._forced = os.environ.get("RINGTREE_ALGORITHM") or None
         self._speaks = terms.rank == 0 and os.environ.get("RINGTREE_DEBUG") in ("info", "trace")
@@ -127,19 +127,35 @@ class Calls:
         self._pending.clear()
         self._joined = replace(self._joined, kept=None)
 
-    def admit(self, schedule: Schedule, unproved_ok: bool) -> None:
-        """Refuses a schedule for another number of ranks, and one that is not proved; proves each one once, and that
-        its programs end with the slots that there are."""
+    def admit(self, schedule: Schedule, unproved_ok: bool) -> int:
+        """Refuses a schedule for another number of ranks, and one that is not proved; proves each one once. Returns
+        how many staging slots its programs need to end (0: not known, for it was not proved)."""
         if schedule.ranks != self._terms.ranks:
             raise ValueError(f"{schedule.name} is for {schedule.ranks} ranks; this group has {self._terms.ranks}")
-        if unproved_ok or id(schedule) in self._proved:
-            return
+        known = self._proved.get(id(schedule))
+        if known is not None:
+            return known[1]
         from ringtree.ir.lower import lower
-        from ringtree.verify import prove, prove_programs
+        from ringtree.verify import ProofError, prove, prove_programs
 
-        prove(schedule)
-        prove_programs(lower(schedule), slots=self._joined.slots)
-        self._proved[id(schedule)] = schedule
+        try:
+            prove(schedule)
+            slots = prove_programs(lower(schedule)).slots
+        except ProofError:
+            if not unproved_ok:
+                raise
+            return 0
+        self._proved[id(schedule)] = (schedule, slots)
+        return slots
+
+    @property
+    def slots(self) -> int:
+        return self._joined.slots
+
+    def settle(self) -> None:
+        """Waits for all asynchronous calls."""
+        if self._pending:
+            self._seat.wait(self._pending[-1][0], -1.0)
 
     def _apart(self, request: Request, bound: Bound) -> Array | None:
         """The input, copied where it overlaps the output in a way that the program does not allow for."""

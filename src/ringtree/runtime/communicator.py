@@ -11,6 +11,7 @@ ones. What that does not know takes the long way, through `Calls`, which teaches
 from __future__ import annotations
 
 import operator
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,7 @@ class Communicator:
         self._calls = Calls(joined, engine, terms)
         self._token = np.zeros(1, np.int32)  # what a barrier passes around
         self._made = 0  # groups and symmetric arrays made so far: names the place where the next one meets
+        self._roomy: dict[int, Communicator] = {}  # by slots
         lifetime.watch(self)
 
     # -- collectives
@@ -215,18 +217,29 @@ class Communicator:
 
         Proves it first (once), and refuses one that cannot be proved: `unproved_ok` runs it all the same.
         """
-        self._calls.admit(schedule, unproved_ok)
+        slots = self._calls.admit(schedule, unproved_ok)
+        group = self if slots <= self._calls.slots else self._roomier(slots)
         promise = schedule.promise
         given: dict[str, Any] = {"algorithm": schedule, "async_op": async_op}
         if promise.repeats:
-            return self.barrier(**given)
+            return group.barrier(**given)
         if promise.reduces:
             given["op"] = op
         if promise.rooted:
             given["root"] = schedule.root
         if schedule.collective != "broadcast":
             given["out"] = out
-        return getattr(self, schedule.collective)(x, **given)
+        return getattr(group, schedule.collective)(x, **given)
+
+    def _roomier(self, slots: int) -> Communicator:
+        """A group of the same ranks with more staging slots, for schedules that send much before they receive."""
+        self._calls.settle()
+        slots = 1 << (slots - 1).bit_length()
+        group = self._roomy.get(slots)
+        if group is None:
+            terms = replace(self._terms, place=f"{self._terms.place}/slots{slots}", slots=slots)
+            group = self._roomy[slots] = Communicator(self._engine, terms)
+        return group
 
     # -- point to point
 
@@ -299,15 +312,20 @@ class Communicator:
     def counters(self) -> NDArray[np.int64]:
         """[size, 2]: bytes of collectives' payload received from each rank, and messages, since the last reset."""
         counted: NDArray[np.int64] = self._seat.counters()
+        for group in self._roomy.values():
+            counted = counted + group.counters()
         return counted
 
     def reset_counters(self) -> None:
-        self._seat.reset_counters()
+        for group in (self, *self._roomy.values()):
+            group._seat.reset_counters()
 
     def close(self) -> None:
         """Leaves the group. Peers that still wait for this rank get PeerDied."""
         if isinstance(self._seat, lifetime.Gone):
             return
+        for group in self._roomy.values():
+            group.close()
         lifetime.forget(self)
         seat = self._replace_seat(lifetime.Gone(f"this communicator (rank {self.rank} of {self.size}) is closed"))
         try:

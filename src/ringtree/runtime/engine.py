@@ -21,7 +21,8 @@ ENGINES = {"shm": "ringtree.runtime.shm", "reference": "ringtree.runtime.referen
 class Terms:
     """What the members of a group agree on before there is a group. `place` is a text all members derive alike.
 
-    `names` are the members' world ranks, for messages. `threads`: the members are threads of one process.
+    `names` are the members' world ranks, for messages. `threads`: the members are threads of one process. `slots`: how
+    many staging slots a rank needs at least; 0 leaves it to the engine.
     """
 
     place: str
@@ -29,6 +30,7 @@ class Terms:
     names: tuple[str, ...]
     timeout_s: float
     threads: bool = False
+    slots: int = 0
 
     @property
     def ranks(self) -> int:

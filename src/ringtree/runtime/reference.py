@@ -31,20 +31,21 @@ SLOT_BYTES = 1 << 14
 
 def join(terms: Terms) -> Joined:
     """Ranks that are threads of this process meet in a table."""
-    seat = Seat(enter(terms), terms.rank, terms.timeout_s)
-    return Joined(seat, SLOTS, SLOT_BYTES, len(os.sched_getaffinity(0)))
+    slots = max(SLOTS, terms.ranks, terms.slots)
+    seat = Seat(enter(terms), terms.rank, slots, terms.timeout_s)
+    return Joined(seat, slots, SLOT_BYTES, len(os.sched_getaffinity(0)))
 
 
 class Seat:
     """See ringtree._native.Group for the contract."""
 
-    def __init__(self, group: Group, rank: int, timeout_s: float) -> None:
+    def __init__(self, group: Group, rank: int, slots: int, timeout_s: float) -> None:
         self.group, self.rank, self.timeout_s = group, rank, timeout_s
         self.ranks = len(group.names)
         self.calls = 0
         self.plans: list[tuple[Plan, Fingerprint]] = []
         self.memory: dict[tuple[Any, ...], int] = {}
-        self.slots = [Slot(rank, np.empty(SLOT_BYTES, np.uint8)) for _ in range(SLOTS)]
+        self.slots = [Slot(rank, np.empty(SLOT_BYTES, np.uint8)) for _ in range(slots)]
         self.free = group.pools[rank] = deque(self.slots)
         self.received = np.zeros((self.ranks, 2), dtype=np.int64)
         self.regions: list[Any] = []

@@ -9,14 +9,14 @@ from ringtree.runtime.rendezvous import Party, meet
 
 STAGING_BYTES = 1 << 20
 """Per rank, for all slots: what stays in a core's own cache is staged at the cache's speed."""
-FEWEST_SLOTS = 8
+FEWEST_SLOTS, MOST_SLOTS = 8, 4096
 
 
 def join(terms: Terms) -> Joined:
     """Takes this rank's native seat; returns when all members have met."""
     from ringtree._native import Group, segment_bytes
 
-    slots, slot_bytes = staging(terms.ranks)
+    slots, slot_bytes = staging(terms.ranks, terms.slots)
     party = Party(terms.place, terms.rank, terms.ranks, terms.names, terms.subject, terms.timeout_s)
     mine = sum(1 << core for core in os.sched_getaffinity(0))
     fd, masks = meet(party, segment_bytes(terms.ranks, slots, slot_bytes), f"{mine:x}")
@@ -47,9 +47,11 @@ class _Descriptor:
         os.close(self._fd)
 
 
-def staging(ranks: int) -> tuple[int, int]:
+def staging(ranks: int, needed: int = 0) -> tuple[int, int]:
     """(slots, bytes of a slot) of a rank. In a round with a message of its own for every peer each needs a slot."""
-    slots = max(FEWEST_SLOTS, ranks)
+    slots = max(FEWEST_SLOTS, ranks, needed)
+    if slots > MOST_SLOTS:
+        raise ValueError(f"{slots} staging slots a rank: the engine has at most {MOST_SLOTS}")
     return slots, max(STAGING_BYTES // slots // 4096 * 4096, 4096)
 
 
