@@ -58,7 +58,7 @@ def reduce(ranks: int, root: int) -> Schedule:
 def _down(ranks: int, first: Ranks, second: Ranks) -> Transfers:
     """From position 0 of both trees down, chunk 0 in the first and chunk 1 in the second; a level is a round."""
     parent = parents(ranks)
-    child = np.arange(1, ranks)
+    child: Ranks = np.arange(1, ranks)
     depth, above = np.zeros(ranks, dtype=np.int64), np.arange(ranks)
     while np.any(above):
         depth += above > 0

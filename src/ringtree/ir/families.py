@@ -73,7 +73,7 @@ def find(rows: Transfers, ranks: int, lengths: NDArray[np.int64]) -> list[Family
         ],
         axis=1,
     )
-    kind = np.stack([rows.source_buffer, rows.target_buffer, rows.count, rows.reduce], axis=1)
+    kind = np.stack([rows.source_buffer, rows.target_buffer, rows.count, rows.reduce.astype(np.int32)], axis=1)
 
     def found(interleaved: _Interleaved | None) -> list[Family]:
         families = _runs(table, moduli, kind, interleaved)
