@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -49,16 +50,26 @@ class Case:
 
 def data(case: Case, rank: int, count: int) -> Values:
     """What `rank` passes in: small whole numbers for integers (products stay in range), else anything."""
-    random = np.random.default_rng([rank, count, len(case.op), case.root])
-    if case.dtype.startswith("int"):
-        high = 3 if case.op == "prod" else 1000
-        return random.integers(-high, high + 1, count).astype(DTYPES[case.dtype])
-    scale = random.uniform(0.5, 1.5, count) if case.op == "prod" else random.normal(size=count) * 100
-    return scale.astype(np.float64).astype(DTYPES[case.dtype])
+    return _data(case.dtype, case.op, case.root, rank, count)
+
+
+@lru_cache(maxsize=16)
+def _data(dtype: str, op: str, root: int, rank: int, count: int) -> Values:
+    random = np.random.default_rng([rank, count, len(op), root])
+    if dtype.startswith("int"):
+        high = 3 if op == "prod" else 1000
+        return random.integers(-high, high + 1, count).astype(DTYPES[dtype])
+    scale = random.uniform(0.5, 1.5, count) if op == "prod" else random.normal(size=count) * 100
+    return scale.astype(np.float64).astype(DTYPES[dtype])
 
 
 def reduced(case: Case, ranks: int, count: int) -> tuple[Values, Values]:
     """The reduction of all ranks' data, and how far off a result may be: n * eps * sum|x| of the wire's type."""
+    return _reduced(Case("all_reduce", None, case.dtype, case.op, 0, False, case.root), ranks, count)
+
+
+@lru_cache(maxsize=4)
+def _reduced(case: Case, ranks: int, count: int) -> tuple[Values, Values]:
     wide = np.float64 if case.dtype == "bfloat16" else DTYPES[case.dtype]
     rows = np.stack([data(case, rank, count).astype(wide) for rank in range(ranks)])
     with np.errstate(all="ignore"):
@@ -114,23 +125,30 @@ def _buffers(
     together = case.in_place or case.collective == "broadcast"
     low = min(in_start, out_start) if together else out_start
     high = max(in_start + m_in, out_start + m_out) if together else out_start + m_out
-    whole = _new(comm, case, high - low + 2 * GUARD)
+    whole = _new(comm, case, high - low + 2 * GUARD, "output")
     whole[:] = 1
 
     def window(start: int, count: int) -> Values:
         return whole[start - low + GUARD : start - low + GUARD + count]
 
     y = window(out_start, m_out)
-    x = window(in_start, m_in) if together else _new(comm, case, m_in)
+    x = window(in_start, m_in) if together else _new(comm, case, m_in, "input")
     x[:] = inward
     return (y, y) if m_in and case.collective == "broadcast" else (x, y)
 
 
-def _new(comm: Communicator, case: Case, count: int) -> Values:
+def _new(comm: Communicator, case: Case, count: int, role: str) -> Values:
+    dtype = DTYPES[case.dtype]
     if not case.symmetric:
-        return np.empty(count, DTYPES[case.dtype])
-    most = int(comm.all_reduce(np.array([count]), op="max")[0])
-    return comm.empty(most, DTYPES[case.dtype])[:count]
+        return np.empty(count, dtype)
+    most = int(comm.all_reduce(count * dtype.itemsize, op="max"))
+    kept = _symmetric.get((id(comm), role))  # the ranks' arrays are of one size, so all keep or all make one
+    if kept is None or kept.nbytes < most:
+        kept = _symmetric[id(comm), role] = comm.empty(most // 8 + 1, np.float64)
+    return kept.view(np.uint8)[: count * dtype.itemsize].view(dtype)
+
+
+_symmetric: dict[tuple[int, str], Values] = {}
 
 
 def _wanted(case: Case, rank: int, ranks: int, total: int, owes: bool) -> tuple[Values, Values]:
