@@ -237,7 +237,7 @@ void Interpreter::signal(const Plan::Instruction& i) {
   auto& parcel = parcels_[i.reg];
   notice.carries(parcel.carrier, parcel.nbytes);
   if (parcel.carrier == Carrier::within) {
-    std::memcpy(notice.payload, parcel.data, parcel.nbytes);
+    if (parcel.nbytes) std::memcpy(notice.payload, parcel.data, parcel.nbytes);
     lane.publish();
   } else if (parcel.carrier == Carrier::slot) {
     notice.place = {static_cast<std::uint64_t>(parcel.slot), 0};

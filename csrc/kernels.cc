@@ -23,7 +23,7 @@ std::size_t dtype_bytes(int dtype) {
 }
 
 const Kernels& kernels() {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(RINGTREE_BASE_KERNELS_ONLY)
   if (__builtin_cpu_supports("x86-64-v4")) return isa_v4::table();
   if (__builtin_cpu_supports("x86-64-v3")) return isa_v3::table();
 #endif

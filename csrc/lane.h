@@ -18,8 +18,10 @@ namespace ringtree {
 struct RealSync {
   template <class T>
   using atomic = std::atomic<T>;
-  static constexpr auto publish = std::memory_order_release;  // pairs with `observe`
+  static constexpr auto publish = std::memory_order_release;  // a message; pairs with
   static constexpr auto observe = std::memory_order_acquire;
+  static constexpr auto give_back = std::memory_order_release;  // what was taken; pairs with
+  static constexpr auto take_back = std::memory_order_acquire;
 };
 
 // The sender's end. `Entry` has a member `number`; `depth` is a power of two.
@@ -52,7 +54,7 @@ class Sender {
 
  private:
   void refresh() {
-    seen_ = taken_->load(Sync::observe);  // pairs with Receiver::release
+    seen_ = taken_->load(Sync::take_back);  // pairs with Receiver::release
     assert(seen_ <= published_);
   }
 
@@ -91,7 +93,7 @@ class Receiver {
   // Gives the oldest held message back.
   void release() {
     assert(released_ < next_);
-    taken_->store(++released_, Sync::publish);  // pairs with Sender::refresh
+    taken_->store(++released_, Sync::give_back);  // pairs with Sender::refresh
   }
 
   std::uint64_t taken() const { return next_; }

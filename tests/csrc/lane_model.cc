@@ -1,0 +1,176 @@
+// The lane's own code (csrc/lane.h), and slots behind it, through every interleaving and every value that weak memory
+// allows; and with the orders weakened one by one, to see that the checker would notice.
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "lane.h"
+#include "weak_memory.h"
+
+namespace {
+
+using weak::Cell;
+using weak::Checker;
+
+constexpr auto relaxed = std::memory_order_relaxed, acquire = std::memory_order_acquire,
+               release = std::memory_order_release;
+
+template <std::memory_order Publish, std::memory_order Observe, std::memory_order GiveBack, std::memory_order TakeBack>
+struct Sync {
+  template <class T>
+  using atomic = weak::Atomic<T>;
+  static constexpr auto publish = Publish, observe = Observe, give_back = GiveBack, take_back = TakeBack;
+};
+using Right = Sync<release, acquire, release, acquire>;
+using WeakPublish = Sync<relaxed, acquire, release, acquire>;
+using WeakObserve = Sync<release, relaxed, release, acquire>;
+using WeakGiveBack = Sync<release, acquire, relaxed, acquire>;
+using WeakTakeBack = Sync<release, acquire, release, relaxed>;
+
+template <class S>
+struct Entry {
+  typename S::template atomic<std::uint64_t> number;
+  Cell payload;
+};
+
+template <class S>
+struct Lane {
+  explicit Lane(int depth) : entries(depth) {}
+  ringtree::Sender<S, Entry<S>> sender() { return {taken, entries.data(), entries.size()}; }
+  ringtree::Receiver<S, Entry<S>> receiver() { return {taken, entries.data(), entries.size()}; }
+  typename S::template atomic<std::uint64_t> taken;
+  std::vector<Entry<S>> entries;
+};
+
+void until(auto ready) {
+  while (!ready()) Checker::instance()->park();
+}
+
+// A sender and a receiver; the receiver holds up to `held` messages before it gives the first back. `slack` is a bug:
+// messages the sender thinks there is room for beyond what there is.
+template <class S>
+auto stream(int depth, int messages, int held, int slack = 0) {
+  return [=](Checker& checker) {
+    auto lane = std::make_shared<Lane<S>>(depth);
+    checker.thread([=] {
+      auto out = ringtree::Sender<S, Entry<S>>(lane->taken, lane->entries.data(), depth + slack);
+      for (int k = 1; k <= messages; k++) {
+        until([&] { return out.room(); });
+        lane->entries[(k - 1) % depth].payload.write(k);
+        if (slack)
+          lane->entries[(k - 1) % depth].number.store(k, S::publish);
+        else
+          out.publish();
+      }
+    });
+    checker.thread([=] {
+      auto in = lane->receiver();
+      for (int k = 1; k <= messages; k++) {
+        until([&] { return in.ready(); });
+        Checker::instance()->expect(in.take().payload.read() == k, "a wrong message");
+        if (static_cast<int>(in.held()) >= held || k == messages)
+          while (in.held() > 0) in.release();
+      }
+    });
+  };
+}
+
+// A sender with one slot, signalled to `receivers`, rewritten when all have released it. `careless` is a bug: it asks
+// only the last of them.
+template <class S>
+auto slot(int receivers, int rounds, bool careless = false) {
+  return [=](Checker& checker) {
+    auto staging = std::make_shared<Cell>();
+    auto lanes = std::make_shared<std::vector<std::unique_ptr<Lane<S>>>>();
+    for (int r = 0; r < receivers; r++) lanes->push_back(std::make_unique<Lane<S>>(2));
+    checker.thread([=] {
+      std::vector<ringtree::Sender<S, Entry<S>>>& out = *new std::vector<ringtree::Sender<S, Entry<S>>>;
+      for (auto& lane : *lanes) out.push_back(lane->sender());
+      for (int k = 1; k <= rounds; k++) {
+        for (int r = careless ? receivers - 1 : 0; r < receivers; r++) until([&] { return out[r].released(k - 1); });
+        staging->write(k);
+        for (auto& lane : out) {
+          until([&] { return lane.room(); });
+          lane.publish();
+        }
+      }
+      delete &out;
+    });
+    for (int r = 0; r < receivers; r++)
+      checker.thread([=] {
+        auto in = (*lanes)[r]->receiver();
+        for (int k = 1; k <= rounds; k++) {
+          until([&] { return in.ready(); });
+          in.take();
+          Checker::instance()->expect(staging->read() == k, "a wrong slot");
+          in.release();
+        }
+      });
+  };
+}
+
+// Two ranks that send to each other and then receive, round after round, with lanes of depth one.
+template <class S>
+auto both_ways(int rounds, int ahead) {
+  return [=](Checker& checker) {
+    auto lanes = std::make_shared<std::vector<std::unique_ptr<Lane<S>>>>();
+    for (int r = 0; r < 2; r++) lanes->push_back(std::make_unique<Lane<S>>(1));
+    for (int r = 0; r < 2; r++)
+      checker.thread([=] {
+        auto out = (*lanes)[r]->sender();
+        auto in = (*lanes)[1 - r]->receiver();
+        for (int k = 1; k <= rounds; k += ahead) {
+          for (int a = 0; a < ahead; a++) {
+            until([&] { return out.room(); });
+            out.blank().payload.write(k + a);
+            out.publish();
+          }
+          for (int a = 0; a < ahead; a++) {
+            until([&] { return in.ready(); });
+            Checker::instance()->expect(in.take().payload.read() == k + a, "a wrong message");
+            in.release();
+          }
+        }
+      });
+  };
+}
+
+int failures = 0;
+
+void check(const char* name, const std::function<void(Checker&)>& scenario, const char* expected = "") {
+  auto verdict = Checker::explore(scenario);
+  bool right = *expected ? verdict.failure.find(expected) != std::string::npos : verdict.failure.empty();
+  std::printf("%-58s %8ld executions  %s%s\n", name, verdict.runs,
+              verdict.failure.empty() ? "right" : verdict.failure.c_str(),
+              right ? (*expected ? ", as it should" : "") : "  UNEXPECTED");
+  std::fflush(stdout);
+  failures += !right;
+}
+
+template <class S>
+void weakened(const char* what) {
+  std::printf("%s relaxed:\n", what);
+  check("  a lane of depth 2", stream<S>(2, 4, 1), "a data race");
+  check("  a slot and two receivers", slot<S>(2, 2), "a data race");
+}
+
+}  // namespace
+
+int main() {
+  check("a lane of depth 2, 6 messages", stream<Right>(2, 6, 1));
+  check("a lane of depth 4, 6 messages, 2 held at a time", stream<Right>(4, 6, 2));
+  check("a lane of depth 1, 6 messages", stream<Right>(1, 6, 1));
+  check("one slot, one receiver, 6 times", slot<Right>(1, 6));
+  check("one slot, two receivers, 3 times", slot<Right>(2, 3));
+  check("two ranks send to each other, 4 rounds", both_ways<Right>(4, 1));
+  weakened<WeakPublish>("Sender::publish");
+  weakened<WeakObserve>("Receiver::ready");
+  weakened<WeakGiveBack>("Receiver::release");
+  weakened<WeakTakeBack>("Sender::refresh");
+  check("a sender that counts one place too many", stream<Right>(2, 4, 1, 1), "a data race");
+  check("a sender that asks only the last receiver", slot<Right>(2, 2, true), "a data race");
+  check("two ranks that send more than a lane holds", both_ways<Right>(2, 2), "a deadlock");
+  return failures ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,243 @@
+// Random sequences of differing calls, on ranks that are threads over one memory: what the sanitizers watch.
+// Usage: random_calls [seed] [sequences]. Every result is checked; the seed is printed when one is wrong.
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "group.h"
+#include "programs.h"
+
+namespace {
+
+using ringtree::Group;
+using ringtree::Plan;
+
+struct Memory {
+  explicit Memory(std::size_t n) : at(std::aligned_alloc(4096, (n + 4095) / 4096 * 4096)) { std::memset(at, 0, n); }
+  ~Memory() { std::free(at); }
+  void* at;
+};
+
+struct Shape {
+  int ranks, slots;
+  std::size_t slot_bytes;
+};
+
+// One call as all ranks know it.
+struct Call {
+  enum Which { one_shot, two_shot, ring, chain, flat, barrier, messages } which;
+  int root, pieces;
+  std::int64_t count, window;
+  bool in_place, in_region, asynchronous, average;
+  std::uint32_t stamp;  // what the data are made from
+};
+
+int value(std::uint32_t stamp, int rank, std::int64_t i) {
+  return static_cast<int>((stamp + 31 * rank + 7 * i) % 1000);
+}
+
+[[noreturn]] void wrong(const char* what, int rank, std::uint32_t stamp) {
+  std::fprintf(stderr, "rank %d, call stamped %u: %s\n", rank, stamp, what);
+  std::abort();
+}
+
+class Rank {
+ public:
+  Rank(Memory& memory, Memory& region, const Shape& shape, int rank)
+      : shape_(shape), rank_(rank), region_(static_cast<int*>(region.at) + rank * most) {
+    ringtree::Seat::Options seat;
+    seat.timeout_s = 60;
+    seat.crowded = true;
+    group_ = std::make_unique<Group>(memory.at, rank, shape.ranks,
+                                     Group::Options{shape.slots, shape.slot_bytes, true, seat});
+    group_->add_region({static_cast<std::byte*>(region.at), most * sizeof(int) * shape.ranks}, hooks_);
+  }
+  static constexpr std::int64_t most = 3000;
+
+  void make(const Call& call) {
+    if (call.which == Call::messages) {
+      exchange(call);
+      return;
+    }
+    if (rank_ % 2 && call.stamp % 5 == 0) std::this_thread::yield();
+    auto job = std::make_unique<Job>();
+    job->call = call;
+    job->input.resize(call.count);
+    for (std::int64_t i = 0; i < call.count; i++) job->input[i] = value(call.stamp, rank_, i);
+    auto input = job->input.data();
+    if (call.in_region && !call.asynchronous)
+      input = std::copy(job->input.begin(), job->input.end(), region_) - call.count;
+    if (!call.in_place) job->output.resize(call.count);
+    job->at = call.in_place ? input : job->output.data();
+    auto in = reinterpret_cast<std::byte*>(input), out = reinterpret_cast<std::byte*>(job->at);
+    auto& plan = bind(call);
+    if (call.asynchronous) {
+      job->ticket = group_->start(plan, in, out);
+      jobs_.push_back(std::move(job));
+    } else {
+      group_->run(plan, in, out, hooks_);  // after the asynchronous ones
+      check(*job);
+    }
+    if (!call.asynchronous || jobs_.size() > 4) settle();
+  }
+
+  void settle() {
+    for (auto& job : jobs_) {
+      if (!group_->wait(job->ticket, 60, hooks_)) wrong("took too long", rank_, job->call.stamp);
+      check(*job);
+    }
+    jobs_.clear();
+  }
+
+  void close() { group_->close(); }
+
+ private:
+  struct Job {
+    Call call;
+    std::vector<int> input, output;
+    int* at = nullptr;
+    std::uint64_t ticket = 0;
+  };
+
+  programs::Program program(const Call& c) const {
+    int n = shape_.ranks;
+    switch (c.which) {
+      case Call::one_shot:
+        return programs::one_shot(rank_, n);
+      case Call::two_shot:
+        return programs::two_shot(rank_, n);
+      case Call::ring:
+        return programs::ring(rank_, n);
+      case Call::chain:
+        return programs::chain(rank_, n, c.root, c.pieces);
+      case Call::flat:
+        return programs::flat(rank_, n, c.root);
+      default:
+        return programs::barrier(rank_, n);
+    }
+  }
+
+  Plan& bind(const Call& c) {
+    auto program = this->program(c);
+    std::vector<std::int64_t> sizes, offsets;
+    for (int chunk = 0; chunk < program.chunks; chunk++) {
+      offsets.push_back(c.count * chunk / program.chunks);
+      sizes.push_back(c.count * (chunk + 1) / program.chunks - offsets.back());
+    }
+    bool reduces = c.which <= Call::ring;
+    ringtree::Binding b;
+    b.sizes = sizes;
+    b.input_offsets = b.output_offsets = offsets;
+    b.window = c.window;
+    b.dtype = static_cast<int>(ringtree::Dtype::int32);
+    b.op = !reduces ? -1 : static_cast<int>(c.average ? ringtree::Op::avg : ringtree::Op::sum);
+    b.root = reduces || c.which == Call::barrier ? -1 : c.root;
+    b.count = c.count;
+    b.digest = c.which;
+    b.collective = reduces ? "all_reduce" : "broadcast";
+    return group_->prepare(program.encoded(), b);
+  }
+
+  void check(const Job& job) const {
+    auto& c = job.call;
+    if (c.which == Call::barrier) return;
+    for (std::int64_t i = 0; i < c.count; i++) {
+      int want = value(c.stamp, c.root, i);
+      if (c.which <= Call::ring) {
+        want = 0;
+        for (int r = 0; r < shape_.ranks; r++) want += value(c.stamp, r, i);
+        if (c.average) want /= shape_.ranks;
+      }
+      if (job.at[i] != want) wrong("a wrong result", rank_, c.stamp);
+    }
+  }
+
+  // Everyone writes to everyone; lengths from nothing to several pieces.
+  void exchange(const Call& c) {
+    auto length = [&](int from, int to) {
+      return static_cast<std::size_t>((c.stamp + 17 * from + 5 * to) % 7) * c.count;
+    };
+    std::vector<std::vector<int>> out(shape_.ranks), in(shape_.ranks);
+    std::vector<ringtree::Operation> all;
+    for (int peer = 0; peer < shape_.ranks; peer++) {
+      out[peer].assign(length(rank_, peer), value(c.stamp, rank_, peer));
+      in[peer].assign(length(peer, rank_), -1);
+      for (bool is_send : {true, false}) {
+        auto& letter = is_send ? out[peer] : in[peer];
+        all.push_back({is_send, peer, static_cast<int>(c.stamp % 3), reinterpret_cast<std::byte*>(letter.data()),
+                       letter.size() * sizeof(int), static_cast<int>(ringtree::Dtype::int32)});
+      }
+    }
+    group_->exchange(all, 60, hooks_);
+    for (int peer = 0; peer < shape_.ranks; peer++)
+      for (int got : in[peer])
+        if (got != value(c.stamp, peer, rank_)) wrong("a wrong message", rank_, c.stamp);
+  }
+
+  Shape shape_;
+  int rank_;
+  int* region_;
+  ringtree::Hooks hooks_;
+  std::unique_ptr<Group> group_;
+  std::vector<std::unique_ptr<Job>> jobs_;
+};
+
+std::vector<Call> sequence(std::mt19937& random, const Shape& shape) {
+  auto below = [&](int n) { return static_cast<int>(random() % n); };
+  std::vector<Call> calls(40);
+  for (auto& c : calls) {
+    c.which = static_cast<Call::Which>(below(7));
+    c.root = below(shape.ranks);
+    c.pieces = 1 + below(12);
+    const std::int64_t counts[] = {0, 1, 2, 50, 57, 400, 1100, Rank::most};
+    c.count = c.which == Call::barrier ? 0 : counts[below(8)];
+    c.window = 1 + below(static_cast<int>(shape.slot_bytes / sizeof(int)));
+    if (c.count > 400 && c.window < 32) c.window = static_cast<std::int64_t>(shape.slot_bytes / sizeof(int));
+    c.in_place = below(2);
+    c.in_region = below(2);
+    c.asynchronous = below(3) == 0;
+    c.average = below(4) == 0;
+    c.stamp = random() & 0xffff;
+  }
+  return calls;
+}
+
+void live(unsigned seed) {
+  std::mt19937 random(seed);
+  const int ranks_of[] = {1, 2, 2, 3, 4};
+  Shape shape{ranks_of[random() % 5], 0, 0};
+  shape.slots = shape.ranks + static_cast<int>(random() % 3);
+  shape.slot_bytes = 1024u << random() % 5;
+  ringtree::Layout layout(shape.ranks, shape.slots, shape.slot_bytes);
+  Memory memory(layout.total), region(Rank::most * sizeof(int) * shape.ranks);
+  auto calls = sequence(random, shape);
+  if (shape.ranks == 1) std::erase_if(calls, [](auto& c) { return c.which <= Call::ring; });  // a sum of one is a copy
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < shape.ranks; rank++)
+    threads.emplace_back([&, rank] {
+      try {
+        Rank me(memory, region, shape, rank);
+        for (auto& call : calls) me.make(call);
+        me.settle();
+        me.close();
+      } catch (const std::exception& error) {
+        std::fprintf(stderr, "seed %u, rank %d: %s\n", seed, rank, error.what());
+        std::abort();
+      }
+    });
+  for (auto& thread : threads) thread.join();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  unsigned seed = argc > 1 ? static_cast<unsigned>(std::atoi(argv[1])) : 1;
+  int sequences = argc > 2 ? std::atoi(argv[2]) : 60;
+  for (int k = 0; k < sequences; k++) live(seed + k);
+  std::printf("%d sequences of 40 random calls, from seed %u: all right\n", sequences, seed);
+}
