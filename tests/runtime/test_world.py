@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +61,24 @@ def test_who_does_not_come_is_named(tmp_path: Path, capsys: pytest.CaptureFixtur
     said = capsys.readouterr().err
     for rank in (0, 2):
         assert f"[{rank}] TimeoutError: ranks 1, 3 did not come to the group of 4 ranks within 0.5 s" in said
+
+
+def test_a_death_is_told_to_the_survivors_and_to_the_launcher(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("ringtree._native")
+    file = tmp_path / "program.py"
+    file.write_text(
+        "import os, signal, numpy, ringtree\ncomm = ringtree.init(timeout_s=30)\ncomm.barrier()\n"
+        "if comm.rank == 2:\n    os.kill(os.getpid(), signal.SIGKILL)\ncomm.all_reduce(numpy.ones(5))\n"
+    )
+    started = time.monotonic()
+    assert run([str(file)], 3) == 128 + 9
+    assert time.monotonic() - started < 5
+    lines = capsys.readouterr().err.splitlines()
+    for rank in (0, 1):
+        assert any(line.startswith(f"[{rank}] ") and "PeerDied: rank 2" in line for line in lines), lines
+    assert lines[-1].startswith("ringtree run: rank 2 was killed by SIGKILL; after that rank ")
 
 
 def test_patience_comes_from_the_caller_then_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

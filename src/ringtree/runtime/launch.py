@@ -27,6 +27,8 @@ STOP_S = 2.0
 """From SIGTERM to SIGKILL."""
 DRAIN_S = 0.5
 """How long output is still read when all ranks have ended: a grandchild may hold the pipe."""
+LONGEST_LINE = 1 << 20
+"""Bytes; a longer one is cut."""
 
 _PR_SET_PDEATHSIG = 1
 
@@ -215,8 +217,8 @@ class _Lines:
         except BlockingIOError:
             return True
         *whole, self.rest = (self.rest + data).split(b"\n")
-        if not data and self.rest:
-            whole, self.rest = [self.rest], b""
+        if self.rest and (not data or len(self.rest) > LONGEST_LINE):
+            whole, self.rest = [*whole, self.rest], b""
         if whole:
             self.stream.write("".join(f"{self.prefix}{line.decode(errors='replace')}\n" for line in whole))
             self.stream.flush()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import ringtree.errors  # noqa: F401  # teaches the native errors to say their message
 from ringtree.runtime.engine import Joined, Terms
 from ringtree.runtime.rendezvous import Party, meet
 

@@ -27,15 +27,19 @@ class Processes:
     def __init__(self, engine: str, terms: list[Terms], first: Task | None, pin: bool) -> None:
         self._pipes: list[Connection] = []
         self._pids: list[int] = []
-        for terms_of_rank in terms:
-            mine, theirs = Pipe()
-            _parents_ends.add(mine)
-            pid = _fork()
-            if pid == 0:
-                _Child(engine, terms_of_rank, theirs, pin).live(first)
-            theirs.close()
-            self._pipes.append(mine)
-            self._pids.append(pid)
+        try:
+            for terms_of_rank in terms:
+                mine, theirs = Pipe()
+                _parents_ends.add(mine)
+                self._pipes.append(mine)
+                pid = _fork()
+                if pid == 0:
+                    _Child(engine, terms_of_rank, theirs, pin).live(first)
+                theirs.close()
+                self._pids.append(pid)
+        except OSError:  # too many processes, or files
+            self.stop()
+            raise
 
     def start(self, task: Task) -> None:
         text = pickle.dumps(task)
