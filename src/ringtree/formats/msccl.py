@@ -26,7 +26,7 @@ COLLECTIVES = {
     "reduce_scatter": "reduce_scatter",
     "alltoall": "all_to_all",
 }
-MOST_EFFORT = 2**22
+MOST_EFFORT = 2**20
 """Nops looked through for one gpu: far more than any compiler writes."""
 
 _SPACES = {"i": Space.INPUT, "o": Space.OUTPUT, "s": Space.SCRATCH}

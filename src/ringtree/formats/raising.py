@@ -93,8 +93,7 @@ class _Rows:
             if content.version < len(ended) and ended[content.version] < first:
                 stage = self.temporary(target[0], 1)[0]
                 self._place(self._readable(content), content, stage, False, -len(self.placed))
-                found[k] = self.content(stage)
-                first = max(first, self._readable(found[k]))
+                found[k] = self.content(stage)  # readable by `first`, which comes after the overwriting
         for content, target in zip(found, targets, strict=True):
             self._place(first, content, target, reduce, move)
 
@@ -144,7 +143,7 @@ class _Raiser:
         elif i.kind is Kind.WAIT and i.register >= 0:
             self.registers[rank, thread, Space.MESSAGE, i.register] = self.lanes[i.peer, rank, i.channel].popleft()
         elif i.kind is Kind.COPY:
-            self._write(at, i, *self._copied(at, i))
+            self._write(at, i, *self._copy(at, i))
         elif i.kind is Kind.REDUCE:
             self._write(at, i, *self._sum(at, i))
 
@@ -153,27 +152,29 @@ class _Raiser:
             return self.registers[at[0], at[1], o.space, o.index]
         return [self.rows.content(c) for c in self.memory.cells(at[0], o)]
 
-    def _write(self, at: At, i: Instruction, contents: list[Content], there: Operand | None) -> None:
-        """Brings `contents` to all targets but `there`, where they are already."""
-        for o in i.targets:
+    def _write(self, at: At, i: Instruction, cells: list[Cell], there: Operand | None) -> None:
+        """Brings what the cells hold to all targets but `there`, where it is already."""
+        others = [o for o in i.targets if o is not there]
+        contents = [self.rows.content(c) for c in cells] if others else []
+        for o in others:
             if o.space is Space.SLOT:
                 self.registers[at[0], at[1], Space.SLOT, o.index] = contents
-            elif o is not there:
+            else:
                 self.rows.move(contents, self.memory.cells(at[0], o), False)
 
-    def _copied(self, at: At, i: Instruction) -> tuple[list[Content], Operand | None]:
-        """What is to be copied; if it came in a message, its first target, into which alone that is received."""
+    def _copy(self, at: At, i: Instruction) -> tuple[list[Cell], Operand | None]:
+        """Where what is to be copied lies; a message is received into its first target and copied from there."""
         source = i.sources[0]
+        if source.space < Space.SLOT:
+            return self.memory.cells(at[0], source), None
         contents = self._contents(at, source)
-        if source.space is not Space.MESSAGE:
-            return contents, None
         there = next((o for o in i.targets if o.space is not Space.SLOT), None)
         cells = self.memory.cells(at[0], there) if there else self.rows.temporary(at[0], source.count)
         self.rows.move(contents, cells, False)
-        return [self.rows.content(c) for c in cells], there
+        return cells, there
 
-    def _sum(self, at: At, i: Instruction) -> tuple[list[Content], Operand | None]:
-        """The sum of the sources, and the target in which it was formed, if it was one."""
+    def _sum(self, at: At, i: Instruction) -> tuple[list[Cell], Operand | None]:
+        """Where the sum of the sources was formed, and the target that this is, if it is one."""
         places = [o for o in i.targets if o.space is not Space.SLOT]
         cells = {id(o): self.memory.cells(at[0], o) for o in (*places, *i.sources) if o.space < Space.SLOT}
         sums = [o for o in places if any(cells.get(id(s)) == cells[id(o)] for s in i.sources)]
@@ -192,7 +193,7 @@ class _Raiser:
             self.rows.move(waiting.pop(0), into, False)
         for contents in waiting:
             self.rows.move(contents, into, True)
-        return [self.rows.content(c) for c in into], there
+        return into, there
 
 
 def _unneeded(programs: Sequence[Program], memory: Memory, execution: Execution) -> set[At]:

@@ -59,9 +59,11 @@ class _Settler:
         threads = [
             [self._instruction((p.rank, t, s), i) for s, i in enumerate(code)] for t, code in enumerate(p.threads)
         ]
+        owed = set(self.memory.owed(p.rank))
+        inside, outside = self.copied[p.rank] & owed, self.copied[p.rank] - owed
         copies = [
             Instruction(Kind.COPY, (self._home(p.rank, k, c),), (self._input(p.rank, k, c),))
-            for k, c in _runs(self.copied[p.rank])
+            for k, c in _runs(inside) + _runs(outside)
         ]
         if copies:  # every thread starts after them
             first = ((len(threads), len(copies) - 1),)

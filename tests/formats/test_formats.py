@@ -1,0 +1,92 @@
+"""What a file is, is told by what is in it; what is none of the formats gets one clear line, and soon."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from ringtree.algorithms import REGISTRY
+from ringtree.formats import FormatError, load
+from ringtree.formats.imported import LARGEST_BYTES
+from tests.formats.writing import ring, write
+
+RING = REGISTRY["ring"].build("all_reduce", 8)
+
+
+def test_our_own_text(tmp_path):
+    imported = load(write(tmp_path, f"# a comment\n\n{RING}\n", "ring.sched"))
+    assert imported.schedule == RING
+    assert imported.programs == ()
+    assert imported.facts == {"format": "ringtree text"}
+
+
+@pytest.mark.parametrize("name", ["ring.txt", "ring", "ring.json"])
+def test_names_do_not_matter(name, tmp_path):
+    assert load(str(write(tmp_path, "\ufeff \n" + ring(4), name))).facts["format"] == "MSCCL XML"
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "not a schedule; expected ringtree's text"),
+        (b"# only a comment", "not a schedule"),
+        (b"hello\n", "not a schedule"),
+        (b"\x7fELF\0\0", "not a schedule"),
+        (b"schedule \xff", "not text: byte 9 is no UTF-8"),
+        (b"schedule x dance: 2 ranks", "line 1: expected a collective"),
+        (b"schedule x all_reduce: 2 ranks, 1 chunks\nonce: 0 data[7] -> 1", r"block 0, row 0 .*outside its buffer"),
+        (b"{", "not JSON"),
+        (b"[1]", "not a schedule"),
+        (b'{"nodes": []}', "lacks 'name'"),
+        (b"[" * 100_000, "not a schedule"),
+        (b'{"a":' * 100_000, "nested too deeply|not JSON"),
+        (b"<svg/>", "<svg> here; expected <algo>"),
+        (b"<algo", "line 1: not well-formed XML"),
+    ],
+)
+def test_what_is_no_schedule(data, message, tmp_path):
+    path = tmp_path / "x"
+    path.write_bytes(data)
+    with pytest.raises(FormatError, match=f"x: .*({message})") as error:
+        load(path)
+    assert "\n" not in str(error.value)
+
+
+def test_what_is_no_file(tmp_path):
+    with pytest.raises(FormatError, match="cannot be read: No such file"):
+        load(tmp_path / "absent")
+    with pytest.raises(FormatError, match="not a file"):
+        load(tmp_path)
+
+
+ENTITIES = "".join(f'<!ENTITY {chr(98 + i)} "{f"&{chr(97 + i)};" * 20}">' for i in range(25))
+BOMB = f'<!DOCTYPE algo [<!ENTITY a "{"a" * 99}">{ENTITIES}]><algo name="&z;"/>'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BOMB,
+        '<!DOCTYPE algo SYSTEM "file:///etc/passwd"><algo/>',
+        "<a>" * 2_000_000,
+        "<!--" + "-" * 1000 + "-->" + "<algo>" + "<gpu>" * 1_000_000,
+        '<algo name="' + "x" * 10_000_000 + '"/>',
+    ],
+    ids=["entities", "external", "depth", "width", "attribute"],
+)
+def test_hostile_xml_is_refused_soon(text, tmp_path):
+    path = write(tmp_path, text)
+    start = time.perf_counter()
+    with pytest.raises(FormatError) as error:
+        load(path)
+    assert time.perf_counter() - start < 5
+    assert len(str(error.value)) < 1000
+
+
+def test_a_huge_file_is_not_read(tmp_path):
+    path = tmp_path / "huge.xml"
+    with path.open("wb") as file:
+        file.truncate(LARGEST_BYTES + 1)
+    with pytest.raises(FormatError, match=r"67108865 bytes; expected at most 67108864"):
+        load(path)
