@@ -298,6 +298,13 @@ def test_hostile_nesting_and_nops_end_soon(tmp_path):
         load(write(tmp_path, algo([blocks], 1)))
 
 
+@pytest.mark.parametrize(("count", "said"), [(2**18, "moves 5242880"), (2**20 - 1, "has 5242875")])
+def test_too_many_chunks_are_refused(count, said, tmp_path):
+    blocks: list[list[Block]] = [[(-1, -1, [f"cpy i0 s0 x{count}"] * 2)] for _ in range(5)]
+    with pytest.raises(FormatError, match=f"test.xml: {said} chunks over all gpus; expected at most 4194304"):
+        load(write(tmp_path, algo(blocks, count, scratch=count)))
+
+
 def test_no_scratch_beyond_the_files_own(data_folder):
     schedule = msccl.read(data_folder / "msccl_xml" / "ap2ll.xml").schedule
     assert schedule.scratch == 112

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ringtree.formats.imported import FormatError
 from ringtree.ir.collective import Collective, Part, collective
@@ -76,12 +77,24 @@ class Execution:
     fresh: dict[At, list[list[bool]]] = field(default_factory=dict)
 
 
+MOST_CHUNKS = 2**22
+"""Far more than any published program has; each costs some hundred bytes."""
+
 Where = Callable[[int, int, int], str]
 """Says (rank, thread, step) in the words of the file."""
 
 
+def check_size(programs: Sequence[Program], memory: Memory, path: Path) -> None:
+    """Refuses programs of so many chunks that to execute them would take minutes or all memory."""
+    moved = sum(o.count for p in programs for code in p.threads for i in code for o in (*i.targets, *i.sources))
+    for many, what in ((memory.ranks * memory.chunks, "has"), (moved, "moves")):
+        if many > MOST_CHUNKS:
+            raise FormatError(f"{path}: {what} {many} chunks over all gpus; expected at most {MOST_CHUNKS}")
+
+
 def execute(programs: Sequence[Program], memory: Memory, where: Where, name: Callable[[Operand], str]) -> Execution:
-    """Plays the programs to their end. FormatError where one reads what nothing has written, or they get stuck."""
+    """Plays the programs to their end, in time and memory proportional to the chunks there are and that are moved.
+    FormatError where one reads what nothing has written, or they get stuck."""
     machine = _Machine(programs, memory, where, name)
     machine.check_lanes()
     machine.play()

@@ -10,7 +10,7 @@ from pathlib import Path
 from ringtree.ir.program import Program
 from ringtree.ir.schedule import Schedule
 
-LARGEST_BYTES = 2**26
+LARGEST_BYTES = 2**24
 """Files beyond this are refused unread. The largest published programs are below 1 MiB."""
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
 
-from ringtree.formats.execution import Memory, execute
+from ringtree.formats.execution import Memory, check_size, execute
 from ringtree.formats.imported import FormatError, Imported, read_bytes
 from ringtree.formats.msccl_file import RECEIVES, SENDS, Algo, Gpu, Step, ThreadBlock, read_algo
 from ringtree.formats.raising import raise_schedule
@@ -49,6 +49,7 @@ def from_bytes(path: Path, data: bytes) -> Imported:
     def where(rank: int, thread: int, instruction: int) -> str:
         return algo.where(rank, thread, steps[rank][thread][instruction])
 
+    check_size(programs, memory, path)
     execution = execute(programs, memory, where, _name)
     if memory.promise.blocked and memory.chunks % memory.ranks:
         expected = f"{algo.words['coll']} expects a multiple of its {memory.ranks} gpus"

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ringtree.formats.execution import Memory, execute
+from ringtree.formats.execution import Memory, check_size, execute
 from ringtree.formats.imported import FormatError, Imported, read_bytes
 from ringtree.formats.raising import raise_schedule
 from ringtree.formats.settle import settle
@@ -71,6 +71,7 @@ def from_bytes(path: Path, data: bytes) -> Imported:
     def where(rank: int, thread: int, step: int) -> str:
         return gpus[rank].where(thread, gpus[rank].ops[thread][step])
 
+    check_size(programs, file.memory, path)
     execution = execute(programs, file.memory, where, _name)
     schedule = raise_schedule(programs, file.memory, execution, file.name)
     check(schedule)
