@@ -87,7 +87,9 @@ class Group:
     def wait(self, ticket: int, timeout_s: float) -> bool:
         """Waits for a ticket; False when `timeout_s` (negative: none) passed first. Raises what the call raised."""
 
-    def remember(self, collective: int, format: str, op: str, root: int, in_count: int, out_count: int, plan: int) -> None:
+    def remember(
+        self, collective: int, format: str, op: str, root: int, in_count: int, out_count: int, plan: int
+    ) -> None:
         """Tells `call` which plan serves calls that look like this (buffer format character as in the buffer protocol)."""
 
     def call(self, collective: int, x: Any, out: Any, op: str, root: int) -> bool:
