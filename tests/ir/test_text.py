@@ -111,6 +111,25 @@ def test_switches_and_odd_names():
     assert "r data[0] +> 4 scratch[0]\n" in round_trip(s)
 
 
+R4, R8 = np.arange(4), np.arange(8)
+
+
+@pytest.mark.parametrize(
+    ("rows", "chunks", "switches"),
+    [
+        (Transfers.of([0, 1, 2], [2, 3, 4], 0, target_buffer=[0, 0, 3]), 1, 1),  # rank 3, then switch 4, not rank 0
+        (Transfers.of(R4, R4 + 2, 0, source_buffer=Buffer.SCRATCH), 1, 4),
+        (Transfers.of(R4, R4 ^ 4, R4, source_buffer=Buffer.SCRATCH, target_buffer=Buffer.SCRATCH), 1, 4),
+        (Transfers.of(R4, R4 ^ 1, R4), 3, 0),  # chunk 3 of 3
+        (Transfers.of(R4, R4 + 1, R4), 3, 0),
+        (Transfers.of(R8 // 2, 3 - R8 // 2, R8 - 4), 4, 0),
+    ],
+)
+def test_nothing_is_turned_around_that_has_no_modulus(rows, chunks, switches):
+    """Switches lie beyond the ranks, and an illegal row stays as illegal as it is."""
+    round_trip(Schedule("x", "all_reduce", 4, chunks, (Block(rows),), scratch=4, switches=switches))
+
+
 def test_an_empty_block_and_a_block_that_starts_late():
     s = Schedule("x", "all_reduce", 2, 1, (Block(Transfers.of([], [], []), 3), Block(Transfers.of(0, 1, round=2))))
     assert round_trip(s).splitlines()[1:] == ["3 times: nothing", "once:", "  round 2: 0 data[0] -> 1"]
