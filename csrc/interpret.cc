@@ -1,6 +1,7 @@
 #include "interpret.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 namespace ringtree {
@@ -51,7 +52,8 @@ void Interpreter::run(Plan& plan, std::uint64_t call, std::byte* input, std::byt
   if (static_cast<int>(parcels_.size()) < plan.slot_registers) parcels_.resize(plan.slot_registers);
   if (static_cast<int>(messages_.size()) < plan.message_registers) messages_.resize(plan.message_registers);
   if (static_cast<int>(sources_.size()) < plan.most_sources) sources_.resize(plan.most_sources);
-  if (!regions_.empty() && plan.aliasing != output - input) find_overwritten(plan, output - input);
+  lending_ = !regions_.empty() && (region_of(input, 0) >= 0 || region_of(output, 0) >= 0);
+  if (lending_) find_overwritten(plan, input, output);
   spaces_[static_cast<int>(Space::input)] = input;
   spaces_[static_cast<int>(Space::output)] = output;
   spaces_[static_cast<int>(Space::scratch)] = scratch_.get();
@@ -94,37 +96,19 @@ std::size_t Interpreter::bytes(const Plan::Instruction& i, std::int64_t window) 
 // A copy or a reduction. What goes into a slot is staged there, unless it may be sent from where it is anyway.
 void Interpreter::move(const Plan::Instruction& i, std::int64_t window) {
   auto nbytes = bytes(i, window);
-  int old_slot = -1;
-  if (!i.slots) {
-    apply(i, window, nbytes, nullptr);
-  } else {
+  std::byte* staging = nullptr;
+  if (i.slots) {
     auto& parcel = parcels_[i.reg];
-    old_slot = parcel.slot;
-    auto old_data = parcel.data;
+    assert(parcel.slot < 0);
     parcel.nbytes = nbytes;
     parcel.carrier = Carrier::within;
-    parcel.slot = -1;
-    if (i.lazy && i.pieces == 1 && send_in_place(i, window, parcel)) {
-      auto data = parcel.data;
-      parcel.data = old_data;
-      if (i.targets > 1) apply(i, window, nbytes, nullptr);
-      parcel.data = data;
-    } else {
-      auto slot = nbytes <= Notice::room ? parcel.small : stage(parcel);
-      parcel.data = old_data;  // a register may be its own source
-      apply(i, window, nbytes, slot);
-      parcel.data = slot;
-    }
-    if (i.last) close(parcel);
+    if (!i.lazy || i.pieces != 1 || !send_in_place(i, window, parcel))
+      parcel.data = staging = nbytes <= Notice::room ? parcel.small : stage(parcel);
   }
-  for (int k = i.targets; k < i.targets + i.sources; k++) {
-    auto& o = plan_->operands[i.operand + k];
-    if (o.space != Space::slot || !o.last) continue;
-    if (!i.slots || o.reg != i.reg)
-      close(parcels_[o.reg]);
-    else if (old_slot >= 0)
-      outbox_.close(old_slot);
-  }
+  if (staging || i.targets > i.slots) apply(i, window, nbytes, staging);
+  if (i.last) close(parcels_[i.reg]);
+  for (int k = i.targets; k < i.targets + i.sources; k++)
+    if (auto& o = plan_->operands[i.operand + k]; o.last) close(parcels_[o.reg]);
 }
 
 // Whether the bytes of a lazy slot can be sent from the other target, or from the source of a copy: short ones because
@@ -147,13 +131,10 @@ bool Interpreter::send_in_place(const Plan::Instruction& i, std::int64_t window,
   if (!left) return false;
   auto data = memory(*left, window, 0);
   if (!fits) {
-    int region = regions_.empty() || parcel.nbytes < worth_lending || i.overwritten ||
-                         (plan_->divide && left->space == Space::output)
-                     ? -1
-                     : region_of(data, parcel.nbytes);
-    if (region < 0) return false;
+    bool divided = plan_->divide && left->space == Space::output;
+    if (!lending_ || parcel.nbytes < worth_lending || i.overwritten || divided) return false;
+    if ((parcel.region = region_of(data, parcel.nbytes)) < 0) return false;
     parcel.carrier = Carrier::region;
-    parcel.region = region;
   }
   parcel.data = data;
   return true;
@@ -161,9 +142,7 @@ bool Interpreter::send_in_place(const Plan::Instruction& i, std::int64_t window,
 
 std::byte* Interpreter::stage(Parcel& parcel) {
   auto take = [&] { return (parcel.slot = outbox_.take(out_)) >= 0; };
-  if (!take()) {
-    seat_.until(take, outbox_.holder(out_), *this, *hooks_);
-  }
+  if (!take()) seat_.until(take, outbox_.holder(out_), *this, *hooks_);
   parcel.carrier = Carrier::slot;
   return outbox_.at(parcel.slot);
 }
@@ -222,9 +201,7 @@ void Interpreter::write(const Plan::Instruction& i, void* const* targets, int nt
 
 void Interpreter::signal(const Plan::Instruction& i) {
   auto& lane = out_[i.peer];
-  if (!lane.room()) {
-    seat_.until([&] { return lane.room(); }, i.peer, *this, *hooks_);
-  }
+  if (!lane.room()) seat_.until([&] { return lane.room(); }, i.peer, *this, *hooks_);
   Notice& notice = lane.blank();
   notice.print = plan_->print;
   notice.call = static_cast<std::uint32_t>(call_);
@@ -253,9 +230,7 @@ void Interpreter::signal(const Plan::Instruction& i) {
 
 void Interpreter::wait(const Plan::Instruction& i) {
   auto& lane = in_[i.peer];
-  if (!lane.ready()) {
-    seat_.until([&] { return lane.ready(); }, i.peer, *this, *hooks_);
-  }
+  if (!lane.ready()) seat_.until([&] { return lane.ready(); }, i.peer, *this, *hooks_);
   const Notice& notice = lane.front();
   check(i.peer, notice);
   lane.take();
@@ -268,6 +243,7 @@ void Interpreter::wait(const Plan::Instruction& i) {
       message.data = notice.payload;
       break;
     case Carrier::slot:
+      assert(notice.place.base < static_cast<std::uint64_t>(seat_.segment().layout().slots));
       message.data = seat_.segment().outbox(i.peer) + notice.place.base * seat_.segment().layout().slot_bytes;
       break;
     case Carrier::region:
@@ -291,6 +267,7 @@ void Interpreter::divide(std::int64_t window) {
     if (size == 0) continue;
     auto at = spaces_[static_cast<int>(Space::output)] +
               (run.offset + window * plan_->window) * static_cast<std::int64_t>(plan_->item);
+    if (!loans_.empty()) settle(at, at + size * static_cast<std::int64_t>(plan_->item));
     plan_->divide(at, static_cast<std::size_t>(size), seat_.ranks());
   }
 }

@@ -28,8 +28,7 @@ class Interpreter : Situation {
   // Looks a last time, without waiting, for calls of peers that did not fit the last one here.
   void look_at_the_last();
 
-  void add_region(Region region) { regions_.push_back(region); }
-  const std::vector<Region>& regions() const { return regions_; }
+  void add_region(Region region);
 
   // Written by whoever runs, read by anyone.
   struct Received {
@@ -109,6 +108,8 @@ class Interpreter : Situation {
   std::vector<Receiver<Sync, Notice>> in_;
   Outbox outbox_;
   std::vector<Region> regions_;
+  std::map<const std::byte*, int> region_at_;  // by where they begin
+  bool lending_ = false;                       // whether input or output of this call lies in a region
   std::vector<Parcel> parcels_;
   std::vector<Message> messages_;
   std::vector<const void*> sources_;

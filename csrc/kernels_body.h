@@ -8,6 +8,12 @@
 
 #include "kernels.h"
 
+#if defined(__clang__)
+#define RINGTREE_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define RINGTREE_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
 namespace {
 
 // Loads and stores of a type, and the type to compute in.
@@ -36,19 +42,33 @@ struct Bfloat16 {
   }
 };
 
+// In integers and float32 only: compilers that know no _Float16 compile it, and all of them vectorise it.
 struct Float16 {
   using Stored = uint16_t;
   using Value = float;
-  static inline Value load(Stored x) {
-    _Float16 half;
-    memcpy(&half, &x, 2);
-    return static_cast<float>(half);
+  static inline float as_float(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, 4);
+    return value;
   }
-  static inline Stored store(Value x) {
-    _Float16 half = static_cast<_Float16>(x);
-    Stored bits;
-    memcpy(&bits, &half, 2);
+  static inline uint32_t as_bits(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, 4);
     return bits;
+  }
+  static inline Value load(Stored x) {
+    uint32_t magnitude = (x & 0x7fffu) << 13, sign = (x & 0x8000u) << 16;
+    uint32_t finite = as_bits(as_float(magnitude) * 0x1p112f);  // moves the exponent; right for subnormals too
+    uint32_t bits = magnitude >= 0x0f800000u ? magnitude | 0x7f800000u : finite;  // infinity and NaN
+    return as_float(bits | sign);
+  }
+  static inline Stored store(Value x) {  // to nearest, ties to even
+    uint32_t bits = as_bits(x), sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu;
+    uint32_t normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1)) >> 13;
+    uint32_t subnormal = as_bits(as_float(magnitude) + 0.5f) - 0x3f000000u;  // the addition rounds at the right place
+    uint32_t beyond = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;           // NaN, else infinity
+    uint32_t small = magnitude < 0x38800000u ? subnormal : normal;
+    return static_cast<Stored>((magnitude >= 0x47800000u ? beyond : small) | sign);
   }
 };
 
@@ -121,7 +141,7 @@ struct And {
   }
 };
 
-// A target may be a source at the same index: ivdep says there is no other dependence between turns.
+// A target may be a source at the same index; else the turns of a loop are independent.
 template <class T, class F>
 struct Loops {
   using S = typename T::Stored;
@@ -129,32 +149,32 @@ struct Loops {
   static constexpr size_t block = 4096 / sizeof(V);  // the running value of many sources stays in L1
 
   static void two(S* t, const S* a, const S* b, size_t n) {
-#pragma GCC ivdep
+    RINGTREE_INDEPENDENT
     for (size_t i = 0; i < n; i++) t[i] = T::store(F::apply(T::load(a[i]), T::load(b[i])));
   }
 
   static void two_twice(S* t, S* u, const S* a, const S* b, size_t n) {
-#pragma GCC ivdep
+    RINGTREE_INDEPENDENT
     for (size_t i = 0; i < n; i++) t[i] = u[i] = T::store(F::apply(T::load(a[i]), T::load(b[i])));
   }
 
   static void begin(V* acc, const S* a, const S* b, size_t n) {
-#pragma GCC ivdep
+    RINGTREE_INDEPENDENT
     for (size_t i = 0; i < n; i++) acc[i] = F::apply(T::load(a[i]), T::load(b[i]));
   }
 
   static void go_on(V* acc, const S* a, size_t n) {
-#pragma GCC ivdep
+    RINGTREE_INDEPENDENT
     for (size_t i = 0; i < n; i++) acc[i] = F::apply(acc[i], T::load(a[i]));
   }
 
   static void end(S* t, const V* acc, const S* a, size_t n) {
-#pragma GCC ivdep
+    RINGTREE_INDEPENDENT
     for (size_t i = 0; i < n; i++) t[i] = T::store(F::apply(acc[i], T::load(a[i])));
   }
 
   static void end_twice(S* t, S* u, const V* acc, const S* a, size_t n) {
-#pragma GCC ivdep
+    RINGTREE_INDEPENDENT
     for (size_t i = 0; i < n; i++) t[i] = u[i] = T::store(F::apply(acc[i], T::load(a[i])));
   }
 

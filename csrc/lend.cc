@@ -3,17 +3,24 @@
 // Whoever lent them waits before it overwrites them, which a sender with slots never would; so two ranks that lend each
 // other what they then overwrite with what they received would wait for ever. To rule that out, a rank that waits to
 // overwrite says that it is stuck, and whoever else waits, for anything, makes copies of what it was lent by it.
-#include <cstring>
+#include <iterator>
 
 #include "interpret.h"
 
 namespace ringtree {
 
+void Interpreter::add_region(Region region) {
+  region_at_[region.base] = static_cast<int>(regions_.size());
+  regions_.push_back(region);
+}
+
+// The region that holds these bytes; -1 if none does.
 int Interpreter::region_of(const std::byte* begin, std::size_t nbytes) const {
-  for (std::size_t k = 0; k < regions_.size(); k++)
-    if (begin >= regions_[k].base && begin + nbytes <= regions_[k].base + regions_[k].nbytes)
-      return static_cast<int>(k);
-  return -1;
+  auto after = region_at_.upper_bound(begin);
+  if (after == region_at_.begin()) return -1;
+  int number = std::prev(after)->second;
+  auto& region = regions_[number];
+  return begin + nbytes <= region.base + region.nbytes ? number : -1;
 }
 
 // Waits until nobody reads these bytes in place any more.

@@ -124,6 +124,8 @@ class Binder {
             static_cast<std::int64_t>(limits_.slot_bytes))
           wrong("writes more than the " + std::to_string(limits_.slot_bytes) +
                 " bytes of a slot: use a smaller window");
+      } else if (to.slots && to.reg == o.index) {
+        wrong("reads the slot that it writes");
       } else if (!written_.contains(o.index)) {
         wrong("reads a slot that was never written");
       }
@@ -132,6 +134,10 @@ class Binder {
     } else {
       operand.first = static_cast<std::uint32_t>(plan_.offsets.size());
       for (std::uint32_t j = 0; j < to.pieces; j++) plan_.offsets.push_back(offset(operand.space, o.index + j));
+      auto& extent = operand.space == Space::input ? plan_.input_bytes : plan_.output_bytes;
+      for (int j = 0; j < o.count && operand.space != Space::scratch; j++)
+        extent =
+            std::max(extent, (offset(operand.space, o.index + j) + size(o, j)) * static_cast<std::int64_t>(plan_.item));
       if (target && operand.space == Space::output)
         for (int j = 0; j < o.count; j++) outputs_.insert({offset(operand.space, o.index + j), size(o, j)});
     }
@@ -255,7 +261,10 @@ bool in_memory(const Plan::Operand& o) {
 
 }  // namespace
 
-void find_overwritten(Plan& plan, std::int64_t aliasing) {
+void find_overwritten(Plan& plan, const std::byte* input, const std::byte* output) {
+  bool disjoint = input + plan.input_bytes <= output || output + plan.output_bytes <= input;
+  auto aliasing = disjoint ? Plan::apart : output - input;
+  if (plan.aliasing == aliasing) return;
   plan.aliasing = aliasing;
   for (std::size_t at = 0; at < plan.instructions.size(); at++) {
     auto& i = plan.instructions[at];

@@ -47,7 +47,7 @@ struct Limits {
 
 struct Plan {
   static constexpr int most_targets = 2;
-  static constexpr std::int64_t never = INT64_MIN;
+  static constexpr std::int64_t never = INT64_MIN, apart = INT64_MIN / 2;
 
   struct Operand {
     Space space;
@@ -79,8 +79,10 @@ struct Plan {
   std::vector<std::int64_t> offsets;  // elements from the start of the space
   std::vector<std::int64_t> sizes;    // elements
   std::vector<Run> outputs;           // what is written of the output, for the division of an average
-  std::int64_t aliasing = never;      // bytes from input to output that `overwritten` holds for
-  std::vector<int> unheard;           // peers that are sent to but not heard from
+  std::int64_t aliasing =
+      never;  // bytes from input to output that `overwritten` holds for; `apart` if they are disjoint
+  std::int64_t input_bytes = 0, output_bytes = 0;  // what is touched of them
+  std::vector<int> unheard;                        // peers that are sent to but not heard from
   int slot_registers = 0, message_registers = 0;
   int most_sources = 0;
   std::int64_t windows = 1, window = 0;  // elements of a chunk that one turn covers
@@ -92,10 +94,10 @@ struct Plan {
   Fingerprint print;
 };
 
-// Sets `overwritten` for an input and an output that lie `aliasing` bytes apart. Such bytes are not lent: the ranks of
+// Sets `overwritten` for an input and an output that begin there. Such bytes are not lent: the ranks of
 // a one-shot or recursive-doubling program would all wait for each other. (Bytes that a later copy overwrites were, in
 // all programs known, given back by then.)
-void find_overwritten(Plan& plan, std::int64_t aliasing);
+void find_overwritten(Plan& plan, const std::byte* input, const std::byte* output);
 
 // Throws std::invalid_argument, naming the instruction, for a program that would step outside its memory.
 Plan bind(const Encoded& program, const Binding& binding, const Limits& limits);
