@@ -49,6 +49,13 @@ def test_equality_is_of_what_is_said_not_of_how_it_is_compressed():
     assert short != Schedule("a", "all_reduce", 2, 4, (Block(rows, 3, Shift.chunk(1)),))
 
 
+def test_what_does_not_fit_in_memory_is_not_expanded():
+    endless = Schedule("endless", "all_reduce", 2, 4, (Block(Transfers.of([0], [1], [0]), 2**31, Shift.chunk(1)),))
+    assert endless.transfers == 2**31
+    with pytest.raises(ValueError, match="2,147,483,648 transfers are too many"):
+        endless.expand()
+
+
 def test_then_refuses_what_does_not_fit():
     a = Schedule("a", "reduce_scatter", 4, 4, ())
     with pytest.raises(ValueError, match=r"same ranks, chunks and switches"):

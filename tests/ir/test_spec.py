@@ -51,3 +51,17 @@ def test_refused(name):
 def test_legal():
     check(schedule())
     check(schedule(Transfers.of([0], [1], [0]), times=5, shift=Shift.chunk(1)))
+
+
+@pytest.mark.parametrize(
+    ("chunk", "count", "by", "times", "legal"),
+    [(0, 2, 2, 2**31 - 1, True), (1, 2, 2, 2**31 - 1, False), (0, 2, 1, 7, True), (0, 2, 1, 8, False)]
+    + [(6, 2, -3, 5, True), (6, 2, -3, 6, False), (0, 8, 8, 5, True)],
+)
+def test_ranges_may_move_as_far_as_they_do_not_wrap(chunk, count, by, times, legal):
+    moving = schedule(Transfers.of([0], [1], [chunk], count=count), chunks=8, times=times, shift=Shift.chunk(by))
+    if legal:
+        check(moving)
+    else:
+        with pytest.raises(ScheduleError, match="wraps around"):
+            check(moving)

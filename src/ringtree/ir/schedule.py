@@ -115,6 +115,9 @@ def _of(ints: list[Column], reduce: NDArray[np.bool_]) -> Transfers:
     return Transfers(**dict(zip(COLUMNS, ints, strict=False)), reduce=reduce)
 
 
+MOST_ROWS = 1 << 27
+"""More rows than this are not written out: 4.4 GB."""
+
 COLUMNS = (
     "round",
     "source",
@@ -212,7 +215,12 @@ class Schedule:
         return len(window(at, self.ranks, self.chunks, at))
 
     def expand(self) -> Transfers:
-        """All transfers as plain rows with absolute rounds. Memory: 33 bytes a transfer."""
+        """All transfers as plain rows with absolute rounds. Memory: 33 bytes a transfer; ValueError over MOST_ROWS."""
+        if self.transfers > MOST_ROWS:
+            raise ValueError(
+                f"{self.name}: {self.transfers:,} transfers are too many to write out one by one; expected at most "
+                f"{MOST_ROWS:,}"
+            )
         parts, start = [], 0
         lengths = np.array([max(self.buffer_chunks(b), 1) for b in Buffer], dtype=np.int64)
         for block in self.blocks:

@@ -13,7 +13,7 @@ class ScheduleError(ValueError):
 
 
 def check(schedule: Schedule) -> None:
-    """Raises ScheduleError at the first rule broken. Cost: O(rows), except blocks that repeat with counts over 1."""
+    """Raises ScheduleError at the first rule broken. Cost: O(rows), times the repetitions for counts over 1."""
     s, promise = schedule, schedule.promise
     if s.ranks < 1:
         raise ScheduleError(f"{s.name}: {s.ranks} ranks; expected at least 1")
@@ -60,10 +60,23 @@ def _check_block(s: Schedule, number: int, block: Block) -> None:
             f"outside its buffer (data {lengths[0]}, input {lengths[1]}, output {lengths[2]}, scratch {lengths[3]})",
         )
         if by and block.times > 1:
-            for i in range(1, block.times) if np.any(rows.count > 1) else ():
-                moved = (chunk.astype(np.int64) + i * by) % length
-                refuse_where(moved + rows.count > length, f"wraps around its buffer at repetition {i}")
+            refuse_where(_wraps(chunk, rows.count, length, by, block.times), "wraps around its buffer in a repetition")
     _check_local_reads(s, number, rows)
+
+
+def _wraps(
+    chunk: NDArray[np.int32], count: NDArray[np.int32], length: NDArray[np.int64], by: int, times: int
+) -> NDArray[np.bool_]:
+    """Which rows, moved by `by` modulo `length` up to `times` - 1 times, run over the end of their buffer.
+
+    Once all positions that a row can reach were visited, those are its residue modulo gcd(by, length) and up.
+    """
+    step = np.gcd(by, length)
+    wrapped: NDArray[np.bool_] = chunk % step + count > step
+    for row in np.flatnonzero(wrapped & (times < length // step)).tolist():
+        at = (int(chunk[row]) + np.arange(times, dtype=np.int64) * by) % int(length[row])
+        wrapped[row] = bool(np.any(at + int(count[row]) > length[row]))
+    return wrapped
 
 
 def _check_local_reads(s: Schedule, number: int, rows: Transfers) -> None:
