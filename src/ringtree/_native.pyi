@@ -35,7 +35,11 @@ class Group:
 
     `crowded`: ranks outnumber cores, so yield at once. `threads`: the ranks are threads of one process, so the
     death watch (a record lock on byte `rank` of the memfd, held while the process lives) is off.
-    Construction does not wait for the others; the first wait does.
+    Construction does not wait for the others; the first wait does. `fd` is duplicated. Closing any descriptor of the
+    memfd drops the lock (POSIX), so a rank counts as dead only if its process is also gone from /proc; where ranks are
+    in different pid namespaces, keep `fd` open until close().
+
+    A failure poisons the group: each rank raises it once, in the call it is in or the next, and Poisoned from then on.
     """
 
     def __init__(
@@ -74,7 +78,9 @@ class Group:
         All sizes are in elements. `sizes[label]`: chunk sizes on the whole vector. `input_offsets[i]`,
         `output_offsets[i]`: where chunk i of the rank's window starts. Scratch chunk i starts at i * max(sizes).
         `window`: the program is run ceil(max(sizes)/window) times, each time on that window of every chunk.
-        `root` is -1 for none. (collective, op, dtype, count, root, digest) is the call's fingerprint.
+        `root` is -1 for none, `op` -1 where nothing is reduced; op avg divides the output by `ranks` at the end.
+        (collective, op, dtype, count, root, digest modulo 2^32) is the call's fingerprint. ValueError, naming the
+        instruction, for a program that steps outside its memory or whose messages do not fit a slot.
         """
 
     def run(self, plan: int, input: int, output: int) -> None:
@@ -104,7 +110,8 @@ class Group:
 
     def add_region(self, fd: int, nbytes: int, offset: int) -> int:
         """Maps a shared memory `fd` of `nbytes` on behalf of every rank; returns the address of `offset`. What lies in a
-        region is read by peers in place. All members add the same regions in the same order."""
+        region is read by peers in place (from 4 KiB; less is copied). A call returns when all have read. All members add
+        the same regions in the same order; close() unmaps them."""
 
     def counters(self) -> NDArray[np.int64]:
         """[ranks, 2]: bytes of collectives' payload received from each peer, and messages, since the last reset."""
