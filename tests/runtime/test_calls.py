@@ -12,6 +12,7 @@ from ringtree import spawn
 from ringtree.algorithms import build, pairs
 from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
 from ringtree.ir.spec import ScheduleError
+from ringtree.runtime.binding import slots_needed
 from ringtree.runtime.communicator import Communicator
 from ringtree.verify import ProofError
 from tests.runtime.conftest import Pools
@@ -87,7 +88,7 @@ def everything_at_once(ranks: int, chunks: int) -> Schedule:
 def greedy(comm: Communicator) -> list[int]:
     n = comm.size
     schedule = everything_at_once(n, 9)
-    assert comm._calls.admit(schedule, unproved_ok=False) == 9 * (n - 1) > comm._calls.slots
+    assert slots_needed(schedule) == 9 * (n - 1) > comm._calls._joined.slots
     x = np.arange(18 * n) + 1000 * comm.rank
     comm.reset_counters()
     pending = comm.all_reduce(x, async_op=True)

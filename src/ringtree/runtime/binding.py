@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.ir.collective import collective as find_collective
-from ringtree.ir.lower import lower_rank
+from ringtree.ir.lower import lower, lower_rank
 from ringtree.ir.program import Program
 from ringtree.ir.schedule import COLUMNS, Schedule
 from ringtree.runtime.arrays import Dtype
@@ -50,6 +50,21 @@ def built(algorithm: str, collective: str, ranks: int, root: int, rank: int) -> 
     from ringtree.algorithms import build
 
     return part_of(build(algorithm, collective, ranks, root if root >= 0 else None), rank)
+
+
+def slots_needed(schedule: Schedule) -> int:
+    """The fewest staging slots a rank with which its programs end; proves them. ProofError where they never do."""
+    from ringtree.verify import prove_programs
+
+    return prove_programs(lower(schedule)).slots
+
+
+@lru_cache(maxsize=512)
+def slots_needed_by(algorithm: str, collective: str, ranks: int, root: int) -> int:
+    """The same for a registered algorithm."""
+    from ringtree.algorithms import build
+
+    return slots_needed(build(algorithm, collective, ranks, root if root >= 0 else None))
 
 
 def part_of(schedule: Schedule, rank: int) -> Part:

@@ -47,7 +47,7 @@ class Communicator:
         joined = join(engine, terms)
         self._seat: Any = joined.seat
         self._call: Any = joined.seat.call
-        self._calls = Calls(joined, engine, terms)
+        self._calls = Calls(joined, engine, terms, self._roomier)
         self._token = np.zeros(1, np.int32)  # what a barrier passes around
         self._made = 0  # groups and symmetric arrays made so far: names the place where the next one meets
         self._roomy: dict[int, Communicator] = {}  # by slots
@@ -217,29 +217,26 @@ class Communicator:
 
         Proves it first (once), and refuses one that cannot be proved: `unproved_ok` runs it all the same.
         """
-        slots = self._calls.admit(schedule, unproved_ok)
-        group = self if slots <= self._calls.slots else self._roomier(slots)
+        self._calls.admit(schedule, unproved_ok)
         promise = schedule.promise
         given: dict[str, Any] = {"algorithm": schedule, "async_op": async_op}
         if promise.repeats:
-            return group.barrier(**given)
+            return self.barrier(**given)
         if promise.reduces:
             given["op"] = op
         if promise.rooted:
             given["root"] = schedule.root
         if schedule.collective != "broadcast":
             given["out"] = out
-        return getattr(group, schedule.collective)(x, **given)
+        return getattr(self, schedule.collective)(x, **given)
 
-    def _roomier(self, slots: int) -> Communicator:
-        """A group of the same ranks with more staging slots, for schedules that send much before they receive."""
-        self._calls.settle()
-        slots = 1 << (slots - 1).bit_length()
+    def _roomier(self, slots: int) -> Calls:
+        """The calls of a group of the same ranks with that many staging slots, made at first use."""
         group = self._roomy.get(slots)
         if group is None:
             terms = replace(self._terms, place=f"{self._terms.place}/slots{slots}", slots=slots)
             group = self._roomy[slots] = Communicator(self._engine, terms)
-        return group
+        return group._calls
 
     # -- point to point
 
