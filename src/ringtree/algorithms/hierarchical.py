@@ -54,6 +54,12 @@ def reduce(
     return _nested("reduce", ranks, root, group, inner, outer)
 
 
+def terms(ranks: int) -> dict[str, int]:
+    """g ranks a group, h = n/g groups, q: the largest power of two up to h"""
+    group = default_group(ranks)
+    return {"g": group, "h": ranks // group, "q": 1 << ((ranks // group).bit_length() - 1)}
+
+
 def default_group(ranks: int) -> int:
     """The greatest divisor of `ranks` that is at most its square root."""
     return max(g for g in range(1, isqrt(ranks) + 1) if ranks % g == 0)

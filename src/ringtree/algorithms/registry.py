@@ -8,8 +8,9 @@ else (tests hold the formulas equal to the schedules):
     Source: author: title, year
 
 for n > 1 ranks and S bytes in the whole vector. Bytes are what the rank that sends most sends. A leading "at most"
-marks a bound; `lg(x)` is the logarithm to base 2 rounded up, `p` the largest power of two that is at most n; g, h and
-q are the hierarchical ones: g the greatest divisor of n up to its square root, h = n/g, q for h what p is for n.
+marks a bound; `lg(x)` is the logarithm to base 2 rounded up, `p` the largest power of two that is at most n. Formulas
+that use other names are in a module with a function `terms(ranks)`, which gives their values and, in its docstring,
+their meaning.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ SOURCE = re.compile(r"^Source: (.+(?:\n.+)*)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one collective costs, as formulas in n, S, p and lg, for n > 1.
+    """What one collective costs, as formulas in n, S, p, lg and the names that `terms` gives for n, for n > 1.
 
     `pipelines`: its rounds pass on one chunk after the other, so that cutting the chunks (transform.pipeline) makes
     the rounds overlap.
@@ -49,12 +50,12 @@ class Cost:
     rounds: str
     sent: str
     pipelines: bool
+    terms: Callable[[int], Mapping[str, int]] | None = None
 
     def evaluate(self, ranks: int, nbytes: float) -> tuple[float, float]:
         """(rounds, bytes sent by the busiest rank); upper bounds where the formula says "at most"."""
-        group = hierarchical.default_group(ranks)
-        names = {"n": ranks, "S": nbytes, "p": _power(ranks), "lg": _lg, "min": min}
-        names |= {"g": group, "h": ranks // group, "q": _power(ranks // group)}
+        names: dict[str, object] = {"n": ranks, "S": nbytes, "p": _power(ranks), "lg": _lg, "min": min}
+        names |= self.terms(ranks) if self.terms else {}
         rounds, sent = (
             eval(f.removeprefix("at most "), {"__builtins__": {}}, names)  # our own docstrings, never a user's text
             for f in (self.rounds, self.sent)
@@ -64,13 +65,15 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """One published algorithm. `functions`: per collective it serves, (ranks[, root], **options) -> Schedule."""
+    """One published algorithm. `functions`: per collective it serves, (ranks[, root], **options) -> Schedule.
+    `terms`: what the names in its formulas mean that not all formulas share; empty where there are none."""
 
     name: str
     summary: str
     source: str
     functions: Mapping[str, Callable[..., Schedule]]
     costs: Mapping[str, Cost]
+    terms: str = ""
 
     @property
     def serves(self) -> tuple[str, ...]:
@@ -114,14 +117,16 @@ def _read(module: ModuleType) -> Algorithm:
     text = module.__doc__ or ""
     name = module.__name__.rpartition(".")[2]
     functions = {c: getattr(module, c) for c in COLLECTIVES if callable(getattr(module, c, None))}
-    costs = {c: Cost(rounds, sent, bool(flag)) for c, rounds, sent, flag in COST.findall(text)}
+    terms = getattr(module, "terms", None)
+    costs = {c: Cost(rounds, sent, bool(flag), terms) for c, rounds, sent, flag in COST.findall(text)}
+    meaning = (inspect.getdoc(terms) or "") if terms else ""
     source = SOURCE.search(text)
     if set(costs) != set(functions) or source is None:
         raise ImportError(
             f"{module.__name__}: states the cost of {sorted(costs)}, serves {sorted(functions)}, "
             f"{'names' if source else 'lacks'} its source; expected one cost line a function, and a source"
         )
-    return Algorithm(name, text.strip().splitlines()[0], source[1].replace("\n", " "), functions, costs)
+    return Algorithm(name, text.strip().splitlines()[0], source[1].replace("\n", " "), functions, costs, meaning)
 
 
 REGISTRY: dict[str, Algorithm] = {

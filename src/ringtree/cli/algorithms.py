@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-LEGEND = (
-    "n ranks, S bytes in the whole vector; lg: logarithm to base 2, rounded up; p: the largest power of two up to n; "
-    "hierarchical: g ranks a group, h = n/g groups, q: the largest power of two up to h"
+SHARED_TERMS = (
+    "n ranks, S bytes in the whole vector; lg: logarithm to base 2, rounded up; p: the largest power of two up to n"
 )
 
 
@@ -27,6 +26,8 @@ def run(args: argparse.Namespace) -> int:
         name: [(c, cost) for c, cost in algorithm.costs.items() if args.collective in (None, c)]
         for name, algorithm in REGISTRY.items()
     }
+    own = [(name, REGISTRY[name].terms) for name, costs in served.items() if costs and REGISTRY[name].terms]
+    legend = "; ".join([SHARED_TERMS, *(f"{name}: {terms}" for name, terms in own)])
     if args.markdown:
         rows = [
             (name, "<br>".join(f"{c}: `{cost.rounds}`; `{cost.sent}`" for c, cost in costs), REGISTRY[name].source)
@@ -34,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
             if costs
         ]
         print(markdown(("algorithm", "serves: rounds; bytes sent by the busiest rank", "source"), rows))
-        print(f"\n{LEGEND}.")
+        print(f"\n{legend}.")
         return 0
     from rich.table import Table
 
@@ -46,5 +47,5 @@ def run(args: argparse.Namespace) -> int:
             table.add_row(name if first else "", c, cost.rounds, cost.sent, REGISTRY[name].source if first else "")
     screen = console()
     screen.print(table)
-    screen.print(f"[dim]{LEGEND}")
+    screen.print(f"[dim]{legend}")
     return 0
