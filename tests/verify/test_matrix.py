@@ -23,6 +23,7 @@ LEAST = {
     "pairwise": ("all_to_all",),
     "dissemination": ("barrier",),
     "flat": ("gather", "scatter"),
+    "binomial": ("broadcast", "reduce", "gather", "scatter"),
 }
 
 
@@ -38,7 +39,7 @@ def cases(ranks: range) -> list[Case]:
 
 def test_the_least_matrix_is_served() -> None:
     least = {(name, collective) for name, served in LEAST.items() for collective in served}
-    assert len(least) == 22
+    assert len(least) == 26
     assert least <= set(pairs())
     assert {collective for _, collective in least} == set(COLLECTIVES)
 
@@ -47,7 +48,7 @@ def test_the_least_matrix_is_served() -> None:
 def test_everything_is_proved(ranks: range) -> None:
     report = prove_many(cases(ranks), processes=1)
     assert not report.failures
-    assert report.schedules == len(cases(ranks)) >= 22 * len(ranks)
+    assert report.schedules == len(cases(ranks)) >= 26 * len(ranks)
 
 
 @pytest.mark.slow

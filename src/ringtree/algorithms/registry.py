@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from ringtree.algorithms import (
+    binomial,
     dissemination,
     double_tree,
     flat,
@@ -143,6 +144,7 @@ REGISTRY: dict[str, Algorithm] = {
             pairwise,
             dissemination,
             flat,
+            binomial,
         ),
     )
 }

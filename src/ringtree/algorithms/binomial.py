@@ -1,0 +1,59 @@
+"""Binomial tree: in every round, whoever has the data sends to one who has not, so that twice as many have it.
+
+Fewest rounds of all; whole vectors are sent lg(n) times by the root. gather and scatter send to each subtree what it
+holds, and so also the fewest bytes.
+
+broadcast: lg(n) rounds, lg(n)*S bytes
+reduce: lg(n) rounds, S bytes
+scatter: lg(n) rounds, (n-1)/n*S bytes
+gather: lg(n) rounds, t/n*S bytes
+
+Source: Chan, Heimlich, Purkayastha, van de Geijn: Collective communication: theory, practice, and experience, 2007
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.algorithms.ranges import wrapped
+from ringtree.ir.schedule import Block, Schedule, Transfers
+from ringtree.transform import reverse
+
+
+def terms(ranks: int) -> dict[str, int]:
+    """t: ranks in the root's greatest subtree"""
+    farthest = 1 << (ranks - 1).bit_length() >> 1
+    return {"t": max(ranks - farthest, farthest // 2)}
+
+
+def broadcast(ranks: int, root: int) -> Schedule:
+    rows, _ = _down(ranks, root)
+    return Schedule("binomial", "broadcast", ranks, 1, (Block(rows),) if len(rows) else (), root)
+
+
+def reduce(ranks: int, root: int) -> Schedule:
+    return reverse(broadcast(ranks, root))
+
+
+def scatter(ranks: int, root: int) -> Schedule:
+    rows, size = _down(ranks, root)
+    subtrees = Transfers.of(rows.source, rows.target, rows.target, count=size, round=rows.round)
+    blocks = (Block(wrapped(subtrees, ranks)),) if len(rows) else ()
+    return Schedule("binomial", "scatter", ranks, ranks, blocks, root)
+
+
+def gather(ranks: int, root: int) -> Schedule:
+    return reverse(scatter(ranks, root))
+
+
+def _down(ranks: int, root: int) -> tuple[Transfers, NDArray[np.int64]]:
+    """The tree from the root, farthest first, and the size of each target's subtree: it and the ranks behind it."""
+    parts, sizes = list[Transfers](), list[NDArray[np.int64]]()
+    distance = 1 << (ranks - 1).bit_length()
+    while distance > 1:
+        child = np.arange(distance // 2, ranks, distance)
+        distance //= 2
+        parts.append(Transfers.of((root + child - distance) % ranks, (root + child) % ranks, round=len(parts)))
+        sizes.append(np.minimum(distance, ranks - child))
+    return Transfers.concatenate(parts), np.concatenate([[], *sizes]).astype(np.int64)
