@@ -24,12 +24,13 @@ LEAST = {
     "dissemination": ("barrier",),
     "flat": ("gather", "scatter"),
     "binomial": ("broadcast", "reduce", "gather", "scatter"),
+    "binary_tree": ("all_reduce", "broadcast", "reduce"),
 }
 
 
 def test_the_least_matrix_is_served() -> None:
     least = {(name, c) for name, collectives in LEAST.items() for c in collectives}
-    assert len(least) == 30
+    assert len(least) == 33
     assert least <= set(algorithms.pairs())
 
 

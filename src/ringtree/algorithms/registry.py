@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from ringtree.algorithms import (
+    binary_tree,
     binomial,
     dissemination,
     double_tree,
@@ -145,6 +146,7 @@ REGISTRY: dict[str, Algorithm] = {
             dissemination,
             flat,
             binomial,
+            binary_tree,
         ),
     )
 }

@@ -1,0 +1,36 @@
+"""Binary tree, the naive one: rank k's children are 2k+1 and 2k+2, counted from the root.
+
+Pipelined, a rank in the middle sends each byte to two children while it receives one from above: half the bandwidth of
+its link, which the double tree repairs. Even so its rounds grow with log n only.
+
+all_reduce: 2*(lg(n+1)-1) rounds, (min(n-1,2)+(n>4))*S bytes, pipelines
+broadcast: lg(n+1)-1 rounds, min(n-1,2)*S bytes, pipelines
+reduce: lg(n+1)-1 rounds, S bytes, pipelines
+
+Source: Pjesivac-Grbovic and others: Performance analysis of MPI collective operations, 2007
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ringtree.ir.schedule import Block, Schedule, Transfers
+from ringtree.transform import reverse
+from ringtree.transform.rows import fuse
+
+
+def all_reduce(ranks: int) -> Schedule:
+    down = broadcast(ranks, 0)
+    blocks = fuse(reverse(down).blocks + down.blocks)  # one block, so that up and down overlap when pipelined
+    return Schedule("binary_tree", "all_reduce", ranks, 1, blocks)
+
+
+def broadcast(ranks: int, root: int) -> Schedule:
+    child = np.arange(1, ranks)
+    depth = np.frexp(child + 1)[1] - 2  # a level is a round
+    rows = Transfers.of((root + (child - 1) // 2) % ranks, (root + child) % ranks, round=depth)
+    return Schedule("binary_tree", "broadcast", ranks, 1, (Block(rows),) if ranks > 1 else (), root)
+
+
+def reduce(ranks: int, root: int) -> Schedule:
+    return reverse(broadcast(ranks, root))

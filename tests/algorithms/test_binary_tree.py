@@ -1,0 +1,25 @@
+"""The naive tree: its shape, and the bandwidth that it loses to the double tree."""
+
+from __future__ import annotations
+
+import pytest
+
+from ringtree.algorithms import binary_tree, double_tree
+
+
+def test_the_tree_of_seven() -> None:
+    rows = binary_tree.broadcast(7, 0).expand()
+    assert list(zip(rows.source.tolist(), rows.target.tolist(), strict=True)) == [
+        (0, 1), (0, 2), (1, 3), (1, 4), (2, 5), (2, 6),
+    ]  # fmt: skip
+    assert binary_tree.broadcast(7, 3).expand().source.tolist()[:2] == [3, 3]
+
+
+@pytest.mark.parametrize("n", [6, 8, 15, 32])
+def test_it_sends_twice_what_the_double_tree_sends(n: int) -> None:
+    busiest = [s.chunks_sent().max() / s.chunks for s in (binary_tree.broadcast(n, 0), double_tree.broadcast(n, 0))]
+    assert busiest == [2, 1]
+
+
+def test_up_and_down_are_one_block() -> None:
+    assert [b.rounds for b in binary_tree.all_reduce(8).blocks] == [6]
