@@ -22,7 +22,7 @@ Indices = NDArray[np.int64]
 
 
 def all_reduce(ranks: int) -> Schedule:
-    active, folded = _fold(ranks)
+    active, folded = taking_part(ranks)
     ends = np.arange(len(active) + 1)
     chunks = len(active)
     fold = Transfers.of(folded, folded + 1, 0, count=chunks, reduce=True)
@@ -33,7 +33,7 @@ def all_reduce(ranks: int) -> Schedule:
 
 def reduce_scatter(ranks: int) -> Schedule:
     """A rank that took in another adds up both their blocks."""
-    active, folded = _fold(ranks)
+    active, folded = taking_part(ranks)
     fold = Transfers.of(folded, folded + 1, 0, count=ranks, reduce=True)
     unfold = Transfers.of(folded + 1, folded, folded)
     blocks = _blocks(fold, _halving(active, np.append(0, active + 1)), unfold)
@@ -44,7 +44,7 @@ def all_gather(ranks: int) -> Schedule:
     return reverse(reduce_scatter(ranks))
 
 
-def _fold(ranks: int) -> tuple[Indices, Indices]:
+def taking_part(ranks: int) -> tuple[Indices, Indices]:
     """The ranks that take part, a power of two of them, and those that are folded into the rank after them."""
     power = 1 << (ranks.bit_length() - 1)
     folded = np.arange(ranks - power) * 2

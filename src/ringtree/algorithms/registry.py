@@ -31,6 +31,7 @@ from ringtree.algorithms import (
     hierarchical,
     one_shot,
     pairwise,
+    recursive_doubling,
     ring,
     two_shot,
 )
@@ -147,6 +148,7 @@ REGISTRY: dict[str, Algorithm] = {
             flat,
             binomial,
             binary_tree,
+            recursive_doubling,
         ),
     )
 }

@@ -1,0 +1,42 @@
+"""Recursive doubling: exchanges of all there is with the rank 1, 2, 4, … away. Fewest rounds, for short vectors.
+
+Among n ranks that are no power of two, p take part as in halving_doubling, whose second half all_gather is. A sum is
+taken in the same tree on all ranks, so they agree to the last bit.
+
+all_reduce: lg(p)+2*(n>p) rounds, (lg(p)+(n>p))*S bytes
+all_gather: lg(p)+2*(n>p) rounds, at most (p-1+min(p-1,(n-p)*lg(p)))/n*S+(n>p)*S bytes
+barrier: lg(p)+2*(n>p) rounds, (lg(p)+(n>p))*S bytes
+
+Source: Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH, 2005
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ringtree.algorithms import halving_doubling
+from ringtree.ir.schedule import Block, Schedule, Transfers
+
+
+def all_reduce(ranks: int) -> Schedule:
+    active, folded = halving_doubling.taking_part(ranks)
+    a = np.arange(len(active))
+    parts = [Transfers.of(folded, folded + 1, reduce=True)]
+    parts += [
+        Transfers.of(active, active[a ^ 1 << k], reduce=True, round=k + (len(folded) > 0))
+        for k in range(len(active).bit_length() - 1)
+    ]
+    last = int(parts[-1].round.max(initial=-1)) + 1
+    rows = Transfers.concatenate([*parts, Transfers.of(folded + 1, folded, round=last)])
+    return Schedule("recursive_doubling", "all_reduce", ranks, 1, (Block(rows),) if len(rows) else ())
+
+
+def all_gather(ranks: int) -> Schedule:
+    return replace(halving_doubling.all_gather(ranks), name="recursive_doubling")
+
+
+def barrier(ranks: int) -> Schedule:
+    """The token is added up; one round more or two than dissemination where n is no power of two."""
+    return replace(all_reduce(ranks), collective="barrier")
