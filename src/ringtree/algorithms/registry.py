@@ -24,6 +24,7 @@ from types import ModuleType
 from ringtree.algorithms import (
     binary_tree,
     binomial,
+    bruck,
     dissemination,
     double_tree,
     flat,
@@ -149,6 +150,7 @@ REGISTRY: dict[str, Algorithm] = {
             binomial,
             binary_tree,
             recursive_doubling,
+            bruck,
         ),
     )
 }

@@ -1,0 +1,52 @@
+"""Bruck: in round k everyone sends to the rank 2**k away, for any number of ranks. Fewest rounds.
+
+all_gather: a rank sends all it has until what is lacking is less. all_to_all: what has i ranks to go makes the hops of
+which i is the sum, 1, 2, 4, …, and so is sent several times; worth it while latency is what counts.
+
+all_gather: lg(n) rounds, (n-1)/n*S bytes
+all_to_all: lg(n) rounds, at most lg(n)/2*S bytes
+
+Source: Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient algorithms for all-to-all communications in multiport
+message-passing systems, 1997
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ringtree.algorithms.ranges import wrapped
+from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
+
+
+def all_gather(ranks: int) -> Schedule:
+    """Round k: the blocks from its own on to the rank 2**k before it."""
+    rank, rounds = np.arange(ranks), range((ranks - 1).bit_length())
+    parts = [
+        Transfers.of(rank, (rank - (1 << k)) % ranks, rank, count=min(1 << k, ranks - (1 << k)), round=k)
+        for k in rounds
+    ]
+    blocks = (Block(wrapped(Transfers.concatenate(parts), ranks)),) if parts else ()
+    return Schedule("bruck", "all_gather", ranks, ranks, blocks)
+
+
+def all_to_all(ranks: int) -> Schedule:
+    """What has i ranks to go waits in scratch chunk i between its first and its last hop."""
+    away = np.arange(1, ranks)
+    local = np.arange(ranks)
+    parts = [Transfers.of(local, local, local, source_buffer=Buffer.INPUT, target_buffer=Buffer.OUTPUT)]
+    for k in range((ranks - 1).bit_length()):
+        i, rank = (x.reshape(-1) for x in np.meshgrid(away[away >> k & 1 == 1], local, indexing="ij"))
+        target, done = (rank + (1 << k)) % ranks, i & (1 << k) - 1
+        first, last = done == 0, i >> k == 1
+        parts.append(
+            Transfers.of(
+                rank,
+                target,
+                np.where(first, (rank + i) % ranks, i),
+                to=np.where(last, (target - i) % ranks, i),
+                round=k,
+                source_buffer=np.where(first, Buffer.INPUT, Buffer.SCRATCH),
+                target_buffer=np.where(last, Buffer.OUTPUT, Buffer.SCRATCH),
+            )
+        )
+    return Schedule("bruck", "all_to_all", ranks, ranks, (Block(Transfers.concatenate(parts)),), scratch=ranks)

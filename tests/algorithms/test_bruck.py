@@ -1,0 +1,27 @@
+"""Distances are powers of two; what has i to go is sent once for every bit of i."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ringtree.algorithms import bruck
+
+
+@pytest.mark.parametrize("n", [2, 5, 8, 11])
+def test_everyone_sends_to_one_and_receives_from_one_a_round(n: int) -> None:
+    for schedule, sign in ((bruck.all_gather(n), -1), (bruck.all_to_all(n), 1)):
+        for k, part in enumerate(schedule.expand().by_round()):
+            away = part.take(part.source != part.target)
+            assert np.all((away.target - away.source - sign * (1 << k)) % n == 0)
+
+
+@pytest.mark.parametrize("n", [2, 5, 8, 11])
+def test_a_block_hops_once_for_every_bit_of_its_way(n: int) -> None:
+    assert bruck.all_to_all(n).chunks_sent().tolist() == [sum(i.bit_count() for i in range(n))] * n
+
+
+def test_a_range_that_goes_round_the_end_is_two() -> None:
+    rows = bruck.all_gather(5).expand()
+    mine = rows.take((rows.round == 1) & (rows.source == 4))
+    assert list(zip(mine.source_chunk.tolist(), mine.count.tolist(), strict=True)) == [(4, 1), (0, 1)]
