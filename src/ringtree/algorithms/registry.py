@@ -25,6 +25,7 @@ from ringtree.algorithms import (
     binary_tree,
     binomial,
     bruck,
+    circulant,
     dissemination,
     double_tree,
     flat,
@@ -151,6 +152,7 @@ REGISTRY: dict[str, Algorithm] = {
             binary_tree,
             recursive_doubling,
             bruck,
+            circulant,
         ),
     )
 }

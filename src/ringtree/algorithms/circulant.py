@@ -1,0 +1,39 @@
+"""Circulant graph: everyone sends to the rank half of what is left away, rounded up. Fewest rounds and bytes, any n.
+
+What halving and doubling does for powers of two, without folding ranks into others. The ranges that a rank sends are
+neighbours on the circle of blocks.
+
+all_reduce: 2*lg(n) rounds, 2*(n-1)/n*S bytes
+reduce_scatter: lg(n) rounds, (n-1)/n*S bytes
+all_gather: lg(n) rounds, (n-1)/n*S bytes
+
+Source: Träff: Optimal, non-pipelined reduce-scatter and allreduce algorithms, 2024
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ringtree.algorithms.ranges import wrapped
+from ringtree.ir.schedule import Block, Schedule, Transfers
+from ringtree.transform import reverse
+
+
+def all_reduce(ranks: int) -> Schedule:
+    return reduce_scatter(ranks).then(all_gather(ranks), "all_reduce")
+
+
+def reduce_scatter(ranks: int) -> Schedule:
+    """With s blocks left, a rank sends the last s//2 of them, counted from its own, to the rank s - s//2 ahead."""
+    rank, left, parts = np.arange(ranks), ranks, list[Transfers]()
+    while left > 1:
+        half = left // 2
+        left -= half
+        target = (rank + left) % ranks
+        parts.append(Transfers.of(rank, target, target, count=half, reduce=True, round=len(parts)))
+    blocks = (Block(wrapped(Transfers.concatenate(parts), ranks)),) if parts else ()
+    return Schedule("circulant", "reduce_scatter", ranks, ranks, blocks)
+
+
+def all_gather(ranks: int) -> Schedule:
+    return reverse(reduce_scatter(ranks))
