@@ -28,12 +28,14 @@ LEAST = {
     "recursive_doubling": ("all_reduce", "all_gather", "barrier"),
     "bruck": ("all_gather", "all_to_all"),
     "circulant": ("all_reduce", "reduce_scatter", "all_gather"),
+    "torus": ("all_reduce", "reduce_scatter", "all_gather"),
+    "torus_3d": ("all_reduce", "reduce_scatter", "all_gather"),
 }
 
 
 def test_the_least_matrix_is_served() -> None:
     least = {(name, c) for name, collectives in LEAST.items() for c in collectives}
-    assert len(least) == 41
+    assert len(least) == 47
     assert least <= set(algorithms.pairs())
 
 

@@ -35,6 +35,8 @@ from ringtree.algorithms import (
     pairwise,
     recursive_doubling,
     ring,
+    torus,
+    torus_3d,
     two_shot,
 )
 from ringtree.ir.collective import COLLECTIVES, collective
@@ -153,6 +155,8 @@ REGISTRY: dict[str, Algorithm] = {
             recursive_doubling,
             bruck,
             circulant,
+            torus,
+            torus_3d,
         ),
     )
 }

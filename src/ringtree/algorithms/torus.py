@@ -1,0 +1,82 @@
+"""2D torus: a ring along each row, then each column; all_reduce in four rotated copies, so that all ports are busy.
+
+Each copy has a quarter of the vector: rows or columns first, and each the other way round too; its blocks lie in the
+order in which it meets them, so that all that a rank sends is one range. The other two are one copy: a quarter of every
+block would be as many messages as blocks. The ranks are x times y, as near to a square as n allows; a prime n is a ring
+that goes both ways.
+
+all_reduce: 2*(x+y-2) rounds, 2*(n-1)/n*S bytes
+reduce_scatter: x+y-2 rounds, (n-1)/n*S bytes
+all_gather: x+y-2 rounds, (n-1)/n*S bytes
+
+Source: Sack, Gropp: Collective algorithms for multiported torus networks, 2015
+"""
+
+from __future__ import annotations
+
+from itertools import combinations_with_replacement
+from math import prod
+
+import numpy as np
+
+from ringtree.algorithms.ranges import backwards
+from ringtree.ir.schedule import Block, Schedule, Transfers
+from ringtree.transform import reverse
+from ringtree.transform.rows import by_round
+
+Axis = tuple[int, int]
+"""How many ranks there are along it, and by how much their numbers differ."""
+
+
+def terms(ranks: int) -> dict[str, int]:
+    """n = x*y, as near to a square as can be"""
+    return dict(zip("xy", shape(ranks, 2), strict=True))
+
+
+def shape(ranks: int, dimensions: int) -> tuple[int, ...]:
+    """That many factors of `ranks` with the least sum, in rising order."""
+    divisors = [d for d in range(1, ranks + 1) if ranks % d == 0]
+    return min((f for f in combinations_with_replacement(divisors, dimensions) if prod(f) == ranks), key=sum)
+
+
+def all_reduce(ranks: int, dimensions: int = 2) -> Schedule:
+    axes = _axes(ranks, dimensions)
+    turned = [(axes[k:] + axes[:k], way) for k in range(len(axes)) for way in (1, -1)]
+    down = by_round([_lap(ranks, order, way, k * ranks) for k, (order, way) in enumerate(turned)])
+    blocks = (Block(backwards(down)), Block(down)) if axes else ()
+    return Schedule("torus", "all_reduce", ranks, ranks * max(len(turned), 1), blocks)
+
+
+def reduce_scatter(ranks: int, dimensions: int = 2) -> Schedule:
+    return reverse(all_gather(ranks, dimensions))
+
+
+def all_gather(ranks: int, dimensions: int = 2) -> Schedule:
+    """Neighbours in number first, so that what a rank has are neighbouring blocks."""
+    axes = _axes(ranks, dimensions)
+    blocks = (Block(_lap(ranks, axes, 1, 0)),) if axes else ()
+    return Schedule("torus", "all_gather", ranks, ranks, blocks)
+
+
+def _axes(ranks: int, dimensions: int) -> list[Axis]:
+    extents = shape(ranks, dimensions)
+    return [(extent, prod(extents[:k])) for k, extent in enumerate(extents) if extent > 1]
+
+
+def _lap(ranks: int, axes: list[Axis], way: int, begin: int) -> Transfers:
+    """An all_gather along one axis after the other, on n chunks from `begin` on, those of the first axis together."""
+    rank, parts, width = np.arange(ranks), list[Transfers](), 1
+    place = np.zeros(ranks, dtype=np.int64)
+    for extent, apart in axes:
+        place += rank // apart % extent * width
+        width *= extent
+    width = 1
+    for extent, apart in axes:
+        along = rank // apart % extent
+        target = rank + ((along + way) % extent - along) * apart
+        group = place // (width * extent) * (width * extent)
+        for step in range(extent - 1):
+            chunk = begin + group + (along - way * step) % extent * width
+            parts.append(Transfers.of(rank, target, chunk, count=width, round=len(parts)))
+        width *= extent
+    return Transfers.concatenate(parts)
