@@ -35,6 +35,7 @@ from ringtree.algorithms import (
     pairwise,
     recursive_doubling,
     ring,
+    swing,
     torus,
     torus_3d,
     two_shot,
@@ -157,6 +158,7 @@ REGISTRY: dict[str, Algorithm] = {
             circulant,
             torus,
             torus_3d,
+            swing,
         ),
     )
 }
