@@ -31,6 +31,7 @@ LEAST = {
     "torus": ("all_reduce", "reduce_scatter", "all_gather"),
     "torus_3d": ("all_reduce", "reduce_scatter", "all_gather"),
     "swing": ("all_reduce", "reduce_scatter", "all_gather"),
+    "pat": ("all_gather", "reduce_scatter"),
 }
 
 
@@ -46,7 +47,7 @@ def cases(ranks: range) -> list[Case]:
 
 def test_the_least_matrix_is_served() -> None:
     least = {(name, collective) for name, served in LEAST.items() for collective in served}
-    assert len(least) == 46
+    assert len(least) == 48
     assert least <= set(pairs())
     assert {collective for _, collective in least} == set(COLLECTIVES)
 
@@ -55,7 +56,7 @@ def test_the_least_matrix_is_served() -> None:
 def test_everything_is_proved(ranks: range) -> None:
     report = prove_many(cases(ranks), processes=1)
     assert not report.failures
-    assert report.schedules == len(cases(ranks)) >= 46 * len(ranks)
+    assert report.schedules == len(cases(ranks)) >= 48 * len(ranks)
 
 
 @pytest.mark.slow

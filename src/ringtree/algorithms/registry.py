@@ -33,6 +33,7 @@ from ringtree.algorithms import (
     hierarchical,
     one_shot,
     pairwise,
+    pat,
     recursive_doubling,
     ring,
     swing,
@@ -159,6 +160,7 @@ REGISTRY: dict[str, Algorithm] = {
             torus,
             torus_3d,
             swing,
+            pat,
         ),
     )
 }
