@@ -36,6 +36,7 @@ from ringtree.algorithms import (
     pat,
     recursive_doubling,
     ring,
+    split_tree,
     swing,
     torus,
     torus_3d,
@@ -161,6 +162,7 @@ REGISTRY: dict[str, Algorithm] = {
             torus_3d,
             swing,
             pat,
+            split_tree,
         ),
     )
 }

@@ -1,0 +1,59 @@
+"""Split tree: a chain inside each group of ranks, two binary trees between the groups, each for half of the vector.
+
+What NCCL calls tree: sums come up the chain to a group's first rank, which passes them on to the second rank of the
+group above, so that no rank has more than two below it in a tree. The trees are double_tree's, over groups.
+Option: `group` (a divisor of n; ranks are numbered group by group), by default hierarchical's. With g ranks a group
+and h = n/g groups:
+
+all_reduce: 2*(g-1+lg(h)*(1+(g>1))) rounds, at most 3*S bytes, pipelines
+
+Source: Jeaugey: Massively scale your deep learning training with NCCL 2.4, 2019
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.algorithms import double_tree, hierarchical
+from ringtree.algorithms.ranges import backwards
+from ringtree.ir.schedule import Block, Schedule, Transfers
+from ringtree.transform.rows import by_round, fuse
+
+Ranks = NDArray[np.int64]
+
+
+def terms(ranks: int) -> dict[str, int]:
+    """g, h: as hierarchical's"""
+    return hierarchical.terms(ranks)
+
+
+def all_reduce(ranks: int, *, group: int | None = None) -> Schedule:
+    size = hierarchical.default_group(ranks) if group is None else group
+    if size < 1 or ranks % size:
+        raise ValueError(f"split_tree: groups of {size} do not divide {ranks} ranks; expected a divisor of {ranks}")
+    hosts = np.arange(ranks // size)
+    second = hosts[::-1] if len(hosts) % 2 == 0 else (hosts + 1) % len(hosts)  # mirror or shift, as double_tree's
+    down = by_round([_down(_parents(order, size), chunk) for chunk, order in enumerate((hosts, second))])
+    blocks = fuse((Block(backwards(down)), Block(down)))  # one block, so that up and down overlap when pipelined
+    return Schedule("split_tree", "all_reduce", ranks, 2, blocks)
+
+
+def _parents(order: Ranks, size: int) -> Ranks:
+    """Each rank's parent: the one before it in its group; the first's is the group above's second. `order`: which
+    group stands where in the tree."""
+    rank = np.arange(len(order) * size)
+    above = np.empty_like(order)
+    above[order] = order[double_tree.parents(len(order))]
+    up = np.where(rank % size, rank - 1, above[rank // size] * size + (size > 1))
+    return np.where(rank == order[0] * size, rank, up)
+
+
+def _down(parent: Ranks, chunk: int) -> Transfers:
+    """From the root, which is its own parent, down; a level is a round."""
+    depth, above = np.zeros_like(parent), np.arange(len(parent))
+    while np.any(parent[above] != above):
+        depth += parent[above] != above
+        above = parent[above]
+    child = np.argsort(depth, kind="stable")[1:]
+    return Transfers.of(parent[child], child, chunk, round=depth[child] - 1)
