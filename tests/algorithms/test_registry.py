@@ -33,12 +33,14 @@ LEAST = {
     "swing": ("all_reduce", "reduce_scatter", "all_gather"),
     "pat": ("all_gather", "reduce_scatter"),
     "split_tree": ("all_reduce",),
+    "parameter_server": ("all_reduce",),
+    "sharded_server": ("all_reduce",),
 }
 
 
 def test_the_least_matrix_is_served() -> None:
     least = {(name, c) for name, collectives in LEAST.items() for c in collectives}
-    assert len(least) == 53
+    assert len(least) == 55
     assert least <= set(algorithms.pairs())
 
 

@@ -33,9 +33,11 @@ from ringtree.algorithms import (
     hierarchical,
     one_shot,
     pairwise,
+    parameter_server,
     pat,
     recursive_doubling,
     ring,
+    sharded_server,
     split_tree,
     swing,
     torus,
@@ -163,6 +165,8 @@ REGISTRY: dict[str, Algorithm] = {
             swing,
             pat,
             split_tree,
+            parameter_server,
+            sharded_server,
         ),
     )
 }

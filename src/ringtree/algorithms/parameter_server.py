@@ -1,0 +1,29 @@
+"""Parameter server, central: everyone sends all to rank 0, which adds up and answers. The baseline.
+
+The server sends n-1 times the vector where a ring's ranks send it less than twice; that is the reason for all the
+others. Option: `servers` s, the ranks 0 … s-1, each for an s-th of the vector; with n of them (sharded_server) none is
+the bottleneck.
+
+all_reduce: 2 rounds, (n-1)*S bytes
+
+Source: Li and others: Scaling distributed machine learning with the parameter server, 2014
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ringtree.ir.schedule import Block, Schedule, Transfers
+
+
+def all_reduce(ranks: int, *, servers: int = 1) -> Schedule:
+    if not 1 <= servers <= ranks:
+        raise ValueError(f"parameter_server: {servers} servers among {ranks} ranks; expected 1 to {ranks}")
+    # Each worker's servers begin behind it, so that not all send to the same one first.
+    worker = np.repeat(np.arange(ranks), servers)
+    server = (worker + 1 + np.tile(np.arange(servers), ranks)) % servers
+    worker, server = worker[worker != server], server[worker != server]
+    push = Transfers.of(worker, server, server, reduce=True)
+    pull = Transfers.of(server, worker, server)
+    blocks = (Block(push), Block(pull)) if ranks > 1 else ()
+    return Schedule("parameter_server", "all_reduce", ranks, servers, blocks)
