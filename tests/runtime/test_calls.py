@@ -59,13 +59,31 @@ def refused(comm: Communicator) -> list[str]:
             comm.execute(bad, x)
         except (ProofError, ScheduleError, ValueError) as error:
             said.append(f"{type(error).__name__}: {error}")
+    for strange_call in (
+        lambda: comm.all_reduce(x, algorithm=schedule),
+        lambda: comm.all_to_all(x, algorithm=build("ring", "all_reduce", comm.size)),
+        lambda: comm.reduce(x, root=1, algorithm=build("ring", "reduce", comm.size, 2)),
+    ):
+        try:
+            strange_call()
+        except (ProofError, ValueError) as error:
+            said.append(str(error))
     assert comm.execute(schedule, x, unproved_ok=True).shape == x.shape
+    assert np.array_equal(comm.all_reduce(x, algorithm=build("ring", "all_reduce", comm.size)), x * comm.size)
+    try:
+        comm.execute(schedule, x)
+    except ProofError as error:
+        said.append(str(error))
     comm.barrier()
     return said
 
 
 def test_what_is_not_proved_is_refused_unless_asked(pools: Pools, engine: str) -> None:
-    for unproved, size, strange in pools(engine, 3).run(refused):
+    for unproved, size, strange, given, other, root, again in pools(engine, 3).run(refused):
+        assert given.startswith("lossy")
+        assert other == "ring is for all_reduce, not for all_to_all"
+        assert root == "ring is for reduce with root 2, not for reduce with root 1"
+        assert again.startswith("lossy")
         assert unproved.startswith("ProofError: lossy")
         assert "is for 4 ranks; this group has 3" in size
         assert strange.startswith("ScheduleError")

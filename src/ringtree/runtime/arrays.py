@@ -93,6 +93,8 @@ def writable(x: Any, what: str = "out") -> Array:
         if not x.is_contiguous():
             raise ValueError(f"{what} is a tensor that is not contiguous; expected a contiguous one")
         return Array(x.detach(), x.data_ptr(), tuple(x.shape), dtype, x.numel())
+    if isinstance(x, memoryview | bytearray):
+        x = np.asarray(x)
     if not isinstance(x, np.ndarray):
         raise TypeError(f"{what} is {_kind(x)}; expected a numpy array or a torch CPU tensor")
     dtype = _numpy_dtype(x)

@@ -50,6 +50,7 @@ class Calls:
         self._taught: set[tuple[Any, ...]] = set()
         self._parts: dict[int, tuple[Schedule, Part]] = {}  # by identity; the schedule is kept so that its id is
         self._proved: dict[int, tuple[Schedule, int]] = {}  # by identity, with the slots they need
+        self._vouched: dict[int, Schedule] = {}  # unproved ones that a caller asked for all the same
         self._pending: deque[tuple[int, Request, Array | None]] = deque()  # keeps arrays alive until done
         self._forced = os.environ.get("RINGTREE_ALGORITHM") or None
         self._speaks = terms.rank == 0 and os.environ.get("RINGTREE_DEBUG") in ("info", "trace")
@@ -72,7 +73,10 @@ class Calls:
             slots = self._slots_for(forced, request)
             if slots > self._joined.slots:
                 self._settle()
-                return self._roomier(1 << (slots - 1).bit_length()).perform(request, algorithm, async_op)
+                return self._roomier(1 << (slots - 1).bit_length())._make(request, algorithm, async_op)
+        return self._make(request, algorithm, async_op)
+
+    def _make(self, request: Request, algorithm: str | Schedule | None, async_op: bool) -> Any:
         bound = self.bound(request.collective, request.dtype, request.op, request.root, request.count, algorithm)
         x = self._apart(request, bound)
         addresses = (0 if x is None else x.address, 0 if request.out is None else request.out.address)
@@ -136,7 +140,7 @@ class Calls:
         self._pending.clear()
         self._joined = replace(self._joined, kept=None)
 
-    def admit(self, schedule: Schedule, unproved_ok: bool) -> None:
+    def admit(self, schedule: Schedule, unproved_ok: bool = False) -> None:
         """Refuses a schedule for another number of ranks, and one that cannot be proved; proves each one once."""
         if schedule.ranks != self._terms.ranks:
             raise ValueError(f"{schedule.name} is for {schedule.ranks} ranks; this group has {self._terms.ranks}")
@@ -150,12 +154,23 @@ class Calls:
         except ProofError:
             if not unproved_ok:
                 raise
+            self._vouched[id(schedule)] = schedule
 
     def _slots_for(self, algorithm: str | Schedule, request: Request) -> int:
         """How many staging slots it needs to end; 0 where that is not known, for it was not proved."""
-        if isinstance(algorithm, Schedule):
-            return self._proved[id(algorithm)][1] if id(algorithm) in self._proved else 0
-        return slots_needed_by(algorithm, request.collective, self._terms.ranks, request.root)
+        if not isinstance(algorithm, Schedule):
+            return slots_needed_by(algorithm, request.collective, self._terms.ranks, request.root)
+        root = -1 if algorithm.root is None else algorithm.root
+        if (algorithm.collective, root) != (request.collective, request.root):
+            where = f" with root {request.root}" if request.root >= 0 else ""
+            its = f" with root {root}" if root >= 0 else ""
+            raise ValueError(
+                f"{algorithm.name} is for {algorithm.collective}{its}, not for {request.collective}{where}"
+            )
+        if id(algorithm) in self._vouched:
+            return 0
+        self.admit(algorithm)
+        return self._proved[id(algorithm)][1]
 
     def _settle(self) -> None:
         """Waits for all asynchronous calls."""

@@ -279,11 +279,13 @@ class Communicator:
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
         """An array in memory that peers read in place. All ranks of the group ask for the same. It is the group's: the
         memory is kept until the communicator is closed and the array is gone."""
-        self.barrier()  # a rank that has died is noticed here
+        whole = (operator.index(shape),) if not isinstance(shape, tuple | list) else tuple(map(operator.index, shape))
+        wanted = dtype_named(dtype)
+        said = self.all_gather(symmetric.request(whole, wanted))  # a rank that died or asks for else is noticed here
+        symmetric.agree(said, self._terms.names)
         self._made += 1
         place = f"{self._terms.place}/{self._made}"
-        whole = (operator.index(shape),) if not isinstance(shape, tuple | list) else tuple(map(operator.index, shape))
-        return symmetric.allocate(self._seat, self._terms, place, whole, dtype_named(dtype))
+        return symmetric.allocate(self._seat, self._terms, place, whole, wanted)
 
     # -- about itself
 

@@ -8,6 +8,7 @@ memory all meet here.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -15,12 +16,23 @@ import os
 import selectors
 import socket
 import struct
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 _LETTER_BYTES = 1 << 18
+
+MARGIN_BYTES = 64 << 20
+"""Left to others when memory is reserved."""
+
+CGROUP_FILES = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+)
+"""Limit and usage of this container's memory, by either version of control groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +74,8 @@ def _address(place: str) -> str:
 
 def reserve(nbytes: int, what: str) -> int:
     """A memfd of `nbytes` whose pages exist: a later write cannot end the process for want of memory."""
+    if nbytes > (room := memory_available_bytes()):
+        raise _no_room(nbytes, what, f"{room} are available")
     fd = os.memfd_create("ringtree", os.MFD_CLOEXEC)
     try:
         os.ftruncate(fd, nbytes)
@@ -70,11 +84,27 @@ def reserve(nbytes: int, what: str) -> int:
     except OSError as error:
         os.close(fd)
         if error.errno in (errno.ENOSPC, errno.ENOMEM, errno.EFBIG):
-            raise MemoryError(
-                f"no room for {nbytes} bytes of shared memory ({what}); free memory or raise the memory limit"
-            ) from None
+            raise _no_room(nbytes, what, os.strerror(error.errno)) from None
         raise
     return fd
+
+
+def memory_available_bytes() -> int:
+    """What this process may still take, less a margin for others. Nothing else refuses a memfd that is too large: where
+    memory itself is the limit, its pages are handed out until the kernel ends processes."""
+    bounds = []
+    with contextlib.suppress(OSError, StopIteration, ValueError):
+        with open("/proc/meminfo") as lines:
+            line = next(line for line in lines if line.startswith("MemAvailable:"))
+        bounds.append(int(line.split()[1]) * 1024)
+    for limit, used in CGROUP_FILES:
+        with contextlib.suppress(OSError, ValueError):  # no such control group, or "max": no limit
+            bounds.append(int(Path(limit).read_text()) - int(Path(used).read_text()))
+    return min(bounds) - MARGIN_BYTES if bounds else sys.maxsize
+
+
+def _no_room(nbytes: int, what: str, why: str) -> MemoryError:
+    return MemoryError(f"no room for {nbytes} bytes of shared memory ({what}): {why}; free memory or raise its limit")
 
 
 def _lead(party: Party, address: str, nbytes: int, offer: Any, deadline: float) -> tuple[int, list[Any]]:
