@@ -25,20 +25,25 @@ const bool* mark_this_process() {
 
 Group::Group(int fd, int rank, int ranks, Options options) : ranks_(ranks), threads_(options.threads) {
   Layout layout(ranks, options.slots, options.slot_bytes);
+  check_rank(rank);
   fd_ = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (fd_ < 0) throw std::system_error(errno, std::generic_category(), "cannot use the segment's descriptor");
-  segment_ = std::make_unique<Segment>(fd_, layout);
+  segment_ = std::make_unique<Segment>(fd_, layout, rank);
   sit(rank, options, threads_ ? -1 : fd_);
 }
 
 Group::Group(void* memory, int rank, int ranks, Options options) : ranks_(ranks), threads_(true) {
+  check_rank(rank);
   segment_ = std::make_unique<Segment>(memory, Layout(ranks, options.slots, options.slot_bytes));
   sit(rank, options, -1);
 }
 
-void Group::sit(int rank, Options& options, int lock_fd) {
+void Group::check_rank(int rank) const {
   if (rank < 0 || rank >= ranks_)
     throw std::invalid_argument("rank " + std::to_string(rank) + " of " + std::to_string(ranks_));
+}
+
+void Group::sit(int rank, Options& options, int lock_fd) {
   auto& names = options.seat.names;
   for (int r = static_cast<int>(names.size()); r < ranks_; r++) names.push_back(std::to_string(r));
   here_ = mark_this_process();
@@ -53,7 +58,6 @@ Group::~Group() {
   } catch (...) {  // whoever wants to know calls close()
   }
   // Not at close(): arrays may still lie there, and each of them keeps this object.
-  for (auto& mapping : mappings_) munmap(mapping.at, mapping.nbytes);
 }
 
 void Group::check_usable() {
@@ -141,16 +145,9 @@ void Group::exchange(std::span<Operation> operations, double timeout_s, Hooks& h
 
 std::byte* Group::add_region(int fd, std::size_t nbytes, Hooks& hooks) {
   check_usable();
-  if (int failed = posix_fallocate(fd, 0, static_cast<off_t>(nbytes)))
-    throw std::system_error(failed, std::generic_category(),
-                            "cannot reserve " + std::to_string(nbytes) + " bytes of shared memory");
-  void* at = mmap(nullptr, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (at == MAP_FAILED)
-    throw std::system_error(errno, std::generic_category(),
-                            "cannot map " + std::to_string(nbytes) + " bytes of shared memory");
-  mappings_.push_back({at, nbytes});
-  add_region({static_cast<std::byte*>(at), nbytes}, hooks);
-  return static_cast<std::byte*>(at);
+  mappings_.emplace_back(fd, nbytes, seat_->rank(), ranks_);
+  add_region({mappings_.back().base(), nbytes}, hooks);
+  return mappings_.back().base();
 }
 
 void Group::add_region(Region region, Hooks& hooks) {

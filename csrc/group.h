@@ -55,6 +55,7 @@ class Group {
   bool threads() const { return threads_; }
 
  private:
+  void check_rank(int rank) const;
   void sit(int rank, Options& options, int lock_fd);
   void check_usable();
   void execute(Plan& plan, std::byte* input, std::byte* output, Hooks& hooks);
@@ -70,10 +71,6 @@ class Group {
   std::unique_ptr<Interpreter> interpreter_;
   std::unique_ptr<Exchange> exchange_;
   std::list<Plan> plans_;
-  struct Mapping {
-    void* at;
-    std::size_t nbytes;
-  };
   std::vector<Mapping> mappings_;
   std::mutex running_;  // one call at a time
   std::atomic<std::uint64_t> calls_ = 0;

@@ -1,13 +1,8 @@
 #include "segment.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <stdexcept>
-#include <system_error>
 
 namespace ringtree {
 
@@ -39,48 +34,31 @@ Layout::Layout(int ranks, int slots, std::size_t slot_bytes)
   lanes = rounded(members + ranks * sizeof(Member), page);
   pipes = rounded(lanes + pairs * lane_bytes, page);
   outboxes = rounded(pipes + pairs * pipe_bytes, page);
-  total = rounded(outboxes + std::size_t(ranks) * slots * this->slot_bytes, page);
+  total = rounded(outboxes + std::size_t(ranks) * slots * this->slot_bytes, Mapping::large_page);
 }
 
 std::uint64_t Layout::shape() const {
   return (std::uint64_t(ranks) << 44) | (std::uint64_t(slots) << 32) | slot_bytes;
 }
 
-Segment::Segment(int fd, const Layout& layout) : layout_(layout), mapped_(true) {
-  // Reserved here, or a machine that runs out of memory answers with SIGBUS in the middle of a call.
-  if (int failed = posix_fallocate(fd, 0, static_cast<off_t>(layout.total)))
-    throw std::system_error(failed, std::generic_category(),
-                            "cannot reserve " + std::to_string(layout.total) + " bytes of shared memory");
-  void* at = mmap(nullptr, layout.total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
-  if (at == MAP_FAILED)
-    throw std::system_error(errno, std::generic_category(),
-                            "cannot map " + std::to_string(layout.total) + " bytes of shared memory");
-  base_ = static_cast<std::byte*>(at);
+Segment::Segment(int fd, const Layout& layout, int rank)
+    : layout_(layout), mapping_(std::in_place, fd, layout.total, rank, layout.ranks), base_(mapping_->base()) {
   check_shape();
 }
 
-Segment::Segment(void* memory, const Layout& layout)
-    : layout_(layout), base_(static_cast<std::byte*>(memory)), mapped_(false) {
+Segment::Segment(void* memory, const Layout& layout) : layout_(layout), base_(static_cast<std::byte*>(memory)) {
   check_shape();
-}
-
-Segment::~Segment() {
-  if (mapped_) munmap(base_, layout_.total);
 }
 
 // All ranks must have computed the same layout: the first writes it down, the others compare.
 void Segment::check_shape() {
   std::uint64_t none = 0, shape = layout_.shape();
   auto& header = this->header();
-  if (!header.shape.compare_exchange_strong(none, shape, std::memory_order_relaxed) && none != shape) {
-    if (mapped_) munmap(base_, layout_.total);
+  if (!header.shape.compare_exchange_strong(none, shape, std::memory_order_relaxed) && none != shape)
     throw std::invalid_argument("the ranks of the group disagree on ranks, slots or slot_bytes");
-  }
   none = 0;
-  if (!header.magic.compare_exchange_strong(none, magic, std::memory_order_relaxed) && none != magic) {
-    if (mapped_) munmap(base_, layout_.total);
+  if (!header.magic.compare_exchange_strong(none, magic, std::memory_order_relaxed) && none != magic)
     throw std::invalid_argument("the file descriptor is not a ringtree segment (expected zeroed memory)");
-  }
 }
 
 }  // namespace ringtree

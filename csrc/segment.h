@@ -5,11 +5,13 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "call.h"
 #include "lane.h"
 #include "machine.h"
+#include "mapping.h"
 
 namespace ringtree {
 
@@ -110,11 +112,10 @@ struct Layout {
 // A mapping of the segment. Ranks that are threads may share one.
 class Segment {
  public:
-  // Maps the memfd, whose pages it reserves first: a later write never fails. Throws std::system_error.
-  Segment(int fd, const Layout& layout);
+  // Maps the memfd for `rank`.
+  Segment(int fd, const Layout& layout, int rank);
   // Uses memory that is there already (zeroed, and kept by the caller).
   Segment(void* memory, const Layout& layout);
-  ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
@@ -148,8 +149,8 @@ class Segment {
   }
 
   Layout layout_;
+  std::optional<Mapping> mapping_;
   std::byte* base_;
-  bool mapped_;
 };
 
 }  // namespace ringtree

@@ -7,7 +7,7 @@ namespace ringtree {
 
 namespace {
 
-constexpr int spin_turns = 300;                    // some µs: a peer that is on its way
+constexpr int spin_turns = 2000;                   // tens of µs: a peer that is on its way
 constexpr std::int64_t yield_ns = 500'000;         // then let others have the core, until
 constexpr std::int64_t sleep_ns = 1'000'000;       // it is worth a futex; also the longest a missed wake costs
 constexpr std::int64_t look_ns = 50'000'000;       // how often to look for dead peers, signals and wrong calls
