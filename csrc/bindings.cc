@@ -74,12 +74,16 @@ struct Known {
   std::string op;
   Py_ssize_t in_count, out_count;
   ringtree::Plan* plan;
+
+  bool serves(int c, const char* f, std::string_view o, int r, Py_ssize_t in, Py_ssize_t out) const {
+    return collective == c && root == r && in_count == in && out_count == out && std::strcmp(format, f) == 0 && op == o;
+  }
 };
 
-class Seat {
+class GroupObject {
  public:
-  Seat(int fd, int rank, int ranks, int slots, std::size_t slot_bytes, double timeout_s, bool crowded, bool threads,
-       std::vector<std::string> names)
+  GroupObject(int fd, int rank, int ranks, int slots, std::size_t slot_bytes, double timeout_s, bool crowded,
+              bool threads, std::vector<std::string> names)
       : group_(fd, rank, ranks, {slots, slot_bytes, threads, {timeout_s, crowded, std::move(names)}}) {}
 
   using Table = nb::ndarray<const std::int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
@@ -129,7 +133,10 @@ class Seat {
     Known known{collective, root, {}, std::move(op), in_count, out_count, &find(plan)};
     if (format.empty() || format.size() > 3) throw std::invalid_argument("a buffer format has 1 to 3 characters");
     format.copy(known.format, 3);
-    known_[key(collective, root, in_count, out_count, known.format[0])].push_back(std::move(known));
+    auto& alike = known_[key(collective, root, in_count, out_count, known.format[0])];
+    std::erase_if(alike,
+                  [&](auto& k) { return k.serves(collective, known.format, known.op, root, in_count, out_count); });
+    alike.push_back(std::move(known));
   }
 
   // The short way of a call: nullptr when no plan is remembered for it.
@@ -138,9 +145,7 @@ class Seat {
     auto found = known_.find(key(collective, root, in_count, out_count, format[0]));
     if (found == known_.end()) return nullptr;
     for (auto& k : found->second)
-      if (k.collective == collective && k.root == root && k.in_count == in_count && k.out_count == out_count &&
-          std::strcmp(k.format, format) == 0 && k.op == op)
-        return k.plan;
+      if (k.serves(collective, format, op, root, in_count, out_count)) return k.plan;
     return nullptr;
   }
 
@@ -166,6 +171,7 @@ class Seat {
 
   std::uintptr_t add_region(int fd, std::size_t nbytes, std::size_t offset) {
     PythonHooks hooks;
+    hooks.blocking();
     return reinterpret_cast<std::uintptr_t>(group_.add_region(fd, nbytes, hooks)) + offset;
   }
 
@@ -228,7 +234,7 @@ class View {
   Py_buffer view_{};
 };
 
-bool call(Seat& seat, int collective, PyObject* x, PyObject* out, PyObject* op, int root) {
+bool call(GroupObject& seat, int collective, PyObject* x, PyObject* out, PyObject* op, int root) {
   View in, own_out;
   bool same = x == out;
   if (!in.get(x, same ? PyBUF_WRITABLE : 0) || (!same && !own_out.get(out, PyBUF_WRITABLE))) return false;
@@ -259,7 +265,7 @@ PyObject* fast_call(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   long collective = PyLong_AsLongAndOverflow(args[0], &odd), root = odd ? 0 : PyLong_AsLongAndOverflow(args[4], &odd);
   if (odd || collective != static_cast<int>(collective) || root != static_cast<int>(root)) Py_RETURN_FALSE;
   try {
-    bool did = call(*nb::inst_ptr<Seat>(self), static_cast<int>(collective), args[1], args[2], args[3],
+    bool did = call(*nb::inst_ptr<GroupObject>(self), static_cast<int>(collective), args[1], args[2], args[3],
                     static_cast<int>(root));
     return PyBool_FromLong(did);
   } catch (nb::python_error& error) {
@@ -316,27 +322,27 @@ NB_MODULE(_native, m) {
       [](int ranks, int slots, std::size_t slot_bytes) { return ringtree::Layout(ranks, slots, slot_bytes).total; },
       "ranks"_a, "slots"_a, "slot_bytes"_a);
 
-  auto group = nb::class_<Seat>(m, "Group")
+  auto group = nb::class_<GroupObject>(m, "Group")
                    .def(nb::init<int, int, int, int, std::size_t, double, bool, bool, std::vector<std::string>>(),
                         "fd"_a, "rank"_a, "ranks"_a, nb::kw_only(), "slots"_a, "slot_bytes"_a, "timeout_s"_a,
                         "crowded"_a, "threads"_a, "names"_a)
-                   .def("prepare", &Seat::prepare, "instructions"_a, "operands"_a, "sizes"_a, "input_offsets"_a,
+                   .def("prepare", &GroupObject::prepare, "instructions"_a, "operands"_a, "sizes"_a, "input_offsets"_a,
                         "output_offsets"_a, "scratch"_a, "window"_a, "dtype"_a, "op"_a, "collective"_a, "root"_a,
                         "count"_a, "digest"_a)
-                   .def("run", nb::overload_cast<int, std::uintptr_t, std::uintptr_t>(&Seat::run), "plan"_a, "input"_a,
-                        "output"_a)
-                   .def("start", &Seat::start, "plan"_a, "input"_a, "output"_a)
-                   .def("done", &Seat::done, "ticket"_a)
-                   .def("wait", &Seat::wait, "ticket"_a, "timeout_s"_a)
-                   .def("remember", &Seat::remember, "collective"_a, "format"_a, "op"_a, "root"_a, "in_count"_a,
+                   .def("run", nb::overload_cast<int, std::uintptr_t, std::uintptr_t>(&GroupObject::run), "plan"_a,
+                        "input"_a, "output"_a)
+                   .def("start", &GroupObject::start, "plan"_a, "input"_a, "output"_a)
+                   .def("done", &GroupObject::done, "ticket"_a)
+                   .def("wait", &GroupObject::wait, "ticket"_a, "timeout_s"_a)
+                   .def("remember", &GroupObject::remember, "collective"_a, "format"_a, "op"_a, "root"_a, "in_count"_a,
                         "out_count"_a, "plan"_a)
-                   .def("exchange", &Seat::exchange, "operations"_a, "timeout_s"_a)
-                   .def("add_region", &Seat::add_region, "fd"_a, "nbytes"_a, "offset"_a)
-                   .def("counters", &Seat::counters)
-                   .def("reset_counters", &Seat::reset_counters)
-                   .def("poison", &Seat::poison, "message"_a)
-                   .def("close", &Seat::close)
-                   .def_prop_ro("calls", &Seat::calls);
+                   .def("exchange", &GroupObject::exchange, "operations"_a, "timeout_s"_a)
+                   .def("add_region", &GroupObject::add_region, "fd"_a, "nbytes"_a, "offset"_a)
+                   .def("counters", &GroupObject::counters)
+                   .def("reset_counters", &GroupObject::reset_counters)
+                   .def("poison", &GroupObject::poison, "message"_a)
+                   .def("close", &GroupObject::close)
+                   .def_prop_ro("calls", &GroupObject::calls);
   PyObject* method = PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(group.ptr()), &call_definition);
   if (!method) throw nb::python_error();
   group.attr("call") = nb::steal(method);

@@ -133,6 +133,8 @@ def test_call_serves_what_it_remembers_and_nothing_else() -> None:
         said.append(group.call(0, x, x, "sum", -1) and x.tolist() == [0, 2, 4, 6])
         read_only = y.copy()
         read_only.flags.writeable = False
+        group.remember(0, "f", "sum", -1, 4, 4, prepare(group, one_shot(rank, 2), 4, redop="max"))
+        said.append(group.call(0, x, y, "sum", -1) and y.tolist() == x.tolist())  # the last one told counts
         wide = np.zeros(5, np.float32)
         for a, b, op in [
             (x, np.zeros(4, np.int32), "sum"), (x.astype(np.int32), y, "sum"), (x, y, "max"), (x, read_only, "sum"),
@@ -142,7 +144,7 @@ def test_call_serves_what_it_remembers_and_nothing_else() -> None:
             said.append(group.call(0, a, b, op, -1))
         return said
 
-    assert values(world(2, rank_of)) == [[False, True, True] + [False] * 9] * 2
+    assert values(world(2, rank_of)) == [[False, True, True, True] + [False] * 9] * 2
 
 
 def test_asynchronous_calls_run_in_order_and_before_synchronous_ones() -> None:
@@ -245,14 +247,14 @@ def test_a_signal_handler_ends_a_wait() -> None:
         plan = prepare(group, one_shot(rank, 2), 1)
         x = np.ones(1, np.float32)
         if rank:
-            time.sleep(0.5)
+            time.sleep(1.5)
         else:
             signal.signal(signal.SIGALRM, signal.default_int_handler)
             signal.setitimer(signal.ITIMER_REAL, 0.1)
         run(group, plan, x, x)
 
     ends = world(2, rank_of)
-    assert ends[0].error is KeyboardInterrupt and ends[0].seconds < 0.4
+    assert ends[0].error is KeyboardInterrupt and ends[0].seconds < 1.2
     assert ends[1].error is _native.Poisoned and "rank 0 was interrupted in all_reduce, call 1" in ends[1].text
 
 

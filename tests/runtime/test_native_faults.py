@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import mmap
 import os
+import struct
 import time
 
 import numpy as np
@@ -62,7 +65,7 @@ def test_a_rank_that_waits_for_another_root_is_told() -> None:
         time.sleep(1)
 
     ends = world(3, rank_of)
-    assert ends[1].error is _native.Mismatch and ends[1].seconds < 0.5
+    assert ends[1].error is _native.Mismatch and ends[1].seconds < 0.9
     assert "root 2" in ends[1].text and "root 0" in ends[1].text
 
 
@@ -76,25 +79,27 @@ def test_another_schedule_is_a_mismatch_too() -> None:
     assert "with another schedule" in ends[0].text
 
 
-@pytest.mark.parametrize("busy", [False, True])
-def test_a_dead_rank_is_named_to_every_survivor_within_a_second(busy: bool) -> None:
-    def rank_of(group: _native.Group, rank: int) -> None:
+@pytest.mark.parametrize("calls", [1, 1000])
+def test_a_dead_rank_is_named_to_every_survivor_within_a_second(calls: int) -> None:
+    moment = mmap.mmap(-1, 8)  # when it died, for all to read
+
+    def rank_of(group: _native.Group, rank: int) -> tuple[str, int, float]:
         plan = prepare(group, one_shot(rank, 4), 64)
         x = np.ones(64, np.float32)
-        start = time.monotonic()
-        while time.monotonic() < start + 0.2 or not busy:
-            run(group, plan, x, x)
-            if rank == 2 and (not busy or time.monotonic() > start + 0.1):
-                nw.die()
+        try:
+            for call in itertools.count(1):
+                run(group, plan, x, x)
+                if rank == 2 and call == calls:
+                    struct.pack_into("d", moment, 0, time.monotonic())
+                    nw.die()
+        except _native.PeerDied as error:
+            return *error.args, time.monotonic() - struct.unpack_from("d", moment)[0]
 
-    start = time.monotonic()
     ends = world(4, rank_of)
-    assert time.monotonic() - start < 1.3
     assert ends[2].error is SystemExit
-    for rank in (0, 1, 3):
-        assert ends[rank].error is _native.PeerDied, ends[rank].text
-        assert ends[rank].args[1] == 2
-        assert "rank 2 died (process " in ends[rank].text and "in all_reduce, call " in ends[rank].text
+    for text, died, seconds in values([ends[rank] for rank in (0, 1, 3)]):
+        assert died == 2 and seconds < 1
+        assert "rank 2 died (process " in text and "in all_reduce, call " in text
 
 
 def test_the_watch_holds_though_python_closed_its_descriptor() -> None:
@@ -146,7 +151,7 @@ def test_time_runs_out_for_all() -> None:
         plan = prepare(group, one_shot(rank, 3), 1)
         x = np.ones(1, np.float32)
         if rank == 2:
-            time.sleep(0.6)
+            time.sleep(1.5)
         try:
             run(group, plan, x, x)
         except _native.TimedOut:
@@ -156,7 +161,7 @@ def test_time_runs_out_for_all() -> None:
 
     ends = world(3, rank_of, timeout_s=0.3)
     assert [end.error for end in ends] == [_native.TimedOut] * 3
-    assert "waited 0.3 s for rank 2 in all_reduce, call 1" in ends[0].text and ends[0].seconds < 0.6
+    assert "waited 0.3 s for rank 2 in all_reduce, call 1" in ends[0].text and ends[0].seconds < 1.2
 
 
 def test_errors_of_asynchronous_calls_are_raised_by_wait() -> None:
