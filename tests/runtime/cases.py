@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from ml_dtypes import bfloat16
@@ -142,13 +143,14 @@ def _new(comm: Communicator, case: Case, count: int, role: str) -> Values:
     if not case.symmetric:
         return np.empty(count, dtype)
     most = int(comm.all_reduce(count * dtype.itemsize, op="max"))
-    kept = _symmetric.get((id(comm), role))  # the ranks' arrays are of one size, so all keep or all make one
+    mine = _symmetric.setdefault(comm, {})
+    kept = mine.get(role)  # the ranks' arrays are of one size, so all keep or all make one
     if kept is None or kept.nbytes < most:
-        kept = _symmetric[id(comm), role] = comm.empty(most // 8 + 1, np.float64)
+        kept = mine[role] = comm.empty(most // 8 + 1, np.float64)
     return kept.view(np.uint8)[: count * dtype.itemsize].view(dtype)
 
 
-_symmetric: dict[tuple[int, str], Values] = {}
+_symmetric: WeakKeyDictionary[Communicator, dict[str, Values]] = WeakKeyDictionary()
 
 
 def _wanted(case: Case, rank: int, ranks: int, total: int, owes: bool) -> tuple[Values, Values]:
