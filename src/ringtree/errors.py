@@ -26,6 +26,8 @@ else:
         class Poisoned(RuntimeError):
             """The group failed before (the message says how) and can only be closed."""
 
+    for kind in (PeerDied, Mismatch, TimedOut, Poisoned):
+        kind.__module__ = __name__  # where users find them, and what tracebacks say
     PeerDied.__str__ = lambda self: str(self.args[0])
     PeerDied.rank = property(lambda self: self.args[1], doc="The rank that ended.")
 

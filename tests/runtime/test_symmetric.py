@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from ml_dtypes import bfloat16
 
-from ringtree import spawn
+from ringtree import init, spawn
 from ringtree.runtime.communicator import Communicator
 from tests.runtime.conftest import Pools
 
@@ -88,5 +88,24 @@ def test_ranks_that_ask_for_different_arrays_are_told(engine: str) -> None:
         return ""
 
     for said in spawn(rank, 2, engine=engine, threads=engine == "reference", timeout_s=10):
-        assert "rank 1 came for an array of shape (4,) of float32" in said
-        assert "rank 0 for an array of shape (3,) of float32" in said
+        assert (
+            said == "empty: rank 0 asks for shape (3,) of float32, rank 1 for shape (4,) of float32; expected the same"
+        )
+
+
+def test_more_than_the_machine_has_is_refused_on_every_rank_at_once(engine: str) -> None:
+    def rank(comm: Communicator) -> str:
+        try:
+            comm.empty(1 << 44)
+        except MemoryError as error:
+            return str(error)
+        return ""
+
+    for said in spawn(rank, 3, engine=engine, threads=engine == "reference", timeout_s=10):
+        assert said.startswith("no room for ")
+        assert said.endswith("are available; free memory or raise its limit")
+
+
+def test_a_negative_length_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"shape \(-3,\): expected lengths of at least 0"):
+        init().empty(-3)

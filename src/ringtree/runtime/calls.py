@@ -142,6 +142,8 @@ class Calls:
 
     def admit(self, schedule: Schedule, unproved_ok: bool = False) -> None:
         """Refuses a schedule for another number of ranks, and one that cannot be proved; proves each one once."""
+        if not isinstance(schedule, Schedule):
+            raise TypeError(f"got {type(schedule).__name__} as a schedule; expected a ringtree.ir.schedule.Schedule")
         if schedule.ranks != self._terms.ranks:
             raise ValueError(f"{schedule.name} is for {schedule.ranks} ranks; this group has {self._terms.ranks}")
         if id(schedule) in self._proved:

@@ -25,6 +25,9 @@ from typing import Any
 
 _LETTER_BYTES = 1 << 18
 
+GRACE_S = 1.0
+"""How long a leader that gives up stays to tell those who come later why."""
+
 MARGIN_BYTES = 64 << 20
 """Left to others when memory is reserved."""
 
@@ -108,15 +111,17 @@ def _no_room(nbytes: int, what: str, why: str) -> MemoryError:
 
 
 def _lead(party: Party, address: str, nbytes: int, offer: Any, deadline: float) -> tuple[int, list[Any]]:
-    fd = reserve(nbytes, party.subject)
-    guests: dict[int, socket.socket] = {}
+    fd, guests = -1, dict[int, socket.socket]()
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
             _open(door, party, address, deadline)
             try:
+                fd = reserve(nbytes, party.subject)
                 offers = _Reception(party, door, guests, deadline).receive()
             except Exception as error:
-                _tell(guests, {"refused": str(error), "kind": type(error).__name__})
+                refusal = {"refused": str(error), "kind": type(error).__name__}
+                _tell(guests, refusal)
+                _turn_away(door, party.members - 1 - len(guests), refusal)
                 raise
             offers[0] = offer
             everyone = [offers[m] for m in range(party.members)]
@@ -124,7 +129,8 @@ def _lead(party: Party, address: str, nbytes: int, offer: Any, deadline: float) 
                 raise RuntimeError(f"{party.named(dead)} ended while {party.subject} was being set up")
         return fd, everyone
     except BaseException:
-        os.close(fd)
+        if fd >= 0:
+            os.close(fd)
         raise
     finally:
         for guest in guests.values():
@@ -218,6 +224,20 @@ def _refuse(guest: socket.socket, why: str) -> None:
     raise RuntimeError(why)
 
 
+def _turn_away(door: socket.socket, missing: int, refusal: dict[str, Any]) -> None:
+    """Tells those who are still on their way, for as long as that is likely to be."""
+    until = time.monotonic() + GRACE_S
+    while missing > 0 and (left := until - time.monotonic()) > 0:
+        door.settimeout(left)
+        with contextlib.suppress(OSError):
+            guest, _ = door.accept()
+            with guest:
+                guest.settimeout(left)
+                guest.recv(_LETTER_BYTES)
+                _tell({0: guest}, refusal)
+            missing -= 1
+
+
 def _tell(guests: dict[int, socket.socket], what: dict[str, Any], fd: int = -1) -> list[int]:
     """Sends everyone the same, with the descriptor where there is one; returns those who are gone."""
     gone = []
@@ -231,6 +251,10 @@ def _tell(guests: dict[int, socket.socket], what: dict[str, Any], fd: int = -1) 
         except OSError:
             gone.append(member)
     return gone
+
+
+REFUSALS = {"TimeoutError": TimeoutError, "MemoryError": MemoryError}
+"""What a leader gave up with, as it is raised by those it tells."""
 
 
 def _follow(party: Party, address: str, offer: Any, deadline: float) -> tuple[int, list[Any]]:
@@ -255,7 +279,7 @@ def _follow(party: Party, address: str, offer: Any, deadline: float) -> tuple[in
         pause_s = min(pause_s * 1.5, 0.02)
     said, fd = answer
     if "refused" in said:
-        raise {"TimeoutError": TimeoutError}.get(said["kind"], RuntimeError)(said["refused"])
+        raise REFUSALS.get(said["kind"], RuntimeError)(said["refused"])
     return fd, said["offers"]
 
 
