@@ -33,6 +33,7 @@ LEAST = {
     "torus_3d": ("all_reduce", "reduce_scatter", "all_gather"),
     "swing": ("all_reduce", "reduce_scatter", "all_gather"),
     "pat": ("all_gather", "reduce_scatter"),
+    "locality_tree": ("all_reduce", "broadcast", "reduce"),
     "split_tree": ("all_reduce",),
     "parameter_server": ("all_reduce",),
     "sharded_server": ("all_reduce",),
@@ -41,7 +42,7 @@ LEAST = {
 
 def test_the_least_matrix_is_served() -> None:
     least = {(name, c) for name, collectives in LEAST.items() for c in collectives}
-    assert len(least) == 57
+    assert len(least) == 60
     assert least <= set(algorithms.pairs())
 
 

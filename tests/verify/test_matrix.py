@@ -33,6 +33,7 @@ LEAST = {
     "torus_3d": ("all_reduce", "reduce_scatter", "all_gather"),
     "swing": ("all_reduce", "reduce_scatter", "all_gather"),
     "pat": ("all_gather", "reduce_scatter"),
+    "locality_tree": ("all_reduce", "broadcast", "reduce"),
     "split_tree": ("all_reduce",),
     "parameter_server": ("all_reduce",),
     "sharded_server": ("all_reduce",),
@@ -51,7 +52,7 @@ def cases(ranks: range) -> list[Case]:
 
 def test_the_least_matrix_is_served() -> None:
     least = {(name, collective) for name, served in LEAST.items() for collective in served}
-    assert len(least) == 53
+    assert len(least) == 56
     assert least <= set(pairs())
     assert {collective for _, collective in least} == set(COLLECTIVES)
 
@@ -60,7 +61,7 @@ def test_the_least_matrix_is_served() -> None:
 def test_everything_is_proved(ranks: range) -> None:
     report = prove_many(cases(ranks), processes=1)
     assert not report.failures
-    assert report.schedules == len(cases(ranks)) >= 53 * len(ranks)
+    assert report.schedules == len(cases(ranks)) >= 56 * len(ranks)
 
 
 @pytest.mark.slow
