@@ -187,6 +187,7 @@ class GroupObject {
   }
 
   void reset_counters() { group_.reset_received(); }
+  void look(const std::string& what) { group_.look(what); }
   void poison(const std::string& message) { group_.poison(message); }
   std::uint64_t calls() const { return group_.calls(); }
 
@@ -340,6 +341,7 @@ NB_MODULE(_native, m) {
                    .def("add_region", &GroupObject::add_region, "fd"_a, "nbytes"_a, "offset"_a)
                    .def("counters", &GroupObject::counters)
                    .def("reset_counters", &GroupObject::reset_counters)
+                   .def("look", &GroupObject::look, "what"_a)
                    .def("poison", &GroupObject::poison, "message"_a)
                    .def("close", &GroupObject::close)
                    .def_prop_ro("calls", &GroupObject::calls);

@@ -69,6 +69,16 @@ void Group::check_usable() {
   if (seat_->poisoned()) seat_->raise_poison();
 }
 
+void Group::look(const std::string& what) {
+  struct Elsewhere : Situation {
+    explicit Elsewhere(const std::string& what) : what(what) {}
+    std::string where() const override { return what; }
+    const std::string& what;
+  } elsewhere(what);
+  check_usable();
+  seat_->look(elsewhere);
+}
+
 Plan& Group::prepare(const Encoded& program, const Binding& binding) {
   check_usable();
   auto& layout = segment_->layout();

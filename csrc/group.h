@@ -43,6 +43,8 @@ class Group {
   // The same with memory that is mapped already.
   void add_region(Region region, Hooks& hooks);
 
+  // Throws if the group failed, or a member died, for one who waits for the members in `what`.
+  void look(const std::string& what);
   void poison(const std::string& message);
   // Leaves the group. Throws a mismatch found out only now, after everything is given back.
   void close();

@@ -72,6 +72,11 @@ void Seat::wake(std::atomic<std::uint32_t>& bell) {
   futex_wake(bell);
 }
 
+void Seat::look(Situation& situation) {
+  if (poisoned()) raise_poison();
+  look_for_dead(-1, situation);
+}
+
 void Seat::look_for_dead(int peer, Situation& situation) {
   for (int rank = 0; rank < ranks(); rank++)
     if (rank != rank_ && watch_.died(rank)) {

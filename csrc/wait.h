@@ -86,6 +86,9 @@ class Seat {
   std::string name(int rank) const { return "rank " + options_.names[rank]; }
   Segment& segment() { return segment_; }
 
+  // For waits elsewhere on the same peers: throws if the group failed, or a peer died.
+  void look(Situation& situation);
+
   std::atomic<bool> stopping = false;  // the seat is being given up: waits end
 
  private:

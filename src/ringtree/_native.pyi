@@ -117,6 +117,9 @@ class Group:
         """[ranks, 2]: bytes of collectives' payload received from each peer, and messages, since the last reset."""
 
     def reset_counters(self) -> None: ...
+    def look(self, what: str) -> None:
+        """For who waits for the members elsewhere, in `what`: raises if one has died, or the group has failed."""
+
     def poison(self, message: str) -> None:
         """Fails the group for every member, with this message."""
 

@@ -205,6 +205,27 @@ def test_a_death_is_named_to_every_survivor_within_a_second(call: str, tmp_path:
         assert told["at"] - died < 1.0
 
 
+@pytest.mark.parametrize("call", ["split", "empty"])
+@pytest.mark.parametrize("victim", [0, 2])
+def test_a_death_on_the_way_to_a_meeting_is_named_too(call: str, victim: int, tmp_path: Path) -> None:
+    """The rank has said that it comes, over the group's lanes, and dies before it meets the others."""
+    pytest.importorskip("ringtree._native")
+
+    def rank(comm: Communicator) -> None:
+        if comm.rank == victim:
+            at_the_door = "ringtree.runtime.shm.meet" if call == "split" else "ringtree.runtime.symmetric.meet"
+            pytest.MonkeyPatch().setattr(at_the_door, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        started = time.monotonic()
+        with pytest.raises(PeerDied, match=rf"rank {victim} died .* while rank \d waited for its peers in {call}"):
+            comm.split(0) if call == "split" else comm.empty(5)
+        assert time.monotonic() - started < 1.0
+        (tmp_path / str(comm.rank)).touch()
+
+    with pytest.raises(RankFailed, match=rf"rank {victim} of 3 failed: its process was killed by SIGKILL"):
+        spawn(rank, 3, timeout_s=30)
+    assert {p.name for p in tmp_path.iterdir()} == {"0", "1", "2"} - {str(victim)}
+
+
 def test_two_deaths_leave_no_one_waiting(tmp_path: Path) -> None:
     pytest.importorskip("ringtree._native")
 

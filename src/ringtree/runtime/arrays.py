@@ -73,7 +73,7 @@ def readable(x: Any) -> Array:
     """`x` as an input: copied where it is not contiguous. TypeError for element types that engines do not know."""
     if _is_tensor(x):
         dtype = _tensor_dtype(x)
-        whole = x.detach().contiguous()
+        whole = x.detach().resolve_conj().resolve_neg().contiguous()  # a view may only say that its values are negated
         copied = whole.data_ptr() != x.data_ptr()
         return Array(whole, whole.data_ptr(), tuple(whole.shape), dtype, whole.numel(), copied)
     if type(x) is np.ndarray:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -273,7 +274,8 @@ class Communicator:
         ranks = [r for _, r in members]
         place = f"{self._terms.place}/{self._made}.{colors.index(mine[1])}"
         names = tuple(self._terms.names[r] for r in ranks)
-        terms = Terms(place, ranks.index(self.rank), names, self._terms.timeout_s, self._terms.threads)
+        look = partial(self._seat.look, "split")
+        terms = Terms(place, ranks.index(self.rank), names, self._terms.timeout_s, self._terms.threads, look)
         return Communicator(self._engine, terms)
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:

@@ -6,6 +6,7 @@ An engine is one line in ENGINES: a module with `join(terms) -> Joined`. All eng
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol
@@ -21,7 +22,8 @@ ENGINES = {"shm": "ringtree.runtime.shm", "reference": "ringtree.runtime.referen
 class Terms:
     """What the members of a group agree on before there is a group. `place` is a text all members derive alike.
 
-    `names` are the members' world ranks, for messages. `threads`: the members are threads of one process. `slots`: how
+    `names` are the members' world ranks, for messages. `threads`: the members are threads of one process.
+    `look`, where they know each other already, raises when one of them has died. `slots`: how
     many staging slots a rank needs at least; 0 leaves it to the engine.
     """
 
@@ -30,6 +32,7 @@ class Terms:
     names: tuple[str, ...]
     timeout_s: float
     threads: bool = False
+    look: Callable[[], None] | None = None
     slots: int = 0
 
     @property
@@ -74,6 +77,7 @@ class Seat(Protocol):
     def add_region(self, fd: int, nbytes: int, offset: int) -> int: ...
     def counters(self) -> NDArray[np.int64]: ...
     def reset_counters(self) -> None: ...
+    def look(self, what: str) -> None: ...
     def poison(self, message: str) -> None: ...
     def close(self) -> None: ...
 

@@ -13,17 +13,23 @@ import errno
 import hashlib
 import json
 import os
+import select
 import selectors
 import socket
 import struct
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ringtree.errors import Mismatch, PeerDied, Poisoned
+
 _LETTER_BYTES = 1 << 18
+
+LOOK_S = 0.1
+"""How often one who waits looks whether the others live."""
 
 GRACE_S = 1.0
 """How long a leader that gives up stays to tell those who come later why."""
@@ -40,7 +46,8 @@ CGROUP_FILES = (
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """Who meets, and what about. Member 0 leads. `subject` says what for, in words: all members must say the same."""
+    """Who meets, and what about. Member 0 leads. `subject` says what for, in words: all members must say the same.
+    `look` is called now and then while waiting, and raises when it is in vain."""
 
     place: str
     member: int
@@ -48,6 +55,7 @@ class Party:
     names: Sequence[str]
     subject: str
     timeout_s: float
+    look: Callable[[], None] | None = None
 
     def named(self, members: Sequence[int]) -> str:
         """`rank 3`, or `ranks 1, 3`: members by the names that users know them by."""
@@ -121,6 +129,10 @@ def _lead(party: Party, address: str, nbytes: int, offer: Any, deadline: float) 
             except Exception as error:
                 refusal = {"refused": str(error), "kind": type(error).__name__}
                 _tell(guests, refusal)
+                if isinstance(error, (PeerDied, Mismatch, Poisoned)):  # what look() said; the others see it themselves
+                    raise
+                if party.look:
+                    party.look()
                 _turn_away(door, party.members - 1 - len(guests), refusal)
                 raise
             offers[0] = offer
@@ -173,7 +185,9 @@ class _Reception:
                         f"{self.party.named(missing)} did not come to {self.party.subject} "
                         f"within {self.party.timeout_s:g} s"
                     )
-                for key, _ in selector.select(left):
+                if self.party.look:
+                    self.party.look()
+                for key, _ in selector.select(min(left, LOOK_S)):
                     if key.fileobj is self.door:
                         self._admit(selector)
                     else:
@@ -267,9 +281,11 @@ def _follow(party: Party, address: str, offer: Any, deadline: float) -> tuple[in
     }
     pause_s = 0.0005
     while True:
-        answer = _visit(address, json.dumps(hello).encode(), deadline)
+        answer = _visit(party, address, json.dumps(hello).encode(), deadline)
         if answer is not None:
             break
+        if party.look:
+            party.look()
         if time.monotonic() > deadline:
             raise TimeoutError(
                 f"{party.named([0])} did not come to {party.subject} within {party.timeout_s:g} s "
@@ -279,11 +295,13 @@ def _follow(party: Party, address: str, offer: Any, deadline: float) -> tuple[in
         pause_s = min(pause_s * 1.5, 0.02)
     said, fd = answer
     if "refused" in said:
+        if party.look:
+            party.look()  # what made the leader give up, as this member's own error
         raise REFUSALS.get(said["kind"], RuntimeError)(said["refused"])
     return fd, said["offers"]
 
 
-def _visit(address: str, hello: bytes, deadline: float) -> tuple[dict[str, Any], int] | None:
+def _visit(party: Party, address: str, hello: bytes, deadline: float) -> tuple[dict[str, Any], int] | None:
     """Says hello and waits for the answer; None where nobody is there (yet), or who was there has left."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
         # the leader gives up first, and says why: its answer is worth a little more patience
@@ -293,6 +311,8 @@ def _visit(address: str, hello: bytes, deadline: float) -> tuple[dict[str, Any],
             if _uid(door) != os.getuid():
                 raise PermissionError("another user's process holds the place where this job's ranks would meet")
             door.send(hello)
+            while party.look and not select.select([door], [], [], LOOK_S)[0] and time.monotonic() < deadline:
+                party.look()
             text, fds, _, _ = socket.recv_fds(door, _LETTER_BYTES, 1)
         except (ConnectionError, TimeoutError):
             return None

@@ -18,7 +18,7 @@ def join(terms: Terms) -> Joined:
     from ringtree._native import Group, segment_bytes
 
     slots, slot_bytes = staging(terms.ranks, terms.slots)
-    party = Party(terms.place, terms.rank, terms.ranks, terms.names, terms.subject, terms.timeout_s)
+    party = Party(terms.place, terms.rank, terms.ranks, terms.names, terms.subject, terms.timeout_s, terms.look)
     mine = sum(1 << core for core in os.sched_getaffinity(0))
     fd, masks = meet(party, segment_bytes(terms.ranks, slots, slot_bytes), f"{mine:x}")
     cores = _union(masks).bit_count()

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Sequence
 from ctypes import c_char
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,8 @@ def allocate(seat: Seat, terms: Terms, place: str, shape: tuple[int, ...], dtype
     if terms.ranks == 1:
         fd = reserve(stride, subject)
     else:
-        party = Party(place, terms.rank, terms.ranks, terms.names, subject, terms.timeout_s)
+        look = partial(seat.look, "empty")
+        party = Party(place, terms.rank, terms.ranks, terms.names, subject, terms.timeout_s, look)
         fd, _ = meet(party, stride * terms.ranks)
     try:
         address = seat.add_region(fd, stride * terms.ranks, stride * terms.rank)
