@@ -252,3 +252,9 @@ def test_golden(name, golden):
     schedules = [REGISTRY[name].build(c, n) for c in REGISTRY[name].serves for n in (5, 8)]
     texts = [round_trip(s) for s in schedules]
     golden(f"schedules/{name}.txt", "\n\n".join(texts))
+
+
+@pytest.mark.parametrize("what", ["100000000 ranks, 1 chunks", "2 ranks, 100000000 chunks"])
+def test_a_short_line_does_not_cost_much_memory(what: str) -> None:
+    with pytest.raises(ScheduleTextError, match=r"line 1: expected at most \d+ \w+, got .100000000."):
+        parse_schedule(f"schedule x all_reduce: {what}\nonce: r data[r] -> r+1\n")

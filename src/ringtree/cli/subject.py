@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from ringtree.ir.schedule import Schedule
 
 
+MOST_RANKS = 1 << 20
+
+
 def is_file(text: str) -> bool:
     """Whether `text` is meant as a file; ValueError where it is neither that nor an algorithm."""
     from ringtree.algorithms import REGISTRY
@@ -59,8 +62,8 @@ def counts(text: str) -> list[int]:
             first, last = int(low), int(high if dash else low)
         except ValueError:
             raise ValueError(f"{text!r} is not a number of ranks: expected such as 8, 1-64 or 1,2,4") from None
-        if not 1 <= first <= last:
-            raise ValueError(f"{part} ranks: expected at least 1, and from low to high")
+        if not 1 <= first <= last <= MOST_RANKS:
+            raise ValueError(f"{part} ranks: expected 1 to {MOST_RANKS}, and from low to high")
         found.extend(range(first, last + 1))
     return found
 

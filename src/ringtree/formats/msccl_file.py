@@ -172,7 +172,7 @@ def _check(algo: Algo) -> None:
     """What the elements must be to one another: ids, peers, channels, dependences."""
     n = algo.numbers["ngpus"]
     algo.gpus.sort(key=lambda g: g.id)
-    if n < 1 or [g.id for g in algo.gpus] != list(range(n)):
+    if n < 1 or n != len(algo.gpus) or [g.id for g in algo.gpus] != list(range(n)):
         raise FormatError(
             f"{algo.path}: ngpus is {n}, but its gpus are {_few([g.id for g in algo.gpus])}; expected 0..{n - 1}"
         )

@@ -15,6 +15,9 @@ from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.schedule import Block, Buffer, Schedule, Shift, Transfers
 
 BARE_NAME = r"\w[\w./+-]*"
+MOST = {"ranks": 2**20, "switches": 2**20, "chunks": 2**24, "scratch": 2**24}
+"""More of these is taken for a mistake: a short line must not cost much memory."""
+
 MOST_ROWS = 2**26
 """Rows of one block beyond which a text is taken for a mistake: 2 GiB of columns."""
 
@@ -94,6 +97,9 @@ def _header(number: int, line: str) -> Schedule:
     for needed in ("ranks", "chunks"):
         if facts.get(needed, 0) < 1:
             refuse(f"'N {needed}', N at least 1", rest)
+    for what, most in MOST.items():
+        if facts.get(what, 0) > most:
+            refuse(f"at most {most} {what}", str(facts[what]))
     root, scratch, switches = facts.get("root"), facts.get("scratch", 0), facts.get("switches", 0)
     return Schedule(name, collective, facts["ranks"], facts["chunks"], (), root, scratch, switches)
 
