@@ -143,12 +143,16 @@ def test_ctrl_c_ends_everything(tmp_path: Path, busy: str) -> None:
     process = subprocess.Popen(
         [sys.executable, str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
-    assert process.stdout is not None
-    for _ in range(3):
-        assert process.stdout.readline() == "ready\n"
-    os.killpg(process.pid, signal.SIGINT)
-    started = time.monotonic()
-    _, err = process.communicate(timeout=30)
+    try:
+        assert process.stdout is not None
+        for _ in range(3):
+            assert process.stdout.readline() == "ready\n"
+        os.killpg(process.pid, signal.SIGINT)
+        started = time.monotonic()
+        _, err = process.communicate(timeout=30)
+    except BaseException:  # a test that fails leaves nobody running either
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
     assert time.monotonic() - started < 8
     assert process.returncode != 0
     assert "KeyboardInterrupt" in err
