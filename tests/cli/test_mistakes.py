@@ -40,7 +40,7 @@ MISTAKES = [
     ("bench broadcast -r 2 -n 2", "root 2: expected one of the 2 ranks, 0..1"),
     ("bench all_reduce --algorithm nothing", "no algorithm 'nothing': expected auto, all or one of ring"),
     ("bench all_reduce --algorithm flat", "flat does not serve all_reduce: expected auto, all or one of ring"),
-    ("bench all_reduce --iters 0", "expected at least 0 and at least 1"),
+    ("bench all_reduce --iters 0", "--iters 0: expected a warm-up of at least 0 and at least 1 timed call"),
     ("bench all_reduce -g 8", "no -g here: a rank is a process"),
     ("bench all_reduce -m 5", "no -m here: every call is timed by itself"),
     ("bench all_reduce --json missing/rows.json", "no such folder to write to"),
@@ -49,6 +49,9 @@ MISTAKES = [
     ("run -n 2", "no program to run; expected a Python file"),
     ("run -n 2 missing.py", "no such program: missing.py"),
     ("run -n 2 -m no_such_module", "no module 'no_such_module' to run"),
+    ("bench all_reduce -f 0", "expected a factor over 1"),
+    ("bench all_reduce -c 7", "invalid choice: 7"),
+    ("bench all_reduce --json .", "is a folder; expected a file to write to"),
     ("run -n 0 missing.py", "0 ranks: expected at least 1"),
 ]
 

@@ -102,11 +102,13 @@ def launcher(peer: str, program: str) -> str:
 
 
 PROGRAM = """
+import os
 import numpy as np, ringtree
 comm = ringtree.init(timeout_s=60)
 again = ringtree.init(timeout_s=60)
 total = comm.all_reduce(np.array([comm.rank + 1])), again.all_reduce(np.array([10]))
-print("rank", comm.rank, "of", comm.size, "total", *map(int, np.concatenate(total)))
+line = ["rank", comm.rank, "of", comm.size, "total", *map(int, np.concatenate(total))]
+os.write(1, (" ".join(map(str, line)) + "\\n").encode())  # in one write, or the launcher may mix two ranks' lines
 """
 
 

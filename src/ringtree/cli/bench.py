@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="whose time: 0 rank 0's, 1 the mean, 2 the fastest's, 3 the slowest's (default 3)")  # fmt: skip
     add("-w", "--warmup_iters", type=int, default=5, metavar="W", help="calls that are not timed (default 5)")
     add("--iters", type=int, metavar="I", help="timed calls (default: 0.1 s of them, 20 to 1000)")
-    add("-c", "--check", type=int, default=1, metavar="0|1", help="0: do not check the results")
+    add("-c", "--check", type=int, default=1, choices=(0, 1), help="0: do not check the results")
     add("-R", "--local_register", type=int, default=0, choices=(0, 2), help="2: arrays in symmetric memory")
     add("--algorithm", default="auto", metavar="NAME", help="auto, a name, or all that serve it")
     add(
@@ -73,11 +73,13 @@ def run(args: argparse.Namespace) -> int:
     from ringtree.cli.terminal import progress
 
     step = None if args.stepbytes is None else parse_bytes(args.stepbytes)
-    factor = args.stepfactor or (None if step else 8.0)
+    factor = 8.0 if args.stepfactor is None and step is None else args.stepfactor
     nbytes = sizes(parse_bytes(args.minbytes), parse_bytes(args.maxbytes), factor=factor, step=step)
     effort = _effort(args)
     if args.json and not args.json.absolute().parent.is_dir():
         raise ValueError(f"{args.json}: no such folder to write to")
+    if args.json and args.json.is_dir():
+        raise ValueError(f"{args.json} is a folder; expected a file to write to")
     tables = plan(args.collective, args.ranks, nbytes, args.dtype, args.op, args.root, args.algorithm)
     rows: list[Row] = []
     with progress(args.collective, total=sum(map(len, tables))) as bar:
@@ -144,5 +146,6 @@ def _effort(args: argparse.Namespace) -> Effort:
     from ringtree.bench.measure import Effort
 
     if args.warmup_iters < 0 or (args.iters is not None and args.iters < 1):
-        raise ValueError(f"-w {args.warmup_iters} --iters {args.iters}: expected at least 0 and at least 1")
+        given = f"-w {args.warmup_iters}" + ("" if args.iters is None else f" --iters {args.iters}")
+        raise ValueError(f"{given}: expected a warm-up of at least 0 and at least 1 timed call")
     return Effort(args.warmup_iters, args.iters, args.check > 0, args.average, args.local_register == 2)
