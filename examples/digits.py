@@ -22,7 +22,10 @@ RATE = 0.25
 
 def digits():
     """Images and labels, shuffled once: 1440 to learn from, 357 to be judged by."""
-    from sklearn.datasets import load_digits  # here, for only rank 0 needs it, and it takes a second to import
+    try:  # here, for only rank 0 needs it, and it takes a second to import
+        from sklearn.datasets import load_digits
+    except ImportError:
+        raise SystemExit("the digits come with scikit-learn: pip install scikit-learn") from None
 
     images, labels = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(labels))

@@ -1,4 +1,4 @@
-"""ringtree: collectives as data. Proved, priced, drawn, and run between the ranks of a machine.
+"""ringtree: collectives as data. Shown, proved, and run between the ranks of a machine.
 
     import ringtree
     comm = ringtree.init()
