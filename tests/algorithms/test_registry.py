@@ -13,39 +13,6 @@ from tests import oracle
 RANKS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17)
 
 
-LEAST = {
-    "ring": ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce"),
-    "double_tree": ("all_reduce", "broadcast", "reduce"),
-    "halving_doubling": ("all_reduce", "reduce_scatter", "all_gather"),
-    "one_shot": ("all_reduce", "broadcast", "reduce"),
-    "two_shot": ("all_reduce", "reduce_scatter", "all_gather"),
-    "hierarchical": ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce"),
-    "pairwise": ("all_to_all",),
-    "dissemination": ("barrier",),
-    "flat": ("gather", "scatter"),
-    "binomial": ("broadcast", "reduce", "gather", "scatter"),
-    "binary_tree": ("all_reduce", "broadcast", "reduce"),
-    "recursive_doubling": ("all_reduce", "all_gather", "barrier"),
-    "bruck": ("all_gather", "all_to_all"),
-    "circulant": ("all_reduce", "reduce_scatter", "all_gather"),
-    "circulant_broadcast": ("broadcast", "reduce"),
-    "torus": ("all_reduce", "reduce_scatter", "all_gather"),
-    "torus_3d": ("all_reduce", "reduce_scatter", "all_gather"),
-    "swing": ("all_reduce", "reduce_scatter", "all_gather"),
-    "pat": ("all_gather", "reduce_scatter"),
-    "locality_tree": ("all_reduce", "broadcast", "reduce"),
-    "split_tree": ("all_reduce",),
-    "parameter_server": ("all_reduce",),
-    "sharded_server": ("all_reduce",),
-}
-
-
-def test_the_least_matrix_is_served() -> None:
-    least = {(name, c) for name, collectives in LEAST.items() for c in collectives}
-    assert len(least) == 60
-    assert least <= set(algorithms.pairs())
-
-
 def roots(collective: str, ranks: int) -> list[int | None]:
     return sorted({0, ranks // 2, ranks - 1}) if COLLECTIVES[collective].rooted else [None]  # type: ignore[return-value]
 
