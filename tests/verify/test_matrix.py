@@ -65,6 +65,7 @@ def test_everything_is_proved(ranks: range) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # a minute on two free cores, more beside the rest of the long campaigns
 def test_everything_is_proved_up_to_64_ranks() -> None:
     report = prove_many(cases(range(1, 65)))
     print(report)
