@@ -29,7 +29,7 @@ if __name__ == "__main__":
     scatter, gather = build("circulant", "reduce_scatter", RANKS), build("ring", "all_gather", RANKS)
     show(scatter.then(gather, "all_reduce", "scatter-gather"))
 
-    collect, chain = build("binomial", "gather", RANKS), build("ring", "broadcast", RANKS)
+    collect, chain = build("binomial", "gather", RANKS), build("chain", "broadcast", RANKS)
     show(collect.then(pipeline(chain, RANKS), "all_gather", "gather-broadcast"))
 
     try:

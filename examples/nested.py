@@ -10,7 +10,7 @@ if __name__ == "__main__":
     print(nested)
     print(verify.prove(nested))
 
-    chain = algorithms.build("ring", "broadcast", 8)
+    chain = algorithms.build("chain", "broadcast", 8)
     pieces = transform.pipeline(chain, 16)
     print(f"\na chain over 8 ranks: {chain.rounds} rounds of the whole")
     print(f"in 16 pieces: {pieces.rounds} rounds that overlap, still one block:")

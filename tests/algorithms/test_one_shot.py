@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ringtree.algorithms import one_shot, two_shot
+from ringtree.algorithms import flat, one_shot, two_shot
 from ringtree.ir.schedule import Buffer, Schedule
 
 
@@ -26,7 +26,7 @@ def test_sums_are_in_rank_order(function, n: int) -> None:  # type: ignore[no-un
 
 @pytest.mark.parametrize("root", [0, 2, 4])
 def test_sums_at_a_root_are_in_rank_order(root: int) -> None:
-    assert orders(one_shot.reduce(5, root)) == [[0, 1, 2, 3, 4]]
+    assert orders(flat.reduce(5, root)) == [[0, 1, 2, 3, 4]]
 
 
 def test_the_first_is_stored_and_the_rest_added() -> None:

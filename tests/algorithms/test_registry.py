@@ -70,7 +70,7 @@ def test_names_source_and_summary_are_there() -> None:
         (("ring", "allreduce", 4), r"no collective 'allreduce': expected one of all_reduce"),
         (("ring", "all_reduce", 0), r"ring all_reduce over 0 ranks: expected at least 1"),
         (("ring", "all_reduce", 4, 1), r"all_reduce has no root: got root 1"),
-        (("ring", "broadcast", 4, 4), r"broadcast with root 4: expected a rank, 0\.\.3"),
+        (("chain", "broadcast", 4, 4), r"broadcast with root 4: expected a rank, 0\.\.3"),
     ],
 )
 def test_a_mistake_is_answered_with_what_is_expected(arguments: tuple[str, str, int], message: str) -> None:

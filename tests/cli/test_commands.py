@@ -30,15 +30,15 @@ def test_show_prints_a_schedule_that_reads_back(ringtree: Ringtree) -> None:
 
 
 def test_show_prints_one_ranks_program(ringtree: Ringtree) -> None:
-    got = ringtree("show", "ring", "-n", "2", "--collective", "broadcast", "--root", "1", "--rank", "0")
-    assert got.out.splitlines()[0] == "program ring broadcast rank 0 of 2 chunks 1 root 1"
+    got = ringtree("show", "chain", "-n", "2", "--collective", "broadcast", "--root", "1", "--rank", "0")
+    assert got.out.splitlines()[0] == "program chain broadcast rank 0 of 2 chunks 1 root 1"
     assert "wait 1 message0" in got.out
 
 
 def test_prove_one_says_how_much_it_proved(ringtree: Ringtree) -> None:
-    got = ringtree("prove", "ring", "--collective", "broadcast", "-n", "1-4")
+    got = ringtree("prove", "chain", "--collective", "broadcast", "-n", "1-4")
     assert got.code == 0
-    assert got.out.splitlines()[1].split() == ["ring", "broadcast", "1-4", "9", "17", "26", "1"]
+    assert got.out.splitlines()[1].split() == ["chain", "broadcast", "1-4", "9", "17", "26", "1"]
     assert "proved 9 schedules with 17 transfers, and the 26 programs" in got.out
 
 

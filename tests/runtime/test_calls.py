@@ -62,7 +62,7 @@ def refused(comm: Communicator) -> list[str]:
     for strange_call in (
         lambda: comm.all_reduce(x, algorithm=schedule),
         lambda: comm.all_to_all(x, algorithm=build("ring", "all_reduce", comm.size)),
-        lambda: comm.reduce(x, root=1, algorithm=build("ring", "reduce", comm.size, 2)),
+        lambda: comm.reduce(x, root=1, algorithm=build("chain", "reduce", comm.size, 2)),
     ):
         try:
             strange_call()
@@ -82,7 +82,7 @@ def test_what_is_not_proved_is_refused_unless_asked(pools: Pools, engine: str) -
     for unproved, size, strange, given, other, root, again in pools(engine, 3).run(refused):
         assert given.startswith("lossy")
         assert other == "ring is for all_reduce, not for all_to_all"
-        assert root == "ring is for reduce with root 2, not for reduce with root 1"
+        assert root == "chain is for reduce with root 2, not for reduce with root 1"
         assert again.startswith("lossy")
         assert unproved.startswith("ProofError: lossy")
         assert "is for 4 ranks; this group has 3" in size

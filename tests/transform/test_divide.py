@@ -63,7 +63,7 @@ def test_channels_keep_the_rounds(schedule: Schedule, k: int) -> None:
 
 @pytest.mark.parametrize("collective", ["broadcast", "reduce"])
 def test_a_pipelined_chain_is_one_block_repeated_once_per_piece(collective: str) -> None:
-    schedule = algorithms.build("ring", collective, 12, 5)
+    schedule = algorithms.build("chain", collective, 12, 5)
     (block,) = pipeline(schedule, 7).blocks
     assert (block.times, block.shift, len(block.rows)) == (7, Shift.chunk(1), 11)
 
@@ -99,9 +99,9 @@ def test_a_pipelined_ring_is_the_same_rows_more_often(collective: str) -> None:
 
 
 def test_pipelining_overlaps() -> None:
-    chain = algorithms.build("ring", "broadcast", 9, 2)
+    chain = algorithms.build("chain", "broadcast", 9, 2)
     assert (steps(chain), steps(pipeline(chain, 20))) == (8, 9 - 2 + 20)
-    assert steps(pipeline(algorithms.build("ring", "reduce", 9, 2), 20)) == 9 - 2 + 20
+    assert steps(pipeline(algorithms.build("chain", "reduce", 9, 2), 20)) == 9 - 2 + 20
     ring = algorithms.build("ring", "all_reduce", 6)
     assert (steps(ring), steps(pipeline(ring, 5))) == (10, 50)  # was full before
     trees = algorithms.build("double_tree", "broadcast", 16, 3)
@@ -111,7 +111,7 @@ def test_pipelining_overlaps() -> None:
 
 
 def test_a_chain_of_moving_ranks_overlaps_too() -> None:
-    assert hops(5, 2) == algorithms.build("ring", "broadcast", 5, 2)
+    assert hops(5, 2) == algorithms.build("chain", "broadcast", 5, 2)
     assert steps(pipeline(hops(5, 2), 10)) == 5 - 2 + 10
 
 
@@ -135,11 +135,11 @@ def test_a_ring_over_100_000_ranks_is_built_and_counted_in_a_second(pieces: int)
     assert took < 1.0
 
 
-@pytest.mark.parametrize(("name", "n"), [("ring", 100_000), ("double_tree", 10_000)])
+@pytest.mark.parametrize(("name", "n"), [("chain", 100_000), ("double_tree", 10_000)])
 def test_long_chains_and_large_trees_too(name: str, n: int) -> None:
     start = time.perf_counter()
     schedule = pipeline(algorithms.build(name, "broadcast", n, 7), 1000)
-    assert schedule.transfers == (n - 1) * 1000 * (1 if name == "ring" else 2)
+    assert schedule.transfers == (n - 1) * 1000 * (1 if name == "chain" else 2)
     assert schedule.chunks_received().sum() == schedule.transfers
     assert time.perf_counter() - start < 1.0
 
@@ -157,7 +157,7 @@ def test_rings_of_different_orders_share_the_vector(one: list[int], other: list[
     [
         ("all_reduce", ("ring", "halving_doubling", "double_tree")),
         ("all_gather", ("ring", "hierarchical")),
-        ("broadcast", ("double_tree", "ring", "one_shot")),
+        ("broadcast", ("double_tree", "chain", "flat")),
         ("all_reduce", ("one_shot", "two_shot")),
     ],
 )

@@ -72,10 +72,11 @@ def test_cut_turned_and_renamed_ones_are_right(
 
 
 def test_strange_ones_nest() -> None:
-    for inner, outer in ((Strange(), REGISTRY["ring"]), (REGISTRY["ring"], Strange()), (Strange(), Strange())):
-        for ranks, group in ((6, 2), (6, 3), (12, 4), (5, 1), (5, 5)):
-            keeps_its_promise(nest("all_gather", inner, outer, ranks, group))
-            keeps_its_promise(nest("broadcast", inner, outer, ranks, group, ranks * 2 // 3))
+    for collective, known in (("all_gather", REGISTRY["ring"]), ("broadcast", REGISTRY["chain"])):
+        for inner, outer in ((Strange(), known), (known, Strange()), (Strange(), Strange())):
+            for ranks, group in ((6, 2), (6, 3), (12, 4), (5, 1), (5, 5)):
+                root = ranks * 2 // 3 if collective == "broadcast" else None
+                keeps_its_promise(nest(collective, inner, outer, ranks, group, root))
 
 
 def test_three_levels() -> None:
@@ -117,7 +118,7 @@ def test_blocks_stay_short_where_they_can() -> None:
 
 
 def test_a_broadcast_is_one_block_so_that_all_of_it_pipelines() -> None:
-    nested = nest("broadcast", REGISTRY["ring"], REGISTRY["double_tree"], 12, 4, 7)
+    nested = nest("broadcast", REGISTRY["chain"], REGISTRY["double_tree"], 12, 4, 7)
     assert (len(nested.blocks), nested.rounds) == (1, 2 + 3)
     assert [b.rounds for b in pipeline(nested, 9).blocks] == [4, 1, 4]
 

@@ -14,15 +14,16 @@ from ringtree.ir.collective import COLLECTIVES
 from ringtree.verify import Case, prove_many
 
 LEAST = {
-    "ring": ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce"),
+    "ring": ("all_reduce", "reduce_scatter", "all_gather"),
+    "chain": ("broadcast", "reduce"),
     "double_tree": ("all_reduce", "broadcast", "reduce"),
-    "one_shot": ("all_reduce", "broadcast", "reduce"),
+    "one_shot": ("all_reduce",),
     "two_shot": ("all_reduce", "reduce_scatter", "all_gather"),
     "halving_doubling": ("all_reduce", "reduce_scatter", "all_gather"),
     "hierarchical": ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce"),
     "pairwise": ("all_to_all",),
     "dissemination": ("barrier",),
-    "flat": ("gather", "scatter"),
+    "flat": ("broadcast", "reduce", "gather", "scatter"),
     "binomial": ("broadcast", "reduce", "gather", "scatter"),
     "binary_tree": ("all_reduce", "broadcast", "reduce"),
     "recursive_doubling": ("all_reduce", "all_gather", "barrier"),

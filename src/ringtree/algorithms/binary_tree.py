@@ -7,6 +7,8 @@ all_reduce: 2*(lg(n+1)-1) rounds, (min(n-1,2)+(n>4))*S bytes, pipelines
 broadcast: lg(n+1)-1 rounds, min(n-1,2)*S bytes, pipelines
 reduce: lg(n+1)-1 rounds, S bytes, pipelines
 
+When: as the baseline that shows what double_tree repairs; else take that.
+
 Source: Pjesivac-Grbovic and others: Performance analysis of MPI collective operations, 2007
 """
 

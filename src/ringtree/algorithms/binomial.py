@@ -8,6 +8,8 @@ reduce: lg(n) rounds, S bytes
 scatter: lg(n) rounds, (n-1)/n*S bytes
 gather: lg(n) rounds, t/n*S bytes
 
+When: short vectors, where latency is what counts; scatter and gather of any length.
+
 Source: Chan, Heimlich, Purkayastha, van de Geijn: Collective communication: theory, practice, and experience, 2007
 """
 

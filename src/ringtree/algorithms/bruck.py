@@ -6,6 +6,8 @@ which i is the sum, 1, 2, 4, …, and so is sent several times; worth it while l
 all_gather: lg(n) rounds, (n-1)/n*S bytes
 all_to_all: lg(n) rounds, at most lg(n)/2*S bytes
 
+When: short blocks over many ranks, any number of them: fewest rounds.
+
 Source: Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient algorithms for all-to-all communications in multiport
 message-passing systems, 1997
 """

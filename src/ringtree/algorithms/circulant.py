@@ -7,6 +7,8 @@ all_reduce: 2*lg(n) rounds, 2*(n-1)/n*S bytes
 reduce_scatter: lg(n) rounds, (n-1)/n*S bytes
 all_gather: lg(n) rounds, (n-1)/n*S bytes
 
+When: medium vectors over any number of ranks: what halving_doubling is for powers of two.
+
 Source: Träff: Optimal, non-pipelined reduce-scatter and allreduce algorithms, 2024
 """
 

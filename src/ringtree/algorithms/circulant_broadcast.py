@@ -7,6 +7,8 @@ s[1], … to n/2 come again after lg(n) rounds. Once it has begun, every rank ge
 broadcast: m-1+lg(n) rounds, (m-1+lg(n))/m*S bytes
 reduce: m-1+lg(n) rounds, at most (m-1+lg(n))/m*S bytes
 
+When: long vectors over any number of ranks, where each can send to one and receive from one at a time.
+
 Source: Träff: Optimal broadcast schedules in logarithmic time with applications to broadcast, all-broadcast, reduction
 and all-reduction, 2024
 """

@@ -4,6 +4,8 @@ The token counts as S bytes; what it carries does not matter, and hearing of a r
 
 barrier: lg(n) rounds, lg(n)*S bytes
 
+When: always: no barrier over messages from one to one has fewer rounds.
+
 Source: Hensgen, Finkel, Manber: Two algorithms for barrier synchronization, 1988
 """
 

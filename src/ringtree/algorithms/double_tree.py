@@ -9,6 +9,8 @@ all_reduce: 2*lg(n) rounds, at most 2*S bytes, pipelines
 broadcast: lg(n) rounds, S bytes, pipelines
 reduce: lg(n) rounds, S bytes, pipelines
 
+When: long vectors over many ranks, where a ring's latency of n hops is too much; pipelined.
+
 Source: Sanders, Speck, Träff: Two-tree algorithms for full bandwidth broadcast, reduction and scan, 2009
 """
 

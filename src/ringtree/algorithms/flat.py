@@ -1,7 +1,13 @@
-"""Flat: the root exchanges with every rank directly, one transfer each.
+"""Flat tree: the root exchanges with every rank directly, one transfer each.
 
+Sums are taken in rank order 0, 1, … n-1, in one reduction at the root.
+
+broadcast: 1 round, (n-1)*S bytes
+reduce: 1 round, S bytes
 gather: 1 round, S/n bytes
 scatter: 1 round, (n-1)/n*S bytes
+
+When: short vectors, or few ranks, or memory that all ranks share: one round, and nobody passes on what is another's.
 
 Source: Vadhiyar, Fagg, Dongarra: Automatically tuned collective communications, 2000
 """
@@ -10,7 +16,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from ringtree.ir.schedule import Block, Schedule, Transfers
+from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
+
+
+def broadcast(ranks: int, root: int) -> Schedule:
+    others = (root + np.arange(1, ranks)) % ranks
+    blocks = (Block(Transfers.of(root, others)),) if ranks > 1 else ()
+    return Schedule("flat", "broadcast", ranks, 1, blocks, root)
+
+
+def reduce(ranks: int, root: int) -> Schedule:
+    """Whole inputs into the root's output, rank 0's stored and the others' added as listed."""
+    rank = np.arange(ranks)
+    rows = Transfers.of(rank, root, reduce=rank > 0, source_buffer=Buffer.INPUT, target_buffer=Buffer.OUTPUT)
+    return Schedule("flat", "reduce", ranks, 1, (Block(rows),), root)
 
 
 def gather(ranks: int, root: int) -> Schedule:

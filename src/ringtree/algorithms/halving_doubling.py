@@ -7,6 +7,8 @@ all_reduce: 2*lg(p)+2*(n>p) rounds, 2*(p-1)/p*S+(n>p)*S bytes
 reduce_scatter: lg(p)+2*(n>p) rounds, (n-1)/n*S+(n>p)*S/n bytes
 all_gather: lg(p)+2*(n>p) rounds, at most (p-1+min(p-1,(n-p)*lg(p)))/n*S+(n>p)*S bytes
 
+When: medium vectors, above all where n is a power of two: few rounds and still the fewest bytes.
+
 Source: Rabenseifner: Optimization of collective reduction operations, 2004
 """
 

@@ -2,14 +2,16 @@
 
 What is sent between groups is 1/g of the vector per rank where the collective can be sharded. Options: `group` (the
 size of a group, a divisor of n), `inner` and `outer` (names of algorithms). By default g is the greatest divisor of n
-that is at most its square root, inside is a ring, between is halving-doubling, for broadcast and reduce a double tree;
-a prime n has no groups. With h = n/g groups and q the largest power of two that is at most h:
+that is at most its square root, inside is a ring, between is halving-doubling, for broadcast and reduce a chain and a
+double tree; a prime n has no groups. With h = n/g groups and q the largest power of two that is at most h:
 
 all_reduce: 2*(g-1)+2*lg(q)+2*(h>q) rounds, 2*(g-1)/g*S+(2*(q-1)/q+(h>q))*S/g bytes
 reduce_scatter: g-1+lg(q)+2*(h>q) rounds, (g-1)/g*S+(h-1+(h>q))/h*S/g bytes
 all_gather: g-1+lg(q)+2*(h>q) rounds, at most (g-1)/g*S+(q-1+min(q-1,(h-q)*lg(q))+(h>q)*h)/h*S/g bytes
 broadcast: g-1+lg(h) rounds, S+(g>1)*S bytes, pipelines
 reduce: g-1+lg(h) rounds, S bytes, pipelines
+
+When: ranks on several hosts, or several sockets, where links between them are slower than inside.
 
 Source: Karonis and others: Exploiting hierarchy in parallel computer networks to optimize collective operation
 performance, 2000
@@ -43,13 +45,13 @@ def all_gather(
 
 
 def broadcast(
-    ranks: int, root: int, *, group: int | None = None, inner: str = "ring", outer: str = "double_tree"
+    ranks: int, root: int, *, group: int | None = None, inner: str = "chain", outer: str = "double_tree"
 ) -> Schedule:
     return _nested("broadcast", ranks, root, group, inner, outer)
 
 
 def reduce(
-    ranks: int, root: int, *, group: int | None = None, inner: str = "ring", outer: str = "double_tree"
+    ranks: int, root: int, *, group: int | None = None, inner: str = "chain", outer: str = "double_tree"
 ) -> Schedule:
     return _nested("reduce", ranks, root, group, inner, outer)
 

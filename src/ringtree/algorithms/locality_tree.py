@@ -8,6 +8,8 @@ all_reduce: 2*(lg(g)+lg(h)) rounds, (lg(g)+lg(h))*S bytes
 broadcast: lg(g)+lg(h) rounds, (lg(g)+lg(h))*S bytes
 reduce: lg(g)+lg(h) rounds, S bytes
 
+When: short vectors over hosts or sockets where each message between them is dear.
+
 Source: Kielmann and others: MagPIe: MPI's collective communication operations for clustered wide area systems, 1999
 """
 

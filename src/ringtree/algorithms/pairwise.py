@@ -4,6 +4,8 @@ The first round (k = 0) is a rank's copy to itself.
 
 all_to_all: n rounds, (n-1)/n*S bytes
 
+When: long blocks: every block is sent once, and in each round everyone sends to one and receives from one.
+
 Source: Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH, 2005
 """
 

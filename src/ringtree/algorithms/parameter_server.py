@@ -6,6 +6,8 @@ the bottleneck.
 
 all_reduce: 2 rounds, (n-1)*S bytes
 
+When: as the baseline that shows what all the others avoid.
+
 Source: Li and others: Scaling distributed machine learning with the parameter server, 2014
 """
 

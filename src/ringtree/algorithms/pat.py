@@ -7,6 +7,8 @@ its trees; with bounded buffers they come in parts.
 all_gather: lg(n) rounds, (n-1)/n*S bytes
 reduce_scatter: lg(n) rounds, (n-1)/n*S bytes
 
+When: short to medium blocks over many ranks where far links are the slow ones, or buffers are bounded.
+
 Source: Jeaugey: PAT: a new algorithm for all-gather and reduce-scatter operations at scale, 2025
 """
 

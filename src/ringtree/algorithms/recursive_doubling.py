@@ -7,6 +7,8 @@ all_reduce: lg(p)+2*(n>p) rounds, (lg(p)+(n>p))*S bytes
 all_gather: lg(p)+2*(n>p) rounds, at most (p-1+min(p-1,(n-p)*lg(p)))/n*S+(n>p)*S bytes
 barrier: lg(p)+2*(n>p) rounds, (lg(p)+(n>p))*S bytes
 
+When: short vectors, where latency is what counts and every rank sends to one at a time.
+
 Source: Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH, 2005
 """
 

@@ -121,6 +121,7 @@ def _read(module: ModuleType) -> Algorithm:
 
 NAMES = (
     "ring",
+    "chain",
     "double_tree",
     "halving_doubling",
     "one_shot",

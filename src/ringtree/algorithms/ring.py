@@ -3,8 +3,8 @@
 all_reduce: 2*(n-1) rounds, 2*(n-1)/n*S bytes
 reduce_scatter: n-1 rounds, (n-1)/n*S bytes
 all_gather: n-1 rounds, (n-1)/n*S bytes
-broadcast: n-1 rounds, S bytes, pipelines
-reduce: n-1 rounds, S bytes, pipelines
+
+When: long vectors, where all that counts is bytes and every rank is near to the next one only.
 
 Source: Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of workstations, 2009
 """
@@ -30,24 +30,8 @@ def all_gather(ranks: int) -> Schedule:
     return Schedule("ring", "all_gather", ranks, ranks, _lap(ranks, ahead=0, reduce=False))
 
 
-def broadcast(ranks: int, root: int) -> Schedule:
-    """A chain from the root to the rank before it."""
-    return Schedule("ring", "broadcast", ranks, 1, _chain(ranks, root, reduce=False), root)
-
-
-def reduce(ranks: int, root: int) -> Schedule:
-    """A chain from the rank after the root to the root."""
-    return Schedule("ring", "reduce", ranks, 1, _chain(ranks, root + 1, reduce=True), root)
-
-
 def _lap(ranks: int, ahead: int, reduce: bool) -> tuple[Block, ...]:
     """n-1 rounds in which rank r sends block r+ahead first, then one block lower each time."""
     rank = np.arange(ranks)
     rows = Transfers.of(rank, (rank + 1) % ranks, (rank + ahead) % ranks, reduce=reduce)
     return (Block(rows, ranks - 1, Shift.chunk(-1)),) if ranks > 1 else ()
-
-
-def _chain(ranks: int, first: int, reduce: bool) -> tuple[Block, ...]:
-    hop = np.arange(ranks - 1)
-    rows = Transfers.of((first + hop) % ranks, (first + hop + 1) % ranks, reduce=reduce, round=hop)
-    return (Block(rows),) if ranks > 1 else ()

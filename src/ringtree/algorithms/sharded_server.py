@@ -4,6 +4,8 @@ What it sends is what two_shot sends; its sums begin with the server's own.
 
 all_reduce: 2 rounds, 2*(n-1)/n*S bytes
 
+When: where servers are wanted after all, as a baseline: else two_shot, which sends the same.
+
 Source: Li and others: Scaling distributed machine learning with the parameter server, 2014
 """
 

@@ -7,6 +7,8 @@ and h = n/g groups:
 
 all_reduce: 2*(g-1+lg(h)*(1+(g>1))) rounds, at most 3*S bytes, pipelines
 
+When: medium to long vectors over many hosts; pipelined.
+
 Source: Jeaugey: Massively scale your deep learning training with NCCL 2.4, 2019
 """
 

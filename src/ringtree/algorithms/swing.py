@@ -7,6 +7,8 @@ all_reduce: 2*lg(m) rounds, 2*(n-1)/n*S bytes
 reduce_scatter: lg(m) rounds, (n-1)/n*S bytes
 all_gather: lg(m) rounds, (n-1)/n*S bytes
 
+When: medium vectors on rings and tori, where halving and doubling would go too far.
+
 Source: De Sensi, Bonato, Saam, Hoefler: Swing: short-cutting rings for higher bandwidth allreduce, 2024
 """
 

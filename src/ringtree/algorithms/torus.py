@@ -9,6 +9,8 @@ all_reduce: 2*(x+y-2) rounds, 2*(n-1)/n*S bytes
 reduce_scatter: x+y-2 rounds, (n-1)/n*S bytes
 all_gather: x+y-2 rounds, (n-1)/n*S bytes
 
+When: ranks that are the nodes of a two-dimensional torus, with links to four neighbours each.
+
 Source: Sack, Gropp: Collective algorithms for multiported torus networks, 2015
 """
 

@@ -4,6 +4,8 @@ all_reduce: 2*(x+y+z-3) rounds, 2*(n-1)/n*S bytes
 reduce_scatter: x+y+z-3 rounds, (n-1)/n*S bytes
 all_gather: x+y+z-3 rounds, (n-1)/n*S bytes
 
+When: ranks that are the nodes of a three-dimensional torus, with links to six neighbours each.
+
 Source: Sack, Gropp: Collective algorithms for multiported torus networks, 2015
 """
 

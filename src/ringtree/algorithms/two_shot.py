@@ -6,6 +6,8 @@ all_reduce: 2 rounds, 2*(n-1)/n*S bytes
 reduce_scatter: 1 round, (n-1)/n*S bytes
 all_gather: 1 round, (n-1)/n*S bytes
 
+When: long vectors on a machine where every rank reaches every other at once, or where sums must be in rank order.
+
 Source: Cowan and others: MSCCLang: Microsoft collective communication language, 2023
 """
 

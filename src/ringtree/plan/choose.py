@@ -17,8 +17,8 @@ ONE_SHOT_NBYTES = 16 << 10
 FIRST_CHOICE = {
     "reduce_scatter": "two_shot",
     "all_gather": "two_shot",
-    "broadcast": "one_shot",
-    "reduce": "one_shot",
+    "broadcast": "flat",
+    "reduce": "flat",
     "gather": "flat",
     "scatter": "flat",
     "all_to_all": "pairwise",
