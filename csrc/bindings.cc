@@ -73,7 +73,7 @@ struct Known {
   char format[4];
   std::string op;
   Py_ssize_t in_count, out_count;
-  ringtree::Plan* plan;
+  std::shared_ptr<ringtree::Plan> plan;
 
   bool serves(int c, const char* f, std::string_view o, int r, Py_ssize_t in, Py_ssize_t out) const {
     return collective == c && root == r && in_count == in && out_count == out && std::strcmp(format, f) == 0 && op == o;
@@ -108,8 +108,17 @@ class GroupObject {
                               count,
                               static_cast<std::uint32_t>(digest ^ digest >> 32),
                               std::move(collective)};
-    plans_.push_back(&group_.prepare(program, binding));
-    return static_cast<int>(plans_.size()) - 1;
+    plans_.emplace(prepared_, group_.prepare(program, binding));
+    return prepared_++;
+  }
+
+  void forget(int plan) {
+    auto forgotten = find(plan);
+    for (auto alike = known_.begin(); alike != known_.end();) {
+      std::erase_if(alike->second, [&](auto& k) { return k.plan == forgotten; });
+      alike = alike->second.empty() ? known_.erase(alike) : std::next(alike);
+    }
+    plans_.erase(plan);
   }
 
   void run(int plan, std::uintptr_t input, std::uintptr_t output) {
@@ -130,7 +139,7 @@ class GroupObject {
 
   void remember(int collective, std::string format, std::string op, int root, Py_ssize_t in_count, Py_ssize_t out_count,
                 int plan) {
-    Known known{collective, root, {}, std::move(op), in_count, out_count, &find(plan)};
+    Known known{collective, root, {}, std::move(op), in_count, out_count, find(plan)};
     if (format.empty() || format.size() > 3) throw std::invalid_argument("a buffer format has 1 to 3 characters");
     format.copy(known.format, 3);
     auto& alike = known_[key(collective, root, in_count, out_count, known.format[0])];
@@ -140,8 +149,8 @@ class GroupObject {
   }
 
   // The short way of a call: nullptr when no plan is remembered for it.
-  ringtree::Plan* recall(int collective, const char* format, std::string_view op, int root, Py_ssize_t in_count,
-                         Py_ssize_t out_count) {
+  std::shared_ptr<ringtree::Plan> recall(int collective, const char* format, std::string_view op, int root,
+                                         Py_ssize_t in_count, Py_ssize_t out_count) {
     auto found = known_.find(key(collective, root, in_count, out_count, format[0]));
     if (found == known_.end()) return nullptr;
     for (auto& k : found->second)
@@ -149,8 +158,8 @@ class GroupObject {
     return nullptr;
   }
 
-  void run(ringtree::Plan& plan, std::byte* input, std::byte* output, PythonHooks& hooks) {
-    if (group_.threads() || plan.moved_bytes > quick_bytes) hooks.blocking();
+  void run(const std::shared_ptr<ringtree::Plan>& plan, std::byte* input, std::byte* output, PythonHooks& hooks) {
+    if (group_.threads() || plan->moved_bytes > quick_bytes) hooks.blocking();
     group_.run(plan, input, output, hooks);
   }
 
@@ -197,11 +206,13 @@ class GroupObject {
   }
 
  private:
-  ringtree::Plan& find(int plan) {
-    if (plan < 0 || plan >= static_cast<int>(plans_.size()))
-      throw std::invalid_argument("no plan " + std::to_string(plan) + ": " + std::to_string(plans_.size()) +
-                                  " were prepared");
-    return *plans_[plan];
+  std::shared_ptr<ringtree::Plan> find(int plan) {
+    auto found = plans_.find(plan);
+    if (found == plans_.end())
+      throw std::invalid_argument(plan < 0 || plan >= prepared_ ? "no plan " + std::to_string(plan) + ": " +
+                                                                      std::to_string(prepared_) + " were prepared"
+                                                                : "plan " + std::to_string(plan) + " was forgotten");
+    return found->second;
   }
 
   static std::uint64_t key(int collective, int root, Py_ssize_t in_count, Py_ssize_t out_count, char format) {
@@ -210,7 +221,8 @@ class GroupObject {
   }
 
   ringtree::Group group_;
-  std::vector<ringtree::Plan*> plans_;
+  int prepared_ = 0;  // numbers are not used again
+  std::unordered_map<int, std::shared_ptr<ringtree::Plan>> plans_;
   std::unordered_map<std::uint64_t, std::vector<Known>> known_;
 };
 
@@ -250,7 +262,7 @@ bool call(GroupObject& seat, int collective, PyObject* x, PyObject* out, PyObjec
   auto plan = seat.recall(collective, format, {text, static_cast<std::size_t>(length)}, root, in.count(), to.count());
   if (!plan) return false;
   PythonHooks hooks;
-  seat.run(*plan, in.data(), to.data(), hooks);
+  seat.run(plan, in.data(), to.data(), hooks);
   return true;
 }
 
@@ -330,6 +342,7 @@ NB_MODULE(_native, m) {
                    .def("prepare", &GroupObject::prepare, "instructions"_a, "operands"_a, "sizes"_a, "input_offsets"_a,
                         "output_offsets"_a, "scratch"_a, "window"_a, "dtype"_a, "op"_a, "collective"_a, "root"_a,
                         "count"_a, "digest"_a)
+                   .def("forget", &GroupObject::forget, "plan"_a)
                    .def("run", nb::overload_cast<int, std::uintptr_t, std::uintptr_t>(&GroupObject::run), "plan"_a,
                         "input"_a, "output"_a)
                    .def("start", &GroupObject::start, "plan"_a, "input"_a, "output"_a)

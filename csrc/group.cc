@@ -79,11 +79,10 @@ void Group::look(const std::string& what) {
   seat_->look(elsewhere);
 }
 
-Plan& Group::prepare(const Encoded& program, const Binding& binding) {
+std::shared_ptr<Plan> Group::prepare(const Encoded& program, const Binding& binding) {
   check_usable();
   auto& layout = segment_->layout();
-  plans_.push_back(bind(program, binding, {seat_->rank(), ranks_, layout.slot_bytes, layout.depth}));
-  return plans_.back();
+  return std::make_shared<Plan>(bind(program, binding, {seat_->rank(), ranks_, layout.slot_bytes, layout.depth}));
 }
 
 // The right to run a call. A host lock is let go before this waits.
@@ -104,18 +103,18 @@ std::unique_lock<std::mutex> Group::turn(Hooks& hooks) {
   return lock;
 }
 
-void Group::run(Plan& plan, std::byte* input, std::byte* output, Hooks& hooks) {
+void Group::run(const std::shared_ptr<Plan>& plan, std::byte* input, std::byte* output, Hooks& hooks) {
   check_usable();
   if (!worker_.idle()) worker_.wait(worker_.issued(), -1, hooks);
   auto lock = turn(hooks);
   execute(plan, input, output, hooks);
 }
 
-void Group::execute(Plan& plan, std::byte* input, std::byte* output, Hooks& hooks) {
+void Group::execute(const std::shared_ptr<Plan>& plan, std::byte* input, std::byte* output, Hooks& hooks) {
   if (seat_->poisoned()) seat_->raise_poison();
   auto call = calls_.load(std::memory_order_relaxed) + 1;
   calls_.store(call, std::memory_order_relaxed);
-  auto where = [&] { return std::string(collective_name(plan.print)) + ", call " + std::to_string(call); };
+  auto where = [&] { return std::string(collective_name(plan->print)) + ", call " + std::to_string(call); };
   try {
     interpreter_->run(plan, call, input, output, hooks);
   } catch (const Interrupted&) {
@@ -127,9 +126,9 @@ void Group::execute(Plan& plan, std::byte* input, std::byte* output, Hooks& hook
   }
 }
 
-std::uint64_t Group::start(Plan& plan, std::byte* input, std::byte* output) {
+std::uint64_t Group::start(std::shared_ptr<Plan> plan, std::byte* input, std::byte* output) {
   check_usable();
-  return worker_.start([this, &plan, input, output] {
+  return worker_.start([this, plan = std::move(plan), input, output] {
     Hooks none;
     auto lock = turn(none);
     execute(plan, input, output, none);

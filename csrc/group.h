@@ -1,7 +1,6 @@
 // A rank's membership of a group: the engine as its users see it.
 #pragma once
 
-#include <list>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -29,10 +28,11 @@ class Group {
   Group(void* memory, int rank, int ranks, Options options);
   ~Group();
 
-  Plan& prepare(const Encoded& program, const Binding& binding);
-  void run(Plan& plan, std::byte* input, std::byte* output, Hooks& hooks);
+  // Who holds the plan keeps it; so do the calls of it that are queued or running.
+  std::shared_ptr<Plan> prepare(const Encoded& program, const Binding& binding);
+  void run(const std::shared_ptr<Plan>& plan, std::byte* input, std::byte* output, Hooks& hooks);
 
-  std::uint64_t start(Plan& plan, std::byte* input, std::byte* output);
+  std::uint64_t start(std::shared_ptr<Plan> plan, std::byte* input, std::byte* output);
   bool done(std::uint64_t ticket) const { return worker_.done(ticket); }
   bool wait(std::uint64_t ticket, double timeout_s, Hooks& hooks);
 
@@ -60,7 +60,7 @@ class Group {
   void check_rank(int rank) const;
   void sit(int rank, Options& options, int lock_fd);
   void check_usable();
-  void execute(Plan& plan, std::byte* input, std::byte* output, Hooks& hooks);
+  void execute(const std::shared_ptr<Plan>& plan, std::byte* input, std::byte* output, Hooks& hooks);
   std::unique_lock<std::mutex> turn(Hooks& hooks);
 
   int ranks_;
@@ -72,7 +72,6 @@ class Group {
   std::unique_ptr<Seat> seat_;
   std::unique_ptr<Interpreter> interpreter_;
   std::unique_ptr<Exchange> exchange_;
-  std::list<Plan> plans_;
   std::vector<Mapping> mappings_;
   std::mutex running_;  // one call at a time
   std::atomic<std::uint64_t> calls_ = 0;

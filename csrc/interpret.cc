@@ -37,14 +37,16 @@ Interpreter::Interpreter(Seat& seat)
   }
 }
 
-void Interpreter::run(Plan& plan, std::uint64_t call, std::byte* input, std::byte* output, Hooks& hooks) {
+void Interpreter::run(const std::shared_ptr<Plan>& shared, std::uint64_t call, std::byte* input, std::byte* output,
+                      Hooks& hooks) {
+  Plan& plan = *shared;
   call_ = call;
   plan_ = &plan;
   hooks_ = &hooks;
   history_[call % history_.size()] = {call, plan.print};
   record();
   look_at_unheard();
-  previous_ = &plan;
+  if (previous_ != shared) previous_ = shared;
   if (plan.scratch_bytes > scratch_bytes_) {
     scratch_ = std::make_unique<std::byte[]>(plan.scratch_bytes);
     scratch_bytes_ = plan.scratch_bytes;

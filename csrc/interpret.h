@@ -23,7 +23,7 @@ class Interpreter : Situation {
   explicit Interpreter(Seat& seat);
 
   // One collective call. Throws Error (the group is poisoned then), or Interrupted (the caller poisons it).
-  void run(Plan& plan, std::uint64_t call, std::byte* input, std::byte* output, Hooks& hooks);
+  void run(const std::shared_ptr<Plan>& plan, std::uint64_t call, std::byte* input, std::byte* output, Hooks& hooks);
 
   // Looks a last time, without waiting, for calls of peers that did not fit the last one here.
   void look_at_the_last();
@@ -121,7 +121,7 @@ class Interpreter : Situation {
   std::size_t scratch_bytes_ = 0;
 
   const Plan* plan_ = nullptr;
-  const Plan* previous_ = nullptr;  // of the last call
+  std::shared_ptr<const Plan> previous_;  // of the last call
   Hooks* hooks_ = nullptr;
   std::uint64_t call_ = 0;
   std::byte* spaces_[3] = {};

@@ -42,7 +42,7 @@ void Interpreter::look_at_unheard() {
 
 void Interpreter::look_at_the_last() {
   if (!previous_) return;
-  plan_ = previous_;
+  plan_ = previous_.get();
   for (int peer = 0; peer < seat_.ranks(); peer++) {
     Past theirs;
     if (peer == seat_.rank()) continue;

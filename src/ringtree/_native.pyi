@@ -73,7 +73,7 @@ class Group:
         count: int,
         digest: int,
     ) -> int:
-        """Binds an encoded program (ir.program.Program.encode) to sizes; returns a plan's number, valid until close.
+        """Binds an encoded program (ir.program.Program.encode) to sizes; returns a plan's number, which no other gets.
 
         All sizes are in elements. `sizes[label]`: chunk sizes on the whole vector. `input_offsets[i]`,
         `output_offsets[i]`: where chunk i of the rank's window starts. Scratch chunk i starts at i * max(sizes).
@@ -82,6 +82,10 @@ class Group:
         (collective, op, dtype, count, root, digest modulo 2^32) is the call's fingerprint. ValueError, naming the
         instruction, for a program that steps outside its memory or whose messages do not fit a slot.
         """
+
+    def forget(self, plan: int) -> None:
+        """Gives a plan's memory back, as soon as its queued calls have run; `call` knows it no more. ValueError from
+        then on for whoever names it."""
 
     def run(self, plan: int, input: int, output: int) -> None:
         """Runs a plan on two addresses in the calling thread, after the group's pending asynchronous calls."""

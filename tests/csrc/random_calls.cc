@@ -75,7 +75,7 @@ class Rank {
     if (!call.in_place) job->output.resize(call.count);
     job->at = call.in_place ? input : job->output.data();
     auto in = reinterpret_cast<std::byte*>(input), out = reinterpret_cast<std::byte*>(job->at);
-    auto& plan = bind(call);
+    auto plan = bind(call);  // let go of while its calls may be queued
     if (call.asynchronous) {
       job->ticket = group_->start(plan, in, out);
       jobs_.push_back(std::move(job));
@@ -122,7 +122,7 @@ class Rank {
     }
   }
 
-  Plan& bind(const Call& c) {
+  std::shared_ptr<Plan> bind(const Call& c) {
     auto program = this->program(c);
     std::vector<std::int64_t> sizes, offsets;
     for (int chunk = 0; chunk < program.chunks; chunk++) {

@@ -43,7 +43,8 @@ class Seat:
         self.group, self.rank, self.timeout_s = group, rank, timeout_s
         self.ranks = len(group.names)
         self.calls = 0
-        self.plans: list[tuple[Plan, Fingerprint]] = []
+        self.plans: dict[int, tuple[Plan, Fingerprint]] = {}
+        self.prepared = 0
         self.memory: dict[tuple[Any, ...], int] = {}
         self.slots = [Slot(rank, np.empty(SLOT_BYTES, np.uint8)) for _ in range(slots)]
         self.free = group.pools[rank] = deque(self.slots)
@@ -71,17 +72,32 @@ class Seat:
         digest: int,
     ) -> int:
         plan = decode(instructions, operands, sizes, input_offsets, output_offsets, scratch, window, dtype, op)
-        self.plans.append((plan, Fingerprint(collective, op, dtype, count, root, digest)))
-        return len(self.plans) - 1
+        self.plans[self.prepared] = (plan, Fingerprint(collective, op, dtype, count, root, digest))
+        self.prepared += 1
+        return self.prepared - 1
+
+    def forget(self, plan: int) -> None:
+        self._find(plan)
+        del self.plans[plan]
+        self.memory = {look: known for look, known in self.memory.items() if known != plan}
+
+    def _find(self, plan: int) -> tuple[Plan, Fingerprint]:
+        if plan not in self.plans:
+            known = 0 <= plan < self.prepared
+            raise ValueError(
+                f"plan {plan} was forgotten" if known else f"no plan {plan}: {self.prepared} were prepared"
+            )
+        return self.plans[plan]
 
     # -- calls, at once and queued
 
     def run(self, plan: int, input: int, output: int) -> None:
         with self.group.changed:
             self.await_(lambda: self.finished == self.issued, "its own asynchronous calls")
-        self._perform(plan, input, output)
+        self._perform(*self._find(plan), input, output)
 
     def start(self, plan: int, input: int, output: int) -> int:
+        found = self._find(plan)
         if self.worker is None:
             self.worker = threading.Thread(target=self._work, name=f"ringtree-{self.rank}", daemon=True)
             self.worker.start()
@@ -90,7 +106,7 @@ class Seat:
 
         def task() -> None:
             try:
-                self._perform(plan, input, output)
+                self._perform(*found, input, output)
             except Exception as caught:  # noqa: BLE001  # whoever waits for the ticket raises it
                 self.failed[ticket] = caught
             with self.group.changed:
@@ -142,8 +158,7 @@ class Seat:
 
     # -- interpreting
 
-    def _perform(self, number: int, input: int, output: int) -> None:
-        plan, fingerprint = self.plans[number]
+    def _perform(self, plan: Plan, fingerprint: Fingerprint, input: int, output: int) -> None:
         call, self.calls = self.calls, self.calls + 1
         self._compare(call, fingerprint)
         scratch = np.empty(plan.scratch, np.dtype(f"V{plan.dtype.itemsize}"))

@@ -1,0 +1,70 @@
+"""Plans that the engine is told to forget."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ringtree import spawn
+from ringtree._native import Group
+from ringtree.runtime.communicator import Communicator
+from tests.runtime.native_world import one_shot, prepare, run, two_shot, values, world
+
+
+def forgotten(comm: Communicator) -> None:
+    seat = comm._seat
+    x, out = np.full(100, comm.rank + 1.0, np.float32), np.empty(100, np.float32)
+    look = (1, "f", "sum", -1, 100, 100)
+    plan = prepare(seat, one_shot(comm.rank, comm.size), 100, window=100)
+    other = prepare(seat, one_shot(comm.rank, comm.size), 50, window=50)
+    seat.remember(*look, plan)
+    assert seat.call(1, x, out, "sum", -1)
+    seat.forget(plan)
+    assert not seat.call(1, x, out, "sum", -1)
+    for act in (lambda: run(seat, plan, x, out), lambda: seat.start(plan, 0, 0), lambda: seat.forget(plan)):
+        with pytest.raises(ValueError, match=f"plan {plan} was forgotten"):
+            act()
+    with pytest.raises(ValueError, match="no plan 99"):
+        seat.forget(99)
+    assert prepare(seat, one_shot(comm.rank, comm.size), 100, window=100) not in (plan, other)
+    assert (run(seat, other, x, out)[:50] == comm.size * (comm.size + 1) / 2).all()
+
+
+def queued(comm: Communicator) -> None:
+    """A plan that is forgotten while its calls wait in the queue serves them still."""
+    seat = comm._seat
+    outs = [np.empty(5000, np.float32) for _ in range(20)]
+    x = np.full(5000, comm.rank + 1.0, np.float32)
+    ticket = 0
+    for out in outs:
+        plan = prepare(seat, one_shot(comm.rank, comm.size), 5000, window=1000)
+        ticket = seat.start(plan, x.ctypes.data, out.ctypes.data)
+        seat.forget(plan)
+    assert seat.wait(ticket, 20.0)
+    assert all((out == comm.size * (comm.size + 1) / 2).all() for out in outs)
+
+
+@pytest.mark.parametrize("act", [forgotten, queued])
+def test_a_plan_is_forgotten(engine: str, act: object) -> None:
+    spawn(act, 2, engine=engine, threads=engine == "reference", timeout_s=20)  # type: ignore[arg-type]
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def test_what_is_forgotten_costs_nothing() -> None:
+    def rank(group: Group, me: int) -> int:
+        grown = []
+        for _ in range(4):
+            for _ in range(1000):
+                plan = prepare(group, two_shot(me, 2), 1000)
+                group.remember(1, "f", "sum", -1, 1000, 1000, plan)
+                group.forget(plan)
+            grown.append(resident_bytes())
+        return grown[-1] - grown[0]
+
+    grown = values(world(2, rank))
+    assert max(grown) < 200_000
