@@ -43,6 +43,7 @@ class Communicator(Groups, OneSided, PointToPoint):
         self._calls = Calls(joined, engine, terms, self._roomier)
         self._token = np.zeros(1, np.int32)  # what a barrier passes around
         self._made = 0  # groups and symmetric arrays made so far: names the place where the next one meets
+        self._grouped = {}
         self._roomy: dict[int, Communicator] = {}  # by slots
         lifetime.watch(self)
 

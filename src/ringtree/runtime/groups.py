@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,10 +14,18 @@ from ringtree.runtime.engine import Terms
 
 if TYPE_CHECKING:
     from ringtree.runtime.communicator import Communicator
+    from ringtree.runtime.mesh import Mesh
 
 
 class Groups(Collectives):
-    """How a communicator makes others."""
+    """How a communicator makes others, each of which makes others in turn. They live on when this one is closed."""
+
+    _grouped: dict[tuple[int, ...], int]  # how often `group` was called with these ranks
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The members' ranks in the world, in the order of their ranks here."""
+        return tuple(map(int, self._terms.names))
 
     def split(self, color: int | None, key: int = 0) -> Communicator | None:
         """The communicator of the ranks that said the same `color`, ordered by `key`, then by rank here; None for
@@ -28,15 +37,50 @@ class Groups(Collectives):
             return None
         colors = sorted({c for here, c, _ in table if here})
         members = sorted((k, r) for r, (here, c, k) in enumerate(table) if here and c == mine[1])
-        ranks = [r for _, r in members]
-        place = f"{self._terms.place}/{self._made}.{colors.index(mine[1])}"
-        names = tuple(self._terms.names[r] for r in ranks)
-        look = partial(self._seat.look, "split")
-        terms = Terms(place, ranks.index(self.rank), names, self._terms.timeout_s, self._terms.threads, look)
-        return self._communicator(terms)
+        return self._communicator([r for _, r in members], f"{self._made}.{colors.index(mine[1])}", "split")
 
-    def _communicator(self, terms: Terms) -> Communicator:
-        """The communicator of a new group's member."""
+    def group(self, ranks: Sequence[int]) -> Communicator:
+        """The communicator of these ranks of this group, in this order. They call it, each with the same list, and
+        nobody else does."""
+        members = tuple(map(operator.index, ranks))
+        if wrong := [r for r in members if not 0 <= r < self.size]:
+            raise ValueError(f"rank {wrong[0]}: expected ranks of this group, 0..{self.size - 1}")
+        if len(set(members)) < len(members):
+            raise ValueError(f"a group of ranks {_listed(members)}: expected each of them once")
+        if self.rank not in members:
+            raise ValueError(f"a group of ranks {_listed(members)} made by rank {self.rank}: only its members make it")
+        self._grouped[members] = turn = self._grouped.get(members, 0) + 1
+        return self._communicator(members, f"of {_listed(members)}.{turn}", "group")
+
+    def duplicate(self) -> Communicator:
+        """Another communicator of the same ranks, whose calls do not wait for this one's. All ranks call it."""
+        self._made += 1
+        return self._communicator(range(self.size), str(self._made), "duplicate")
+
+    def mesh(self, **axes: int) -> Mesh:
+        """This group as a grid, as in `mesh(dp=2, tp=4)`: the last axis varies fastest, and one length may be -1, for
+        whatever is left. All ranks call it; see Mesh."""
+        from ringtree.runtime.mesh import Mesh
+
+        self._made += 1
+        made = self._made
+        return Mesh(axes, self.rank, self.size, lambda ranks, name: self._communicator(ranks, f"{made}.{name}", "mesh"))
+
+    def _communicator(self, members: Sequence[int], label: str, call: str) -> Communicator:
+        """The communicator of these ranks. `label` is what all of them call it, and nobody else anything in this group;
+        `call` is what they are in, for messages."""
         from ringtree.runtime.communicator import Communicator
 
+        terms = Terms(
+            f"{self._terms.place}/{label}",
+            members.index(self.rank),
+            tuple(self._terms.names[r] for r in members),
+            self._terms.timeout_s,
+            self._terms.threads,
+            partial(self._seat.look, call),
+        )
         return Communicator(self._engine, terms)
+
+
+def _listed(ranks: Sequence[int]) -> str:
+    return ", ".join(map(str, ranks)) or "none"

@@ -1,0 +1,74 @@
+"""Groups as grids with named axes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.mesh import Mesh
+from tests.runtime.conftest import Pools
+
+
+def grid(comm: Communicator) -> None:
+    me = comm.rank
+    mesh = comm.mesh(dp=2, tp=3)
+    assert mesh.shape == {"dp": 2, "tp": 3}
+    assert mesh.coordinates == {"dp": me // 3, "tp": me % 3}
+    assert mesh.tp is mesh["tp"]
+    assert mesh.tp.ranks == tuple(range(me // 3 * 3, me // 3 * 3 + 3))
+    assert mesh.dp.ranks == (me % 3, me % 3 + 3)
+    assert mesh.tp.all_gather(me).tolist() == list(mesh.tp.ranks)
+    assert mesh.dp.all_reduce(me) == 2 * (me % 3) + 3
+    assert mesh["dp", "tp"].ranks == tuple(range(6))
+    assert mesh["dp", "tp"] is mesh["dp", "tp"]
+    assert mesh["tp", "dp"].ranks == (0, 3, 1, 4, 2, 5)
+    mesh.close()
+
+
+def nested(comm: Communicator) -> None:
+    """Hierarchical parallelism: a grid of a part, and an all_reduce along one axis and then the other."""
+    half = comm.split(comm.rank // 4, -comm.rank)
+    if half is None or half.size < 4:
+        comm.barrier()
+        return
+    mesh = half.mesh(a=2, b=-1, c=1)
+    assert mesh.shape == {"a": 2, "b": 2, "c": 1}
+    assert mesh.b.ranks == ((3, 2) if comm.rank > 1 else (1, 0))
+    assert mesh.c.ranks == (comm.rank,)
+    assert mesh.a.all_reduce(mesh.b.all_reduce(np.full(3, comm.rank))).tolist() == [6, 6, 6]
+    assert mesh["a", "c"].size == 2
+    comm.barrier()
+
+
+@pytest.mark.parametrize("act", [grid, nested])
+def test_a_mesh(pools: Pools, engine: str, act: object) -> None:
+    pools(engine, 6).run(act)  # type: ignore[arg-type]
+
+
+BAD = {
+    "dp=2, tp=3": "mesh(dp=2, tp=3): 2 * 3 = 6 ranks; this group has 8",
+    "dp=-1, tp=3": "mesh(dp=-1, tp=3): 8 ranks are no multiple of 3 = 3",
+    "dp=-1, tp=-1": "mesh(dp=-1, tp=-1): expected axes with lengths of at least 1, of which one may be -1",
+    "dp=0, tp=8": "mesh(dp=0, tp=8): expected axes with lengths of at least 1",
+    "": "mesh(): expected axes",
+}
+
+
+@pytest.mark.parametrize("axes", BAD)
+def test_axes_that_do_not_fit(axes: str) -> None:
+    lengths = {name: int(length) for name, _, length in (axis.partition("=") for axis in axes.split(", ") if axis)}
+    with pytest.raises(ValueError) as caught:
+        Mesh(lengths, 0, 8, lambda *_: pytest.fail("nobody meets"))
+    assert str(caught.value).startswith(BAD[axes])
+
+
+def test_axes_that_there_are_not() -> None:
+    mesh = Mesh({"dp": 2, "tp": 4}, 5, 8, lambda ranks, name: (tuple(ranks), name))  # type: ignore[arg-type,return-value]
+    assert mesh.tp == ((4, 5, 6, 7), "tp.4")
+    assert repr(mesh) == "<Mesh dp=2, tp=4, this rank at dp=1, tp=1>"
+    with pytest.raises(AttributeError, match="a mesh of dp=2, tp=4 has no 'pp'"):
+        _ = mesh.pp
+    for axes in ("pp", ("dp", "pp"), ("dp", "dp"), ()):
+        with pytest.raises(KeyError, match="in a mesh of dp=2, tp=4; expected some of these, once each"):
+            _ = mesh[axes]
