@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
+
 import pytest
 
 from ringtree.algorithms import binary_tree, double_tree
@@ -23,3 +26,11 @@ def test_it_sends_twice_what_the_double_tree_sends(n: int) -> None:
 
 def test_up_and_down_are_one_block() -> None:
     assert [b.rounds for b in binary_tree.all_reduce(8).blocks] == [6]
+
+
+@pytest.mark.parametrize("n", [3, 4, 7, 8, 15, 33])
+def test_it_takes_twice_the_steps_where_ranks_have_one_port(n: int) -> None:
+    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "half_bandwidth.py"))
+    naive, double = (example["steps"](schedule) for schedule in example["trees"](n))
+    assert naive >= 2 * example["PIECES"]
+    assert example["PIECES"] <= double <= example["PIECES"] + 2 * (n - 1).bit_length()

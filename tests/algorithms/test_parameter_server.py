@@ -8,7 +8,7 @@ from ringtree.algorithms import build, parameter_server, ring, sharded_server
 from ringtree.verify import prove
 
 
-@pytest.mark.parametrize("n", [2, 5, 8])
+@pytest.mark.parametrize("n", [2, 5, 8, 64])
 def test_beside_the_ring(n: int) -> None:
     busiest = [
         s.chunks_sent().max() / s.chunks

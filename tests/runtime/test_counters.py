@@ -48,6 +48,18 @@ def test_a_ring_moves_two_sizes_less_two_nths(pools: Pools, engine: str) -> None
             assert sum(m for _, m in counted) == 2 * (ranks - 1)
 
 
+@pytest.mark.parametrize("ranks", [5, 8])
+def test_the_busiest_rank_sends_twice_as_much_in_the_naive_tree_as_in_the_double_tree(
+    pools: Pools, engine: str, ranks: int
+) -> None:
+    sent = []
+    for tree in ("binary_tree", "double_tree"):
+        rows = pools(engine, ranks).run(measure, tree, "broadcast")
+        size = build(tree, "broadcast", ranks).chunks * ELEMENTS * 8
+        sent.append(np.array([counted for counted, _, _ in rows])[:, :, 0].sum(axis=0).max() / size)
+    assert sent == [2, 1]
+
+
 def big(comm: Communicator) -> list[list[int]]:
     comm.reset_counters()
     comm.all_reduce(np.ones(300_000), algorithm="ring")
