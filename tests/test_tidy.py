@@ -15,8 +15,8 @@ from ringtree.algorithms import REGISTRY
 ROOT = Path(__file__).parent.parent
 BANNED_NAMES = {"utils", "util", "common", "helpers", "helper", "manager", "misc"}
 PUBLIC = {
-    "Communicator", "Mismatch", "PeerDied", "Poisoned", "Pool", "RankFailed", "TimedOut", "Work", "__version__",
-    "init", "spawn",
+    "Communicator", "Mismatch", "Op", "PeerDied", "Poisoned", "Pool", "RankFailed", "TimedOut", "Work", "__version__",
+    "init", "scaled", "spawn",
 }  # fmt: skip
 PURE = ("ir", "transform", "algorithms", "verify", "draw", "formats", "plan")
 

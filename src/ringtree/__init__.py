@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ringtree.errors import Mismatch, PeerDied, Poisoned, RankFailed, TimedOut
     from ringtree.runtime.communicator import Communicator
+    from ringtree.runtime.operations import Op, scaled
     from ringtree.runtime.spawn import Pool, spawn
     from ringtree.runtime.work import Work
     from ringtree.runtime.world import init
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Communicator": "ringtree.runtime.communicator",
     "Mismatch": "ringtree.errors",
+    "Op": "ringtree.runtime.operations",
     "PeerDied": "ringtree.errors",
     "Poisoned": "ringtree.errors",
     "Pool": "ringtree.runtime.spawn",
@@ -31,12 +33,14 @@ _HOME = {
     "TimedOut": "ringtree.errors",
     "Work": "ringtree.runtime.work",
     "init": "ringtree.runtime.world",
+    "scaled": "ringtree.runtime.operations",
     "spawn": "ringtree.runtime.spawn",
 }
 
 __all__ = [
     "Communicator",
     "Mismatch",
+    "Op",
     "PeerDied",
     "Poisoned",
     "Pool",
@@ -45,6 +49,7 @@ __all__ = [
     "Work",
     "__version__",
     "init",
+    "scaled",
     "spawn",
 ]
 

@@ -12,6 +12,7 @@ import ringtree
 PUBLIC = [
     "Communicator",
     "Mismatch",
+    "Op",
     "PeerDied",
     "Poisoned",
     "Pool",
@@ -20,13 +21,14 @@ PUBLIC = [
     "Work",
     "__version__",
     "init",
+    "scaled",
     "spawn",
 ]
 
 
 def test_the_public_names_are_these() -> None:
     assert ringtree.__all__ == PUBLIC
-    assert len(PUBLIC) <= 12
+    assert len(PUBLIC) <= 20
     for name in PUBLIC:
         assert getattr(ringtree, name) is not None
     assert set(PUBLIC) <= set(dir(ringtree))

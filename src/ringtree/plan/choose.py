@@ -25,6 +25,13 @@ FIRST_CHOICE = {
     "barrier": "dissemination",
 }
 
+IN_RANK_ORDER = {
+    "all_reduce": ("one_shot", "two_shot", "locality_tree", "parameter_server"),
+    "reduce": ("flat",),
+    "reduce_scatter": ("two_shot",),
+}
+"""The algorithms that join only neighbours, the lower first, whatever the root."""
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -44,3 +51,25 @@ def choose(collective: str, ranks: int, nbytes: int) -> Choice:
     if collective in FIRST_CHOICE:
         return Choice(FIRST_CHOICE[collective], f"the only rule for {collective} so far")
     raise ValueError(f"nothing to choose from for {collective!r}: algorithms serve {', '.join(serving(collective))}")
+
+
+def choose_whole(collective: str, ranks: int) -> Choice:
+    """The algorithm for a reduction by a function that takes whole vectors (or whole blocks) and may not commute.
+
+    Each joining costs the function's time and each message some 10 us, so that n-1 of them at once are soon too many.
+    """
+    if collective == "all_reduce" and ranks > 4:
+        return Choice("locality_tree", "a tree's joinings are fewer than one after the other, and in rank order")
+    name = "one_shot" if collective == "all_reduce" else FIRST_CHOICE.get(collective, "")
+    if name not in IN_RANK_ORDER.get(collective, ()):
+        raise ValueError(
+            f"no algorithm reduces {collective!r} in rank order: expected one of {', '.join(IN_RANK_ORDER)}"
+        )
+    return Choice(name, "the only rule for a Python function so far")
+
+
+def in_rank_order(algorithm: str, collective: str, root: int) -> bool:
+    """Whether it joins only neighbouring runs of ranks, the lower first, so that the operation need not commute."""
+    return algorithm in IN_RANK_ORDER.get(collective, ()) or (
+        collective == "reduce" and root == 0 and algorithm in ("binomial", "locality_tree")
+    )

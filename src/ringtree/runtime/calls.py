@@ -17,6 +17,7 @@ from ringtree.ir.schedule import Schedule
 from ringtree.runtime.arrays import Array, Dtype, op_code
 from ringtree.runtime.binding import Bound, Part, bind, built, part_of, slots_needed, slots_needed_by
 from ringtree.runtime.engine import Joined, Terms
+from ringtree.runtime.operations import Op, as_op
 from ringtree.runtime.work import Work
 
 CODE = {name: code for code, name in enumerate(COLLECTIVES)}
@@ -30,7 +31,7 @@ class Request:
     __slots__ = ("collective", "count", "dtype", "op", "out", "result", "root", "x")
 
     def __init__(
-        self, collective: str, count: int, x: Array | None, out: Array | None, result: Any, op: str = "", root: int = -1
+        self, collective: str, count: int, x: Array | None, out: Array | None, result: Any, op: Any = "", root: int = -1
     ) -> None:
         self.collective, self.count, self.x, self.out, self.result = collective, count, x, out, result
         self.op, self.root = op, root
@@ -42,8 +43,8 @@ class Request:
 class Calls:
     """What one rank's communicator remembers about its calls."""
 
-    def __init__(self, joined: Joined, engine: str, terms: Terms, roomier: Callable[[int], Calls]) -> None:
-        self._joined, self._terms, self._roomier = joined, terms, roomier
+    def __init__(self, joined: Joined, engine: str, terms: Terms, beside: Callable[..., Calls]) -> None:
+        self._joined, self._terms, self._beside = joined, terms, beside
         self._seat: Any = joined.seat
         self._bound: dict[tuple[Any, ...], Bound] = {}
         self.offsets: dict[str, int] = {}  # by algorithm: what is added to CODE where it is forced
@@ -68,12 +69,18 @@ class Calls:
         What was asked for by name or by hand may send more before it receives than the group has staging slots for:
         then a group of the same ranks that has more makes the call. (The rule's own choices fit; a test says so.)
         """
+        op = as_op(request.op)
+        if isinstance(op, Op):
+            return self._interpret(request, op, algorithm, async_op)
+        if op is not None:
+            request.x, request.op = None if request.x is None else op.apply(request.x), "sum"
         forced = algorithm or (self._forced if request.collective in self._forced_for else None)
         if forced is not None:
             slots = self._slots_for(forced, request)
             if slots > self._joined.slots:
                 self._settle()
-                return self._roomier(1 << (slots - 1).bit_length())._make(request, algorithm, async_op)
+                slots = 1 << (slots - 1).bit_length()
+                return self._beside(f"slots{slots}", slots)._make(request, algorithm, async_op)
         return self._make(request, algorithm, async_op)
 
     def _make(self, request: Request, algorithm: str | Schedule | None, async_op: bool) -> Any:
@@ -90,6 +97,26 @@ class Calls:
         seat.run(bound.plan, *addresses)
         if bound.aliasable and not isinstance(algorithm, Schedule):
             self._teach(request, bound, algorithm)
+        return request.result
+
+    def _interpret(self, request: Request, op: Op, algorithm: str | Schedule | None, async_op: bool) -> Any:
+        """A reduction by a Python function. It begins with a barrier: who made another call hears of it there."""
+        from ringtree.runtime import interpreted
+
+        if async_op:
+            raise ValueError(f"{op.name} is a Python function and runs in this call: async_op=True cannot be")
+        if isinstance(algorithm, Schedule):
+            self._slots_for(algorithm, request)
+        x = request.x
+        assert x is not None
+        part, _ = self._part(request.collective, request.root, x.nbytes, algorithm, whole=True)
+        interpreted.check(part.program, op)
+        barrier = self.bound("barrier", Dtype.INT32, "max", -1, 1, None)
+        token = np.zeros(1, np.int32)
+        address = token.__array_interface__["data"][0]
+        self._seat.run(barrier.plan, address, address)
+        beside = self._beside("interpreted")
+        interpreted.perform(part.program, op, x, request.out, beside._seat, self._seat, self._terms)
         return request.result
 
     def bound(
@@ -113,7 +140,9 @@ class Calls:
                 )
         return found
 
-    def _part(self, collective: str, root: int, nbytes: int, algorithm: str | Schedule | None) -> tuple[Part, str]:
+    def _part(
+        self, collective: str, root: int, nbytes: int, algorithm: str | Schedule | None, whole: bool = False
+    ) -> tuple[Part, str]:
         ranks, rank = self._terms.ranks, self._terms.rank
         if isinstance(algorithm, Schedule):
             known = self._parts.get(id(algorithm))
@@ -122,11 +151,11 @@ class Calls:
             return known[1], "the caller gave this schedule"
         if algorithm is not None:
             return built(algorithm, collective, ranks, root, rank), "the caller asked for it"
-        if self._forced is not None and collective in self._forced_for:
+        if self._forced is not None and collective in self._forced_for and not whole:
             return built(self._forced, collective, ranks, root, rank), "RINGTREE_ALGORITHM asks for it"
-        from ringtree.plan import choose
+        from ringtree.plan import choose, choose_whole
 
-        choice = choose(collective, ranks, nbytes)
+        choice = choose_whole(collective, ranks) if whole else choose(collective, ranks, nbytes)
         return built(choice.algorithm, collective, ranks, root, rank), choice.why
 
     def replace_seat(self, other: Any) -> None:

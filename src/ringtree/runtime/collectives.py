@@ -13,6 +13,7 @@ import numpy as np
 from ringtree.ir.schedule import Schedule
 from ringtree.runtime.arrays import readable, target, writable
 from ringtree.runtime.calls import CODE, Request
+from ringtree.runtime.operations import Operation
 from ringtree.runtime.seated import Algorithm, Seated
 
 _ALL_REDUCE, _REDUCE_SCATTER, _ALL_GATHER = (CODE["all_reduce"], CODE["reduce_scatter"], CODE["all_gather"])
@@ -26,7 +27,7 @@ class Collectives(Seated):
     """All ranks of the group make the same calls in the same order."""
 
     def all_reduce(
-        self, x: Any, op: str = "sum", *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False
+        self, x: Any, op: Operation = "sum", *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False
     ) -> Any:
         """The reduction of all ranks' `x`, on every rank. Integer averages are truncated toward zero."""
         code = _ALL_REDUCE if algorithm is None else self._code(_ALL_REDUCE, algorithm)
@@ -44,7 +45,7 @@ class Collectives(Seated):
         return self._calls.perform(request, algorithm, async_op)
 
     def reduce_scatter(
-        self, x: Any, op: str = "sum", *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False
+        self, x: Any, op: Operation = "sum", *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False
     ) -> Any:
         """Block `rank` of the reduction of all ranks' `x`, whose first axis is cut into one block a rank."""
         code = _REDUCE_SCATTER if algorithm is None else self._code(_REDUCE_SCATTER, algorithm)
@@ -86,7 +87,7 @@ class Collectives(Seated):
     def reduce(
         self,
         x: Any,
-        op: str = "sum",
+        op: Operation = "sum",
         root: int = 0,
         *,
         out: Any = None,
@@ -178,7 +179,7 @@ class Collectives(Seated):
         schedule: Schedule,
         x: Any = None,
         *,
-        op: str = "sum",
+        op: Operation = "sum",
         out: Any = None,
         unproved_ok: bool = False,
         async_op: bool = False,

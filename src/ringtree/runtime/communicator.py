@@ -10,6 +10,7 @@ Its methods come in families, one file each; here is what it is in itself.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -40,11 +41,11 @@ class Communicator(Groups, OneSided, PointToPoint):
         joined = join(engine, terms)
         self._seat: Any = joined.seat
         self._call: Any = joined.seat.call
-        self._calls = Calls(joined, engine, terms, self._roomier)
+        self._calls = Calls(joined, engine, terms, self._beside)
         self._token = np.zeros(1, np.int32)  # what a barrier passes around
         self._made = 0  # groups and symmetric arrays made so far: names the place where the next one meets
         self._grouped = {}
-        self._roomy: dict[int, Communicator] = {}  # by slots
+        self._besides: dict[str, Communicator] = {}
         lifetime.watch(self)
 
     def chosen(
@@ -69,19 +70,19 @@ class Communicator(Groups, OneSided, PointToPoint):
     def counters(self) -> NDArray[np.int64]:
         """[size, 2]: bytes of collectives' payload received from each rank, and messages, since the last reset."""
         counted: NDArray[np.int64] = self._seat.counters()
-        for group in self._roomy.values():
+        for group in self._besides.values():
             counted = counted + group.counters()
         return counted
 
     def reset_counters(self) -> None:
-        for group in (self, *self._roomy.values()):
+        for group in (self, *self._besides.values()):
             group._seat.reset_counters()
 
     def close(self) -> None:
         """Leaves the group. Peers that still wait for this rank get PeerDied."""
         if isinstance(self._seat, lifetime.Gone):
             return
-        for group in self._roomy.values():
+        for group in self._besides.values():
             group.close()
         lifetime.forget(self)
         seat = self._replace_seat(lifetime.Gone(f"this communicator (rank {self.rank} of {self.size}) is closed"))
@@ -107,10 +108,12 @@ class Communicator(Groups, OneSided, PointToPoint):
     def __repr__(self) -> str:
         return f"<Communicator rank {self.rank} of {self.size}, engine {self._engine}>"
 
-    def _roomier(self, slots: int) -> Calls:
-        """The calls of a group of the same ranks with that many staging slots, made at first use."""
-        group = self._roomy.get(slots)
+    def _beside(self, what: str, slots: int = 0) -> Calls:
+        """The calls of a group of the same ranks for some purpose of its own, with `slots` staging slots at least; made
+        at first use, which all ranks come to in the same call."""
+        group = self._besides.get(what)
         if group is None:
-            terms = replace(self._terms, place=f"{self._terms.place}/slots{slots}", slots=slots)
-            group = self._roomy[slots] = Communicator(self._engine, terms)
+            place, look = f"{self._terms.place}/{what}", partial(self._seat.look, what)
+            terms = replace(self._terms, place=place, slots=slots, look=look)
+            group = self._besides[what] = Communicator(self._engine, terms)
         return group._calls

@@ -1,0 +1,201 @@
+"""Reductions by a Python function and scaled sums: order, shapes, and what happens when a function fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pytest
+from ml_dtypes import bfloat16
+
+from ringtree import Op, Poisoned, RankFailed, scaled, spawn
+from ringtree.algorithms import serving
+from ringtree.plan import choose_whole, in_rank_order
+from ringtree.runtime.communicator import Communicator
+from tests.runtime.conftest import Pools
+
+Act = Callable[[Communicator], Any]
+
+
+def matrices(comm: Communicator, k: int = 4) -> list[np.ndarray[Any, Any]]:
+    return [np.random.default_rng([7, rank]).integers(-2, 3, (k, k)) for rank in range(comm.size)]
+
+
+def products(comm: Communicator) -> None:
+    """Matrix products, which keep the shape and do not commute."""
+    every = matrices(comm)
+    x, want = every[comm.rank].copy(), reduce(np.matmul, every)
+    for name in (None, "one_shot", "locality_tree", "parameter_server"):
+        assert np.array_equal(comm.all_reduce(x, np.matmul, algorithm=name), want), name
+    assert np.array_equal(x, every[comm.rank])
+    for root in {0, comm.size // 2, comm.size - 1}:
+        got = comm.reduce(x, Op(np.matmul), root)
+        assert np.array_equal(got, want) if comm.rank == root else got is None
+    if comm.size > 1:
+        got = comm.reduce(x, np.matmul, algorithm="binomial")
+        assert np.array_equal(got, want) if comm.rank == 0 else got is None
+    blocks = np.stack([np.roll(x, s) for s in range(comm.size)])
+    one = reduce(np.matmul, [np.roll(m, comm.rank) for m in every])
+    got = comm.reduce_scatter(blocks, lambda a, b: (a[0] @ b[0])[None])
+    assert np.array_equal(got, one[None])
+    assert comm.all_reduce(x, np.matmul, out=x) is x
+    assert np.array_equal(x, want)
+
+
+def texts(comm: Communicator) -> None:
+    """Numbers as texts of decimal digits: joined in rank order or wrong."""
+    want = int("".join(str(r + 1) for r in range(comm.size)))
+    join = Op(lambda a, b: a * 10 ** np.vectorize(lambda v: len(str(v)))(b) + b, name="join")
+    assert comm.all_reduce(comm.rank + 1, join) == want
+    assert comm.all_reduce([comm.rank + 1] * 2, join).tolist() == [want, want]
+
+
+def kinds(comm: Communicator) -> None:
+    n = comm.size
+    for dtype in (np.int32, np.float64, bfloat16):
+        x = np.full((2, 3), comm.rank, dtype)
+        got = comm.all_reduce(x, lambda a, b: a + b)
+        assert got.dtype == x.dtype
+        assert (got.astype(float) == n * (n - 1) / 2).all()
+    assert comm.all_reduce(np.empty((0, 3)), np.add).shape == (0, 3)
+    assert comm.all_reduce(np.ones((3, 2)).T, np.add).tolist() == [[n] * 3] * 2
+    assert np.array_equal(comm.all_reduce(np.arange(200_000.0), np.maximum), np.arange(200_000.0))
+    any_order = Op(np.add, commutative=True)
+    assert (comm.all_reduce(np.ones(5), any_order, algorithm="recursive_doubling") == n).all()
+    assert (comm.all_reduce(np.ones(5), np.add) == comm.all_reduce(np.ones(5))).all()
+
+
+def sums(comm: Communicator) -> None:
+    """Every rank's factor is its own."""
+    n, me = comm.size, comm.rank
+    x = np.arange(6.0).reshape(2, 3)
+    for dtype in (np.float32, np.float64, np.int32, np.int64, bfloat16):
+        got = comm.all_reduce(x.astype(dtype), scaled(me + 1))
+        assert got.dtype == dtype
+        assert np.array_equal(got.astype(float), x * (n * (n + 1) / 2))
+    y = x.copy()
+    assert comm.all_reduce(y, scaled(0.5), out=y) is y
+    assert np.array_equal(y, x * 0.5 * n)
+    assert comm.all_reduce(2.0, scaled(np.float32(0.25)), async_op=True).result() == 0.5 * n
+    third = np.ones(4, bfloat16)  # the product is rounded to the type once, by way of float32
+    want = float(bfloat16(np.float32(1) * np.float32(1 / 3)))
+    assert float(comm.all_reduce(third, scaled(1 / 3 if me == 0 else 0))[0]) == want
+
+
+@pytest.mark.parametrize("act", [products, texts, kinds, sums])
+def test_a_function_joins_in_rank_order(pools: Pools, engine: str, act: Act) -> None:
+    for ranks in (1, 2, 3, 5, 8):
+        pools(engine, ranks).run(act)
+
+
+def test_products_over_every_number_of_ranks(pools: Pools) -> None:
+    for ranks in range(1, 9):
+        pools("shm", ranks).run(products)
+
+
+def every_algorithm(comm: Communicator) -> list[str]:
+    """Those that are said to keep the order do, and the others refuse."""
+    refused = []
+    every = matrices(comm)
+    for name in serving("all_reduce"):
+        try:
+            got = comm.all_reduce(every[comm.rank], np.matmul, algorithm=name)
+            assert np.array_equal(got, reduce(np.matmul, every)), name
+        except ValueError as error:
+            assert "expected" in str(error)
+            refused.append(name)
+    return refused
+
+
+def test_algorithms_keep_the_order_or_refuse(pools: Pools) -> None:
+    for refused in pools("shm", 6).run(every_algorithm):
+        assert {"ring", "two_shot", "recursive_doubling"} <= set(refused)
+        assert not {"one_shot", "locality_tree", "parameter_server"} & set(refused)
+    assert all(in_rank_order(choose_whole("all_reduce", n).algorithm, "all_reduce", 0) for n in range(1, 20))
+
+
+MISTAKES: dict[str, tuple[Act, type[Exception], str]] = {
+    "chunks": (lambda c: c.all_reduce([1], np.add, algorithm="ring"), ValueError, "ring cuts x into 3 pieces and add"),
+    "order": (
+        lambda c: c.all_reduce([1], np.add, algorithm="recursive_doubling"),
+        ValueError,
+        "recursive_doubling does not join all_reduce in rank order",
+    ),
+    "async": (lambda c: c.all_reduce([1], np.add, async_op=True), ValueError, "runs in this call"),
+    "no function": (lambda c: c.all_reduce([1], Op("sum")), TypeError, "got str as an operation"),  # type: ignore[arg-type]
+    "half": (lambda c: c.all_reduce([1], scaled(0.5)), TypeError, "scaled(0.5) of int64: expected a whole number"),
+    "too big": (
+        lambda c: c.all_reduce(np.ones(1, np.int32), scaled(1 << 40)),
+        ValueError,
+        "the factor does not fit int32",
+    ),
+}
+
+
+def mistakes(comm: Communicator) -> list[str]:
+    wrong = []
+    for name, (act, kind, said) in MISTAKES.items():
+        try:
+            act(comm)
+            wrong.append(f"{name}: no error")
+        except (TypeError, ValueError) as error:
+            if type(error) is not kind or said not in str(error):
+                wrong.append(f"{name}: {type(error).__name__}: {error}")
+    assert comm.all_reduce(1) == comm.size
+    return wrong
+
+
+def test_mistakes_are_said_before_anything_is_sent(pools: Pools, engine: str) -> None:
+    for wrong in pools(engine, 3).run(mistakes):
+        assert not wrong, "\n".join(wrong)
+
+
+def failing(comm: Communicator, how: str) -> str:
+    def function(a: Any, b: Any) -> Any:
+        if comm.rank != 1:
+            return a + b
+        if how == "raises":
+            raise KeyError("spam")
+        if how == "changes":
+            a += b
+        return {"shape": (a + b)[:1], "dtype": (a + b).astype(np.float32), "changes": a}[how]
+
+    try:
+        for _ in range(2):
+            comm.all_reduce(np.ones(4), function, algorithm="parameter_server" if how == "none" else "one_shot")
+            comm.barrier()
+    except Exception as error:  # noqa: BLE001  # whatever it is is what is looked at
+        said = f"{type(error).__name__}: {error}"
+    try:
+        comm.barrier()
+        return said + " BUT GOES ON"
+    except Poisoned:
+        return said
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("raises", "KeyError: 'spam'"),
+        ("shape", "TypeError: the operation function returned a ndarray of float64 and shape (1,); expected"),
+        ("dtype", "TypeError: the operation function returned a ndarray of float32 and shape (4,); expected"),
+        ("changes", "ValueError: output array is read-only"),
+    ],
+)
+def test_a_function_that_fails_is_heard_of_everywhere(engine: str, how: str, said: str) -> None:
+    answers = spawn(failing, 3, how, engine=engine, threads=engine == "reference")
+    assert answers[1].startswith(said)
+    for answer in (answers[0], answers[2]):
+        assert "the operation function failed on rank 1: " in answer
+    assert not any("GOES ON" in a for a in answers)
+
+
+def at_odds(comm: Communicator) -> None:
+    comm.all_reduce(np.ones(4), np.add if comm.rank else "sum")
+
+
+def test_a_function_here_and_a_name_there_is_a_mismatch(engine: str) -> None:
+    with pytest.raises(RankFailed, match=r"Mismatch: .*barrier"):
+        spawn(at_odds, 2, engine=engine, threads=engine == "reference")
