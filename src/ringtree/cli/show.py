@@ -1,4 +1,4 @@
-"""Print a schedule: an algorithm's, or one in a file. With --rank, what that rank does in it."""
+"""Print or draw a schedule: an algorithm's, or one in a file. With --rank, what that rank does in it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--collective", metavar="C", help="which of the collectives it serves (default: the first)")
     parser.add_argument("--root", type=int, help="the root, where the collective has one (default 0)")
-    parser.add_argument("--rank", type=int, metavar="R", help="the program of rank R instead")
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--rank", type=int, metavar="R", help="the program of rank R instead")
+    shape.add_argument("--picture", action="store_true", help="as a picture: a column a rank, time runs down")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -25,6 +27,11 @@ def run(args: argparse.Namespace) -> int:
     else:
         collective = subject.collectives(args.what, args.collective)[0]
         schedule, programs = build(args.what, collective, args.ranks, args.root), ()
+    if args.picture:
+        from ringtree.draw.picture import LEGEND, picture
+
+        print(f"{picture(schedule)}\n\n{LEGEND}")
+        return 0
     if args.rank is None:
         print(schedule)
         return 0

@@ -52,7 +52,7 @@ from ringtree.ir.families import (
 from ringtree.ir.parse import BARE_NAME, ScheduleTextError, parse_schedule
 from ringtree.ir.schedule import Block, Buffer, Schedule, Shift, Transfers
 
-__all__ = ["ScheduleTextError", "format_schedule", "parse_schedule"]
+__all__ = ["ScheduleTextError", "format_head", "format_schedule", "parse_schedule"]
 
 WIDTH = 100
 
@@ -77,8 +77,13 @@ def format_schedule(schedule: Schedule) -> str:
     return "\n".join(lines)
 
 
+def format_head(block: Block) -> str:
+    """How often the block is done, and what moves each time: `7 times, chunk -1`."""
+    return ", ".join(["once" if block.times == 1 else f"{block.times} times", *_moves(block.shift)])
+
+
 def _block(block: Block, ranks: int, lengths: NDArray[np.int64]) -> Iterator[str]:
-    head = ", ".join(["once" if block.times == 1 else f"{block.times} times", *_moves(block.shift)])
+    head = format_head(block)
     if not len(block.rows):
         yield f"{head}: nothing"
         return
