@@ -71,6 +71,15 @@ def test_the_readmes_table_is_the_registrys(request: pytest.FixtureRequest) -> N
     assert found is not None and found[2] == table, "pytest tests/test_docs.py --update-golden writes it"
 
 
+def test_the_page_of_algorithms_is_the_registrys(request: pytest.FixtureRequest) -> None:
+    page = ROOT / "docs" / "algorithms.md"
+    text = shell("ringtree algorithms --page", ROOT)
+    assert text.startswith("# Algorithms\n"), text
+    if request.config.getoption("--update-golden"):
+        page.write_text(text, encoding="utf-8")
+    assert page.read_text(encoding="utf-8") == text, "pytest tests/test_docs.py --update-golden writes it"
+
+
 def test_the_commands_make_lists_are_in_the_readme() -> None:
     listed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     text = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import pytest
 
 from ringtree import algorithms
-from ringtree.algorithms import REGISTRY
+from ringtree.algorithms import REGISTRY, registry
 from ringtree.ir import spec
 from ringtree.ir.collective import COLLECTIVES
 from tests import oracle
@@ -60,6 +62,18 @@ def test_names_source_and_summary_are_there() -> None:
         assert algorithm.name == name
         assert algorithm.source[-4:].isdigit(), f"{name}: a source ends with its year"
         assert algorithm.summary.endswith("."), name
+        assert algorithm.when.endswith("."), name
+
+
+def test_a_docstring_is_read_in_parts() -> None:
+    module = ModuleType("made_up", "Made up: to be read.\n\nOne way\nto do it.\n\nreduce: 1 round, S bytes\n\n")
+    module.reduce = lambda ranks, root: None  # type: ignore[attr-defined]
+    with pytest.raises(ImportError, match="lacks its source, lacks when to use it"):
+        registry.read(module)
+    module.__doc__ += "Source: Nobody: A title\nof two lines, 2000\nWhen: never,\nor in a test."
+    got = registry.read(module)
+    assert (got.summary, got.about) == ("Made up: to be read.", ("One way to do it.",))
+    assert (got.source, got.when) == ("Nobody: A title of two lines, 2000", "never, or in a test.")
 
 
 @pytest.mark.parametrize(

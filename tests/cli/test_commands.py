@@ -62,11 +62,22 @@ def test_prove_refuses_a_wrong_file_and_says_where(ringtree: Ringtree, tmp_path:
 
 
 def test_algorithms_are_all_listed(ringtree: Ringtree) -> None:
-    listed = {line.split(" | ")[0].strip("| "): line for line in ringtree("algorithms", "--markdown").out.splitlines()}
+    rows = ringtree("algorithms", "--markdown").out.splitlines()[2:]
+    assert [row.partition("]")[0].lstrip("| [") for row in rows] == list(REGISTRY)
+    page = ringtree("algorithms", "--page").out
     for name, collective in pairs():
-        assert f"{collective}: " in listed[name]
+        section = page.split(f"\n## {name}\n")[1].split("\n## ")[0]
+        assert f"| {collective} | `{REGISTRY[name].costs[collective].rounds}` |" in section
     shown = ringtree("algorithms", "--collective", "all_reduce").out
     assert "2*(n-1)/n*S" in shown and "barrier" not in shown
+
+
+def test_show_draws_a_schedule(ringtree: Ringtree, tmp_path: Path) -> None:
+    drawn = ringtree("show", "ring", "-n", "4", "--picture").out
+    assert "round 0    ●───3──⊕●───0──⊕●───1──⊕│\n" in drawn and drawn.endswith("the right rank b\n")
+    path = tmp_path / "ring.txt"
+    path.write_text(RING)
+    assert ringtree("show", str(path), "--picture").out == drawn
 
 
 def test_info_describes_the_machine(ringtree: Ringtree) -> None:

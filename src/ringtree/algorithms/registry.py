@@ -1,11 +1,12 @@
 """The algorithms there are. What an algorithm serves are the functions of its module that are named like collectives.
 
-A module's docstring states its cost, one line a collective, and its source; both are read from there and typed nowhere
-else (tests hold the formulas equal to the schedules):
+A module's docstring states its cost, one line a collective, its source, and when to use it; all are read from there
+and typed nowhere else (tests hold the formulas equal to the schedules):
 
     all_reduce: 2*(n-1) rounds, 2*(n-1)/n*S bytes
     broadcast: n-1 rounds, S bytes, pipelines
     Source: author: title, year
+    When: one sentence.
 
 for n > 1 ranks and S bytes in the whole vector. Bytes are what the rank that sends most sends. A leading "at most"
 marks a bound; `lg(x)` is the logarithm to base 2 rounded up, `p` the largest power of two that is at most n. Formulas
@@ -26,7 +27,8 @@ from ringtree.ir.collective import COLLECTIVES, collective
 from ringtree.ir.schedule import Schedule
 
 COST = re.compile(r"^(\w+): (.+?) rounds?, (.+?) bytes(, pipelines)?$", re.MULTILINE)
-SOURCE = re.compile(r"^Source: (.+(?:\n.+)*)$", re.MULTILINE)
+SOURCE = re.compile(r"^Source: (.+(?:\n(?!When: ).+)*)$", re.MULTILINE)
+WHEN = re.compile(r"^When: (.+(?:\n(?!Source: ).+)*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,8 @@ class Cost:
 @dataclass(frozen=True, slots=True)
 class Algorithm:
     """One published algorithm. `functions`: per collective it serves, (ranks[, root], **options) -> Schedule.
-    `terms`: what the names in its formulas mean that not all formulas share; empty where there are none."""
+    `terms`: what the names in its formulas mean that not all formulas share; empty where there are none. `about`: the
+    paragraphs of its docstring that say how it works; `when`: when to use it."""
 
     name: str
     summary: str
@@ -64,6 +67,8 @@ class Algorithm:
     functions: Mapping[str, Callable[..., Schedule]]
     costs: Mapping[str, Cost]
     terms: str = ""
+    about: tuple[str, ...] = ()
+    when: str = ""
 
     @property
     def serves(self) -> tuple[str, ...]:
@@ -102,7 +107,7 @@ def _power(x: int) -> int:
     return 1 << (x.bit_length() - 1)
 
 
-def _read(module: ModuleType) -> Algorithm:
+def read(module: ModuleType) -> Algorithm:
     """An algorithm from its module: functions by their names, the rest from the docstring."""
     text = module.__doc__ or ""
     name = module.__name__.rpartition(".")[2]
@@ -111,12 +116,25 @@ def _read(module: ModuleType) -> Algorithm:
     costs = {c: Cost(rounds, sent, bool(flag), terms) for c, rounds, sent, flag in COST.findall(text)}
     meaning = (inspect.getdoc(terms) or "") if terms else ""
     source = SOURCE.search(text)
-    if set(costs) != set(functions) or source is None:
+    when = WHEN.search(text)
+    if set(costs) != set(functions) or source is None or when is None:
         raise ImportError(
             f"{module.__name__}: states the cost of {sorted(costs)}, serves {sorted(functions)}, "
-            f"{'names' if source else 'lacks'} its source; expected one cost line a function, and a source"
+            f"{'names' if source else 'lacks'} its source, {'says' if when else 'lacks'} when to use it; expected one "
+            "cost line a function, a source and a When"
         )
-    return Algorithm(name, text.strip().splitlines()[0], source[1].replace("\n", " "), functions, costs, meaning)
+    summary, *paragraphs = (_joined(p) for p in WHEN.sub("", SOURCE.sub("", COST.sub("", text))).split("\n\n"))
+    about = tuple(p for p in (summary[len(_first_line(text)) :].strip(), *paragraphs) if p)
+    return Algorithm(name, _first_line(text), _joined(source[1]), functions, costs, meaning, about, _joined(when[1]))
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]
+
+
+def _joined(text: str) -> str:
+    """Lines as one."""
+    return " ".join(text.split())
 
 
 NAMES = (
@@ -147,7 +165,7 @@ NAMES = (
 )
 """The modules of this room that are algorithms, in the order in which they are shown: a new one is a line here."""
 
-REGISTRY: dict[str, Algorithm] = {name: _read(import_module(f"ringtree.algorithms.{name}")) for name in NAMES}
+REGISTRY: dict[str, Algorithm] = {name: read(import_module(f"ringtree.algorithms.{name}")) for name in NAMES}
 
 
 def build(name: str, collective_name: str, ranks: int, root: int | None = None, **options: object) -> Schedule:

@@ -1,0 +1,68 @@
+"""docs/algorithms.md: every algorithm with its cost, source, use and picture, from the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from textwrap import fill
+
+from ringtree.algorithms import Algorithm
+from ringtree.draw.picture import LEGEND, picture
+from ringtree.draw.tables import markdown
+from ringtree.ir.collective import COLLECTIVES
+
+PICTURED_RANKS = (8, 6, 5, 4)
+"""The most of these whose picture has at most PICTURE_LINES."""
+PICTURE_LINES = 26
+
+HEAD = (
+    "<!-- written by `ringtree algorithms --page`; pytest tests/test_docs.py --update-golden brings it up to date -->",
+    "Every algorithm of the registry. `ringtree show NAME -n N --collective C` prints its schedule, `--picture` draws "
+    "it, `ringtree prove NAME` proves it, `ringtree bench C --algorithm NAME` measures it.",
+    "Formulas: {terms}. Bytes are what the rank that sends most sends. *Pipelines*: its rounds pass on one chunk after "
+    "the other, so that cutting the chunks makes them overlap.",
+    "Pictures: a column a rank, time runs down. {legend}; 1→0: from the input's chunk 1 to the output's chunk 0, where "
+    "these are two buffers; s2: chunk 2 of scratch. One line may fan out to many ranks, or in from many.",
+)
+
+
+def page(algorithms: Sequence[Algorithm], terms: str) -> str:
+    """The page as Markdown. `terms`: what the letters mean that all formulas share."""
+    parts = ["# Algorithms\n", *(_wrapped(p.format(terms=terms, legend=LEGEND)) for p in HEAD), _contents(algorithms)]
+    parts += ["\n".join(_section(a)) for a in algorithms]
+    return "\n".join(parts)
+
+
+def _wrapped(paragraph: str) -> str:
+    return fill(paragraph, 120, break_long_words=False, break_on_hyphens=False) + "\n"
+
+
+def _contents(algorithms: Sequence[Algorithm]) -> str:
+    rows = [
+        (c, ", ".join(f"[{a.name}](#{a.name})" for a in algorithms if c in a.serves))
+        for c in COLLECTIVES
+        if any(c in a.serves for a in algorithms)
+    ]
+    return markdown(("collective", "algorithms"), rows) + "\n"
+
+
+def _section(a: Algorithm) -> Iterator[str]:
+    yield f"## {a.name}\n\n{a.summary}\n"
+    yield from map(_wrapped, a.about)
+    yield _wrapped(f"**When:** {a.when}")
+    rows = [
+        (c, f"`{cost.rounds}`", f"`{cost.sent}`" + (", pipelines" if cost.pipelines else ""))
+        for c, cost in a.costs.items()
+    ]
+    yield markdown(("collective", "rounds", "bytes"), rows) + "\n"
+    if a.terms:
+        yield f"{a.terms}\n"
+    yield f"Source: {a.source}\n\n```text\n{_example(a)}\n```\n"
+
+
+def _example(a: Algorithm) -> str:
+    """The picture of the first collective it serves."""
+    for ranks in PICTURED_RANKS:
+        drawn = picture(a.build(a.serves[0], ranks))
+        if drawn.count("\n") < PICTURE_LINES:
+            break
+    return drawn
