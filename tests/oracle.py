@@ -136,6 +136,10 @@ def _want(s: Schedule, given: list[np.ndarray[Any, Any]], rank: int) -> np.ndarr
             return np.add.reduce(given)
         case "barrier":
             return np.bitwise_or.reduce(given)
+        case "scan":
+            return np.add.reduce(given[: rank + 1])
+        case "exscan":
+            return np.add.reduce(given[:rank]) if rank else empty
         case "reduce_scatter":
             return np.add.reduce(given)[mine]
         case "all_gather":

@@ -29,6 +29,9 @@ def outputs(data: Data, iteration: int) -> list[np.ndarray[Any, Any]]:
         inputs.append(x)
     name = data.collective.name
     if data.collective.reduces:
+        if name in ("scan", "exscan"):
+            stacks = [np.stack(inputs[: r + (name == "scan")] or [inputs[0][:0]]).astype(np.float64) for r in range(n)]
+            return [OPS[data.op](stack).astype(data.dtype) for stack in stacks]
         total = OPS[data.op](np.stack(inputs).astype(np.float64)).astype(data.dtype)
         if name == "reduce_scatter":
             return np.split(total, n)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ringtree.ir.collective import COLLECTIVES, EVERY_RANK, collective
+from ringtree.ir.collective import COLLECTIVES, REDUCED, collective
 
 
 def by_hand(name, x, root):
@@ -21,6 +21,8 @@ def by_hand(name, x, root):
         "gather": [own if r == root else own[:0] for r in range(n)],
         "scatter": [x[root][b] for b in blocks],
         "all_to_all": [np.concatenate([x[s][blocks[r]] for s in range(n)]) for r in range(n)],
+        "scan": list(x.cumsum(axis=0)),
+        "exscan": [total[:0], *x.cumsum(axis=0)[:-1]],
     }[name]
 
 
@@ -31,7 +33,8 @@ def test_promises(name, n):
     x = np.random.default_rng(0).integers(0, 10**6, (n, chunks))
     for rank, want in enumerate(by_hand(name, x, root)):
         position, label, origin = c.promised(rank, n, chunks, root)
-        got = [x[:, k].sum() if o == EVERY_RANK else x[o, k] for k, o in zip(label, origin, strict=True)]
+        whose = c.contributors(rank, n)
+        got = [x[whose, k].sum() if o == REDUCED else x[o, k] for k, o in zip(label, origin, strict=True)]
         assert got == want.tolist()
         assert position.tolist() == list(c.owed(rank, n, chunks, root))
 
@@ -39,7 +42,7 @@ def test_promises(name, n):
 @pytest.mark.parametrize(
     ("name", "factor"),
     [("all_reduce", 1.75), ("reduce_scatter", 0.875), ("all_gather", 0.875), ("broadcast", 1), ("reduce", 1)]
-    + [("gather", 0.875), ("scatter", 0.875), ("all_to_all", 0.875), ("barrier", 0)],
+    + [("gather", 0.875), ("scatter", 0.875), ("all_to_all", 0.875), ("barrier", 0), ("scan", 1), ("exscan", 1)],
 )
 def test_bus_factor_is_nccl_tests(name, factor):
     assert collective(name).bus_factor(8) == factor

@@ -49,6 +49,11 @@ class Case:
         return f"{self.collective}-{self.algorithm}-{self.dtype}-{self.op}-{self.count}-{place}-root{self.root}{extra}"
 
 
+def reduces(collective: str, op: str) -> bool:
+    """Whether it has that operation: a prefix has no average, for ranks reduce over different numbers of ranks."""
+    return op != "avg" or not COLLECTIVES[collective].prefix
+
+
 def data(case: Case, rank: int, count: int) -> Values:
     """What `rank` passes in: small whole numbers for integers (products stay in range), else anything."""
     return _data(case.dtype, case.op, case.root, rank, count)
@@ -159,6 +164,8 @@ def _wanted(case: Case, rank: int, ranks: int, total: int, owes: bool) -> tuple[
         return np.empty(0), np.empty(0)
     if name in ("all_reduce", "reduce"):
         return reduced(case, ranks, total)
+    if name in ("scan", "exscan"):
+        return reduced(case, rank + (name == "scan"), total)
     mine = slice(rank * m, (rank + 1) * m)
     if name == "reduce_scatter":
         want, slack = reduced(case, ranks, total)
@@ -178,7 +185,7 @@ def _call(comm: Communicator, case: Case, x: Values | None, y: Values | None, gi
     name, root, here = case.collective, case.root, comm.rank == case.root
     if name == "barrier":
         return comm.barrier(**given)
-    if name in ("all_reduce", "reduce_scatter"):
+    if name in ("all_reduce", "reduce_scatter", "scan", "exscan"):
         return getattr(comm, name)(x, op=case.op, out=y, **given)
     if name in ("all_gather", "all_to_all"):
         return getattr(comm, name)(x, out=y, **given)

@@ -11,6 +11,9 @@ from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.schedule import Block, Buffer, Schedule, Shift, Transfers
 from tests import oracle
 
+OF_NO_PREFIX = tuple(name for name, promise in COLLECTIVES.items() if not promise.prefix)
+"""Ranks of the others cannot be exchanged, nor can time be turned."""
+
 
 def keeps_its_promise(schedule: Schedule) -> None:
     spec.check(schedule)

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from ringtree import algorithms
 from ringtree.ir.schedule import Schedule
 from ringtree.transform import channels, pipeline, relabel
-from tests.transform.cases import STRANGE, built, keeps_its_promise
+from tests.transform.cases import OF_NO_PREFIX, STRANGE, built, keeps_its_promise
 
 
-@given(st.data(), built(), st.integers(1, 3))
+@given(st.data(), built(collectives=OF_NO_PREFIX), st.integers(1, 3))
 def test_any_order_keeps_the_promise(data: st.DataObject, schedule: Schedule, pieces: int) -> None:
     schedule = pipeline(schedule, pieces)
     order = data.draw(st.permutations(range(schedule.ranks)))
@@ -26,7 +26,7 @@ def test_any_order_keeps_the_promise(data: st.DataObject, schedule: Schedule, pi
     assert relabel(renamed, np.argsort(order)) == schedule or schedule.promise.blocked  # rows may have been split
 
 
-@given(built(), st.integers(0, 8))
+@given(built(collectives=OF_NO_PREFIX), st.integers(0, 8))
 def test_a_rotation_keeps_the_blocks_as_short(schedule: Schedule, by: int) -> None:
     turned = relabel(schedule, (np.arange(schedule.ranks) + by) % schedule.ranks)
     keeps_its_promise(turned)
@@ -60,6 +60,12 @@ def test_counts_that_reach_over_blocks_are_split() -> None:
     assert max(b.rows.count.max() for b in algorithms.build("halving_doubling", "all_gather", 8).blocks) == 4
     keeps_its_promise(relabel(algorithms.build("halving_doubling", "all_gather", 8), [7, 0, 3, 6, 1, 2, 5, 4]))
     keeps_its_promise(relabel(gather, [7, 0, 3, 6, 1, 2, 5, 4]))
+
+
+def test_a_prefix_goes_by_rank() -> None:
+    scan = algorithms.build("hillis_steele", "scan", 4)
+    with pytest.raises(ValueError, match="hillis_steele: scan goes by rank: over ranks renamed it is another one"):
+        relabel(scan, [1, 0, 2, 3])
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2], [0, 1, 1, 2], [1, 2, 3, 4], [0.5, 1, 2, 3]])

@@ -7,14 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtree import algorithms
-from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.schedule import Schedule
 from ringtree.transform import channels, in_place, nest, pipeline, relabel, reverse
 from ringtree.transform.reverse import OPPOSITE
-from tests.transform.cases import STRANGE, built, keeps_its_promise
+from tests.transform.cases import OF_NO_PREFIX, STRANGE, built, keeps_its_promise
 
 
-@given(built(), st.integers(1, 3), st.integers(1, 3))
+@given(built(collectives=OF_NO_PREFIX), st.integers(1, 3), st.integers(1, 3))
 def test_backwards_is_the_opposite(schedule: Schedule, pieces: int, k: int) -> None:
     schedule = pipeline(channels(in_place(schedule), k), pieces)
     back = reverse(schedule)
@@ -33,7 +32,7 @@ def test_strange_ones_turn_too(schedule: Schedule) -> None:
 
 
 def test_opposites_are_mutual() -> None:
-    assert set(OPPOSITE) == set(COLLECTIVES)
+    assert set(OPPOSITE) == set(OF_NO_PREFIX)
     assert all(OPPOSITE[OPPOSITE[c]] == c for c in OPPOSITE)
 
 
@@ -55,6 +54,11 @@ def test_two_buffers_turn_too(name: str) -> None:
 def test_reading_the_output_cannot_be_turned() -> None:
     with pytest.raises(ValueError, match=r"two_shot: reads its output.*reverse\(in_place\(schedule\)\) can"):
         reverse(algorithms.build("two_shot", "all_reduce", 4))
+
+
+def test_a_prefix_has_no_opposite() -> None:
+    with pytest.raises(ValueError, match="hillis_steele: scan backwards is over later ranks; it has no opposite"):
+        reverse(algorithms.build("hillis_steele", "scan", 4))
 
 
 def test_a_ring_backwards_is_as_short() -> None:

@@ -207,3 +207,14 @@ def test_all_to_all_transposes() -> None:
 def test_a_thousand_ranks() -> None:
     prove(ring(1000))
     prove(all_to_all(300))
+
+
+def test_a_prefix_has_its_own_contributors_and_no_more() -> None:
+    chain = (Transfers.of(0, 1, reduce=True), Transfers.of(1, 2, reduce=True, round=1))
+    prove(of("scan", 3, 1, *chain))
+    with pytest.raises(ProofError, match=r"rank 1 chunk 0: expected the sum of ranks 0, 1 of chunk 0; there was the "):
+        prove(of("scan", 3, 1, *chain, Transfers.of(2, 1, round=2)))
+    with pytest.raises(ProofError, match=r"there was the sum of ranks 1, 2 of chunk 0 \(missing rank 0\), last"):
+        prove(of("scan", 3, 1, chain[0], Transfers.of(1, 2, reduce=True)))
+    with pytest.raises(ProofError, match=r"rank 1 chunk 0: expected rank 0's chunk 0; there was rank 1's chunk 0, as"):
+        prove(of("exscan", 3, 1))

@@ -147,6 +147,7 @@ NAMES = (
     "hierarchical",
     "pairwise",
     "dissemination",
+    "hillis_steele",
     "flat",
     "binomial",
     "binary_tree",

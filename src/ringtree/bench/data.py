@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.ir.collective import EVERY_RANK, Collective
+from ringtree.ir.collective import REDUCED, Collective
 
 PERIOD = 8191
 STEP = 2713
@@ -100,8 +100,10 @@ class Data:
         bits = np.dtype(f"u{self.dtype.itemsize}")
         total = 0
         _, labels, origins = self.collective.promised(rank, self.ranks, self.blocks, self.root)
+        contributors = self.collective.contributors(rank, self.ranks)
         for number, (label, origin) in enumerate(zip(labels.tolist(), origins.tolist(), strict=True)):
-            for part, known in self._runs(y, number, label, iteration, self._tiled(origin)):
+            tiled = self._tiled(origin, contributors if origin == REDUCED else None)
+            for part, known in self._runs(y, number, label, iteration, tiled):
                 total += int(np.count_nonzero(part.view(bits) != known.view(bits)))
         return total
 
@@ -117,22 +119,23 @@ class Data:
         return pieces
 
     @cached_property
-    def _tiles(self) -> dict[int, Values]:
+    def _tiles(self) -> dict[tuple[int, range | None], Values]:
         return {}
 
-    def _tiled(self, origin: int) -> Values:
-        """The table of `origin` (EVERY_RANK: the reduction of all), written out long enough for any run."""
-        if origin not in self._tiles:
-            if origin == EVERY_RANK:
-                numbers = self._reduced()
+    def _tiled(self, origin: int, contributors: range | None = None) -> Values:
+        """The table of `origin` (REDUCED: the contributors' reduction), written out long enough for any run."""
+        known = self._tiles.get((origin, contributors))
+        if known is None:
+            if contributors is not None:
+                numbers = self._reduced(contributors)
             else:
                 numbers = table(origin, self.ranks, self.dtype, self.op if self.collective.reduces else "sum")
-            self._tiles[origin] = np.resize(numbers.astype(self.dtype), PERIOD + RUN)
-        return self._tiles[origin]
+            known = self._tiles[origin, contributors] = np.resize(numbers.astype(self.dtype), PERIOD + RUN)
+        return known
 
-    def _reduced(self) -> NDArray[np.float64]:
+    def _reduced(self, contributors: range) -> NDArray[np.float64]:
         reduce = {"sum": np.add, "avg": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}[self.op]
-        total = table(0, self.ranks, self.dtype, self.op)
-        for rank in range(1, self.ranks):
+        total = table(contributors[0], self.ranks, self.dtype, self.op)
+        for rank in contributors[1:]:
             total = reduce(total, table(rank, self.ranks, self.dtype, self.op))
-        return total / self.ranks if self.op == "avg" else total
+        return total / len(contributors) if self.op == "avg" else total

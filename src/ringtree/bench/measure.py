@@ -154,6 +154,8 @@ def _call(comm: Communicator, case: Case, x: Values | None, y: Values | None) ->
         "scatter": lambda: comm.scatter(x, root, y, algorithm=algorithm),
         "all_to_all": lambda: comm.all_to_all(x, out=y, algorithm=algorithm),
         "barrier": lambda: comm.barrier(algorithm=algorithm),
+        "scan": lambda: comm.scan(x, op, out=y, algorithm=algorithm),
+        "exscan": lambda: comm.exscan(x, op, out=y, algorithm=algorithm),
     }
     return calls[case.collective]
 

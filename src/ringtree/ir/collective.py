@@ -19,15 +19,25 @@ class Part(Enum):
     ALL = "all"
     OWN = "own"  # block `rank` of n
     ROOT = "root"  # all of it at the root, nothing elsewhere
+    LATER = "later"  # all of it, but nothing at rank 0
 
 
-EVERY_RANK = -1
-"""As an origin: the contributions of all ranks, each exactly once."""
+class Reach(Enum):
+    """Whose contributions a reduction at rank r has."""
+
+    ALL = "all"
+    UP_TO = "up to"  # ranks 0..r
+    BEFORE = "before"  # ranks 0..r-1
+
+
+REDUCED = -1
+"""As an origin: the reduction over the rank's contributors, each exactly once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """One row of the table. `repeats`: hearing of a rank twice is as good as once (a barrier carries no data)."""
+    """One row of the table. `repeats`: hearing of a rank twice is as good as once (a barrier carries no data).
+    `reach` counts where it reduces."""
 
     name: str
     before: Part
@@ -35,6 +45,7 @@ class Collective:
     reduces: bool = False
     transposes: bool = False
     repeats: bool = False
+    reach: Reach = Reach.ALL
 
     @property
     def rooted(self) -> bool:
@@ -44,6 +55,15 @@ class Collective:
     def blocked(self) -> bool:
         """Whether the whole vector is n blocks, so that `chunks` must be a multiple of n."""
         return self.transposes or Part.OWN in (self.before, self.after)
+
+    @property
+    def prefix(self) -> bool:
+        """Whether what a rank is owed depends on which ranks are before it, so that ranks cannot be exchanged."""
+        return self.reach is not Reach.ALL
+
+    def contributors(self, rank: int, ranks: int) -> range:
+        """The ranks whose contributions a reduction at `rank` has."""
+        return range({Reach.ALL: ranks, Reach.UP_TO: rank + 1, Reach.BEFORE: rank}[self.reach])
 
     def held(self, rank: int, ranks: int, chunks: int, root: int = 0) -> range:
         """The positions that are `rank`'s input."""
@@ -58,13 +78,13 @@ class Collective:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """The postcondition of one rank as columns (position, label, origin).
 
-        At `position` there must be what `origin` held at its position `label`; origin EVERY_RANK means the reduction
-        over all ranks of their position `label`.
+        At `position` there must be what `origin` held at its position `label`; origin REDUCED means the reduction of
+        the contributors' position `label`.
         """
         position = np.array(self.owed(rank, ranks, chunks, root), dtype=np.int64)
         label = position
         if self.reduces:
-            origin = np.full_like(position, EVERY_RANK)
+            origin = np.full_like(position, REDUCED)
         elif self.transposes or self.before is Part.OWN:
             origin = position // max(chunks // ranks, 1)
         else:
@@ -75,11 +95,12 @@ class Collective:
         return position, label, origin
 
     def bus_factor(self, ranks: int) -> float:
-        """Bus bandwidth over algorithm bandwidth, as nccl-tests defines it (doc/PERFORMANCE.md there)."""
+        """Bus bandwidth over algorithm bandwidth, as nccl-tests defines it (doc/PERFORMANCE.md there). It has no prefix
+        reductions; they are taken as reduce: the last rank cannot but receive the vector once."""
         if self.repeats:
             return 0.0
         share = (ranks - 1) / ranks
-        if self.reduces and self.before is self.after is Part.ALL:
+        if self.reduces and not self.prefix and self.before is self.after is Part.ALL:
             return 2 * share
         return share if self.blocked else 1.0
 
@@ -88,7 +109,7 @@ def _window(part: Part, rank: int, ranks: int, chunks: int, root: int) -> range:
     if part is Part.OWN:
         block = chunks // ranks
         return range(rank * block, (rank + 1) * block)
-    if part is Part.ROOT and rank != root:
+    if (part is Part.ROOT and rank != root) or (part is Part.LATER and rank == 0):
         return range(0)
     return range(chunks)
 
@@ -105,6 +126,8 @@ COLLECTIVES: dict[str, Collective] = {
         Collective("scatter", Part.ROOT, Part.OWN),
         Collective("all_to_all", Part.ALL, Part.ALL, transposes=True),
         Collective("barrier", Part.ALL, Part.ALL, reduces=True, repeats=True),
+        Collective("scan", Part.ALL, Part.ALL, reduces=True, reach=Reach.UP_TO),
+        Collective("exscan", Part.ALL, Part.LATER, reduces=True, reach=Reach.BEFORE),
     )
 }
 

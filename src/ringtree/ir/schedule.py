@@ -210,7 +210,7 @@ class Schedule:
             return self.chunks
         if buffer is Buffer.SCRATCH:
             return self.scratch
-        at = self.root or 0
+        at = self.ranks - 1 if self.root is None else self.root
         window = self.promise.held if buffer is Buffer.INPUT else self.promise.owed
         return len(window(at, self.ranks, self.chunks, at))
 

@@ -23,6 +23,8 @@ FIRST_CHOICE = {
     "scatter": "flat",
     "all_to_all": "pairwise",
     "barrier": "dissemination",
+    "scan": "hillis_steele",
+    "exscan": "hillis_steele",
 }
 
 IN_RANK_ORDER = {

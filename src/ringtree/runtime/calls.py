@@ -127,7 +127,10 @@ class Calls:
         key = (collective, dtype, op, root, count, forced)
         found = self._bound.get(key)
         if found is None:
-            number = op_code(op) if COLLECTIVES[collective].reduces else -1
+            promise = COLLECTIVES[collective]
+            number = op_code(op) if promise.reduces else -1
+            if promise.prefix and op == "avg":
+                raise ValueError(f"{collective} has no avg: each rank reduces over another number of ranks; try sum")
             part, why = self._part(collective, root, count * dtype.itemsize, algorithm)
             found = bind(self._joined, part, self._terms.rank, dtype, number, count, why)
             self._bound[key] = found

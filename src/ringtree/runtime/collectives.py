@@ -19,6 +19,7 @@ from ringtree.runtime.seated import Algorithm, Seated
 _ALL_REDUCE, _REDUCE_SCATTER, _ALL_GATHER = (CODE["all_reduce"], CODE["reduce_scatter"], CODE["all_gather"])
 _BROADCAST, _REDUCE, _GATHER, _SCATTER = (CODE["broadcast"], CODE["reduce"], CODE["gather"], CODE["scatter"])
 _ALL_TO_ALL, _BARRIER = CODE["all_to_all"], CODE["barrier"]
+_SCAN, _EXSCAN = CODE["scan"], CODE["exscan"]
 
 _ndarray, _empty = np.ndarray, np.empty
 
@@ -163,6 +164,35 @@ class Collectives(Seated):
         self._block(a.shape)
         b = target(out, a, a.shape)
         request = Request("all_to_all", a.count, a, b, b.owner if out is None else out)
+        return self._calls.perform(request, algorithm, async_op)
+
+    def scan(
+        self, x: Any, op: str = "sum", *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False
+    ) -> Any:
+        """The reduction of `x` of ranks 0 to this one."""
+        code = _SCAN if algorithm is None else self._code(_SCAN, algorithm)
+        if not async_op and out is not None and self._call(code, x, out, op, -1):
+            return out
+        a = readable(x)
+        b = target(out, a, a.shape)
+        request = Request("scan", a.count, a, b, b.owner if out is None else out, op)
+        return self._calls.perform(request, algorithm, async_op)
+
+    def exscan(
+        self, x: Any, op: str = "sum", *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False
+    ) -> Any:
+        """The reduction of `x` of the ranks before this one; None on rank 0, where `out` is left alone."""
+        if self.rank == 0:
+            out = None
+        code = _EXSCAN if algorithm is None else self._code(_EXSCAN, algorithm)
+        short = not async_op and (out is not None or self.rank == 0)
+        if short and self._call(code, x, out, op, -1):
+            return out
+        a = readable(x)
+        if self.rank == 0:
+            return self._calls.perform(Request("exscan", a.count, a, None, None, op), algorithm, async_op)
+        b = target(out, a, a.shape)
+        request = Request("exscan", a.count, a, b, b.owner if out is None else out, op)
         return self._calls.perform(request, algorithm, async_op)
 
     def barrier(self, *, algorithm: Algorithm = None, async_op: bool = False) -> Any:

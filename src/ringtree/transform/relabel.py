@@ -25,6 +25,8 @@ def relabel(schedule: Schedule, order: Sequence[int] | NDArray[np.integer]) -> S
     new = given.astype(np.int64)
     if given.shape != (n,) or given.dtype.kind not in "iu" or not np.array_equal(np.sort(new), np.arange(n)):
         raise ValueError(f"{schedule.name}: order is not a permutation of its ranks 0..{n - 1}: got {list(order)[:20]}")
+    if schedule.promise.prefix and np.any(new != np.arange(n)):
+        raise ValueError(f"{schedule.name}: {schedule.collective} goes by rank: over ranks renamed it is another one")
     turn = bool(np.all((new - new[0] - np.arange(n)) % n == 0))
     names = np.concatenate([new, np.arange(n, schedule.participants)])
     blocks = tuple(_renamed(schedule, b, names, turn) for b in schedule.blocks)

@@ -31,8 +31,10 @@ def reverse(schedule: Schedule) -> Schedule:
     become another schedule of the same. Transfers of what nobody used are left out. Cost: O(rows) for in-place
     schedules without scratch in which nothing is overwritten (a rank's sum, say, by the sum of all), else
     O(transfers log transfers). A two-buffer schedule that reads its output cannot be turned (nothing may write its
-    input then): ValueError.
+    input then): ValueError; nor a prefix reduction, for that would be one over later ranks.
     """
+    if schedule.promise.prefix:
+        raise ValueError(f"{schedule.name}: {schedule.collective} backwards is over later ranks; it has no opposite")
     turned = replace(
         schedule,
         collective=OPPOSITE[schedule.collective],

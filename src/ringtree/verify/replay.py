@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from ringtree.ir.collective import EVERY_RANK, collective
+from ringtree.ir.collective import REDUCED, collective
 from ringtree.ir.program import Instruction, Operand, Program, Space
 from ringtree.verify.progress import Runs
 from ringtree.verify.wiring import INPUT, MESSAGE, REDUCE, SIGNAL, SLOT, WAIT, Wiring
@@ -140,11 +140,12 @@ class _Machine:
         owed = self._windows(p)[1]
         position, label, origin = (c.tolist() for c in self.promise.promised(p.rank, p.ranks, p.chunks, p.root or 0))
         cells, start = self.memory[p.rank][Space.OUTPUT]
-        everyone = (1 << p.ranks) - 1
+        contributors = self.promise.contributors(p.rank, p.ranks)
+        reduced = (1 << len(contributors)) - 1
         for at, want, whose in zip(position, label, origin, strict=True):
             value = cells[start + at - owed.start]
-            if value != (want, everyone if whose == EVERY_RANK else 1 << whose):
-                raise self._explain(p, at, promise_in_words(want, whose, p.ranks), value, runs)
+            if value != (want, reduced if whose == REDUCED else 1 << whose):
+                raise self._explain(p, at, promise_in_words(want, whose, contributors), value, runs)
 
     def _explain(self, p: Program, at: int, expected: str, value: Value, runs: Runs) -> ProofError:
         if value[0] == SPOILED:
@@ -152,7 +153,7 @@ class _Machine:
             there = f"what {where} made by adding what does not belong together, or a rank twice"
         else:
             origins = origins_of(value[1])
-            missing = sorted(set(range(p.ranks)) - set(origins))
+            missing = sorted(set(self.promise.contributors(p.rank, p.ranks)) - set(origins))
             lacks = f" (missing {ranks_in_words(missing)})" if self.promise.reduces and origins and missing else ""
             index = at - self._windows(p)[1].start
             there = f"{value_in_words(value[0], origins)}{lacks}, {_last_write(self.w, runs, p.rank, index)}"

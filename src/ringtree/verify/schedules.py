@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.ir.collective import EVERY_RANK
+from ringtree.ir.collective import REDUCED
 from ringtree.ir.schedule import Buffer, Schedule, Transfers
 from ringtree.ir.spec import ScheduleError, check, describe
 from ringtree.verify.wording import ProofError, promise_in_words, ranks_in_words, value_in_words
@@ -55,8 +55,8 @@ def prove(schedule: Schedule) -> Proof:
     wanted = _wanted(schedule, moves.layout)
     wrong = np.flatnonzero(end.label[wanted.cell] != wanted.code)
     if len(end.sets):
-        lacking = (end.sets[wanted.cell] != _every(schedule.ranks)).any(axis=1)
-        wrong = np.flatnonzero((end.label[wanted.cell] != wanted.code) | lacking)
+        others = (end.sets[wanted.cell] != _contributors(schedule)[wanted.rank]).any(axis=1)
+        wrong = np.flatnonzero((end.label[wanted.cell] != wanted.code) | others)
     if len(wrong):
         raise _explain(schedule, moves, end, wanted, int(wrong[0]))
     s = schedule
@@ -183,12 +183,11 @@ class _State:
     sets: Bits
 
 
-def _every(ranks: int) -> Bits:
-    """The set of all ranks."""
-    bits = np.full((ranks + 63) // 64, ~np.uint64(0), dtype=np.uint64)
-    if ranks % 64:
-        bits[-1] = np.uint64((1 << ranks % 64) - 1)
-    return bits
+def _contributors(s: Schedule) -> Bits:
+    """For each rank the set of its contributors, who are ranks 0, 1, …"""
+    many = np.array([len(s.promise.contributors(rank, s.ranks)) for rank in range(s.ranks)])
+    word = np.clip(many[:, None] - 64 * np.arange((s.ranks + 63) // 64), 0, 64).astype(np.uint64)
+    return np.where(word == 0, np.uint64(0), ~np.uint64(0) >> (np.uint64(64) - word))
 
 
 def _start(s: Schedule, layout: _Layout) -> _State:
@@ -269,7 +268,7 @@ def _wanted(s: Schedule, layout: _Layout) -> _Wanted:
         first = layout.first[Buffer.DATA, rank] if s.in_place else layout.first[Buffer.OUTPUT, rank] - owed.start
         columns.append((np.full_like(position, rank), position, first + position, label, origin))
     rank_, position, cell, label, origin = (np.concatenate(c) for c in zip(*columns, strict=True))
-    code = np.where(origin == EVERY_RANK, label, label + (0 if s.promise.reduces else origin * s.chunks))
+    code = np.where(origin == REDUCED, label, label + (0 if s.promise.reduces else origin * s.chunks))
     return _Wanted(rank_, position, cell, label, origin, code)
 
 
@@ -290,7 +289,8 @@ def _read(s: Schedule, state: _State, cell: int) -> tuple[int, list[int]]:
 def _explain(s: Schedule, moves: _Moves, end: _State, wanted: _Wanted, which: int) -> ProofError:
     """The refusal of promise number `which`: where the wrong thing got in, or the last write."""
     rank, chunk, cell = (int(c[which]) for c in (wanted.rank, wanted.position, wanted.cell))
-    expected = promise_in_words(int(wanted.label[which]), int(wanted.origin[which]), s.ranks)
+    contributors = s.promise.contributors(rank, s.ranks)
+    expected = promise_in_words(int(wanted.label[which]), int(wanted.origin[which]), contributors)
     label, origins = _read(s, end, cell)
     written = moves.row[moves.target == cell]
     row = NOTHING - 1 - label if label < NOTHING else int(written.max(initial=-1))
@@ -299,7 +299,7 @@ def _explain(s: Schedule, moves: _Moves, end: _State, wanted: _Wanted, which: in
     elif row < 0:
         there = f"{value_in_words(label, origins)}, as at the start: no transfer writes it"
     else:
-        missing = sorted(set(range(s.ranks)) - set(origins))
+        missing = sorted(set(contributors) - set(origins))
         lacks = f" (missing {ranks_in_words(missing)})" if s.promise.reduces and origins and missing else ""
         there = f"{value_in_words(label, origins)}{lacks}, last written in {describe(moves.rows, row)}"
     return ProofError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ringtree.ir.collective import EVERY_RANK
+from ringtree.ir.collective import REDUCED
 
 
 class ProofError(ValueError):
@@ -43,9 +43,9 @@ def value_in_words(label: int, origins: Iterable[int]) -> str:
     )
 
 
-def promise_in_words(label: int, origin: int, ranks: int) -> str:
+def promise_in_words(label: int, origin: int, contributors: range) -> str:
     """What the collective promises for a chunk, in the words of `value_in_words`."""
-    return value_in_words(label, range(ranks) if origin == EVERY_RANK else [origin])
+    return value_in_words(label, contributors if origin == REDUCED else [origin])
 
 
 def origins_of(mask: int) -> list[int]:

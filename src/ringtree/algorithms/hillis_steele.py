@@ -1,0 +1,51 @@
+"""Hillis and Steele: in round k every rank gives what it has so far to the rank 2**k further on.
+
+What arrives is of lower ranks and goes first: only neighbouring runs of ranks are joined, as a reduction that does not
+commute needs it. exscan is a shift by one rank, then the scan of all ranks but the first.
+
+scan: lg(n) rounds, lg(n)*S bytes
+exscan: 1+lg(n-1) rounds, (1+lg(n-1))*S bytes
+
+When: a prefix of short vectors, or over many ranks: fewest rounds, at lg(n) times the bytes of a chain.
+
+Source: Hillis, Steele: Data parallel algorithms, 1986
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
+
+
+def scan(ranks: int) -> Schedule:
+    own = Transfers.of(0, 0, source_buffer=Buffer.INPUT, target_buffer=Buffer.OUTPUT)
+    rows = Transfers.concatenate([own, *_doubling(ranks, 0)])
+    return Schedule("hillis_steele", "scan", ranks, 1, (Block(rows),), scratch=int(ranks > 2))
+
+
+def exscan(ranks: int) -> Schedule:
+    after = np.arange(ranks - 1)
+    shift = Transfers.of(after, after + 1, source_buffer=Buffer.INPUT, target_buffer=_place(after, 0))
+    blocks = (Block(Transfers.concatenate([shift, *_doubling(ranks - 1, 1)])),) if ranks > 1 else ()
+    return Schedule("hillis_steele", "exscan", ranks, 1, blocks, scratch=int(ranks > 2))
+
+
+def _doubling(count: int, first: int) -> list[Transfers]:
+    """The scan of `count` ranks from `first` on, rounds counted from `first`; in round 0 all is in the input still."""
+    parts = []
+    for k in range((count - 1).bit_length()):
+        rank = np.arange(1 << k, count)
+        lower, into = rank - (1 << k), _place(rank, k + 1)
+        for source, reduce in ((lower, False), (rank, True)):  # stored, and the rank's own added behind it
+            place = _place(source, k) if k + first else Buffer.INPUT
+            ends = {"source_buffer": place, "target_buffer": into}
+            parts.append(Transfers.of(first + source, first + rank, reduce=reduce, round=k + first, **ends))
+    return parts
+
+
+def _place(rank: NDArray[np.int64], k: int) -> NDArray[np.int64]:
+    """Where the ranks have their partial results before doubling k: never where the next go, in the end the output."""
+    left = np.maximum(np.frexp(rank)[1] - k, 0)
+    return np.where(left % 2, Buffer.SCRATCH, Buffer.OUTPUT)
