@@ -19,7 +19,7 @@ MISTAKES = [
     ("show ring --collective all_to_all", "ring does not serve all_to_all: expected one of pairwise"),
     ("show ring --collective nothing", "no collective 'nothing': expected one of all_reduce"),
     ("show ring --root 3", "all_reduce has no root: got root 3"),
-    ("show ring --collective broadcast --root 8", "broadcast with root 8: expected a rank, 0..7"),
+    ("show chain --collective broadcast --root 8", "broadcast with root 8: expected a rank, 0..7"),
     ("show ring -n 4 --rank 4", "rank 4: expected one of the 4 ranks, 0..3"),
     ("show missing.xml", "missing.xml"),
     ("prove ring -n 0", "0 ranks: expected 1 to 1048576"),
