@@ -10,8 +10,8 @@ from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.schedule import Schedule
 from ringtree.plan import choose
 from ringtree.runtime import shm
-from ringtree.runtime.arrays import Dtype
 from ringtree.runtime.binding import Part, built, chunk_sizes, part_of, slots_needed_by, window
+from ringtree.runtime.types import Dtype
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 7, 8, 100003])

@@ -147,17 +147,19 @@ def test_numpys_conventions(pools: Pools, engine: str, ranks: int, act: Act) -> 
 X = np.ones(8, np.float32)
 
 BAD: dict[str, tuple[Act, type[Exception], str]] = {
-    "float16": (
-        lambda c: c.all_reduce(np.ones(3, np.float16)),
+    "long double": (
+        lambda c: c.all_reduce(np.ones(3, np.longdouble)),
         TypeError,
-        "element type float16 is not supported; expected one of int32, int64, bfloat16, float32, float64",
+        "is not supported; expected one of bool, int8,",
     ),
-    "bool": (lambda c: c.all_reduce(np.ones(3, bool)), TypeError, "element type bool is not supported"),
+    "byte order": (lambda c: c.all_reduce(np.ones(3, ">f4")), TypeError, "element type >f4 is not supported"),
+    "pair": (lambda c: c.all_reduce(X, "band"), TypeError, "band of float32 is not supported; expected one of sum,"),
+    "average": (lambda c: c.all_reduce(X > 0, "avg"), TypeError, "avg of bool is not supported; expected one of sum,"),
     "text": (lambda c: c.all_reduce("spam"), TypeError, "is not supported"),
     "op": (
         lambda c: c.all_reduce(X, "xor"),
         ValueError,
-        "no reduction 'xor': expected one of sum, prod, max, min, avg",
+        "no reduction 'xor': expected one of sum, prod, max, min, avg, band, bor",
     ),
     "op None": (lambda c: c.all_reduce(X, None), ValueError, "no reduction None"),
     "algorithm": (lambda c: c.all_reduce(X, algorithm="magic"), ValueError, "no algorithm 'magic': expected one of"),
@@ -200,7 +202,7 @@ BAD: dict[str, tuple[Act, type[Exception], str]] = {
     "peer": (lambda c: c.send(X, 2), ValueError, "no rank 2 to exchange messages with: expected 0..1"),
     "tag": (lambda c: c.recv(X.copy(), 1 - c.rank, -1), ValueError, "tag -1: expected 0.."),
     "recv into a list": (lambda c: c.recv([1.0], 1 - c.rank), TypeError, "the array to receive into is a list"),
-    "empty": (lambda c: c.empty(4, np.float16), TypeError, "float16 is not supported"),
+    "empty": (lambda c: c.empty(4, ">f4"), TypeError, ">f4 is not supported"),
 }
 
 

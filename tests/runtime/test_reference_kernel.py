@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ml_dtypes import bfloat16
 
-from ringtree.runtime.arrays import OPS, Dtype
-from ringtree.runtime.reference_kernel import divide, narrow, reduce, widen
+from ringtree.runtime.reference_kernel import finish, narrow, reduce, widen
+from ringtree.runtime.types import OPS, Dtype
 
 floats = st.lists(st.floats(width=32), min_size=1, max_size=20)
 
@@ -18,7 +18,7 @@ def test_narrowing_is_ml_dtypes_rounding(values: list[float]) -> None:
     exact = np.array(values, np.float32)
     with np.errstate(all="ignore"):
         want = exact.astype(bfloat16)
-    got = narrow(exact).view(bfloat16)
+    got = narrow(exact, Dtype.BFLOAT16).view(bfloat16)
     same = np.isnan(want.astype(np.float32)) == np.isnan(got.astype(np.float32))
     assert same.all()
     keep = ~np.isnan(want.astype(np.float32))
@@ -27,8 +27,8 @@ def test_narrowing_is_ml_dtypes_rounding(values: list[float]) -> None:
 
 @given(floats)
 def test_widening_loses_nothing(values: list[float]) -> None:
-    bits = narrow(np.array(values, np.float32))
-    assert (narrow(widen(bits)) == bits).all()
+    bits = narrow(np.array(values, np.float32), Dtype.BFLOAT16)
+    assert (narrow(widen(bits, Dtype.BFLOAT16), Dtype.BFLOAT16) == bits).all()
 
 
 def test_bfloat16_is_rounded_once_however_many_are_added() -> None:
@@ -39,7 +39,7 @@ def test_bfloat16_is_rounded_once_however_many_are_added() -> None:
 
 def test_integer_averages_go_towards_zero() -> None:
     values = np.array([-7, 7, -1, 1, 0, 8], np.int32)
-    divide(values, 2, Dtype.INT32)
+    finish(values, OPS["avg"], 2, Dtype.INT32)
     assert values.tolist() == [-3, 3, 0, 0, 0, 4]
 
 

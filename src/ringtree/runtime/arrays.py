@@ -7,57 +7,40 @@ from __future__ import annotations
 
 import math
 import sys
-from enum import IntEnum
 from typing import Any
 
 import numpy as np
 
+from ringtree.runtime.types import BY_LABEL, SHORT_FLOATS, Dtype
 
-class Dtype(IntEnum):
-    """The element types that engines know, by the codes they know them by."""
-
-    itemsize: int
-    label: str
-
-    INT32 = 3
-    INT64 = 4
-    BFLOAT16 = 10
-    FLOAT32 = 11
-    FLOAT64 = 12
-
-
-for _dtype, _itemsize in zip(Dtype, (4, 8, 2, 4, 8), strict=True):
-    _dtype.itemsize, _dtype.label = _itemsize, _dtype.name.lower()
-
-_BY_LABEL = {d.label: d for d in Dtype}
-_BY_TYPE: dict[type, Dtype] = {
-    np.dtype(char).type: d
-    for char, d in zip("ilqfd", (Dtype.INT32, Dtype.INT64, Dtype.INT64, Dtype.FLOAT32, Dtype.FLOAT64), strict=True)
-}
-SUPPORTED = ", ".join(_BY_LABEL)
-
-OPS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4}
-"""The reductions, by the codes that engines know them by; -1 where nothing is reduced."""
-
-
-def op_code(op: str) -> int:
-    try:
-        return OPS[op]
-    except (KeyError, TypeError):
-        raise ValueError(f"no reduction {op!r}: expected one of {', '.join(OPS)}") from None
+_BY_TYPE: dict[type, Dtype] = {np.dtype(char).type: BY_LABEL[np.dtype(char).name] for char in "?bhilqBHILQefd"}
+"""By the type of numpy's scalars; ml_dtypes' are added when they are met, so that it is imported by its users only."""
+_FROM_ML_DTYPES = (Dtype.BFLOAT16,)
+_KNOWN = {d.label: d for d in (*_BY_TYPE.values(), *_FROM_ML_DTYPES)}
+_RAW = {1: Dtype.UINT8, 2: Dtype.UINT16}
+"""What holds the bits of a type that is named, by its size in bytes."""
+SUPPORTED = ", ".join(d.label for d in sorted(_KNOWN.values()))
 
 
 class Array:
-    """A contiguous array. `owner` is the numpy array or tensor whose memory it is; `copied`: not the user's own."""
+    """A contiguous array. `owner` is the numpy array or tensor whose memory it is; `copied`: not the user's own;
+    `named`: what the caller said that its elements are, where he did."""
 
-    __slots__ = ("address", "copied", "count", "dtype", "nbytes", "owner", "shape")
+    __slots__ = ("address", "copied", "count", "dtype", "named", "nbytes", "owner", "shape")
 
     def __init__(
-        self, owner: Any, address: int, shape: tuple[int, ...], dtype: Dtype, count: int, copied: bool = False
+        self,
+        owner: Any,
+        address: int,
+        shape: tuple[int, ...],
+        dtype: Dtype,
+        count: int,
+        copied: bool = False,
+        named: Any = None,
     ) -> None:
         self.owner, self.address, self.shape, self.dtype, self.count = owner, address, shape, dtype, count
         self.nbytes = count * dtype.itemsize
-        self.copied = copied
+        self.copied, self.named = copied, named
 
     def overlaps(self, other: Array) -> bool:
         return self.address < other.address + other.nbytes and other.address < self.address + self.nbytes
@@ -65,44 +48,54 @@ class Array:
     def copy(self) -> Array:
         """The same contents in memory of its own."""
         if _is_tensor(self.owner):
-            return readable(self.owner.clone())
-        return readable(self.owner.copy())
+            return readable(self.owner.clone(), self.named)
+        return readable(self.owner.copy(), self.named)
+
+    def format(self) -> str | None:
+        """The buffer protocol's format where that tells what the elements are; None where it does not, or where there
+        is no buffer: bits whose type was named, ml_dtypes' types, pairs, tensors."""
+        if not isinstance(self.owner, np.ndarray) or _BY_TYPE.get(self.owner.dtype.type) is not self.dtype:
+            return None
+        buffer: Any = self.owner
+        return None if self.dtype in _FROM_ML_DTYPES else memoryview(buffer).format
 
 
-def readable(x: Any) -> Array:
-    """`x` as an input: copied where it is not contiguous. TypeError for element types that engines do not know."""
+def readable(x: Any, dtype: Any = None) -> Array:
+    """`x` as an input: copied where it is not contiguous. TypeError for element types that engines do not know.
+
+    `dtype` names what the bits of a raw uint8 or uint16 array mean, as "bfloat16"; else it is what `x` is anyway."""
     if _is_tensor(x):
-        dtype = _tensor_dtype(x)
+        kind = _meant(_tensor_dtype(x), dtype)
         whole = x.detach().resolve_conj().resolve_neg().contiguous()  # a view may only say that its values are negated
         copied = whole.data_ptr() != x.data_ptr()
-        return Array(whole, whole.data_ptr(), tuple(whole.shape), dtype, whole.numel(), copied)
+        return Array(whole, whole.data_ptr(), tuple(whole.shape), kind, whole.numel(), copied, dtype)
     if type(x) is np.ndarray:
         y = x
     else:
         y = np.from_dlpack(x) if hasattr(x, "__dlpack__") and not hasattr(x, "__array__") else np.asarray(x)
-    dtype = _numpy_dtype(y)
+    kind = _meant(_numpy_dtype(y.dtype), dtype)
     flags = y.flags
     whole = y if flags.c_contiguous and flags.aligned else np.array(y, order="C", copy=True)
-    return Array(whole, whole.__array_interface__["data"][0], whole.shape, dtype, whole.size, whole is not x)
+    return Array(whole, whole.__array_interface__["data"][0], whole.shape, kind, whole.size, whole is not x, dtype)
 
 
-def writable(x: Any, what: str = "out") -> Array:
-    """`x` as memory to write to. TypeError or ValueError where it cannot be written as it lies."""
+def writable(x: Any, what: str = "out", dtype: Any = None) -> Array:
+    """`x` as memory to write to. TypeError or ValueError where it cannot be written as it lies. `dtype`: as above."""
     if _is_tensor(x):
-        dtype = _tensor_dtype(x)
+        kind = _meant(_tensor_dtype(x), dtype, what)
         if not x.is_contiguous():
             raise ValueError(f"{what} is a tensor that is not contiguous; expected a contiguous one")
-        return Array(x.detach(), x.data_ptr(), tuple(x.shape), dtype, x.numel())
+        return Array(x.detach(), x.data_ptr(), tuple(x.shape), kind, x.numel(), named=dtype)
     if isinstance(x, memoryview | bytearray):
         x = np.asarray(x)
     if not isinstance(x, np.ndarray):
         raise TypeError(f"{what} is {_kind(x)}; expected a numpy array or a torch CPU tensor")
-    dtype = _numpy_dtype(x)
+    kind = _meant(_numpy_dtype(x.dtype), dtype, what)
     if not x.flags.writeable:
         raise ValueError(f"{what} is read-only; expected an array that can be written")
     if not (x.flags.c_contiguous and x.flags.aligned):
         raise ValueError(f"{what} is not contiguous; expected a C-contiguous array")
-    return Array(x, x.__array_interface__["data"][0], x.shape, dtype, x.size)
+    return Array(x, x.__array_interface__["data"][0], x.shape, kind, x.size, named=dtype)
 
 
 def target(out: Any, like: Array, shape: tuple[int, ...]) -> Array:
@@ -112,7 +105,7 @@ def target(out: Any, like: Array, shape: tuple[int, ...]) -> Array:
     if out is like.owner and not like.copied and type(out) is np.ndarray and out.flags.writeable:
         array = like
     else:
-        array = writable(out)
+        array = writable(out, "out", like.named)
     if array.dtype is not like.dtype:
         raise TypeError(f"out is {array.dtype.label}; expected {like.dtype.label}, as the input is")
     if array.count != math.prod(shape):
@@ -123,22 +116,40 @@ def target(out: Any, like: Array, shape: tuple[int, ...]) -> Array:
 def new(like: Array, shape: tuple[int, ...]) -> Array:
     """An uninitialized array of the kind and type of `like`."""
     if _is_tensor(like.owner):
-        return writable(like.owner.new_empty(shape))
-    return writable(np.empty(shape, like.owner.dtype))
+        return writable(like.owner.new_empty(shape), "out", like.named)
+    return writable(np.empty(shape, like.owner.dtype), "out", like.named)
 
 
 def dtype_named(dtype: Any) -> np.dtype[Any]:
     """The numpy dtype that `dtype` means ("bfloat16" needs ml_dtypes); TypeError where engines do not know it."""
-    if dtype == "bfloat16" or "bfloat16" in str(dtype):
+    label = str(dtype).removeprefix("torch.")
+    if _KNOWN.get(label) in _FROM_ML_DTYPES:
         try:
             import ml_dtypes
         except ImportError:
-            raise TypeError("bfloat16 arrays need the package ml_dtypes: pip install ml_dtypes") from None
-        found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-        return found
-    found = np.dtype(dtype)
-    _numpy_dtype(np.empty(0, found))
+            raise TypeError(f"{label} arrays need the package ml_dtypes: pip install ml_dtypes") from None
+        dtype = getattr(ml_dtypes, label)
+    found: np.dtype[Any] = np.dtype(dtype)
+    _numpy_dtype(found)
     return found
+
+
+def _meant(found: Dtype, named: Any, what: str = "the array") -> Dtype:
+    """What elements of type `found` are when the caller names their type."""
+    if named is None:
+        return found
+    label = str(named).removeprefix("torch.")
+    meant = _KNOWN.get(label)
+    if meant is None:
+        meant = _numpy_dtype(dtype_named(named))
+    if meant is found:
+        return found
+    if meant not in SHORT_FLOATS:
+        raise TypeError(f"{what} is {found.label}; expected {meant.label}, as dtype= says")
+    raw = _RAW[meant.itemsize]
+    if found is not raw:
+        raise TypeError(f"{what} is {found.label}; expected {meant.label}, as dtype= says, or {raw.label} for its bits")
+    return meant
 
 
 def _is_tensor(x: Any) -> bool:
@@ -150,17 +161,17 @@ def _tensor_dtype(x: Any) -> Dtype:
     if x.device.type != "cpu" or str(x.layout) != "torch.strided":
         raise TypeError(f"got a {str(x.layout)[6:]} tensor on {x.device}; expected a dense one on the CPU")
     label = str(x.dtype).removeprefix("torch.")
-    if label not in _BY_LABEL:
+    if label not in _KNOWN:
         raise TypeError(f"element type {label} is not supported; expected one of {SUPPORTED}")
-    return _BY_LABEL[label]
+    return _KNOWN[label]
 
 
-def _numpy_dtype(x: np.ndarray[Any, Any]) -> Dtype:
-    found = _BY_TYPE.get(x.dtype.type)
-    if found is None and x.dtype.name == "bfloat16":
-        found = _BY_TYPE[x.dtype.type] = Dtype.BFLOAT16
-    if found is None or not x.dtype.isnative:
-        raise TypeError(f"element type {x.dtype} is not supported; expected one of {SUPPORTED}")
+def _numpy_dtype(dtype: np.dtype[Any]) -> Dtype:
+    found = _BY_TYPE.get(dtype.type)
+    if found is None and _KNOWN.get(dtype.name) in _FROM_ML_DTYPES:
+        found = _BY_TYPE[dtype.type] = _KNOWN[dtype.name]
+    if found is None or not dtype.isnative:
+        raise TypeError(f"element type {dtype} is not supported; expected one of {SUPPORTED}")
     return found
 
 

@@ -13,8 +13,8 @@ from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.lower import lower, lower_rank
 from ringtree.ir.program import Program
 from ringtree.ir.schedule import COLUMNS, Schedule
-from ringtree.runtime.arrays import Dtype
 from ringtree.runtime.engine import Joined
+from ringtree.runtime.types import Dtype
 
 Ints = NDArray[np.int64]
 

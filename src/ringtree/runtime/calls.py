@@ -14,10 +14,11 @@ import numpy as np
 
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.schedule import Schedule
-from ringtree.runtime.arrays import Array, Dtype, op_code
+from ringtree.runtime.arrays import Array
 from ringtree.runtime.binding import Bound, Part, bind, built, part_of, slots_needed, slots_needed_by
 from ringtree.runtime.engine import Joined, Terms
 from ringtree.runtime.operations import Op, as_op
+from ringtree.runtime.types import Dtype, op_code
 from ringtree.runtime.work import Work
 
 CODE = {name: code for code, name in enumerate(COLLECTIVES)}
@@ -128,7 +129,7 @@ class Calls:
         found = self._bound.get(key)
         if found is None:
             promise = COLLECTIVES[collective]
-            number = op_code(op) if promise.reduces else -1
+            number = op_code(op, dtype) if promise.reduces else -1
             if promise.prefix and op == "avg":
                 raise ValueError(f"{collective} has no avg: each rank reduces over another number of ranks; try sum")
             part, why = self._part(collective, root, count * dtype.itemsize, algorithm)
@@ -224,14 +225,14 @@ class Calls:
         """Lets the engine's short way serve calls that look like this one. Only programs that may run in place: the
         short way does not ask."""
         shown = request.x or request.out
-        if shown is None or not isinstance(shown.owner, np.ndarray) or shown.dtype is Dtype.BFLOAT16:
+        form = None if shown is None else shown.format()
+        if form is None:
             return  # no buffer that the short way could read
         x, out = request.x, request.out
         counts = (0 if x is None else x.count, 0 if out is None else out.count)
-        owner: Any = shown.owner
         offset = 0 if algorithm is None else self.offsets.setdefault(algorithm, (len(self.offsets) + 1) * len(CODE))
         code = CODE[request.collective] + offset
-        look = (code, memoryview(owner).format, request.op, request.root, *counts)
+        look = (code, form, request.op, request.root, *counts)
         if look not in self._taught:
             self._taught.add(look)
             self._seat.remember(*look, bound.plan)

@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 
 from ringtree.errors import Mismatch
 from ringtree.ir.program import Kind, Space
-from ringtree.runtime.arrays import OPS, Dtype
 from ringtree.runtime.engine import Joined, Terms
 from ringtree.runtime.reference_group import Fingerprint, Group, Slot, enter
-from ringtree.runtime.reference_kernel import Part, Plan, Step, Values, decode, divide, elements, reduce
+from ringtree.runtime.reference_kernel import Values, elements, finish, reduce
+from ringtree.runtime.reference_plan import Part, Plan, Step, decode
+from ringtree.runtime.types import Dtype
 
 SLOTS = 8
 SLOT_BYTES = 1 << 14
@@ -169,8 +170,8 @@ class Seat:
         }
         for window in range(plan.windows):
             _Pass(self, plan, window, bases, f"call {call}, {fingerprint}").interpret()
-        if plan.op == OPS["avg"] and plan.output_count:
-            divide(elements(output, plan.output_count, plan.dtype), self.ranks, plan.dtype)
+        if plan.op >= 0 and plan.output_count:
+            finish(elements(output, plan.output_count, plan.dtype), plan.op, self.ranks, plan.dtype)
 
     def _compare(self, call: int, mine: Fingerprint) -> None:
         group, other = self.group, None

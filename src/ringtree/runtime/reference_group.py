@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.errors import PeerDied, Poisoned, TimedOut
-from ringtree.runtime.arrays import OPS, Dtype
 from ringtree.runtime.engine import Terms
+from ringtree.runtime.types import OPS, Dtype
 
 
 class Fingerprint(NamedTuple):

@@ -1,135 +1,64 @@
-"""The reference engine's arithmetic: encoded programs decoded again, operands found in memory, sources reduced."""
+"""The reference engine's arithmetic: elements found in memory, sources reduced, averages divided.
+
+numpy's own operations where it has the type; the short floats, which it has not, are widened to float32, computed with,
+and rounded again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from ctypes import c_char
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.ir.program import Kind, Space
-from ringtree.runtime.arrays import OPS, Dtype
+from ringtree.runtime.types import COMPLEX, INTEGERS, LOGICAL, OPS, PAIRS, SHORT_FLOATS, Dtype
 
 Values = NDArray[Any]
 
-STORED: dict[Dtype, np.dtype[Any]] = {
-    Dtype.INT32: np.dtype(np.int32),
-    Dtype.INT64: np.dtype(np.int64),
-    Dtype.FLOAT32: np.dtype(np.float32),
-    Dtype.FLOAT64: np.dtype(np.float64),
-    Dtype.BFLOAT16: np.dtype(np.uint16),
+
+def _stored(dtype: Dtype) -> np.dtype[Any]:
+    if dtype in SHORT_FLOATS:
+        return np.dtype(f"u{dtype.itemsize}")
+    if dtype in PAIRS:
+        return np.dtype(list(zip(("value", "index"), dtype.label.split("_"), strict=True)), align=True)
+    return np.dtype("u1" if dtype is Dtype.BOOL else dtype.label)
+
+
+STORED = {dtype: _stored(dtype) for dtype in Dtype}
+"""How elements lie in memory: short floats as their bits."""
+
+STEP: dict[str, Callable[[Values, Values], Values]] = {
+    "sum": np.add,
+    "prod": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    "avg": np.add,  # and divided once, at the very end
+    "band": np.bitwise_and,
+    "bor": np.bitwise_or,
+    "bxor": np.bitwise_xor,
+    "land": np.logical_and,
+    "lor": np.logical_or,
+    "lxor": np.logical_xor,
+    "minloc": lambda a, b: _located(a, b, np.less),
+    "maxloc": lambda a, b: _located(a, b, np.greater),
 }
-"""How elements lie in memory. numpy has no bfloat16: its bits are the upper half of a float32's."""
-
-STEP: dict[int, Callable[..., Values]] = {
-    OPS["sum"]: np.add,
-    OPS["max"]: np.maximum,
-    OPS["min"]: np.minimum,
-    OPS["prod"]: np.multiply,
-    OPS["avg"]: np.add,  # and divided once, at the very end
-}
+_OF_BOOL = STEP | {"sum": np.logical_or, "max": np.logical_or, "prod": np.logical_and, "min": np.logical_and}
+_NAME = {code: name for name, code in OPS.items()}
 
 
-class Part(NamedTuple):
-    """An operand: `count` chunks of `space` from `index`, with the sizes of the whole vector's chunks at `label`."""
-
-    space: int
-    index: int  # type: ignore[assignment]  # as in ir.program.Operand
-    label: int
-    count: int  # type: ignore[assignment]
-
-
-class Step(NamedTuple):
-    """An instruction. `readers`: for each target that is a slot, how many signals will tell of what is written."""
-
-    kind: int
-    peer: int
-    register: int
-    targets: tuple[Part, ...]
-    sources: tuple[Part, ...]
-    readers: dict[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A program bound to sizes; see ringtree._native.Group.prepare. All sizes are in elements."""
-
-    steps: tuple[Step, ...]
-    sizes: list[int]
-    offsets: dict[int, list[int]]
-    window: int
-    scratch: int
-    dtype: Dtype
-    op: int
-    output_count: int
-
-    @property
-    def windows(self) -> int:
-        """How many times the program is run: once even where there is nothing to move, so that all ranks take part."""
-        return max(-(-max(self.sizes, default=0) // self.window), 1)
-
-    def lengths(self, part: Part, window: int) -> list[int]:
-        """Elements of each of the part's chunks that lie in the window."""
-        low = window * self.window
-        sizes = self.sizes[part.label : part.label + part.count]
-        return [min(max(size - low, 0), self.window) for size in sizes]
-
-    def places(self, part: Part, window: int) -> list[tuple[int, int]]:
-        """(first element, elements) of each of the part's chunks, where they lie in the part's space."""
-        starts = self.offsets[part.space][part.index : part.index + part.count]
-        return [(s + window * self.window, n) for s, n in zip(starts, self.lengths(part, window), strict=True)]
-
-
-def decode(
-    instructions: NDArray[np.int32],
-    operands: NDArray[np.int32],
-    sizes: NDArray[np.int64],
-    input_offsets: NDArray[np.int64],
-    output_offsets: NDArray[np.int64],
-    scratch: int,
-    window: int,
-    dtype: int,
-    op: int,
-) -> Plan:
-    """The plan that Program.encode's two tables say, bound to sizes."""
-    parts = [Part(*row) for row in operands.tolist()]
-    heads = instructions.tolist()
-    steps = []
-    for at, (kind, peer, register, first, targets, sources) in enumerate(heads):
-        ends = (first + targets, first + targets + sources)
-        mine = tuple(parts[first : ends[0]])
-        readers = {t.index: _readers(heads[at + 1 :], parts, t.index) for t in mine if t.space == Space.SLOT}
-        steps.append(Step(kind, peer, register, mine, tuple(parts[ends[0] : ends[1]]), readers))
-    largest = int(sizes.max(initial=0))
-    offsets = {
-        int(Space.INPUT): input_offsets.tolist(),
-        int(Space.OUTPUT): output_offsets.tolist(),
-        int(Space.SCRATCH): [i * largest for i in range(scratch)],
-    }
-    written = [p for s in steps for p in s.targets if p.space == Space.OUTPUT]
-    ends_at = [offsets[p.space][p.index + i] + int(sizes[p.label + i]) for p in written for i in range(p.count)]
-    return Plan(
-        tuple(steps), sizes.tolist(), offsets, window, scratch * largest, Dtype(dtype), op, max(ends_at, default=0)
-    )
-
-
-def _readers(later: Sequence[Sequence[int]], parts: Sequence[Part], register: int) -> int:
-    """Signals of slot `register` until it is written again."""
-    told = 0
-    for kind, _, named, first, targets, _ in later:
-        if kind == Kind.SIGNAL and named == register:
-            told += 1
-        if any(p.space == Space.SLOT and p.index == register for p in parts[first : first + targets]):
-            break
-    return told
+def _located(a: Values, b: Values, better: Callable[[Values, Values], Values]) -> Values:
+    x, y = a["value"], b["value"]
+    alike = (x == y) | (np.isnan(x) & np.isnan(y))
+    wins = better(y, x) | (np.isnan(y) & ~np.isnan(x))
+    return np.where(np.where(alike, b["index"] < a["index"], wins & ~np.isnan(x)), b, a)
 
 
 def elements(address: int, count: int, dtype: Dtype) -> Values:
     """Memory as an array, not copied."""
-    stored: np.dtype[Any] = STORED[dtype]
+    stored = STORED[dtype]
     if count == 0:
         return np.empty(0, stored)
     memory: Any = (c_char * (count * stored.itemsize)).from_address(address)
@@ -137,32 +66,81 @@ def elements(address: int, count: int, dtype: Dtype) -> Values:
 
 
 def reduce(values: Sequence[Values], op: int, dtype: Dtype) -> Values:
-    """All of them, in the order listed; bfloat16 in float32, rounded once."""
-    wide = [widen(v) for v in values] if dtype is Dtype.BFLOAT16 else list(values)
-    total = wide[0].copy()
+    """All of them, in the order listed; short floats in float32, rounded once."""
+    short = dtype in SHORT_FLOATS
+    step = (_OF_BOOL if dtype is Dtype.BOOL else STEP)[_NAME[op]]
+    total = widen(values[0], dtype) if short else values[0].copy()
     with np.errstate(all="ignore"):
-        for value in wide[1:]:
-            STEP[op](total, value, out=total)
-    return narrow(total) if dtype is Dtype.BFLOAT16 else total
+        for value in values[1:]:
+            total = step(total, widen(value, dtype) if short else value).astype(total.dtype)
+    return narrow(total, dtype) if short else total
 
 
-def divide(values: Values, ranks: int, dtype: Dtype) -> None:
-    """In place, the end of an average. Integers are divided as C does, towards zero."""
-    if dtype is Dtype.BFLOAT16:
-        values[:] = narrow(widen(values) / np.float32(ranks))
-    elif dtype in (Dtype.INT32, Dtype.INT64):
-        values[:] = np.sign(values) * (np.abs(values) // ranks)
+def finish(values: Values, op: int, ranks: int, dtype: Dtype) -> None:
+    """In place, once, at the very end: an average is divided, integers as C does, towards zero; and what a logical
+    operation left as it came, because nothing was joined with it, becomes 0 or 1."""
+    if _NAME[op] in LOGICAL:
+        one = narrow(np.ones(1, np.float32), dtype) if dtype in SHORT_FLOATS else 1
+        values[:] = np.where(widen(values, dtype) if dtype in SHORT_FLOATS else values, one, 0)
+    elif _NAME[op] != "avg":
+        return
+    elif dtype in SHORT_FLOATS:
+        values[:] = narrow(widen(values, dtype) / np.float32(ranks), dtype)
+    elif dtype in INTEGERS:
+        wide = values.astype(np.uint64 if values.dtype.kind == "u" else np.int64)
+        quotient = wide // wide.dtype.type(ranks)
+        values[:] = quotient + ((quotient < 0) & (quotient * ranks != wide))
     else:
-        values /= ranks
+        parts = values.view(values.real.dtype) if dtype in COMPLEX else values
+        parts /= ranks
 
 
-def widen(bits: Values) -> Values:
-    """bfloat16 bits as float32."""
-    return (bits.astype(np.uint32) << 16).view(np.float32)
+def widen(bits: Values, dtype: Dtype) -> Values:
+    """A short float's bits as float32."""
+    if dtype is Dtype.FLOAT16:
+        return bits.view(np.float16).astype(np.float32)
+    if dtype is Dtype.BFLOAT16:
+        return (bits.astype(np.uint32) << 16).view(np.float32)
+    return _float8(dtype)[bits]
 
 
-def narrow(values: Values) -> Values:
-    """float32 as bfloat16 bits, rounded to nearest, ties to even; a NaN stays one."""
-    bits = values.astype(np.float32).view(np.uint32)
-    rounded = ((bits + np.uint32(0x7FFF) + ((bits >> 16) & np.uint32(1))) >> 16).astype(np.uint16)
-    return np.where(np.isnan(values), (bits >> 16).astype(np.uint16) | np.uint16(0x40), rounded)
+def narrow(values: Values, dtype: Dtype) -> Values:
+    """float32 as a short float's bits, rounded to nearest, ties to even; a NaN stays one."""
+    if dtype is Dtype.FLOAT16:
+        with np.errstate(all="ignore"):
+            return values.astype(np.float16).view(np.uint16)
+    if dtype is Dtype.BFLOAT16:
+        bits = values.astype(np.float32).view(np.uint32)
+        rounded = ((bits + np.uint32(0x7FFF) + ((bits >> 16) & np.uint32(1))) >> 16).astype(np.uint16)
+        return np.where(np.isnan(values), (bits >> 16).astype(np.uint16) | np.uint16(0x40), rounded)
+    return _narrow8(values, dtype)
+
+
+@cache
+def _float8(dtype: Dtype) -> NDArray[np.float32]:
+    """What each of the 256 patterns is. e4m3fn has no infinities, and one NaN of each sign; e5m2 is as IEEE 754."""
+    mantissa_bits, bias = (3, 7) if dtype is Dtype.FLOAT8_E4M3FN else (2, 15)
+    code = np.arange(128)
+    exponent, mantissa = code >> mantissa_bits, (code & ((1 << mantissa_bits) - 1)) / (1 << mantissa_bits)
+    positive = np.where(
+        exponent > 0, np.ldexp(1 + mantissa, exponent - bias), np.ldexp(mantissa, np.full(128, 1 - bias))
+    )
+    if dtype is Dtype.FLOAT8_E4M3FN:
+        positive[0x7F] = np.nan
+    else:
+        positive[0x7C:] = [np.inf, np.nan, np.nan, np.nan]
+    return np.concatenate([positive, -positive]).astype(np.float32)
+
+
+def _narrow8(values: Values, dtype: Dtype) -> Values:
+    """The nearest of the patterns; beyond the last, by half a step or more, there is infinity or, without one, NaN."""
+    last = 0x7E if dtype is Dtype.FLOAT8_E4M3FN else 0x7B
+    known = _float8(dtype)[: last + 1].astype(np.float64)
+    known = np.append(known, 2 * known[-1] - known[-2])  # where the next would be: a whole step on
+    middles = (known[:-1] + known[1:]) / 2
+    magnitude = np.abs(values).astype(np.float64)
+    code = np.searchsorted(middles, magnitude)  # the lower one of a tie
+    tie = np.append(middles, np.inf)[code] == magnitude
+    code += tie & (code % 2 == 1)
+    code = np.where(np.isnan(values), 0x7F if dtype is Dtype.FLOAT8_E4M3FN else 0x7E, code)
+    return (code | np.where(np.signbit(values), 0x80, 0)).astype(np.uint8)

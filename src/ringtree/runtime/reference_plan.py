@@ -1,0 +1,107 @@
+"""The reference engine's plans: encoded programs decoded again, and bound to sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.ir.program import Kind, Space
+from ringtree.runtime.types import Dtype
+
+
+class Part(NamedTuple):
+    """An operand: `count` chunks of `space` from `index`, with the sizes of the whole vector's chunks at `label`."""
+
+    space: int
+    index: int  # type: ignore[assignment]  # as in ir.program.Operand
+    label: int
+    count: int  # type: ignore[assignment]
+
+
+class Step(NamedTuple):
+    """An instruction. `readers`: for each target that is a slot, how many signals will tell of what is written."""
+
+    kind: int
+    peer: int
+    register: int
+    targets: tuple[Part, ...]
+    sources: tuple[Part, ...]
+    readers: dict[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A program bound to sizes; see ringtree._native.Group.prepare. All sizes are in elements."""
+
+    steps: tuple[Step, ...]
+    sizes: list[int]
+    offsets: dict[int, list[int]]
+    window: int
+    scratch: int
+    dtype: Dtype
+    op: int
+    output_count: int
+
+    @property
+    def windows(self) -> int:
+        """How many times the program is run: once even where there is nothing to move, so that all ranks take part."""
+        return max(-(-max(self.sizes, default=0) // self.window), 1)
+
+    def lengths(self, part: Part, window: int) -> list[int]:
+        """Elements of each of the part's chunks that lie in the window."""
+        low = window * self.window
+        sizes = self.sizes[part.label : part.label + part.count]
+        return [min(max(size - low, 0), self.window) for size in sizes]
+
+    def places(self, part: Part, window: int) -> list[tuple[int, int]]:
+        """(first element, elements) of each of the part's chunks, where they lie in the part's space."""
+        starts = self.offsets[part.space][part.index : part.index + part.count]
+        return [(s + window * self.window, n) for s, n in zip(starts, self.lengths(part, window), strict=True)]
+
+
+def decode(
+    instructions: NDArray[np.int32],
+    operands: NDArray[np.int32],
+    sizes: NDArray[np.int64],
+    input_offsets: NDArray[np.int64],
+    output_offsets: NDArray[np.int64],
+    scratch: int,
+    window: int,
+    dtype: int,
+    op: int,
+) -> Plan:
+    """The plan that Program.encode's two tables say, bound to sizes."""
+    parts = [Part(*row) for row in operands.tolist()]
+    heads = instructions.tolist()
+    steps = []
+    for at, (kind, peer, register, first, targets, sources) in enumerate(heads):
+        ends = (first + targets, first + targets + sources)
+        mine = tuple(parts[first : ends[0]])
+        readers = {t.index: _readers(heads[at + 1 :], parts, t.index) for t in mine if t.space == Space.SLOT}
+        steps.append(Step(kind, peer, register, mine, tuple(parts[ends[0] : ends[1]]), readers))
+    largest = int(sizes.max(initial=0))
+    offsets = {
+        int(Space.INPUT): input_offsets.tolist(),
+        int(Space.OUTPUT): output_offsets.tolist(),
+        int(Space.SCRATCH): [i * largest for i in range(scratch)],
+    }
+    written = [p for s in steps for p in s.targets if p.space == Space.OUTPUT]
+    ends_at = [offsets[p.space][p.index + i] + int(sizes[p.label + i]) for p in written for i in range(p.count)]
+    return Plan(
+        tuple(steps), sizes.tolist(), offsets, window, scratch * largest, Dtype(dtype), op, max(ends_at, default=0)
+    )
+
+
+def _readers(later: Sequence[Sequence[int]], parts: Sequence[Part], register: int) -> int:
+    """Signals of slot `register` until it is written again."""
+    told = 0
+    for kind, _, named, first, targets, _ in later:
+        if kind == Kind.SIGNAL and named == register:
+            told += 1
+        if any(p.space == Space.SLOT and p.index == register for p in parts[first : first + targets]):
+            break
+    return told
