@@ -1,0 +1,111 @@
+"""The names and calls of mpi4py over ringtree: `from ringtree import mpi as MPI` in place of `from mpi4py import MPI`.
+
+Thin: each method is a few lines over a Communicator, and no MPI is needed. What MPI has and ringtree has not raises
+NotImplementedError, which says what there is instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ringtree.mpi.comm import COMM_NULL, COMM_SELF, COMM_WORLD, Comm, Intracomm
+from ringtree.mpi.constants import (
+    ANY_SOURCE,
+    ANY_TAG,
+    BSEND_OVERHEAD,
+    COMM_TYPE_SHARED,
+    CONGRUENT,
+    IDENT,
+    IN_PLACE,
+    MAX_PROCESSOR_NAME,
+    PROC_NULL,
+    ROOT,
+    SIMILAR,
+    THREAD_FUNNELED,
+    THREAD_MULTIPLE,
+    THREAD_SERIALIZED,
+    THREAD_SINGLE,
+    UNDEFINED,
+    UNEQUAL,
+)
+from ringtree.mpi.datatype import DATATYPE_NULL, Datatype, predefined
+from ringtree.mpi.errors import (
+    ERR_ARG,
+    ERR_BUFFER,
+    ERR_COMM,
+    ERR_COUNT,
+    ERR_GROUP,
+    ERR_IN_STATUS,
+    ERR_INTERN,
+    ERR_LASTCODE,
+    ERR_OP,
+    ERR_OTHER,
+    ERR_PENDING,
+    ERR_PROC_FAILED,
+    ERR_RANK,
+    ERR_REQUEST,
+    ERR_REVOKED,
+    ERR_ROOT,
+    ERR_TAG,
+    ERR_TRUNCATE,
+    ERR_TYPE,
+    ERR_UNKNOWN,
+    SUCCESS,
+    Exception,
+)
+from ringtree.mpi.group import GROUP_EMPTY, GROUP_NULL, Group
+from ringtree.mpi.missing import missing_name
+from ringtree.mpi.op import (
+    BAND,
+    BOR,
+    BXOR,
+    LAND,
+    LOR,
+    LXOR,
+    MAX,
+    MAXLOC,
+    MIN,
+    MINLOC,
+    OP_NULL,
+    PROD,
+    SUM,
+    Op,
+)
+from ringtree.mpi.process import (
+    Finalize,
+    Get_library_version,
+    Get_processor_name,
+    Get_version,
+    Init,
+    Init_thread,
+    Is_finalized,
+    Is_initialized,
+    Is_thread_main,
+    Query_thread,
+    Wtick,
+    Wtime,
+    get_vendor,
+)
+from ringtree.mpi.request import REQUEST_NULL, Request
+from ringtree.mpi.status import Status
+
+__all__ = [
+    "COMM_NULL", "COMM_SELF", "COMM_WORLD", "Comm", "Intracomm", "ANY_SOURCE", "ANY_TAG", "BSEND_OVERHEAD",
+    "COMM_TYPE_SHARED", "CONGRUENT", "IDENT", "IN_PLACE", "MAX_PROCESSOR_NAME", "PROC_NULL", "ROOT", "SIMILAR",
+    "THREAD_FUNNELED", "THREAD_MULTIPLE", "THREAD_SERIALIZED", "THREAD_SINGLE", "UNDEFINED", "UNEQUAL",
+    "DATATYPE_NULL", "Datatype", "ERR_ARG", "ERR_BUFFER", "ERR_COMM", "ERR_COUNT", "ERR_GROUP", "ERR_IN_STATUS",
+    "ERR_INTERN", "ERR_LASTCODE", "ERR_OP", "ERR_OTHER", "ERR_PENDING", "ERR_PROC_FAILED", "ERR_RANK",
+    "ERR_REQUEST", "ERR_REVOKED", "ERR_ROOT", "ERR_TAG", "ERR_TRUNCATE", "ERR_TYPE", "ERR_UNKNOWN", "SUCCESS",
+    "Exception", "GROUP_EMPTY", "GROUP_NULL", "Group", "BAND", "BOR", "BXOR", "LAND", "LOR", "LXOR", "MAX",
+    "MAXLOC", "MIN", "MINLOC", "OP_NULL", "PROD", "SUM", "Op", "Finalize", "Get_library_version",
+    "Get_processor_name", "Get_version", "Init", "Init_thread", "Is_finalized", "Is_initialized", "Is_thread_main",
+    "Query_thread", "Wtick", "Wtime", "get_vendor", "REQUEST_NULL", "Request", "Status",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    datatype = predefined(name)
+    if datatype is None:
+        raise missing_name(name)
+    globals()[name] = datatype
+    return datatype

@@ -1,0 +1,159 @@
+"""Buffer arguments: what mpi4py's programs say about memory, as flat numpy arrays over that memory.
+
+    data                                   an array, or anything with the buffer protocol (or torch's, or DLPack's)
+    [data, type]  [data, count]  [data, count, type]  [data, (count, displacement), type]
+    [data, counts, displacements, type]  [data, (counts, displacements), type]     one of each per rank
+
+Types are Datatypes or typestrings; counts and displacements are in elements. `None` is no data.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.mpi.datatype import Datatype
+
+Array = NDArray[Any]
+_OCTET = np.dtype("u1")
+
+
+def flat(data: Any, dtype: np.dtype[Any] | None = None) -> Array:
+    """All of `data` in one dimension, over the same memory; as elements of `dtype`, else of its own type."""
+    if data is None:
+        return np.empty(0, dtype or _OCTET)
+    if type(data) is not np.ndarray:
+        data = _exported(data)
+    if not data.flags.c_contiguous:
+        data = data.T
+        if not data.flags.c_contiguous:
+            raise ValueError("a buffer's elements do not lie one after another; expected a contiguous array")
+    line: Array = data.reshape(-1)
+    if dtype is None or line.dtype == dtype:
+        return line
+    octets = line.view(_OCTET) if line.size else np.empty(0, _OCTET)
+    return octets[: octets.size // dtype.itemsize * dtype.itemsize].view(dtype)
+
+
+def block(spec: Any, blocks: int = 1) -> Array:
+    """The elements that `spec` means, where it says how many there are in each of `blocks`; all of them without."""
+    if type(spec) is np.ndarray and spec.flags.c_contiguous:
+        return _whole(spec.reshape(-1), blocks)
+    data, said, datatype = _parts(spec)
+    line = flat(data, None if datatype is None else datatype.dtype)
+    count, start = said if isinstance(said, tuple) else (said, None)
+    start = 0 if start is None else operator.index(start)
+    if not 0 <= start <= line.size:
+        raise ValueError(f"a buffer of {line.size} elements has no element {start} to start at")
+    if count is None:
+        return _whole(line[start:], blocks)
+    count = operator.index(count)
+    if count < 0 or start + count * blocks > line.size:
+        times = f"{blocks} times " if blocks > 1 else ""
+        raise ValueError(f"a buffer of {line.size} elements: expected {times}{count} from {start} on")
+    return line[start : start + count * blocks]
+
+
+def octets(spec: Any, writable: bool = False) -> Array:
+    """The same as bytes: what a message carries."""
+    if type(spec) in (list, tuple) and len(spec) == 3 and type(spec[1]) is int and type(spec[2]) is Datatype:
+        data, nbytes = spec[0], spec[1] * spec[2].size  # the common case, cut short
+        if nbytes > 0 and type(data) is not np.ndarray and not hasattr(data, "__array__"):
+            return checked(np.frombuffer(data, _OCTET, nbytes), writable)
+    return checked(_as_octets(block(spec)), writable)
+
+
+def octet_blocks(spec: Any, blocks: int, writable: bool = False) -> Array:
+    """`block` as bytes: [blocks, bytes of one]."""
+    return checked(_as_octets(block(spec, blocks)), writable).reshape(blocks, -1)
+
+
+def checked(line: Array, writable: bool = True) -> Array:
+    if writable and not line.flags.writeable:
+        raise ValueError("a buffer to write to is read-only; expected one that can be written")
+    return line
+
+
+def placed(spec: Any, ranks: int) -> tuple[Array, list[int], list[int]]:
+    """Uneven blocks: the buffer as a line, and each rank's count and displacement in elements of it."""
+    data, said, datatype = _parts(spec)
+    line = flat(data, None if datatype is None else datatype.dtype)
+    counts, starts = said if isinstance(said, tuple) else (said, None)
+    if counts is None:
+        if line.size % ranks:
+            raise ValueError(f"a buffer of {line.size} elements without counts: expected one that {ranks} ranks divide")
+        counts = line.size // ranks
+    sizes = _per_rank(counts, ranks, "counts")
+    if starts is None:
+        places = [0, *np.cumsum(sizes).tolist()[:-1]]
+    elif isinstance(starts, int | np.integer):
+        places = [rank * int(starts) for rank in range(ranks)]
+    else:
+        places = _per_rank(starts, ranks, "displacements")
+    for size, place in zip(sizes, places, strict=True):
+        if size < 0 or (size and not 0 <= place <= line.size - size):
+            raise ValueError(f"a buffer of {line.size} elements: expected {size} from {place} on")
+    return line, sizes, places
+
+
+def _parts(spec: Any) -> tuple[Any, Any, Datatype | None]:
+    """data; a count, a (counts, displacements) or None; the type, if one is said."""
+    if not isinstance(spec, list | tuple):
+        return spec, None, None
+    data, *rest = spec
+    datatype = None
+    if rest and (isinstance(rest[-1], Datatype | str) or rest[-1] is None):
+        said = rest.pop()
+        datatype = Datatype.fromcode(said) if isinstance(said, str) else said
+        if datatype is not None and not datatype.size:
+            raise ValueError("DATATYPE_NULL is no type of a buffer's elements")
+    if len(rest) > 2:
+        raise ValueError("a buffer is said as [data, count, type] or [data, counts, displacements, type]")
+    if len(rest) == 2:
+        return data, (rest[0], rest[1]), datatype
+    counts = rest[0] if rest else None
+    if isinstance(counts, list | tuple) and len(counts) == 2 and _is_placing(counts):
+        return data, (counts[0], counts[1]), datatype
+    return data, counts, datatype
+
+
+def _is_placing(counts: Sequence[Any]) -> bool:
+    """Whether two things are (counts, displacements), not the counts of two ranks: a list beside one, or a tuple."""
+    return isinstance(counts, tuple) or any(x is None or isinstance(x, Sequence | np.ndarray) for x in counts)
+
+
+def _per_rank(said: Any, ranks: int, what: str) -> list[int]:
+    if isinstance(said, int | np.integer):
+        return [int(said)] * ranks
+    numbers = [operator.index(x) for x in said]
+    if len(numbers) != ranks:
+        raise ValueError(f"{len(numbers)} {what}; expected one a rank, {ranks}")
+    return numbers
+
+
+def _whole(line: Array, blocks: int) -> Array:
+    if line.size % blocks:
+        raise ValueError(f"a buffer of {line.size} elements: expected a number that {blocks} ranks divide")
+    return line
+
+
+def _exported(data: Any) -> Array:
+    if isinstance(data, list | tuple | dict | str | int | float):
+        raise TypeError(f"{type(data).__name__} is no buffer; expected an array, or anything with the buffer protocol")
+    try:
+        return np.asarray(memoryview(data))
+    except (TypeError, BufferError):
+        pass
+    if hasattr(data, "__array__"):
+        return np.asarray(data)  # a torch tensor on the CPU shares its memory so
+    if hasattr(data, "__dlpack__"):
+        return np.from_dlpack(data)
+    raise TypeError(f"{type(data).__name__} is no buffer; expected an array, or anything with the buffer protocol")
+
+
+def _as_octets(line: Array) -> Array:
+    return line.view(_OCTET) if line.size else np.empty(0, _OCTET)

@@ -1,0 +1,87 @@
+"""Collectives of buffers with equal blocks.
+
+`**how` is ringtree's own, beyond MPI: `algorithm="ring"`, `deterministic="rank_order"`. What only moves data goes as
+bytes, so that every type can; what reduces goes as its type.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ringtree.mpi.buffers import block, checked, octet_blocks, octets
+from ringtree.mpi.connected import Connected, started
+from ringtree.mpi.constants import in_place
+from ringtree.mpi.errors import translating
+from ringtree.mpi.op import SUM, Op, native
+
+
+@translating
+class Collectives(Connected):
+    """All ranks of the Comm make the same calls in the same order. IN_PLACE, or None, as MPI has it."""
+
+    def Barrier(self, **how: Any) -> Any:
+        return self._comm.barrier(**how)
+
+    def Bcast(self, buf: Any, root: int = 0, **how: Any) -> Any:
+        return self._comm.broadcast(octets(buf), root, **how)
+
+    def Gather(self, sendbuf: Any, recvbuf: Any, root: int = 0, **how: Any) -> Any:
+        comm = self._comm
+        if comm.rank != root:
+            return comm.gather(octets(sendbuf), root, **how)
+        out = octet_blocks(recvbuf, comm.size, writable=True)
+        return comm.gather(out[root] if in_place(sendbuf) else octets(sendbuf), root, out=out, **how)
+
+    def Scatter(self, sendbuf: Any, recvbuf: Any, root: int = 0, **how: Any) -> Any:
+        comm = self._comm
+        if comm.rank != root:
+            return comm.scatter(None, root, octets(recvbuf, writable=True), **how)
+        out = None if in_place(recvbuf) else octets(recvbuf, writable=True)
+        return comm.scatter(octet_blocks(sendbuf, comm.size), root, out, **how)
+
+    def Allgather(self, sendbuf: Any, recvbuf: Any, **how: Any) -> Any:
+        comm = self._comm
+        out = octet_blocks(recvbuf, comm.size, writable=True)
+        return comm.all_gather(out[comm.rank] if in_place(sendbuf) else octets(sendbuf), out=out, **how)
+
+    def Alltoall(self, sendbuf: Any, recvbuf: Any, **how: Any) -> Any:
+        comm = self._comm
+        out = octet_blocks(recvbuf, comm.size, writable=True)
+        return comm.all_to_all(out if in_place(sendbuf) else octet_blocks(sendbuf, comm.size), out=out, **how)
+
+    def Reduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, root: int = 0, **how: Any) -> Any:
+        comm = self._comm
+        out = checked(block(recvbuf)) if comm.rank == root else None
+        return comm.reduce(block(recvbuf if in_place(sendbuf) else sendbuf), native(op), root, out=out, **how)
+
+    def Allreduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, **how: Any) -> Any:
+        out = checked(block(recvbuf))
+        return self._comm.all_reduce(out if in_place(sendbuf) else block(sendbuf), native(op), out=out, **how)
+
+    def Reduce_scatter_block(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, **how: Any) -> Any:
+        """In place, all input lies in `recvbuf`, and the result in its first block."""
+        comm = self._comm
+        x = block(recvbuf if in_place(sendbuf) else sendbuf, comm.size).reshape(comm.size, -1)
+        out = x[0] if in_place(sendbuf) else block(recvbuf)
+        return comm.reduce_scatter(x, native(op), out=checked(out), **how)
+
+    def Scan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, **how: Any) -> Any:
+        out = checked(block(recvbuf))
+        return self._comm.scan(out if in_place(sendbuf) else block(sendbuf), native(op), out=out, **how)
+
+    def Exscan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, **how: Any) -> Any:
+        """Rank 0's `recvbuf` is left alone."""
+        out = checked(block(recvbuf))
+        return self._comm.exscan(out if in_place(sendbuf) else block(sendbuf), native(op), out=out, **how)
+
+    Ibarrier = started(Barrier)
+    Ibcast = started(Bcast)
+    Igather = started(Gather)
+    Iscatter = started(Scatter)
+    Iallgather = started(Allgather)
+    Ialltoall = started(Alltoall)
+    Ireduce = started(Reduce)
+    Iallreduce = started(Allreduce)
+    Ireduce_scatter_block = started(Reduce_scatter_block)
+    Iscan = started(Scan)
+    Iexscan = started(Exscan)

@@ -1,0 +1,168 @@
+"""Comm: an mpi4py-like face of a Communicator. Its methods come in families, one file each; here is what it is."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import Any, NoReturn
+
+from ringtree.mpi.collectives import Collectives
+from ringtree.mpi.constants import CONGRUENT, IDENT, SIMILAR, UNDEFINED, UNEQUAL
+from ringtree.mpi.errors import ERR_COMM, Exception, translating
+from ringtree.mpi.group import Group
+from ringtree.mpi.missing import missing_method
+from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.world import init
+
+_joining = threading.RLock()  # joining COMM_SELF joins COMM_WORLD
+
+
+@translating
+class Comm(Collectives):
+    """A group of ranks, and this rank's place in it. `Comm(communicator)` is the MPI face of any Communicator."""
+
+    def __init__(self, comm: Comm | Communicator | None = None, name: str = "") -> None:
+        self._name: str = name
+        if isinstance(comm, Comm):
+            self._name, comm = comm._name, comm._comm if comm else None
+        if comm is not None:
+            self._comm = comm
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "_comm":
+            raise missing_method(name)
+        with _joining:
+            if "_comm" not in self.__dict__:
+                self._comm = self._join()
+        return self._comm
+
+    def _join(self) -> Communicator:
+        raise Exception(ERR_COMM, "COMM_NULL: there is no communicator here (any more)")
+
+    @property
+    def size(self) -> int:
+        return self._comm.size
+
+    @property
+    def rank(self) -> int:
+        return self._comm.rank
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def group(self) -> Group:
+        return self.Get_group()
+
+    is_inter, is_intra = False, True
+
+    def Get_size(self) -> int:
+        return self._comm.size
+
+    def Get_rank(self) -> int:
+        return self._comm.rank
+
+    def Get_name(self) -> str:
+        return self._name
+
+    def Set_name(self, name: str) -> None:
+        self._name = name
+
+    def Is_inter(self) -> bool:
+        return False
+
+    def Is_intra(self) -> bool:
+        return True
+
+    def Get_group(self) -> Group:
+        members = self._comm.ranks
+        return Group(members, members[self._comm.rank])
+
+    def Compare(self, other: Comm) -> int:
+        if self == other:
+            return IDENT
+        mine, its = self._comm.ranks, other._comm.ranks
+        return CONGRUENT if mine == its else SIMILAR if sorted(mine) == sorted(its) else UNEQUAL
+
+    def Split(self, color: int = 0, key: int = 0) -> Comm:
+        """COMM_NULL for a rank that says UNDEFINED."""
+        return Intracomm(self._comm.split(None if color == UNDEFINED else color, key))
+
+    def Split_type(self, split_type: int, key: int = 0, info: object = None) -> Comm:
+        """COMM_TYPE_SHARED is all ranks: they are on one machine."""
+        return self.Split(split_type, key)
+
+    def Dup(self, info: object = None) -> Comm:
+        return Intracomm(self._comm.duplicate())
+
+    Clone = Dup
+
+    def Create(self, group: Group) -> Comm:
+        """All ranks of this Comm call it; COMM_NULL for those outside the group."""
+        place = group.rank
+        return self.Split(UNDEFINED if place == UNDEFINED else 0, place)
+
+    def Create_group(self, group: Group, tag: int = 0) -> Comm:
+        """Only the ranks of the group call it."""
+        here = self._comm.ranks
+        return Intracomm(self._comm.group([here.index(member) for member in group.members]))
+
+    def Free(self) -> None:
+        """Leaves the group; the Comm is COMM_NULL from then on."""
+        self._comm.close()
+        self.__dict__.pop("_comm", None)
+        self.__class__ = Intracomm  # COMM_WORLD, freed, does not join again
+
+    Disconnect = Free
+
+    def Abort(self, errorcode: int = 0) -> NoReturn:
+        """Ends this process at once; its peers are told that it died, and a launcher ends them."""
+        sys.stdout.flush()
+        sys.stderr.write(f"MPI.Abort({errorcode}) on rank {self.rank} of {self.size}\n")
+        sys.stderr.flush()
+        os._exit(errorcode or 1)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Comm) and self._key() == other._key()
+
+    def _key(self) -> object:
+        return self.__dict__.get("_comm", type(self))
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __bool__(self) -> bool:
+        return self._key() is not Intracomm and self._key() is not Comm
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._name or self.__dict__.get('_comm', 'null')}>"
+
+
+class Intracomm(Comm):
+    """A Comm whose ranks are one group: all there are here."""
+
+
+class _World(Intracomm):
+    """All ranks of the job; they meet when one is first asked for more than its name."""
+
+    def _join(self) -> Communicator:
+        return init()
+
+
+class _Self(Intracomm):
+    """This rank alone."""
+
+    def _join(self) -> Communicator:
+        world = COMM_WORLD._comm
+        return world.group([world.rank])
+
+
+COMM_NULL = Intracomm()
+COMM_WORLD: Intracomm = _World(name="MPI_COMM_WORLD")
+COMM_SELF: Intracomm = _Self(name="MPI_COMM_SELF")

@@ -1,0 +1,34 @@
+"""MPI's numbers and names, for programs that compare with them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+ANY_SOURCE: Final = -1
+ANY_TAG: Final = -1
+PROC_NULL: Final = -2
+ROOT: Final = -3
+UNDEFINED: Final = -32766
+
+IDENT, CONGRUENT, SIMILAR, UNEQUAL = range(4)
+THREAD_SINGLE, THREAD_FUNNELED, THREAD_SERIALIZED, THREAD_MULTIPLE = range(4)
+
+COMM_TYPE_SHARED: Final = 0
+TAG_UB_VALUE: Final = (1 << 31) - 1
+MAX_PROCESSOR_NAME: Final = 256
+BSEND_OVERHEAD: Final = 0
+
+
+class InPlace:
+    """The one value IN_PLACE: this rank's input lies where its output goes."""
+
+    def __repr__(self) -> str:
+        return "MPI.IN_PLACE"
+
+
+IN_PLACE: Final = InPlace()
+
+
+def in_place(spec: object) -> bool:
+    """Whether a buffer argument says IN_PLACE; None says it too, where the other argument is given."""
+    return spec is None or spec is IN_PLACE

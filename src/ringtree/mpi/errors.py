@@ -1,0 +1,86 @@
+"""MPI.Exception: ringtree's errors under the name, and with the error classes, that mpi4py's programs know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from inspect import isfunction
+from typing import Any, TypeVar
+
+from ringtree import errors
+
+SUCCESS = 0
+(
+    ERR_BUFFER, ERR_COUNT, ERR_TYPE, ERR_TAG, ERR_COMM, ERR_RANK, ERR_REQUEST, ERR_ROOT, ERR_GROUP, ERR_OP, ERR_ARG,
+    ERR_UNKNOWN, ERR_TRUNCATE, ERR_OTHER, ERR_INTERN, ERR_PENDING, ERR_IN_STATUS, ERR_PROC_FAILED, ERR_REVOKED,
+) = range(1, 20)  # fmt: skip
+ERR_LASTCODE = 19
+
+_CLASS_BY_KIND = {
+    errors.PeerDied: ERR_PROC_FAILED,
+    errors.Poisoned: ERR_REVOKED,
+    errors.Mismatch: ERR_TRUNCATE,
+    errors.TimedOut: ERR_OTHER,
+}
+_CLASS_BY_START = {"root ": ERR_ROOT, "no rank ": ERR_RANK, "tag ": ERR_TAG}
+"""What a ValueError's message starts with where MPI has an error class for it."""
+
+
+class Exception(RuntimeError):
+    """What went wrong, as MPI classifies it; the text is ringtree's own error's, which is the `__cause__`."""
+
+    def __init__(self, error_class: int = SUCCESS, text: str = "") -> None:
+        super().__init__(error_class, text)
+        self.error_class, self.text = error_class, text
+
+    def Get_error_class(self) -> int:
+        return self.error_class
+
+    Get_error_code = Get_error_class
+
+    def Get_error_string(self) -> str:
+        return self.text
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __int__(self) -> int:
+        return self.error_class
+
+
+def as_exception(error: BaseException) -> Exception | None:
+    """`error` as MPI.Exception; None where mpi4py, too, raises Python's own kind."""
+    if isinstance(error, ValueError):
+        text = str(error)
+        found = next((c for start, c in _CLASS_BY_START.items() if text.startswith(start)), None)
+        return None if found is None else Exception(found, text)
+    return next((Exception(c, str(error)) for kind, c in _CLASS_BY_KIND.items() if isinstance(error, kind)), None)
+
+
+_KINDS = (ValueError, *_CLASS_BY_KIND)
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_Class = TypeVar("_Class", bound=type)
+
+
+def translated(function: _Function) -> _Function:
+    """`function`, whose errors are MPI.Exception where MPI has a class for them."""
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except _KINDS as error:
+            known = as_exception(error)
+            if known is None:
+                raise
+            raise known from error
+
+    return call  # type: ignore[return-value]
+
+
+def translating(family: _Class) -> _Class:
+    """The class, with all public methods it defines translated."""
+    for name, member in list(vars(family).items()):
+        if isfunction(member) and not name.startswith("_"):
+            setattr(family, name, translated(member))
+    return family

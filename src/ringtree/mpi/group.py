@@ -1,0 +1,88 @@
+"""Groups: ranks in an order, without a connection between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ringtree.mpi.constants import IDENT, SIMILAR, UNDEFINED, UNEQUAL
+
+
+class Group:
+    """`members` are ranks of the world, in the group's order; `own` is this process's rank there."""
+
+    def __init__(self, members: Sequence[int] = (), own: int = UNDEFINED) -> None:
+        self.members, self._own = tuple(members), own
+
+    @property
+    def size(self) -> int:
+        return len(self.members)
+
+    @property
+    def rank(self) -> int:
+        """This process's rank here; UNDEFINED where it is no member."""
+        return self.members.index(self._own) if self._own in self.members else UNDEFINED
+
+    def Get_size(self) -> int:
+        return self.size
+
+    def Get_rank(self) -> int:
+        return self.rank
+
+    def Incl(self, ranks: Sequence[int]) -> Group:
+        return self._of([self.members[r] for r in ranks])
+
+    def Excl(self, ranks: Sequence[int]) -> Group:
+        return self._of([m for r, m in enumerate(self.members) if r not in set(ranks)])
+
+    def Range_incl(self, ranks: Sequence[tuple[int, int, int]]) -> Group:
+        return self.Incl([r for first, last, step in ranks for r in _inclusive(first, last, step)])
+
+    def Range_excl(self, ranks: Sequence[tuple[int, int, int]]) -> Group:
+        return self.Excl([r for first, last, step in ranks for r in _inclusive(first, last, step)])
+
+    @staticmethod
+    def Union(a: Group, b: Group) -> Group:
+        return a._of([*a.members, *(m for m in b.members if m not in a.members)])
+
+    @staticmethod
+    def Intersection(a: Group, b: Group) -> Group:
+        return a._of([m for m in a.members if m in b.members])
+
+    @staticmethod
+    def Difference(a: Group, b: Group) -> Group:
+        return a._of([m for m in a.members if m not in b.members])
+
+    def Translate_ranks(self, ranks: Sequence[int] | None = None, group: Group | None = None) -> list[int]:
+        """What `ranks` (all) of this group are called in `group`; UNDEFINED for those that are not in it."""
+        others = () if group is None else group.members
+        here = [self.members[r] for r in (range(self.size) if ranks is None else ranks)]
+        return [others.index(m) if m in others else UNDEFINED for m in here]
+
+    @staticmethod
+    def Compare(a: Group, b: Group) -> int:
+        if a.members == b.members:
+            return IDENT
+        return SIMILAR if sorted(a.members) == sorted(b.members) else UNEQUAL
+
+    def Free(self) -> None:
+        self.members = ()
+
+    def _of(self, members: Sequence[int]) -> Group:
+        return Group(members, self._own)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Group) and self.members == other.members
+
+    def __hash__(self) -> int:
+        return hash(self.members)
+
+    def __bool__(self) -> bool:
+        return bool(self.members)
+
+
+def _inclusive(first: int, last: int, step: int) -> range:
+    return range(first, last + (1 if step > 0 else -1), step)
+
+
+GROUP_EMPTY = Group()
+GROUP_NULL = GROUP_EMPTY

@@ -1,0 +1,61 @@
+"""What MPI has and ringtree has not: each name, and what there is instead."""
+
+from __future__ import annotations
+
+_ONE_SIDED = "one-sided calls are comm.empty(), put, get, signal and wait_signal of a ringtree Communicator"
+_FILES = "files are the program's own: numpy.save and numpy.memmap, each rank its part"
+_PROCESSES = "ranks are started by `ringtree run` or ringtree.spawn"
+_DERIVED = "types of strided data are numpy's: send numpy.ascontiguousarray(x[::2])"
+_INTER = "all communicators are within one group: Comm.Split, Comm.Create_group"
+_TOPOLOGY = "a grid of ranks is comm.mesh(rows=2, columns=4) of a ringtree Communicator, a communicator an axis"
+_PERSISTENT = "a repeated call is quick as it is: ringtree remembers the plans of calls that look like earlier ones"
+_MATCHED = "probe and recv are of one thread here: Probe with a Status, then Recv from its source and tag"
+_SYNCHRONOUS = "to know that a message has arrived, have the receiver answer, or call Barrier"
+_ATTRIBUTES = "keep what belongs to a communicator in an object beside it"
+_NEIGHBORS = "ringtree has no topologies; exchange with neighbours by Isend and Irecv, or Alltoallv with zero counts"
+
+_INSTEAD = {
+    "Win": _ONE_SIDED, "File": _FILES, "Intercomm": _INTER, "Topocomm": _TOPOLOGY, "Cartcomm": _TOPOLOGY,
+    "Graphcomm": _NEIGHBORS, "Distgraphcomm": _NEIGHBORS, "Compute_dims": _TOPOLOGY, "Message": _MATCHED,
+    "Prequest": _PERSISTENT, "Grequest": _PERSISTENT, "Info": "ringtree takes its settings as arguments",
+    "Errhandler": "errors are raised, as with ERRORS_RETURN in mpi4py",
+    "Session": "ringtree.init() can be called again",
+    "Open_port": _PROCESSES, "Lookup_name": _PROCESSES, "Publish_name": _PROCESSES, "BOTTOM": "name the buffer itself",
+}  # fmt: skip
+
+_METHODS = {
+    "Spawn": _PROCESSES, "Create_intercomm": _INTER, "Create_cart": _TOPOLOGY, "Create_graph": _NEIGHBORS,
+    "Create_dist_graph": _NEIGHBORS, "Ssend": _SYNCHRONOUS, "Issend": _SYNCHRONOUS, "ssend": _SYNCHRONOUS,
+    "issend": _SYNCHRONOUS, "Mprobe": _MATCHED, "Improbe": _MATCHED, "mprobe": _MATCHED, "improbe": _MATCHED,
+    "Alltoallw": "Alltoallv of bytes moves blocks of any types", "Get_attr": _ATTRIBUTES, "Set_attr": _ATTRIBUTES,
+    "Accept": _PROCESSES, "Connect": _PROCESSES, "Get_parent": _PROCESSES, "Psend_init": _PERSISTENT,
+}  # fmt: skip
+_ENDINGS = {"_init": _PERSISTENT, "_multiple": _PROCESSES}
+_BEGINNINGS = {"Neighbor_": _NEIGHBORS, "Ineighbor_": _NEIGHBORS, "neighbor_": _NEIGHBORS}
+
+
+class Missing(NotImplementedError, AttributeError):
+    """MPI has it, ringtree.mpi has not. An AttributeError as well, so that hasattr answers."""
+
+
+def missing_name(name: str) -> AttributeError:
+    """For a name that the module does not have."""
+    return _error(f"ringtree.mpi.{name}", _INSTEAD.get(name), f"module 'ringtree.mpi' has no attribute {name!r}")
+
+
+def missing_method(name: str) -> AttributeError:
+    """For a method that a Comm does not have."""
+    found = _METHODS.get(name)
+    found = found or next((text for end, text in _ENDINGS.items() if name.endswith(end)), None)
+    found = found or next((text for start, text in _BEGINNINGS.items() if name.startswith(start)), None)
+    return _error(f"Comm.{name}", found, f"a Comm of ringtree.mpi has no {name!r}")
+
+
+def missing_of_type(name: str) -> AttributeError:
+    """For a method that a Datatype does not have."""
+    found = _DERIVED if name.startswith("Create_") or name == "Commit" else None
+    return _error(f"Datatype.{name}", found, f"a Datatype of ringtree.mpi has no {name!r}")
+
+
+def _error(what: str, instead: str | None, unknown: str) -> AttributeError:
+    return AttributeError(unknown) if instead is None else Missing(f"{what}: {instead}")

@@ -1,0 +1,89 @@
+"""Reductions: MPI's names for ringtree's, and for what they do to Python objects."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ringtree.mpi.datatype import Datatype
+
+UserFunction = Callable[[Any, Any, Any], Any]
+
+
+class Op:
+    """`native` is what ringtree's own methods take as `op=`; called with two objects it reduces those."""
+
+    def __init__(
+        self,
+        name: str = "OP_NULL",
+        native: Any = None,
+        function: Callable[[Any, Any], Any] | None = None,
+        commute: bool = True,
+    ) -> None:
+        self.name, self.native, self._function = name, native, function
+        self.is_commutative, self.is_predefined = commute, not name.startswith("user ")
+
+    @classmethod
+    def Create(cls, function: UserFunction, commute: bool = False) -> Op:
+        """`function(a, b, datatype)` leaves a op b in `b`: both are writable buffers of elements of that type. For the
+        lower-case methods it is called with two objects and None, and returns the result."""
+        from ringtree import Op as Native
+
+        def on_arrays(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+            left, right = np.array(a), np.array(b)
+            function(left.view(np.uint8).data, right.view(np.uint8).data, Datatype.of(right.dtype))
+            return right
+
+        def on_objects(a: Any, b: Any) -> Any:
+            return function(a, b, None)
+
+        name = getattr(function, "__name__", type(function).__name__)
+        return cls(f"user {name}", Native(on_arrays, commutative=commute, name=name), on_objects, commute)
+
+    def Is_commutative(self) -> bool:
+        return self.is_commutative
+
+    def Free(self) -> None:
+        self.__init__()  # type: ignore[misc]
+
+    def __call__(self, a: Any, b: Any) -> Any:
+        if self._function is None:
+            raise ValueError(f"{self.name} does not reduce objects")
+        return self._function(a, b)
+
+    def __bool__(self) -> bool:
+        return self._function is not None
+
+    def __repr__(self) -> str:
+        return f"MPI.{self.name}"
+
+
+def _maxloc(a: Any, b: Any) -> Any:
+    return (max(a[0], b[0]), a[1] if a[0] > b[0] else b[1] if b[0] > a[0] else min(a[1], b[1]))
+
+
+def _minloc(a: Any, b: Any) -> Any:
+    return (min(a[0], b[0]), a[1] if a[0] < b[0] else b[1] if b[0] < a[0] else min(a[1], b[1]))
+
+
+OP_NULL = Op()
+SUM = Op("SUM", "sum", operator.add)
+PROD = Op("PROD", "prod", operator.mul)
+MAX = Op("MAX", "max", max)
+MIN = Op("MIN", "min", min)
+LAND = Op("LAND", "land", lambda a, b: bool(a) and bool(b))
+LOR = Op("LOR", "lor", lambda a, b: bool(a) or bool(b))
+LXOR = Op("LXOR", "lxor", lambda a, b: bool(a) != bool(b))
+BAND = Op("BAND", "band", operator.and_)
+BOR = Op("BOR", "bor", operator.or_)
+BXOR = Op("BXOR", "bxor", operator.xor)
+MAXLOC = Op("MAXLOC", "maxloc", _maxloc)
+MINLOC = Op("MINLOC", "minloc", _minloc)
+
+
+def native(op: Any) -> Any:
+    """What ringtree's methods take: an Op of here, a function of two arrays, or what they already know."""
+    return op.native if isinstance(op, Op) else op

@@ -1,0 +1,74 @@
+"""What concerns the process, not a communicator: beginning and end, clock, names, versions."""
+
+from __future__ import annotations
+
+import platform
+import time
+
+import ringtree
+from ringtree.mpi.comm import COMM_SELF, COMM_WORLD
+from ringtree.mpi.constants import THREAD_MULTIPLE
+
+Wtime = time.perf_counter
+"""Seconds; the same clock in all ranks of a machine."""
+
+_finalized = False
+
+
+def Wtick() -> float:
+    return time.get_clock_info("perf_counter").resolution
+
+
+def Init() -> None:
+    """Joins the world, which otherwise happens at its first use."""
+    COMM_WORLD.Get_rank()
+
+
+def Init_thread(required: int = THREAD_MULTIPLE) -> int:
+    Init()
+    return THREAD_MULTIPLE
+
+
+def Finalize() -> None:
+    """Leaves the world; at exit this happens by itself."""
+    global _finalized
+    for comm in (COMM_SELF, COMM_WORLD):
+        if comm:
+            comm.Free()
+    _finalized = True
+
+
+def Is_initialized() -> bool:
+    return _finalized or "_comm" in vars(COMM_WORLD)
+
+
+def Is_finalized() -> bool:
+    return _finalized
+
+
+def Query_thread() -> int:
+    return THREAD_MULTIPLE
+
+
+def Is_thread_main() -> bool:
+    import threading
+
+    return threading.current_thread() is threading.main_thread()
+
+
+def Get_processor_name() -> str:
+    return platform.node()
+
+
+def Get_version() -> tuple[int, int]:
+    """The MPI standard that the names here are of."""
+    return 3, 1
+
+
+def Get_library_version() -> str:
+    return f"ringtree {ringtree.__version__}"
+
+
+def get_vendor() -> tuple[str, tuple[int, ...]]:
+    numbers = [int(part) for part in ringtree.__version__.split(".")[:3] if part.isdigit()]
+    return "ringtree", tuple((numbers + [0, 0, 0])[:3])

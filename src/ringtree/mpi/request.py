@@ -1,0 +1,178 @@
+"""Requests: calls that were started. Once one is seen to be done, it is REQUEST_NULL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import ringtree
+from ringtree.mpi.constants import UNDEFINED
+from ringtree.mpi.errors import translating
+from ringtree.mpi.status import Status
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Statuses = list[Status] | None
+
+
+@translating
+class Request:
+    """`work` is ringtree's Work or Message, None once it is done; `finish` runs then, once, and gives the object."""
+
+    __slots__ = ("_finish", "_work")
+
+    def __init__(self, work: Any = None, finish: Callable[[Any], Any] | None = None) -> None:
+        self._work: Any = work
+        self._finish = finish
+        if isinstance(work, Request):
+            self._work, self._finish = work._work, work._finish
+
+    def Wait(self, status: Status | None = None) -> bool:
+        self._wait(status)
+        return True
+
+    def wait(self, status: Status | None = None) -> Any:
+        """The received object; None where the call has none."""
+        return self._wait(status)
+
+    def Test(self, status: Status | None = None) -> bool:
+        return self._test(status)[0]
+
+    def test(self, status: Status | None = None) -> tuple[bool, Any]:
+        return self._test(status)
+
+    def Get_status(self, status: Status | None = None) -> bool:
+        """Like Test, but the request stays what it is."""
+        flag = self._work is None or self._work.done()
+        if flag and status is not None:
+            status.fill(self._work)
+        return flag
+
+    get_status = Get_status
+
+    def Free(self) -> None:
+        """Lets go of a request: its call goes on, and its buffer must still be left alone."""
+        self._work = self._finish = None
+
+    def Cancel(self) -> None:
+        raise NotImplementedError("Request.Cancel: ringtree takes no started call back; every wait has a deadline")
+
+    cancel = Cancel
+
+    def _wait(self, status: Status | None = None) -> Any:
+        work = self._work
+        if work is None:
+            return _nothing(status)
+        work.wait()
+        return self._end(status)
+
+    def _test(self, status: Status | None = None) -> tuple[bool, Any]:
+        if self._work is not None and not self._work.done():
+            return False, None
+        return True, self._wait(status)
+
+    def _end(self, status: Status | None) -> Any:
+        work, finish = self._work, self._finish
+        self._work = self._finish = None
+        if status is not None:
+            status.fill(work)
+        return None if finish is None else finish(work)
+
+    def __bool__(self) -> bool:
+        return self._work is not None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Request) and self._work is other._work
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @classmethod
+    def Waitall(cls, requests: Sequence[Self], statuses: Statuses = None) -> bool:
+        cls.waitall(requests, statuses)
+        return True
+
+    @classmethod
+    def waitall(cls, requests: Sequence[Self], statuses: Statuses = None) -> list[Any]:
+        return [
+            request._wait(status) for request, status in zip(requests, _padded(statuses, len(requests)), strict=False)
+        ]
+
+    @classmethod
+    def Testall(cls, requests: Sequence[Self], statuses: Statuses = None) -> bool:
+        return cls.testall(requests, statuses)[0]
+
+    @classmethod
+    def testall(cls, requests: Sequence[Self], statuses: Statuses = None) -> tuple[bool, list[Any] | None]:
+        if not all(request.Get_status() for request in requests):
+            return False, None
+        return True, cls.waitall(requests, statuses)
+
+    @classmethod
+    def Waitany(cls, requests: Sequence[Self], status: Status | None = None) -> int:
+        return cls.waitany(requests, status)[0]
+
+    @classmethod
+    def waitany(cls, requests: Sequence[Self], status: Status | None = None) -> tuple[int, Any]:
+        """Which one is done, and its object; UNDEFINED where none is active."""
+        active = [index for index, request in enumerate(requests) if request]
+        if not active:
+            return UNDEFINED, _nothing(status)
+        index = active[ringtree.wait_any([requests[i]._work for i in active])]
+        return index, requests[index]._wait(status)
+
+    @classmethod
+    def Testany(cls, requests: Sequence[Self], status: Status | None = None) -> tuple[int, bool]:
+        return cls.testany(requests, status)[:2]
+
+    @classmethod
+    def testany(cls, requests: Sequence[Self], status: Status | None = None) -> tuple[int, bool, Any]:
+        if not any(requests):
+            return UNDEFINED, True, _nothing(status)
+        for index, request in enumerate(requests):
+            if request and request._work.done():
+                return index, True, request._wait(status)
+        return UNDEFINED, False, None
+
+    @classmethod
+    def Waitsome(cls, requests: Sequence[Self], statuses: Statuses = None) -> list[int] | None:
+        return cls.waitsome(requests, statuses)[0]
+
+    @classmethod
+    def waitsome(cls, requests: Sequence[Self], statuses: Statuses = None) -> tuple[list[int] | None, list[Any] | None]:
+        """The indices of those that are done, at least one, and their objects; None where none is active."""
+        active = [request._work for request in requests if request]
+        if active:
+            ringtree.wait_any(active)
+        return cls.testsome(requests, statuses)
+
+    @classmethod
+    def Testsome(cls, requests: Sequence[Self], statuses: Statuses = None) -> list[int] | None:
+        return cls.testsome(requests, statuses)[0]
+
+    @classmethod
+    def testsome(cls, requests: Sequence[Self], statuses: Statuses = None) -> tuple[list[int] | None, list[Any] | None]:
+        if not any(requests):
+            return None, None
+        done = [index for index, request in enumerate(requests) if request and request._work.done()]
+        return done, cls.waitall([requests[i] for i in done], statuses)
+
+
+REQUEST_NULL = Request()
+
+
+def _nothing(status: Status | None) -> Any:
+    if status is not None:
+        status.fill(None)
+    return None
+
+
+def _padded(statuses: Statuses, count: int) -> Sequence[Status | None]:
+    """A status for each request; a list that is too short grows."""
+    if statuses is None:
+        return [None] * count
+    missing = [Status() for _ in range(count - len(statuses))]
+    if isinstance(statuses, list):
+        statuses.extend(missing)
+        return statuses
+    return [*statuses, *missing]

@@ -1,0 +1,87 @@
+"""Status: who sent a message, with which tag, and how long it was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ringtree.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL, UNDEFINED
+from ringtree.mpi.datatype import Datatype
+from ringtree.mpi.errors import SUCCESS
+
+_BYTE = Datatype.fromcode("BYTE")
+
+
+class Status:
+    """Filled by the call it is given to; an empty one says ANY_SOURCE, ANY_TAG and no bytes."""
+
+    def __init__(self, status: Status | None = None) -> None:
+        if not (status is None or isinstance(status, Status)):
+            raise TypeError(f"got {type(status).__name__}; expected a Status")
+        self.source, self.tag, self.error, self.nbytes = ANY_SOURCE, ANY_TAG, SUCCESS, 0
+        self.cancelled = False
+        if status is not None:
+            self.__dict__.update(status.__dict__)
+
+    def fill(self, message: Any) -> None:
+        """From a message that has `source`, `tag` and `nbytes`; from anything else, as for a call without one."""
+        self.source = getattr(message, "source", ANY_SOURCE)
+        self.tag = getattr(message, "tag", ANY_TAG)
+        self.nbytes = getattr(message, "nbytes", 0)
+        self.error, self.cancelled = SUCCESS, False
+
+    def Get_source(self) -> int:
+        return self.source
+
+    def Get_tag(self) -> int:
+        return self.tag
+
+    def Get_error(self) -> int:
+        return self.error
+
+    def Get_count(self, datatype: Datatype | str = _BYTE) -> int:
+        """Elements of that type; UNDEFINED where the bytes are no whole number of them."""
+        size = (Datatype.fromcode(datatype) if isinstance(datatype, str) else datatype).size
+        return UNDEFINED if not size or self.nbytes % size else self.nbytes // size
+
+    Get_elements = Get_count
+
+    def Set_elements(self, datatype: Datatype, count: int) -> None:
+        self.nbytes = datatype.size * count
+
+    def Is_cancelled(self) -> bool:
+        return self.cancelled
+
+    def Set_cancelled(self, flag: bool) -> None:
+        self.cancelled = bool(flag)
+
+    def Set_source(self, source: int) -> None:
+        self.source = source
+
+    def Set_tag(self, tag: int) -> None:
+        self.tag = tag
+
+    def Set_error(self, error: int) -> None:
+        self.error = error
+
+    @property
+    def count(self) -> int:
+        return self.nbytes
+
+    @count.setter
+    def count(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+
+
+class Nothing:
+    """What a call with PROC_NULL does: done at once, from nobody."""
+
+    source, tag, nbytes = PROC_NULL, ANY_TAG, 0
+
+    def done(self) -> bool:
+        return True
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return True
+
+
+NOTHING = Nothing()

@@ -1,0 +1,130 @@
+"""What a buffer argument means: one table of what is said, and the elements it is."""
+
+from __future__ import annotations
+
+import array
+import mmap
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ringtree import mpi as MPI
+from ringtree.mpi.buffers import block, octet_blocks, octets, placed
+
+SIX = np.arange(6, dtype=np.int32)
+MAPPED = mmap.mmap(-1, 24)
+MAPPED[:] = SIX.tobytes()
+
+WHOLE: list[Any] = [
+    SIX,
+    SIX.reshape(2, 3),
+    np.asfortranarray(SIX.reshape(3, 2).T),
+    array.array("i", SIX),
+    memoryview(SIX),
+    [SIX],
+    [SIX, 6],
+    [SIX, MPI.INT],
+    (SIX, 6, MPI.INT),
+    [SIX, "i"],
+    [SIX, None, "i4"],
+    [SIX, (6, 0), MPI.INT],
+    [SIX, 6, 0, MPI.INT],
+    [bytearray(SIX.tobytes()), MPI.INT],
+    [SIX.tobytes(), 6, "INT"],
+    [MAPPED, MPI.INT],
+    [MAPPED, 6, MPI.INT32_T],
+]
+
+
+@pytest.mark.parametrize("spec", WHOLE, ids=range(len(WHOLE)))
+def test_many_ways_to_say_the_same_elements(spec: Any) -> None:
+    assert block(spec).tolist() == SIX.tolist() and block(spec).dtype == np.int32
+    assert octets(spec).tobytes() == SIX.tobytes()
+    assert octet_blocks(spec if not isinstance(spec, list | tuple) else list(spec)[:1] + ["i"], 2).shape == (2, 12)
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ([SIX, 2], [0, 1]),
+        ([SIX, 2, MPI.INT], [0, 1]),
+        ([SIX, (2, 3)], [3, 4]),
+        ([SIX, (None, 4), "i"], [4, 5]),
+        ([SIX, 0, MPI.INT], []),
+        ([SIX, 3, MPI.LONG], [1 << 32, 2 | 3 << 32, 4 | 5 << 32]),
+        ([None, "B"], []),
+        ([None, 0, MPI.BYTE], []),
+        (None, []),
+        (b"", []),
+    ],
+)
+def test_part_of_a_buffer(spec: Any, expected: list[int]) -> None:
+    assert block(spec).tolist() == expected
+    assert octets(spec).nbytes == block(spec).nbytes
+
+
+def test_a_count_is_of_each_block() -> None:
+    assert block([SIX, 2], blocks=3).size == 6
+    assert block([SIX, 1, MPI.INT], blocks=3).size == 3
+    assert octet_blocks([MAPPED, 5, MPI.BYTE], 2, writable=True).shape == (2, 5)
+
+
+@pytest.mark.parametrize(
+    ("said", "counts", "places"),
+    [
+        (None, [2, 2, 2], [0, 2, 4]),
+        (1, [1, 1, 1], [0, 1, 2]),
+        ([3, 1, 2], [3, 1, 2], [0, 3, 4]),
+        (([1, 0, 2], None), [1, 0, 2], [0, 1, 1]),
+        (([1, 1, 1], [4, 2, 0]), [1, 1, 1], [4, 2, 0]),
+        ((1, 2), [1, 1, 1], [0, 2, 4]),
+        ((None, [4, 0, 2]), [2, 2, 2], [4, 0, 2]),
+        ((np.array([2, 2, 2]), (0, 2, 4)), [2, 2, 2], [0, 2, 4]),
+    ],
+)
+def test_blocks_of_each_rank(said: Any, counts: list[int], places: list[int]) -> None:
+    assert placed([SIX, said, MPI.INT], 3)[1:] == (counts, places)
+    if isinstance(said, tuple):
+        assert placed([SIX, *said, MPI.INT], 3)[1:] == (counts, places)
+
+
+@pytest.mark.parametrize(
+    ("spec", "error", "said"),
+    [
+        ([SIX, 7], ValueError, "6 elements: expected 7"),
+        ([SIX, -1], ValueError, "expected -1"),
+        ([SIX, (1, 6)], ValueError, "expected 1 from 6"),
+        ([SIX, 0, 0, "i", None], ValueError, r"\[data, count, type\]"),
+        ([SIX, 1, "spam"], KeyError, "typestring"),
+        ([SIX, 1, MPI.DATATYPE_NULL], ValueError, "DATATYPE_NULL"),
+        ([[1, 2], 2], TypeError, "list is no buffer"),
+        (object(), TypeError, "object is no buffer"),
+        (SIX.reshape(2, 3)[:, :2], ValueError, "contiguous"),
+    ],
+)
+def test_mistakes(spec: Any, error: type[BaseException], said: str) -> None:
+    with pytest.raises(error, match=said):
+        block(spec)
+
+
+def test_what_is_received_to_can_be_written() -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        octets(b"abc", writable=True)
+    target = bytearray(3)
+    octets([target, 3, MPI.BYTE], writable=True)[:] = 7
+    assert target == b"\7\7\7"
+
+
+def test_blocks_must_lie_within_the_buffer() -> None:
+    for said in ([3, 3, 1], ([1, 1, 1], [0, 1, 6]), [1, 2], ([1, 1, 1], [0, -1, 1])):
+        with pytest.raises(ValueError):
+            placed([SIX, said, MPI.INT], 3)
+
+
+@pytest.mark.parametrize("name", ["INT", "DOUBLE", "BYTE", "C_BOOL", "FLOAT_INT", "LONG_DOUBLE", "COMPLEX"])
+def test_a_type_is_found_by_its_name_and_code(name: str) -> None:
+    datatype = getattr(MPI, name)
+    assert MPI.Datatype.fromcode(name) == datatype
+    assert datatype.Get_extent() == (0, datatype.Get_size()) == (0, datatype.dtype.itemsize)
+    assert MPI.Datatype.fromcode(datatype.tocode()).dtype == datatype.dtype or datatype.dtype.names
