@@ -74,6 +74,7 @@ struct Known {
   std::string op;
   Py_ssize_t in_count, out_count;
   std::shared_ptr<ringtree::Plan> plan;
+  bool aliasable;  // whether x and out may be the same memory
 
   bool serves(int c, const char* f, std::string_view o, int r, Py_ssize_t in, Py_ssize_t out) const {
     return collective == c && root == r && in_count == in && out_count == out && std::strcmp(format, f) == 0 && op == o;
@@ -138,8 +139,8 @@ class GroupObject {
   }
 
   void remember(int collective, std::string format, std::string op, int root, Py_ssize_t in_count, Py_ssize_t out_count,
-                int plan) {
-    Known known{collective, root, {}, std::move(op), in_count, out_count, find(plan)};
+                int plan, bool aliasable) {
+    Known known{collective, root, {}, std::move(op), in_count, out_count, find(plan), aliasable};
     if (format.empty() || format.size() > 3) throw std::invalid_argument("a buffer format has 1 to 3 characters");
     format.copy(known.format, 3);
     auto& alike = known_[key(collective, root, in_count, out_count, known.format[0])];
@@ -150,11 +151,12 @@ class GroupObject {
 
   // The short way of a call: nullptr when no plan is remembered for it.
   std::shared_ptr<ringtree::Plan> recall(int collective, const char* format, std::string_view op, int root,
-                                         Py_ssize_t in_count, Py_ssize_t out_count) {
+                                         Py_ssize_t in_count, Py_ssize_t out_count, bool same_memory) {
     auto found = known_.find(key(collective, root, in_count, out_count, format[0]));
     if (found == known_.end()) return nullptr;
     for (auto& k : found->second)
-      if (k.serves(collective, format, op, root, in_count, out_count)) return k.plan;
+      if (k.serves(collective, format, op, root, in_count, out_count))
+        return k.aliasable || !same_memory ? k.plan : nullptr;
     return nullptr;
   }
 
@@ -259,7 +261,8 @@ bool call(GroupObject& seat, int collective, PyObject* x, PyObject* out, PyObjec
   Py_ssize_t length;
   const char* text = PyUnicode_AsUTF8AndSize(op, &length);
   if (!text) throw nb::python_error();
-  auto plan = seat.recall(collective, format, {text, static_cast<std::size_t>(length)}, root, in.count(), to.count());
+  auto plan =
+      seat.recall(collective, format, {text, static_cast<std::size_t>(length)}, root, in.count(), to.count(), overlap);
   if (!plan) return false;
   PythonHooks hooks;
   seat.run(plan, in.data(), to.data(), hooks);
@@ -349,7 +352,7 @@ NB_MODULE(_native, m) {
                    .def("done", &GroupObject::done, "ticket"_a)
                    .def("wait", &GroupObject::wait, "ticket"_a, "timeout_s"_a)
                    .def("remember", &GroupObject::remember, "collective"_a, "format"_a, "op"_a, "root"_a, "in_count"_a,
-                        "out_count"_a, "plan"_a)
+                        "out_count"_a, "plan"_a, "aliasable"_a = true)
                    .def("exchange", &GroupObject::exchange, "operations"_a, "timeout_s"_a)
                    .def("add_region", &GroupObject::add_region, "fd"_a, "nbytes"_a, "offset"_a)
                    .def("counters", &GroupObject::counters)

@@ -98,12 +98,21 @@ class Group:
         """Waits for a ticket; False when `timeout_s` (negative: none) passed first. Raises what the call raised."""
 
     def remember(
-        self, collective: int, format: str, op: str, root: int, in_count: int, out_count: int, plan: int
+        self,
+        collective: int,
+        format: str,
+        op: str,
+        root: int,
+        in_count: int,
+        out_count: int,
+        plan: int,
+        aliasable: bool = True,
     ) -> None:
-        """Tells `call` which plan serves calls that look like this (buffer format character as in the buffer protocol)."""
+        """Tells `call` which plan serves calls that look like this (buffer format character as in the buffer protocol),
+        and whether x and out may be the same memory."""
 
     def call(self, collective: int, x: Any, out: Any, op: str, root: int) -> bool:
-        """The short way: if x and out are C-contiguous buffers (out writable), the same or disjoint memory, and a plan is
+        """The short way: if x and out are C-contiguous buffers (out writable), disjoint or the same memory, and a plan is
         remembered for them, runs it and returns True. Otherwise touches nothing and returns False. x or out may be None
         (in_count or out_count 0)."""
 

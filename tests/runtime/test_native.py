@@ -142,9 +142,12 @@ def test_call_serves_what_it_remembers_and_nothing_else() -> None:
             (wide[:4], wide[1:], "sum"), (object(), y, "sum"),
         ]:  # fmt: skip
             said.append(group.call(0, a, b, op, -1))
+        group.remember(0, "f", "sum", -1, 4, 4, prepare(group, one_shot(rank, 2), 4), aliasable=False)
+        said.append(group.call(0, x, x, "sum", -1))
+        said.append(group.call(0, x, y, "sum", -1))
         return said
 
-    assert values(world(2, rank_of)) == [[False, True, True, True] + [False] * 9] * 2
+    assert values(world(2, rank_of)) == [[False, True, True, True] + [False] * 10 + [True]] * 2
 
 
 def test_asynchronous_calls_run_in_order_and_before_synchronous_ones() -> None:

@@ -34,6 +34,13 @@ IN_RANK_ORDER = {
 }
 """The algorithms that join only neighbours, the lower first, whatever the root."""
 
+AT_ONCE = {
+    "all_reduce": ("one_shot", "two_shot", "parameter_server"),
+    "reduce": ("flat",),
+    "reduce_scatter": ("two_shot",),
+}
+"""The algorithms that reduce every element once, over all ranks in order: they agree to the last bit."""
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -43,8 +50,12 @@ class Choice:
     why: str
 
 
-def choose(collective: str, ranks: int, nbytes: int) -> Choice:
-    """The algorithm for a call; `nbytes` is the whole vector's. Every rank must ask with the same values."""
+def choose(collective: str, ranks: int, nbytes: int, rank_order: bool = False) -> Choice:
+    """The algorithm for a call; `nbytes` is the whole vector's. Every rank must ask with the same values.
+
+    `rank_order`: one of those that agree to the last bit, which is what the rule chooses anyway."""
+    if rank_order and collective not in AT_ONCE:
+        raise ValueError(f"no algorithm for {collective} reduces all ranks in order at once")
     if collective == "all_reduce":
         limit = 2 * ONE_SHOT_NBYTES // max(ranks, 2)
         if nbytes <= limit:
@@ -55,12 +66,13 @@ def choose(collective: str, ranks: int, nbytes: int) -> Choice:
     raise ValueError(f"nothing to choose from for {collective!r}: algorithms serve {', '.join(serving(collective))}")
 
 
-def choose_whole(collective: str, ranks: int) -> Choice:
+def choose_whole(collective: str, ranks: int, rank_order: bool = False) -> Choice:
     """The algorithm for a reduction by a function that takes whole vectors (or whole blocks) and may not commute.
+    `rank_order`: joined one after the other.
 
     Each joining costs the function's time and each message some 10 us, so that n-1 of them at once are soon too many.
     """
-    if collective == "all_reduce" and ranks > 4:
+    if collective == "all_reduce" and ranks > 4 and not rank_order:
         return Choice("locality_tree", "a tree's joinings are fewer than one after the other, and in rank order")
     name = "one_shot" if collective == "all_reduce" else FIRST_CHOICE.get(collective, "")
     if name not in IN_RANK_ORDER.get(collective, ()):

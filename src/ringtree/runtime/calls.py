@@ -24,6 +24,9 @@ from ringtree.runtime.work import Work
 CODE = {name: code for code, name in enumerate(COLLECTIVES)}
 """What the engine's short way knows the collectives by; a forced algorithm's calls have numbers of their own."""
 
+RANK_ORDER = "in rank order"
+"""Stands where an algorithm's name does: any of those that reduce all ranks in order at once."""
+
 
 class Request:
     """One call: `count` elements in the whole vector, this rank's windows of it (None: it has none there), and what
@@ -76,7 +79,7 @@ class Calls:
         if op is not None:
             request.x, request.op = None if request.x is None else op.apply(request.x), "sum"
         forced = algorithm or (self._forced if request.collective in self._forced_for else None)
-        if forced is not None:
+        if forced is not None and forced != RANK_ORDER:
             slots = self._slots_for(forced, request)
             if slots > self._joined.slots:
                 self._settle()
@@ -96,7 +99,7 @@ class Calls:
             self._pending.append((ticket, request, x))
             return Work(seat, ticket, request.result)
         seat.run(bound.plan, *addresses)
-        if bound.aliasable and not isinstance(algorithm, Schedule):
+        if not isinstance(algorithm, Schedule):
             self._teach(request, bound, algorithm)
         return request.result
 
@@ -153,14 +156,17 @@ class Calls:
             if known is None:
                 known = self._parts[id(algorithm)] = (algorithm, part_of(algorithm, rank))
             return known[1], "the caller gave this schedule"
-        if algorithm is not None:
+        if algorithm is not None and algorithm != RANK_ORDER:
             return built(algorithm, collective, ranks, root, rank), "the caller asked for it"
-        if self._forced is not None and collective in self._forced_for and not whole:
+        free = algorithm is None and not whole  # for what the environment asks
+        if self._forced is not None and free and collective in self._forced_for:
             return built(self._forced, collective, ranks, root, rank), "RINGTREE_ALGORITHM asks for it"
         from ringtree.plan import choose, choose_whole
 
-        choice = choose_whole(collective, ranks) if whole else choose(collective, ranks, nbytes)
-        return built(choice.algorithm, collective, ranks, root, rank), choice.why
+        ordered = algorithm == RANK_ORDER
+        choice = choose_whole(collective, ranks, ordered) if whole else choose(collective, ranks, nbytes, ordered)
+        said = "" if self._forced is None else f" (RINGTREE_ALGORITHM, {self._forced}, does not serve here)"
+        return built(choice.algorithm, collective, ranks, root, rank), choice.why + said
 
     def replace_seat(self, other: Any) -> None:
         """When the group is closed, or this process is a fork: no call finds its way to the engine any more."""
@@ -222,8 +228,7 @@ class Calls:
         return x if aligned and bound.aliasable else x.copy()
 
     def _teach(self, request: Request, bound: Bound, algorithm: str | None) -> None:
-        """Lets the engine's short way serve calls that look like this one. Only programs that may run in place: the
-        short way does not ask."""
+        """Lets the engine's short way serve calls that look like this one."""
         shown = request.x or request.out
         form = None if shown is None else shown.format()
         if form is None:
@@ -235,7 +240,7 @@ class Calls:
         look = (code, form, request.op, request.root, *counts)
         if look not in self._taught:
             self._taught.add(look)
-            self._seat.remember(*look, bound.plan)
+            self._seat.remember(*look, bound.plan, bound.aliasable)
 
 
 @cache

@@ -28,9 +28,22 @@ class Collectives(Seated):
     """All ranks of the group make the same calls in the same order."""
 
     def all_reduce(
-        self, x: Any, op: Operation = "sum", *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False
+        self,
+        x: Any,
+        op: Operation = "sum",
+        *,
+        out: Any = None,
+        algorithm: Algorithm = None,
+        deterministic: bool | str = False,
+        async_op: bool = False,
     ) -> Any:
-        """The reduction of all ranks' `x`, on every rank. Integer averages are truncated toward zero."""
+        """The reduction of all ranks' `x`, on every rank. Integer averages are truncated toward zero.
+
+        `deterministic=True` asks for what holds anyway: the order of a reduction is the program's, so that the same
+        call gives the same bits every time. `"rank_order"` asks for the same bits by whatever algorithm: only those
+        that reduce all ranks at once, in order, are chosen, and another one is refused.
+        """
+        algorithm = self._in_order(deterministic, "all_reduce", algorithm)
         code = _ALL_REDUCE if algorithm is None else self._code(_ALL_REDUCE, algorithm)
         if not async_op:
             if out is not None:
@@ -46,12 +59,26 @@ class Collectives(Seated):
         return self._calls.perform(request, algorithm, async_op)
 
     def reduce_scatter(
-        self, x: Any, op: Operation = "sum", *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False
+        self,
+        x: Any,
+        op: Operation = "sum",
+        *,
+        out: Any = None,
+        algorithm: Algorithm = None,
+        deterministic: bool | str = False,
+        async_op: bool = False,
     ) -> Any:
         """Block `rank` of the reduction of all ranks' `x`, whose first axis is cut into one block a rank."""
+        algorithm = self._in_order(deterministic, "reduce_scatter", algorithm)
         code = _REDUCE_SCATTER if algorithm is None else self._code(_REDUCE_SCATTER, algorithm)
-        if not async_op and out is not None and self._call(code, x, out, op, -1):
-            return out
+        if not async_op:
+            if out is not None:
+                if self._call(code, x, out, op, -1):
+                    return out
+            elif type(x) is _ndarray and x.ndim and not x.shape[0] % self.size:
+                fresh = _empty((x.shape[0] // self.size, *x.shape[1:]), x.dtype)
+                if self._call(code, x, fresh, op, -1):
+                    return fresh
         a = readable(x)
         b = target(out, a, self._block(a.shape))
         request = Request("reduce_scatter", a.count, a, b, b.owner if out is None else out, op)
@@ -60,8 +87,14 @@ class Collectives(Seated):
     def all_gather(self, x: Any, *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False) -> Any:
         """All ranks' `x`, stacked on a new first axis; `out` may have any shape of that many elements."""
         code = _ALL_GATHER if algorithm is None else self._code(_ALL_GATHER, algorithm)
-        if not async_op and out is not None and self._call(code, x, out, "", -1):
-            return out
+        if not async_op:
+            if out is not None:
+                if self._call(code, x, out, "", -1):
+                    return out
+            elif type(x) is _ndarray:
+                fresh = _empty((self.size, *x.shape), x.dtype)
+                if self._call(code, x, fresh, "", -1):
+                    return fresh
         a = readable(x)
         b = target(out, a, (self.size, *a.shape))
         request = Request("all_gather", b.count, a, b, b.owner if out is None else out)
@@ -93,15 +126,18 @@ class Collectives(Seated):
         *,
         out: Any = None,
         algorithm: Algorithm = None,
+        deterministic: bool | str = False,
         async_op: bool = False,
     ) -> Any:
         """The reduction of all ranks' `x` at the root; None elsewhere, where `out` is left alone."""
         if self.rank != root:
             out = None
+        algorithm = self._in_order(deterministic, "reduce", algorithm)
         code = _REDUCE if algorithm is None else self._code(_REDUCE, algorithm)
-        short = not async_op and (out is not None or self.rank != root)
-        if short and self._call(code, x, out, op, root):
-            return out
+        if not async_op:
+            fresh = _empty(x.shape, x.dtype) if out is None and self.rank == root and type(x) is _ndarray else out
+            if (fresh is not None or self.rank != root) and self._call(code, x, fresh, op, root):
+                return fresh
         root = self._root(root)
         a = readable(x)
         if self.rank != root:
@@ -117,9 +153,11 @@ class Collectives(Seated):
         if self.rank != root:
             out = None
         code = _GATHER if algorithm is None else self._code(_GATHER, algorithm)
-        short = not async_op and (out is not None or self.rank != root)
-        if short and self._call(code, x, out, "", root):
-            return out
+        if not async_op:
+            mine = out is None and self.rank == root and type(x) is _ndarray
+            fresh = _empty((self.size, *x.shape), x.dtype) if mine else out
+            if (fresh is not None or self.rank != root) and self._call(code, x, fresh, "", root):
+                return fresh
         root = self._root(root)
         a = readable(x)
         count = a.count * self.size
@@ -158,8 +196,14 @@ class Collectives(Seated):
     def all_to_all(self, x: Any, *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False) -> Any:
         """Block i of `x` (cut along its first axis) goes to rank i; block i of the result came from rank i."""
         code = _ALL_TO_ALL if algorithm is None else self._code(_ALL_TO_ALL, algorithm)
-        if not async_op and out is not None and self._call(code, x, out, "", -1):
-            return out
+        if not async_op:
+            if out is not None:
+                if self._call(code, x, out, "", -1):
+                    return out
+            elif type(x) is _ndarray and x.ndim and not x.shape[0] % self.size:
+                fresh = _empty(x.shape, x.dtype)
+                if self._call(code, x, fresh, "", -1):
+                    return fresh
         a = readable(x)
         self._block(a.shape)
         b = target(out, a, a.shape)

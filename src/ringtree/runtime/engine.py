@@ -71,7 +71,15 @@ class Seat(Protocol):
     def done(self, ticket: int) -> bool: ...
     def wait(self, ticket: int, timeout_s: float) -> bool: ...
     def remember(
-        self, collective: int, format: str, op: str, root: int, in_count: int, out_count: int, plan: int
+        self,
+        collective: int,
+        format: str,
+        op: str,
+        root: int,
+        in_count: int,
+        out_count: int,
+        plan: int,
+        aliasable: bool = True,
     ) -> None: ...
     def call(self, collective: int, x: Any, out: Any, op: str, root: int) -> bool: ...
     def exchange(self, operations: list[tuple[bool, int, int, int, int, int]], timeout_s: float) -> None: ...

@@ -46,7 +46,7 @@ class Seat:
         self.calls = 0
         self.plans: dict[int, tuple[Plan, Fingerprint]] = {}
         self.prepared = 0
-        self.memory: dict[tuple[Any, ...], int] = {}
+        self.memory: dict[tuple[Any, ...], tuple[int, bool]] = {}
         self.slots = [Slot(rank, np.empty(SLOT_BYTES, np.uint8)) for _ in range(slots)]
         self.free = group.pools[rank] = deque(self.slots)
         self.received = np.zeros((self.ranks, 2), dtype=np.int64)
@@ -80,7 +80,7 @@ class Seat:
     def forget(self, plan: int) -> None:
         self._find(plan)
         del self.plans[plan]
-        self.memory = {look: known for look, known in self.memory.items() if known != plan}
+        self.memory = {look: known for look, known in self.memory.items() if known[0] != plan}
 
     def _find(self, plan: int) -> tuple[Plan, Fingerprint]:
         if plan not in self.plans:
@@ -134,9 +134,17 @@ class Seat:
         return True
 
     def remember(
-        self, collective: int, format: str, op: str, root: int, in_count: int, out_count: int, plan: int
+        self,
+        collective: int,
+        format: str,
+        op: str,
+        root: int,
+        in_count: int,
+        out_count: int,
+        plan: int,
+        aliasable: bool = True,
     ) -> None:
-        self.memory[collective, format, op, root, in_count, out_count] = plan
+        self.memory[collective, format, op, root, in_count, out_count] = plan, aliasable
 
     def call(self, collective: int, x: Any, out: Any, op: str, root: int) -> bool:
         try:
@@ -147,12 +155,12 @@ class Seat:
         if not known or not all(v.c_contiguous and v.format == known[0].format for v in known):
             return False
         counts = [0 if v is None else v.nbytes // v.itemsize for v in views]
-        plan = self.memory.get((collective, known[0].format, op, root, *counts))
-        if plan is None or (views[1] is not None and views[1].readonly):
+        plan, aliasable = self.memory.get((collective, known[0].format, op, root, *counts), (-1, False))
+        if plan < 0 or (views[1] is not None and views[1].readonly):
             return False
         places = [(0, 0) if v is None else (np.asarray(v).__array_interface__["data"][0], v.nbytes) for v in views]
         (low, nbytes), (high, _) = sorted(places)
-        if low + nbytes > high and places[0] != places[1]:
+        if low + nbytes > high and not (places[0] == places[1] and aliasable):
             return False
         self.run(plan, places[0][0], places[1][0])
         return True
