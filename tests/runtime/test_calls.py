@@ -167,6 +167,16 @@ def test_the_environment_forces_an_algorithm_where_it_serves(monkeypatch: pytest
     assert said == ["double_tree"] * 3
 
 
+def why_a_barrier(comm: Communicator) -> str:
+    return comm.chosen("barrier", 1, np.int32).why
+
+
+def test_where_a_forced_algorithm_does_not_serve_the_choice_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RINGTREE_ALGORITHM", "double_tree")
+    (why,) = spawn(why_a_barrier, 1, engine="reference", threads=True)
+    assert why.endswith("(RINGTREE_ALGORITHM, double_tree, does not serve here)")
+
+
 def test_an_unknown_forced_algorithm_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RINGTREE_ALGORITHM", "magic")
     with pytest.raises(Exception, match="RINGTREE_ALGORITHM is 'magic'; expected one of ring"):

@@ -40,6 +40,10 @@ def products(comm: Communicator) -> None:
     one = reduce(np.matmul, [np.roll(m, comm.rank) for m in every])
     got = comm.reduce_scatter(blocks, lambda a, b: (a[0] @ b[0])[None])
     assert np.array_equal(got, one[None])
+    for _ in range(2):
+        assert np.array_equal(comm.scan(x, np.matmul), reduce(np.matmul, every[: comm.rank + 1]))
+        before = comm.exscan(x, np.matmul)
+        assert np.array_equal(before, reduce(np.matmul, every[: comm.rank])) if comm.rank else before is None
     assert comm.all_reduce(x, np.matmul, out=x) is x
     assert np.array_equal(x, want)
 
@@ -84,7 +88,26 @@ def sums(comm: Communicator) -> None:
     assert float(comm.all_reduce(third, scaled(1 / 3 if me == 0 else 0))[0]) == want
 
 
-@pytest.mark.parametrize("act", [products, texts, kinds, sums])
+def raw(comm: Communicator) -> None:
+    """Bits in a uint16 array that `dtype` says are bfloat16's, beside ones that are numbers."""
+    n = comm.size
+    x = np.full(2 * n, 1.5, bfloat16).view(np.uint16)
+    numbers = np.full(2 * n, 3, np.uint16)
+    for _ in range(3):
+        assert (comm.all_reduce(numbers) == 3 * n).all()
+        for got in (comm.all_reduce(x, dtype="bfloat16"), comm.all_reduce(x, dtype=bfloat16, algorithm="ring")):
+            assert got.dtype == np.uint16
+            assert (got.view(bfloat16) == 1.5 * n).all()
+        assert (comm.reduce_scatter(x, dtype="bfloat16").view(bfloat16) == 1.5 * n).all()
+        assert (comm.scan(x, "max", dtype="bfloat16", out=np.empty_like(x)) == x).all()
+        got = comm.reduce(x, dtype="bfloat16", root=n - 1)
+        assert got is None or (got.view(bfloat16) == 1.5 * n).all()
+    assert (comm.all_reduce(x, scaled(2), dtype="bfloat16").view(bfloat16) == 3 * n).all()
+    assert (comm.all_reduce(x, np.maximum, dtype="bfloat16") == x).all()
+    assert comm.chosen("all_reduce", 2 * n, "bfloat16").plan == comm.chosen("all_reduce", 2 * n, bfloat16).plan
+
+
+@pytest.mark.parametrize("act", [products, texts, kinds, sums, raw])
 def test_a_function_joins_in_rank_order(pools: Pools, engine: str, act: Act) -> None:
     for ranks in (1, 2, 3, 5, 8):
         pools(engine, ranks).run(act)

@@ -32,6 +32,8 @@ CALLS: dict[str, Callable[[Communicator], Any]] = {
     "reduce": lambda c: c.reduce(X, root=1),
     "gather": lambda c: c.gather(X, 1),
     "scatter": lambda c: c.scatter(X, 1, OUT[c.rank, :4]),
+    "scan": lambda c: c.scan(X, "max"),
+    "exscan": lambda c: c.exscan(X),
     "barrier": lambda c: c.barrier(),
 }
 

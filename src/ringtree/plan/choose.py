@@ -31,6 +31,8 @@ IN_RANK_ORDER = {
     "all_reduce": ("one_shot", "two_shot", "locality_tree", "parameter_server"),
     "reduce": ("flat",),
     "reduce_scatter": ("two_shot",),
+    "scan": ("hillis_steele",),
+    "exscan": ("hillis_steele",),
 }
 """The algorithms that join only neighbours, the lower first, whatever the root."""
 

@@ -1,7 +1,6 @@
-"""The collectives of equal blocks: every rank gives and gets as much as every other.
+"""The collectives that move equal blocks, and the barrier; and any schedule as the collective it says it is.
 
-Each method first tries the engine's short way, `_call`: one native call that knows buffers which look like earlier
-ones. What that does not know takes the long way, through `Calls`, which teaches it.
+Each method first tries the engine's short way, as those that reduce do.
 """
 
 from __future__ import annotations
@@ -14,75 +13,17 @@ from ringtree.ir.schedule import Schedule
 from ringtree.runtime.arrays import readable, target, writable
 from ringtree.runtime.calls import CODE, Request
 from ringtree.runtime.operations import Operation
-from ringtree.runtime.seated import Algorithm, Seated
+from ringtree.runtime.reductions import Reductions
+from ringtree.runtime.seated import Algorithm
 
-_ALL_REDUCE, _REDUCE_SCATTER, _ALL_GATHER = (CODE["all_reduce"], CODE["reduce_scatter"], CODE["all_gather"])
-_BROADCAST, _REDUCE, _GATHER, _SCATTER = (CODE["broadcast"], CODE["reduce"], CODE["gather"], CODE["scatter"])
-_ALL_TO_ALL, _BARRIER = CODE["all_to_all"], CODE["barrier"]
-_SCAN, _EXSCAN = CODE["scan"], CODE["exscan"]
+_ALL_GATHER, _GATHER, _SCATTER = CODE["all_gather"], CODE["gather"], CODE["scatter"]
+_BROADCAST, _ALL_TO_ALL, _BARRIER = CODE["broadcast"], CODE["all_to_all"], CODE["barrier"]
 
 _ndarray, _empty = np.ndarray, np.empty
 
 
-class Collectives(Seated):
+class Collectives(Reductions):
     """All ranks of the group make the same calls in the same order."""
-
-    def all_reduce(
-        self,
-        x: Any,
-        op: Operation = "sum",
-        *,
-        out: Any = None,
-        algorithm: Algorithm = None,
-        deterministic: bool | str = False,
-        async_op: bool = False,
-    ) -> Any:
-        """The reduction of all ranks' `x`, on every rank. Integer averages are truncated toward zero.
-
-        `deterministic=True` asks for what holds anyway: the order of a reduction is the program's, so that the same
-        call gives the same bits every time. `"rank_order"` asks for the same bits by whatever algorithm: only those
-        that reduce all ranks at once, in order, are chosen, and another one is refused.
-        """
-        algorithm = self._in_order(deterministic, "all_reduce", algorithm)
-        code = _ALL_REDUCE if algorithm is None else self._code(_ALL_REDUCE, algorithm)
-        if not async_op:
-            if out is not None:
-                if self._call(code, x, out, op, -1):
-                    return out
-            elif type(x) is _ndarray:
-                fresh = _empty(x.shape, x.dtype)
-                if self._call(code, x, fresh, op, -1):
-                    return fresh
-        a = readable(x)
-        b = target(out, a, a.shape)
-        request = Request("all_reduce", a.count, a, b, b.owner if out is None else out, op)
-        return self._calls.perform(request, algorithm, async_op)
-
-    def reduce_scatter(
-        self,
-        x: Any,
-        op: Operation = "sum",
-        *,
-        out: Any = None,
-        algorithm: Algorithm = None,
-        deterministic: bool | str = False,
-        async_op: bool = False,
-    ) -> Any:
-        """Block `rank` of the reduction of all ranks' `x`, whose first axis is cut into one block a rank."""
-        algorithm = self._in_order(deterministic, "reduce_scatter", algorithm)
-        code = _REDUCE_SCATTER if algorithm is None else self._code(_REDUCE_SCATTER, algorithm)
-        if not async_op:
-            if out is not None:
-                if self._call(code, x, out, op, -1):
-                    return out
-            elif type(x) is _ndarray and x.ndim and not x.shape[0] % self.size:
-                fresh = _empty((x.shape[0] // self.size, *x.shape[1:]), x.dtype)
-                if self._call(code, x, fresh, op, -1):
-                    return fresh
-        a = readable(x)
-        b = target(out, a, self._block(a.shape))
-        request = Request("reduce_scatter", a.count, a, b, b.owner if out is None else out, op)
-        return self._calls.perform(request, algorithm, async_op)
 
     def all_gather(self, x: Any, *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False) -> Any:
         """All ranks' `x`, stacked on a new first axis; `out` may have any shape of that many elements."""
@@ -117,34 +58,6 @@ class Collectives(Seated):
             a = b = writable(x, "the array to broadcast into")
             result = x
         return self._calls.perform(Request("broadcast", a.count, a, b, result, "", root), algorithm, async_op)
-
-    def reduce(
-        self,
-        x: Any,
-        op: Operation = "sum",
-        root: int = 0,
-        *,
-        out: Any = None,
-        algorithm: Algorithm = None,
-        deterministic: bool | str = False,
-        async_op: bool = False,
-    ) -> Any:
-        """The reduction of all ranks' `x` at the root; None elsewhere, where `out` is left alone."""
-        if self.rank != root:
-            out = None
-        algorithm = self._in_order(deterministic, "reduce", algorithm)
-        code = _REDUCE if algorithm is None else self._code(_REDUCE, algorithm)
-        if not async_op:
-            fresh = _empty(x.shape, x.dtype) if out is None and self.rank == root and type(x) is _ndarray else out
-            if (fresh is not None or self.rank != root) and self._call(code, x, fresh, op, root):
-                return fresh
-        root = self._root(root)
-        a = readable(x)
-        if self.rank != root:
-            return self._calls.perform(Request("reduce", a.count, a, None, None, op, root), algorithm, async_op)
-        b = target(out, a, a.shape)
-        request = Request("reduce", a.count, a, b, b.owner if out is None else out, op, root)
-        return self._calls.perform(request, algorithm, async_op)
 
     def gather(
         self, x: Any, root: int = 0, *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False
@@ -210,35 +123,6 @@ class Collectives(Seated):
         request = Request("all_to_all", a.count, a, b, b.owner if out is None else out)
         return self._calls.perform(request, algorithm, async_op)
 
-    def scan(
-        self, x: Any, op: str = "sum", *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False
-    ) -> Any:
-        """The reduction of `x` of ranks 0 to this one."""
-        code = _SCAN if algorithm is None else self._code(_SCAN, algorithm)
-        if not async_op and out is not None and self._call(code, x, out, op, -1):
-            return out
-        a = readable(x)
-        b = target(out, a, a.shape)
-        request = Request("scan", a.count, a, b, b.owner if out is None else out, op)
-        return self._calls.perform(request, algorithm, async_op)
-
-    def exscan(
-        self, x: Any, op: str = "sum", *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False
-    ) -> Any:
-        """The reduction of `x` of the ranks before this one; None on rank 0, where `out` is left alone."""
-        if self.rank == 0:
-            out = None
-        code = _EXSCAN if algorithm is None else self._code(_EXSCAN, algorithm)
-        short = not async_op and (out is not None or self.rank == 0)
-        if short and self._call(code, x, out, op, -1):
-            return out
-        a = readable(x)
-        if self.rank == 0:
-            return self._calls.perform(Request("exscan", a.count, a, None, None, op), algorithm, async_op)
-        b = target(out, a, a.shape)
-        request = Request("exscan", a.count, a, b, b.owner if out is None else out, op)
-        return self._calls.perform(request, algorithm, async_op)
-
     def barrier(self, *, algorithm: Algorithm = None, async_op: bool = False) -> Any:
         """Returns when all ranks have called it."""
         token = self._token
@@ -255,6 +139,7 @@ class Collectives(Seated):
         *,
         op: Operation = "sum",
         out: Any = None,
+        dtype: Any = None,
         unproved_ok: bool = False,
         async_op: bool = False,
     ) -> Any:
@@ -268,7 +153,7 @@ class Collectives(Seated):
         if promise.repeats:
             return self.barrier(**given)
         if promise.reduces:
-            given["op"] = op
+            given |= {"op": op, "dtype": dtype}
         if promise.rooted:
             given["root"] = schedule.root
         if schedule.collective != "broadcast":

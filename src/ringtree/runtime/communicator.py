@@ -26,6 +26,7 @@ from ringtree.runtime.groups import Groups
 from ringtree.runtime.one_sided import OneSided
 from ringtree.runtime.point_to_point import PointToPoint
 from ringtree.runtime.seated import Algorithm
+from ringtree.runtime.types import BY_LABEL
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -59,11 +60,11 @@ class Communicator(Groups, OneSided, PointToPoint):
         algorithm: Algorithm = None,
     ) -> Bound:
         """What a call on a whole vector of `count` elements runs: `.part.program` is this rank's program (its `name`,
-        its `digest()`), `.why` says why it was chosen."""
+        its `digest()`), `.why` says why it was chosen. `dtype` may name the type of raw bits, as "bfloat16"."""
         from ringtree.ir.collective import collective as find_collective
 
         promise = find_collective(collective)
-        kind = readable(np.empty(0, dtype_named(dtype))).dtype
+        kind = BY_LABEL.get(str(dtype).removeprefix("torch.")) or readable(np.empty(0, dtype_named(dtype))).dtype
         said = ("max" if promise.repeats else op) if promise.reduces else ""
         return self._calls.bound(collective, kind, said, root if promise.rooted else -1, count, algorithm)
 

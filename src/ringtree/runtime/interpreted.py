@@ -43,7 +43,7 @@ def perform(program: Program, op: Op, x: Array, out: Array | None, beside: Any, 
     if find_collective(p.collective).blocked:
         rows = x.shape[0] // p.ranks
         shape = (rows, *x.shape[1:])
-        blocks = [readable(x.owner[r * rows : (r + 1) * rows]) for r in range(p.ranks)]
+        blocks = [readable(x.owner[r * rows : (r + 1) * rows], x.named) for r in range(p.ranks)]
     result = Interpreter((beside, seat), terms, p, op, x, shape).run(blocks)
     if out is not None:
         out.owner.reshape(-1)[:] = result[0].owner.reshape(-1)
@@ -99,7 +99,7 @@ class Interpreter:
         would wait in vain."""
         like, name = self._like, self._op.name
         try:
-            joined = readable(self._op.function(a.owner, b.owner))
+            joined = readable(self._op.function(a.owner, b.owner), like.named)
             alike = isinstance(joined.owner, np.ndarray) == isinstance(like.owner, np.ndarray)
             if (joined.dtype, joined.shape) != (like.dtype, self._shape) or not alike:
                 raise TypeError(
@@ -144,4 +144,4 @@ def _guarded(chunk: Array) -> Array:
         return chunk
     owner = chunk.owner.view()
     owner.flags.writeable = False
-    return Array(owner, chunk.address, chunk.shape, chunk.dtype, chunk.count)
+    return Array(owner, chunk.address, chunk.shape, chunk.dtype, chunk.count, named=chunk.named)

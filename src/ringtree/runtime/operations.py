@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ringtree.runtime.arrays import Array, readable
-
-SHORT_FLOATS = {"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"}
-"""Types too short to multiply in: they are scaled in float32 and rounded once."""
+from ringtree.runtime.arrays import Array, dtype_named, readable
+from ringtree.runtime.types import COMPLEX, INTEGERS, PAIRS, SHORT_FLOATS, Dtype
 
 
 class Op:
@@ -48,18 +46,21 @@ class Scaled:
 
     def apply(self, x: Array) -> Array:
         """`x` times the factor, in memory of its own."""
-        label = x.dtype.label
-        if label == "bool" or "_" in label.removesuffix("_e4m3fn").removesuffix("_e5m2"):
-            raise TypeError(f"a scaled sum of {label}: expected numbers")
-        if label.startswith(("int", "uint")):
-            return readable(x.owner * _whole(self.factor, x))
-        number: Any = complex(self.factor) if label.startswith("complex") else float(self.factor)
-        if isinstance(x.owner, np.ndarray):
-            wide = x.owner.astype(np.float32) if label in SHORT_FLOATS else x.owner
+        if x.dtype is Dtype.BOOL or x.dtype in PAIRS:
+            raise TypeError(f"a scaled sum of {x.dtype.label}: expected numbers")
+        owner = x.owner if x.named is None else _as_named(x)
+        if x.dtype in INTEGERS:
+            number = _whole(self.factor, x)
+        else:
+            number = complex(self.factor) if x.dtype in COMPLEX else float(self.factor)
+        if isinstance(owner, np.ndarray):
+            wide = owner.astype(np.float32) if x.dtype in SHORT_FLOATS else owner
             with np.errstate(all="ignore"):
-                return readable(np.asarray(wide * wide.dtype.type(number)).astype(x.owner.dtype))
-        wide = x.owner.float() if label in SHORT_FLOATS else x.owner
-        return readable((wide * number).to(x.owner.dtype))
+                product = np.asarray(wide * wide.dtype.type(number)).astype(owner.dtype)  # integers wrap
+        else:
+            wide = owner.float() if x.dtype in SHORT_FLOATS else owner
+            product = (wide * number).to(owner.dtype)
+        return readable(product)
 
 
 def scaled(factor: Any) -> Scaled:
@@ -80,6 +81,7 @@ def as_op(op: Any) -> Op | Scaled | None:
 
 
 def _whole(factor: Any, x: Array) -> Any:
+    """A factor of integers."""
     try:
         number = operator.index(factor)
     except TypeError:
@@ -90,3 +92,10 @@ def _whole(factor: Any, x: Array) -> Any:
         return x.owner.dtype.type(number)
     except OverflowError:
         raise ValueError(f"scaled({number}): the factor does not fit {x.dtype.label}") from None
+
+
+def _as_named(x: Array) -> Any:
+    """Raw bits as elements of the type that they were said to be, which can be multiplied."""
+    if not isinstance(x.owner, np.ndarray):
+        raise TypeError(f"a scaled sum of raw {x.dtype.label} in a tensor: expected a tensor of that type")
+    return x.owner.view(dtype_named(x.named))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ringtree.ir.schedule import Schedule
-from ringtree.runtime.calls import RANK_ORDER, Calls
+from ringtree.runtime.calls import Calls
 from ringtree.runtime.engine import Terms
 
 Algorithm = str | Schedule | None
@@ -35,24 +35,6 @@ class Seated:
         """By what number the short way knows a collective by a forced algorithm; -1 where it does not."""
         offset = self._calls.offsets.get(algorithm) if isinstance(algorithm, str) else None
         return -1 if offset is None else collective + offset
-
-    def _in_order(self, deterministic: bool | str, collective: str, algorithm: Algorithm) -> Algorithm:
-        """The algorithm that a promise about the order leaves."""
-        if deterministic is True or deterministic is False:
-            return algorithm
-        if deterministic != "rank_order":
-            raise ValueError(f"deterministic={deterministic!r}: expected False, True or 'rank_order'")
-        if algorithm is None:
-            return RANK_ORDER
-        from ringtree.plan import AT_ONCE
-
-        name, known = algorithm if isinstance(algorithm, str) else algorithm.name, AT_ONCE.get(collective, ())
-        if name not in known:
-            raise ValueError(
-                f"{name} does not reduce {collective} in rank order at once: deterministic='rank_order' expects one "
-                f"of {', '.join(known)}"
-            )
-        return algorithm
 
     def _root(self, root: int) -> int:
         number = operator.index(root)
