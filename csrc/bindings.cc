@@ -84,8 +84,13 @@ struct Known {
 class GroupObject {
  public:
   GroupObject(int fd, int rank, int ranks, int slots, std::size_t slot_bytes, double timeout_s, bool crowded,
-              bool threads, std::vector<std::string> names)
-      : group_(fd, rank, ranks, {slots, slot_bytes, threads, {timeout_s, crowded, std::move(names)}}) {}
+              bool threads, std::vector<std::string> names, const ringtree::Kin* kin)
+      : group_(ringtree::Descriptor(fd), rank, ranks,
+               {slots,
+                slot_bytes,
+                threads,
+                {timeout_s, crowded, std::move(names)},
+                kin ? std::optional(*kin) : std::nullopt}) {}
 
   using Table = nb::ndarray<const std::int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
   using Column = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -198,6 +203,7 @@ class GroupObject {
   }
 
   void reset_counters() { group_.reset_received(); }
+  ringtree::Kin kin(const std::vector<int>& ranks) const { return group_.kin(ranks); }
   void look(const std::string& what) { group_.look(what); }
   void poison(const std::string& message) { group_.poison(message); }
   std::uint64_t calls() const { return group_.calls(); }
@@ -337,11 +343,17 @@ NB_MODULE(_native, m) {
       "segment_bytes",
       [](int ranks, int slots, std::size_t slot_bytes) { return ringtree::Layout(ranks, slots, slot_bytes).total; },
       "ranks"_a, "slots"_a, "slot_bytes"_a);
+  m.def(
+      "frugal_bytes",
+      [](int ranks, int slots, std::size_t slot_bytes) { return ringtree::Layout(ranks, slots, slot_bytes).frugal(); },
+      "ranks"_a, "slots"_a, "slot_bytes"_a);
 
+  nb::class_<ringtree::Kin>(m, "Kin");
   auto group = nb::class_<GroupObject>(m, "Group")
-                   .def(nb::init<int, int, int, int, std::size_t, double, bool, bool, std::vector<std::string>>(),
+                   .def(nb::init<int, int, int, int, std::size_t, double, bool, bool, std::vector<std::string>,
+                                 const ringtree::Kin*>(),
                         "fd"_a, "rank"_a, "ranks"_a, nb::kw_only(), "slots"_a, "slot_bytes"_a, "timeout_s"_a,
-                        "crowded"_a, "threads"_a, "names"_a)
+                        "crowded"_a, "threads"_a, "names"_a, "kin"_a.none() = nb::none())
                    .def("prepare", &GroupObject::prepare, "instructions"_a, "operands"_a, "sizes"_a, "input_offsets"_a,
                         "output_offsets"_a, "scratch"_a, "window"_a, "dtype"_a, "op"_a, "collective"_a, "root"_a,
                         "count"_a, "digest"_a)
@@ -357,6 +369,7 @@ NB_MODULE(_native, m) {
                    .def("add_region", &GroupObject::add_region, "fd"_a, "nbytes"_a, "offset"_a)
                    .def("counters", &GroupObject::counters)
                    .def("reset_counters", &GroupObject::reset_counters)
+                   .def("kin", &GroupObject::kin, "ranks"_a)
                    .def("look", &GroupObject::look, "what"_a)
                    .def("poison", &GroupObject::poison, "message"_a)
                    .def("close", &GroupObject::close)

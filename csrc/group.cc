@@ -1,41 +1,53 @@
 #include "group.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 
 #include <cerrno>
+#include <numeric>
 #include <system_error>
 
 namespace ringtree {
 
 namespace {
 
-constexpr std::size_t page = 4096;
-
-// One byte that is true here and false in a child forked later.
-const bool* mark_this_process() {
-  void* at = mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (at == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "cannot map a page");
-  *static_cast<bool*>(at) = true;
-  madvise(at, page, MADV_WIPEONFORK);
-  return static_cast<bool*>(at);
+// A number of this process, which no process has that was forked from it, nor the one that it was forked from.
+std::uint64_t this_process() {
+  using Number = std::atomic<std::uint64_t>;
+  static Number given = 0;
+  static Number* mine = [] {
+    void* at = mmap(nullptr, Mapping::page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "cannot map a page");
+    madvise(at, Mapping::page, MADV_WIPEONFORK);  // a forked child finds 0, and what was given before it
+    return static_cast<Number*>(at);
+  }();
+  if (mine->load(std::memory_order_relaxed) == 0) {
+    std::uint64_t none = 0;
+    mine->compare_exchange_strong(none, given.fetch_add(1, std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  return mine->load(std::memory_order_relaxed);
 }
 
 }  // namespace
 
-Group::Group(int fd, int rank, int ranks, Options options) : ranks_(ranks), threads_(options.threads) {
+Group::Group(Descriptor file, int rank, int ranks, Options options) : ranks_(ranks), threads_(options.threads) {
   Layout layout(ranks, options.slots, options.slot_bytes);
   check_rank(rank);
-  fd_ = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-  if (fd_ < 0) throw std::system_error(errno, std::generic_category(), "cannot use the segment's descriptor");
-  segment_ = std::make_unique<Segment>(fd_, layout, rank);
-  sit(rank, options, threads_ ? -1 : fd_);
+  segment_ = std::make_unique<Segment>(file.fd(), layout, rank, options.kin.has_value());
+  Kin kin = options.kin ? std::move(*options.kin) : Kin{};
+  if (!options.kin) {
+    kin.bytes.resize(ranks);
+    std::iota(kin.bytes.begin(), kin.bytes.end(), 0);
+    if (!threads_) kin.liveness = std::make_shared<Liveness>(std::move(file), rank);
+  }
+  if (static_cast<int>(kin.bytes.size()) != ranks)
+    throw std::invalid_argument(std::to_string(kin.bytes.size()) + " members in a group of " + std::to_string(ranks));
+  sit(rank, options, std::move(kin));
 }
 
 Group::Group(void* memory, int rank, int ranks, Options options) : ranks_(ranks), threads_(true) {
   check_rank(rank);
   segment_ = std::make_unique<Segment>(memory, Layout(ranks, options.slots, options.slot_bytes));
-  sit(rank, options, -1);
+  sit(rank, options, {});
 }
 
 void Group::check_rank(int rank) const {
@@ -43,11 +55,11 @@ void Group::check_rank(int rank) const {
     throw std::invalid_argument("rank " + std::to_string(rank) + " of " + std::to_string(ranks_));
 }
 
-void Group::sit(int rank, Options& options, int lock_fd) {
+void Group::sit(int rank, Options& options, Kin kin) {
   auto& names = options.seat.names;
   for (int r = static_cast<int>(names.size()); r < ranks_; r++) names.push_back(std::to_string(r));
-  here_ = mark_this_process();
-  seat_ = std::make_unique<Seat>(*segment_, rank, lock_fd, options.seat);
+  home_ = this_process();
+  seat_ = std::make_unique<Seat>(*segment_, rank, std::move(kin), options.seat);
   interpreter_ = std::make_unique<Interpreter>(*seat_);
   exchange_ = std::make_unique<Exchange>(*seat_);
 }
@@ -60,13 +72,18 @@ Group::~Group() {
   // Not at close(): arrays may still lie there, and each of them keeps this object.
 }
 
-void Group::check_usable() {
+void Group::check_usable() const {
   if (!open_) throw Error(Failure::poisoned, -1, "the group is closed");
-  if (!*here_)
+  if (home_ != this_process())
     throw Error(Failure::poisoned, -1,
                 "this process was forked from " + seat_->name(seat_->rank()) +
                     " and has no seat in the group: only the parent may call it");
   if (seat_->poisoned()) seat_->raise_poison();
+}
+
+Kin Group::kin(const std::vector<int>& ranks) const {
+  check_usable();
+  return seat_->kin().of(ranks);
 }
 
 void Group::look(const std::string& what) {
@@ -179,7 +196,7 @@ void Group::close() {
   if (!open_) return;
   open_ = false;
   std::exception_ptr error;
-  if (*here_) {
+  if (home_ == this_process()) {
     seat_->stopping.store(true, std::memory_order_relaxed);
     worker_.stop();
     std::lock_guard lock(running_);
@@ -194,8 +211,6 @@ void Group::close() {
   }
   exchange_.reset();
   segment_.reset();
-  if (fd_ >= 0) ::close(fd_);
-  munmap(const_cast<bool*>(here_), page);
   if (error) std::rethrow_exception(error);
 }
 

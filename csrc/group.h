@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,10 +21,11 @@ class Group {
     std::size_t slot_bytes;
     bool threads = false;  // the ranks are threads of one process: no death watch
     Seat::Options seat;
+    std::optional<Kin> kin{};  // the members, in a group that is made from another; else this is a world of its own
   };
 
-  // A seat in the group behind a memfd. The descriptor is duplicated.
-  Group(int fd, int rank, int ranks, Options options);
+  // A seat in the group behind a memfd. A world keeps the descriptor, for its lock; else it is closed at once.
+  Group(Descriptor file, int rank, int ranks, Options options);
   // A seat in memory that the caller keeps (zeroed at first, aligned to a cache line): ranks are threads.
   Group(void* memory, int rank, int ranks, Options options);
   ~Group();
@@ -43,6 +45,9 @@ class Group {
   // The same with memory that is mapped already.
   void add_region(Region region, Hooks& hooks);
 
+  // The members with these ranks, for a group made of them.
+  Kin kin(const std::vector<int>& ranks) const;
+
   // Throws if the group failed, or a member died, for one who waits for the members in `what`.
   void look(const std::string& what);
   void poison(const std::string& message);
@@ -58,16 +63,15 @@ class Group {
 
  private:
   void check_rank(int rank) const;
-  void sit(int rank, Options& options, int lock_fd);
-  void check_usable();
+  void sit(int rank, Options& options, Kin kin);
+  void check_usable() const;
   void execute(const std::shared_ptr<Plan>& plan, std::byte* input, std::byte* output, Hooks& hooks);
   std::unique_lock<std::mutex> turn(Hooks& hooks);
 
   int ranks_;
   bool threads_;
-  int fd_ = -1;
   bool open_ = true;
-  const bool* here_ = nullptr;  // a page that a forked child finds cleared
+  std::uint64_t home_ = 0;  // the process that this seat is in
   std::unique_ptr<Segment> segment_;
   std::unique_ptr<Seat> seat_;
   std::unique_ptr<Interpreter> interpreter_;

@@ -146,7 +146,7 @@ std::byte* Interpreter::stage(Parcel& parcel) {
   auto take = [&] { return (parcel.slot = outbox_.take(out_)) >= 0; };
   if (!take()) seat_.until(take, outbox_.holder(out_), *this, *hooks_);
   parcel.carrier = Carrier::slot;
-  return outbox_.at(parcel.slot);
+  return seat_.segment().existing(outbox_.at(parcel.slot), parcel.nbytes);
 }
 
 void Interpreter::close(Parcel& parcel) {

@@ -9,6 +9,9 @@
 #include <system_error>
 #include <utility>
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23  // Linux 5.14
+#endif
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25  // Linux 6.1
 #endif
@@ -36,20 +39,40 @@ std::byte* aligned_addresses(std::size_t nbytes) {
 
 }  // namespace
 
-Mapping::Mapping(int fd, std::size_t nbytes, int share, int shares) : nbytes_(nbytes) {
-  if (int error = posix_fallocate(fd, 0, static_cast<off_t>(nbytes))) fail(error, "reserve", nbytes);
-  base_ = aligned_addresses(nbytes);
-  if (mmap(base_, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+void Mapping::map(int fd, std::size_t reserved) {
+  if (int error = posix_fallocate(fd, 0, static_cast<off_t>(reserved))) fail(error, "reserve", reserved);
+  base_ = aligned_addresses(nbytes_);
+  if (mmap(base_, nbytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
     int error = errno;
-    munmap(base_, nbytes);
-    fail(error, "map", nbytes);
+    munmap(base_, nbytes_);
+    fail(error, "map", nbytes_);
   }
+}
+
+Mapping::Mapping(int fd, std::size_t nbytes, std::size_t reserved) : nbytes_(nbytes) {
+  map(fd, reserved);
+}
+
+Mapping::Mapping(int fd, std::size_t nbytes, int share, int shares) : nbytes_(nbytes) {
+  map(fd, nbytes);
   // Large pages: from memory that the caches do not hold, a stream in 4 KiB pages is several times slower here. Most
   // machines give shared memory none by themselves, but do so when asked. Where not, it goes without.
   auto whole = nbytes / large_page * large_page;
   auto mine = whole / large_page * share / shares * large_page;
   if (whole > mine) madvise(base_ + mine, whole - mine, MADV_COLLAPSE);
   if (mine > 0) madvise(base_, mine, MADV_COLLAPSE);
+}
+
+void Mapping::bring(std::byte* begin, std::size_t nbytes) {
+  auto first = reinterpret_cast<std::uintptr_t>(begin) & ~(page - 1);
+  auto end = reinterpret_cast<std::uintptr_t>(begin) + nbytes;
+  if (madvise(reinterpret_cast<void*>(first), end - first, MADV_POPULATE_WRITE) != 0)
+    fail(errno, "reserve", end - first);
+}
+
+bool Mapping::can_bring() {
+  static const bool can = madvise(nullptr, 0, MADV_POPULATE_WRITE) == 0;
+  return can;
 }
 
 Mapping::Mapping(Mapping&& other) noexcept : base_(std::exchange(other.base_, nullptr)), nbytes_(other.nbytes_) {}

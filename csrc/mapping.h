@@ -10,16 +10,26 @@ class Mapping {
   // Maps `nbytes` of a memfd whose pages it reserves first, so that a later write never fails. Of those who map the
   // same memory at the same time, each begins with another `share` of `shares`. Throws std::system_error.
   Mapping(int fd, std::size_t nbytes, int share, int shares);
+  // The same, of which only the first `reserved` bytes exist yet: the rest must be brought before it is written. No
+  // large pages before enlarge().
+  Mapping(int fd, std::size_t nbytes, std::size_t reserved);
   ~Mapping();
   Mapping(Mapping&& other) noexcept;
   Mapping& operator=(Mapping&&) = delete;
 
+  // Makes the pages of these bytes exist. Throws std::system_error where there is no room, so that no write fails.
+  static void bring(std::byte* begin, std::size_t nbytes);
+  // Whether the kernel can bring() (Linux 5.14).
+  static bool can_bring();
+
   std::byte* base() const { return base_; }
   std::size_t nbytes() const { return nbytes_; }
 
-  static constexpr std::size_t large_page = std::size_t(2) << 20;
+  static constexpr std::size_t page = 4096, large_page = std::size_t(2) << 20;
 
  private:
+  void map(int fd, std::size_t reserved);
+
   std::byte* base_;
   std::size_t nbytes_;
 };

@@ -9,7 +9,7 @@ namespace ringtree {
 namespace {
 
 constexpr std::uint64_t magic = 0x72696e6774726565;  // "ringtree"
-constexpr std::size_t page = 4096;
+constexpr std::size_t page = Mapping::page;
 constexpr std::size_t pipes_budget = std::size_t(32)
                                      << 20;  // all pairs' point-to-point staging, until pieces are least
 
@@ -29,10 +29,12 @@ Layout::Layout(int ranks, int slots, std::size_t slot_bytes)
   std::size_t pairs = std::size_t(ranks) * ranks;
   piece_bytes = rounded(std::clamp(pipes_budget / (pairs * pieces), page, 16 * page), page);
   lane_bytes = cache_line + depth * sizeof(Notice);
-  pipe_bytes = cache_line + pieces * (sizeof(Piece) + piece_bytes);
+  head_bytes = cache_line + pieces * sizeof(Piece);
+  pipe_bytes = pieces * piece_bytes;
   members = rounded(sizeof(Header), page);
   lanes = rounded(members + ranks * sizeof(Member), page);
-  pipes = rounded(lanes + pairs * lane_bytes, page);
+  heads = lanes + pairs * lane_bytes;
+  pipes = rounded(heads + pairs * head_bytes, page);
   outboxes = rounded(pipes + pairs * pipe_bytes, page);
   total = rounded(outboxes + std::size_t(ranks) * slots * this->slot_bytes, Mapping::large_page);
 }
@@ -41,8 +43,14 @@ std::uint64_t Layout::shape() const {
   return (std::uint64_t(ranks) << 44) | (std::uint64_t(slots) << 32) | slot_bytes;
 }
 
-Segment::Segment(int fd, const Layout& layout, int rank)
-    : layout_(layout), mapping_(std::in_place, fd, layout.total, rank, layout.ranks), base_(mapping_->base()) {
+Segment::Segment(int fd, const Layout& layout, int rank, bool frugal) : layout_(layout), rank_(rank) {
+  if (frugal && layout.frugal() < layout.total) {
+    mapping_.emplace(fd, layout.total, layout.frugal());
+    brought_.resize((layout.total - layout.pipes) / page);
+  } else {
+    mapping_.emplace(fd, layout.total, rank, layout.ranks);
+  }
+  base_ = mapping_->base();
   check_shape();
 }
 
@@ -59,6 +67,15 @@ void Segment::check_shape() {
   none = 0;
   if (!header.magic.compare_exchange_strong(none, magic, std::memory_order_relaxed) && none != magic)
     throw std::invalid_argument("the file descriptor is not a ringtree segment (expected zeroed memory)");
+}
+
+void Segment::bring(std::byte* at, std::size_t nbytes) {
+  auto from = static_cast<std::size_t>(at - base_) - layout_.pipes;
+  bool all = true;
+  for (auto p = from / page; p * page < from + nbytes; p++) all &= brought_[p] != 0;
+  if (all) return;
+  Mapping::bring(at, nbytes);
+  for (auto p = from / page; p * page < from + nbytes; p++) brought_[p] = 1;
 }
 
 }  // namespace ringtree

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "call.h"
 #include "lane.h"
@@ -104,16 +105,20 @@ struct Layout {
   std::uint64_t depth;       // notices a lane holds: `slots` where memory allows, so that slots bound what is under way
   std::uint64_t pieces = 4;  // pieces a point-to-point lane holds
   std::size_t piece_bytes;
-  std::size_t members, lanes, lane_bytes, pipes, pipe_bytes, outboxes, total;  // offsets, and bytes of one
+  // Offsets, and bytes of one. A pipe has a head, and its staging lies elsewhere: what begins with `pipes` is touched
+  // by nobody before its sender has written there.
+  std::size_t members, lanes, lane_bytes, heads, head_bytes, pipes, pipe_bytes, outboxes, total;
 
   std::uint64_t shape() const;
+  // What a group that is made in a frugal way reserves at first: all of it where the kernel knows no other way.
+  std::size_t frugal() const { return Mapping::can_bring() ? pipes : total; }
 };
 
 // A mapping of the segment. Ranks that are threads may share one.
 class Segment {
  public:
-  // Maps the memfd for `rank`.
-  Segment(int fd, const Layout& layout, int rank);
+  // Maps the memfd for `rank`. `frugal`: staging is reserved when it is first used.
+  Segment(int fd, const Layout& layout, int rank, bool frugal);
   // Uses memory that is there already (zeroed, and kept by the caller).
   Segment(void* memory, const Layout& layout);
   Segment(const Segment&) = delete;
@@ -131,16 +136,24 @@ class Segment {
   Sender<Sync, Piece> pipe_out(int from, int to) { return end<Sender<Sync, Piece>, Piece>(pipe(from, to)); }
   Receiver<Sync, Piece> pipe_in(int from, int to) { return end<Receiver<Sync, Piece>, Piece>(pipe(from, to)); }
   std::byte* piece_staging(int from, int to, std::uint64_t piece) {
-    return pipe(from, to) + cache_line + layout_.pieces * sizeof(Piece) + piece * layout_.piece_bytes;
+    auto pair = std::size_t(from) * layout_.ranks + to;
+    auto at = base_ + layout_.pipes + pair * layout_.pipe_bytes + piece * layout_.piece_bytes;
+    return from == rank_ ? existing(at, layout_.piece_bytes) : at;
+  }
+  // These bytes of this rank's staging, which exist from now on. Throws std::system_error where there is no room.
+  std::byte* existing(std::byte* at, std::size_t nbytes) {
+    if (!brought_.empty()) bring(at, nbytes);
+    return at;
   }
 
  private:
   void check_shape();
+  void bring(std::byte* at, std::size_t nbytes);
   std::byte* lane(int from, int to) {
     return base_ + layout_.lanes + (std::size_t(from) * layout_.ranks + to) * layout_.lane_bytes;
   }
   std::byte* pipe(int from, int to) {
-    return base_ + layout_.pipes + (std::size_t(from) * layout_.ranks + to) * layout_.pipe_bytes;
+    return base_ + layout_.heads + (std::size_t(from) * layout_.ranks + to) * layout_.head_bytes;
   }
   template <class End, class Entry>
   End end(std::byte* at) {
@@ -151,6 +164,10 @@ class Segment {
   Layout layout_;
   std::optional<Mapping> mapping_;
   std::byte* base_;
+  int rank_ = -1;
+  // Which pages of staging this rank has brought; empty where all exist. A byte each: several threads set different
+  // ones.
+  std::vector<std::uint8_t> brought_;
 };
 
 }  // namespace ringtree

@@ -15,11 +15,11 @@ constexpr std::int64_t first_look_ns = 2'000'000;  // a mismatch should not take
 
 }  // namespace
 
-Seat::Seat(Segment& segment, int rank, int lock_fd, Options options)
+Seat::Seat(Segment& segment, int rank, Kin kin, Options options)
     : segment_(segment),
       rank_(rank),
       options_(std::move(options)),
-      watch_(segment, lock_fd, rank),
+      watch_(segment, std::move(kin), rank),
       spins_(options_.crowded ? 0 : spin_turns) {}
 
 void Seat::slow(Ready ready, void* of, int peer, Situation& situation, Hooks& hooks, Patience patience) {
@@ -125,6 +125,7 @@ void Seat::leave() {
   segment_.member(rank_).left.store(1, std::memory_order_release);  // pairs with left(): what was sent is out
   for (int peer = 0; peer < ranks(); peer++)
     if (peer != rank_) ring(peer);
+  watch_.end();
 }
 
 }  // namespace ringtree

@@ -37,8 +37,7 @@ class Seat {
     std::vector<std::string> names;
   };
 
-  // `lock_fd` is the memfd, or -1 for no death watch.
-  Seat(Segment& segment, int rank, int lock_fd, Options options);
+  Seat(Segment& segment, int rank, Kin kin, Options options);
 
   // How long a wait may take; several waits may share one that began earlier.
   struct Patience {
@@ -77,6 +76,7 @@ class Seat {
   [[noreturn]] void raise_poison();
 
   void leave();
+  const Kin& kin() const { return watch_.kin(); }
   bool left(int peer) const { return segment_.member(peer).left.load(std::memory_order_acquire) != 0; }
 
   int rank() const { return rank_; }

@@ -30,14 +30,24 @@ OPS: dict[str, int]
 def segment_bytes(ranks: int, slots: int, slot_bytes: int) -> int:
     """Size of a group's segment: header, records, lanes, staging slots and point-to-point lanes."""
 
+def frugal_bytes(ranks: int, slots: int, slot_bytes: int) -> int:
+    """How much of it a group that is made from another reserves at first. The rest is reserved when it is first used; on
+    kernels that cannot (before Linux 5.14), all of it is reserved at first."""
+
+class Kin:
+    """The members of a group to be, as a group that they are in knows them: what tells whether they live."""
+
 class Group:
     """One rank's seat in a group that shares the memory behind `fd` (a memfd of segment_bytes, zeroed at creation).
 
     `crowded`: ranks outnumber cores, so yield at once. `threads`: the ranks are threads of one process, so the
     death watch (a record lock on byte `rank` of the memfd, held while the process lives) is off.
-    Construction does not wait for the others; the first wait does. `fd` is duplicated. Closing any descriptor of the
-    memfd drops the lock (POSIX), so a rank counts as dead only if its process is also gone from /proc; where ranks are
-    in different pid namespaces, keep `fd` open until close().
+    Construction does not wait for the others; the first wait does. `fd` is the group's from then on. Closing any
+    descriptor of the memfd drops the lock (POSIX), so a rank counts as dead only if its process is also gone from /proc;
+    where ranks are in different pid namespaces, have no other descriptor of it.
+
+    A group made from another, with what `kin` of that one says, watches by that one's lock: it keeps no descriptor. Its
+    memory is reserved as it is used (OSError where there is no more), and each may be closed before the other.
 
     A failure poisons the group: each rank raises it once, in the call it is in or the next, and Poisoned from then on.
     """
@@ -54,6 +64,7 @@ class Group:
         crowded: bool,
         threads: bool,
         names: list[str],
+        kin: Kin | None = None,
     ) -> None:
         """`names`: for error messages, the world rank of each member as text."""
 
@@ -130,6 +141,9 @@ class Group:
         """[ranks, 2]: bytes of collectives' payload received from each peer, and messages, since the last reset."""
 
     def reset_counters(self) -> None: ...
+    def kin(self, ranks: list[int]) -> Kin:
+        """The members with these ranks, for a group made of them in their order."""
+
     def look(self, what: str) -> None:
         """For who waits for the members elsewhere, in `what`: raises if one has died, or the group has failed."""
 

@@ -35,13 +35,20 @@ class Ended:
 
 
 def seat(
-    fd: int, rank: int, ranks: int, *, timeout_s: float = 20.0, threads: bool = False, **sizes: int
+    fd: int,
+    rank: int,
+    ranks: int,
+    *,
+    timeout_s: float = 20.0,
+    threads: bool = False,
+    kin: _native.Kin | None = None,
+    **sizes: int,
 ) -> _native.Group:
     names = [str(r) for r in range(ranks)]
     slots, slot_bytes = sizes.get("slots", SLOTS), sizes.get("slot_bytes", SLOT_BYTES)
     return _native.Group(
-        fd, rank, ranks, slots=slots, slot_bytes=slot_bytes, timeout_s=timeout_s,
-        crowded=ranks > (os.cpu_count() or 1), threads=threads, names=names,
+        os.dup(fd), rank, ranks, slots=slots, slot_bytes=slot_bytes, timeout_s=timeout_s,
+        crowded=ranks > (os.cpu_count() or 1), threads=threads, names=names, kin=kin,
     )  # fmt: skip
 
 

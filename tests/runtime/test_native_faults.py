@@ -238,3 +238,25 @@ def test_a_descriptor_of_something_else_is_refused(tmp_path: object) -> None:
         nw.seat(-1, 0, 2)
     with pytest.raises(ValueError, match="rank 2 of 2"), nw.segment(2) as fd:
         nw.seat(fd, 2, 2)
+
+
+def test_a_sub_group_without_room_says_so() -> None:
+    """Memory that cannot be reserved when it is first used is an error on every rank, and no SIGBUS."""
+    sizes = 2, nw.SLOTS, nw.SLOT_BYTES
+    fd = os.memfd_create("shared by both")
+    os.ftruncate(fd, _native.segment_bytes(*sizes))
+
+    def rank_of(group: _native.Group, rank: int) -> None:
+        sub = nw.seat(fd, rank, 2, kin=group.kin([0, 1]))
+        x = np.ones(500, np.float32)
+        run(sub, prepare(sub, one_shot(rank, 2), 1), x, x)
+        os.ftruncate(fd, _native.frugal_bytes(*sizes))
+        run(sub, prepare(sub, one_shot(rank, 2), 500), x, x)
+
+    ends = world(2, rank_of)
+    os.close(fd)
+    assert any(end.error is OSError for end in ends), ends
+    for end in ends:
+        assert end.error in (OSError, _native.Poisoned)
+        assert "cannot reserve" in end.text
+        assert "bytes of shared memory" in end.text

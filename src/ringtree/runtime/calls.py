@@ -177,7 +177,6 @@ class Calls:
     def let_go(self) -> None:
         """Lets go of the arrays of asynchronous calls; only when the engine works on them no more."""
         self._pending.clear()
-        self._joined = replace(self._joined, kept=None)
 
     def admit(self, schedule: Schedule, unproved_ok: bool = False) -> None:
         """Refuses a schedule for another number of ranks, and one that cannot be proved; proves each one once."""

@@ -38,8 +38,9 @@ class Communicator(Groups, OneSided, PointToPoint):
     def __init__(self, engine: str, terms: Terms) -> None:
         self.rank = terms.rank
         self.size = terms.ranks
-        self._engine, self._terms = engine, terms
         joined = join(engine, terms)
+        terms = replace(terms, look=None, kin=None)  # this group keeps nothing of the one that it was made from
+        self._engine, self._terms = engine, terms
         self._seat: Any = joined.seat
         self._call: Any = joined.seat.call
         self._calls = Calls(joined, engine, terms, self._beside)
@@ -115,6 +116,7 @@ class Communicator(Groups, OneSided, PointToPoint):
         group = self._besides.get(what)
         if group is None:
             place, look = f"{self._terms.place}/{what}", partial(self._seat.look, what)
-            terms = replace(self._terms, place=place, slots=slots, look=look)
+            kin = self._seat.kin(list(range(self.size)))
+            terms = replace(self._terms, place=place, slots=slots, look=look, kin=kin)
             group = self._besides[what] = Communicator(self._engine, terms)
         return group._calls

@@ -24,7 +24,8 @@ class Terms:
 
     `names` are the members' world ranks, for messages. `threads`: the members are threads of one process.
     `look`, where they know each other already, raises when one of them has died. `slots`: how
-    many staging slots a rank needs at least; 0 leaves it to the engine.
+    many staging slots a rank needs at least; 0 leaves it to the engine. `kin`: in a group made from another, what the
+    seat there knows of the members (Seat.kin).
     """
 
     place: str
@@ -34,6 +35,7 @@ class Terms:
     threads: bool = False
     look: Callable[[], None] | None = None
     slots: int = 0
+    kin: Any = None
 
     @property
     def ranks(self) -> int:
@@ -86,6 +88,7 @@ class Seat(Protocol):
     def add_region(self, fd: int, nbytes: int, offset: int) -> int: ...
     def counters(self) -> NDArray[np.int64]: ...
     def reset_counters(self) -> None: ...
+    def kin(self, ranks: list[int]) -> Any: ...
     def look(self, what: str) -> None: ...
     def poison(self, message: str) -> None: ...
     def close(self) -> None: ...
@@ -94,13 +97,12 @@ class Seat(Protocol):
 @dataclass(frozen=True, slots=True)
 class Joined:
     """A seat, and what the members found out about each other. `slots` staging slots of `slot_bytes` are each rank's;
-    `cores` is how many cores the members may use between them. `kept` lives as long as the seat is in use."""
+    `cores` is how many cores the members may use between them."""
 
     seat: Seat
     slots: int
     slot_bytes: int
     cores: int
-    kept: object = None
 
 
 def join(engine: str, terms: Terms) -> Joined:

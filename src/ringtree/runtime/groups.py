@@ -78,6 +78,7 @@ class Groups(Collectives):
             self._terms.timeout_s,
             self._terms.threads,
             partial(self._seat.look, call),
+            kin=self._seat.kin(list(members)),
         )
         return Communicator(self._engine, terms)
 

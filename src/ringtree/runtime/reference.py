@@ -243,6 +243,9 @@ class Seat:
     def reset_counters(self) -> None:
         self.received[:] = 0
 
+    def kin(self, ranks: list[int]) -> None:
+        self.group.raise_failure(self.rank)
+
     def look(self, what: str) -> None:
         self.group.raise_failure(self.rank)
 

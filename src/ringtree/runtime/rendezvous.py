@@ -63,9 +63,10 @@ class Party:
         return f"rank {names[0]}" if len(names) == 1 else f"ranks {', '.join(names)}"
 
 
-def meet(party: Party, nbytes: int, offer: Any = None) -> tuple[int, list[Any]]:
+def meet(party: Party, nbytes: int, offer: Any = None, reserved: int | None = None) -> tuple[int, list[Any]]:
     """Waits until all members are here; returns a descriptor (the caller's own) of `nbytes` zeroed bytes of shared
-    memory, and what each member offered (anything JSON can say), in order of members.
+    memory, and what each member offered (anything JSON can say), in order of members. `reserved`: how many of the bytes
+    exist; all of them if it is None.
 
     Raises TimeoutError naming who is missing, RuntimeError for a member that contradicts the others, MemoryError when
     the machine has no room.
@@ -73,7 +74,7 @@ def meet(party: Party, nbytes: int, offer: Any = None) -> tuple[int, list[Any]]:
     address = _address(party.place)
     deadline = time.monotonic() + party.timeout_s
     if party.member == 0:
-        return _lead(party, address, nbytes, offer, deadline)
+        return _lead(party, address, (nbytes, nbytes if reserved is None else reserved), offer, deadline)
     return _follow(party, address, offer, deadline)
 
 
@@ -83,13 +84,14 @@ def _address(place: str) -> str:
     return f"\0ringtree-{os.getuid()}-{digest}"
 
 
-def reserve(nbytes: int, what: str) -> int:
-    """A memfd of `nbytes` whose pages exist: a later write cannot end the process for want of memory."""
+def reserve(nbytes: int, what: str, whole: int = 0) -> int:
+    """A memfd whose first `nbytes` exist: a later write cannot end the process for want of memory. It is `whole` bytes
+    long where that is more."""
     if nbytes > (room := memory_available_bytes()):
         raise _no_room(nbytes, what, f"{room} are available")
     fd = os.memfd_create("ringtree", os.MFD_CLOEXEC)
     try:
-        os.ftruncate(fd, nbytes)
+        os.ftruncate(fd, max(nbytes, whole))
         if nbytes:
             os.posix_fallocate(fd, 0, nbytes)
     except OSError as error:
@@ -118,13 +120,14 @@ def _no_room(nbytes: int, what: str, why: str) -> MemoryError:
     return MemoryError(f"no room for {nbytes} bytes of shared memory ({what}): {why}; free memory or raise its limit")
 
 
-def _lead(party: Party, address: str, nbytes: int, offer: Any, deadline: float) -> tuple[int, list[Any]]:
+def _lead(party: Party, address: str, sizes: tuple[int, int], offer: Any, deadline: float) -> tuple[int, list[Any]]:
+    whole, reserved = sizes
     fd, guests = -1, dict[int, socket.socket]()
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
             _open(door, party, address, deadline)
             try:
-                fd = reserve(nbytes, party.subject)
+                fd = reserve(reserved, party.subject, whole)
                 offers = _Reception(party, door, guests, deadline).receive()
             except Exception as error:
                 refusal = {"refused": str(error), "kind": type(error).__name__}

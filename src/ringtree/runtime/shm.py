@@ -15,14 +15,15 @@ FEWEST_SLOTS, MOST_SLOTS = 8, 4096
 
 def join(terms: Terms) -> Joined:
     """Takes this rank's native seat; returns when all members have met."""
-    from ringtree._native import Group, segment_bytes
+    from ringtree._native import Group, frugal_bytes, segment_bytes
 
     slots, slot_bytes = staging(terms.ranks, terms.slots)
     party = Party(terms.place, terms.rank, terms.ranks, terms.names, terms.subject, terms.timeout_s, terms.look)
     mine = sum(1 << core for core in os.sched_getaffinity(0))
-    fd, masks = meet(party, segment_bytes(terms.ranks, slots, slot_bytes), f"{mine:x}")
+    sizes = terms.ranks, slots, slot_bytes
+    whole = segment_bytes(*sizes)
+    fd, masks = meet(party, whole, f"{mine:x}", frugal_bytes(*sizes) if terms.kin else whole)
     cores = _union(masks).bit_count()
-    kept = _Descriptor(fd)
     seat = Group(
         fd,
         terms.rank,
@@ -33,19 +34,9 @@ def join(terms: Terms) -> Joined:
         crowded=terms.ranks > cores,
         threads=terms.threads,
         names=list(terms.names),
+        kin=terms.kin,
     )
-    return Joined(seat, slots, slot_bytes, cores, kept)
-
-
-class _Descriptor:
-    """Keeps the segment's descriptor open: a process that closes any one of a file's lets go of its locks on it, and
-    the lock on its byte of the segment is what tells others that a rank lives."""
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-
-    def __del__(self) -> None:
-        os.close(self._fd)
+    return Joined(seat, slots, slot_bytes, cores)
 
 
 def staging(ranks: int, needed: int = 0) -> tuple[int, int]:

@@ -1,0 +1,116 @@
+"""Groups by the thousand: what they cost, and that they are as safe as the world that they are made from."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ringtree import PeerDied, RankFailed, spawn
+from ringtree.runtime.communicator import Communicator
+from tests.runtime.conftest import available
+
+pytestmark = pytest.mark.skipif(not available("shm"), reason="the native engine is not built")
+
+
+def resident_kib() -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def a_thousand(comm: Communicator) -> tuple[int, int]:
+    """Groups of all, of a pair, of three, in turn; all alive at once, each used."""
+    ways = [lambda r: 0, lambda r: r // 2, lambda r: min(r, 1)]
+    comm.barrier()
+    files, memory = open_files(), resident_kib()
+    groups = [comm.split(ways[k % 3](comm.rank)) for k in range(1000)]
+    for group in groups:
+        assert group is not None
+        assert group.all_reduce(comm.rank) == sum(group.ranks)
+    costs = open_files() - files, resident_kib() - memory
+    for group in groups:
+        assert group is not None
+        group.close()
+    return costs
+
+
+def test_a_thousand_groups_at_once_cost_no_descriptor_and_little_memory() -> None:
+    for files, memory_kib in spawn(a_thousand, 4, timeout_s=60):
+        assert files == 0
+        assert memory_kib < 100_000
+
+
+def in_a_loop(comm: Communicator) -> tuple[int, ...]:
+    x = np.ones(5000, np.float32)
+    costs = []
+    for turn in range(2000):
+        with comm.duplicate() as group:
+            group.all_reduce(x)
+        if turn in (999, 1999):
+            gc.collect()
+            costs.append((open_files(), resident_kib(), Path("/proc/self/maps").read_text().count("\n")))
+    return tuple(after - before for before, after in zip(*costs, strict=True))
+
+
+def test_making_and_closing_them_in_a_loop_leaks_nothing() -> None:
+    for files, memory_kib, mappings in spawn(in_a_loop, 2, timeout_s=60):
+        assert files == 0
+        assert memory_kib < 2000
+        assert mappings < 20
+
+
+def large_calls(comm: Communicator) -> None:
+    """Staging and messages of a size that a sub-group reserves only when they come."""
+    for turn in range(2):
+        group = comm.split(0, key=-comm.rank)
+        assert group is not None
+        x = np.arange(300_000.0) + turn
+        assert np.array_equal(group.all_reduce(x, algorithm="ring"), x * comm.size)
+        assert np.array_equal(group.all_to_all(x[: comm.size * 1000])[:1000], x[group.rank * 1000 :][:1000])
+        with group.batch() as b:
+            b.send(x, (group.rank + 1) % comm.size)
+            got = b.recv(np.empty_like(x), (group.rank - 1) % comm.size)
+        assert np.array_equal(got, x)
+        group.close()
+
+
+@pytest.mark.parametrize("threads", [False, True])
+def test_large_calls(threads: bool) -> None:
+    spawn(large_calls, 3, engine="shm", threads=threads, timeout_s=60)
+
+
+@pytest.mark.parametrize("parent_closed", [False, True])
+def test_a_death_is_named_in_a_sub_group_within_a_second(parent_closed: bool, tmp_path: Path) -> None:
+    """Also two generations down, when all that lies between is closed."""
+
+    def rank(comm: Communicator) -> None:
+        other = comm.split(0, key=-comm.rank)
+        assert other is not None
+        pair = other.split(0 if comm.rank in (1, 3) else None)
+        if parent_closed:
+            other.close()
+            comm.close()
+        if pair is None:
+            return
+        pair.barrier()
+        if comm.rank == 3:
+            time.sleep(0.1)  # the other waits by now
+            (tmp_path / "died").write_text(str(time.time()))
+            os.kill(os.getpid(), signal.SIGKILL)
+        with pytest.raises(PeerDied, match=r"^rank 3 died .* while rank 1 waited") as caught:
+            pair.barrier()
+        assert caught.value.args[1] == pair.ranks.index(3)
+        (tmp_path / "told").write_text(str(time.time()))
+
+    with pytest.raises(RankFailed, match="rank 3 of 4 failed"):
+        spawn(rank, 4, timeout_s=30)
+    assert float((tmp_path / "told").read_text()) - float((tmp_path / "died").read_text()) < 1.0
