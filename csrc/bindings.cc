@@ -1,15 +1,12 @@
-// Python's view of the engine. The only file that knows Python.
-#include <nanobind/nanobind.h>
+// Python's view of the engine. Nothing but the files named bindings knows Python.
+#include "bindings.h"
+
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
-#include <sys/syscall.h>
 
 #include <unordered_map>
 
-#include "group.h"
-
-namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace {
@@ -26,46 +23,6 @@ ErrorTypes& error_types() {
   static ErrorTypes types{};
   return types;
 }
-
-void set_error(const Error& error) {
-  auto& types = error_types();
-  PyObject* type = error.kind == Failure::died        ? types.died
-                   : error.kind == Failure::mismatch  ? types.mismatch
-                   : error.kind == Failure::timed_out ? types.timed_out
-                                                      : types.poisoned;
-  nb::object args =
-      error.kind == Failure::died ? nb::make_tuple(error.what(), error.rank) : nb::make_tuple(error.what());
-  PyErr_SetObject(type, args.ptr());
-}
-
-void set_error(const std::system_error& error) {
-  PyErr_SetObject(PyExc_OSError, nb::make_tuple(error.code().value(), error.what()).ptr());
-}
-
-// Lets go of the GIL when a wait turns out not to be short, and runs signal handlers now and then.
-class PythonHooks final : public ringtree::Hooks {
- public:
-  PythonHooks() = default;
-  PythonHooks(const PythonHooks&) = delete;
-  ~PythonHooks() override {
-    if (state_) PyEval_RestoreThread(state_);
-  }
-  void blocking() override {
-    if (!state_) state_ = PyEval_SaveThread();
-  }
-  void interrupted() override {
-    if (getpid() != syscall(SYS_gettid)) return;  // handlers run in the main thread only
-    bool held = state_ == nullptr;
-    if (!held) PyEval_RestoreThread(std::exchange(state_, nullptr));
-    if (PyErr_CheckSignals() != 0) throw ringtree::Interrupted{};
-    if (!held) state_ = PyEval_SaveThread();
-  }
-
- private:
-  PyThreadState* state_ = nullptr;
-};
-
-constexpr std::size_t quick_bytes = 32768;  // so little work that letting go of the GIL would cost more
 
 // What a call looks like, and the plan that serves it.
 struct Known {
@@ -170,21 +127,6 @@ class GroupObject {
     group_.run(plan, input, output, hooks);
   }
 
-  void exchange(nb::list operations, double timeout_s) {
-    std::vector<ringtree::Operation> all;
-    all.reserve(operations.size());
-    for (nb::handle o : operations) {
-      auto t = nb::cast<nb::tuple>(o);
-      if (t.size() != 6) throw std::invalid_argument("an operation is (is_send, peer, tag, address, nbytes, dtype)");
-      all.push_back({nb::cast<bool>(t[0]), nb::cast<int>(t[1]), nb::cast<int>(t[2]),
-                     reinterpret_cast<std::byte*>(nb::cast<std::uintptr_t>(t[3])), nb::cast<std::size_t>(t[4]),
-                     nb::cast<int>(t[5])});
-    }
-    PythonHooks hooks;
-    hooks.blocking();
-    group_.exchange(all, timeout_s, hooks);
-  }
-
   std::uintptr_t add_region(int fd, std::size_t nbytes, std::size_t offset) {
     PythonHooks hooks;
     hooks.blocking();
@@ -202,6 +144,7 @@ class GroupObject {
     return nb::cast(nb::ndarray<nb::numpy, std::int64_t, nb::ndim<2>>(table, {received.size(), 2}, owner));
   }
 
+  ringtree::Group& group() { return group_; }
   void reset_counters() { group_.reset_received(); }
   ringtree::Kin kin(const std::vector<int>& ranks) const { return group_.kin(ranks); }
   void look(const std::string& what) { group_.look(what); }
@@ -232,27 +175,6 @@ class GroupObject {
   int prepared_ = 0;  // numbers are not used again
   std::unordered_map<int, std::shared_ptr<ringtree::Plan>> plans_;
   std::unordered_map<std::uint64_t, std::vector<Known>> known_;
-};
-
-// A contiguous buffer of an object, given back at the end; `absent` for None.
-class View {
- public:
-  ~View() {
-    if (view_.obj) PyBuffer_Release(&view_);
-  }
-  bool get(PyObject* object, int flags) {
-    if (object == Py_None) return true;
-    if (PyObject_GetBuffer(object, &view_, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | flags) == 0) return true;
-    PyErr_Clear();
-    return false;
-  }
-  std::byte* data() const { return static_cast<std::byte*>(view_.buf); }
-  const char* format() const { return view_.format; }
-  Py_ssize_t nbytes() const { return view_.len; }
-  Py_ssize_t count() const { return view_.itemsize ? view_.len / view_.itemsize : 0; }
-
- private:
-  Py_buffer view_{};
 };
 
 bool call(GroupObject& seat, int collective, PyObject* x, PyObject* out, PyObject* op, int root) {
@@ -286,19 +208,10 @@ PyObject* fast_call(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   int odd = 0;
   long collective = PyLong_AsLongAndOverflow(args[0], &odd), root = odd ? 0 : PyLong_AsLongAndOverflow(args[4], &odd);
   if (odd || collective != static_cast<int>(collective) || root != static_cast<int>(root)) Py_RETURN_FALSE;
-  try {
-    bool did = call(*nb::inst_ptr<GroupObject>(self), static_cast<int>(collective), args[1], args[2], args[3],
-                    static_cast<int>(root));
-    return PyBool_FromLong(did);
-  } catch (nb::python_error& error) {
-    error.restore();
-  } catch (const ringtree::Interrupted&) {  // Python's error is set
-  } catch (const Error& error) {
-    set_error(error);
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
-  }
-  return nullptr;
+  return guarded([&] {
+    return call(*nb::inst_ptr<GroupObject>(self), static_cast<int>(collective), args[1], args[2], args[3],
+                static_cast<int>(root));
+  });
 }
 
 PyMethodDef call_definition{"call", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(fast_call)),
@@ -324,6 +237,25 @@ void translate(const std::exception_ptr& error, void*) {
 }
 
 }  // namespace
+
+ringtree::Group& group_of(PyObject* seat) {
+  return nb::inst_ptr<GroupObject>(seat)->group();
+}
+
+void set_error(const ringtree::Error& error) {
+  auto& types = error_types();
+  PyObject* type = error.kind == Failure::died        ? types.died
+                   : error.kind == Failure::mismatch  ? types.mismatch
+                   : error.kind == Failure::timed_out ? types.timed_out
+                                                      : types.poisoned;
+  nb::object args =
+      error.kind == Failure::died ? nb::make_tuple(error.what(), error.rank) : nb::make_tuple(error.what());
+  PyErr_SetObject(type, args.ptr());
+}
+
+void set_error(const std::system_error& error) {
+  PyErr_SetObject(PyExc_OSError, nb::make_tuple(error.code().value(), error.what()).ptr());
+}
 
 NB_MODULE(_native, m) {
   m.doc() = "The shared-memory engine.";
@@ -365,7 +297,6 @@ NB_MODULE(_native, m) {
                    .def("wait", &GroupObject::wait, "ticket"_a, "timeout_s"_a)
                    .def("remember", &GroupObject::remember, "collective"_a, "format"_a, "op"_a, "root"_a, "in_count"_a,
                         "out_count"_a, "plan"_a, "aliasable"_a = true)
-                   .def("exchange", &GroupObject::exchange, "operations"_a, "timeout_s"_a)
                    .def("add_region", &GroupObject::add_region, "fd"_a, "nbytes"_a, "offset"_a)
                    .def("counters", &GroupObject::counters)
                    .def("reset_counters", &GroupObject::reset_counters)
@@ -374,7 +305,6 @@ NB_MODULE(_native, m) {
                    .def("poison", &GroupObject::poison, "message"_a)
                    .def("close", &GroupObject::close)
                    .def_prop_ro("calls", &GroupObject::calls);
-  PyObject* method = PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(group.ptr()), &call_definition);
-  if (!method) throw nb::python_error();
-  group.attr("call") = nb::steal(method);
+  add_fast_method(group, call_definition);
+  bind_messages(group);
 }

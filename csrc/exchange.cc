@@ -1,238 +1,246 @@
 #include "exchange.h"
 
 #include <algorithm>
-#include <cstring>
-
-#include "kernels.h"
+#include <limits>
 
 namespace ringtree {
 
-Exchange::Exchange(Seat& seat) : seat_(seat) {
+namespace {
+
+constexpr std::int64_t look_ns = 50'000'000;  // as often as a slow wait looks
+constexpr double no_limit = std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+Exchange::Exchange(Seat& seat) : seat_(seat), matching_(seat.ranks()) {
   for (int peer = 0; peer < seat.ranks(); peer++)
     peers_.emplace_back(seat.segment().pipe_out(seat.rank(), peer), seat.segment().pipe_in(peer, seat.rank()));
 }
 
-// The operations of one call, as a wait sees them.
-class Exchange::Batch : public Situation {
- public:
-  Batch(Exchange& exchange, std::span<Operation> operations) : exchange_(exchange), operations_(operations) {}
+// Whoever still waits here finds that the seat is being given up.
+Exchange::~Exchange() {
+  retire();
+  while (visitors_.load(std::memory_order_acquire) > 0) usleep(100);
+}
 
-  // The first that is not complete; nullptr when all are.
+struct Exchange::Visit {
+  explicit Visit(Exchange& exchange) : exchange(exchange) { exchange.visitors_.fetch_add(1); }
+  ~Visit() { exchange.visitors_.fetch_sub(1, std::memory_order_release); }
+  Exchange& exchange;
+};
+
+// The operations of one call, as a wait sees them.
+class Exchange::Awaited : public Situation {
+ public:
+  enum Until { all_complete, one_complete, one_begun };  // the last is a probe: its one operation is never posted
+
+  Awaited(Exchange& exchange, std::vector<Operation*> operations, Until until, bool may_withdraw = false)
+      : exchange_(exchange), operations_(std::move(operations)), until_(until), may_withdraw_(may_withdraw) {}
+
+  // Which one is as wanted; -1 while none is. With the mutex held, as all but the Situation's.
+  int found() const {
+    if (until_ == one_begun) return exchange_.matching_.find(operations_[0]->peer, operations_[0]->tag) ? 0 : -1;
+    auto done = [](auto o) { return o->complete; };
+    if (until_ == all_complete) return std::all_of(operations_.begin(), operations_.end(), done) ? 0 : -1;
+    auto first = std::find_if(operations_.begin(), operations_.end(), done);
+    return first == operations_.end() ? -1 : static_cast<int>(first - operations_.begin());
+  }
+
   const Operation* open() const {
-    auto found = std::find_if(operations_.begin(), operations_.end(), [](auto& o) { return !o.complete; });
-    return found == operations_.end() ? nullptr : &*found;
+    auto first = std::find_if(operations_.begin(), operations_.end(), [](auto o) { return !o->complete; });
+    return first == operations_.end() ? nullptr : *first;
   }
 
   std::string where() const override {
     std::lock_guard lock(exchange_.mutex_);
-    auto first = open();
-    if (!first) return "send and recv";
-    return (first->is_send ? "send to " : "recv from ") + exchange_.seat_.name(first->peer) + ", tag " +
-           std::to_string(first->tag);
+    return text();
   }
 
   void inspect() override {
-    std::unique_lock lock(exchange_.mutex_);
-    exchange_.progress();
-    for (auto& o : operations_)
-      if (!o.complete && exchange_.seat_.left(o.peer)) {
-        exchange_.progress();  // what it sent before it left
-        if (o.complete) continue;
-        lock.unlock();
-        exchange_.seat_.fail(Failure::died, o.peer,
-                             exchange_.seat_.name(o.peer) + " left the group while " +
-                                 exchange_.seat_.name(exchange_.seat_.rank()) + " waited for it in " + where());
-      }
+    if (bereft()) exchange_.seat_.raise_poison();
   }
 
   bool abandon() override {
     std::lock_guard lock(exchange_.mutex_);
-    return exchange_.withdraw(operations_);
+    return !may_withdraw_ || withdraw();
+  }
+
+  bool withdraw() {
+    bool whole = true;
+    for (auto o : operations_) whole &= exchange_.withdraw(*o);
+    return whole;
+  }
+
+  // Whether one of them waits for a rank that has left, or for any when all have; fails the group then.
+  bool bereft() {
+    auto& seat = exchange_.seat_;
+    std::lock_guard lock(exchange_.mutex_);
+    for (auto o : operations_) {
+      if (o->complete || !gone(o->peer)) continue;
+      exchange_.progress();  // what was sent before it left
+      if (o->complete || found() >= 0) continue;
+      auto who = o->peer == any ? std::string("every other rank") : seat.name(o->peer);
+      seat.poison(Failure::died, o->peer == any ? (seat.rank() + 1) % seat.ranks() : o->peer,
+                  who + " left the group while " + seat.name(seat.rank()) + " waited for it in " + text());
+      return true;
+    }
+    return false;
   }
 
  private:
+  std::string text() const {
+    auto o = open();
+    if (!o) return "send and recv";
+    auto who = o->peer == any ? "any rank" : exchange_.seat_.name(o->peer);
+    return (o->is_send            ? "send to "
+            : until_ == one_begun ? "probe for a message from "
+                                  : "recv from ") +
+           who + ", " + (o->tag == any ? "any tag" : "tag " + std::to_string(o->tag));
+  }
+
+  bool gone(int peer) const {
+    auto& seat = exchange_.seat_;
+    if (peer != any) return seat.left(peer);
+    for (int other = 0; other < seat.ranks(); other++)
+      if (other != seat.rank() && !seat.left(other)) return false;
+    return seat.ranks() > 1;
+  }
+
   Exchange& exchange_;
-  std::span<Operation> operations_;
+  std::vector<Operation*> operations_;
+  Until until_;
+  bool may_withdraw_;
 };
 
-void Exchange::run(std::span<Operation> operations, double timeout_s, Hooks& hooks) {
-  Batch batch(*this, operations);
-  Seat::Patience patience(timeout_s);
+// Waits as the situation says; which one it was, or -1 after `limit_s`. Running out of patience throws.
+int Exchange::await(Awaited& awaited, Seat::Patience patience, double limit_s, Hooks& hooks) {
   patience.begun_ns = now_ns();
-  const Operation* open = nullptr;
+  bool limited = limit_s != no_limit;
+  auto limit_ns = patience.begun_ns + static_cast<std::int64_t>(std::min(limit_s, 1e9) * 1e9);
+  for (;;) {
+    int found = -1, peer = -1;
+    bool moved = false, late = false;
+    auto go_on = [&] {
+      std::lock_guard lock(mutex_);
+      moved = progress();
+      found = awaited.found();
+      if (found < 0 && seat_.poisoned()) seat_.raise_poison();
+      late = limited && now_ns() >= limit_ns;
+      return moved || found >= 0 || late;
+    };
+    {
+      std::lock_guard lock(mutex_);
+      if (auto open = awaited.open()) peer = open->peer;
+    }
+    seat_.until(go_on, peer, awaited, hooks, patience);
+    if (found >= 0) return found;
+    if (!late) continue;
+    if (lost(awaited)) seat_.raise_poison();
+    return -1;
+  }
+}
+
+// For those who never wait for long: looks now and then whether what they wait for will never come.
+bool Exchange::lost(Awaited& awaited) {
+  auto now = now_ns();
   {
     std::lock_guard lock(mutex_);
-    for (auto& o : operations) post(o);
-    open = batch.open();
+    if (now - looked_ns_ < look_ns) return seat_.poisoned();
+    looked_ns_ = now;
   }
+  seat_.look_for_dead(-1, awaited);
+  return awaited.bereft() || seat_.poisoned();
+}
+
+void Exchange::run(std::span<Operation> operations, double timeout_s, Hooks& hooks) {
+  {
+    std::lock_guard lock(mutex_);
+    for (auto& o : operations) begin(o);
+    auto complete = [&] { return std::ranges::all_of(operations, [](auto& o) { return o.complete; }); };
+    if (complete() || (progress() && complete())) return;
+  }
+  Visit visit(*this);
+  std::vector<Operation*> all;
+  for (auto& o : operations) all.push_back(&o);
+  Awaited awaited(*this, std::move(all), Awaited::all_complete, true);
   try {
-    while (open) {
-      auto go_on = [&] {
-        std::lock_guard lock(mutex_);
-        bool moved = progress();
-        open = batch.open();
-        return moved || !open;
-      };
-      seat_.until(go_on, open->peer, batch, hooks, patience);
-    }
+    await(awaited, Seat::Patience(timeout_s), no_limit, hooks);
   } catch (...) {
-    // Nobody may write into the operations after they are gone; if one was under way, the group is broken.
-    if (!batch.abandon())
-      seat_.poison(Failure::poisoned, -1, seat_.name(seat_.rank()) + " was interrupted in " + batch.where());
+    // Nobody may write into the operations after they are gone; if a send was under way, the group is broken.
+    if (!awaited.abandon())
+      seat_.poison(Failure::poisoned, -1, seat_.name(seat_.rank()) + " was interrupted in " + awaited.where());
     throw;
   }
 }
 
-void Exchange::post(Operation& o) {
-  auto& peer = peers_[o.peer];
-  if (o.is_send) {
-    if (o.peer == seat_.rank())
-      send_to_self(o);
-    else
-      peer.sends.push_back(&o);
-    return;
-  }
-  auto found = std::find_if(peer.stored.begin(), peer.stored.end(),
-                            [&](auto& s) { return s.tag == o.tag && s.wanted_by == nullptr; });
-  if (found == peer.stored.end()) {
-    peer.receives.push_back(&o);
-    return;
-  }
-  check(o.peer, o.tag, found->total, found->dtype, o);
-  o.started = true;
-  found->wanted_by = &o;
-  finish(*found);
-  if (o.complete) peer.stored.erase(found);
+std::uint64_t Exchange::post(Operation operation) {
+  enlist();
+  auto kept = std::make_shared<Operation>(std::move(operation));
+  kept->posted = true;
+  std::lock_guard lock(mutex_);
+  posted_[++issued_] = kept;
+  unfinished_.fetch_add(1, std::memory_order_relaxed);
+  begin(*kept);
+  return issued_;
 }
 
-// Hands a stored message to who wants it, if all of it is there.
-void Exchange::finish(Stored& stored) {
-  if (!stored.wanted_by || stored.moved != stored.total) return;
-  if (stored.total) std::memcpy(stored.wanted_by->data, stored.bytes.data(), stored.total);
-  stored.wanted_by->complete = true;
+Exchange::Kept Exchange::find(std::uint64_t number) {
+  std::lock_guard lock(mutex_);
+  auto found = posted_.find(number);
+  if (found == posted_.end()) throw std::invalid_argument("no message " + std::to_string(number) + " is under way");
+  return found->second;
 }
 
-void Exchange::send_to_self(Operation& send) {
-  auto& self = peers_[seat_.rank()];
-  auto found = std::find_if(self.receives.begin(), self.receives.end(), [&](auto r) { return r->tag == send.tag; });
-  if (found != self.receives.end()) {
-    check(seat_.rank(), send.tag, send.nbytes, send.dtype, **found);
-    if (send.nbytes) std::memmove((*found)->data, send.data, send.nbytes);
-    (*found)->complete = true;
-    self.receives.erase(found);
-  } else {
-    self.stored.push_back({send.tag, send.dtype, send.nbytes, send.nbytes, {send.data, send.data + send.nbytes}});
+bool Exchange::test(std::uint64_t number) {
+  auto kept = find(number);
+  {
+    std::lock_guard lock(mutex_);
+    if (!kept->complete) progress();
+    if (kept->complete) return true;
   }
-  send.complete = true;
+  Visit visit(*this);
+  Awaited awaited(*this, {kept.get()}, Awaited::one_complete);
+  return lost(awaited);
 }
 
-// Moves whatever can be moved; returns whether anything did.
-bool Exchange::progress() {
-  bool moved = false;
-  for (int peer = 0; peer < seat_.ranks(); peer++) {
-    if (peer == seat_.rank()) continue;
-    moved |= send_some(peer);
-    moved |= receive_some(peer);
+int Exchange::wait(std::span<const std::uint64_t> numbers, bool first, double timeout_s, Hooks& hooks) {
+  std::vector<Kept> kept;
+  for (auto number : numbers) kept.push_back(find(number));
+  std::vector<Operation*> all;
+  for (auto& each : kept) all.push_back(each.get());
+  Visit visit(*this);
+  Awaited awaited(*this, std::move(all), first ? Awaited::one_complete : Awaited::all_complete);
+  bool limited = timeout_s >= 0;
+  return await(awaited, Seat::Patience(limited ? 1e9 : seat_.timeout_s()), limited ? timeout_s : no_limit, hooks);
+}
+
+Envelope Exchange::status(std::uint64_t number) {
+  auto kept = find(number);
+  std::lock_guard lock(mutex_);
+  if (!kept->complete) throw std::invalid_argument("message " + std::to_string(number) + " is still under way");
+  return {kept->is_send ? seat_.rank() : kept->peer, kept->tag, kept->dtype, kept->nbytes};
+}
+
+bool Exchange::drop(std::uint64_t number) {
+  std::lock_guard lock(mutex_);
+  auto found = posted_.find(number);
+  if (found == posted_.end()) return true;
+  if (!found->second->complete) return false;
+  posted_.erase(found);
+  return true;
+}
+
+std::optional<Envelope> Exchange::probe(int source, int tag, double timeout_s, Hooks& hooks) {
+  Visit visit(*this);
+  Operation receive{false, source, tag, nullptr, 0, 0};
+  Awaited awaited(*this, {&receive}, Awaited::one_begun);
+  bool limited = timeout_s >= 0;
+  for (;;) {
+    if (await(awaited, Seat::Patience(limited ? 1e9 : seat_.timeout_s()), limited ? timeout_s : no_limit, hooks) < 0)
+      return std::nullopt;
+    std::lock_guard lock(mutex_);
+    if (auto letter = matching_.find(source, tag)) return letter->envelope;  // unless another thread took it
   }
-  return moved;
-}
-
-bool Exchange::send_some(int to) {
-  auto& peer = peers_[to];
-  bool moved = false;
-  while (!peer.sends.empty() && peer.out.room()) {
-    auto& o = *peer.sends.front();
-    auto index = peer.out.published() % seat_.segment().layout().pieces;
-    auto& piece = peer.out.blank();
-    piece.total = o.nbytes;
-    piece.tag = o.tag;
-    piece.dtype = static_cast<std::int16_t>(o.dtype);
-    piece.first = !o.started;
-    auto nbytes = std::min(o.nbytes - o.moved, seat_.segment().layout().piece_bytes);
-    piece.nbytes = static_cast<std::uint32_t>(nbytes);
-    auto staging = nbytes <= Piece::room ? piece.payload : seat_.segment().piece_staging(seat_.rank(), to, index);
-    if (nbytes) std::memcpy(staging, o.data + o.moved, nbytes);
-    peer.out.publish();
-    seat_.ring(to);
-    o.started = moved = true;
-    o.moved += nbytes;
-    if (o.moved == o.nbytes) {
-      o.complete = true;
-      peer.sends.pop_front();
-    }
-  }
-  return moved;
-}
-
-bool Exchange::receive_some(int from) {
-  auto& peer = peers_[from];
-  bool moved = false;
-  while (peer.in.ready()) {
-    auto index = peer.in.taken() % seat_.segment().layout().pieces;
-    auto& piece = peer.in.front();
-    if (piece.first) begin(from, piece);
-    std::size_t nbytes = piece.nbytes;
-    auto staging = nbytes <= Piece::room ? piece.payload : seat_.segment().piece_staging(from, seat_.rank(), index);
-    auto& so_far = peer.into ? peer.into->moved : peer.store->moved;
-    auto target = (peer.into ? peer.into->data : peer.store->bytes.data()) + so_far;
-    if (nbytes) std::memcpy(target, staging, nbytes);
-    so_far += nbytes;
-    if (peer.into && so_far == peer.into->nbytes) {
-      peer.into->complete = true;
-    } else if (peer.store && so_far == peer.store->total && peer.store->wanted_by) {
-      finish(*peer.store);
-      peer.stored.remove_if([&](auto& s) { return &s == peer.store; });
-    }
-    peer.in.take();
-    peer.in.release();
-    seat_.ring(from);
-    moved = true;
-  }
-  return moved;
-}
-
-// A message begins to arrive: it goes to the oldest receive with its tag, or is kept until there is one.
-void Exchange::begin(int from, const Piece& piece) {
-  auto& peer = peers_[from];
-  peer.into = nullptr;
-  peer.store = nullptr;
-  auto found = std::find_if(peer.receives.begin(), peer.receives.end(), [&](auto r) { return r->tag == piece.tag; });
-  if (found != peer.receives.end()) {
-    check(from, piece.tag, piece.total, piece.dtype, **found);
-    peer.into = *found;
-    peer.into->started = true;
-    peer.receives.erase(found);
-    return;
-  }
-  peer.stored.push_back({piece.tag, piece.dtype, piece.total, 0, std::vector<std::byte>(piece.total)});
-  peer.store = &peer.stored.back();
-}
-
-void Exchange::check(int from, int tag, std::size_t nbytes, int dtype, const Operation& receive) {
-  if (nbytes == receive.nbytes && dtype == receive.dtype) return;
-  auto text = [](std::size_t n, int type) { return std::to_string(n) + " bytes of " + std::string(dtype_name(type)); };
-  seat_.fail(Failure::mismatch, -1,
-             seat_.name(from) + " sent " + text(nbytes, dtype) + " with tag " + std::to_string(tag) + " where " +
-                 seat_.name(seat_.rank()) + " receives " + text(receive.nbytes, receive.dtype));
-}
-
-// Takes operations back; false if one was under way.
-bool Exchange::withdraw(std::span<Operation> operations) {
-  bool whole = true;
-  for (auto& o : operations) {
-    auto& peer = peers_[o.peer];
-    std::erase(peer.sends, &o);
-    peer.receives.remove(&o);
-    if (peer.into == &o && !o.complete) {  // the rest of it goes where it does no harm
-      peer.stored.push_back({o.tag, o.dtype, o.nbytes, o.moved, std::vector<std::byte>(o.nbytes)});
-      peer.store = &peer.stored.back();
-      peer.into = nullptr;
-    }
-    for (auto& stored : peer.stored)
-      if (stored.wanted_by == &o) stored.wanted_by = nullptr;
-    whole &= o.complete || !o.started;
-  }
-  return whole;
 }
 
 }  // namespace ringtree

@@ -1,67 +1,83 @@
-// Point to point: any number of sends and receives at once, none waiting for another.
+// Point to point: moves messages through the pipes between ranks. Any number at once, none waiting for another.
 #pragma once
 
 #include <deque>
-#include <list>
 #include <mutex>
+#include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
+#include "background.h"
+#include "matching.h"
 #include "wait.h"
 
 namespace ringtree {
 
-struct Operation {
-  bool is_send;
-  int peer;
-  int tag;
-  std::byte* data;
-  std::size_t nbytes;
-  int dtype;
-  std::size_t moved = 0;
-  bool started = false, complete = false;
-};
-
-class Exchange {
+class Exchange : Background {
  public:
   explicit Exchange(Seat& seat);
+  ~Exchange() override;
 
   // Returns when all are complete. Several threads may be here at once: each moves everybody's messages on.
   void run(std::span<Operation> operations, double timeout_s, Hooks& hooks);
 
+  // Begins an operation and returns its number. Its memory must stay until it is complete. Whenever this process waits
+  // for long, in whatever group, it goes on.
+  std::uint64_t post(Operation operation);
+  // Whether it has ended, well or (the group has failed) badly. Moves messages; never waits.
+  bool test(std::uint64_t number);
+  // Waits until all of these are complete, or (`first`) one of them is, and returns which: the lowest place in the
+  // list. -1: `timeout_s` passed first; below 0 it is the seat's own limit, which throws.
+  int wait(std::span<const std::uint64_t> numbers, bool first, double timeout_s, Hooks& hooks);
+  // What a complete one was: of a receive, the message.
+  Envelope status(std::uint64_t number);
+  // Forgets it, if it is complete; false otherwise.
+  bool drop(std::uint64_t number);
+
+  // The earliest message that has begun to arrive and that a receive posted now would take. Waits as wait() does.
+  std::optional<Envelope> probe(int source, int tag, double timeout_s, Hooks& hooks);
+
  private:
-  // A message that came before anyone asked for it.
-  struct Stored {
-    int tag, dtype;
-    std::size_t total, moved = 0;
-    std::vector<std::byte> bytes;
-    Operation* wanted_by = nullptr;  // complete once the rest has come
-  };
   struct Peer {
     Peer(Sender<Sync, Piece> out, Receiver<Sync, Piece> in) : out(out), in(in) {}
     Sender<Sync, Piece> out;
     Receiver<Sync, Piece> in;
     std::deque<Operation*> sends;
-    std::list<Operation*> receives;
-    std::list<Stored> stored;
     Operation* into = nullptr;  // where the message that is arriving goes,
-    Stored* store = nullptr;    // one of the two
+    Letter* letter = nullptr;   // one of the two
+    bool refused = false;       // what arrives next fits no receive: the group has failed
   };
-  class Batch;
+  using Kept = std::shared_ptr<Operation>;
+  class Awaited;
+  struct Visit;
 
-  void post(Operation& operation);
+  Kept find(std::uint64_t number);
+  int await(Awaited& awaited, Seat::Patience patience, double limit_s, Hooks& hooks);
+  bool lost(Awaited& awaited);
+
+  // deliver.cc; all with the mutex held
+  void begin(Operation& operation);
+  bool withdraw(Operation& operation);
   bool progress();
-  bool send_some(int peer);
-  bool receive_some(int peer);
-  void begin(int peer, const Piece& piece);
+  bool send_some(int to);
+  bool receive_some(int from);
+  bool open(int from, const Piece& piece);
   void send_to_self(Operation& send);
-  void check(int peer, int tag, std::size_t nbytes, int dtype, const Operation& receive);
-  static void finish(Stored& stored);
-  bool withdraw(std::span<Operation> operations);
+  void hand(Letter& letter, Operation& receive);
+  bool give(const Envelope& envelope, Operation& receive);
+  void finish(Operation& operation);
+  bool advance() noexcept override;
 
   Seat& seat_;
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards all below
   std::vector<Peer> peers_;
+  Matching matching_;
+  std::unordered_map<std::uint64_t, Kept> posted_;
+  std::uint64_t issued_ = 0;
+  std::atomic<int> unfinished_ = 0;  // of the posted
+  std::atomic<int> visitors_ = 0;    // threads that wait here
+  std::int64_t looked_ns_ = 0;       // when those who never wait last looked for the dead
 };
 
 }  // namespace ringtree

@@ -162,11 +162,29 @@ bool Group::wait(std::uint64_t ticket, double timeout_s, Hooks& hooks) {
 }
 
 void Group::exchange(std::span<Operation> operations, double timeout_s, Hooks& hooks) {
-  check_usable();
-  for (auto& o : operations)
-    if (o.peer < 0 || o.peer >= ranks_)
-      throw std::invalid_argument("peer " + std::to_string(o.peer) + " of " + std::to_string(ranks_) + " ranks");
+  messages();
+  for (auto& o : operations) check_peer(o);
   exchange_->run(operations, timeout_s, hooks);
+}
+
+std::uint64_t Group::post(Operation operation) {
+  check_peer(operation);
+  return messages().post(std::move(operation));
+}
+
+std::optional<Envelope> Group::probe(int source, int tag, double timeout_s, Hooks& hooks) {
+  check_peer({false, source, tag, nullptr, 0, 0});
+  return messages().probe(source, tag, timeout_s, hooks);
+}
+
+Exchange& Group::messages() {
+  check_usable();
+  return *exchange_;
+}
+
+void Group::check_peer(const Operation& o) const {
+  if ((o.peer < 0 || o.peer >= ranks_) && (o.is_send || o.peer != any))
+    throw std::invalid_argument("peer " + std::to_string(o.peer) + " of " + std::to_string(ranks_) + " ranks");
 }
 
 std::byte* Group::add_region(int fd, std::size_t nbytes, Hooks& hooks) {
@@ -205,11 +223,12 @@ void Group::close() {
     } catch (...) {
       error = std::current_exception();
     }
+    exchange_.reset();
     seat_->leave();
   } else {
     worker_.forget();
+    (void)exchange_.release();  // its threads are the parent's
   }
-  exchange_.reset();
   segment_.reset();
   if (error) std::rethrow_exception(error);
 }

@@ -39,6 +39,11 @@ class Group {
   bool wait(std::uint64_t ticket, double timeout_s, Hooks& hooks);
 
   void exchange(std::span<Operation> operations, double timeout_s, Hooks& hooks);
+  void exchange(std::span<Operation> operations, Hooks& hooks) { exchange(operations, seat_->timeout_s(), hooks); }
+  std::uint64_t post(Operation operation);
+  std::optional<Envelope> probe(int source, int tag, double timeout_s, Hooks& hooks);
+  // For what else can be done with messages. Throws where the group cannot be used.
+  Exchange& messages();
 
   // Maps `fd` for in-place reading; all ranks in the same order. Returns where it begins.
   std::byte* add_region(int fd, std::size_t nbytes, Hooks& hooks);
@@ -63,6 +68,7 @@ class Group {
 
  private:
   void check_rank(int rank) const;
+  void check_peer(const Operation& operation) const;
   void sit(int rank, Options& options, Kin kin);
   void check_usable() const;
   void execute(const std::shared_ptr<Plan>& plan, std::byte* input, std::byte* output, Hooks& hooks);

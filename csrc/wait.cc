@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "background.h"
+
 namespace ringtree {
 
 namespace {
@@ -32,8 +34,9 @@ void Seat::slow(Ready ready, void* of, int peer, Situation& situation, Hooks& ho
     sched_yield();
     if (ready(of)) return;
     situation.help();
+    bool busy = Background::advance_all();
     std::int64_t now = now_ns();
-    if (now - start > yield_ns) sleep(ready, of);
+    if (now - start > yield_ns && !busy) sleep(ready, of);
     if (ready(of)) return;
     if (poisoned()) raise_poison();
     if (stopping.load(std::memory_order_relaxed))
@@ -42,6 +45,7 @@ void Seat::slow(Ready ready, void* of, int peer, Situation& situation, Hooks& ho
     next_look = now + look_ns;
     hooks.interrupted();
     look_for_dead(peer, situation);
+    if (poisoned()) raise_poison();
     if (ready(of)) return;  // what a peer sent before it left still counts
     if (peer >= 0 && left(peer) && !ready(of))
       fail(Failure::died, peer,
@@ -75,6 +79,7 @@ void Seat::wake(std::atomic<std::uint32_t>& bell) {
 void Seat::look(Situation& situation) {
   if (poisoned()) raise_poison();
   look_for_dead(-1, situation);
+  if (poisoned()) raise_poison();
 }
 
 void Seat::look_for_dead(int peer, Situation& situation) {
@@ -86,7 +91,8 @@ void Seat::look_for_dead(int peer, Situation& situation) {
                    : peer < 0   ? "its peers"
                                 : name(peer)) +
                   " in " + situation.where();
-      fail(Failure::died, rank, text);
+      poison(Failure::died, rank, text);
+      return;
     }
 }
 

@@ -88,6 +88,8 @@ class Seat {
 
   // For waits elsewhere on the same peers: throws if the group failed, or a peer died.
   void look(Situation& situation);
+  // Fails the group if a member died, without throwing; `peer` is who is waited for (-1: anyone).
+  void look_for_dead(int peer, Situation& situation);
 
   std::atomic<bool> stopping = false;  // the seat is being given up: waits end
 
@@ -95,7 +97,6 @@ class Seat {
   using Ready = bool (*)(void*);
   void slow(Ready ready, void* of, int peer, Situation& situation, Hooks& hooks, Patience patience);
   void sleep(Ready ready, void* of);
-  void look_for_dead(int peer, Situation& situation);
   static void wake(std::atomic<std::uint32_t>& bell);
 
   Segment& segment_;

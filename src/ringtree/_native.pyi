@@ -127,10 +127,47 @@ class Group:
         remembered for them, runs it and returns True. Otherwise touches nothing and returns False. x or out may be None
         (in_count or out_count 0)."""
 
-    def exchange(self, operations: list[tuple[bool, int, int, int, int, int]], timeout_s: float) -> None:
-        """Point to point, all at once: (is_send, peer, tag, address, nbytes, dtype). Returns when all are complete: a
-        receive when it is filled, a send when its memory may be reused. Messages between two ranks with one tag keep
-        their order; a receive takes the oldest message with its tag. A length or dtype that differs is a Mismatch."""
+    def exchange(
+        self, operations: list[tuple[bool, int, int, int, int, int, bool]], timeout_s: float
+    ) -> list[tuple[int, int, int]]:
+        """Point to point, all at once: (is_send, peer, tag, address, nbytes, dtype, at_most). Returns when all are
+        complete: a receive when it is filled, a send when its memory may be reused; (source, tag, nbytes) of each.
+
+        A receive's peer and tag may be -1, any; it takes the earliest message that fits, and a message goes to the
+        earliest receive that fits. A dtype that differs is a Mismatch, and so is a length, but for a shorter message
+        where `at_most`. Tags below -1 are the callers' own: no wildcard takes them. When time runs out before a message
+        is half sent, the operations are taken back, TimedOut is raised and the group is as it was."""
+
+    def receive(self, peer: int, tag: int, dtype: int, timeout_s: float) -> tuple[bytes, int, int]:
+        """Receives a message of whatever length: its bytes, its source and its tag."""
+
+    def send(self, x: Any, peer: int, tag: int) -> bool:
+        """The short way: if x is a C-contiguous buffer of a plain type and the rest is in order, sends it and returns
+        True. Otherwise touches nothing and returns False."""
+
+    def recv(self, x: Any, peer: int, tag: int) -> bool:
+        """The same for a receive into x, which must be writable."""
+
+    def post(self, operation: tuple[bool, int, int, int, int, int, bool]) -> int:
+        """Begins one of exchange's operations and returns its number. Its memory must stay until it is complete, or the
+        group closed. It goes on in every call here, and whenever this process waits for long in any group."""
+
+    def test(self, number: int) -> bool:
+        """Whether it has ended: is complete, or never will be for the group has failed. Moves messages; never waits."""
+
+    def complete(self, numbers: list[int], first: bool, timeout_s: float) -> int:
+        """Waits until all of these are complete, or (`first`) one of them, and returns its place in the list. -1 when
+        `timeout_s` passed first; below 0 it is the group's, and TimedOut is raised. All stay under way then."""
+
+    def status(self, number: int) -> tuple[int, int, int]:
+        """(source, tag, nbytes) of one that is complete; ValueError while it is not."""
+
+    def drop(self, number: int) -> bool:
+        """Forgets it, if it is complete. Otherwise False."""
+
+    def probe(self, peer: int, tag: int, timeout_s: float) -> tuple[int, int, int] | None:
+        """(source, tag, nbytes) of the earliest message that has begun to arrive and that fits; waits as `complete`
+        does, None in place of -1. It is still to be received."""
 
     def add_region(self, fd: int, nbytes: int, offset: int) -> int:
         """Maps a shared memory `fd` of `nbytes` on behalf of every rank; returns the address of `offset`. What lies in a

@@ -13,11 +13,11 @@ from tests.runtime import native_world as nw
 from tests.runtime.native_world import values, world
 
 Bytes = NDArray[np.uint8]
-Operation = tuple[bool, int, int, int, int, int]
+Operation = tuple[bool, int, int, int, int, int, bool]
 
 
-def post(is_send: bool, peer: int, x: Bytes, tag: int = 0, dtype: int = 5) -> Operation:
-    return (is_send, peer, tag, x.ctypes.data, x.nbytes, dtype)
+def post(is_send: bool, peer: int, x: Bytes, tag: int = 0, dtype: int = 5, at_most: bool = False) -> Operation:
+    return (is_send, peer, tag, x.ctypes.data, x.nbytes, dtype, at_most)
 
 
 def letter(sender: int, receiver: int, tag: int, nbytes: int) -> Bytes:

@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.errors import Mismatch
+from ringtree.errors import Mismatch, Poisoned
 from ringtree.ir.program import Kind, Space
 from ringtree.runtime.engine import Joined, Terms
 from ringtree.runtime.reference_group import Fingerprint, Group, Slot, enter
 from ringtree.runtime.reference_kernel import Values, elements, finish, reduce
+from ringtree.runtime.reference_messages import Messages
 from ringtree.runtime.reference_plan import Part, Plan, Step, decode
-from ringtree.runtime.types import Dtype
 
 SLOTS = 8
 SLOT_BYTES = 1 << 14
@@ -37,11 +37,11 @@ def join(terms: Terms) -> Joined:
     return Joined(seat, slots, SLOT_BYTES, len(os.sched_getaffinity(0)))
 
 
-class Seat:
+class Seat(Messages):
     """See ringtree._native.Group for the contract."""
 
     def __init__(self, group: Group, rank: int, slots: int, timeout_s: float) -> None:
-        self.group, self.rank, self.timeout_s = group, rank, timeout_s
+        super().__init__(group, rank, timeout_s)
         self.ranks = len(group.names)
         self.calls = 0
         self.plans: dict[int, tuple[Plan, Fingerprint]] = {}
@@ -204,33 +204,7 @@ class Seat:
         """Group.wait as this rank; without a time of its own the group's."""
         self.group.wait(self.rank, ready, what, peers, self.timeout_s if timeout_s < 0 else timeout_s)
 
-    # -- point to point, regions, the rest
-
-    def exchange(self, operations: list[tuple[bool, int, int, int, int, int]], timeout_s: float) -> None:
-        group = self.group
-        for is_send, peer, tag, address, nbytes, dtype in operations:
-            if is_send:
-                payload = elements(address, nbytes // Dtype(dtype).itemsize, Dtype(dtype)).tobytes()
-                with group.changed:
-                    group.raise_failure(self.rank)
-                    group.mail.setdefault((self.rank, peer, tag), deque()).append((dtype, payload))
-                    group.changed.notify_all()
-        for is_send, peer, tag, address, nbytes, dtype in operations:
-            if not is_send:
-                with group.changed:
-                    box = group.mail.setdefault((peer, self.rank, tag), deque())
-                    what = f"a message from rank {group.names[peer]} with tag {tag}"
-                    self.await_(box.__len__, what, (lambda peer=peer: (peer,)), timeout_s)  # type: ignore[misc]
-                    sent, payload = box.popleft()
-                    if (sent, len(payload)) != (dtype, nbytes):
-                        raise group.fail(
-                            self.rank,
-                            Mismatch,
-                            f"rank {group.names[peer]} sent {len(payload)} bytes of {Dtype(sent).label}, rank "
-                            f"{group.names[self.rank]} expected {nbytes} bytes of {Dtype(dtype).label} (tag {tag})",
-                        )
-                kind = Dtype(dtype)
-                elements(address, nbytes // kind.itemsize, kind).view(np.uint8)[:] = np.frombuffer(payload, np.uint8)
+    # -- regions, the rest
 
     def add_region(self, fd: int, nbytes: int, offset: int) -> int:
         memory = mmap.mmap(fd, nbytes)
@@ -250,7 +224,7 @@ class Seat:
         self.group.raise_failure(self.rank)
 
     def poison(self, message: str) -> None:
-        self.group.poison(message)
+        self.group.poison(Poisoned, message)
 
     def close(self) -> None:
         with self.group.changed:

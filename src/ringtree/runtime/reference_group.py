@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ringtree.errors import PeerDied, Poisoned, TimedOut
 from ringtree.runtime.engine import Terms
+from ringtree.runtime.reference_messages import Box
 from ringtree.runtime.types import OPS, Dtype
 
 
@@ -55,8 +56,8 @@ class Slot:
 class Group:
     """`changed` guards all of it, and is notified whenever something that others may wait for has changed.
 
-    `lanes` are per (sender, receiver), None a bare signal; `mail` per (sender, receiver, tag); `calls` per call and
-    rank; `pools` are the free slots of each rank.
+    `lanes` are per (sender, receiver), None a bare signal; `mail` per receiver; `calls` per call and rank; `pools` are
+    the free slots of each rank.
     """
 
     names: tuple[str, ...]
@@ -65,7 +66,7 @@ class Group:
     left: set[int] = field(default_factory=set)
     lanes: dict[tuple[int, int], deque[Slot | None]] = field(default_factory=dict)
     calls: dict[int, dict[int, Fingerprint]] = field(default_factory=dict)
-    mail: dict[tuple[int, int, int], deque[tuple[int, bytes]]] = field(default_factory=dict)
+    mail: dict[int, Box] = field(default_factory=dict)
     pools: dict[int, deque[Slot]] = field(default_factory=dict)
     failure: tuple[type[Exception], tuple[object, ...]] | None = None
     told: set[int] = field(default_factory=set)  # ranks that have raised the failure itself
@@ -73,18 +74,17 @@ class Group:
     def fail(self, rank: int, kind: type[Exception], *details: object) -> Exception:
         """Poisons the group, and returns what `rank` is to raise: the first failure is the one that counts."""
         with self.changed:
+            kind, details = self.poison(kind, *details)
+            self.told.add(rank)
+            return kind(*details)
+
+    def poison(self, kind: type[Exception], *details: object) -> tuple[type[Exception], tuple[object, ...]]:
+        """Fails the group without raising; how it failed."""
+        with self.changed:
             if self.failure is None:
                 self.failure = (kind, details)
             self.changed.notify_all()
-            self.told.add(rank)
-            kind, details = self.failure
-            return kind(*details)
-
-    def poison(self, message: str) -> None:
-        with self.changed:
-            if self.failure is None:
-                self.failure = (Poisoned, (message,))
-            self.changed.notify_all()
+            return self.failure
 
     def raise_failure(self, rank: int) -> None:
         """Once the failure itself, then that the group can no longer be used."""
@@ -97,21 +97,29 @@ class Group:
         raise kind(*details)
 
     def wait(
-        self, rank: int, ready: Callable[[], object], what: str, peers: Callable[[], Sequence[int]], timeout_s: float
-    ) -> None:
+        self,
+        rank: int,
+        ready: Callable[[], object],
+        what: str,
+        peers: Callable[[], Sequence[int]],
+        timeout_s: float,
+        harmless: bool = False,
+    ) -> bool:
         """Waits, holding `changed`, until `ready`. Raises when the group fails, one of the peers it waits for leaves,
-        or time is up."""
+        or time is up; where that is `harmless` it returns False."""
         deadline = time.monotonic() + timeout_s
         while True:
             self.raise_failure(rank)
             if ready():
-                return
+                return True
             for peer in peers():
                 if peer in self.left:
                     message = f"rank {self.names[peer]} left while rank {self.names[rank]} waited for {what}"
                     raise self.fail(rank, PeerDied, message, peer)
             left_s = deadline - time.monotonic()
             if left_s <= 0:
+                if harmless:
+                    return False
                 message = f"rank {self.names[rank]} waited {timeout_s:g} s for {what}"
                 raise self.fail(rank, TimedOut, message)
             self.changed.wait(left_s)

@@ -1,0 +1,156 @@
+// Python's view of point-to-point messages.
+#include <nanobind/stl/vector.h>
+
+#include "bindings.h"
+
+using namespace nb::literals;
+
+namespace {
+
+using ringtree::Envelope;
+using ringtree::Operation;
+
+Operation operation_of(nb::handle given) {
+  auto t = nb::cast<nb::tuple>(given);
+  if (t.size() != 7)
+    throw std::invalid_argument("an operation is (is_send, peer, tag, address, nbytes, dtype, at_most)");
+  return {nb::cast<bool>(t[0]),
+          nb::cast<int>(t[1]),
+          nb::cast<int>(t[2]),
+          reinterpret_cast<std::byte*>(nb::cast<std::uintptr_t>(t[3])),
+          nb::cast<std::size_t>(t[4]),
+          nb::cast<int>(t[5]),
+          nb::cast<bool>(t[6]) ? ringtree::Length::at_most : ringtree::Length::exact};
+}
+
+nb::tuple tuple_of(const Envelope& e) {
+  return nb::make_tuple(e.source, e.tag, e.nbytes);
+}
+
+nb::list exchange(nb::handle seat, nb::list operations, double timeout_s) {
+  std::vector<Operation> all;
+  all.reserve(operations.size());
+  for (nb::handle o : operations) all.push_back(operation_of(o));
+  {
+    PythonHooks hooks;
+    hooks.blocking();
+    group_of(seat.ptr()).exchange(all, timeout_s, hooks);
+  }
+  nb::list said;
+  for (auto& o : all) said.append(nb::make_tuple(o.peer, o.tag, o.nbytes));
+  return said;
+}
+
+// A message of whatever length.
+nb::tuple receive(nb::handle seat, int peer, int tag, int dtype, double timeout_s) {
+  Operation whole{false, peer, tag, nullptr, 0, dtype, ringtree::Length::whatever};
+  {
+    PythonHooks hooks;
+    hooks.blocking();
+    group_of(seat.ptr()).exchange({&whole, 1}, timeout_s, hooks);
+  }
+  return nb::make_tuple(nb::bytes(whole.data, whole.nbytes), whole.peer, whole.tag);
+}
+
+std::uint64_t post(nb::handle seat, nb::handle operation) {
+  return group_of(seat.ptr()).post(operation_of(operation));
+}
+
+bool test(nb::handle seat, std::uint64_t number) {
+  return group_of(seat.ptr()).messages().test(number);
+}
+
+int complete(nb::handle seat, const std::vector<std::uint64_t>& numbers, bool first, double timeout_s) {
+  PythonHooks hooks;
+  hooks.blocking();
+  return group_of(seat.ptr()).messages().wait(numbers, first, timeout_s, hooks);
+}
+
+nb::tuple status(nb::handle seat, std::uint64_t number) {
+  return tuple_of(group_of(seat.ptr()).messages().status(number));
+}
+
+bool drop(nb::handle seat, std::uint64_t number) {
+  return group_of(seat.ptr()).messages().drop(number);
+}
+
+nb::object probe(nb::handle seat, int peer, int tag, double timeout_s) {
+  std::optional<Envelope> found;
+  {
+    PythonHooks hooks;
+    hooks.blocking();
+    found = group_of(seat.ptr()).probe(peer, tag, timeout_s, hooks);
+  }
+  return found ? nb::object(tuple_of(*found)) : nb::none();
+}
+
+// By the format of a buffer; -1 where the long way must look.
+int dtype_of(const View& view) {
+  using ringtree::Dtype;
+  auto format = view.format();
+  if (!format || format[0] == 0 || format[1] != 0) return -1;
+  switch (format[0]) {
+    case 'i':
+      return static_cast<int>(Dtype::int32);
+    case 'l':
+    case 'q':
+      return view.itemsize() == 8 ? static_cast<int>(Dtype::int64) : -1;
+    case 'f':
+      return static_cast<int>(Dtype::float32);
+    case 'd':
+      return static_cast<int>(Dtype::float64);
+    default:
+      return -1;
+  }
+}
+
+// Group.send(x, peer, tag) and Group.recv(x, peer, tag): a plain array, to or from one rank or any.
+bool transfer(PyObject* self, bool is_send, PyObject* const* args) {
+  if (!PyLong_Check(args[1]) || !PyLong_Check(args[2])) return false;
+  int odd = 0, too_odd = 0;
+  long peer = PyLong_AsLongAndOverflow(args[1], &odd), tag = PyLong_AsLongAndOverflow(args[2], &too_odd);
+  auto& group = group_of(self);
+  long least = is_send ? 0 : ringtree::any;
+  if (odd || too_odd || peer < least || peer >= group.ranks() || tag < least || tag > INT_MAX) return false;
+  View view;
+  if (!view.get(args[0], is_send ? 0 : PyBUF_WRITABLE)) return false;
+  auto dtype = dtype_of(view);
+  if (dtype < 0) return false;
+  Operation operation{
+      is_send, static_cast<int>(peer), static_cast<int>(tag), view.data(), static_cast<std::size_t>(view.nbytes()),
+      dtype};
+  PythonHooks hooks;
+  if (group.threads() || operation.nbytes > quick_bytes) hooks.blocking();
+  group.exchange({&operation, 1}, hooks);
+  return true;
+}
+
+template <bool is_send>
+PyObject* fast(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  if (n == 3) return guarded([&] { return transfer(self, is_send, args); });
+  PyErr_SetString(PyExc_TypeError, "expected (x, peer: int, tag: int)");
+  return nullptr;
+}
+
+template <bool is_send>
+PyMethodDef fast_definition{is_send ? "send" : "recv",
+                            reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(fast<is_send>)), METH_FASTCALL,
+                            "The short way; see the stub."};
+
+}  // namespace
+
+void bind_messages(nb::object type) {
+  auto add = [&](const char* name, auto function, auto... arguments) {
+    type.attr(name) = nb::cpp_function(function, nb::name(name), nb::scope(type), nb::is_method(), arguments...);
+  };
+  add("exchange", exchange, "operations"_a, "timeout_s"_a);
+  add("receive", receive, "peer"_a, "tag"_a, "dtype"_a, "timeout_s"_a);
+  add("post", post, "operation"_a);
+  add("test", test, "number"_a);
+  add("complete", complete, "numbers"_a, "first"_a, "timeout_s"_a);
+  add("status", status, "number"_a);
+  add("drop", drop, "number"_a);
+  add("probe", probe, "peer"_a, "tag"_a, "timeout_s"_a);
+  add_fast_method(type, fast_definition<true>);
+  add_fast_method(type, fast_definition<false>);
+}

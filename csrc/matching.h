@@ -1,0 +1,82 @@
+// Which message goes to which receive: MPI's rules, and nothing about how bytes move.
+//
+// A receive takes the earliest message that fits; a message goes to the earliest posted receive that fits. Earliest is
+// by arrival and by posting, whoever the sender and whatever the wildcards, so that messages between two ranks with one
+// tag keep their order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <vector>
+
+namespace ringtree {
+
+inline constexpr int any = -1;  // any source, any tag
+
+// How long a message a receive takes: as long as its memory; or shorter; or whatever comes, kept in memory of its own.
+enum class Length { exact, at_most, whatever };
+
+struct Operation {
+  bool is_send;
+  int peer;  // of a receive: may be `any`
+  int tag;   // of a receive: may be `any`, which is any tag but those below 0 (the engine's users' own)
+  std::byte* data;
+  std::size_t nbytes;
+  int dtype;
+  Length length = Length::exact;
+
+  // A receive that has begun has its message's peer, tag and nbytes.
+  std::size_t moved = 0;
+  bool started = false, complete = false;
+  std::unique_ptr<std::byte[]> own;  // Length::whatever: what came
+  bool posted = false;               // nobody waits for it where it was called
+};
+
+struct Envelope {
+  int source, tag, dtype;
+  std::size_t nbytes;
+};
+
+// A message that came before anyone asked for it.
+struct Letter {
+  Envelope envelope;
+  std::unique_ptr<std::byte[]> bytes;
+  std::size_t moved = 0;
+  std::uint64_t arrival = 0;
+};
+
+class Matching {
+ public:
+  explicit Matching(int ranks) : receives_(ranks + 1), letters_(ranks) {}
+
+  // A receive waits for its message.
+  void wait(Operation& receive);
+  // Takes the earliest receive that waits for such a message; nullptr if none does.
+  Operation* claim(const Envelope& envelope);
+  // Takes a receive back that waits.
+  void withdraw(Operation& receive);
+
+  // Keeps a message that nobody waits for. The reference holds until it is taken.
+  Letter& keep(const Envelope& envelope);
+  // The earliest kept message that fits; nullptr if there is none.
+  Letter* find(int source, int tag);
+  // Takes it.
+  Letter take(Letter& letter);
+
+ private:
+  struct Waiting {
+    std::uint64_t since;
+    Operation* receive;
+  };
+  using Queue = std::list<Waiting>;
+
+  Queue& queue(int source) { return source == any ? receives_.back() : receives_[source]; }
+
+  std::vector<Queue> receives_;  // by source, those from any at the end
+  std::vector<std::list<Letter>> letters_;
+  std::uint64_t clock_ = 0;
+};
+
+}  // namespace ringtree
