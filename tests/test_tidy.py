@@ -15,8 +15,8 @@ from ringtree.algorithms import REGISTRY
 ROOT = Path(__file__).parent.parent
 BANNED_NAMES = {"utils", "util", "common", "helpers", "helper", "manager", "misc"}
 PUBLIC = {
-    "Communicator", "Mismatch", "Op", "PeerDied", "Poisoned", "Pool", "RankFailed", "TimedOut", "Work", "__version__",
-    "init", "scaled", "spawn",
+    "ANY", "Communicator", "Mismatch", "Op", "PeerDied", "Poisoned", "Pool", "RankFailed", "TimedOut", "Work",
+    "__version__", "init", "scaled", "spawn", "wait_all", "wait_any",
 }  # fmt: skip
 PURE = ("ir", "transform", "algorithms", "verify", "draw", "formats", "plan")
 

@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ringtree.errors import Mismatch, PeerDied, Poisoned, RankFailed, TimedOut
     from ringtree.runtime.communicator import Communicator
+    from ringtree.runtime.messages import ANY
     from ringtree.runtime.operations import Op, scaled
     from ringtree.runtime.spawn import Pool, spawn
-    from ringtree.runtime.work import Work
+    from ringtree.runtime.work import Work, wait_all, wait_any
     from ringtree.runtime.world import init
 
     __version__: str
 
 _HOME = {
+    "ANY": "ringtree.runtime.messages",
     "Communicator": "ringtree.runtime.communicator",
     "Mismatch": "ringtree.errors",
     "Op": "ringtree.runtime.operations",
@@ -35,9 +37,12 @@ _HOME = {
     "init": "ringtree.runtime.world",
     "scaled": "ringtree.runtime.operations",
     "spawn": "ringtree.runtime.spawn",
+    "wait_all": "ringtree.runtime.work",
+    "wait_any": "ringtree.runtime.work",
 }
 
 __all__ = [
+    "ANY",
     "Communicator",
     "Mismatch",
     "Op",
@@ -51,6 +56,8 @@ __all__ = [
     "init",
     "scaled",
     "spawn",
+    "wait_all",
+    "wait_any",
 ]
 
 

@@ -10,6 +10,7 @@ import pytest
 import ringtree
 
 PUBLIC = [
+    "ANY",
     "Communicator",
     "Mismatch",
     "Op",
@@ -23,6 +24,8 @@ PUBLIC = [
     "init",
     "scaled",
     "spawn",
+    "wait_all",
+    "wait_any",
 ]
 
 

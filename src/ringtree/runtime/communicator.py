@@ -23,6 +23,7 @@ from ringtree.runtime.binding import Bound
 from ringtree.runtime.calls import Calls
 from ringtree.runtime.engine import Terms, join
 from ringtree.runtime.groups import Groups
+from ringtree.runtime.messages import Mail
 from ringtree.runtime.one_sided import OneSided
 from ringtree.runtime.point_to_point import PointToPoint
 from ringtree.runtime.seated import Algorithm
@@ -44,6 +45,7 @@ class Communicator(Groups, OneSided, PointToPoint):
         self._seat: Any = joined.seat
         self._call: Any = joined.seat.call
         self._calls = Calls(joined, engine, terms, self._beside)
+        self._mail = Mail(joined.seat)
         self._token = np.zeros(1, np.int32)  # what a barrier passes around
         self._made = 0  # groups and symmetric arrays made so far: names the place where the next one meets
         self._grouped = {}
@@ -92,11 +94,13 @@ class Communicator(Groups, OneSided, PointToPoint):
             seat.close()
         finally:
             self._calls.let_go()
+            self._mail.let_go()
 
     def _replace_seat(self, other: Any) -> Any:
         seat, self._seat = self._seat, other
         self._call = other
         self._calls.replace_seat(other)
+        self._mail.replace_seat(other)
         return seat
 
     def __enter__(self) -> Self:

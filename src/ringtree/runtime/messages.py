@@ -1,29 +1,86 @@
-"""Point to point: one message, or a batch of sends and receives that start together and so cannot block each other."""
+"""Point to point: operations as engines take them, batches of them, and the arrays kept while one is under way."""
 
 from __future__ import annotations
 
 import operator
+from collections import deque
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ringtree.runtime.arrays import Array, readable, writable
+from ringtree.runtime.work import Message
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-Operation = tuple[bool, int, int, int, int, int]
-"""(is it a send, peer, tag, address, bytes, type's code), as engines take them."""
+ANY = -1
+"""Any source, any tag."""
+
+Operation = tuple[bool, int, int, int, int, int, bool]
+"""(is it a send, peer, tag, address, bytes, type's code, may the message be shorter), as engines take them."""
+
+
+class Status(NamedTuple):
+    """What a message is: whose, with which tag, how many bytes."""
+
+    source: int
+    tag: int
+    nbytes: int
 
 
 def sending(x: Any, dst: int, tag: int, size: int) -> tuple[Operation, Array]:
     array = readable(x)
-    return (True, _peer(dst, size), _tag(tag), array.address, array.nbytes, int(array.dtype)), array
+    return (True, peer(dst, size), tag_of(tag), array.address, array.nbytes, int(array.dtype), False), array
 
 
-def receiving(x: Any, src: int, tag: int, size: int) -> tuple[Operation, Array]:
+def receiving(x: Any, src: int, tag: int, size: int, at_most: bool = False) -> tuple[Operation, Array]:
     array = writable(x, "the array to receive into")
-    return (False, _peer(src, size), _tag(tag), array.address, array.nbytes, int(array.dtype)), array
+    whose, which = source(src, size), tag_wanted(tag)
+    return (False, whose, which, array.address, array.nbytes, int(array.dtype), bool(at_most)), array
+
+
+class Mail:
+    """A rank's non-blocking messages. An array stays alive until the engine is done with it, its Message or not."""
+
+    def __init__(self, seat: Any) -> None:
+        self._seat = seat
+        self._kept: dict[int, Array] = {}
+        self._dropped: deque[int] = deque()  # whose Message is gone
+
+    def post(self, operation: Operation, array: Array, result: Any) -> Message:
+        """Begins it. `result`: what the Message is to return, or how to make that from the number of bytes."""
+        self._sweep()
+        number = self._seat.post(operation)
+        self._kept[number] = array
+        return Message(self, self._seat, number, result)
+
+    def done(self, number: int) -> None:
+        """The engine will not touch the array any more."""
+        self._kept.pop(number, None)
+
+    def forget(self, number: int) -> None:
+        """Nobody asks for the message any more. May come from any thread, at any moment."""
+        self._dropped.append(number)
+
+    def _sweep(self) -> None:
+        """Looks at some of the forgotten: two for each that comes, so that they cannot become many for ever."""
+        for _ in range(2):
+            try:
+                number = self._dropped.popleft()
+            except IndexError:  # also where another thread took the last
+                return
+            if self._seat.drop(number):
+                self._kept.pop(number, None)
+            else:
+                self._dropped.append(number)
+
+    def replace_seat(self, other: Any) -> None:
+        self._seat = other
+
+    def let_go(self) -> None:
+        """Lets go of the arrays; only when the engine works on them no more."""
+        self._kept.clear()
 
 
 class Batch:
@@ -34,7 +91,7 @@ class Batch:
         b.recv(y, left)
     """
 
-    def __init__(self, size: int, exchange: Callable[[list[Operation]], None]) -> None:
+    def __init__(self, size: int, exchange: Callable[[list[Operation]], object]) -> None:
         self._size, self._exchange = size, exchange
         self._operations: list[Operation] = []
         self._arrays: list[Array] = []
@@ -43,7 +100,7 @@ class Batch:
         """Adds a message to `dst`; `x` must stay as it is until the block ends."""
         self._add(*sending(x, dst, tag, self._size))
 
-    def recv(self, x: Any, src: int, tag: int = 0) -> Any:
+    def recv(self, x: Any, src: int = ANY, tag: int = 0) -> Any:
         """Adds a message from `src`; returns `x`, filled when the block has ended."""
         self._add(*receiving(x, src, tag, self._size))
         return x
@@ -64,15 +121,23 @@ class Batch:
         self._arrays.clear()
 
 
-def _peer(rank: int, size: int) -> int:
+def peer(rank: int, size: int) -> int:
     number = operator.index(rank)
     if not 0 <= number < size:
         raise ValueError(f"no rank {number} to exchange messages with: expected 0..{size - 1}")
     return number
 
 
-def _tag(tag: int) -> int:
+def source(rank: int, size: int) -> int:
+    return ANY if operator.index(rank) == ANY else peer(rank, size)
+
+
+def tag_of(tag: int) -> int:
     number = operator.index(tag)
     if not 0 <= number < 1 << 31:
         raise ValueError(f"tag {number}: expected 0..{(1 << 31) - 1}")
     return number
+
+
+def tag_wanted(tag: int) -> int:
+    return ANY if operator.index(tag) == ANY else tag_of(tag)

@@ -2,29 +2,126 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
-from ringtree.runtime.messages import Batch, Operation, receiving, sending
+import numpy as np
+
+from ringtree.runtime.arrays import Array, readable, target, writable
+from ringtree.runtime.messages import (
+    ANY,
+    Batch,
+    Operation,
+    Status,
+    peer,
+    receiving,
+    sending,
+    source,
+    tag_of,
+    tag_wanted,
+)
 from ringtree.runtime.seated import Seated
+from ringtree.runtime.work import Message
+
+_ndarray = np.ndarray
+_BYTES = 5  # uint8's code: pickles
+_COPY = -2  # a tag that no receive of a user's takes
 
 
 class PointToPoint(Seated):
-    """Messages between two ranks with one tag keep their order."""
+    """Messages between two ranks with one tag keep their order. A receive takes the earliest message that fits, and a
+    message goes to the earliest receive that fits, whatever the wildcards: MPI's rules. `ringtree.ANY` is any source,
+    any tag. Several threads of a rank may be here at once.
+
+    While a rank waits for anything, in a collective or here, the non-blocking messages it has under way go on.
+    """
 
     def send(self, x: Any, dst: int, tag: int = 0) -> None:
         """Returns when `x` may be changed again, which may be before `dst` has received it."""
+        if type(x) is _ndarray and self._seat.send(x, dst, tag):
+            return
         operation, _array = sending(x, dst, tag, self.size)
-        self._seat.exchange([operation], self._terms.timeout_s)
+        self._exchange([operation])
 
-    def recv(self, x: Any, src: int, tag: int = 0) -> Any:
-        """Fills `x` with the oldest message of that tag from `src`, which must be of its size and type; returns it."""
-        operation, _array = receiving(x, src, tag, self.size)
-        self._seat.exchange([operation], self._terms.timeout_s)
-        return x
+    def recv(self, x: Any, src: int = ANY, tag: int = 0, *, at_most: bool = False) -> Any:
+        """Fills `x` with the earliest message of that tag from `src`, which must be of its size and type; returns it.
+
+        `at_most`: the message may be shorter; returns the part of `x` that it fills, flat. Who wrote, and with which
+        tag, is said by `probe` before or by `irecv` after.
+        """
+        if not at_most and type(x) is _ndarray and self._seat.recv(x, src, tag):
+            return x
+        operation, array = receiving(x, src, tag, self.size, at_most)
+        [(_, _, nbytes)] = self._exchange([operation])
+        return _front(array, nbytes) if at_most else x
+
+    def isend(self, x: Any, dst: int, tag: int = 0) -> Message:
+        """Begins to send. `x` must stay as it is until the message is done."""
+        operation, array = sending(x, dst, tag, self.size)
+        return self._mail.post(operation, array, None)
+
+    def irecv(self, x: Any, src: int = ANY, tag: int = 0, *, at_most: bool = False) -> Message:
+        """Begins to receive into `x`, as recv does. The message says its source, tag and bytes when it is done."""
+        operation, array = receiving(x, src, tag, self.size, at_most)
+        return self._mail.post(operation, array, (lambda nbytes: _front(array, nbytes)) if at_most else x)
+
+    def probe(self, src: int = ANY, tag: int = ANY) -> Status:
+        """Waits until a message that fits has begun to arrive, and says what it is; it is still to be received."""
+        found = self._seat.probe(source(src, self.size), tag_wanted(tag), -1.0)
+        return Status(*found)
+
+    def iprobe(self, src: int = ANY, tag: int = ANY) -> Status | None:
+        """The same without waiting; None if there is no such message yet."""
+        found = self._seat.probe(source(src, self.size), tag_wanted(tag), 0.0)
+        return None if found is None else Status(*found)
+
+    def sendrecv(self, x: Any, dst: int, y: Any, src: int, tag: int = 0, recv_tag: int | None = None) -> Any:
+        """Sends `x` and receives into `y` at once, so that a circle of ranks does not block; returns `y`."""
+        send, _kept = sending(x, dst, tag, self.size)
+        receive, _filled = receiving(y, src, tag if recv_tag is None else recv_tag, self.size)
+        self._exchange([send, receive])
+        return y
+
+    def copy(self, x: Any, src: int, dst: int, out: Any = None) -> Any:
+        """Rank src's `x` into rank dst's `out`, which it returns there: without one, a new array like its own `x`.
+        The other ranks need not call it, and return None at once where they do."""
+        src, dst = peer(src, self.size), peer(dst, self.size)
+        operations: list[Operation] = []
+        if self.rank == src:
+            given = readable(x)
+            operations.append((True, dst, _COPY, given.address, given.nbytes, int(given.dtype), False))
+        if self.rank == dst:
+            like = readable(x) if out is None else None
+            filled = writable(out) if like is None else target(None, like, like.shape)
+            operations.append((False, src, _COPY, filled.address, filled.nbytes, int(filled.dtype), False))
+        if operations:
+            self._exchange(operations)
+        if self.rank != dst:
+            return None
+        return filled.owner if out is None else out
+
+    def send_object(self, obj: Any, dst: int, tag: int = 0) -> None:
+        """Sends any object that pickle can write."""
+        data = np.frombuffer(pickle.dumps(obj, pickle.HIGHEST_PROTOCOL), np.uint8)
+        address = data.__array_interface__["data"][0]
+        self._exchange([(True, peer(dst, self.size), tag_of(tag), address, data.nbytes, _BYTES, False)])
+
+    def recv_object(self, src: int = ANY, tag: int = 0) -> Any:
+        """The earliest object of that tag from `src`. It is unpickled, which runs whatever code its sender says: only
+        for groups whose ranks trust each other (all are one user's processes)."""
+        whose, which = source(src, self.size), tag_wanted(tag)
+        data, _, _ = self._seat.receive(whose, which, _BYTES, self._terms.timeout_s)
+        return pickle.loads(data)
 
     def batch(self) -> Batch:
         """Sends and receives that start together: see Batch."""
         return Batch(self.size, self._exchange)
 
-    def _exchange(self, operations: list[Operation]) -> None:
-        self._seat.exchange(operations, self._terms.timeout_s)
+    def _exchange(self, operations: list[Operation]) -> list[tuple[int, int, int]]:
+        said: list[tuple[int, int, int]] = self._seat.exchange(operations, self._terms.timeout_s)
+        return said
+
+
+def _front(array: Array, nbytes: int) -> Any:
+    """The first elements of an array, flat, as a view of it."""
+    return array.owner.reshape(-1)[: nbytes // array.dtype.itemsize]

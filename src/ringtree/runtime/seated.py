@@ -13,6 +13,7 @@ import numpy as np
 from ringtree.ir.schedule import Schedule
 from ringtree.runtime.calls import Calls
 from ringtree.runtime.engine import Terms
+from ringtree.runtime.messages import Mail
 
 Algorithm = str | Schedule | None
 
@@ -28,6 +29,7 @@ class Seated:
     _seat: Any
     _call: Any
     _calls: Calls
+    _mail: Mail
     _made: int
     _token: np.ndarray[Any, np.dtype[np.int32]]
 

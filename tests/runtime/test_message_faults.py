@@ -1,0 +1,98 @@
+"""What goes wrong with messages: mistakes, lengths that do not fit, ranks that are gone, time that runs out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from ringtree import ANY, PeerDied, TimedOut, wait_all, wait_any
+from ringtree.runtime.communicator import Communicator
+from tests.runtime.conftest import Pools
+from tests.runtime.test_faults import outcomes
+
+MISTAKES: list[tuple[Callable[[Communicator], object], type[Exception], str]] = [
+    (lambda c: c.isend(np.ones(1), 2), ValueError, "no rank 2 to exchange messages with: expected 0..1"),
+    (lambda c: c.isend(np.ones(1), ANY), ValueError, "no rank -1"),
+    (lambda c: c.send(np.ones(1), 0, ANY), ValueError, "tag -1: expected 0.."),
+    (lambda c: c.irecv(np.ones(1), -2), ValueError, "no rank -2"),
+    (lambda c: c.recv(np.ones(1), 0, -2), ValueError, "tag -2"),
+    (lambda c: c.recv(np.ones(4)[::2], 0), ValueError, "not contiguous"),
+    (lambda c: c.irecv([1], 0), TypeError, "is a list; expected a numpy array"),
+    (lambda c: c.probe(5), ValueError, "no rank 5"),
+    (lambda c: c.copy(np.ones(1), 0, 2), ValueError, "no rank 2"),
+    (lambda c: c.irecv(np.ones(1), 0, 12345).source, ValueError, "still under way"),
+    (lambda _: wait_any([]), ValueError, "nothing to wait for"),
+    (lambda _: wait_all([]), ValueError, "nothing to wait for"),
+    (lambda _: wait_all([3]), TypeError, "cannot wait for int"),  # type: ignore[list-item]
+]
+
+
+def mistakes(comm: Communicator) -> None:
+    for act, kind, said in MISTAKES:
+        with pytest.raises(kind, match=said):
+            act(comm)
+    comm.barrier()
+
+
+def test_a_mistake_is_told_at_once_and_harms_nobody(pools: Pools, engine: str) -> None:
+    pools(engine, 2).run(mistakes)
+
+
+@pytest.mark.parametrize("at_most", [False, True])
+def test_a_message_that_is_too_long_names_both_sides(engine: str, at_most: bool) -> None:
+    def act(comm: Communicator) -> None:
+        if comm.rank == 0:
+            comm.isend(np.ones(5), 1, 6).wait()
+            comm.barrier()
+        else:
+            comm.irecv(np.ones(4), ANY, ANY, at_most=at_most).wait()
+
+    for kind, message, _ in outcomes(engine, 2, act):
+        assert kind == "Mismatch"
+        assert f"rank 0 sent 40 bytes of float64 with tag 6 where rank 1 receives {'at most ' * at_most}32" in message
+
+
+@pytest.mark.parametrize("how", ["wait", "poll", "probe", "iprobe", "wait_any"])
+def test_waiting_for_any_notices_that_all_have_left(engine: str, how: str) -> None:
+    def poll(comm: Communicator) -> None:
+        message = comm.irecv(np.ones(1), ANY)
+        while not message.done():
+            pass
+        message.wait()
+
+    def iprobe(comm: Communicator) -> None:
+        while comm.iprobe() is None:
+            pass
+
+    acts: dict[str, Callable[[Communicator], object]] = {
+        "wait": lambda c: c.recv(np.ones(1), ANY),
+        "poll": poll,
+        "probe": lambda c: c.probe(),
+        "iprobe": iprobe,
+        "wait_any": lambda c: wait_any([c.irecv(np.ones(1), 1), c.irecv(np.ones(1), ANY)]),
+    }
+
+    def act(comm: Communicator) -> None:
+        comm.barrier()
+        if comm.rank:
+            comm.close()
+        else:
+            acts[how](comm)
+
+    kind, message, after = outcomes(engine, 2, act)[0]
+    assert (kind, after) == (PeerDied.__name__, "Poisoned")
+    assert "left" in message
+
+
+def test_a_receive_from_any_that_nobody_answers_times_out(engine: str) -> None:
+    def act(comm: Communicator) -> None:
+        for what in (lambda: comm.recv(np.ones(1), ANY, ANY), comm.irecv(np.ones(1), ANY, 1).wait, comm.probe):
+            with pytest.raises(TimedOut, match=r"waited 0\.2 s for .* any rank, (any tag|tag 1)"):
+                what()
+        time.sleep(0.3)  # all have given up by now
+        comm.barrier()
+
+    assert {kind for kind, *_ in outcomes(engine, 2, act, timeout_s=0.2)} == {"none"}
