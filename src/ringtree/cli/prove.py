@@ -107,5 +107,5 @@ def _prove_file(args: argparse.Namespace) -> int:
     if args.ranks and args.ranks != [schedule.ranks]:
         raise ValueError(f"{args.what} is a schedule over {schedule.ranks} ranks; leave -n out")
     print(prove(schedule))
-    print(prove_programs(programs))
+    print(prove_programs(programs, alike=True))  # files deal in equal blocks
     return 0

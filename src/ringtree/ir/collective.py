@@ -94,6 +94,16 @@ class Collective:
             label = rank * block + position % block
         return position, label, origin
 
+    def held_labels(self, rank: int, ranks: int, chunks: int, root: int = 0) -> NDArray[np.int64]:
+        """The size labels of `rank`'s input: positions, or rank * chunks + position where the collective transposes."""
+        held = self.held(rank, ranks, chunks, root)
+        return np.arange(held.start, held.stop) + (rank * chunks if self.transposes else 0)
+
+    def owed_labels(self, rank: int, ranks: int, chunks: int, root: int = 0) -> NDArray[np.int64]:
+        """The size labels of `rank`'s output."""
+        _, label, origin = self.promised(rank, ranks, chunks, root)
+        return label + origin * chunks if self.transposes else label
+
     def bus_factor(self, ranks: int) -> float:
         """Bus bandwidth over algorithm bandwidth, as nccl-tests defines it (doc/PERFORMANCE.md there). It has no prefix
         reductions; they are taken as reduce: the last rank cannot but receive the vector once."""

@@ -8,7 +8,7 @@ is not written. Cost: O(transfers) for the columns all ranks share, then O(own t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -44,7 +44,8 @@ def _columns(schedule: Schedule) -> _Columns:
     if schedule.switches:
         raise ValueError(f"{schedule.name}: has {schedule.switches} switches; programs are written for ranks only")
     rows = schedule.expand()
-    return _Columns(rows, _labels(schedule, rows), _ordinals(rows))
+    rows, label = _followed(schedule, rows) if schedule.promise.transposes else (rows, _labels(schedule, rows))
+    return _Columns(rows, label, _ordinals(rows))
 
 
 def _ordinals(rows: Transfers) -> NDArray[np.int64]:
@@ -64,8 +65,8 @@ def _ordinals(rows: Transfers) -> NDArray[np.int64]:
 
 
 def _labels(schedule: Schedule, rows: Transfers) -> NDArray[np.int64]:
-    """The position on the whole vector whose sizes a row's chunks have: known by place, except in scratch, where it is
-    that of what was last stored there."""
+    """Whose sizes a row's chunks have: known by place, except in scratch, where it is that of what was last stored
+    there."""
     starts = np.zeros((len(Buffer), schedule.ranks), dtype=np.int64)
     for rank in range(schedule.ranks):
         where = (rank, schedule.ranks, schedule.chunks, schedule.root or 0)
@@ -83,6 +84,36 @@ def _labels(schedule: Schedule, rows: Transfers) -> NDArray[np.int64]:
                 span = slice(rows.target_chunk[i], rows.target_chunk[i] + rows.count[i])
                 holds[rows.target[i], span] = label[i] + np.arange(rows.count[i])
     return label
+
+
+def _followed(schedule: Schedule, rows: Transfers) -> tuple[Transfers, NDArray[np.int64]]:
+    """The rows and whose sizes their chunks have, where the place does not tell: every chunk is followed from its
+    origin. A row is cut where its chunks' labels do not run on."""
+    s = schedule
+    lengths = [s.buffer_chunks(b) for b in Buffer]
+    first = np.cumsum([0, *lengths])[:-1]
+    holds = np.zeros((s.ranks, sum(lengths)), dtype=np.int64)
+    for rank in range(s.ranks):
+        for buffer in (Buffer.DATA, Buffer.INPUT):
+            holds[rank, first[buffer] :][: s.chunks] = s.promise.held_labels(rank, s.ranks, s.chunks)
+    row = np.repeat(np.arange(len(rows)), rows.count)
+    offset = np.arange(len(row)) - np.repeat(np.cumsum(rows.count) - rows.count, rows.count)
+    source = (first[rows.source_buffer] + rows.source_chunk)[row] + offset
+    target = (first[rows.target_buffer] + rows.target_chunk)[row] + offset
+    label = np.zeros(len(row), dtype=np.int64)
+    for low, high in pairwise([0, *(np.flatnonzero(np.diff(rows.round[row])) + 1).tolist(), len(row)]):
+        part = slice(low, high)
+        label[part] = holds[rows.source[row[part]], source[part]]
+        holds[rows.target[row[part]], target[part]] = label[part]
+    start = np.flatnonzero((offset == 0) | (np.diff(label, prepend=-1) != 1))
+    at, skip = row[start], offset[start].astype(np.int32)
+    runs = replace(
+        rows.take(at),
+        source_chunk=rows.source_chunk[at] + skip,
+        target_chunk=rows.target_chunk[at] + skip,
+        count=np.diff(start, append=len(row)).astype(np.int32),
+    )
+    return runs, label[start]
 
 
 def _program(schedule: Schedule, shared: _Columns, rank: int) -> Program:
@@ -118,6 +149,7 @@ class _Writer:
 
     def __init__(self, schedule: Schedule, rank: int, rows: Transfers, label: list[int], ordinal: list[int]) -> None:
         self.rank, self.label, self.ordinal = rank, label, ordinal
+        self.followed = schedule.promise.transposes
         self.placement = Placement(schedule, rank, rows)
         self.out: list[Instruction] = []
         self.source, self.target = rows.source.tolist(), rows.target.tolist()
@@ -164,7 +196,7 @@ class _Writer:
             sources += [self._incoming(i, label) for i in members]
             buffer, chunk, count = span
             if buffer == Buffer.DATA:
-                target = self.placement.write(chunk, count)
+                target = self._labelled(self.placement.write(chunk, count), label)
             else:
                 target = Operand(Space.OUTPUT if buffer == Buffer.OUTPUT else Space.SCRATCH, chunk, label, count)
             kind = Kind.COPY if len(sources) == 1 else Kind.REDUCE
@@ -204,9 +236,13 @@ class _Writer:
         if buffer == Buffer.DATA:
             operand, moves = self.placement.read(chunk, count)
             self.out.extend(moves)
-            return operand
+            return self._labelled(operand, label)
         space = {Buffer.INPUT: Space.INPUT, Buffer.OUTPUT: Space.OUTPUT}.get(Buffer(buffer), Space.SCRATCH)
         return Operand(space, chunk, label, count)
+
+    def _labelled(self, operand: Operand, label: int) -> Operand:
+        """With that label where the place does not tell it."""
+        return operand._replace(label=label) if self.followed else operand
 
 
 def _overlap(a: _Range, b: _Range) -> bool:

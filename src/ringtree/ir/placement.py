@@ -25,6 +25,7 @@ class Placement:
         self.held = schedule.promise.held(rank, schedule.ranks, schedule.chunks, root)
         self.owed = schedule.promise.owed(rank, schedule.ranks, schedule.chunks, root)
         self.chunks = schedule.chunks
+        self.label = rank * schedule.chunks if schedule.promise.transposes else 0  # of the input's position 0
         self.mirror = schedule.scratch  # scratch chunk mirror+k is the home of chunk k outside the output
         self._start = {Space.INPUT: self.held.start, Space.OUTPUT: self.owed.start, Space.SCRATCH: -self.mirror}
         self.written = np.zeros(schedule.chunks, dtype=np.bool_)
@@ -32,7 +33,7 @@ class Placement:
 
     def operand(self, space: Space, chunk: int, count: int) -> Operand:
         """Chunks of the whole vector as they lie in the input, the output or the scratch mirror."""
-        return Operand(space, chunk - self._start[space], chunk, count)
+        return Operand(space, chunk - self._start[space], self.label + chunk, count)
 
     def home(self, chunk: int, count: int) -> Operand:
         inside = self.direct and chunk in self.owed and chunk + count <= self.owed.stop

@@ -45,8 +45,9 @@ class Space(IntEnum):
 class Operand(NamedTuple):
     """`count` chunks of a space from `index` (for SLOT and MESSAGE: a register).
 
-    `label` is the position on the whole vector whose chunk sizes they have. `rank` is whose memory it is, -1 one's
-    own: a one-sided program reads and writes its peers' directly.
+    `label` says whose sizes they have: the position on the whole vector, or origin * chunks + position where the
+    collective transposes. `rank` is whose memory it is, -1 one's own: a one-sided program reads and writes its peers'
+    directly.
     """
 
     space: Space

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import zlib
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from ringtree.runtime.types import Dtype
 Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Part:
     """One rank's part of a schedule, and what the ranks that run it share: `digest` tells it from other schedules;
     `widest` is the most chunks that a message of any rank has."""
@@ -28,20 +29,23 @@ class Part:
     digest: int
     widest: int
 
+    @cached_property
+    def tables(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """The program as engines take it; kept, for a part is bound to many sizes."""
+        return self.program.encode()
+
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A plan of the engine's, and how it came about. Offsets are the windows' first elements on the whole vector."""
+    """A plan of the engine's, and how it came about. Offsets are the windows' first elements on the whole vector;
+    `aliasable` says whether input and output may be the same memory, position by position."""
 
     plan: int
     part: Part
     why: str
     input_start: int
     output_start: int
-
-    @property
-    def aliasable(self) -> bool:
-        return self.part.program.aliasable
+    aliasable: bool
 
 
 @lru_cache(maxsize=512)
@@ -72,22 +76,27 @@ def part_of(schedule: Schedule, rank: int) -> Part:
     return Part(lower_rank(schedule, rank), _digest(schedule), widest)
 
 
-def bind(joined: Joined, part: Part, rank: int, dtype: Dtype, op: int, count: int, why: str) -> Bound:
-    """Prepares the program for a whole vector of `count` elements (a multiple of ranks where it is n blocks)."""
+def bind(
+    joined: Joined, part: Part, rank: int, dtype: Dtype, op: int, count: int, why: str, counts: Ints | None = None
+) -> Bound:
+    """Prepares the program for a whole vector of `count` elements (a multiple of ranks where it is n blocks).
+
+    `counts`: elements of each block, [ranks], or where the collective transposes from each rank (row) to each (column),
+    [ranks, ranks], the same on all ranks; `count` is their sum then.
+    """
     p = part.program
     promise = find_collective(p.collective)
     root = -1 if p.root is None else p.root
-    sizes = chunk_sizes(p, count)
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    held = promise.held(rank, p.ranks, p.chunks, max(root, 0))
-    owed = promise.owed(rank, p.ranks, p.chunks, max(root, 0))
-    instructions, operands = p.encode()
+    sizes = chunk_sizes(p, count, counts)
+    where = (rank, p.ranks, p.chunks, max(root, 0))
+    given, gotten = sizes[promise.held_labels(*where)], sizes[promise.owed_labels(*where)]
+    instructions, operands = part.tables
     plan = joined.seat.prepare(
         instructions,
         operands,
         sizes,
-        starts[held.start : held.stop] - starts[held.start],
-        starts[owed.start : owed.stop] - starts[owed.start],
+        np.cumsum(given) - given,
+        np.cumsum(gotten) - gotten,
         p.scratch,
         window(part, joined.slot_bytes, dtype),
         int(dtype),
@@ -95,17 +104,35 @@ def bind(joined: Joined, part: Part, rank: int, dtype: Dtype, op: int, count: in
         p.collective,
         root,
         count,
-        part.digest,
+        part.digest if counts is None else part.digest ^ zlib.crc32(counts.astype(np.int64).tobytes()),
     )
-    return Bound(plan, part, why, int(starts[held.start]), int(starts[owed.start]))
+    moved = promise.transposes and counts is not None  # a position of the input is elsewhere in the output
+    return Bound(
+        plan,
+        part,
+        why,
+        int(sizes[: promise.held(*where).start].sum()),
+        int(sizes[: promise.owed(*where).start].sum()),
+        p.aliasable and not moved,
+    )
 
 
-def chunk_sizes(program: Program, count: int) -> Ints:
-    """Elements of each chunk of the whole vector: as even as can be, within each block where it is n blocks."""
-    blocks = program.ranks if find_collective(program.collective).blocked else 1
-    chunks = program.chunks // blocks
-    edges = np.arange(chunks + 1, dtype=np.int64) * (count // blocks) // chunks
-    return np.tile(np.diff(edges), blocks)
+def chunk_sizes(program: Program, count: int, counts: Ints | None = None) -> Ints:
+    """Elements of each chunk by its label: as even as can be, within each block where the whole vector is n blocks.
+
+    `counts` as in `bind`; by default all blocks are alike.
+    """
+    promise, n = find_collective(program.collective), program.ranks
+    shape = (n, n) if promise.transposes else (n,) if promise.blocked else ()
+    if counts is None:
+        blocks = np.full(shape, count // n if promise.blocked else count)
+    elif counts.shape == shape != () and counts.sum() == count and np.all(counts >= 0):
+        blocks = counts
+    else:
+        raise ValueError(f"{program.collective} of {count} elements: expected their counts as {shape}, got {counts}")
+    chunks = program.chunks // (n if promise.blocked else 1)
+    edges = blocks.reshape(-1, 1).astype(np.int64) * np.arange(chunks + 1, dtype=np.int64) // chunks
+    return np.diff(edges, axis=1).reshape(-1)
 
 
 def window(part: Part, slot_bytes: int, dtype: Dtype) -> int:

@@ -39,14 +39,21 @@ class ProgramProof:
 
 
 def prove_programs(
-    programs: Sequence[Program], *, slots: int | None = None, in_place: bool = False, even: bool = False
+    programs: Sequence[Program],
+    *,
+    slots: int | None = None,
+    in_place: bool = False,
+    even: bool = False,
+    alike: bool = False,
 ) -> ProgramProof:
     """Accepts the programs of all ranks if with `slots` slots (default: however many it takes) they end without
     deadlock, no race between threads, between a reader and a later writer, or, where they are aliasable, between input
     and output, and with exactly what the collective promises; else raises ProofError.
 
     `in_place`: input and output are one memory, position by position; otherwise a program that writes its input is
-    refused. `even`: all chunks are of one size, so that labels of operands need not be right.
+    refused. `even`: all chunks are of one size, so that labels of operands need not be right; `alike`: where the
+    collective transposes, all blocks are cut alike, so that labels may be of another block. Without either what is
+    proved holds for blocks of any sizes, the uneven forms.
     """
     programs = _whole(programs)
     w = wire(programs, in_place=in_place)
@@ -54,7 +61,7 @@ def prove_programs(
     openness = Openness()
     if w.threaded or w.one_sided:
         openness = check_races(w, progress.runs, slots=slots)
-    replay(w, progress.runs, even=even)
+    replay(w, progress.runs, even=even, alike=alike)
     p = programs[0]
     return ProgramProof(
         p.name,

@@ -2,7 +2,8 @@
 
 What a chunk holds is (label, origins): a position on the whole vector, and the ranks, as bits, whose chunk of that
 label was added up in it; NOTHING where nobody wrote, and a label of SPOILED where labels were mixed, a rank was
-counted twice or nothing was added. Chunks of a label have a size of their own, so an instruction must name it.
+counted twice or nothing was added. Chunks of a label (and of an origin, where the collective transposes) have a size
+of their own, so an instruction must name it: what is proved holds for the uneven forms too.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ SPOILED = -2
 """As a label; in the place of the origins stands which step spoiled it, as thread << 32 | step."""
 
 
-def replay(w: Wiring, runs: Runs, *, even: bool = False) -> None:
+def replay(w: Wiring, runs: Runs, *, even: bool = False, alike: bool = False) -> None:
     """Raises ProofError unless the execution `runs` leaves every rank with what was promised.
 
-    `even`: all chunks are of one size, so that labels of operands need not be right.
+    `even`: all chunks are of one size, so that labels of operands need not be right. `alike`: where the collective
+    transposes, all blocks are cut alike, so that labels may be of another block.
     """
-    machine = _Machine(w, even=even)
+    machine = _Machine(w, even=even, alike=alike)
     for thread, first, stop in runs:
         machine.run(thread, first, stop)
     for p in w.programs:
@@ -37,7 +39,7 @@ def replay(w: Wiring, runs: Runs, *, even: bool = False) -> None:
 class _Machine:
     """Every rank's memory, as (list, where the space starts in it) per space; registers per thread; lanes."""
 
-    def __init__(self, w: Wiring, *, even: bool) -> None:
+    def __init__(self, w: Wiring, *, even: bool, alike: bool) -> None:
         self.w, self.in_place = w, w.in_place
         self.promise = collective(w.programs[0].collective)
         self.memory = [self._memory(p) for p in w.programs]
@@ -47,7 +49,9 @@ class _Machine:
         for lane in w.lanes:
             self.lanes[lane.source, lane.target, lane.channel] = deque()
         p = w.programs[0]
-        self.period = 1 if even else p.chunks // p.ranks if self.promise.transposes else 0
+        block = p.chunks // p.ranks if self.promise.transposes else 0
+        self.period = 1 if even else block if alike else 0
+        self.wide = p.chunks if block and not self.period else 0  # labels an origin has for itself
         self.watch = [not w.in_place and p.aliasable for p in w.programs]
 
     def _memory(self, p: Program) -> tuple[tuple[list[Value], int], ...]:
@@ -74,9 +78,12 @@ class _Machine:
             if kind <= REDUCE:
                 sources = i[2]
                 values = self._read(thread, step, sources[0])
+                sized = sources[0][2]
                 for o in sources[1:]:
                     values = self._add(values, self._read(thread, step, o), thread << 32 | step)
-                for space, index, _, count, owner in i[1]:
+                for space, index, label, count, owner in i[1]:
+                    if label != sized and (not self.period or (label - sized) % self.period):
+                        raise self._mislabelled(thread, step, sized, label)
                     if space == SLOT:
                         slots[index] = values
                     else:
@@ -102,11 +109,22 @@ class _Machine:
                 self._check_alias(thread, step, rank, index, values)
         if len(values) != count:
             raise self._refuse(thread, step, f"it reads {count} chunks where there are {len(values)}")
+        if self.wide:
+            for k, value in enumerate(values, label):
+                if value[0] >= 0 and (sized := self.wide * (value[1].bit_length() - 1) + value[0]) != k:
+                    raise self._mislabelled(thread, step, sized, k)
+            return values
         for k, value in enumerate(values, label):
             if value[0] != k and value[0] >= 0 and (not self.period or (value[0] - k) % self.period):
-                said = f"it takes chunk {value[0]} for one of the size of chunk {k}; expected that label on the operand"
-                raise self._refuse(thread, step, said)
+                raise self._mislabelled(thread, step, value[0], k)
         return values
+
+    def _mislabelled(self, thread: int, step: int, sized: int, label: int) -> ProofError:
+        took, size = (
+            f"rank {k // self.wide}'s chunk {k % self.wide}" if self.wide else f"chunk {k}" for k in (sized, label)
+        )
+        said = f"it takes {took} for one of the size of {size}; expected that label on the operand"
+        return self._refuse(thread, step, said)
 
     def _add(self, a: Sequence[Value], b: Sequence[Value], where: int) -> list[Value]:
         total: list[Value] = []
