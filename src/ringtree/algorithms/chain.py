@@ -5,6 +5,8 @@ for the depth depends on the size: whoever knows that cuts (transform.pipeline).
 
 broadcast: n-1 rounds, S bytes, pipelines
 reduce: n-1 rounds, S bytes, pipelines
+scan: n-1 rounds, S bytes, pipelines
+exscan: 2*n-3 rounds, S bytes, pipelines
 
 When: long vectors over few ranks, or where every rank is near to the next one only; cut into pieces.
 
@@ -15,8 +17,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ringtree.ir.schedule import Block, Schedule, Transfers
+from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
 from ringtree.transform import pipeline
+from ringtree.transform.rows import by_round
 
 
 def broadcast(ranks: int, root: int, *, pieces: int = 1) -> Schedule:
@@ -29,7 +32,39 @@ def reduce(ranks: int, root: int, *, pieces: int = 1) -> Schedule:
     return _chain("reduce", ranks, root + 1, root, pieces)
 
 
-def _chain(collective: str, ranks: int, first: int, root: int | None, pieces: int) -> Schedule:
+def scan(ranks: int, *, pieces: int = 1) -> Schedule:
+    """What comes from the rank before, and the own input added behind it."""
+    hop, out = np.arange(ranks - 1), Buffer.OUTPUT
+    first = Transfers.of(0, 0, source_buffer=Buffer.INPUT, target_buffer=out)
+    got = Transfers.of(hop, hop + 1, round=hop, source_buffer=np.where(hop, out, Buffer.INPUT), target_buffer=out)
+    own = Transfers.of(hop + 1, hop + 1, reduce=True, round=hop, source_buffer=Buffer.INPUT, target_buffer=out)
+    return pipeline(Schedule("chain", "scan", ranks, 1, (Block(by_round([first, got, own])),)), pieces)
+
+
+def exscan(ranks: int, *, pieces: int = 1) -> Schedule:
+    """What comes from the rank before; in the next round a rank adds its own in scratch, to pass that on."""
+    hop, aside = np.arange(ranks - 1), Buffer.SCRATCH
+    parts = [
+        Transfers.of(
+            hop, hop + 1, round=2 * hop, source_buffer=np.where(hop, aside, Buffer.INPUT), target_buffer=Buffer.OUTPUT
+        )
+    ]
+    for buffer in (Buffer.OUTPUT, Buffer.INPUT):
+        parts.append(
+            Transfers.of(
+                hop[1:],
+                hop[1:],
+                reduce=buffer is Buffer.INPUT,
+                round=2 * hop[1:] - 1,
+                source_buffer=buffer,
+                target_buffer=aside,
+            )
+        )
+    blocks = (Block(by_round(parts)),) if ranks > 1 else ()
+    return pipeline(Schedule("chain", "exscan", ranks, 1, blocks, scratch=1), pieces)
+
+
+def _chain(collective: str, ranks: int, first: int, root: int, pieces: int) -> Schedule:
     hop = np.arange(ranks - 1)
     rows = Transfers.of((first + hop) % ranks, (first + hop + 1) % ranks, reduce=collective != "broadcast", round=hop)
     return pipeline(Schedule("chain", collective, ranks, 1, (Block(rows),) if ranks > 1 else (), root), pieces)

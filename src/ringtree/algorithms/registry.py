@@ -148,6 +148,7 @@ NAMES = (
     "pairwise",
     "dissemination",
     "hillis_steele",
+    "inorder_tree",
     "flat",
     "binomial",
     "binary_tree",
