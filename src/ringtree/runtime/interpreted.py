@@ -15,6 +15,7 @@ from ringtree.ir.program import Instruction, Kind, Operand, Program, Space
 from ringtree.plan import choose_whole, in_rank_order
 from ringtree.runtime.arrays import Array, new, readable
 from ringtree.runtime.engine import Terms
+from ringtree.runtime.messages import Operation
 from ringtree.runtime.operations import Op
 
 Chunks = list[Array]
@@ -60,7 +61,7 @@ class Interpreter:
         self._like, self._shape = like, shape
         self._memory: dict[tuple[int, int], Array] = {}  # (space, chunk)
         self._passing: dict[tuple[int, int], Chunks] = {}  # (SLOT or MESSAGE, register)
-        self._outbox: list[tuple[bool, int, int, int, int, int]] = []
+        self._outbox: list[Operation] = []
         self._kept: Chunks = []  # what lies in the outbox
 
     def run(self, inputs: Chunks) -> Chunks:
@@ -116,7 +117,7 @@ class Interpreter:
 
     def _send(self, i: Instruction) -> None:
         for chunk in self._passing[Space.SLOT, i.register] if i.register >= 0 else []:
-            self._outbox.append((True, i.peer, 0, chunk.address, chunk.nbytes, int(chunk.dtype)))
+            self._outbox.append((True, i.peer, 0, chunk.address, chunk.nbytes, int(chunk.dtype), False))
             self._kept.append(chunk)
 
     def _receive(self, i: Instruction, later: tuple[Instruction, ...]) -> None:
@@ -126,10 +127,10 @@ class Interpreter:
             o.count for j in later for o in j.sources if (o.space, o.index) == (Space.MESSAGE, i.register)
         )  # how many chunks a message has is said by who reads it
         chunks = [new(self._like, self._shape) for _ in range(count)]
-        self._exchange([(False, i.peer, 0, c.address, c.nbytes, int(c.dtype)) for c in chunks])
+        self._exchange([(False, i.peer, 0, c.address, c.nbytes, int(c.dtype), False) for c in chunks])
         self._passing[Space.MESSAGE, i.register] = [_guarded(c) for c in chunks]
 
-    def _exchange(self, receives: list[tuple[bool, int, int, int, int, int]]) -> None:
+    def _exchange(self, receives: list[Operation]) -> None:
         """Sends all that there is to send and waits for what is to come. Whoever waits takes in what others send, so
         that two who send to each other, or in a circle, do not wait for one another."""
         if self._outbox or receives:
