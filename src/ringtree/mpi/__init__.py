@@ -86,7 +86,7 @@ from ringtree.mpi.process import (
     Wtime,
     get_vendor,
 )
-from ringtree.mpi.request import REQUEST_NULL, Request
+from ringtree.mpi.request import REQUEST_NULL, Prequest, Request
 from ringtree.mpi.status import Status
 
 __all__ = [
@@ -99,7 +99,7 @@ __all__ = [
     "Exception", "GROUP_EMPTY", "GROUP_NULL", "Group", "BAND", "BOR", "BXOR", "LAND", "LOR", "LXOR", "MAX",
     "MAXLOC", "MIN", "MINLOC", "OP_NULL", "PROD", "SUM", "Op", "Finalize", "Get_library_version",
     "Get_processor_name", "Get_version", "Init", "Init_thread", "Is_finalized", "Is_initialized", "Is_thread_main",
-    "Query_thread", "Wtick", "Wtime", "get_vendor", "REQUEST_NULL", "Request", "Status",
+    "Query_thread", "Wtick", "Wtime", "get_vendor", "REQUEST_NULL", "Prequest", "Request", "Status",
 ]  # fmt: skip
 
 

@@ -19,7 +19,7 @@ ERR_LASTCODE = 19
 _CLASS_BY_KIND = {
     errors.PeerDied: ERR_PROC_FAILED,
     errors.Poisoned: ERR_REVOKED,
-    errors.Mismatch: ERR_TRUNCATE,
+    errors.Mismatch: ERR_OTHER,
     errors.TimedOut: ERR_OTHER,
 }
 _CLASS_BY_START = {"root ": ERR_ROOT, "no rank ": ERR_RANK, "tag ": ERR_TAG}
@@ -54,6 +54,8 @@ def as_exception(error: BaseException) -> Exception | None:
         text = str(error)
         found = next((c for start, c in _CLASS_BY_START.items() if text.startswith(start)), None)
         return None if found is None else Exception(found, text)
+    if isinstance(error, errors.Mismatch) and "at most" in str(error):
+        return Exception(ERR_TRUNCATE, f"message truncated: {error}")
     return next((Exception(c, str(error)) for kind, c in _CLASS_BY_KIND.items() if isinstance(error, kind)), None)
 
 

@@ -11,15 +11,17 @@ _TOPOLOGY = "a grid of ranks is comm.mesh(rows=2, columns=4) of a ringtree Commu
 _PERSISTENT = "a repeated call is quick as it is: ringtree remembers the plans of calls that look like earlier ones"
 _MATCHED = "probe and recv are of one thread here: Probe with a Status, then Recv from its source and tag"
 _SYNCHRONOUS = "to know that a message has arrived, have the receiver answer, or call Barrier"
+_BOTH = "Irecv and Isend, and Request.Waitall"
 _ATTRIBUTES = "keep what belongs to a communicator in an object beside it"
 _NEIGHBORS = "ringtree has no topologies; exchange with neighbours by Isend and Irecv, or Alltoallv with zero counts"
 
 _INSTEAD = {
     "Win": _ONE_SIDED, "File": _FILES, "Intercomm": _INTER, "Topocomm": _TOPOLOGY, "Cartcomm": _TOPOLOGY,
     "Graphcomm": _NEIGHBORS, "Distgraphcomm": _NEIGHBORS, "Compute_dims": _TOPOLOGY, "Message": _MATCHED,
-    "Prequest": _PERSISTENT, "Grequest": _PERSISTENT, "Info": "ringtree takes its settings as arguments",
+    "Grequest": "a Request is of a call that ringtree makes", "Info": "ringtree takes its settings as arguments",
     "Errhandler": "errors are raised, as with ERRORS_RETURN in mpi4py",
     "Session": "ringtree.init() can be called again",
+    "Attach_buffer": "Bsend keeps a copy by itself", "Detach_buffer": "Bsend keeps a copy by itself",
     "Open_port": _PROCESSES, "Lookup_name": _PROCESSES, "Publish_name": _PROCESSES, "BOTTOM": "name the buffer itself",
 }  # fmt: skip
 
@@ -28,7 +30,8 @@ _METHODS = {
     "Create_dist_graph": _NEIGHBORS, "Ssend": _SYNCHRONOUS, "Issend": _SYNCHRONOUS, "ssend": _SYNCHRONOUS,
     "issend": _SYNCHRONOUS, "Mprobe": _MATCHED, "Improbe": _MATCHED, "mprobe": _MATCHED, "improbe": _MATCHED,
     "Alltoallw": "Alltoallv of bytes moves blocks of any types", "Get_attr": _ATTRIBUTES, "Set_attr": _ATTRIBUTES,
-    "Accept": _PROCESSES, "Connect": _PROCESSES, "Get_parent": _PROCESSES, "Psend_init": _PERSISTENT,
+    "Accept": _PROCESSES, "Connect": _PROCESSES, "Get_parent": _PROCESSES,
+    "Isendrecv": _BOTH, "Isendrecv_replace": _BOTH,
 }  # fmt: skip
 _ENDINGS = {"_init": _PERSISTENT, "_multiple": _PROCESSES}
 _BEGINNINGS = {"Neighbor_": _NEIGHBORS, "Ineighbor_": _NEIGHBORS, "neighbor_": _NEIGHBORS}

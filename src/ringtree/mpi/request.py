@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import ringtree
 from ringtree.mpi.constants import UNDEFINED
-from ringtree.mpi.errors import translating
+from ringtree.mpi.errors import ERR_REQUEST, Exception, translating
 from ringtree.mpi.status import Status
 
 if TYPE_CHECKING:
@@ -156,6 +156,37 @@ class Request:
             return None, None
         done = [index for index, request in enumerate(requests) if request and request._work.done()]
         return done, cls.waitall([requests[i] for i in done], statuses)
+
+
+class Prequest(Request):
+    """A message that can be started again and again: when it is done it only waits for its next Start."""
+
+    __slots__ = ("_begin",)
+
+    def __init__(self, begin: Callable[[], Request]) -> None:
+        super().__init__()
+        self._begin: Callable[[], Request] | None = begin
+
+    def Start(self) -> None:
+        if self._begin is None:
+            raise Exception(ERR_REQUEST, "REQUEST_NULL: this request was freed")
+        self._work = self._begin()._work
+
+    @classmethod
+    def Startall(cls, requests: Sequence[Prequest]) -> None:
+        for request in requests:
+            request.Start()
+
+    def Free(self) -> None:
+        super().Free()
+        self._begin = None
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Prequest) or self._begin is not None:
+            return self is other
+        return super().__eq__(other)
+
+    __hash__ = None
 
 
 REQUEST_NULL = Request()

@@ -1,0 +1,145 @@
+"""Messages between two ranks: buffers (upper case) and pickled objects (lower case).
+
+A message of an object is its pickle, so that its length says how much to make room for.
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+
+from ringtree.mpi.buffers import octets
+from ringtree.mpi.connected import Connected
+from ringtree.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
+from ringtree.mpi.errors import translating
+from ringtree.mpi.request import Prequest, Request
+from ringtree.mpi.status import NOTHING, Status
+
+ROOM = 1 << 15
+"""Bytes that irecv makes room for where it is not told, as mpi4py does: its message must not be longer."""
+
+
+@translating
+class Messages(Connected):
+    """A message shorter than the buffer is received; a longer one is an error (ERR_TRUNCATE). PROC_NULL is nobody."""
+
+    def Send(self, buf: Any, dest: int, tag: int = 0) -> None:
+        if dest != PROC_NULL:
+            self._comm.send(octets(buf), dest, tag)
+
+    Rsend = Send
+
+    def Bsend(self, buf: Any, dest: int, tag: int = 0) -> None:
+        """Of a copy, which is kept until it is sent: no buffer needs to be attached."""
+        self.Ibsend(buf, dest, tag)
+
+    def Recv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> None:
+        if status is not None or source == PROC_NULL:
+            self.Irecv(buf, source, tag).Wait(status)
+        else:
+            self._comm.recv(octets(buf, True), source, tag, at_most=True)
+
+    def Isend(self, buf: Any, dest: int, tag: int = 0) -> Request:
+        return Request(NOTHING if dest == PROC_NULL else self._comm.isend(octets(buf), dest, tag))
+
+    Irsend = Isend
+
+    def Ibsend(self, buf: Any, dest: int, tag: int = 0) -> Request:
+        return Request(NOTHING if dest == PROC_NULL else self._comm.isend(octets(buf).copy(), dest, tag))
+
+    def Irecv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
+        if source == PROC_NULL:
+            return Request(NOTHING)
+        return Request(self._comm.irecv(octets(buf, True), source, tag, at_most=True))
+
+    def Send_init(self, buf: Any, dest: int, tag: int = 0) -> Prequest:
+        return Prequest(lambda: self.Isend(buf, dest, tag))
+
+    def Recv_init(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Prequest:
+        return Prequest(lambda: self.Irecv(buf, source, tag))
+
+    def Sendrecv(
+        self,
+        sendbuf: Any,
+        dest: int,
+        sendtag: int = 0,
+        recvbuf: Any = None,
+        source: int = ANY_SOURCE,
+        recvtag: int = ANY_TAG,
+        status: Status | None = None,
+    ) -> None:
+        incoming = self.Irecv(recvbuf, source, recvtag)
+        self.Isend(sendbuf, dest, sendtag).Wait()
+        incoming.Wait(status)
+
+    def Sendrecv_replace(
+        self,
+        buf: Any,
+        dest: int,
+        sendtag: int = 0,
+        source: int = ANY_SOURCE,
+        recvtag: int = ANY_TAG,
+        status: Status | None = None,
+    ) -> None:
+        self.Sendrecv(octets(buf).copy(), dest, sendtag, buf, source, recvtag, status)
+
+    def Probe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> bool:
+        found = NOTHING if source == PROC_NULL else self._comm.probe(source, tag)
+        if status is not None:
+            status.fill(found)
+        return True
+
+    def Iprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> bool:
+        found = NOTHING if source == PROC_NULL else self._comm.iprobe(source, tag)
+        if found is not None and status is not None:
+            status.fill(found)
+        return found is not None
+
+    probe, iprobe = Probe, Iprobe
+
+    def send(self, obj: Any, dest: int, tag: int = 0) -> None:
+        self.Send(pickle.dumps(obj, pickle.HIGHEST_PROTOCOL), dest, tag)
+
+    def bsend(self, obj: Any, dest: int, tag: int = 0) -> None:
+        self.isend(obj, dest, tag)
+
+    def isend(self, obj: Any, dest: int, tag: int = 0) -> Request:
+        return self.Isend(pickle.dumps(obj, pickle.HIGHEST_PROTOCOL), dest, tag)
+
+    ibsend = isend
+
+    def recv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
+        """The object. `buf` is not needed: the message says how long it is."""
+        if source == PROC_NULL:
+            return self.Recv(None, source, tag, status)
+        if status is None:
+            return self._comm.recv_object(source, tag)
+        found = self._comm.probe(source, tag)
+        room = np.empty(found.nbytes, np.uint8)
+        self.Recv(room, found.source, found.tag, status)
+        return pickle.loads(room.data)
+
+    def irecv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
+        """The object is what the request's `wait` returns. `buf`: room for its pickle, or how many bytes of it."""
+        if source == PROC_NULL:
+            return Request(NOTHING)
+        room = octets(buf if hasattr(buf, "__len__") else np.empty(buf or ROOM, np.uint8), True)
+        message = self._comm.irecv(room, source, tag, at_most=True)
+        return Request(message, lambda done: pickle.loads(room[: done.nbytes].data))
+
+    def sendrecv(
+        self,
+        sendobj: Any,
+        dest: int,
+        sendtag: int = 0,
+        recvbuf: Any = None,
+        source: int = ANY_SOURCE,
+        recvtag: int = ANY_TAG,
+        status: Status | None = None,
+    ) -> Any:
+        outgoing = self.isend(sendobj, dest, sendtag)
+        obj = self.recv(recvbuf, source, recvtag, status)
+        outgoing.wait()
+        return obj

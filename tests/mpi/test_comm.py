@@ -1,0 +1,160 @@
+"""Communicators and groups: what they are called, how they are made from others, and how they end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ringtree
+from ringtree import mpi as MPI
+from tests.mpi.tables import Row, check
+
+
+def names(comm: MPI.Comm) -> Any:
+    comm.name = "mine"
+    return [comm.Get_rank(), comm.rank, comm.Get_size(), comm.size, comm.Get_name(), comm.Is_inter()]
+
+
+def everyones(comm: MPI.Comm, value: int) -> list[int]:
+    """What each rank of `comm` says, in order."""
+    out = np.empty(comm.size, int)
+    comm.Allgather(np.array([value]), out)
+    said: list[int] = out.tolist()
+    return said
+
+
+def split(comm: MPI.Comm) -> Any:
+    part = comm.Split(comm.rank % 2, key=-comm.rank)
+    outside = comm.Split(MPI.UNDEFINED if comm.rank else 0)
+    assert (outside == MPI.COMM_NULL) is bool(comm.rank)
+    return [part.rank, part.size, everyones(part, comm.rank)]
+
+
+def duplicate(comm: MPI.Comm) -> Any:
+    other = comm.Dup()
+    assert comm.Compare(other) == MPI.CONGRUENT and comm.Compare(comm) == MPI.IDENT and comm != other
+    total = sum(everyones(other, 1))
+    other.Free()
+    assert other == MPI.COMM_NULL and not other
+    with pytest.raises(MPI.Exception, match="COMM_NULL"):
+        other.Get_rank()
+    return total
+
+
+def groups(comm: MPI.Comm) -> Any:
+    group = comm.Get_group().Excl([0])
+    inside = group.Get_rank() != MPI.UNDEFINED
+    made = comm.Create(group)
+    assert bool(made) is inside
+    again = comm.Create_group(group) if inside else MPI.COMM_NULL
+    return [group.size, group.rank, everyones(again, comm.rank) if inside else None]
+
+
+def alone(comm: MPI.Comm) -> Any:
+    self = comm.Split(comm.rank)
+    self.send("to me", 0)
+    return [self.recv(), everyones(self, 3), self.rank, self.size]
+
+
+ROWS: list[Row] = [
+    ("names", names, lambda r, n: [r, r, n, n, "mine", False]),
+    (
+        "split",
+        split,
+        lambda r, n: [
+            [s for s in range(n)[::-1] if s % 2 == r % 2].index(r),
+            len([s for s in range(n) if s % 2 == r % 2]),
+            [s for s in range(n)[::-1] if s % 2 == r % 2],
+        ],
+    ),
+    ("duplicate", duplicate, lambda r, n: n),
+    ("groups", groups, lambda r, n: [n - 1, r - 1 if r else MPI.UNDEFINED, list(range(1, n)) if r else None]),
+    ("alone", alone, lambda r, n: ["to me", [3], 0, 1]),
+]
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_communicators(ranks: int) -> None:
+    check(ROWS, ranks)
+
+
+@pytest.mark.parametrize(
+    ("made", "members"),
+    [
+        (lambda g: g.Incl([3, 0]), (3, 0)),
+        (lambda g: g.Excl([1, 2]), (0, 3, 4)),
+        (lambda g: g.Range_incl([(0, 4, 2)]), (0, 2, 4)),
+        (lambda g: g.Range_excl([(4, 3, -1)]), (0, 1, 2)),
+        (lambda g: MPI.Group.Union(g.Incl([1]), g.Incl([0, 1])), (1, 0)),
+        (lambda g: MPI.Group.Intersection(g.Incl([4, 1]), g.Incl([1, 2])), (1,)),
+        (lambda g: MPI.Group.Difference(g, g.Incl([0, 1])), (2, 3, 4)),
+    ],
+)
+def test_groups_are_ranks_in_an_order(made: Any, members: tuple[int, ...]) -> None:
+    whole = MPI.Group(range(5), 2)
+    part = made(whole)
+    assert part.members == members
+    assert part.rank == (members.index(2) if 2 in members else MPI.UNDEFINED)
+    assert part.Translate_ranks(None, whole) == list(members)
+
+
+def test_groups_compare() -> None:
+    a = MPI.Group([0, 1, 2])
+    kinds = [MPI.Group.Compare(a, MPI.Group(m)) for m in ([0, 1, 2], [2, 1, 0], [0, 1])]
+    assert kinds == [MPI.IDENT, MPI.SIMILAR, MPI.UNEQUAL]
+
+
+def python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout.strip()
+
+
+def test_the_world_is_joined_at_first_use_and_left_at_the_end() -> None:
+    said = python(
+        "from ringtree import mpi as MPI; a = MPI.Is_initialized(); MPI.COMM_WORLD.Barrier(); b = MPI.Is_initialized();"
+        "print(a, b, MPI.COMM_SELF.size, MPI.COMM_SELF.sendrecv(4, 0), MPI.COMM_WORLD.Get_name());"
+        "MPI.Finalize(); print(MPI.Is_finalized(), MPI.COMM_WORLD == MPI.COMM_NULL)"
+    )
+    assert said.splitlines() == ["False True 1 4 MPI_COMM_WORLD", "True True"]
+
+
+def test_abort_ends_the_process_with_its_code() -> None:
+    code = "from ringtree import mpi as MPI; MPI.COMM_WORLD.Abort(3)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 3 and "MPI.Abort(3) on rank 0 of 1" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        (lambda: MPI.Win, "comm.empty"),
+        (lambda: MPI.File, "numpy.save"),
+        (lambda: MPI.COMM_WORLD.Spawn, "ringtree run"),
+        (lambda: MPI.COMM_WORLD.Create_cart, "comm.mesh"),
+        (lambda: MPI.COMM_WORLD.Barrier_init, "repeated call"),
+        (lambda: MPI.INT.Create_vector, "numpy.ascontiguousarray"),
+    ],
+)
+def test_what_is_missing_says_what_there_is_instead(missing: Any, said: str) -> None:
+    with pytest.raises(NotImplementedError, match=said):
+        missing()
+
+
+def test_other_names_are_unknown() -> None:
+    assert not hasattr(MPI, "Win") and not hasattr(MPI, "spam") and not hasattr(MPI.COMM_WORLD, "spam")
+
+
+def test_a_death_is_an_mpi_exception() -> None:
+    def work(comm: ringtree.Communicator) -> Any:
+        if comm.rank == 0:
+            comm.close()
+            return None
+        with pytest.raises(MPI.Exception, match="rank 0") as caught:
+            MPI.Intracomm(comm).Barrier()
+        return caught.value.Get_error_class()
+
+    assert ringtree.spawn(work, 2, timeout_s=10)[1] == MPI.ERR_PROC_FAILED

@@ -1,0 +1,199 @@
+"""Messages of buffers and of objects, wildcards, probes, statuses and requests, on real ranks."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ringtree
+from ringtree import mpi as MPI
+from tests.mpi.tables import Row, check, ints
+
+
+def around(comm: MPI.Comm) -> tuple[int, int]:
+    return (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+
+
+def ring(comm: MPI.Comm) -> Any:
+    right, left = around(comm)
+    got = array("i", [-1] * 3)
+    comm.Sendrecv([ints(comm.rank, 5), MPI.INT], right, 1, [got, MPI.INT], left, 1)
+    return got
+
+
+def replace(comm: MPI.Comm) -> Any:
+    right, left = around(comm)
+    x, status = ints(comm.rank, comm.rank), MPI.Status()
+    comm.Sendrecv_replace(x, right, 3, left, MPI.ANY_TAG, status)
+    return [x, status.source, status.tag, status.Get_count(MPI.INT)]
+
+
+def pingpong(comm: MPI.Comm) -> Any:
+    buffer = bytearray(8)
+    if comm.rank == 0:
+        for size in range(9):
+            comm.Send([bytes(range(8)), size, MPI.BYTE], 1, size)
+    elif comm.rank == 1:
+        for size in range(9):
+            comm.Recv([buffer, 8, MPI.BYTE], source=0, tag=size)  # shorter messages are received
+    comm.Barrier()
+    return list(buffer)
+
+
+def anyone(comm: MPI.Comm) -> Any:
+    """Rank 0 hears from everyone, itself too, whoever comes first."""
+    request = comm.Isend(ints(comm.rank), 0, tag=10 + comm.rank)
+    heard = {}
+    if comm.rank == 0:
+        for _ in range(comm.size):
+            x, status = ints(-1, -1), MPI.Status()
+            comm.Recv(x, MPI.ANY_SOURCE, MPI.ANY_TAG, status)
+            assert status.Get_tag() == 10 + status.Get_source() and status.Get_count(MPI.DOUBLE) == MPI.UNDEFINED
+            heard[status.source] = int(x[0])
+    request.Wait()
+    return sorted(heard.items())
+
+
+def probed(comm: MPI.Comm) -> Any:
+    right, left = around(comm)
+    request, status = comm.Isend(np.arange(comm.rank + 1.0), right, 4), MPI.Status()
+    assert comm.Probe(left, MPI.ANY_TAG, status)
+    room = np.empty(status.Get_count(MPI.DOUBLE))
+    comm.Recv(room, status.source, status.tag)
+    request.wait()
+    return [room, comm.Iprobe(left, 4)]
+
+
+def nobody(comm: MPI.Comm) -> Any:
+    status = MPI.Status()
+    comm.Send(None, MPI.PROC_NULL)
+    comm.Recv(None, MPI.PROC_NULL, status=status)
+    comm.send("lost", MPI.PROC_NULL)
+    request = comm.Irecv(None, MPI.PROC_NULL)
+    assert request and request.Test() and not request
+    return [status.source, status.tag, status.count, comm.recv(source=MPI.PROC_NULL)]
+
+
+def window(comm: MPI.Comm) -> Any:
+    right, left = around(comm)
+    rooms = [ints(-1) for _ in range(6)]
+    requests = [comm.Irecv(room, left, 9) for room in rooms] + [comm.Isend(ints(i), right, 9) for i in range(6)]
+    statuses: list[MPI.Status] = []
+    MPI.Request.Waitall(requests, statuses)
+    return [rooms, [status.source for status in statuses[:6]]]
+
+
+def one_by_one(comm: MPI.Comm) -> Any:
+    rooms = [ints(-1) for _ in range(3)]
+    requests = [comm.Irecv(room, comm.rank, tag) for tag, room in enumerate(rooms)]
+    assert MPI.Request.Testany(requests) == (MPI.UNDEFINED, False) and MPI.Request.Testsome(requests) == []
+    order = []
+    for tag in (2, 0, 1):
+        comm.Send(ints(tag), comm.rank, tag)
+        order.append(MPI.Request.Waitany(requests))
+    assert MPI.Request.Waitany(requests) == MPI.UNDEFINED and MPI.Request.Testall(requests)
+    return [order, rooms, MPI.Request.Waitsome(requests)]
+
+
+def again(comm: MPI.Comm) -> Any:
+    right, left = around(comm)
+    out, room, heard = ints(0), ints(-1), []
+    requests = [comm.Recv_init(room, left, 5), comm.Send_init(out, right, 5)]
+    for turn in range(3):
+        out[0] = 10 * turn + comm.rank
+        MPI.Prequest.Startall(requests)
+        MPI.Request.Waitall(requests)
+        heard.append(int(room[0]))
+    for request in requests:
+        assert request != MPI.REQUEST_NULL
+        request.Free()
+        assert request == MPI.REQUEST_NULL
+    return heard
+
+
+def buffered(comm: MPI.Comm) -> Any:
+    """Both send first, more than a lane holds; what is sent may be changed at once."""
+    right, left = around(comm)
+    x, room = np.full(1 << 18, comm.rank), np.zeros(1 << 18, int)
+    comm.Bsend(x, right)
+    x[:] = -1
+    comm.Recv(room, left)
+    return [int(room.min()), int(room.max())]
+
+
+def objects(comm: MPI.Comm) -> Any:
+    right, left = around(comm)
+    text, status = "x" * 5000 * comm.rank, MPI.Status()
+    outgoing = comm.isend({"from": comm.rank, "text": text}, right, 2)
+    got = comm.recv(source=MPI.ANY_SOURCE, tag=2, status=status)
+    outgoing.wait()
+    return [got["from"], len(got["text"]), status.source, comm.sendrecv([comm.rank], right, 0, None, left, 0)]
+
+
+def awaited(comm: MPI.Comm) -> Any:
+    right, left = around(comm)
+    request = comm.irecv(source=left, tag=8)
+    comm.send(("half", 0.5), right, 8)
+    flag, obj = request.test()
+    return obj if flag else request.wait()
+
+
+ROWS: list[Row] = [
+    ("ring", ring, lambda r, n: [(r - 1) % n, 5, -1]),
+    ("replace", replace, lambda r, n: [[(r - 1) % n] * 2, (r - 1) % n, 3, 2]),
+    ("pingpong", pingpong, lambda r, n: list(range(8)) if r == 1 else [0] * 8),
+    ("anyone", anyone, lambda r, n: [(s, s) for s in range(n)] if r == 0 else []),
+    ("probed", probed, lambda r, n: [list(range((r - 1) % n + 1)), False]),
+    ("nobody", nobody, lambda r, n: [MPI.PROC_NULL, MPI.ANY_TAG, 0, None]),
+    ("window", window, lambda r, n: [[[i] for i in range(6)], [(r - 1) % n] * 6]),
+    ("one by one", one_by_one, lambda r, n: [[2, 0, 1], [[0], [1], [2]], None]),
+    ("again", again, lambda r, n: [10 * turn + (r - 1) % n for turn in range(3)]),
+    ("buffered", buffered, lambda r, n: [(r - 1) % n] * 2),
+    ("objects", objects, lambda r, n: [(r - 1) % n, 5000 * ((r - 1) % n), (r - 1) % n, [(r - 1) % n]]),
+    ("awaited", awaited, lambda r, n: ["half", 0.5]),
+]
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_messages(ranks: int) -> None:
+    check(ROWS, ranks)
+
+
+def test_a_message_longer_than_the_buffer_is_truncated_and_said_so() -> None:
+    def work(comm: ringtree.Communicator) -> Any:
+        world = MPI.Intracomm(comm)
+        if world.rank == 0:
+            world.Isend(np.zeros(4), 1)
+            return None
+        with pytest.raises(MPI.Exception, match="truncat") as caught:
+            world.Recv(np.zeros(3), 0)
+        return caught.value.Get_error_class()
+
+    assert ringtree.spawn(work, 2, timeout_s=10) == [None, MPI.ERR_TRUNCATE]
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda comm: comm.Send(b"", 7), MPI.ERR_RANK),
+        (lambda comm: comm.Irecv(bytearray(1), 7), MPI.ERR_RANK),
+        (lambda comm: comm.Send(b"", 0, tag=-5), MPI.ERR_TAG),
+        (lambda comm: comm.probe(source=7), MPI.ERR_RANK),
+    ],
+)
+def test_mistakes_have_their_class(call: Any, error: int) -> None:
+    with pytest.raises(MPI.Exception) as caught:
+        call(MPI.COMM_WORLD)
+    assert caught.value.Get_error_class() == error
+
+
+def test_a_status_starts_empty_and_is_copied() -> None:
+    status = MPI.Status()
+    assert (status.source, status.tag, status.count) == (MPI.ANY_SOURCE, MPI.ANY_TAG, 0)
+    status.Set_elements(MPI.INT, 3)
+    assert MPI.Status(status).Get_count(MPI.INT) == 3 and MPI.Status(status).Get_count(MPI.DOUBLE) == MPI.UNDEFINED
+    with pytest.raises(TypeError, match="expected a Status"):
+        MPI.Status(7)  # type: ignore[arg-type]
