@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ringtree import algorithms
 from ringtree.ir.schedule import Block, Buffer, Schedule, Shift, Transfers
-from ringtree.transform import channels, in_place, pipeline, relabel, reverse, share
+from ringtree.transform import channels, in_place, pipeline, relabel, reverse, share, split
 from tests import oracle
 from tests.transform.cases import STRANGE, built, hops, keeps_its_promise, through_scratch
 
@@ -187,3 +187,12 @@ def test_what_cannot_be_divided_is_refused() -> None:
         share(ring, algorithms.build("ring", "all_reduce", 5))
     with pytest.raises(ValueError, match="in_place=False"):
         share(ring, algorithms.build("one_shot", "all_reduce", 4))
+
+
+@given(built(), st.integers(1, 4))
+def test_split_messages_are_no_longer_and_right(schedule: Schedule, most: int) -> None:
+    cut = split(schedule, most)
+    assert all(b.rows.count.max(initial=0) <= most for b in cut.blocks)
+    assert (cut.rounds, cut.chunks) == (schedule.rounds, schedule.chunks)
+    assert np.array_equal(cut.chunks_sent(), schedule.chunks_sent())
+    keeps_its_promise(cut)

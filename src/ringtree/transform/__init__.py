@@ -1,9 +1,21 @@
 """Schedule -> Schedule: the algebra. What a transform returns is again a legal schedule that keeps its promise."""
 
-from ringtree.transform.divide import channels, pipeline, share
+from ringtree.transform.divide import channels, pipeline, share, split
+from ringtree.transform.many_source import many_source
 from ringtree.transform.nest import Builder, nest
 from ringtree.transform.place import in_place
 from ringtree.transform.relabel import relabel
 from ringtree.transform.reverse import reverse
 
-__all__ = ["Builder", "channels", "in_place", "nest", "pipeline", "relabel", "reverse", "share"]
+__all__ = [
+    "Builder",
+    "channels",
+    "in_place",
+    "many_source",
+    "nest",
+    "pipeline",
+    "relabel",
+    "reverse",
+    "share",
+    "split",
+]

@@ -1,4 +1,4 @@
-"""Cutting chunks: one piece after the other (pipeline), or side by side (channels, share)."""
+"""Cutting: chunks, one piece after the other (pipeline) or side by side (channels, share); transfers (split)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ringtree.ir.schedule import Block, Schedule, Shift, Transfers
-from ringtree.transform.rows import alike, by_round, expand_block, later, move, single
+from ringtree.transform.rows import alike, by_round, cut, expand_block, later, move, parts, single
 
 
 def pipeline(schedule: Schedule, pieces: int) -> Schedule:
@@ -83,6 +83,20 @@ def _at_once(rows: Transfers, told: list[tuple[int, int]], pieces: int) -> Trans
     return Transfers.concatenate(
         later(_share(rows.take(slice(edges[k], edges[k + 1])), pieces, j), j - start) for k, j in told
     )
+
+
+def split(schedule: Schedule, most: int) -> Schedule:
+    """Cuts every transfer into transfers of at most `most` chunks in the same round, so that no message is longer."""
+    _expect_positive(schedule, most, "chunks a transfer")
+    if all(int(b.rows.count.max(initial=1)) <= most for b in schedule.blocks):
+        return schedule
+    blocks = []
+    for b in schedule.blocks:
+        index, offset = parts(b.rows.count)
+        first = offset % most == 0
+        left = b.rows.count[index[first]] - offset[first]
+        blocks.append(replace(b, rows=cut(b.rows, index[first], offset[first], np.minimum(left, most))))
+    return replace(schedule, blocks=tuple(blocks))
 
 
 def channels(schedule: Schedule, k: int) -> Schedule:

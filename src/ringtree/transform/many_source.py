@@ -1,0 +1,91 @@
+"""Gathering reductions: what several rounds add to one place is added in the last of them, in one go."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from ringtree.ir.schedule import Block, Schedule, Transfers
+
+Place = tuple[int, int, int, int]  # rank, buffer, chunk, count
+
+
+def many_source(schedule: Schedule) -> Schedule:
+    """Moves reductions into one range to the round of the last of them, so that lowering makes them one reduction of
+    many sources: the range is read and written once, not once a source. The schedule itself where nothing can move.
+
+    A reduction waits only where nobody notices: nothing reads the range meanwhile or writes it otherwise, and its
+    sender has nothing else to do until then. Blocks that repeat stay as they are. The order in which a place adds up
+    what it gets is kept. Cost: O(rows * rows of a rank) in Python.
+    """
+    blocks = tuple(_gathered(b) if b.times == 1 else b for b in schedule.blocks)
+    if all(a is b for a, b in zip(blocks, schedule.blocks, strict=True)):
+        return schedule
+    return replace(schedule, blocks=blocks)
+
+
+def _gathered(block: Block) -> Block:
+    rows = block.rows
+    round_ = rows.round.tolist()
+    moved = list(round_)
+    reads, writes = (_places(rows, side) for side in ("source", "target"))
+    parts = defaultdict[int, list[int]](list)  # by rank: the rows it takes part in
+    for i, (read, write) in enumerate(zip(reads, writes, strict=True)):
+        for rank in {read[0], write[0]}:
+            parts[rank].append(i)
+    places = defaultdict[Place, list[int]](list)
+    for i in np.flatnonzero(rows.reduce & (rows.source != rows.target)).tolist():
+        places[writes[i]].append(i)
+    for place, members in places.items():
+        last = members[-1]
+        for i in reversed(members[:-1]):
+            between = (k for k in parts[place[0]] if k != i and round_[i] <= round_[k] <= round_[last])
+            if (
+                round_[i] == round_[last]
+                or _noticed(i, last, place, between, (round_, reads, writes), set(members))
+                or _busy(i, last, parts[reads[i][0]], (round_, reads, writes))
+            ):
+                last = i
+            else:
+                moved[i] = round_[last]
+    if moved == round_:
+        return block
+    order = np.lexsort((np.arange(len(rows)), moved))
+    closed = np.unique(moved, return_inverse=True)[1].reshape(-1)[order].astype(np.int32)  # no round is left empty
+    return Block(replace(rows.take(order), round=closed))
+
+
+_Columns = tuple[list[int], list[Place], list[Place]]
+
+
+def _noticed(i: int, last: int, place: Place, between: Iterable[int], columns: _Columns, same: set[int]) -> bool:
+    """Whether anything reads the place, or writes it otherwise, after row i and before row `last` is done."""
+    round_, reads, writes = columns
+    for k in between:
+        if round_[k] > round_[i] and _overlap(reads[k], place):
+            return True
+        if i < k < last and k not in same and _overlap(writes[k], place):
+            return True
+    return False
+
+
+def _busy(i: int, last: int, parts: Iterable[int], columns: _Columns) -> bool:
+    """Whether the sender of row i does anything after that round until row `last`, or receives what row i sends."""
+    round_, reads, writes = columns
+    return any(
+        round_[i] < round_[k] <= round_[last] or (round_[k] == round_[i] and _overlap(writes[k], reads[i]))
+        for k in parts
+        if k != i
+    )
+
+
+def _places(rows: Transfers, side: str) -> list[Place]:
+    columns = (getattr(rows, side), getattr(rows, f"{side}_buffer"), getattr(rows, f"{side}_chunk"), rows.count)
+    return list(zip(*(c.tolist() for c in columns), strict=True))
+
+
+def _overlap(a: Place, b: Place) -> bool:
+    return a[:2] == b[:2] and a[2] < b[2] + b[3] and b[2] < a[2] + a[3]
