@@ -35,6 +35,17 @@ def test_show_prints_one_ranks_program(ringtree: Ringtree) -> None:
     assert "wait 1 message0" in got.out
 
 
+def test_show_cuts_a_schedule_for_a_size(ringtree: Ringtree) -> None:
+    shown = ringtree("show", "chain", "-n", "8", "--bytes", "64M").out
+    assert shown.splitlines()[:2] == [
+        "# 67108864 bytes through 8 slots of 131072: pieces=256; chunks of 262144 bytes, 131072 at a time",
+        "schedule chain broadcast: 8 ranks, 256 chunks, root 0",
+    ]
+    assert parse_schedule(shown) == REGISTRY["chain"].build("broadcast", 8, pieces=256)
+    shown = ringtree("show", "chain", "-n", "8", "--bytes", "64").out
+    assert shown.startswith("# 64 bytes through 8 slots of 131072: no steps; chunks of 64 bytes, whole\n")
+
+
 def test_prove_one_says_how_much_it_proved(ringtree: Ringtree) -> None:
     got = ringtree("prove", "chain", "--collective", "broadcast", "-n", "1-4")
     assert got.code == 0

@@ -21,6 +21,7 @@ MISTAKES = [
     ("show ring --root 3", "all_reduce has no root: got root 3"),
     ("show chain --collective broadcast --root 8", "broadcast with root 8: expected a rank, 0..7"),
     ("show ring -n 4 --rank 4", "rank 4: expected one of the 4 ranks, 0..3"),
+    ("show ring --bytes big", "'big' is not a size: expected a number of bytes"),
     ("show missing.xml", "missing.xml"),
     ("prove ring -n 0", "0 ranks: expected 1 to 1048576"),
     ("prove ring -n 8-2", "expected 1 to 1048576, and from low to high"),

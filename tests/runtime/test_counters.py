@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ringtree.algorithms import build, pairs
+from ringtree.algorithms import REGISTRY, build, pairs
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.runtime.communicator import Communicator
 from tests.runtime.cases import Case, run
@@ -15,19 +15,24 @@ Row = tuple[list[list[int]], dict[int, int], int]
 ELEMENTS = 24  # a chunk
 
 
-def measure(comm: Communicator, algorithm: str, collective: str) -> Row:
-    """(bytes and messages from each peer, chunks from each peer by the program, bytes of a chunk)."""
-    chunks = build(algorithm, collective, comm.size).chunks
+def measure(comm: Communicator, algorithm: str, collective: str, plain: bool = False) -> Row:
+    """(bytes and messages from each peer, chunks from each peer by the program, bytes of a chunk). `plain`: by the
+    algorithm's schedule as it is, not cut for the size."""
+    schedule = build(algorithm, collective, comm.size)
+    chunks = schedule.chunks
     blocked = COLLECTIVES[collective].blocked
     barrier = COLLECTIVES[collective].repeats
     per_rank = chunks // comm.size * ELEMENTS if blocked else chunks * ELEMENTS
+    forced = schedule if plain else algorithm
     comm.barrier()
     comm.reset_counters()
-    run(comm, Case(collective, algorithm, "int64", "sum", per_rank, in_place=False))
+    run(comm, Case(collective, forced, "int64", "sum", per_rank, in_place=False))  # type: ignore[arg-type]
     counted = comm.counters().tolist()
     count = 1 if barrier else (per_rank * comm.size if blocked else per_rank)
-    chosen = comm.chosen(collective, count, np.int32 if barrier else np.int64, algorithm=algorithm)
-    return counted, chosen.part.program.chunks_from(), 4 if barrier else ELEMENTS * 8
+    chosen = comm.chosen(collective, count, np.int32 if barrier else np.int64, algorithm=forced)
+    program = chosen.part.program
+    assert plain is False or program.chunks == chunks
+    return counted, program.chunks_from(), 4 if barrier else count * 8 // program.chunks
 
 
 @pytest.mark.parametrize("ranks", [2, 5, 8])
@@ -38,6 +43,25 @@ def test_bytes_per_pair_are_the_programs(pools: Pools, engine: str, ranks: int) 
             want = [chunks.get(peer, 0) * nbytes for peer in range(ranks)]
             assert [b for b, _ in counted] == want, (algorithm, collective, rank)
             assert counted[rank] == [0, 0]
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 5, 8])
+def test_messages_are_the_schedules_and_bytes_the_formulas(pools: Pools, engine: str, ranks: int) -> None:
+    """Real ranks, the schedule and the formula in the docstring: three accounts of the same."""
+    pool = pools(engine, ranks)
+    for algorithm, collective in pairs():
+        schedule, cost = build(algorithm, collective, ranks), REGISTRY[algorithm].costs[collective]
+        rows = schedule.expand()
+        told = pool.run(measure, algorithm, collective, True)
+        counted = np.array([row for row, _, _ in told])  # receiver, sender, (bytes, messages)
+        messages = np.zeros((ranks, ranks), dtype=np.int64)
+        np.add.at(messages, (rows.target, rows.source), rows.source != rows.target)
+        assert np.array_equal(counted[:, :, 1], messages), (algorithm, collective)
+        rounds, sent = cost.evaluate(ranks, schedule.chunks * told[0][2])
+        busiest = counted[:, :, 0].sum(axis=0).max()
+        for formula, said, is_so in ((cost.rounds, rounds, schedule.rounds), (cost.sent, sent, busiest)):
+            bound = formula.startswith("at most ")
+            assert is_so <= said if bound else is_so == pytest.approx(said), (algorithm, collective, formula)
 
 
 def test_a_ring_moves_two_sizes_less_two_nths(pools: Pools, engine: str) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import zlib
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,9 @@ from ringtree.ir.program import Program
 from ringtree.ir.schedule import COLUMNS, Schedule
 from ringtree.runtime.engine import Joined
 from ringtree.runtime.types import Dtype
+
+if TYPE_CHECKING:
+    from ringtree.plan import Steps
 
 Ints = NDArray[np.int64]
 
@@ -49,11 +53,9 @@ class Bound:
 
 
 @lru_cache(maxsize=512)
-def built(algorithm: str, collective: str, ranks: int, root: int, rank: int) -> Part:
-    """A registered algorithm's program for `rank`."""
-    from ringtree.algorithms import build
-
-    return part_of(build(algorithm, collective, ranks, root if root >= 0 else None), rank)
+def built(algorithm: str, collective: str, ranks: int, root: int, rank: int, steps: Steps | None = None) -> Part:
+    """A registered algorithm's program for `rank`, cut by these steps."""
+    return part_of(_scheduled(algorithm, collective, ranks, root, steps), rank)
 
 
 def slots_needed(schedule: Schedule) -> int:
@@ -64,11 +66,17 @@ def slots_needed(schedule: Schedule) -> int:
 
 
 @lru_cache(maxsize=512)
-def slots_needed_by(algorithm: str, collective: str, ranks: int, root: int) -> int:
-    """The same for a registered algorithm."""
-    from ringtree.algorithms import build
+def slots_needed_by(algorithm: str, collective: str, ranks: int, root: int, steps: Steps | None = None) -> int:
+    """The same for a registered algorithm, cut by these steps, which may have been proved already."""
+    if steps is not None and steps.slots:
+        return steps.slots
+    return slots_needed(_scheduled(algorithm, collective, ranks, root, steps))
 
-    return slots_needed(build(algorithm, collective, ranks, root if root >= 0 else None))
+
+def _scheduled(algorithm: str, collective: str, ranks: int, root: int, steps: Steps | None) -> Schedule:
+    from ringtree.plan import Steps
+
+    return (steps or Steps()).apply(algorithm, collective, ranks, root if root >= 0 else None)
 
 
 def part_of(schedule: Schedule, rank: int) -> Part:

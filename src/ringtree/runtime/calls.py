@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from ringtree.runtime.engine import Joined, Terms
 from ringtree.runtime.operations import Op, as_op
 from ringtree.runtime.types import Dtype, op_code
 from ringtree.runtime.work import Work
+
+if TYPE_CHECKING:
+    from ringtree.plan import Steps
 
 CODE = {name: code for code, name in enumerate(COLLECTIVES)}
 """What the engine's short way knows the collectives by; a forced algorithm's calls have numbers of their own."""
@@ -150,23 +153,38 @@ class Calls:
     def _part(
         self, collective: str, root: int, nbytes: int, algorithm: str | Schedule | None, whole: bool = False
     ) -> tuple[Part, str]:
-        ranks, rank = self._terms.ranks, self._terms.rank
         if isinstance(algorithm, Schedule):
             known = self._parts.get(id(algorithm))
             if known is None:
-                known = self._parts[id(algorithm)] = (algorithm, part_of(algorithm, rank))
+                known = self._parts[id(algorithm)] = (algorithm, part_of(algorithm, self._terms.rank))
             return known[1], "the caller gave this schedule"
         if algorithm is not None and algorithm != RANK_ORDER:
-            return built(algorithm, collective, ranks, root, rank), "the caller asked for it"
+            return self._cut(algorithm, collective, root, nbytes, "the caller asked for it", whole)
         free = algorithm is None and not whole  # for what the environment asks
         if self._forced is not None and free and collective in self._forced_for:
-            return built(self._forced, collective, ranks, root, rank), "RINGTREE_ALGORITHM asks for it"
+            return self._cut(self._forced, collective, root, nbytes, "RINGTREE_ALGORITHM asks for it")
         from ringtree.plan import choose, choose_whole
 
-        ordered = algorithm == RANK_ORDER
+        ordered, ranks = algorithm == RANK_ORDER, self._terms.ranks
         choice = choose_whole(collective, ranks, ordered) if whole else choose(collective, ranks, nbytes, ordered)
         said = "" if self._forced is None else f" (RINGTREE_ALGORITHM, {self._forced}, does not serve here)"
-        return built(choice.algorithm, collective, ranks, root, rank), choice.why + said
+        return self._cut(choice.algorithm, collective, root, nbytes, choice.why + said, whole)
+
+    def _cut(
+        self, algorithm: str, collective: str, root: int, nbytes: int, why: str, whole: bool = False
+    ) -> tuple[Part, str]:
+        """A registered algorithm's program, cut for the size unless it must be `whole`."""
+        ranks, rank = self._terms.ranks, self._terms.rank
+        steps = None if whole else self._steps(algorithm, collective, root, nbytes)
+        said = f"; for its size: {steps}" if steps else ""
+        return built(algorithm, collective, ranks, root, rank, steps or None), why + said
+
+    def _steps(self, algorithm: str, collective: str, root: int, nbytes: int) -> Steps:
+        """How the algorithm is cut for a whole vector of `nbytes`; the same on all ranks."""
+        from ringtree.plan import steps_for
+
+        room = (self._joined.slots, self._joined.slot_bytes)
+        return steps_for(algorithm, collective, self._terms.ranks, root if root >= 0 else None, nbytes, *room)
 
     def replace_seat(self, other: Any) -> None:
         """When the group is closed, or this process is a fork: no call finds its way to the engine any more."""
@@ -199,7 +217,9 @@ class Calls:
     def _slots_for(self, algorithm: str | Schedule, request: Request) -> int:
         """How many staging slots it needs to end; 0 where that is not known, for it was not proved."""
         if not isinstance(algorithm, Schedule):
-            return slots_needed_by(algorithm, request.collective, self._terms.ranks, request.root)
+            collective, root, nbytes = request.collective, request.root, request.count * request.dtype.itemsize
+            steps = self._steps(algorithm, collective, root, nbytes)
+            return slots_needed_by(algorithm, collective, self._terms.ranks, root, steps or None)
         root = -1 if algorithm.root is None else algorithm.root
         if (algorithm.collective, root) != (request.collective, request.root):
             where = f" with root {request.root}" if request.root >= 0 else ""

@@ -1,0 +1,149 @@
+"""How an algorithm's schedule is cut for a size: named steps, each a transform, all told by one model.
+
+Sending b bytes in m messages one after the other over R rounds takes (R-1+m) * (latency + b/m/bandwidth), which is
+least with m = sqrt((R-1) * b / bandwidth / latency). What is cut finer than a staging slot by then need not be cut;
+what is longer than a slot passes through it window by window, and windows follow one another without a pause.
+
+    pieces=N, aggregate=N    the algorithm's own option of that name
+    many_source              what comes to a place in several rounds is added up in one go
+    split(N)                 no message is longer than N chunks
+    pipeline(N)              each chunk in N pieces, one after the other
+    channels(N)              each chunk in N parts, side by side
+
+Every rank tells the same steps from the same arguments.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from math import sqrt
+
+from ringtree import transform
+from ringtree.algorithms import build, find
+from ringtree.ir.collective import collective as find_collective
+from ringtree.ir.lower import lower
+from ringtree.ir.schedule import Schedule
+from ringtree.verify import prove_programs
+
+LATENCY_S = 0.7e-6
+"""Of a message: a call with 8 bytes and one meeting, in benchmarks/all_reduce_2_ranks.json."""
+BANDWIDTH_Bps = 7.4e9
+"""Of a rank that sends: 2 MiB and more, in the same file."""
+
+SHORTEST_SPAN = 4096
+"""Bytes of a chunk that are worth an instruction each time: about what moves in the time of a message."""
+MOST_TRANSFERS = 8192
+"""Of a schedule that is cut: it is proved at the first call of its kind, and that takes a quarter of a second."""
+MOST_INSTRUCTIONS = 4096
+"""Of the longest program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What is done to an algorithm's schedule, in this order. `slots`: how many staging slots its programs need; 0
+    where nothing is done, and the algorithm's own number holds."""
+
+    options: tuple[tuple[str, int], ...] = ()
+    many_source: bool = False
+    split: int = 0
+    pipeline: int = 1
+    channels: int = 1
+    slots: int = field(default=0, compare=False)
+
+    def apply(self, algorithm: str, collective: str, ranks: int, root: int | None = None) -> Schedule:
+        """The algorithm's schedule with these steps done."""
+        schedule = build(algorithm, collective, ranks, root, **dict(self.options))
+        if self.many_source:
+            schedule = transform.many_source(schedule)
+        if self.split:
+            schedule = transform.split(schedule, self.split)
+        return transform.channels(transform.pipeline(schedule, self.pipeline), self.channels)
+
+    def __bool__(self) -> bool:
+        return self != Steps()
+
+    def __str__(self) -> str:
+        return ", ".join(self._words()) or "no steps"
+
+    def _words(self) -> Iterator[str]:
+        yield from (f"{name}={value}" for name, value in self.options)
+        if self.many_source:
+            yield "many_source"
+        if self.split:
+            yield f"split({self.split})"
+        yield from (f"{name}({k})" for name, k in (("pipeline", self.pipeline), ("channels", self.channels)) if k > 1)
+
+
+@lru_cache(maxsize=512)
+def steps_for(
+    algorithm: str, collective: str, ranks: int, root: int | None, nbytes: int, slots: int, slot_bytes: int
+) -> Steps:
+    """The steps for a whole vector of `nbytes` in a group with `slots` staging slots of `slot_bytes` a rank.
+
+    Steps that would need more slots than there are, or a longer program than MOST_INSTRUCTIONS, are taken back.
+    """
+    if ranks < 2 or find_collective(collective).repeats:
+        return Steps()
+    wanted = _wanted(algorithm, collective, ranks, root, nbytes, slot_bytes)
+    while wanted:
+        schedule = wanted.apply(algorithm, collective, ranks, root)
+        if schedule.transfers <= MOST_TRANSFERS:
+            programs = lower(schedule)
+            if max(len(p.instructions) for p in programs) <= MOST_INSTRUCTIONS:
+                needed = prove_programs(programs).slots
+                if needed <= (slots // 2 if wanted.channels > 1 else slots):  # half are for who is a call ahead
+                    return replace(wanted, slots=needed)
+        wanted = _fewer(wanted)
+    return Steps()
+
+
+def _wanted(algorithm: str, collective: str, ranks: int, root: int | None, nbytes: int, slot_bytes: int) -> Steps:
+    """What the model asks for, whatever it needs."""
+    a = find(algorithm)
+    plain = a.build(collective, ranks, root)
+    own = inspect.signature(a.functions[collective]).parameters
+    if "pieces" in own:
+        plain = a.build(collective, ranks, root, pieces=1)
+    chunk_nbytes = nbytes // plain.chunks
+    widest = max((int(b.rows.count.max(initial=1)) for b in plain.blocks), default=1)
+    options: dict[str, int] = {}
+    pieces = channels = 1
+    split = 0
+    if "pieces" in own or a.costs[collective].pipelines:
+        pieces = _pieces(plain.rounds, int(plain.chunks_sent().max()) * chunk_nbytes)
+    elif plain.rounds > 2 and widest * chunk_nbytes >= 2 * slot_bytes:
+        channels = 2  # as many messages as its windows were, and one is under way while the other is worked on
+    span = max(min(chunk_nbytes // pieces, SHORTEST_SPAN), 1)
+    if widest * span > slot_bytes:
+        split = max(slot_bytes // span, 1)
+    several = pieces > 1 or widest * chunk_nbytes > slot_bytes  # what follows on counts then, not who waits for whom
+    gathered = several and transform.many_source(plain) is not plain
+    if "pieces" in own:
+        options["pieces"], pieces = pieces, 1
+    if split and "aggregate" in own:
+        options["aggregate"], split = 1 << (split.bit_length() - 1), 0
+    told = tuple((name, value) for name, value in options.items() if own[name].default != value)
+    return Steps(told, gathered, split, pieces, channels)
+
+
+def _pieces(rounds: int, sent_nbytes: int) -> int:
+    """The model's m, as a power of two so that like sizes share a program."""
+    best = sqrt((rounds - 1) * sent_nbytes / BANDWIDTH_Bps / LATENCY_S)
+    return 1 << max(int(best).bit_length() - 1, 0)
+
+
+def _fewer(steps: Steps) -> Steps:
+    """The next best: half the pieces, then a step less, until nothing is left."""
+    pieces = dict(steps.options).get("pieces", 1)
+    if pieces > 1:
+        return replace(steps, options=tuple((n, v // 2 if n == "pieces" else v) for n, v in steps.options))
+    if steps.pipeline > 1:
+        return replace(steps, pipeline=steps.pipeline // 2)
+    if steps.channels > 1:
+        return replace(steps, channels=1)
+    if steps.split:
+        return replace(steps, split=0)
+    return Steps()

@@ -1,0 +1,110 @@
+"""What is cut for a size is right, fits the group that runs it, and grows with the size."""
+
+from __future__ import annotations
+
+import pytest
+
+from ringtree.algorithms import build, pairs
+from ringtree.ir import spec
+from ringtree.ir.collective import COLLECTIVES
+from ringtree.ir.lower import lower
+from ringtree.plan import Steps, steps_for
+from ringtree.plan.steps import MOST_INSTRUCTIONS, MOST_TRANSFERS
+from ringtree.verify import prove, prove_programs
+from tests import oracle
+
+KIB, MIB = 1 << 10, 1 << 20
+SIZES = (8, 4 * KIB, 300_000, MIB, 64 * MIB)
+
+
+def root(collective: str, ranks: int) -> int | None:
+    return ranks // 2 if COLLECTIVES[collective].rooted else None
+
+
+def told(algorithm: str, collective: str, ranks: int, nbytes: int, slots: int = 8) -> Steps:
+    return steps_for(algorithm, collective, ranks, root(collective, ranks), nbytes, max(slots, 1), MIB // max(slots, 1))
+
+
+@pytest.mark.parametrize(("algorithm", "collective"), pairs())
+@pytest.mark.parametrize("ranks", [2, 5, 8])
+def test_what_is_cut_is_right_and_fits(algorithm: str, collective: str, ranks: int) -> None:
+    seen = dict[Steps, Steps]()
+    for nbytes in SIZES:
+        steps = told(algorithm, collective, ranks, nbytes)
+        seen[steps] = steps
+    for steps in seen:
+        schedule = steps.apply(algorithm, collective, ranks, root(collective, ranks))
+        if not steps:
+            assert schedule == build(algorithm, collective, ranks, root(collective, ranks))
+            continue
+        spec.check(schedule)
+        prove(schedule)
+        if schedule.transfers < 500:
+            assert oracle.wrong(schedule) is None
+        programs = lower(schedule)
+        assert prove_programs(programs).slots == steps.slots <= 8
+        assert max(len(p.instructions) for p in programs) <= MOST_INSTRUCTIONS
+        assert schedule.transfers <= MOST_TRANSFERS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("algorithm", "collective"), pairs())
+def test_what_is_cut_for_more_ranks_is_right_and_fits(algorithm: str, collective: str) -> None:
+    for ranks in (3, 4, 6, 7, 9, 13, 16, 33, 64):
+        slots = max(8, ranks)
+        for steps in {told(algorithm, collective, ranks, nbytes, slots) for nbytes in SIZES}:
+            schedule = steps.apply(algorithm, collective, ranks, root(collective, ranks))
+            prove(schedule)
+            assert prove_programs(lower(schedule)).slots <= slots or not steps
+
+
+@pytest.mark.parametrize(("algorithm", "collective"), [p for p in pairs() if p[0] in ("chain", "double_tree")])
+def test_long_vectors_are_pipelined_and_short_ones_are_not(algorithm: str, collective: str) -> None:
+    def pieces(nbytes: int) -> int:
+        steps = told(algorithm, collective, 8, nbytes)
+        return dict(steps.options).get("pieces", 1) * steps.pipeline
+
+    assert not told(algorithm, collective, 8, 64)
+    depths = [pieces(1 << k) for k in range(27)]
+    assert depths == sorted(depths) and depths[-1] >= 128
+
+
+def test_the_options_of_an_algorithm_are_told_too() -> None:
+    assert str(told("circulant_broadcast", "broadcast", 8, 64)) == "pieces=1"
+    assert str(told("circulant_broadcast", "broadcast", 8, MIB)) == "pieces=32"
+
+
+def test_long_reductions_take_many_sources_at_once() -> None:
+    assert not told("binomial", "reduce", 8, 4 * KIB)
+    assert "many_source" in str(told("binomial", "reduce", 8, 64 * MIB))
+
+
+def test_what_is_longer_than_two_slots_goes_over_two_channels() -> None:
+    assert not told("ring", "all_reduce", 8, MIB)
+    assert str(told("ring", "all_reduce", 8, 64 * MIB)) == "channels(2)"
+
+
+def test_messages_of_many_chunks_are_split_where_slots_are_small() -> None:
+    assert str(told("bruck", "all_gather", 64, MIB, 64)) == "split(4)"
+
+
+def test_no_more_slots_are_needed_than_there_are() -> None:
+    many, few = told("double_tree", "all_reduce", 8, MIB), told("double_tree", "all_reduce", 8, MIB, 1)
+    assert many.slots > 1 and few.slots <= 1 and few.pipeline < many.pipeline
+
+
+def test_steps_say_what_they_are() -> None:
+    assert str(Steps()) == "no steps" and not Steps()
+    assert str(Steps((("pieces", 4),), True, 2, 8, 2)) == "pieces=4, many_source, split(2), pipeline(8), channels(2)"
+
+
+def test_a_barrier_and_one_rank_are_left_alone() -> None:
+    assert not told("dissemination", "barrier", 8, 64 * MIB)
+    assert not told("chain", "broadcast", 1, 64 * MIB)
+
+
+def test_a_mistake_is_answered_as_ever() -> None:
+    with pytest.raises(ValueError, match="ring does not serve all_to_all"):
+        told("ring", "all_to_all", 4, MIB)
+    with pytest.raises(ValueError, match="no algorithm 'rign'"):
+        told("rign", "all_reduce", 4, MIB)
