@@ -1,6 +1,7 @@
 """The proof: is it right for every input, without deadlock and without race?"""
 
 from ringtree.verify.campaign import Case, Failure, Report, prove_many
+from ringtree.verify.order import Order, rank_order
 from ringtree.verify.programs import ProgramProof, prove_programs
 from ringtree.verify.schedules import Proof, prove
 from ringtree.verify.wording import ProofError
@@ -8,6 +9,7 @@ from ringtree.verify.wording import ProofError
 __all__ = [
     "Case",
     "Failure",
+    "Order",
     "ProgramProof",
     "Proof",
     "ProofError",
@@ -15,4 +17,5 @@ __all__ = [
     "prove",
     "prove_many",
     "prove_programs",
+    "rank_order",
 ]

@@ -1,0 +1,94 @@
+"""In which order a schedule adds up: what an operation must allow for the schedule to compute it."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.ir.schedule import Schedule
+from ringtree.verify.moves import Ints, Moves
+
+
+class Order(IntEnum):
+    """What a schedule's sums keep to; each allows for all that those below it do."""
+
+    ANY = 0
+    """In any order: the operation must commute."""
+    ASSOCIATIVE = 1
+    """Only neighbouring runs of ranks are joined, the lower on the left: the operation need not commute."""
+    FOLD = 2
+    """All at once, in rank order, wherever a sum is formed: the same bits by every schedule that does so."""
+
+
+def rank_order(schedule: Schedule) -> Order:
+    """The order in which a proved schedule of a reducing collective adds up, the least of all its outputs'.
+
+    Runs do not go round: n-1 is no neighbour of 0. ValueError for a collective that reduces nothing. Cost as prove's.
+    """
+    s = schedule
+    if not s.promise.reduces:
+        raise ValueError(f"{s.name}: {s.collective} reduces nothing, so it has no order")
+    moves = Moves.of(s)
+    runs = _Runs(s, moves)
+    for number, (first, layers) in enumerate(moves.rounds):
+        runs.round(number, first, layers)
+    out = np.concatenate([np.arange(moves.layout.cells)[moves.layout.owed(s, rank)] for rank in range(s.ranks)])
+    return Order(int(runs.order[out].min(initial=Order.FOLD)))
+
+
+class _Runs:
+    """What every cell holds: the sum of ranks low … high-1, in which order it was added up, and the round in which it
+    was formed from single contributions (-1: it came as it is)."""
+
+    def __init__(self, s: Schedule, moves: Moves) -> None:
+        cells = moves.layout.cells
+        self.moves, self.split = moves, _split(moves)
+        self.low = np.zeros(cells, dtype=np.int64)
+        self.high = np.zeros(cells, dtype=np.int64)
+        self.order = np.zeros(cells, dtype=np.int8)
+        self.formed = np.full(cells, -1, dtype=np.int64)
+        for rank in range(s.ranks):
+            here = moves.layout.held(s, rank)
+            self.low[here], self.high[here], self.order[here] = rank, rank + 1, Order.FOLD
+
+    def round(self, number: int, first: int, layers: list[tuple[int, int]]) -> None:
+        """Plays one round, whose moves begin with `first`."""
+        here = self.moves.source[first : layers[-1][1]]
+        lows, highs, orders = self.low[here], self.high[here], self.order[here]
+        for start, stop in layers:
+            target, reduce = self.moves.target[start:stop], self.moves.reduce[start:stop]
+            part = slice(start - first, stop - first)
+            low, high, order = lows[part], highs[part], orders[part]
+            formed = np.full(len(target), -1, dtype=np.int64)
+            if reduce.any():
+                joined = self._join(number, target, low, high, order, self.split[start:stop])
+                low, order = np.where(reduce, self.low[target], low), np.where(reduce, joined, order)
+                formed[reduce] = number
+            self.low[target], self.high[target], self.order[target], self.formed[target] = low, high, order, formed
+
+    def _join(
+        self, number: int, target: Ints, low: Ints, high: Ints, order: NDArray[np.int8], split: NDArray[np.bool_]
+    ) -> NDArray[np.int8]:
+        """The order of what is there with what arrived added behind it."""
+        there = self.low[target], self.high[target], self.order[target]
+        apart = (there[1] != low) | (there[2] == Order.ANY) | (order == Order.ANY)
+        growing = (there[1] - there[0] == 1) | ((self.formed[target] == number) & (there[2] == Order.FOLD))
+        fold = growing & (high - low == 1) & ~split
+        return np.where(apart, Order.ANY, np.where(fold, Order.FOLD, Order.ASSOCIATIVE)).astype(np.int8)
+
+
+def _split(moves: Moves) -> NDArray[np.bool_]:
+    """Which moves are to a rank that writes overlapping ranges in their round: there one round's reduction may be
+    several steps."""
+    rows, cells = moves.rows, moves.layout.cells
+    if not np.any(rows.count > 1):
+        return np.zeros(len(moves.row), dtype=np.bool_)
+    first = moves.layout.first[rows.target_buffer, rows.target] + rows.target_chunk
+    span = (first * (cells + 1) + rows.count)[moves.row]
+    round_ = rows.round[moves.row].astype(np.int64)
+    order = np.lexsort((moves.target, round_))
+    overlap = (np.diff(round_[order]) == 0) & (np.diff(moves.target[order]) == 0) & (np.diff(span[order]) != 0)
+    where = round_ * (int(rows.target.max()) + 1) + rows.target[moves.row]
+    return np.isin(where, where[order[1:][overlap]])
