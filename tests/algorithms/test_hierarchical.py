@@ -6,6 +6,8 @@ import pytest
 
 from ringtree import algorithms
 from ringtree.algorithms import hierarchical
+from ringtree.ir.collective import COLLECTIVES
+from ringtree.verify import prove
 
 
 def test_the_default_group_is_the_divisor_next_to_the_square_root() -> None:
@@ -30,3 +32,32 @@ def test_one_group_is_the_inner_algorithm() -> None:
 def test_groups_that_do_not_divide_are_refused() -> None:
     with pytest.raises(ValueError, match="groups of 5 do not divide 12 ranks"):
         algorithms.build("hierarchical", "all_reduce", 12, group=5)
+
+
+ALL, SHARDED, TREES = (
+    ("all_reduce",),
+    ("all_reduce", "reduce_scatter", "all_gather"),
+    ("all_reduce", "broadcast", "reduce"),
+)
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer", "collectives"),
+    [
+        ("ring", "ring", SHARDED),
+        ("ring", "circulant", SHARDED),
+        ("halving_doubling", "ring", SHARDED),
+        ("two_shot", "swing", SHARDED),
+        ("ring", "recursive_doubling", ALL),
+        ("ring", "double_tree", ALL),
+        ("flat", "recursive_doubling", ALL),
+        ("chain", "double_tree", TREES),
+        ("double_tree", "binary_tree", TREES),
+        ("binomial", "locality_tree", TREES),
+    ],
+)
+@pytest.mark.parametrize(("ranks", "group"), [(8, 4), (12, 3), (15, 5), (6, 1), (6, 6)])
+def test_forms(inner: str, outer: str, collectives: tuple[str, ...], ranks: int, group: int) -> None:
+    for collective in collectives:
+        root = ranks * 2 // 3 if COLLECTIVES[collective].rooted else None
+        prove(algorithms.build("hierarchical", collective, ranks, root, group=group, inner=inner, outer=outer))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -50,6 +51,12 @@ def test_costs_what_its_docstring_says(name: str, collective: str, ranks: int) -
 @pytest.mark.parametrize(("name", "collective"), algorithms.pairs())
 def test_alone_nothing_is_sent(name: str, collective: str) -> None:
     assert algorithms.build(name, collective, 1).chunks_sent().tolist() == [0]
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_an_algorithm_is_one_short_file(name: str) -> None:
+    path = Path(algorithms.__file__).with_name(f"{name}.py")
+    assert len(path.read_text(encoding="utf-8").splitlines()) < 80
 
 
 def test_every_collective_is_served() -> None:

@@ -1,7 +1,10 @@
 """Bruck: in round k everyone sends to the rank 2**k away, for any number of ranks. Fewest rounds.
 
 all_gather: a rank sends all it has until what is lacking is less. all_to_all: what has i ranks to go makes the hops of
-which i is the sum, 1, 2, 4, …, and so is sent several times; worth it while latency is what counts.
+which i is the sum, 1, 2, 4, …, and so is sent several times; worth it while latency is what counts. Each block is a
+message: the blocks of a round that come from one rank go to ranks 2**(k+1) apart, so no two are neighbours among the
+(source, target) pairs whose sizes may differ, and a range must be. With one size for all, packing by local copies would
+make lg(n) messages a rank of n/2*lg(n).
 
 all_gather: lg(n) rounds, (n-1)/n*S bytes
 all_to_all: lg(n) rounds, at most lg(n)/2*S bytes

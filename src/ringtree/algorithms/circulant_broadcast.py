@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ringtree.algorithms.skips import received, skips_to
 from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.transform import reverse
 
@@ -30,10 +31,10 @@ def broadcast(ranks: int, root: int, *, pieces: int | None = None) -> Schedule:
     m = terms(ranks)["m"] if pieces is None else pieces
     if m < 1:
         raise ValueError(f"circulant_broadcast: cut into {m} pieces; expected at least 1")
-    skips = _skips(ranks)
+    skips = skips_to(ranks)
     cycle = len(skips) - 1
     early = -(m - 1) % max(cycle, 1)  # rounds left out at the beginning, so that the last one ends a cycle
-    blocks = np.array([_received(rank, skips) for rank in range(1, ranks)])
+    blocks = np.array([received(rank, skips) for rank in range(1, ranks)])
     has = np.zeros((ranks, m), dtype=np.bool_)
     rows = []
     for round in range(early, m - 1 + cycle + early if ranks > 1 else 0):
@@ -49,55 +50,3 @@ def broadcast(ranks: int, root: int, *, pieces: int | None = None) -> Schedule:
 
 def reduce(ranks: int, root: int, *, pieces: int | None = None) -> Schedule:
     return reverse(broadcast(ranks, root, pieces=pieces))
-
-
-def _skips(ranks: int) -> list[int]:
-    """1 to n, each half of the next, rounded up."""
-    skips = [ranks]
-    while skips[-1] > 1:
-        skips.append(-(-skips[-1] // 2))
-    return skips[::-1]
-
-
-def _first(rank: int, skips: list[int]) -> int:
-    """The round of the first cycle in which the rank hears for the first time: the last hop of the way to it in which
-    each hop is the greatest skip that does not go too far."""
-    for k in range(len(skips) - 2, -1, -1):
-        if skips[k] == rank:
-            return k
-        rank -= skips[k] if skips[k] < rank else 0
-    raise AssertionError("skips end with 1")
-
-
-def _received(rank: int, skips: list[int]) -> list[int]:
-    """The block that each round of the first cycle brings; in each later cycle as many more as a cycle has rounds, and
-    what is negative is none. Block k leaves the root in round k.
-
-    For round k this finds the nearest rank on a way from the root that is not nearer than skips[k], not farther than
-    the one for the round before, and whose last hop was not used yet: its first block is what comes a cycle later."""
-    cycle, here = len(skips) - 1, skips[-1] + rank
-    mine = _first(rank, skips)
-    unused = set(range(cycle + 1)) - {mine}
-    found, nearest = list[int](), 2 * skips[-1]
-
-    def limit(ahead: int = 0) -> int:
-        return here - skips[len(found) + ahead]
-
-    def fits(hop: int, there: int) -> bool:
-        return len(found) < cycle and hop in unused and there < nearest and there <= limit()
-
-    def walk(at: int, top: int) -> None:
-        nonlocal nearest
-        for hop in range(top, -1, -1):
-            there = at + skips[hop]
-            if fits(hop, there) and there <= limit(1):
-                walk(there, hop)
-            if fits(hop, there):
-                if at > limit(1):
-                    return
-                nearest = there
-                found.append(hop)
-                unused.remove(hop)
-
-    walk(0, cycle)
-    return [mine if hop == cycle else hop - cycle for hop in found]

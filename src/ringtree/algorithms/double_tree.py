@@ -16,13 +16,13 @@ Source: Sanders, Speck, Träff: Two-tree algorithms for full bandwidth broadcast
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
+from ringtree.algorithms.ranges import backwards
 from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.transform import reverse
+from ringtree.transform.rows import fuse
 
 Ranks = NDArray[np.int64]
 
@@ -32,15 +32,7 @@ def all_reduce(ranks: int) -> Schedule:
     position = np.arange(ranks)
     second = ranks - 1 - position if ranks % 2 == 0 else (position + 1) % ranks
     down = _down(ranks, position, second)
-    up = Transfers.of(
-        down.target[::-1],
-        down.source[::-1],
-        down.source_chunk[::-1],
-        reduce=True,
-        round=down.round.max(initial=0) - down.round[::-1],
-    )
-    both = Transfers.concatenate([up, replace(down, round=down.round + up.round.max(initial=0) + 1)])
-    blocks = (Block(both),) if ranks > 1 else ()  # one block, so that up and down overlap when pipelined
+    blocks = fuse((Block(backwards(down)), Block(down)))  # one block, so that up and down overlap when pipelined
     return Schedule("double_tree", "all_reduce", ranks, 2, blocks)
 
 

@@ -14,9 +14,12 @@ Source: Rabenseifner: Optimization of collective reduction operations, 2004
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
+from ringtree.algorithms.ranges import backwards
 from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.transform import reverse
 
@@ -25,8 +28,7 @@ Indices = NDArray[np.int64]
 
 def all_reduce(ranks: int) -> Schedule:
     active, folded = taking_part(ranks)
-    ends = np.arange(len(active) + 1)
-    chunks = len(active)
+    ends, chunks = np.arange(len(active) + 1), len(active)
     fold = Transfers.of(folded, folded + 1, 0, count=chunks, reduce=True)
     unfold = Transfers.of(folded + 1, folded, 0, count=chunks)
     blocks = _blocks(fold, _halving(active, ends), _doubling(active, ends), unfold)
@@ -69,16 +71,8 @@ def _halving(active: Indices, ends: Indices) -> Transfers:
 
 def _doubling(active: Indices, ends: Indices) -> Transfers:
     """The way back: number a starts with chunks ends[a] to ends[a+1] and ends with all."""
-    a, distance = np.arange(len(active)), 1
-    parts: list[Transfers] = []
-    while distance < len(active):
-        first = a & -distance
-        start = ends[first]
-        parts.append(
-            Transfers.of(active, active[a ^ distance], start, count=ends[first + distance] - start, round=len(parts))
-        )
-        distance *= 2
-    return Transfers.concatenate(parts)
+    back = backwards(_halving(active, ends))
+    return replace(back, reduce=np.zeros(len(back), dtype=np.bool_))
 
 
 def _blocks(*parts: Transfers) -> tuple[Block, ...]:

@@ -1,9 +1,9 @@
 """2D torus: a ring along each row, then each column; all_reduce in four rotated copies, so that all ports are busy.
 
 Each copy has a quarter of the vector: rows or columns first, and each the other way round too; its blocks lie in the
-order in which it meets them, so that all that a rank sends is one range. The other two are one copy: a quarter of every
-block would be as many messages as blocks. The ranks are x times y, as near to a square as n allows; a prime n is a ring
-that goes both ways.
+order in which it meets them, so that all that a rank sends is one range. The other two are one copy: quarters of blocks
+are no neighbours, so a rank would send 4*(n-1) messages for x+y-2: 252 for 14 at n = 64. The ranks are x times y, as
+near to a square as n allows; a prime n is a ring that goes both ways.
 
 all_reduce: 2*(x+y-2) rounds, 2*(n-1)/n*S bytes
 reduce_scatter: x+y-2 rounds, (n-1)/n*S bytes
@@ -26,8 +26,7 @@ from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.transform import reverse
 from ringtree.transform.rows import by_round
 
-Axis = tuple[int, int]
-"""How many ranks there are along it, and by how much their numbers differ."""
+Axis = tuple[int, int]  # how many ranks there are along it, and by how much their numbers differ
 
 
 def terms(ranks: int) -> dict[str, int]:
@@ -55,8 +54,7 @@ def reduce_scatter(ranks: int, dimensions: int = 2) -> Schedule:
 
 def all_gather(ranks: int, dimensions: int = 2) -> Schedule:
     """Neighbours in number first, so that what a rank has are neighbouring blocks."""
-    axes = _axes(ranks, dimensions)
-    blocks = (Block(_lap(ranks, axes, 1, 0)),) if axes else ()
+    blocks = (Block(_lap(ranks, axes, 1, 0)),) if (axes := _axes(ranks, dimensions)) else ()
     return Schedule("torus", "all_gather", ranks, ranks, blocks)
 
 
@@ -68,11 +66,8 @@ def _axes(ranks: int, dimensions: int) -> list[Axis]:
 def _lap(ranks: int, axes: list[Axis], way: int, begin: int) -> Transfers:
     """An all_gather along one axis after the other, on n chunks from `begin` on, those of the first axis together."""
     rank, parts, width = np.arange(ranks), list[Transfers](), 1
-    place = np.zeros(ranks, dtype=np.int64)
-    for extent, apart in axes:
-        place += rank // apart % extent * width
-        width *= extent
-    width = 1
+    before = np.cumprod([1, *(extent for extent, _ in axes)])
+    place = sum((rank // apart % extent * w for (extent, apart), w in zip(axes, before, strict=False)), 0 * rank)
     for extent, apart in axes:
         along = rank // apart % extent
         target = rank + ((along + way) % extent - along) * apart

@@ -1,5 +1,7 @@
 """3D torus: what torus does, along three axes; all_reduce in six rotated copies, so that all six ports are busy.
 
+The other two are one copy, as torus's: six would be 6*(n-1) messages a rank for x+y+z-3, 378 for 9 at n = 64.
+
 all_reduce: 2*(x+y+z-3) rounds, 2*(n-1)/n*S bytes
 reduce_scatter: x+y+z-3 rounds, (n-1)/n*S bytes
 all_gather: x+y+z-3 rounds, (n-1)/n*S bytes
