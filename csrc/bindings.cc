@@ -270,6 +270,13 @@ NB_MODULE(_native, m) {
   for (int o = 0; o < ringtree::ops; o++) ops[nb::str(ringtree::op_name(o).data())] = o;
   m.attr("DTYPES") = dtypes;
   m.attr("OPS") = ops;
+  m.def(
+      "supported",
+      [](int dtype, int op) {
+        return dtype >= 0 && dtype < ringtree::dtypes && op >= 0 && op < ringtree::ops &&
+               ringtree::kernels().reduce[dtype][op] != nullptr;
+      },
+      "dtype"_a, "op"_a);
 
   m.def(
       "segment_bytes",

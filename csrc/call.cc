@@ -5,6 +5,8 @@
 
 namespace ringtree {
 
+static_assert(dtypes < 32 && ops < 16);
+
 // Bits: 0-4 collective, 5-9 type + 1, 10-13 operation + 1, 14-31 root + 1 (0: none).
 std::uint32_t pack(std::string_view collective, int dtype, int op, int root) {
   auto found = std::find(std::begin(collective_names), std::end(collective_names), collective);

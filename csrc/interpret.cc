@@ -80,7 +80,7 @@ void Interpreter::turn(std::int64_t window) {
         release(i.peer);
         break;
     }
-  if (plan_->divide) divide(window);
+  if (plan_->finish) finish(window);
 }
 
 std::size_t Interpreter::elements(const Plan::Instruction& i, std::int64_t window, std::uint32_t piece) const {
@@ -133,8 +133,8 @@ bool Interpreter::send_in_place(const Plan::Instruction& i, std::int64_t window,
   if (!left) return false;
   auto data = memory(*left, window, 0);
   if (!fits) {
-    bool divided = plan_->divide && left->space == Space::output;
-    if (!lending_ || parcel.nbytes < worth_lending || i.overwritten || divided) return false;
+    bool changes = plan_->finish && left->space == Space::output;
+    if (!lending_ || parcel.nbytes < worth_lending || i.overwritten || changes) return false;
     if ((parcel.region = region_of(data, parcel.nbytes)) < 0) return false;
     parcel.carrier = Carrier::region;
   }
@@ -262,15 +262,15 @@ void Interpreter::release(int peer) {
   seat_.ring(peer);
 }
 
-// Ends an average: each rank divides what it owes of this window, once, while it is in cache.
-void Interpreter::divide(std::int64_t window) {
+// What an operation does at its end, with what this rank owes of this window, once, while it is in cache.
+void Interpreter::finish(std::int64_t window) {
   for (auto& run : plan_->outputs) {
     auto size = std::clamp<std::int64_t>(run.size - window * plan_->window, 0, plan_->window);
     if (size == 0) continue;
     auto at = spaces_[static_cast<int>(Space::output)] +
               (run.offset + window * plan_->window) * static_cast<std::int64_t>(plan_->item);
     if (!loans_.empty()) settle(at, at + size * static_cast<std::int64_t>(plan_->item));
-    plan_->divide(at, static_cast<std::size_t>(size), seat_.ranks());
+    plan_->finish(at, static_cast<std::size_t>(size), seat_.ranks());
   }
 }
 

@@ -78,7 +78,7 @@ class Interpreter : Situation {
   void signal(const Plan::Instruction& i);
   void wait(const Plan::Instruction& i);
   void release(int peer);
-  void divide(std::int64_t window);
+  void finish(std::int64_t window);
   void settle(const std::byte* begin, const std::byte* end);
   void repay(const Loan& loan);
   bool repaid(const Loan& loan);

@@ -19,34 +19,48 @@ enum class Dtype : int {
   float16,
   bfloat16,
   float32,
-  float64
+  float64,
+  complex64,
+  complex128,
+  float8_e4m3fn,
+  float8_e5m2,
+  float32_int32,  // pairs: value and index, as a struct of C
+  float64_int64,
+  int32_int32,
+  int64_int64,
+  float64_int32
 };
-inline constexpr int dtypes = 13;
+inline constexpr int dtypes = 22;
 
-enum class Op : int { sum, prod, max, min, avg };
-inline constexpr int ops = 5;
+enum class Op : int { sum, prod, max, min, avg, band, bor, bxor, land, lor, lxor, minloc, maxloc };
+inline constexpr int ops = 13;
 
 std::string_view dtype_name(int dtype);
 std::string_view op_name(int op);
 std::size_t dtype_bytes(int dtype);
 
 // targets[k][i] = sources[0][i] op sources[1][i] op ..., in that order, for i < count and every k < ntargets.
-// A target may be one of the sources, but not overlap one otherwise. 16-bit floats are rounded once, at the end.
+// A target may be one of the sources, but not overlap one otherwise. 16- and 8-bit floats are rounded once, at the end.
 using Reduce = void (*)(void* const* targets, int ntargets, const void* const* sources, int nsources,
                         std::size_t count);
 
-// data[i] /= by; integers truncate toward zero.
-using Divide = void (*)(void* data, std::size_t count, int by);
+// What is done to a result once, when all is reduced: an average is divided by the number of ranks (integers truncate
+// toward zero), and a logical value that was joined with nothing becomes 0 or 1.
+using Finish = void (*)(void* data, std::size_t count, int ranks);
 
+// nullptr: there is no such reduction; nothing to finish.
 struct Kernels {
   Reduce reduce[dtypes][ops];  // avg reduces as sum
-  Divide divide[dtypes];
+  Finish finish[dtypes][ops];
 };
 
 // The widest set of loops this machine runs.
 const Kernels& kernels();
 
-// One per instruction set; nullptr where the compiler's target has no such set.
+// Those that are compiled once; each instruction set's table begins with them.
+Kernels narrow_kernels();
+
+// One per instruction set.
 namespace isa_base {
 const Kernels& table();
 }

@@ -48,14 +48,13 @@ class Binder {
   }
 
   void bind_kernels() {
-    if (reduces_ || b_.op == static_cast<int>(Op::avg)) {
-      if (b_.op < 0 || b_.op >= ops) throw std::invalid_argument("no such operation: " + std::to_string(b_.op));
-      plan_.reduce = kernels().reduce[b_.dtype][b_.op];
-      if (b_.op == static_cast<int>(Op::avg)) plan_.divide = kernels().divide[b_.dtype];
-      if (!plan_.reduce || (b_.op == static_cast<int>(Op::avg) && !plan_.divide))
-        throw std::invalid_argument(std::string(op_name(b_.op)) + " of " + std::string(dtype_name(b_.dtype)) +
-                                    " is not supported");
-    }
+    if (!reduces_ && b_.op < 0) return;
+    if (b_.op < 0 || b_.op >= ops) throw std::invalid_argument("no such operation: " + std::to_string(b_.op));
+    plan_.reduce = kernels().reduce[b_.dtype][b_.op];
+    plan_.finish = kernels().finish[b_.dtype][b_.op];
+    if (!plan_.reduce)
+      throw std::invalid_argument(std::string(op_name(b_.op)) + " of " + std::string(dtype_name(b_.dtype)) +
+                                  " is not supported");
   }
 
   void add(const Encoded::Instruction& from) {

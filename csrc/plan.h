@@ -90,7 +90,7 @@ struct Plan {
   std::size_t scratch_bytes = 0;
   std::size_t moved_bytes = 0;  // of all copies and reductions: small plans are not worth letting go of the host
   Reduce reduce = nullptr;
-  Divide divide = nullptr;  // for averages
+  Finish finish = nullptr;
   Fingerprint print;
 };
 

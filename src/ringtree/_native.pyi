@@ -22,10 +22,13 @@ class Poisoned(RuntimeError):
     """The group failed before (the message says how) and can only be closed."""
 
 DTYPES: dict[str, int]
-"""Code of each element type, by numpy's name (and bfloat16)."""
+"""Code of each element type; see ringtree.runtime.types."""
 
 OPS: dict[str, int]
-"""Code of each operation: sum, prod, max, min, avg. Programs that do not reduce take -1."""
+"""Code of each operation; see ringtree.runtime.types. Programs that do not reduce take -1."""
+
+def supported(dtype: int, op: int) -> bool:
+    """Whether there is a kernel for that."""
 
 def segment_bytes(ranks: int, slots: int, slot_bytes: int) -> int:
     """Size of a group's segment: header, records, lanes, staging slots and point-to-point lanes."""
@@ -89,7 +92,8 @@ class Group:
         All sizes are in elements. `sizes[label]`: chunk sizes on the whole vector. `input_offsets[i]`,
         `output_offsets[i]`: where chunk i of the rank's window starts. Scratch chunk i starts at i * max(sizes).
         `window`: the program is run ceil(max(sizes)/window) times, each time on that window of every chunk.
-        `root` is -1 for none, `op` -1 where nothing is reduced; op avg divides the output by `ranks` at the end.
+        `root` is -1 for none, `op` -1 where nothing is reduced; op avg divides the output by `ranks` at the end,
+        and land, lor and lxor leave 0 or 1 even where nothing was joined.
         (collective, op, dtype, count, root, digest modulo 2^32) is the call's fingerprint. ValueError, naming the
         instruction, for a program that steps outside its memory or whose messages do not fit a slot.
         """

@@ -8,26 +8,27 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ml_dtypes import bfloat16
+from ml_dtypes import bfloat16, float8_e5m2
 
 from ringtree.runtime.arrays import dtype_named, new, readable, target, writable
-from ringtree.runtime.types import OPS, Dtype
-
-KINDS = {"int32": np.int32, "int64": np.int64, "float32": np.float32, "float64": np.float64, "bfloat16": bfloat16}
+from ringtree.runtime.types import PAIRS, SHORT_FLOATS, Dtype
 
 
-def test_codes_are_the_native_engines() -> None:
-    native = pytest.importorskip("ringtree._native")
-    assert {d.label: int(d) for d in Dtype}.items() >= native.DTYPES.items()
-    assert OPS.items() >= native.OPS.items()
+@pytest.mark.parametrize("dtype", Dtype)
+def test_every_type_has_its_code_and_size(dtype: Dtype) -> None:
+    kind = dtype_named(dtype.label)
+    array = readable(np.ones((2, 3), kind))
+    assert (array.dtype, array.dtype.itemsize) == (dtype, kind.itemsize)
+    assert (array.shape, array.count, array.nbytes) == ((2, 3), 6, 6 * kind.itemsize)
+    assert new(array, (4,)).owner.dtype == kind
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_every_type_has_its_code_and_size(name: str) -> None:
-    array = readable(np.ones((2, 3), KINDS[name]))
-    assert (array.dtype.label, array.dtype.itemsize) == (name, np.dtype(KINDS[name]).itemsize)
-    assert (array.shape, array.count, array.nbytes) == ((2, 3), 6, 6 * array.dtype.itemsize)
-    assert dtype_named(name) == np.dtype(KINDS[name])
+def test_a_pair_is_any_struct_of_two_fields_as_c_lays_it_out() -> None:
+    assert readable(np.zeros(2, [("mass", "f4"), ("where", "i4")])).dtype is Dtype.FLOAT32_INT32
+    assert readable(np.zeros(2, np.dtype([("v", "f8"), ("i", "i4")], align=True))).dtype is Dtype.FLOAT64_INT32
+    for other in ([("v", "f8"), ("i", "i4")], [("i", "i4"), ("v", "f4")], [("v", ">f4"), ("i", ">i4")], [("v", "f4")]):
+        with pytest.raises(TypeError, match="is not supported"):
+            readable(np.zeros(2, other))
 
 
 def test_both_of_numpys_64_bit_integers_are_int64() -> None:
@@ -81,8 +82,11 @@ def test_raw_bits_are_what_the_caller_names() -> None:
 
 
 def test_a_format_tells_the_type_or_is_none() -> None:
-    assert [readable(np.zeros(1, c)).format() for c in "ilqfd"] == list("ilqfd")
-    assert readable(np.zeros(1, bfloat16)).format() is None
+    chars = "?bhilqBHILQefd"
+    assert [readable(np.zeros(1, c)).format() for c in (*chars, "F", "D")] == [*chars, "Zf", "Zd"]
+    for kind in (bfloat16, float8_e5m2, [("v", "f4"), ("i", "i4")]):
+        assert readable(np.zeros(1, kind)).format() is None
+    assert readable(np.zeros(1, np.uint8), "float8_e5m2").format() is None
 
 
 def test_an_output_must_be_writable_as_it_lies() -> None:
@@ -147,6 +151,17 @@ def test_tensors_stay_tensors() -> None:
     assert target(x, array, (2, 3)).owner.data_ptr() == x.data_ptr()
 
 
+@pytest.mark.parametrize("dtype", [d for d in Dtype if d not in PAIRS])
+def test_tensors_of_every_type(dtype: Dtype) -> None:
+    torch = pytest.importorskip("torch")
+    array = readable(torch.ones((2, 3)).to(getattr(torch, dtype.label)).T)
+    assert (array.dtype, array.copied) == (dtype, True)
+    raw = torch.zeros(2, dtype={1: torch.uint8, 2: torch.uint16}.get(dtype.itemsize, torch.uint8))
+    if dtype in SHORT_FLOATS:
+        assert new(readable(raw, dtype.label), (2,)).dtype is dtype
+        assert readable(raw, getattr(torch, dtype.label)).dtype is dtype
+
+
 def test_a_view_that_only_says_it_is_negated_is_taken_at_its_word() -> None:
     torch = pytest.importorskip("torch")
     negated = torch.tensor([1 + 2j]).conj().imag
@@ -161,8 +176,8 @@ def test_tensors_elsewhere_are_refused() -> None:
         readable(torch.zeros(2, device="meta"))
     with pytest.raises(TypeError, match="sparse_coo tensor"):
         readable(torch.zeros(2).to_sparse())
-    with pytest.raises(TypeError, match="float16 is not supported"):
-        readable(torch.zeros(2, dtype=torch.float16))
+    with pytest.raises(TypeError, match="float8_e8m0fnu is not supported"):
+        readable(torch.zeros(2, dtype=torch.float8_e8m0fnu))
     with pytest.raises(ValueError, match="a tensor that is not contiguous"):
         writable(torch.zeros((2, 3)).T)
 
@@ -179,6 +194,10 @@ def test_torch_itself() -> None:
         p = torch.nn.Parameter(torch.ones(4))
         comm.all_reduce(p, "avg", out=p)
         assert comm.all_gather(x[:, ::2]).shape == (comm.size, 2, 2)
+        for label in ("bool", "uint16", "float16", "complex64", "float8_e4m3fn"):
+            ones = torch.ones(3).to(getattr(torch, label))
+            assert comm.all_reduce(ones).dtype == ones.dtype
+            assert comm.all_reduce(ones).to(torch.complex64).real.tolist() == [1 if label == "bool" else comm.size] * 3
         out = np.empty((comm.size, 3), np.int64)
         assert comm.all_gather(torch.arange(3), out=out) is out
 

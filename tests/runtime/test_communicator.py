@@ -200,7 +200,7 @@ BAD: dict[str, tuple[Act, type[Exception], str]] = {
     "scatter out": (lambda c: c.scatter(X, 1 - c.rank), ValueError, "scatter needs out on rank"),
     "scatter x": (lambda c: c.scatter(None, c.rank), ValueError, "scatter needs x on the root"),
     "peer": (lambda c: c.send(X, 2), ValueError, "no rank 2 to exchange messages with: expected 0..1"),
-    "tag": (lambda c: c.recv(X.copy(), 1 - c.rank, -1), ValueError, "tag -1: expected 0.."),
+    "tag": (lambda c: c.recv(X.copy(), 1 - c.rank, -2), ValueError, "tag -2: expected 0.."),
     "recv into a list": (lambda c: c.recv([1.0], 1 - c.rank), TypeError, "the array to receive into is a list"),
     "empty": (lambda c: c.empty(4, ">f4"), TypeError, ">f4 is not supported"),
 }

@@ -37,7 +37,7 @@ def test_every_type_operation_and_cut(ranks: int) -> None:
     def rank_of(group: _native.Group, rank: int) -> int:
         done = 0
         for dtype in (*INTS, *FLOATS):
-            for redop in _native.OPS:
+            for redop in ("sum", "prod", "max", "min", "avg"):
                 for count, window in ((0, 0), (1, 0), (3, 0), (1000, 0), (1000, 64), (4099, 96)):
                     for program in (one_shot(rank, ranks), two_shot(rank, ranks)):
                         if program.name == "one_shot":
@@ -73,17 +73,6 @@ def test_bfloat16_is_rounded_once(redop: str) -> None:
     if redop == "avg":
         want = (want.astype(np.float32) / ranks).astype(ml_dtypes.bfloat16)
     assert values(world(ranks, rank_of)) == [want.tobytes()] * ranks
-
-
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "uint32", "uint64", "float16", "bool"])
-def test_the_other_types_add_as_numpy_does(dtype: str) -> None:
-    def rank_of(group: _native.Group, rank: int) -> bytes:
-        x = (np.arange(300) * (rank + 1)).astype(dtype)
-        return run(group, prepare(group, one_shot(rank, 2), 300, dtype), x, np.zeros_like(x)).tobytes()
-
-    with np.errstate(over="ignore"):
-        want = (np.arange(300).astype(dtype) + (np.arange(300) * 2).astype(dtype)).astype(dtype)
-    assert values(world(2, rank_of)) == [want.tobytes()] * 2
 
 
 def test_nan_wins_max_and_min() -> None:

@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 from ringtree.algorithms import serving
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.runtime.communicator import Communicator
-from tests.runtime.cases import DTYPES, OPS, Case, reduces, run
+from tests.runtime.cases import Case, kinds, run
 from tests.runtime.conftest import Pools
 
 Step = tuple[Any, ...]
@@ -92,11 +92,10 @@ def around(comm: Communicator, count: int, tag: int) -> None:
 
 cases = st.sampled_from(sorted(COLLECTIVES)).flatmap(
     lambda c: st.builds(
-        Case,
+        lambda kind, **rest: Case(dtype=kind[0], op=kind[1], **rest),
         collective=st.just(c),
         algorithm=st.sampled_from([None, *serving(c)]),
-        dtype=st.sampled_from(sorted(DTYPES)),
-        op=st.sampled_from([op for op in OPS if reduces(c, op)]),
+        kind=st.sampled_from(kinds(c)),
         count=st.just(1) if c == "barrier" else st.sampled_from([0, 1, 3, 17, 1000, 20011]),
         in_place=st.booleans() if c != "barrier" else st.just(False),
         root=st.integers(0, 7),

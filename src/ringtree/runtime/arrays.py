@@ -11,15 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from ringtree.runtime.types import BY_LABEL, SHORT_FLOATS, Dtype
+from ringtree.runtime.types import BY_LABEL, PAIRS, SHORT_FLOATS, Dtype
 
-_BY_TYPE: dict[type, Dtype] = {np.dtype(char).type: BY_LABEL[np.dtype(char).name] for char in "?bhilqBHILQefd"}
+_BY_TYPE: dict[type, Dtype] = {np.dtype(char).type: BY_LABEL[np.dtype(char).name] for char in "?bhilqBHILQefdFD"}
 """By the type of numpy's scalars; ml_dtypes' are added when they are met, so that it is imported by its users only."""
-_FROM_ML_DTYPES = (Dtype.BFLOAT16,)
-_KNOWN = {d.label: d for d in (*_BY_TYPE.values(), *_FROM_ML_DTYPES)}
+_FROM_ML_DTYPES = (Dtype.BFLOAT16, Dtype.FLOAT8_E4M3FN, Dtype.FLOAT8_E5M2)
+PAIR_DTYPES: dict[Dtype, np.dtype[Any]] = {
+    d: np.dtype(list(zip(("value", "index"), d.label.split("_"), strict=True)), align=True) for d in PAIRS
+}
+"""Their layouts; the fields may have any names."""
 _RAW = {1: Dtype.UINT8, 2: Dtype.UINT16}
 """What holds the bits of a type that is named, by its size in bytes."""
-SUPPORTED = ", ".join(d.label for d in sorted(_KNOWN.values()))
+SUPPORTED = ", ".join(BY_LABEL)
 
 
 class Array:
@@ -121,15 +124,17 @@ def new(like: Array, shape: tuple[int, ...]) -> Array:
 
 
 def dtype_named(dtype: Any) -> np.dtype[Any]:
-    """The numpy dtype that `dtype` means ("bfloat16" needs ml_dtypes); TypeError where engines do not know it."""
+    """The numpy dtype that `dtype` means; TypeError where engines do not know it. The types that numpy does not have
+    need ml_dtypes."""
     label = str(dtype).removeprefix("torch.")
-    if _KNOWN.get(label) in _FROM_ML_DTYPES:
+    if BY_LABEL.get(label) in _FROM_ML_DTYPES:
         try:
             import ml_dtypes
         except ImportError:
             raise TypeError(f"{label} arrays need the package ml_dtypes: pip install ml_dtypes") from None
         dtype = getattr(ml_dtypes, label)
-    found: np.dtype[Any] = np.dtype(dtype)
+    pair = PAIR_DTYPES.get(BY_LABEL.get(label, Dtype.BOOL))
+    found: np.dtype[Any] = np.dtype(dtype) if pair is None else pair
     _numpy_dtype(found)
     return found
 
@@ -139,7 +144,7 @@ def _meant(found: Dtype, named: Any, what: str = "the array") -> Dtype:
     if named is None:
         return found
     label = str(named).removeprefix("torch.")
-    meant = _KNOWN.get(label)
+    meant = BY_LABEL.get(label)
     if meant is None:
         meant = _numpy_dtype(dtype_named(named))
     if meant is found:
@@ -161,18 +166,25 @@ def _tensor_dtype(x: Any) -> Dtype:
     if x.device.type != "cpu" or str(x.layout) != "torch.strided":
         raise TypeError(f"got a {str(x.layout)[6:]} tensor on {x.device}; expected a dense one on the CPU")
     label = str(x.dtype).removeprefix("torch.")
-    if label not in _KNOWN:
+    if label not in BY_LABEL:
         raise TypeError(f"element type {label} is not supported; expected one of {SUPPORTED}")
-    return _KNOWN[label]
+    return BY_LABEL[label]
 
 
 def _numpy_dtype(dtype: np.dtype[Any]) -> Dtype:
     found = _BY_TYPE.get(dtype.type)
-    if found is None and _KNOWN.get(dtype.name) in _FROM_ML_DTYPES:
-        found = _BY_TYPE[dtype.type] = _KNOWN[dtype.name]
+    if found is None and BY_LABEL.get(dtype.name) in _FROM_ML_DTYPES:
+        found = _BY_TYPE[dtype.type] = BY_LABEL[dtype.name]
+    if found is None and dtype.names is not None:
+        found = next((d for d, known in PAIR_DTYPES.items() if _layout(known) == _layout(dtype)), None)
     if found is None or not dtype.isnative:
         raise TypeError(f"element type {dtype} is not supported; expected one of {SUPPORTED}")
     return found
+
+
+def _layout(pair: np.dtype[Any]) -> tuple[Any, ...]:
+    fields: Any = pair.fields
+    return (pair.itemsize, *(fields[name][:2] for name in pair.names or ()))
 
 
 def _kind(x: Any) -> str:

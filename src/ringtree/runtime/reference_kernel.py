@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from ctypes import c_char
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ringtree.runtime.arrays import PAIR_DTYPES
 from ringtree.runtime.types import COMPLEX, INTEGERS, LOGICAL, OPS, PAIRS, SHORT_FLOATS, Dtype
 
 Values = NDArray[Any]
@@ -23,12 +24,28 @@ def _stored(dtype: Dtype) -> np.dtype[Any]:
     if dtype in SHORT_FLOATS:
         return np.dtype(f"u{dtype.itemsize}")
     if dtype in PAIRS:
-        return np.dtype(list(zip(("value", "index"), dtype.label.split("_"), strict=True)), align=True)
+        return PAIR_DTYPES[dtype]
     return np.dtype("u1" if dtype is Dtype.BOOL else dtype.label)
 
 
 STORED = {dtype: _stored(dtype) for dtype in Dtype}
 """How elements lie in memory: short floats as their bits."""
+
+
+def _located(better: Callable[[Values, Values], Values], a: Values, b: Values) -> Values:
+    """The better one of each two pairs; NaNs are better than anything, and of equals the smaller index."""
+    x, y = a["value"], b["value"]
+    alike = (x == y) | (np.isnan(x) & np.isnan(y))
+    wins = better(y, x) | (np.isnan(y) & ~np.isnan(x))
+    return np.where(np.where(alike, b["index"] < a["index"], wins & ~np.isnan(x)), b, a)
+
+
+def _product(a: Values, b: Values) -> Values:
+    """By the parts, each rounded: numpy's own may multiply and add at once, where the machine can."""
+    total = np.empty_like(a)
+    total.real, total.imag = a.real * b.real - a.imag * b.imag, a.real * b.imag + a.imag * b.real
+    return total
+
 
 STEP: dict[str, Callable[[Values, Values], Values]] = {
     "sum": np.add,
@@ -42,18 +59,13 @@ STEP: dict[str, Callable[[Values, Values], Values]] = {
     "land": np.logical_and,
     "lor": np.logical_or,
     "lxor": np.logical_xor,
-    "minloc": lambda a, b: _located(a, b, np.less),
-    "maxloc": lambda a, b: _located(a, b, np.greater),
+    "minloc": partial(_located, np.less),
+    "maxloc": partial(_located, np.greater),
 }
 _OF_BOOL = STEP | {"sum": np.logical_or, "max": np.logical_or, "prod": np.logical_and, "min": np.logical_and}
+_OF_COMPLEX = STEP | {"prod": _product}
+_STEPS = dict.fromkeys(Dtype, STEP) | {Dtype.BOOL: _OF_BOOL} | dict.fromkeys(COMPLEX, _OF_COMPLEX)
 _NAME = {code: name for name, code in OPS.items()}
-
-
-def _located(a: Values, b: Values, better: Callable[[Values, Values], Values]) -> Values:
-    x, y = a["value"], b["value"]
-    alike = (x == y) | (np.isnan(x) & np.isnan(y))
-    wins = better(y, x) | (np.isnan(y) & ~np.isnan(x))
-    return np.where(np.where(alike, b["index"] < a["index"], wins & ~np.isnan(x)), b, a)
 
 
 def elements(address: int, count: int, dtype: Dtype) -> Values:
@@ -68,7 +80,7 @@ def elements(address: int, count: int, dtype: Dtype) -> Values:
 def reduce(values: Sequence[Values], op: int, dtype: Dtype) -> Values:
     """All of them, in the order listed; short floats in float32, rounded once."""
     short = dtype in SHORT_FLOATS
-    step = (_OF_BOOL if dtype is Dtype.BOOL else STEP)[_NAME[op]]
+    step = _STEPS[dtype][_NAME[op]]
     total = widen(values[0], dtype) if short else values[0].copy()
     with np.errstate(all="ignore"):
         for value in values[1:]:
@@ -85,14 +97,16 @@ def finish(values: Values, op: int, ranks: int, dtype: Dtype) -> None:
     elif _NAME[op] != "avg":
         return
     elif dtype in SHORT_FLOATS:
-        values[:] = narrow(widen(values, dtype) / np.float32(ranks), dtype)
+        with np.errstate(all="ignore"):
+            values[:] = narrow(widen(values, dtype) / np.float32(ranks), dtype)
     elif dtype in INTEGERS:
         wide = values.astype(np.uint64 if values.dtype.kind == "u" else np.int64)
         quotient = wide // wide.dtype.type(ranks)
         values[:] = quotient + ((quotient < 0) & (quotient * ranks != wide))
     else:
         parts = values.view(values.real.dtype) if dtype in COMPLEX else values
-        parts /= ranks
+        with np.errstate(all="ignore"):
+            parts /= ranks
 
 
 def widen(bits: Values, dtype: Dtype) -> Values:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.ir.program import Kind, Space
-from ringtree.runtime.types import Dtype
+from ringtree.runtime.types import OPS, Dtype, supported
 
 
 class Part(NamedTuple):
@@ -74,7 +74,10 @@ def decode(
     dtype: int,
     op: int,
 ) -> Plan:
-    """The plan that Program.encode's two tables say, bound to sizes."""
+    """The plan that Program.encode's two tables say, bound to sizes. ValueError for a reduction that the type lacks."""
+    name = next((name for name, code in OPS.items() if code == op), None)
+    if name is not None and not supported(Dtype(dtype), name):
+        raise ValueError(f"{name} of {Dtype(dtype).label} is not supported")
     parts = [Part(*row) for row in operands.tolist()]
     heads = instructions.tolist()
     steps = []
