@@ -15,9 +15,10 @@ import numpy as np
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.schedule import Schedule
 from ringtree.runtime.arrays import Array
-from ringtree.runtime.binding import Bound, Part, bind, built, part_of, slots_needed, slots_needed_by
+from ringtree.runtime.binding import Bound, Ints, Part, bind, built, part_of, slots_needed, slots_needed_by
 from ringtree.runtime.engine import Joined, Terms
 from ringtree.runtime.operations import Op, as_op
+from ringtree.runtime.plans import Plans
 from ringtree.runtime.types import Dtype, op_code
 from ringtree.runtime.work import Work
 
@@ -33,15 +34,24 @@ RANK_ORDER = "in rank order"
 
 class Request:
     """One call: `count` elements in the whole vector, this rank's windows of it (None: it has none there), and what
-    the caller gets. `op` is "" where nothing is reduced, `root` -1 where there is none."""
+    the caller gets. `op` is "" where nothing is reduced, `root` -1 where there is none, `counts` the elements of
+    uneven blocks, as `bind` takes them."""
 
-    __slots__ = ("collective", "count", "dtype", "op", "out", "result", "root", "x")
+    __slots__ = ("collective", "count", "counts", "dtype", "op", "out", "result", "root", "x")
 
     def __init__(
-        self, collective: str, count: int, x: Array | None, out: Array | None, result: Any, op: Any = "", root: int = -1
+        self,
+        collective: str,
+        count: int,
+        x: Array | None,
+        out: Array | None,
+        result: Any,
+        op: Any = "",
+        root: int = -1,
+        counts: Ints | None = None,
     ) -> None:
         self.collective, self.count, self.x, self.out, self.result = collective, count, x, out, result
-        self.op, self.root = op, root
+        self.op, self.root, self.counts = op, root, counts
         array = x or out
         assert array is not None
         self.dtype: Dtype = array.dtype
@@ -53,9 +63,8 @@ class Calls:
     def __init__(self, joined: Joined, engine: str, terms: Terms, beside: Callable[..., Calls]) -> None:
         self._joined, self._terms, self._beside = joined, terms, beside
         self._seat: Any = joined.seat
-        self._bound: dict[tuple[Any, ...], Bound] = {}
+        self.plans = Plans(joined.seat)
         self.offsets: dict[str, int] = {}  # by algorithm: what is added to CODE where it is forced
-        self._taught: set[tuple[Any, ...]] = set()
         self._parts: dict[int, tuple[Schedule, Part]] = {}  # by identity; the schedule is kept so that its id is
         self._proved: dict[int, tuple[Schedule, int]] = {}  # by identity, with the slots they need
         self._vouched: dict[int, Schedule] = {}  # unproved ones that a caller asked for all the same
@@ -91,7 +100,8 @@ class Calls:
         return self._make(request, algorithm, async_op)
 
     def _make(self, request: Request, algorithm: str | Schedule | None, async_op: bool) -> Any:
-        bound = self.bound(request.collective, request.dtype, request.op, request.root, request.count, algorithm)
+        r = request
+        bound = self.bound(r.collective, r.dtype, r.op, r.root, r.count, algorithm, r.counts)
         x = self._apart(request, bound)
         addresses = (0 if x is None else x.address, 0 if request.out is None else request.out.address)
         seat = self._seat
@@ -102,7 +112,7 @@ class Calls:
             self._pending.append((ticket, request, x))
             return Work(seat, ticket, request.result)
         seat.run(bound.plan, *addresses)
-        if not isinstance(algorithm, Schedule):
+        if not isinstance(algorithm, Schedule) and request.counts is None:
             self._teach(request, bound, algorithm)
         return request.result
 
@@ -122,25 +132,32 @@ class Calls:
         token = np.zeros(1, np.int32)
         address = token.__array_interface__["data"][0]
         self._seat.run(barrier.plan, address, address)
-        beside = self._beside("interpreted")
-        interpreted.perform(part.program, op, x, request.out, beside._seat, self._seat, self._terms)
+        seats = (self._beside("interpreted")._seat, self._seat)
+        interpreted.perform(part.program, op, request, seats, self._terms)
         return request.result
 
     def bound(
-        self, collective: str, dtype: Dtype, op: str, root: int, count: int, algorithm: str | Schedule | None
+        self,
+        collective: str,
+        dtype: Dtype,
+        op: str,
+        root: int,
+        count: int,
+        algorithm: str | Schedule | None,
+        counts: Ints | None = None,
     ) -> Bound:
         """The plan for such a call, made at the first one."""
         forced = id(algorithm) if isinstance(algorithm, Schedule) else algorithm
-        key = (collective, dtype, op, root, count, forced)
-        found = self._bound.get(key)
+        key = (collective, dtype, op, root, count, forced, None if counts is None else counts.tobytes())
+        found = self.plans.find(key)
         if found is None:
             promise = COLLECTIVES[collective]
             number = op_code(op, dtype) if promise.reduces else -1
             if promise.prefix and op == "avg":
                 raise ValueError(f"{collective} has no avg: each rank reduces over another number of ranks; try sum")
             part, why = self._part(collective, root, count * dtype.itemsize, algorithm)
-            found = bind(self._joined, part, self._terms.rank, dtype, number, count, why)
-            self._bound[key] = found
+            found = bind(self._joined, part, self._terms.rank, dtype, number, count, why, counts)
+            self.plans.keep(key, found)
             if self._speaks:
                 p = part.program
                 where = f", root {root}" if root >= 0 else ""
@@ -189,7 +206,8 @@ class Calls:
     def replace_seat(self, other: Any) -> None:
         """When the group is closed, or this process is a fork: no call finds its way to the engine any more."""
         self._seat = other
-        self._bound.clear()
+        self.plans.clear()
+        self.plans.seat = other
         self._joined = replace(self._joined, seat=other)
 
     def let_go(self) -> None:
@@ -256,10 +274,7 @@ class Calls:
         counts = (0 if x is None else x.count, 0 if out is None else out.count)
         offset = 0 if algorithm is None else self.offsets.setdefault(algorithm, (len(self.offsets) + 1) * len(CODE))
         code = CODE[request.collective] + offset
-        look = (code, form, request.op, request.root, *counts)
-        if look not in self._taught:
-            self._taught.add(look)
-            self._seat.remember(*look, bound.plan, bound.aliasable)
+        self.plans.teach((code, form, request.op, request.root, *counts), bound)
 
 
 @cache

@@ -28,12 +28,13 @@ from ringtree.runtime.one_sided import OneSided
 from ringtree.runtime.point_to_point import PointToPoint
 from ringtree.runtime.seated import Algorithm
 from ringtree.runtime.types import BY_LABEL
+from ringtree.runtime.uneven import Uneven
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class Communicator(Groups, OneSided, PointToPoint):
+class Communicator(Groups, OneSided, PointToPoint, Uneven):
     """A group of ranks on one machine, and this rank's place in it. `ringtree.init()` makes one."""
 
     def __init__(self, engine: str, terms: Terms) -> None:

@@ -6,7 +6,9 @@ reduction calls the function, and signals and waits are messages of a group of i
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +20,11 @@ from ringtree.runtime.engine import Terms
 from ringtree.runtime.messages import Operation
 from ringtree.runtime.operations import Op
 
+if TYPE_CHECKING:
+    from ringtree.runtime.calls import Request
+
 Chunks = list[Array]
+Shape = tuple[int, ...]
 
 
 def check(program: Program, op: Op) -> None:
@@ -37,28 +43,32 @@ def check(program: Program, op: Op) -> None:
         )
 
 
-def perform(program: Program, op: Op, x: Array, out: Array | None, beside: Any, seat: Any, terms: Terms) -> None:
-    """Reduces `x` into `out`. Messages go through the group `beside`; `seat` is that of the group that called."""
-    p, blocks = program, [x]
-    shape = x.shape
-    if find_collective(p.collective).blocked:
-        rows = x.shape[0] // p.ranks
-        shape = (rows, *x.shape[1:])
-        blocks = [readable(x.owner[r * rows : (r + 1) * rows], x.named) for r in range(p.ranks)]
-    result = Interpreter((beside, seat), terms, p, op, x, shape).run(blocks)
+def perform(program: Program, op: Op, request: Request, seats: tuple[Any, ...], terms: Terms) -> None:
+    """Reduces the request's `x` into its `out`. Messages go through the first of the seats; all fail with it."""
+    x, out, n = request.x, request.out, program.ranks
+    assert x is not None
+    if not find_collective(program.collective).blocked:
+        shapes, blocks = [x.shape], [x]
+    else:
+        rows = [x.shape[0] // n] * n
+        if request.counts is not None:
+            rows = (request.counts // max(math.prod(x.shape[1:]), 1)).tolist()
+        ends = list(accumulate(rows))
+        shapes = [(r, *x.shape[1:]) for r in rows]
+        blocks = [readable(x.owner[end - r : end], x.named) for r, end in zip(rows, ends, strict=True)]
+    result = Interpreter(seats, terms, program, op, x, shapes).run(blocks)
     if out is not None:
         out.owner.reshape(-1)[:] = result[0].owner.reshape(-1)
 
 
 class Interpreter:
-    """One call. The first of `seats` is the messages'; all fail with it. Every chunk has the kind and type of `like`
-    and this `shape`."""
+    """One call. Every chunk has the kind and type of `like`, and the shape of its place on the whole vector."""
 
     def __init__(
-        self, seats: tuple[Any, ...], terms: Terms, program: Program, op: Op, like: Array, shape: tuple[int, ...]
+        self, seats: tuple[Any, ...], terms: Terms, program: Program, op: Op, like: Array, shapes: list[Shape]
     ) -> None:
         self._seats, self._terms, self._program, self._op = seats, terms, program, op
-        self._like, self._shape = like, shape
+        self._like, self._shapes = like, shapes
         self._memory: dict[tuple[int, int], Array] = {}  # (space, chunk)
         self._passing: dict[tuple[int, int], Chunks] = {}  # (SLOT or MESSAGE, register)
         self._outbox: list[Operation] = []
@@ -102,11 +112,11 @@ class Interpreter:
         try:
             joined = readable(self._op.function(a.owner, b.owner), like.named)
             alike = isinstance(joined.owner, np.ndarray) == isinstance(like.owner, np.ndarray)
-            if (joined.dtype, joined.shape) != (like.dtype, self._shape) or not alike:
+            if (joined.dtype, joined.shape) != (like.dtype, a.shape) or not alike:
                 raise TypeError(
                     f"the operation {name} returned a {type(joined.owner).__name__} of {joined.dtype.label} and shape "
                     f"{joined.shape}; expected a {type(like.owner).__name__} of {like.dtype.label} and shape "
-                    f"{self._shape}, as it was given"
+                    f"{a.shape}, as it was given"
                 )
         except BaseException as error:
             who = f"rank {self._terms.names[self._terms.rank]}"
@@ -123,10 +133,9 @@ class Interpreter:
     def _receive(self, i: Instruction, later: tuple[Instruction, ...]) -> None:
         if i.register < 0:
             return
-        count = next(
-            o.count for j in later for o in j.sources if (o.space, o.index) == (Space.MESSAGE, i.register)
-        )  # how many chunks a message has is said by who reads it
-        chunks = [new(self._like, self._shape) for _ in range(count)]
+        reader = next(o for j in later for o in j.sources if (o.space, o.index) == (Space.MESSAGE, i.register))
+        span = slice(reader.label, reader.label + reader.count)  # who reads a message says which chunks it has
+        chunks = [new(self._like, shape) for shape in self._shapes[span]]
         self._exchange([(False, i.peer, 0, c.address, c.nbytes, int(c.dtype), False) for c in chunks])
         self._passing[Space.MESSAGE, i.register] = [_guarded(c) for c in chunks]
 
