@@ -314,4 +314,5 @@ NB_MODULE(_native, m) {
                    .def_prop_ro("calls", &GroupObject::calls);
   add_fast_method(group, call_definition);
   bind_messages(group);
+  bind_one_sided(group);
 }

@@ -89,3 +89,5 @@ ringtree::Group& group_of(PyObject* seat);
 
 // Adds the methods for point-to-point messages to the class Group.
 void bind_messages(nb::object type);
+// And those for one-sided access.
+void bind_one_sided(nb::object type);

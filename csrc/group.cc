@@ -62,6 +62,7 @@ void Group::sit(int rank, Options& options, Kin kin) {
   seat_ = std::make_unique<Seat>(*segment_, rank, std::move(kin), options.seat);
   interpreter_ = std::make_unique<Interpreter>(*seat_);
   exchange_ = std::make_unique<Exchange>(*seat_);
+  signals_ = std::make_unique<Signals>(*seat_);
 }
 
 Group::~Group() {
@@ -182,6 +183,11 @@ Exchange& Group::messages() {
   return *exchange_;
 }
 
+Signals& Group::signals() {
+  check_usable();
+  return *signals_;
+}
+
 void Group::check_peer(const Operation& o) const {
   if ((o.peer < 0 || o.peer >= ranks_) && (o.is_send || o.peer != any))
     throw std::invalid_argument("peer " + std::to_string(o.peer) + " of " + std::to_string(ranks_) + " ranks");
@@ -224,6 +230,7 @@ void Group::close() {
       error = std::current_exception();
     }
     exchange_.reset();
+    signals_->end();
     seat_->leave();
   } else {
     worker_.forget();

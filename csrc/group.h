@@ -10,6 +10,7 @@
 
 #include "exchange.h"
 #include "interpret.h"
+#include "signals.h"
 #include "worker.h"
 
 namespace ringtree {
@@ -44,6 +45,7 @@ class Group {
   std::optional<Envelope> probe(int source, int tag, double timeout_s, Hooks& hooks);
   // For what else can be done with messages. Throws where the group cannot be used.
   Exchange& messages();
+  Signals& signals();
 
   // Maps `fd` for in-place reading; all ranks in the same order. Returns where it begins.
   std::byte* add_region(int fd, std::size_t nbytes, Hooks& hooks);
@@ -82,6 +84,7 @@ class Group {
   std::unique_ptr<Seat> seat_;
   std::unique_ptr<Interpreter> interpreter_;
   std::unique_ptr<Exchange> exchange_;
+  std::unique_ptr<Signals> signals_;
   std::vector<Mapping> mappings_;
   std::mutex running_;  // one call at a time
   std::atomic<std::uint64_t> calls_ = 0;

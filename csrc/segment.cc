@@ -33,7 +33,8 @@ Layout::Layout(int ranks, int slots, std::size_t slot_bytes)
   pipe_bytes = pieces * piece_bytes;
   members = rounded(sizeof(Header), page);
   lanes = rounded(members + ranks * sizeof(Member), page);
-  heads = lanes + pairs * lane_bytes;
+  signals = lanes + pairs * lane_bytes;
+  heads = signals + pairs * cache_line;
   pipes = rounded(heads + pairs * head_bytes, page);
   outboxes = rounded(pipes + pairs * pipe_bytes, page);
   total = rounded(outboxes + std::size_t(ranks) * slots * this->slot_bytes, Mapping::large_page);

@@ -107,7 +107,7 @@ struct Layout {
   std::size_t piece_bytes;
   // Offsets, and bytes of one. A pipe has a head, and its staging lies elsewhere: what begins with `pipes` is touched
   // by nobody before its sender has written there.
-  std::size_t members, lanes, lane_bytes, heads, head_bytes, pipes, pipe_bytes, outboxes, total;
+  std::size_t members, lanes, lane_bytes, signals, heads, head_bytes, pipes, pipe_bytes, outboxes, total;
 
   std::uint64_t shape() const;
   // What a group that is made in a frugal way reserves at first: all of it where the kernel knows no other way.
@@ -133,6 +133,11 @@ class Segment {
   // Beside a lane's count of messages given back: how many the receiver has made copies of.
   Counter& lane_copied(int from, int to) { return reinterpret_cast<Counter*>(lane(from, to))[1]; }
   Receiver<Sync, Notice> lane_in(int from, int to) { return end<Receiver<Sync, Notice>, Notice>(lane(from, to)); }
+  // A line of counters that only the sender adds to.
+  Counter* signals(int from, int to) {
+    auto pair = std::size_t(from) * layout_.ranks + to;
+    return reinterpret_cast<Counter*>(base_ + layout_.signals + pair * cache_line);
+  }
   Sender<Sync, Piece> pipe_out(int from, int to) { return end<Sender<Sync, Piece>, Piece>(pipe(from, to)); }
   Receiver<Sync, Piece> pipe_in(int from, int to) { return end<Receiver<Sync, Piece>, Piece>(pipe(from, to)); }
   std::byte* piece_staging(int from, int to, std::uint64_t piece) {

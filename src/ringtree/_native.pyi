@@ -178,6 +178,16 @@ class Group:
         region is read by peers in place (from 4 KiB; less is copied). A call returns when all have read. All members add
         the same regions in the same order; close() unmaps them."""
 
+    def copy(self, to: int, source: int, nbytes: int) -> None:
+        """Copies memory; the two places may overlap."""
+
+    def signal(self, peer: int, index: int) -> None:
+        """Adds one to the signals (0..7) of that index from this rank to `peer`. Who waits for it sees what this thread
+        wrote before it."""
+
+    def wait_signal(self, peer: int, index: int, count: int, timeout_s: float) -> None:
+        """Waits for `count` signals from `peer` beyond those waited for before. TimedOut leaves the group usable."""
+
     def counters(self) -> NDArray[np.int64]:
         """[ranks, 2]: bytes of collectives' payload received from each peer, and messages, since the last reset."""
 

@@ -50,6 +50,7 @@ class Communicator(Groups, OneSided, PointToPoint, Uneven):
         self._token = np.zeros(1, np.int32)  # what a barrier passes around
         self._made = 0  # groups and symmetric arrays made so far: names the place where the next one meets
         self._grouped = {}
+        self._windows = []
         self._besides: dict[str, Communicator] = {}
         lifetime.watch(self)
 

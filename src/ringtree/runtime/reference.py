@@ -25,6 +25,7 @@ from ringtree.runtime.reference_group import Fingerprint, Group, Slot, enter
 from ringtree.runtime.reference_kernel import Values, elements, finish, reduce
 from ringtree.runtime.reference_messages import Messages
 from ringtree.runtime.reference_plan import Part, Plan, Step, decode
+from ringtree.runtime.reference_signals import Signals
 
 SLOTS = 8
 SLOT_BYTES = 1 << 14
@@ -37,7 +38,7 @@ def join(terms: Terms) -> Joined:
     return Joined(seat, slots, SLOT_BYTES, len(os.sched_getaffinity(0)))
 
 
-class Seat(Messages):
+class Seat(Messages, Signals):
     """See ringtree._native.Group for the contract."""
 
     def __init__(self, group: Group, rank: int, slots: int, timeout_s: float) -> None:

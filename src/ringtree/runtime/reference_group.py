@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -56,7 +56,8 @@ class Slot:
 class Group:
     """`changed` guards all of it, and is notified whenever something that others may wait for has changed.
 
-    `lanes` are per (sender, receiver), None a bare signal; `mail` per receiver; `calls` per call and rank; `pools` are
+    `lanes` are per (sender, receiver), None a bare signal; `mail` per receiver;
+    `signals`, not yet waited for, per (sender, receiver, index); `calls` per call and rank; `pools` are
     the free slots of each rank.
     """
 
@@ -67,6 +68,7 @@ class Group:
     lanes: dict[tuple[int, int], deque[Slot | None]] = field(default_factory=dict)
     calls: dict[int, dict[int, Fingerprint]] = field(default_factory=dict)
     mail: dict[int, Box] = field(default_factory=dict)
+    signals: Counter[tuple[int, int, int]] = field(default_factory=Counter)
     pools: dict[int, deque[Slot]] = field(default_factory=dict)
     failure: tuple[type[Exception], tuple[object, ...]] | None = None
     told: set[int] = field(default_factory=set)  # ranks that have raised the failure itself

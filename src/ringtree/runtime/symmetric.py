@@ -35,6 +35,11 @@ def agree(requests: NDArray[np.int64], names: Sequence[str]) -> None:
             raise Mismatch(f"empty: rank {names[0]} asks for {asked[0]}, rank {name} for {other}; expected the same")
 
 
+def stride_bytes(nbytes: int) -> int:
+    """From one rank's array of `nbytes` to the next rank's, in everybody's addresses."""
+    return max(-(-nbytes // PAGE) * PAGE, PAGE)
+
+
 def allocate(seat: Seat, terms: Terms, place: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     """This rank's array, zeroed; all ranks of the group ask for the same shape and type.
 
@@ -43,7 +48,7 @@ def allocate(seat: Seat, terms: Terms, place: str, shape: tuple[int, ...], dtype
     if any(length < 0 for length in shape):
         raise ValueError(f"an array of shape {shape}: expected lengths of at least 0")
     nbytes = math.prod(shape) * dtype.itemsize
-    stride = max(-(-nbytes // PAGE) * PAGE, PAGE)
+    stride = stride_bytes(nbytes)
     subject = f"an array of shape {shape} of {dtype.name}, {terms.ranks} times in shared memory"
     if terms.ranks == 1:
         fd = reserve(stride, subject)
