@@ -13,6 +13,7 @@ from ringtree.mpi.errors import ERR_COMM, Exception, translating
 from ringtree.mpi.group import Group
 from ringtree.mpi.messages import Messages
 from ringtree.mpi.missing import missing_method
+from ringtree.mpi.uneven import Uneven
 from ringtree.runtime.communicator import Communicator
 from ringtree.runtime.world import init
 
@@ -20,7 +21,7 @@ _joining = threading.RLock()  # joining COMM_SELF joins COMM_WORLD
 
 
 @translating
-class Comm(Collectives, Messages):
+class Comm(Collectives, Uneven, Messages):
     """A group of ranks, and this rank's place in it. `Comm(communicator)` is the MPI face of any Communicator."""
 
     def __init__(self, comm: Comm | Communicator | None = None, name: str = "") -> None:
@@ -133,13 +134,13 @@ class Comm(Collectives, Messages):
         return isinstance(other, Comm) and self._key() == other._key()
 
     def _key(self) -> object:
-        return self.__dict__.get("_comm", type(self))
+        return self.__dict__.get("_comm", None if type(self) in (Comm, Intracomm) else type(self))
 
     def __hash__(self) -> int:
         return hash(self._key())
 
     def __bool__(self) -> bool:
-        return self._key() is not Intracomm and self._key() is not Comm
+        return self._key() is not None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name or self.__dict__.get('_comm', 'null')}>"
@@ -164,6 +165,6 @@ class _Self(Intracomm):
         return world.group([world.rank])
 
 
-COMM_NULL = Intracomm()
+COMM_NULL = Intracomm(name="MPI_COMM_NULL")
 COMM_WORLD: Intracomm = _World(name="MPI_COMM_WORLD")
 COMM_SELF: Intracomm = _Self(name="MPI_COMM_SELF")

@@ -1,0 +1,111 @@
+"""Collectives of buffers whose blocks differ in length.
+
+Blocks that lie one after another are sent from, and received to, where they are; others by way of one copy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ringtree.mpi.buffers import Array, block, checked, octets, placed
+from ringtree.mpi.connected import Connected, started
+from ringtree.mpi.constants import in_place
+from ringtree.mpi.errors import ERR_TRUNCATE, Exception, translating
+from ringtree.mpi.op import SUM, Op, native
+from ringtree.mpi.request import Request
+from ringtree.runtime.work import Work
+
+
+class Blocks:
+    """Every rank's block of a buffer: `counts` and `places` in bytes of `line`."""
+
+    def __init__(self, spec: Any, ranks: int, writable: bool = False) -> None:
+        line, counts, places = placed(spec, ranks)
+        item = line.dtype.itemsize
+        self.line = checked(line.view(np.uint8) if line.size else np.empty(0, np.uint8), writable)
+        self.counts, self.places = [n * item for n in counts], [n * item for n in places]
+        ends = np.cumsum([self.places[0], *self.counts]).tolist()
+        self._adjoin = all(
+            n == 0 or place == end for n, place, end in zip(self.counts, self.places, ends, strict=False)
+        )
+
+    def of(self, rank: int) -> Array:
+        return self.line[self.places[rank] : self.places[rank] + self.counts[rank]]
+
+    def packed(self) -> Array:
+        """All blocks, one after another."""
+        if self._adjoin:
+            return self.line[self.places[0] : self.places[0] + sum(self.counts)]
+        return np.concatenate([self.of(rank) for rank in range(len(self.counts))])
+
+    def unpack(self, room: Array) -> None:
+        """Brings what was received to `packed` to its places."""
+        if not self._adjoin:
+            start = 0
+            for rank, count in enumerate(self.counts):
+                self.of(rank)[:] = room[start : start + count]
+                start += count
+
+
+@translating
+class Uneven(Connected):
+    """Counts and displacements as MPI has them. A call whose counts not all ranks know exchanges them first."""
+
+    def Gatherv(self, sendbuf: Any, recvbuf: Any, root: int = 0, **how: Any) -> Any:
+        comm = self._comm
+        into = Blocks(recvbuf, comm.size, writable=True) if comm.rank == root else None
+        x = into.of(root) if into is not None and in_place(sendbuf) else octets(sendbuf)
+        sent = comm.all_gather(np.array([x.size])).ravel().tolist()
+        if into is None:
+            return comm.gather_v(x, root, sent, **how)
+        if into.counts != sent:
+            raise Exception(ERR_TRUNCATE, f"Gatherv: the ranks send {sent} bytes; expected {into.counts}")
+        room = into.packed()
+        return _unpacking(comm.gather_v(x, root, sent, out=room, **how), into, room)
+
+    def Scatterv(self, sendbuf: Any, recvbuf: Any, root: int = 0, **how: Any) -> Any:
+        comm = self._comm
+        if comm.rank != root:
+            return comm.scatter_v(None, root=root, out=octets(recvbuf, writable=True), **how)
+        blocks = Blocks(sendbuf, comm.size)
+        out = None if in_place(recvbuf) else octets(recvbuf, writable=True)
+        return comm.scatter_v(blocks.packed(), blocks.counts, root, out=out, **how)
+
+    def Allgatherv(self, sendbuf: Any, recvbuf: Any, **how: Any) -> Any:
+        comm = self._comm
+        into = Blocks(recvbuf, comm.size, writable=True)
+        x = into.of(comm.rank) if in_place(sendbuf) else octets(sendbuf)
+        room = into.packed()
+        return _unpacking(comm.all_gather_v(x, into.counts, out=room, **how), into, room)
+
+    def Alltoallv(self, sendbuf: Any, recvbuf: Any, **how: Any) -> Any:
+        comm = self._comm
+        into = Blocks(recvbuf, comm.size, writable=True)
+        blocks = into if in_place(sendbuf) else Blocks(sendbuf, comm.size)
+        room = into.packed()
+        made = comm.all_to_all_v(blocks.packed(), blocks.counts, out=room, out_counts=into.counts, **how)
+        return _unpacking(made, into, room)
+
+    def Reduce_scatter(self, sendbuf: Any, recvbuf: Any, recvcounts: Any = None, op: Op = SUM, **how: Any) -> Any:
+        """In place, all input lies in `recvbuf`, and the result at its start."""
+        comm = self._comm
+        out = checked(block(recvbuf))
+        if recvcounts is None:
+            recvcounts = comm.all_gather(np.array([out.size])).ravel().tolist()
+        x = out if in_place(sendbuf) else block(sendbuf)
+        return comm.reduce_scatter_v(x, recvcounts, native(op), out=out[: recvcounts[comm.rank]], **how)
+
+    Igatherv = started(Gatherv)
+    Iscatterv = started(Scatterv)
+    Iallgatherv = started(Allgatherv)
+    Ialltoallv = started(Alltoallv)
+    Ireduce_scatter = started(Reduce_scatter)
+
+
+def _unpacking(made: Any, blocks: Blocks, room: Array) -> Any:
+    """The end of a call that receives to `room`: at once, or when what was started is done."""
+    if isinstance(made, Work):
+        return Request(made, lambda _: blocks.unpack(room))
+    return blocks.unpack(room)

@@ -1,0 +1,154 @@
+"""Collectives whose blocks differ in length, with counts and displacements said in each of the ways there are."""
+
+from __future__ import annotations
+
+from array import array
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ringtree
+from ringtree import mpi as MPI
+from tests.mpi.tables import Row, check, ints
+
+
+def counts(comm: MPI.Comm) -> list[int]:
+    """Rank r has r + 1 elements."""
+    return list(range(1, comm.size + 1))
+
+
+def mine(comm: MPI.Comm) -> Any:
+    return ints(*[comm.rank] * (comm.rank + 1))
+
+
+def total(n: int) -> int:
+    return n * (n + 1) // 2
+
+
+def joined(n: int) -> list[int]:
+    return [s for s in range(n) for _ in range(s + 1)]
+
+
+def apart(n: int) -> list[int]:
+    """The blocks of `joined`, each at a multiple of n."""
+    return [v for s in range(n) for v in [s] * (s + 1) + [-1] * (n - s - 1)]
+
+
+def gather(comm: MPI.Comm) -> Any:
+    out = ints(*[-1] * total(comm.size))
+    comm.Gatherv(mine(comm), [out, counts(comm)] if comm.rank == 0 else None)
+    return out
+
+
+def gather_apart(comm: MPI.Comm) -> Any:
+    n = comm.size
+    out = ints(*[-1] * n * n)
+    recv = [out, counts(comm), range(0, n * n, n), MPI.INT] if comm.rank == n - 1 else None
+    comm.Gatherv([mine(comm), MPI.INT], recv, root=n - 1)
+    return out
+
+
+def gather_in_place(comm: MPI.Comm) -> Any:
+    out = ints(*[0] * total(comm.size))
+    comm.Gatherv(
+        MPI.IN_PLACE if comm.rank == 0 else mine(comm), (out, (counts(comm), None)) if comm.rank == 0 else None
+    )
+    return out
+
+
+def scatter(comm: MPI.Comm) -> Any:
+    n, out = comm.size, ints(*[-1] * (comm.rank + 1))
+    comm.Scatterv([ints(*apart(n)), (counts(comm), range(0, n * n, n)), MPI.INT] if comm.rank == 0 else None, out)
+    return out
+
+
+def all_gather(comm: MPI.Comm) -> Any:
+    out = array("i", [-1] * total(comm.size))
+    comm.Allgatherv(mine(comm), [out, counts(comm), MPI.INT])
+    return out
+
+
+def all_gather_apart(comm: MPI.Comm) -> Any:
+    n = comm.size
+    out = ints(*[-1] * n * n)
+    comm.Allgatherv([mine(comm), comm.rank + 1], [out, (counts(comm), n), MPI.INT])
+    return out
+
+
+def all_gather_backwards(comm: MPI.Comm) -> Any:
+    out = bytearray(comm.size)
+    comm.Allgatherv(bytes([comm.rank]), [out, (1, range(comm.size - 1, -1, -1)), MPI.BYTE])
+    return list(out)
+
+
+def all_gather_in_place(comm: MPI.Comm) -> Any:
+    n, r = comm.size, comm.rank
+    out = ints(*[-1] * n * n)
+    out[r * n : r * n + r + 1] = r
+    comm.Iallgatherv(MPI.IN_PLACE, [out, (counts(comm), n), MPI.INT]).Wait()
+    return out
+
+
+def all_to_all(comm: MPI.Comm) -> Any:
+    """Rank s sends rank d s + d elements."""
+    n, r = comm.size, comm.rank
+    sent = [r + d for d in range(n)]
+    x, out = np.repeat(10 * r + np.arange(n), sent), np.full(sum(sent) + n, -1)
+    comm.Alltoallv([x, sent], [out, (sent, None), MPI.LONG])
+    return out
+
+
+def all_to_all_apart(comm: MPI.Comm) -> Any:
+    n, r = comm.size, comm.rank
+    x, out = ints(*range(100 * r, 100 * r + 2 * n)), ints(*[-1] * 3 * n)
+    comm.Ialltoallv([x, (1, 2), MPI.INT], [out, (1, 3), MPI.INT]).wait()
+    return out
+
+
+def reduce_scatter(comm: MPI.Comm) -> Any:
+    x, out = ints(*range(total(comm.size))), ints(*[-1] * (comm.rank + 1))
+    comm.Reduce_scatter(x, out)
+    inside = x.copy()
+    comm.Reduce_scatter(MPI.IN_PLACE, inside, counts(comm), MPI.MAX)
+    return [out, inside[: comm.rank + 1]]
+
+
+ROWS: list[Row] = [
+    ("Gatherv", gather, lambda r, n: joined(n) if r == 0 else [-1] * total(n)),
+    ("Gatherv apart", gather_apart, lambda r, n: apart(n) if r == n - 1 else [-1] * n * n),
+    ("Gatherv in place", gather_in_place, lambda r, n: joined(n) if r == 0 else [0] * total(n)),
+    ("Scatterv", scatter, lambda r, n: [r] * (r + 1)),
+    ("Allgatherv", all_gather, lambda r, n: joined(n)),
+    ("Allgatherv apart", all_gather_apart, lambda r, n: apart(n)),
+    ("Allgatherv backwards", all_gather_backwards, lambda r, n: list(range(n))[::-1]),
+    ("Allgatherv in place", all_gather_in_place, lambda r, n: apart(n)),
+    ("Alltoallv", all_to_all, lambda r, n: [10 * s + r for s in range(n) for _ in range(s + r)] + [-1] * n),
+    ("Alltoallv apart", all_to_all_apart, lambda r, n: [v for s in range(n) for v in (100 * s + 2 * r, -1, -1)]),
+    (
+        "Reduce_scatter",
+        reduce_scatter,
+        lambda r, n: [[v * n for v in range(total(r), total(r + 1))], list(range(total(r), total(r + 1)))],
+    ),
+]
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_uneven_blocks(ranks: int) -> None:
+    check(ROWS, ranks)
+
+
+def test_what_the_root_does_not_expect_is_refused() -> None:
+    def work(comm: ringtree.Communicator) -> Any:
+        world = MPI.Intracomm(comm)
+        if world.rank:
+            with suppress(MPI.Exception):  # the root's end may come before what it sends is gone
+                world.Gatherv(ints(1, 2, 3), None)
+            return None
+        with pytest.raises(MPI.Exception, match=r"the ranks send \[4, 12\] bytes; expected \[12, 4\]") as caught:
+            world.Gatherv(ints(0), [ints(0, 0, 0, 0), [3, 1]])
+        comm.close()
+        return caught.value.Get_error_class()
+
+    assert ringtree.spawn(work, 2, timeout_s=10) == [MPI.ERR_TRUNCATE, None]
