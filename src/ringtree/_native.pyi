@@ -89,7 +89,7 @@ class Group:
     ) -> int:
         """Binds an encoded program (ir.program.Program.encode) to sizes; returns a plan's number, which no other gets.
 
-        All sizes are in elements. `sizes[label]`: chunk sizes, by ir.program.Operand's label. `input_offsets[i]`,
+        All sizes are in elements. `sizes[label]`: chunk sizes on the whole vector. `input_offsets[i]`,
         `output_offsets[i]`: where chunk i of the rank's window starts. Scratch chunk i starts at i * max(sizes).
         `window`: the program is run ceil(max(sizes)/window) times, each time on that window of every chunk.
         `root` is -1 for none, `op` -1 where nothing is reduced; op avg divides the output by `ranks` at the end,

@@ -54,7 +54,6 @@ def replay(schedule: Schedule, programs: tuple[Program, ...], seed: int = 0) -> 
     assert all(done[r] == len(programs[r].instructions) for r in range(n)), f"{schedule.name}: stuck at {done}"
     for r in range(n):
         _, label, origin = promise.promised(r, n, chunks, root)
-        whose = promise.contributors(r, n)
-        want = [whole[whose, k].sum() if o < 0 else whole[o, k] for k, o in zip(label, origin, strict=True)]
+        want = [whole[:, k].sum() if o < 0 else whole[o, k] for k, o in zip(label, origin, strict=True)]
         assert spaces[r][Space.OUTPUT].tolist() == want, f"{schedule.name}: rank {r}"
         assert np.array_equal(spaces[r][Space.INPUT], whole[r][list(promise.held(r, n, chunks, root))])

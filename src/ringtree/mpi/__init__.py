@@ -72,7 +72,11 @@ from ringtree.mpi.op import (
     Op,
 )
 from ringtree.mpi.process import (
+    Alloc_mem,
+    Attach_buffer,
+    Detach_buffer,
     Finalize,
+    Free_mem,
     Get_library_version,
     Get_processor_name,
     Get_version,
@@ -97,7 +101,8 @@ __all__ = [
     "ERR_INTERN", "ERR_LASTCODE", "ERR_OP", "ERR_OTHER", "ERR_PENDING", "ERR_PROC_FAILED", "ERR_RANK",
     "ERR_REQUEST", "ERR_REVOKED", "ERR_ROOT", "ERR_TAG", "ERR_TRUNCATE", "ERR_TYPE", "ERR_UNKNOWN", "SUCCESS",
     "Exception", "GROUP_EMPTY", "GROUP_NULL", "Group", "BAND", "BOR", "BXOR", "LAND", "LOR", "LXOR", "MAX",
-    "MAXLOC", "MIN", "MINLOC", "OP_NULL", "PROD", "SUM", "Op", "Finalize", "Get_library_version",
+    "MAXLOC", "MIN", "MINLOC", "OP_NULL", "PROD", "SUM", "Op", "Alloc_mem", "Attach_buffer", "Detach_buffer",
+    "Finalize", "Free_mem", "Get_library_version",
     "Get_processor_name", "Get_version", "Init", "Init_thread", "Is_finalized", "Is_initialized", "Is_thread_main",
     "Query_thread", "Wtick", "Wtime", "get_vendor", "REQUEST_NULL", "Prequest", "Request", "Status",
 ]  # fmt: skip

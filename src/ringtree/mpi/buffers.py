@@ -20,6 +20,9 @@ from ringtree.mpi.datatype import Datatype
 
 Array = NDArray[Any]
 _OCTET = np.dtype("u1")
+_NOTHING = np.empty(0, _OCTET)
+_frombuffer = np.frombuffer
+_UNFIT = (AttributeError, BufferError, TypeError, ValueError)  # no buffer, or too short, or not contiguous
 
 
 def flat(data: Any, dtype: np.dtype[Any] | None = None) -> Array:
@@ -27,7 +30,7 @@ def flat(data: Any, dtype: np.dtype[Any] | None = None) -> Array:
     if data is None:
         return np.empty(0, dtype or _OCTET)
     if type(data) is not np.ndarray:
-        data = _exported(data)
+        data = _exported(data, dtype)
     if not data.flags.c_contiguous:
         data = data.T
         if not data.flags.c_contiguous:
@@ -35,14 +38,14 @@ def flat(data: Any, dtype: np.dtype[Any] | None = None) -> Array:
     line: Array = data.reshape(-1)
     if dtype is None or line.dtype == dtype:
         return line
-    octets = line.view(_OCTET) if line.size else np.empty(0, _OCTET)
+    octets = line.view(_OCTET) if line.size else _NOTHING
     return octets[: octets.size // dtype.itemsize * dtype.itemsize].view(dtype)
 
 
 def block(spec: Any, blocks: int = 1) -> Array:
     """The elements that `spec` means, where it says how many there are in each of `blocks`; all of them without."""
     if type(spec) is np.ndarray and spec.flags.c_contiguous:
-        return _whole(spec.reshape(-1), blocks)
+        return _whole(spec if spec.ndim == 1 else spec.reshape(-1), blocks)
     data, said, datatype = _parts(spec)
     line = flat(data, None if datatype is None else datatype.dtype)
     count, start = said if isinstance(said, tuple) else (said, None)
@@ -60,11 +63,8 @@ def block(spec: Any, blocks: int = 1) -> Array:
 
 def octets(spec: Any, writable: bool = False) -> Array:
     """The same as bytes: what a message carries."""
-    if type(spec) in (list, tuple) and len(spec) == 3 and type(spec[1]) is int and type(spec[2]) is Datatype:
-        data, nbytes = spec[0], spec[1] * spec[2].size  # the common case, cut short
-        if nbytes > 0 and type(data) is not np.ndarray and not hasattr(data, "__array__"):
-            return checked(np.frombuffer(data, _OCTET, nbytes), writable)
-    return checked(_as_octets(block(spec)), writable)
+    line = _plain_octets(spec)
+    return checked(_as_octets(block(spec)) if line is None else line, writable)
 
 
 def octet_blocks(spec: Any, blocks: int, writable: bool = False) -> Array:
@@ -141,12 +141,17 @@ def _whole(line: Array, blocks: int) -> Array:
     return line
 
 
-def _exported(data: Any) -> Array:
+def _exported(data: Any, dtype: np.dtype[Any] | None) -> Array:
     if isinstance(data, list | tuple | dict | str | int | float):
         raise TypeError(f"{type(data).__name__} is no buffer; expected an array, or anything with the buffer protocol")
+    if dtype is not None:
+        try:
+            return _frombuffer(data, dtype)
+        except _UNFIT:
+            pass
     try:
         return np.asarray(memoryview(data))
-    except (TypeError, BufferError):
+    except _UNFIT:
         pass
     if hasattr(data, "__array__"):
         return np.asarray(data)  # a torch tensor on the CPU shares its memory so
@@ -155,5 +160,25 @@ def _exported(data: Any) -> Array:
     raise TypeError(f"{type(data).__name__} is no buffer; expected an array, or anything with the buffer protocol")
 
 
+def _plain_octets(spec: Any) -> Array | None:
+    """The common cases of `octets`, cut short; None for what is to be looked at closely."""
+    try:
+        if type(spec) is not list and type(spec) is not tuple:
+            return _frombuffer(spec, _OCTET)
+        data, count, datatype = spec
+        if type(count) is int and type(datatype) is Datatype and datatype.size:
+            if count > 0:
+                return _frombuffer(data, _OCTET, count * datatype.size)
+            return _NOTHING if count == 0 else None
+    except (
+        AttributeError,
+        BufferError,
+        TypeError,
+        ValueError,
+    ):  # no buffer, too short, not contiguous, no list of three
+        pass
+    return None
+
+
 def _as_octets(line: Array) -> Array:
-    return line.view(_OCTET) if line.size else np.empty(0, _OCTET)
+    return line.view(_OCTET) if line.size else _NOTHING

@@ -57,6 +57,11 @@ class Messages(Connected):
     def Send_init(self, buf: Any, dest: int, tag: int = 0) -> Prequest:
         return Prequest(lambda: self.Isend(buf, dest, tag))
 
+    Rsend_init = Send_init
+
+    def Bsend_init(self, buf: Any, dest: int, tag: int = 0) -> Prequest:
+        return Prequest(lambda: self.Ibsend(buf, dest, tag))
+
     def Recv_init(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Prequest:
         return Prequest(lambda: self.Irecv(buf, source, tag))
 

@@ -21,8 +21,8 @@ _INSTEAD = {
     "Grequest": "a Request is of a call that ringtree makes", "Info": "ringtree takes its settings as arguments",
     "Errhandler": "errors are raised, as with ERRORS_RETURN in mpi4py",
     "Session": "ringtree.init() can be called again",
-    "Attach_buffer": "Bsend keeps a copy by itself", "Detach_buffer": "Bsend keeps a copy by itself",
-    "Open_port": _PROCESSES, "Lookup_name": _PROCESSES, "Publish_name": _PROCESSES, "BOTTOM": "name the buffer itself",
+    "Open_port": _PROCESSES, "Lookup_name": _PROCESSES, "Publish_name": _PROCESSES,
+    "BOTTOM": "name the buffer itself",
 }  # fmt: skip
 
 _METHODS = {

@@ -13,6 +13,7 @@ Wtime = time.perf_counter
 """Seconds; the same clock in all ranks of a machine."""
 
 _finalized = False
+_attached: object = None
 
 
 def Wtick() -> float:
@@ -54,6 +55,24 @@ def Is_thread_main() -> bool:
     import threading
 
     return threading.current_thread() is threading.main_thread()
+
+
+def Alloc_mem(size: int, info: object = None) -> memoryview:
+    return memoryview(bytearray(size))
+
+
+def Free_mem(mem: memoryview) -> None:
+    """Memory is Python's own: it goes when nobody holds it."""
+
+
+def Attach_buffer(buf: object) -> None:
+    """Not needed: Bsend keeps a copy by itself."""
+    global _attached
+    _attached = buf
+
+
+def Detach_buffer() -> object:
+    return _attached
 
 
 def Get_processor_name() -> str:
