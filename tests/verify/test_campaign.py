@@ -40,5 +40,13 @@ def test_schedules_only() -> None:
     assert str(report) == "proved 3 schedules with 6 transfers, 0 programs with 0 instructions"
 
 
+@pytest.mark.parametrize("processes", [1, 2])
+def test_what_has_too_many_transfers_is_left_out_and_named(processes: int) -> None:
+    report = prove_many(cases()[:10], processes=processes, most_transfers=8)
+    assert (report.schedules, report.transfers) == (8, 36)
+    assert [str(x) for x in report.left_out] == [f"star {n}: {n - 1} transfers, more than 8" for n in (10, 11)]
+    assert str(report).endswith("; 2 left out") and not report.failures
+
+
 def test_nothing_to_prove() -> None:
     assert prove_many([]) == Report()

@@ -67,6 +67,24 @@ def test_everything_is_proved(ranks: range) -> None:
     assert report.schedules == len(cases(ranks)) >= 66 * len(ranks)
 
 
+@pytest.mark.parametrize(("ranks", "most_transfers"), [(100, 1000), (127, 500), (1000, 999)])
+def test_what_has_few_transfers_is_proved_at_many_ranks(ranks: int, most_transfers: int) -> None:
+    first = [case for case in cases(range(ranks, ranks + 1)) if not case[0].endswith(("root=1", f"root={ranks - 1}"))]
+    report = prove_many(first, processes=1, most_transfers=most_transfers)
+    assert not report.failures
+    assert report.schedules >= 13 and report.left_out
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("ranks", [100, 127, 128, 255, 256, 1000])
+def test_everything_up_to_200_000_transfers_is_proved_at_many_ranks(ranks: int) -> None:
+    report = prove_many(cases(range(ranks, ranks + 1)), most_transfers=200_000)
+    print(report)
+    assert not report.failures
+    assert report.schedules >= 80
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)  # a minute on two free cores, more beside the rest of the long campaigns
 def test_everything_is_proved_up_to_64_ranks() -> None:

@@ -35,7 +35,8 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a campaign proved. `slots` is the most that any set of programs needs, and `hungriest` whose it is."""
+    """What a campaign proved. `slots` is the most that any set of programs needs, and `hungriest` whose it is;
+    `left_out` are the cases that have more transfers than was asked to prove."""
 
     schedules: int = 0
     transfers: int = 0
@@ -44,13 +45,15 @@ class Report:
     slots: int = 0
     hungriest: str = ""
     failures: tuple[Failure, ...] = ()
+    left_out: tuple[Failure, ...] = ()
 
     def __str__(self) -> str:
         slots = f"; slots needed: {self.slots} ({self.hungriest})" if self.slots else ""
         failed = f"; {len(self.failures)} refused" if self.failures else ""
+        left_out = f"; {len(self.left_out)} left out" if self.left_out else ""
         return (
             f"proved {self.schedules} schedules with {self.transfers} transfers, {self.programs} programs with "
-            f"{self.instructions} instructions{slots}{failed}"
+            f"{self.instructions} instructions{slots}{failed}{left_out}"
         )
 
 
@@ -62,48 +65,56 @@ class _Outcome:
     instructions: int = 0
     slots: int = 0
     failure: str | None = None
+    left_out: str | None = None
 
 
 def prove_many(
-    cases: Iterable[Case], *, programs: bool = True, processes: int = 2, progress: Progress | None = None
+    cases: Iterable[Case],
+    *,
+    programs: bool = True,
+    processes: int = 2,
+    progress: Progress | None = None,
+    most_transfers: int | None = None,
 ) -> Report:
     """Proves every case's schedule and, unless it has switches or `programs` is False, the programs it lowers to.
 
-    Nothing is raised for a case that is refused: it is among the failures. Where the platform cannot fork, one process
-    does it all.
+    Nothing is raised for a case that is refused: it is among the failures; one with more than `most_transfers` is among
+    those left out. Where the platform cannot fork, one process does it all.
     """
     listed = list(cases)
     outcomes: list[_Outcome] = []
-    for outcome in _outcomes(listed, programs, min(processes, len(listed))):
+    prove_case = partial(_prove_case, programs=programs, most_transfers=most_transfers)
+    for outcome in _outcomes(listed, prove_case, min(processes, len(listed))):
         outcomes.append(outcome)
         if progress is not None:
             progress(len(outcomes), len(listed))
     hungriest = max(outcomes, key=lambda o: o.slots, default=_Outcome(""))
     return Report(
-        sum(o.failure is None for o in outcomes),
+        sum(o.failure is None and o.left_out is None for o in outcomes),
         sum(o.transfers for o in outcomes),
         sum(o.programs for o in outcomes),
         sum(o.instructions for o in outcomes),
         hungriest.slots,
         hungriest.name if hungriest.slots else "",
         tuple(Failure(o.name, o.failure) for o in outcomes if o.failure is not None),
+        tuple(Failure(o.name, o.left_out) for o in outcomes if o.left_out is not None),
     )
 
 
 _cases: Sequence[Case] = ()  # what forked workers inherit, so that builders need not be picklable
 
 
-def _outcomes(cases: Sequence[Case], programs: bool, processes: int) -> Iterator[_Outcome]:
+def _outcomes(cases: Sequence[Case], prove_case: Callable[[Case], _Outcome], processes: int) -> Iterator[_Outcome]:
     """Outcomes in the order of the cases."""
     global _cases
     if processes < 2 or "fork" not in multiprocessing.get_all_start_methods():
-        yield from (_prove_case(case, programs) for case in cases)
+        yield from map(prove_case, cases)
         return
     _cases = cases
     context = multiprocessing.get_context("fork")
     pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_start_worker)
     try:
-        yield from pool.map(partial(_prove_number, programs), range(len(cases)), chunksize=4)
+        yield from pool.map(partial(_prove_number, prove_case), range(len(cases)), chunksize=4)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
         _cases = ()
@@ -114,14 +125,16 @@ def _start_worker() -> None:
     gc.disable()  # programs are many small tuples without cycles: the collector only walks them, a third of the time
 
 
-def _prove_number(programs: bool, number: int) -> _Outcome:
-    return _prove_case(_cases[number], programs)
+def _prove_number(prove_case: Callable[[Case], _Outcome], number: int) -> _Outcome:
+    return prove_case(_cases[number])
 
 
-def _prove_case(case: Case, programs: bool) -> _Outcome:
+def _prove_case(case: Case, programs: bool, most_transfers: int | None) -> _Outcome:
     name, build = case
     try:
         schedule = build()
+        if most_transfers is not None and schedule.transfers > most_transfers:
+            return _Outcome(name, left_out=f"{schedule.transfers:,} transfers, more than {most_transfers:,}")
         proof = prove(schedule)
         if not programs or schedule.switches:
             return _Outcome(name, proof.transfers)
