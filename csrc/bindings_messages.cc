@@ -87,21 +87,17 @@ nb::object probe(nb::handle seat, int peer, int tag, double timeout_s) {
 // By the format of a buffer; -1 where the long way must look.
 int dtype_of(const View& view) {
   using ringtree::Dtype;
-  auto format = view.format();
-  if (!format || format[0] == 0 || format[1] != 0) return -1;
-  switch (format[0]) {
-    case 'i':
-      return static_cast<int>(Dtype::int32);
-    case 'l':
-    case 'q':
-      return view.itemsize() == 8 ? static_cast<int>(Dtype::int64) : -1;
-    case 'f':
-      return static_cast<int>(Dtype::float32);
-    case 'd':
-      return static_cast<int>(Dtype::float64);
-    default:
-      return -1;
-  }
+  static constexpr std::pair<std::string_view, Dtype> plain[] = {
+      {"f", Dtype::float32}, {"d", Dtype::float64}, {"i", Dtype::int32},  {"l", Dtype::int64},  {"q", Dtype::int64},
+      {"B", Dtype::uint8},   {"?", Dtype::boolean}, {"b", Dtype::int8},   {"h", Dtype::int16},  {"H", Dtype::uint16},
+      {"I", Dtype::uint32},  {"L", Dtype::uint64},  {"Q", Dtype::uint64}, {"e", Dtype::float16}};
+  if (!view.format()) return -1;
+  for (auto& [format, dtype] : plain)
+    if (format == view.format()) {
+      auto code = static_cast<int>(dtype);
+      return view.itemsize() == static_cast<Py_ssize_t>(ringtree::dtype_bytes(code)) ? code : -1;
+    }
+  return -1;
 }
 
 // Group.send(x, peer, tag) and Group.recv(x, peer, tag): a plain array, to or from one rank or any.

@@ -30,8 +30,8 @@ struct Operation {
   // A receive that has begun has its message's peer, tag and nbytes.
   std::size_t moved = 0;
   bool started = false, complete = false;
-  std::unique_ptr<std::byte[]> own;  // Length::whatever: what came
-  bool posted = false;               // nobody waits for it where it was called
+  std::unique_ptr<std::byte[]> own{};  // Length::whatever: what came
+  bool posted = false;                 // nobody waits for it where it was called
 };
 
 struct Envelope {

@@ -30,7 +30,7 @@ struct Shape {
 
 // One call as all ranks know it.
 struct Call {
-  enum Which { one_shot, two_shot, ring, chain, flat, barrier, messages } which;
+  enum Which { one_shot, two_shot, ring, chain, flat, barrier, messages, posted } which;
   int root, pieces;
   std::int64_t count, window;
   bool in_place, in_region, asynchronous, average;
@@ -60,8 +60,8 @@ class Rank {
   static constexpr std::int64_t most = 3000;
 
   void make(const Call& call) {
-    if (call.which == Call::messages) {
-      exchange(call);
+    if (call.which >= Call::messages) {
+      call.which == Call::messages ? exchange(call) : post(call);
       return;
     }
     if (rank_ % 2 && call.stamp % 5 == 0) std::this_thread::yield();
@@ -157,26 +157,92 @@ class Rank {
     }
   }
 
+  using Letters = std::vector<std::vector<int>>;
+
+  std::size_t length(const Call& c, int from, int to) const {
+    return static_cast<std::size_t>((c.stamp + 17 * from + 5 * to) % 7) * c.count;
+  }
+
+  ringtree::Operation operation(bool is_send, int peer, int tag, std::vector<int>& letter) {
+    return {is_send,
+            peer,
+            tag,
+            reinterpret_cast<std::byte*>(letter.data()),
+            letter.size() * sizeof(int),
+            static_cast<int>(ringtree::Dtype::int32)};
+  }
+
+  Letters written(const Call& c) const {
+    Letters out(shape_.ranks);
+    for (int peer = 0; peer < shape_.ranks; peer++)
+      out[peer].assign(length(c, rank_, peer), value(c.stamp, rank_, peer));
+    return out;
+  }
+
+  void read(const Call& c, int source, const std::vector<int>& letter, std::size_t nbytes) const {
+    if (nbytes != length(c, source, rank_) * sizeof(int)) wrong("a message of another length", rank_, c.stamp);
+    for (std::size_t i = 0; i < nbytes / sizeof(int); i++)
+      if (letter[i] != value(c.stamp, source, rank_)) wrong("a wrong message", rank_, c.stamp);
+  }
+
   // Everyone writes to everyone; lengths from nothing to several pieces.
   void exchange(const Call& c) {
-    auto length = [&](int from, int to) {
-      return static_cast<std::size_t>((c.stamp + 17 * from + 5 * to) % 7) * c.count;
-    };
-    std::vector<std::vector<int>> out(shape_.ranks), in(shape_.ranks);
+    auto out = written(c);
+    Letters in(shape_.ranks);
     std::vector<ringtree::Operation> all;
     for (int peer = 0; peer < shape_.ranks; peer++) {
-      out[peer].assign(length(rank_, peer), value(c.stamp, rank_, peer));
-      in[peer].assign(length(peer, rank_), -1);
-      for (bool is_send : {true, false}) {
-        auto& letter = is_send ? out[peer] : in[peer];
-        all.push_back({is_send, peer, static_cast<int>(c.stamp % 3), reinterpret_cast<std::byte*>(letter.data()),
-                       letter.size() * sizeof(int), static_cast<int>(ringtree::Dtype::int32)});
-      }
+      in[peer].assign(length(c, peer, rank_), -1);
+      for (bool is_send : {true, false})
+        all.push_back(operation(is_send, peer, static_cast<int>(c.stamp % 3), is_send ? out[peer] : in[peer]));
     }
     group_->exchange(all, 60, hooks_);
-    for (int peer = 0; peer < shape_.ranks; peer++)
-      for (int got : in[peer])
-        if (got != value(c.stamp, peer, rank_)) wrong("a wrong message", rank_, c.stamp);
+    for (int peer = 0; peer < shape_.ranks; peer++) read(c, peer, in[peer], in[peer].size() * sizeof(int));
+  }
+
+  // The same, begun before a barrier and waited for after it, by two threads; some are received from whoever writes,
+  // the others when they are seen to have come.
+  void post(const Call& c) {
+    auto out = written(c);
+    int tag = 10 + static_cast<int>(c.stamp % 3), early = static_cast<int>(c.stamp % (shape_.ranks + 1));
+    Letters in(shape_.ranks, std::vector<int>(6 * c.count, -1));
+    std::vector<std::uint64_t> sends, receives;
+    for (int k = 0; k < early; k++) {
+      auto receive = operation(false, ringtree::any, tag, in[k]);
+      receive.length = ringtree::Length::at_most;
+      receives.push_back(group_->post(std::move(receive)));
+    }
+    for (auto& letter : out)
+      sends.push_back(group_->post(operation(true, static_cast<int>(&letter - out.data()), tag, letter)));
+    meet();
+    std::thread other([&] {
+      ringtree::Hooks hooks;
+      group_->messages().wait(sends, false, -1, hooks);
+      for (auto number : sends)
+        if (!group_->messages().drop(number)) wrong("a complete message that cannot be dropped", rank_, c.stamp);
+    });
+    for (int k = early; k < shape_.ranks; k++) {
+      auto found = group_->probe(ringtree::any, tag, -1, hooks_);
+      in[k].resize(found->nbytes / sizeof(int));
+      auto receive = operation(false, found->source, tag, in[k]);
+      group_->exchange({&receive, 1}, hooks_);
+      read(c, found->source, in[k], found->nbytes);
+    }
+    while (!receives.empty()) {
+      int place = group_->messages().wait(receives, true, -1, hooks_);
+      auto status = group_->messages().status(receives[place]);
+      receives.erase(receives.begin() + place);
+      read(c, status.source, in[place], status.nbytes);
+      in.erase(in.begin() + place);
+    }
+    other.join();
+    meet();  // or the next call's messages would be taken for these
+  }
+
+  void meet() {
+    Call barrier{};
+    barrier.which = Call::barrier;
+    barrier.window = 1;
+    group_->run(bind(barrier), nullptr, nullptr, hooks_);
   }
 
   Shape shape_;
@@ -191,7 +257,7 @@ std::vector<Call> sequence(std::mt19937& random, const Shape& shape) {
   auto below = [&](int n) { return static_cast<int>(random() % n); };
   std::vector<Call> calls(40);
   for (auto& c : calls) {
-    c.which = static_cast<Call::Which>(below(7));
+    c.which = static_cast<Call::Which>(below(8));
     c.root = below(shape.ranks);
     c.pieces = 1 + below(12);
     const std::int64_t counts[] = {0, 1, 2, 50, 57, 400, 1100, Rank::most};
