@@ -151,6 +151,7 @@ NAMES = (
     "inorder_tree",
     "flat",
     "binomial",
+    "bine_tree",
     "binary_tree",
     "recursive_doubling",
     "bruck",

@@ -1,0 +1,41 @@
+"""Bine tree: a binomial tree whose hops are 1, 1, 3, 5, 11, … ranks long, farthest first, to the one side or the other.
+
+A hop is a third shorter than the binomial tree's, so that less goes over links that many share. Even ranks go one way,
+odd ones the other, as Swing's do, counted from the root. If n is no power of two, the ranks beyond hang on as leaves.
+
+all_reduce: 2*lg(n) rounds, lg(n)*S bytes
+broadcast: lg(n) rounds, lg(n)*S bytes
+reduce: lg(n) rounds, S bytes
+
+When: as binomial, where ranks near in number are near in the network.
+
+Source: De Sensi and others: Bine trees: enhancing collective operations by optimizing communication locality, 2025
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ringtree.ir.schedule import Block, Schedule, Transfers
+from ringtree.transform import reverse
+
+
+def all_reduce(ranks: int) -> Schedule:
+    return reduce(ranks, 0).then(broadcast(ranks, 0), "all_reduce")
+
+
+def broadcast(ranks: int, root: int) -> Schedule:
+    steps, has, parts = ranks.bit_length() - 1, np.zeros(1, dtype=np.int64), list[Transfers]()
+    for step in range(steps):
+        distance = (1 - (-2) ** (steps - step)) // 3
+        target = (has + np.where(has % 2, -distance, distance)) % (1 << steps)
+        parts.append(Transfers.of((has + root) % ranks, (target + root) % ranks, round=step))
+        has = np.append(has, target)
+    beyond = np.arange(1 << steps, ranks)
+    parts.append(Transfers.of((beyond - (1 << steps) + root) % ranks, (beyond + root) % ranks, round=steps))
+    blocks = (Block(Transfers.concatenate(parts)),) if ranks > 1 else ()
+    return Schedule("bine_tree", "broadcast", ranks, 1, blocks, root)
+
+
+def reduce(ranks: int, root: int) -> Schedule:
+    return reverse(broadcast(ranks, root))
