@@ -21,20 +21,21 @@ from ringtree.runtime import lifetime
 from ringtree.runtime.arrays import dtype_named, readable
 from ringtree.runtime.binding import Bound
 from ringtree.runtime.calls import Calls
+from ringtree.runtime.coalesced import Coalesced
 from ringtree.runtime.engine import Terms, join
 from ringtree.runtime.groups import Groups
 from ringtree.runtime.messages import Mail
+from ringtree.runtime.objects import Objects
 from ringtree.runtime.one_sided import OneSided
 from ringtree.runtime.point_to_point import PointToPoint
 from ringtree.runtime.seated import Algorithm
 from ringtree.runtime.types import BY_LABEL
-from ringtree.runtime.uneven import Uneven
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class Communicator(Groups, OneSided, PointToPoint, Uneven):
+class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
     """A group of ranks on one machine, and this rank's place in it. `ringtree.init()` makes one."""
 
     def __init__(self, engine: str, terms: Terms) -> None:
