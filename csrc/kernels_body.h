@@ -49,6 +49,16 @@ void fill_floats(ringtree::Kernels& k, Dtype dtype) {
   fill_order<T>(k, dtype);
 }
 
+// In steps: fewer loops to compile, and the conversions are most of the work.
+template <class T>
+void fill_float8(ringtree::Kernels& k, Dtype dtype) {
+  reduce(k, dtype, Op::sum) = reduce(k, dtype, Op::avg) = reduce_in_steps<T, Sum>;
+  reduce(k, dtype, Op::prod) = reduce_in_steps<T, Prod>;
+  reduce(k, dtype, Op::max) = reduce_in_steps<T, Max>;
+  reduce(k, dtype, Op::min) = reduce_in_steps<T, Min>;
+  average(k, dtype) = divide<T>;
+}
+
 template <class T>
 void fill_complex(ringtree::Kernels& k, Dtype dtype) {
   reduce(k, dtype, Op::sum) = reduce(k, dtype, Op::avg) = reduce_parts<Loops<T, Sum>::reduce, 2>;
@@ -65,6 +75,8 @@ ringtree::Kernels make() {
   fill_floats<Bfloat16>(k, Dtype::bfloat16);
   fill_floats<Plain<float>>(k, Dtype::float32);
   fill_floats<Plain<double>>(k, Dtype::float64);
+  fill_float8<Float8E4m3fn>(k, Dtype::float8_e4m3fn);
+  fill_float8<Float8E5m2>(k, Dtype::float8_e5m2);
   fill_complex<Plain<float>>(k, Dtype::complex64);
   fill_complex<Plain<double>>(k, Dtype::complex128);
   return k;

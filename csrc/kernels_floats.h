@@ -1,5 +1,6 @@
 // Floats of 16 and 8 bits, computed with as float32. In integers and float32 only: compilers that know no _Float16
-// compile it, and all of them vectorise it. Included once per instruction set, see kernels_body.h.
+// compile it, and all of them vectorise it: whatever is computed is computed in every case, for a compiler may not move
+// arithmetic of floats out of a branch. Included once per instruction set, see kernels_body.h.
 #pragma once
 
 #include <stdint.h>
@@ -53,7 +54,8 @@ struct Float16 {
   static inline Stored store(Value x) {
     uint32_t bits = as_bits(x), sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu;
     uint32_t beyond = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;  // NaN, else infinity
-    return static_cast<Stored>((magnitude >= 0x47800000u ? beyond : shortened<10, 15>(magnitude)) | sign);
+    uint32_t rounded = shortened<10, 15>(magnitude);
+    return static_cast<Stored>((magnitude >= 0x47800000u ? beyond : rounded) | sign);
   }
 };
 
@@ -65,7 +67,8 @@ struct Float8E5m2 {
   static inline Stored store(Value x) {
     uint32_t bits = as_bits(x), sign = (bits >> 24) & 0x80u, magnitude = bits & 0x7fffffffu;
     uint32_t beyond = magnitude > 0x7f800000u ? 0x7eu : 0x7cu;  // NaN, else infinity
-    return static_cast<Stored>((magnitude >= 0x47800000u ? beyond : shortened<2, 15>(magnitude)) | sign);
+    uint32_t rounded = shortened<2, 15>(magnitude);
+    return static_cast<Stored>((magnitude >= 0x47800000u ? beyond : rounded) | sign);
   }
 };
 
@@ -80,8 +83,8 @@ struct Float8E4m3fn {
   }
   static inline Stored store(Value x) {
     uint32_t bits = as_bits(x), sign = (bits >> 24) & 0x80u, magnitude = bits & 0x7fffffffu;
-    uint32_t beyond = magnitude > 0x43e80000u ? 0x7fu : shortened<3, 7>(magnitude);  // 464
-    return static_cast<Stored>(beyond | sign);
+    uint32_t rounded = shortened<3, 7>(magnitude);
+    return static_cast<Stored>((magnitude > 0x43e80000u ? 0x7fu : rounded) | sign);  // 464
   }
 };
 

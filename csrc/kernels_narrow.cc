@@ -1,5 +1,4 @@
-// The kernels that gain nothing from wide vectors, or are too rare to be compiled more than once.
-#include "kernels_floats.h"
+// The kernels that gain little from wide vectors, or are too rare to be compiled more than once.
 #include "kernels_loops.h"
 
 namespace {
@@ -42,15 +41,6 @@ void fill_bool(Kernels& k) {
   for (auto op : {Op::prod, Op::min, Op::band}) set(k, Dtype::boolean, op, reduce_in_steps<T, Band>);
   for (auto op : {Op::sum, Op::max, Op::bor}) set(k, Dtype::boolean, op, reduce_in_steps<T, Bor>);
   set(k, Dtype::boolean, Op::bxor, reduce_in_steps<T, Bxor>);
-}
-
-template <class T>
-void fill_float8(Kernels& k, Dtype dtype) {
-  set(k, dtype, Op::sum, reduce_in_steps<T, Sum>);
-  set(k, dtype, Op::avg, reduce_in_steps<T, Sum>, divide<T>);
-  set(k, dtype, Op::prod, reduce_in_steps<T, Prod>);
-  set(k, dtype, Op::max, reduce_in_steps<T, Max>);
-  set(k, dtype, Op::min, reduce_in_steps<T, Min>);
 }
 
 template <class T>
@@ -134,8 +124,6 @@ Kernels narrow_kernels() {
   fill_logical<Truth<uint16_t, 0x7fff, 0x3f80>>(k, Dtype::bfloat16);
   fill_logical<Truth<uint32_t, 0x7fffffff, 0x3f800000>>(k, Dtype::float32);
   fill_logical<Truth<uint64_t, 0x7fffffffffffffff, 0x3ff0000000000000>>(k, Dtype::float64);
-  fill_float8<Float8E4m3fn>(k, Dtype::float8_e4m3fn);
-  fill_float8<Float8E5m2>(k, Dtype::float8_e5m2);
   set(k, Dtype::complex64, Op::prod, reduce_in_steps<Plain<Complex<float>>, ComplexProd>);
   set(k, Dtype::complex128, Op::prod, reduce_in_steps<Plain<Complex<double>>, ComplexProd>);
   fill_pairs<float, int32_t>(k, Dtype::float32_int32);

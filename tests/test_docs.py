@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from ringtree.runtime import types
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TYPES = re.compile(r"(<!-- written from ringtree\.runtime\.types.*? -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 TABLE = re.compile(r"(<!-- ringtree algorithms --markdown -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
@@ -78,6 +81,16 @@ def test_the_page_of_algorithms_is_the_registrys(request: pytest.FixtureRequest)
     if request.config.getoption("--update-golden"):
         page.write_text(text, encoding="utf-8")
     assert page.read_text(encoding="utf-8") == text, "pytest tests/test_docs.py --update-golden writes it"
+
+
+def test_the_table_of_types_is_the_engines(request: pytest.FixtureRequest) -> None:
+    page = ROOT / "docs" / "types.md"
+    text = page.read_text(encoding="utf-8")
+    if request.config.getoption("--update-golden"):
+        text = TYPES.sub(lambda m: m[1] + types.markdown() + m[3], text)
+        page.write_text(text, encoding="utf-8")
+    found = TYPES.search(text)
+    assert found is not None and found[2] == types.markdown(), "pytest tests/test_docs.py --update-golden writes it"
 
 
 def test_the_commands_make_lists_are_in_the_readme() -> None:

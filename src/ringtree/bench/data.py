@@ -9,13 +9,16 @@ are chosen so that every partial result is representable (as nccl-tests' verifia
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.ir.collective import REDUCED, Collective
+from ringtree.runtime.arrays import dtype_named
+from ringtree.runtime.types import BITWISE, BY_LABEL, COMPLEX, LOGICAL, PAIRS, Dtype, supported
+from ringtree.runtime.types import OPS as ALL_OPS
 
 PERIOD = 8191
 STEP = 2713
@@ -24,42 +27,61 @@ RUN = 64 * 1024  # elements copied or compared at a time: long enough for memory
 Values = NDArray[Any]
 
 
+TYPES = tuple(d.label for d in Dtype if d not in (*COMPLEX, *PAIRS))
+"""The types there is data for: complex numbers and pairs have no natural table of exact ones."""
+_NAMES = {
+    "float": "float32", "double": "float64", "half": "float16", "int": "int32", "bf16": "bfloat16",
+    "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2",
+}  # fmt: skip
+OPS = tuple(op for op in ALL_OPS if any(supported(BY_LABEL[label], op) for label in TYPES))
+_STEP: dict[str, Any] = {
+    "sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum, "avg": np.add,
+    "band": np.bitwise_and, "bor": np.bitwise_or, "bxor": np.bitwise_xor,
+    "land": np.logical_and, "lor": np.logical_or, "lxor": np.logical_xor,
+}  # fmt: skip
+
+
 def datatype(name: str) -> np.dtype[Any]:
-    """The numpy dtype of that name, which may be nccl-tests' (float, double, bfloat16)."""
-    known = {"float": "float32", "double": "float64", "int": "int32", "bf16": "bfloat16"}
-    wanted = known.get(name, name)
-    if wanted == "bfloat16":
-        try:
-            import ml_dtypes
-        except ImportError:
-            raise ValueError("bfloat16 needs the package ml_dtypes: pip install ml_dtypes") from None
-        bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-        return bfloat16
-    if wanted not in ("int32", "int64", "float32", "float64"):
-        raise ValueError(f"no datatype {name!r}: expected int32, int64, float32, float64 or bfloat16")
-    return np.dtype(wanted)
+    """The numpy dtype of that name, which may be nccl-tests' (float, double, bfloat16, f8e4m3)."""
+    wanted = _NAMES.get(name, name)
+    if wanted not in TYPES:
+        why = "; there is no table of exact complex numbers or pairs to check with" if wanted in BY_LABEL else ""
+        raise ValueError(f"no datatype {name!r}: expected {', '.join(TYPES[:-1])} or {TYPES[-1]}{why}")
+    try:
+        return dtype_named(wanted)
+    except TypeError as lacking:  # ml_dtypes
+        raise ValueError(str(lacking)) from None
 
 
 def exact_up_to(dtype: np.dtype[Any]) -> int:
-    """Every integer up to this is representable: 2 ** (bits of the significand)."""
-    return {"bfloat16": 2**8, "float16": 2**11, "float32": 2**24, "int32": 2**31 - 1}.get(dtype.name, 2**53)
+    """Every integer from 0 to this is representable: for floats 2 ** (bits of the significand)."""
+    if dtype.kind in "iu":
+        return int(np.iinfo(dtype).max)
+    bits = {"bool": 0, "float8_e5m2": 3, "float8_e4m3fn": 4, "bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}
+    return 1 << bits[dtype.name]
 
 
 def table(rank: int, ranks: int, dtype: np.dtype[Any], op: str) -> NDArray[np.float64]:
     """One rank's numbers, as float64 (each exact in `dtype`, as is every partial result of `op` over `ranks`)."""
     draw = np.random.default_rng(rank)
+    most = min(exact_up_to(dtype), 100)
+    low = 0 if dtype.kind in "ub" else -1
+    if op in LOGICAL:  # as often true as not, when all is joined
+        zeros = {"land": 1 / (ranks + 1), "lor": ranks / (ranks + 1), "lxor": 0.5}[op]
+        return np.where(draw.random(PERIOD) < zeros, 0, draw.integers(1, most + 1, PERIOD)).astype(np.float64)
+    if op in (*BITWISE, "max", "min") or dtype.kind == "b":
+        return draw.integers(low * most, most + 1, PERIOD).astype(np.float64)
     if op == "prod":
-        if dtype.kind in "iu":  # signs, and a few small factors: 3 ** 5 stays small
-            high = 3 if rank < 5 else 1
-            return np.asarray(draw.integers(1, high + 1, PERIOD) * draw.choice([-1, 1], PERIOD), dtype=np.float64)
-        exponent = draw.integers(-1, 2, PERIOD) if rank < 100 else np.zeros(PERIOD)
-        return np.asarray(draw.choice([-1, 1], PERIOD) * np.exp2(exponent), dtype=np.float64)
-    if op in ("max", "min"):
-        return draw.integers(-100, 101, PERIOD).astype(np.float64)
+        signs = draw.choice([-1, 1] if low else [1], PERIOD)
+        if dtype.kind in "iu":  # a few small factors: 3 ** 4 stays small
+            return np.asarray(draw.integers(1, 4 if rank < 4 else 2, PERIOD) * signs, dtype=np.float64)
+        scaling = {"float8_e4m3fn": 6, "float8_e5m2": 14, "float16": 14}.get(dtype.name, 100)  # ranks
+        exponent = draw.integers(-1, 2, PERIOD) if rank < scaling else np.zeros(PERIOD)
+        return np.asarray(signs * np.exp2(exponent), dtype=np.float64)
     unit = ranks if op == "avg" else 1  # a mean is exact where every number is a multiple of the ranks
     room = exact_up_to(dtype) // unit
     high = min(room // min(ranks, max(room, 1)), 100) if rank < room else 0
-    return unit * draw.integers(-high, high + 1, PERIOD).astype(np.float64)
+    return unit * draw.integers(low * high, high + 1, PERIOD).astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -134,8 +156,9 @@ class Data:
         return known
 
     def _reduced(self, contributors: range) -> NDArray[np.float64]:
-        reduce = {"sum": np.add, "avg": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}[self.op]
-        total = table(contributors[0], self.ranks, self.dtype, self.op)
-        for rank in contributors[1:]:
-            total = reduce(total, table(rank, self.ranks, self.dtype, self.op))
+        of_bool = {"sum": np.maximum, "prod": np.minimum} if self.dtype.kind == "b" else {}
+        step = (_STEP | of_bool)[self.op]
+        kind = bool if self.op in LOGICAL else np.int64 if self.op in BITWISE else np.float64
+        tables = (table(rank, self.ranks, self.dtype, self.op).astype(kind) for rank in contributors)
+        total = np.asarray(reduce(step, tables), np.float64)
         return total / len(contributors) if self.op == "avg" else total

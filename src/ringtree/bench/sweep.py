@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ringtree.bench.data import datatype
 from ringtree.ir.collective import collective as find_collective
+from ringtree.runtime.types import BY_LABEL, op_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,4 +108,9 @@ def plan(
             raise ValueError(f"{algorithm} does not serve {collective}: expected auto, all or one of {others}")
         names = [algorithm]
     name = datatype(dtype).name
+    promise = find_collective(collective)
+    if promise.reduces and not promise.repeats:
+        op_code(op, BY_LABEL[name])
+        if op == "avg" and promise.prefix:
+            raise ValueError(f"{collective} has no avg: each rank reduces over another number of ranks")
     return [list(cases(collective, n, nbytes, name, op, root, one)) for n in ranks for one in names]

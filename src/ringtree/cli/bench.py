@@ -40,6 +40,7 @@ class Refuse(argparse.Action):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from ringtree.bench.data import OPS, TYPES
     from ringtree.cli.subject import rank_counts
 
     parser.add_argument("collective", metavar="COLLECTIVE", help="all_reduce, all_gather, …, barrier")
@@ -50,8 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-e", "--maxbytes", default="64M", metavar="SIZE", help="last size (default 64M)")
     add("-f", "--stepfactor", type=float, metavar="F", help="each size F times the last (default 8)")
     add("-i", "--stepbytes", metavar="SIZE", help="each size so much more than the last")
-    add("-d", "--dtype", "--datatype", default="float32", help="int32, int64, float32, float64, bfloat16")
-    add("-o", "--op", default="sum", choices=("sum", "prod", "max", "min", "avg"))
+    add("-d", "--dtype", "--datatype", default="float32", help=", ".join(TYPES))
+    add("-o", "--op", default="sum", choices=OPS)
     add("-r", "--root", type=int, default=0)
     add("-a", "--average", type=int, default=3, choices=(0, 1, 2, 3),
         help="whose time: 0 rank 0's, 1 the mean, 2 the fastest's, 3 the slowest's (default 3)")  # fmt: skip

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-NCCL_TYPES = {"float32": "float", "float64": "double", "float16": "half", "int32": "int32", "int64": "int64"}
+NCCL_TYPES = {
+    "float32": "float", "float64": "double", "float16": "half", "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2",
+}  # fmt: skip
 
 
 class Figures(NamedTuple):
