@@ -47,18 +47,20 @@ def _readme_table(algorithms: Sequence[Algorithm]) -> str:
 
 
 def _list(algorithms: Sequence[Algorithm], asked: str | None) -> None:
-    from rich.table import Table
+    """An algorithm and its source, and below it a line a collective."""
+    from rich.markup import escape
 
     from ringtree.cli.terminal import console
 
-    head = ("algorithm", "collective", "rounds", "bytes sent by the busiest rank", "source")
-    table = Table(*head, box=None, pad_edge=False, header_style="bold")
-    for a in algorithms:
-        costs = [(c, cost) for c, cost in a.costs.items() if asked in (None, c)]
-        for number, (c, cost) in enumerate(costs):
-            first = number == 0  # an algorithm's name and source are said once
-            table.add_row(a.name if first else "", c, cost.rounds, cost.sent, a.source if first else "")
-    legend = "; ".join([SHARED_TERMS, *(f"{a.name}: {a.terms}" for a in algorithms if a.terms)])
     screen = console()
-    screen.print(table)
-    screen.print(f"[dim]{legend}")
+    row = "    {:<15} {:<{width}} {}".format
+    shown = [(a, [(c, cost) for c, cost in a.costs.items() if asked in (None, c)]) for a in algorithms]
+    width = max(len(cost.rounds) for _, costs in shown for _, cost in costs) + 1
+    screen.print(f"[bold]{'algorithm':<19}[/] [dim]source[/]\n{row('collective', 'rounds', 'bytes', width=width)}\n")
+    for a, costs in shown:
+        screen.print(f"[bold]{a.name:<19}[/] [dim]{escape(a.source)}", highlight=False, soft_wrap=True)
+        for c, cost in costs:
+            screen.print(row(c, cost.rounds, cost.sent, width=width), markup=False, highlight=False, soft_wrap=True)
+        if a.terms:
+            screen.print(f"    [dim]{escape(a.terms)}", highlight=False, soft_wrap=True)
+    screen.print(f"\n[dim]Each for any number of ranks. {SHARED_TERMS}; bytes: what the rank sends that sends most")

@@ -9,17 +9,24 @@ from ringtree.algorithms import Algorithm
 from ringtree.draw.picture import LEGEND, picture
 from ringtree.draw.tables import markdown
 from ringtree.ir.collective import COLLECTIVES
+from ringtree.verify.order import Order, rank_order
 
 PICTURED_RANKS = (8, 6, 5, 4)
 """The most of these whose picture has at most PICTURE_LINES."""
 PICTURE_LINES = 26
 
+ORDERS = {Order.ANY: "in any order", Order.ASSOCIATIVE: "neighbours", Order.FOLD: "at once"}
+ORDERED_RANKS = (5, 8)
+"""The ranks at which the order is looked at: a power of two, and not."""
+
 HEAD = (
     "<!-- written by `ringtree algorithms --page`; pytest tests/test_docs.py --update-golden brings it up to date -->",
     "Every algorithm of the registry. `ringtree show NAME -n N --collective C` prints its schedule, `--picture` draws "
     "it, `ringtree prove NAME` proves it, `ringtree bench C --algorithm NAME` measures it.",
-    "Formulas: {terms}. Bytes are what the rank that sends most sends. *Pipelines*: its rounds pass on one chunk after "
-    "the other, so that cutting the chunks makes them overlap.",
+    "Each serves any number of ranks. Formulas: {terms}. Bytes are what the rank that sends most sends. *Pipelines*: "
+    "its rounds pass on one chunk after the other, so that cutting the chunks makes them overlap.",
+    "*Adds up*: in *any order*, so that the operation must commute; *neighbours* only, the lower first, so that it "
+    "need not; or *at once*, in rank order, wherever a sum is formed: the same bits by every algorithm that does so.",
     "Pictures: a column a rank, time runs down. {legend}; 1→0: from the input's chunk 1 to the output's chunk 0, where "
     "these are two buffers; s2: chunk 2 of scratch. One line may fan out to many ranks, or in from many.",
 )
@@ -50,13 +57,23 @@ def _section(a: Algorithm) -> Iterator[str]:
     yield from map(_wrapped, a.about)
     yield _wrapped(f"**When:** {a.when}")
     rows = [
-        (c, f"`{cost.rounds}`", f"`{cost.sent}`" + (", pipelines" if cost.pipelines else ""))
+        (c, f"`{cost.rounds}`", f"`{cost.sent}`" + (", pipelines" if cost.pipelines else ""), _order(a, c))
         for c, cost in a.costs.items()
     ]
-    yield markdown(("collective", "rounds", "bytes"), rows) + "\n"
+    shown = 4 if any(row[-1] for row in rows) else 3
+    yield markdown(("collective", "rounds", "bytes", "adds up")[:shown], [row[:shown] for row in rows]) + "\n"
     if a.terms:
         yield f"{a.terms}\n"
     yield f"Source: {a.source}\n\n```text\n{_example(a)}\n```\n"
+
+
+def _order(a: Algorithm, collective: str) -> str:
+    """How it adds up, by whatever root; empty where it adds up nothing."""
+    promise = COLLECTIVES[collective]
+    if not promise.reduces or promise.repeats:
+        return ""
+    roots = (0, 3) if promise.rooted else (None,)
+    return ORDERS[min(rank_order(a.build(collective, ranks, root)) for ranks in ORDERED_RANKS for root in roots)]
 
 
 def _example(a: Algorithm) -> str:
