@@ -2,9 +2,11 @@
 
 import pytest
 
-from ringtree.algorithms import serving
+from ringtree.algorithms import build, serving
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.plan import choose
+from ringtree.plan.choose import AT_ONCE, IN_RANK_ORDER
+from ringtree.verify import Order, rank_order
 
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
@@ -14,6 +16,17 @@ def test_what_is_chosen_serves(collective, ranks, nbytes):
     choice = choose(collective, ranks, nbytes)
     assert choice.algorithm in serving(collective)
     assert choice.why
+
+
+@pytest.mark.parametrize("collective", IN_RANK_ORDER)
+def test_the_order_is_what_the_schedules_say(collective):
+    def least(name):
+        roots = [0, 2, 4] if COLLECTIVES[collective].rooted else [None]
+        return min(rank_order(build(name, collective, 5, root)) for root in roots)
+
+    for name in serving(collective):
+        assert (name in AT_ONCE.get(collective, ())) == (least(name) is Order.FOLD), name
+        assert name not in IN_RANK_ORDER[collective] or least(name) >= Order.ASSOCIATIVE, name
 
 
 def test_latency_and_bytes_pull_apart():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -11,8 +12,7 @@ import pytest
 from ml_dtypes import bfloat16
 
 from ringtree import Op, Poisoned, RankFailed, scaled, spawn
-from ringtree.algorithms import serving
-from ringtree.plan import choose_whole, in_rank_order
+from ringtree.algorithms import build, serving
 from ringtree.runtime.communicator import Communicator
 from tests.runtime.conftest import Pools
 
@@ -136,7 +136,19 @@ def test_algorithms_keep_the_order_or_refuse(pools: Pools) -> None:
     for refused in pools("shm", 6).run(every_algorithm):
         assert {"ring", "two_shot", "recursive_doubling"} <= set(refused)
         assert not {"one_shot", "locality_tree", "parameter_server"} & set(refused)
-    assert all(in_rank_order(choose_whole("all_reduce", n).algorithm, "all_reduce", 0) for n in range(1, 20))
+
+
+def renamed(comm: Communicator) -> None:
+    """A schedule by a trusted name is judged by what it does."""
+    schedule = replace(build("recursive_doubling", "all_reduce", comm.size), name="one_shot")
+    with pytest.raises(ValueError, match="one_shot does not join all_reduce in rank order"):
+        comm.all_reduce(np.ones(2), np.subtract, algorithm=schedule)
+    with pytest.raises(ValueError, match="one_shot does not reduce all_reduce in rank order at once"):
+        comm.all_reduce(np.ones(2), algorithm=schedule, deterministic="rank_order")
+
+
+def test_a_schedules_name_vouches_for_nothing(pools: Pools, engine: str) -> None:
+    pools(engine, 4).run(renamed)
 
 
 MISTAKES: dict[str, tuple[Act, type[Exception], str]] = {

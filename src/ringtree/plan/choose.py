@@ -82,10 +82,3 @@ def choose_whole(collective: str, ranks: int, rank_order: bool = False) -> Choic
             f"no algorithm reduces {collective!r} in rank order: expected one of {', '.join(IN_RANK_ORDER)}"
         )
     return Choice(name, "the only rule for a Python function so far")
-
-
-def in_rank_order(algorithm: str, collective: str, root: int) -> bool:
-    """Whether it joins only neighbouring runs of ranks, the lower first, so that the operation need not commute."""
-    return algorithm in IN_RANK_ORDER.get(collective, ()) or (
-        collective == "reduce" and root == 0 and algorithm in ("binomial", "locality_tree")
-    )

@@ -20,6 +20,7 @@ from ringtree.runtime.types import Dtype
 
 if TYPE_CHECKING:
     from ringtree.plan import Steps
+    from ringtree.verify import Order
 
 Ints = NDArray[np.int64]
 
@@ -77,6 +78,14 @@ def _scheduled(algorithm: str, collective: str, ranks: int, root: int, steps: St
     from ringtree.plan import Steps
 
     return (steps or Steps()).apply(algorithm, collective, ranks, root if root >= 0 else None)
+
+
+@lru_cache(maxsize=512)
+def order_of(algorithm: str, collective: str, ranks: int, root: int) -> Order:
+    """In which order a registered algorithm adds up."""
+    from ringtree.verify import rank_order
+
+    return rank_order(_scheduled(algorithm, collective, ranks, root, None))
 
 
 def part_of(schedule: Schedule, rank: int) -> Part:

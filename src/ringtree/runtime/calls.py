@@ -15,7 +15,7 @@ import numpy as np
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.schedule import Schedule
 from ringtree.runtime.arrays import Array
-from ringtree.runtime.binding import Bound, Ints, Part, bind, built, part_of, slots_needed, slots_needed_by
+from ringtree.runtime.binding import Bound, Ints, Part, bind, built, order_of, part_of, slots_needed, slots_needed_by
 from ringtree.runtime.engine import Joined, Terms
 from ringtree.runtime.operations import Op, as_op
 from ringtree.runtime.plans import Plans
@@ -127,7 +127,7 @@ class Calls:
         x = request.x
         assert x is not None
         part, _ = self._part(request.collective, request.root, x.nbytes, algorithm, whole=True)
-        interpreted.check(part.program, op)
+        interpreted.check(part.program, op, op.commutative or self._in_rank_order(part, algorithm))
         barrier = self.bound("barrier", Dtype.INT32, "max", -1, 1, None)
         token = np.zeros(1, np.int32)
         address = token.__array_interface__["data"][0]
@@ -135,6 +135,15 @@ class Calls:
         seats = (self._beside("interpreted")._seat, self._seat)
         interpreted.perform(part.program, op, request, seats, self._terms)
         return request.result
+
+    def _in_rank_order(self, part: Part, algorithm: str | Schedule | None) -> bool:
+        """Whether it joins only neighbouring runs of ranks, the lower on the left."""
+        from ringtree.verify import Order, rank_order
+
+        if isinstance(algorithm, Schedule):
+            return rank_order(algorithm) >= Order.ASSOCIATIVE
+        p = part.program
+        return order_of(p.name, p.collective, p.ranks, -1 if p.root is None else p.root) >= Order.ASSOCIATIVE
 
     def bound(
         self,

@@ -14,7 +14,7 @@ import numpy as np
 
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.program import Instruction, Kind, Operand, Program, Space
-from ringtree.plan import choose_whole, in_rank_order
+from ringtree.plan import choose_whole
 from ringtree.runtime.arrays import Array, new, readable
 from ringtree.runtime.engine import Terms
 from ringtree.runtime.messages import Operation
@@ -27,8 +27,9 @@ Chunks = list[Array]
 Shape = tuple[int, ...]
 
 
-def check(program: Program, op: Op) -> None:
-    """ValueError where the program cannot serve a function that takes all of `x`, or needs the order of the ranks."""
+def check(program: Program, op: Op, in_rank_order: bool) -> None:
+    """ValueError where the program cannot serve a function that takes all of `x`, or needs the order of the ranks.
+    `in_rank_order`: whether it joins only neighbouring runs of ranks; asked for where `op` does not commute."""
     p = program
     blocks = p.ranks if find_collective(p.collective).blocked else 1
     if p.chunks != blocks:
@@ -36,7 +37,7 @@ def check(program: Program, op: Op) -> None:
             f"{p.name} cuts x into {p.chunks} pieces and {op.name} takes it whole: expected an algorithm of "
             f"{blocks}, such as {choose_whole(p.collective, p.ranks).algorithm}"
         )
-    if not op.commutative and not in_rank_order(p.name, p.collective, p.root or 0):
+    if not op.commutative and not in_rank_order:
         raise ValueError(
             f"{p.name} does not join {p.collective} in rank order and {op.name} is not said to be commutative: "
             f"expected {choose_whole(p.collective, p.ranks).algorithm}, or Op(..., commutative=True)"

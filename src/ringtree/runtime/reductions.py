@@ -180,9 +180,10 @@ class Reductions(Seated):
         if algorithm is None:
             return RANK_ORDER
         from ringtree.plan import AT_ONCE
+        from ringtree.verify import Order, rank_order
 
         name, known = algorithm if isinstance(algorithm, str) else algorithm.name, AT_ONCE.get(collective, ())
-        if name not in known:
+        if name not in known if isinstance(algorithm, str) else rank_order(algorithm) < Order.FOLD:
             raise ValueError(
                 f"{name} does not reduce {collective} in rank order at once: deterministic='rank_order' expects one "
                 f"of {', '.join(known)}"
