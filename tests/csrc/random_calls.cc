@@ -30,7 +30,7 @@ struct Shape {
 
 // One call as all ranks know it.
 struct Call {
-  enum Which { one_shot, two_shot, ring, chain, flat, barrier, messages, posted } which;
+  enum Which { one_shot, two_shot, ring, chain, flat, barrier, puts, messages, posted } which;
   int root, pieces;
   std::int64_t count, window;
   bool in_place, in_region, asynchronous, average;
@@ -48,8 +48,11 @@ int value(std::uint32_t stamp, int rank, std::int64_t i) {
 
 class Rank {
  public:
-  Rank(Memory& memory, Memory& region, const Shape& shape, int rank)
-      : shape_(shape), rank_(rank), region_(static_cast<int*>(region.at) + rank * most) {
+  Rank(Memory& memory, Memory& region, Memory& windows, const Shape& shape, int rank)
+      : shape_(shape),
+        rank_(rank),
+        region_(static_cast<int*>(region.at) + rank * most),
+        windows_(static_cast<int*>(windows.at)) {
     ringtree::Seat::Options seat;
     seat.timeout_s = 60;
     seat.crowded = true;
@@ -60,6 +63,10 @@ class Rank {
   static constexpr std::int64_t most = 3000;
 
   void make(const Call& call) {
+    if (call.which == Call::puts) {
+      put(call);
+      return;
+    }
     if (call.which >= Call::messages) {
       call.which == Call::messages ? exchange(call) : post(call);
       return;
@@ -245,9 +252,24 @@ class Rank {
     group_->run(bind(barrier), nullptr, nullptr, hooks_);
   }
 
+  // Everyone writes into its right neighbour's window, and not again before that one has read it.
+  void put(const Call& c) {
+    int right = (rank_ + 1) % shape_.ranks, left = (rank_ + shape_.ranks - 1) % shape_.ranks;
+    int written = static_cast<int>(c.stamp % 8), read = (written + 1) % 8;
+    auto& signals = group_->signals();
+    for (std::int64_t i = 0; i < c.count; i++) windows_[right * most + i] = value(c.stamp, rank_, i);
+    signals.send(right, written);
+    signals.wait(left, written, 1, 60, hooks_);
+    for (std::int64_t i = 0; i < c.count; i++)
+      if (windows_[rank_ * most + i] != value(c.stamp, left, i)) wrong("a wrong window", rank_, c.stamp);
+    signals.send(left, read);
+    signals.wait(right, read, 1, 60, hooks_);
+  }
+
   Shape shape_;
   int rank_;
   int* region_;
+  int* windows_;
   ringtree::Hooks hooks_;
   std::unique_ptr<Group> group_;
   std::vector<std::unique_ptr<Job>> jobs_;
@@ -257,7 +279,7 @@ std::vector<Call> sequence(std::mt19937& random, const Shape& shape) {
   auto below = [&](int n) { return static_cast<int>(random() % n); };
   std::vector<Call> calls(40);
   for (auto& c : calls) {
-    c.which = static_cast<Call::Which>(below(8));
+    c.which = static_cast<Call::Which>(below(9));
     c.root = below(shape.ranks);
     c.pieces = 1 + below(12);
     const std::int64_t counts[] = {0, 1, 2, 50, 57, 400, 1100, Rank::most};
@@ -280,14 +302,15 @@ void live(unsigned seed) {
   shape.slots = shape.ranks + static_cast<int>(random() % 3);
   shape.slot_bytes = 1024u << random() % 5;
   ringtree::Layout layout(shape.ranks, shape.slots, shape.slot_bytes);
-  Memory memory(layout.total), region(Rank::most * sizeof(int) * shape.ranks);
+  Memory memory(layout.total), region(Rank::most * sizeof(int) * shape.ranks),
+      windows(Rank::most * sizeof(int) * shape.ranks);
   auto calls = sequence(random, shape);
   if (shape.ranks == 1) std::erase_if(calls, [](auto& c) { return c.which <= Call::ring; });  // a sum of one is a copy
   std::vector<std::thread> threads;
   for (int rank = 0; rank < shape.ranks; rank++)
     threads.emplace_back([&, rank] {
       try {
-        Rank me(memory, region, shape, rank);
+        Rank me(memory, region, windows, shape, rank);
         for (auto& call : calls) me.make(call);
         me.settle();
         me.close();
