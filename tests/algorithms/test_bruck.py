@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ringtree.algorithms import bruck
+from ringtree.ir.schedule import Buffer
 
 
 @pytest.mark.parametrize("n", [2, 5, 8, 11])
@@ -25,3 +26,24 @@ def test_a_range_that_goes_round_the_end_is_two() -> None:
     rows = bruck.all_gather(5).expand()
     mine = rows.take((rows.round == 1) & (rows.source == 4))
     assert list(zip(mine.source_chunk.tolist(), mine.count.tolist(), strict=True)) == [(4, 1), (0, 1)]
+
+
+@pytest.mark.parametrize("n", [4, 8, 11, 16])
+def test_blocks_of_a_round_are_no_neighbours_among_the_pairs(n: int) -> None:
+    """So each is a message: a range is of neighbours, as sizes may differ from pair to pair."""
+    held = {(rank, Buffer.INPUT, chunk): (rank, chunk) for rank in range(n) for chunk in range(n)}
+    for part in bruck.all_to_all(n).expand().by_round():
+        columns = (
+            part.source,
+            part.source_buffer,
+            part.source_chunk,
+            part.target,
+            part.target_buffer,
+            part.target_chunk,
+        )
+        rows = np.stack(columns, axis=1).tolist()
+        for rank in range(n):
+            sent = {held[r, b, c] for r, b, c, target, *_ in rows if r == rank != target}
+            assert not {(origin, target + 1) for origin, target in sent} & sent
+        held |= {(t, tb, tc): held[r, b, c] for r, b, c, t, tb, tc in rows}
+    assert all(held[rank, Buffer.OUTPUT, origin] == (origin, rank) for rank in range(n) for origin in range(n))

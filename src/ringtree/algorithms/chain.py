@@ -1,4 +1,4 @@
-"""Chain: every rank passes on to the next one only. Cut into m pieces, the last one has all in n-2+m.
+"""Chain: every rank passes on to the next one only. In m pieces, all is there after n-2+m of them.
 
 So a long vector takes hardly more than its own time, however many ranks there are. Option: `pieces` m, by default 1,
 for the depth depends on the size: whoever knows that cuts (transform.pipeline).
