@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 
 from ringtree.runtime.communicator import Communicator
 from tests.runtime.conftest import Pools
@@ -35,6 +37,8 @@ CALLS: dict[str, Callable[[Communicator], Any]] = {
     "scan": lambda c: c.scan(X, "max"),
     "exscan": lambda c: c.exscan(X),
     "barrier": lambda c: c.barrier(),
+} | {
+    f"all_reduce of {kind}": partial(lambda x, c: c.all_reduce(x, out=x), np.zeros(5, kind)) for kind in "?bhlqBHIQeFD"
 }
 
 
@@ -56,3 +60,21 @@ def short(comm: Communicator, name: str) -> None:
 @pytest.mark.parametrize("name", list(CALLS))
 def test_the_second_call_is_short(pools: Pools, engine: str, name: str) -> None:
     pools(engine, N).run(short, name)
+
+
+def meanings(comm: Communicator) -> None:
+    """Bits that look alike and mean different things, in turn: what is learnt of one is not used for another."""
+    bits, n = np.full(9, 0x3F80, np.uint16), comm.size
+    for _ in range(3):
+        assert (comm.all_reduce(bits) == np.uint16(0x3F80 * n & 0xFFFF)).all()
+        assert (comm.all_reduce(bits, dtype="bfloat16").view(bfloat16) == n).all()
+        assert (comm.all_reduce(bits, dtype="float16").view(np.float16) == np.float16(n * 1.875)).all()
+        assert (comm.all_reduce(np.ones(9, np.int16)) == n).all()
+        assert (comm.all_reduce(np.ones(9, bfloat16)) == n).all()
+        assert (comm.all_reduce(np.ones(9, np.float16)) == n).all()
+        with pytest.raises(TypeError, match=">u2 is not supported"):
+            comm.all_reduce(bits.astype(">u2"))
+
+
+def test_raw_bits_are_not_taken_for_plain_integers(pools: Pools, engine: str) -> None:
+    pools(engine, N).run(meanings)
