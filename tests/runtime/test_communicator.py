@@ -154,6 +154,17 @@ BAD: dict[str, tuple[Act, type[Exception], str]] = {
     ),
     "byte order": (lambda c: c.all_reduce(np.ones(3, ">f4")), TypeError, "element type >f4 is not supported"),
     "pair": (lambda c: c.all_reduce(X, "band"), TypeError, "band of float32 is not supported; expected one of sum,"),
+    "complex": (
+        lambda c: c.all_reduce(X + 1j, "max"),
+        TypeError,
+        "max of complex64 is not supported; expected one of sum",
+    ),
+    "located": (lambda c: c.reduce(X, "minloc"), TypeError, "minloc of float32 is not supported"),
+    "records": (
+        lambda c: c.scan(np.zeros(2, "f4,i4")),
+        TypeError,
+        "sum of float32_int32 is not supported; expected one of minloc, maxloc",
+    ),
     "average": (lambda c: c.all_reduce(X > 0, "avg"), TypeError, "avg of bool is not supported; expected one of sum,"),
     "text": (lambda c: c.all_reduce("spam"), TypeError, "is not supported"),
     "op": (
