@@ -26,18 +26,11 @@ struct Plain {
   static inline Stored store(Value x) { return x; }
 };
 
-// Signed integers wrap, as numpy's do: added and multiplied as unsigned.
+// Short integers are added and multiplied as unsigned, not as the int they would be promoted to; signed ones wrap, as
+// numpy's do, for their sums and products are those of the unsigned type.
 template <class T>
 struct Wrap {
   using type = T;
-};
-template <>
-struct Wrap<int8_t> {
-  using type = unsigned;
-};
-template <>
-struct Wrap<int16_t> {
-  using type = unsigned;
 };
 template <>
 struct Wrap<uint8_t> {
@@ -46,14 +39,6 @@ struct Wrap<uint8_t> {
 template <>
 struct Wrap<uint16_t> {
   using type = unsigned;
-};
-template <>
-struct Wrap<int32_t> {
-  using type = uint32_t;
-};
-template <>
-struct Wrap<int64_t> {
-  using type = uint64_t;
 };
 
 struct Sum {
