@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ringtree import Mismatch, PeerDied, Poisoned, RankFailed, TimedOut, spawn
+from ringtree import ANY, Mismatch, PeerDied, Poisoned, RankFailed, TimedOut, spawn, wait_any
 from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.work import Message
 
 Act = Callable[[Communicator], object]
 
@@ -162,6 +163,12 @@ def test_a_rank_that_raises_is_named_to_the_parent_and_the_others_end(engine: st
     assert time.monotonic() - started < 5
 
 
+def until_done(message: Message) -> None:
+    while not message.done():
+        pass
+    message.wait()
+
+
 CALLS: dict[str, Act] = {
     "ring": lambda c: c.all_reduce(ONES, algorithm="ring"),
     "two_shot": lambda c: c.all_reduce(np.ones(1 << 20), algorithm="two_shot"),
@@ -172,6 +179,13 @@ CALLS: dict[str, Act] = {
     "barrier": lambda c: c.barrier(),
     "async": lambda c: c.all_reduce(ONES, async_op=True).wait(),
     "recv": lambda c: c.recv(ONES.copy(), 2),
+    "recv from any": lambda c: c.recv(ONES.copy(), ANY),
+    "irecv": lambda c: c.irecv(ONES.copy(), 2).wait(),
+    "irecv, polled": lambda c: until_done(c.irecv(ONES.copy(), ANY)),
+    "wait_any": lambda c: wait_any([c.irecv(ONES.copy(), ANY), c.irecv(ONES.copy(), 0)]),
+    "probe": lambda c: c.probe(),
+    "iprobe": lambda c: c.iprobe(),
+    "recv_object": lambda c: c.recv_object(2),
     "split": lambda c: c.split(0),
 }
 

@@ -134,7 +134,17 @@ if __name__ == "__main__":
 
 
 @native
-@pytest.mark.parametrize("busy", ["comm.all_reduce(np.ones(1 << 18))", "time.sleep(60)", "comm.recv(np.ones(1), 0)"])
+@pytest.mark.parametrize(
+    "busy",
+    [
+        "comm.all_reduce(np.ones(1 << 18))",
+        "time.sleep(60)",
+        "comm.recv(np.ones(1), 0)",
+        "comm.irecv(np.ones(1)).wait()",
+        "comm.probe()",
+        "ringtree.wait_any([comm.irecv(np.ones(1)), comm.irecv(np.ones(1), 2)])",
+    ],
+)
 def test_ctrl_c_ends_everything(tmp_path: Path, busy: str) -> None:
     """As a terminal does it: SIGINT to the whole foreground group, the parent and the ranks that it forked."""
     file = tmp_path / "program.py"
