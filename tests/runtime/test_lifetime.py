@@ -16,6 +16,7 @@ import pytest
 
 from ringtree import init, spawn
 from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.engine import Terms
 from tests.runtime.conftest import available
 
 
@@ -91,6 +92,25 @@ def test_a_forked_child_may_have_a_world_of_its_own(monkeypatch: pytest.MonkeyPa
                 os._exit(int(mine.all_reduce(41)) + 1)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 42
         comm.barrier()
+
+
+@native
+def test_a_forked_child_moves_none_of_its_parents_messages() -> None:
+    def rank(comm: Communicator) -> None:
+        peer, x = 1 - comm.rank, np.arange(1_000_000)
+        received = comm.irecv(np.zeros_like(x), peer)
+        sent = comm.isend(x, peer)
+        pid = os.fork()
+        if pid == 0:
+            with Communicator("shm", Terms(f"fork {os.getpid()}", 0, ("0",), 20)) as mine:
+                # long enough a wait to move what is under way
+                os._exit(mine.irecv(np.zeros(1)).wait(0.2))
+        assert os.waitpid(pid, 0)[1] == 0
+        comm.barrier()
+        assert (received.result() == x).all()
+        assert sent.wait()
+
+    spawn(rank, 2, timeout_s=20)
 
 
 @native
