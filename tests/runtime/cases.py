@@ -24,7 +24,8 @@ GUARD = 7
 
 @dataclass(frozen=True)
 class Case:
-    """`count`: elements a rank passes in (of each block where the collective deals in blocks)."""
+    """`count`: elements a rank passes in (of each block where the collective deals in blocks). `uneven`: by the form
+    with a count for each block. `ordered`: in rank order at once, whatever the algorithm."""
 
     collective: str
     algorithm: str | None
@@ -35,11 +36,22 @@ class Case:
     root: int = 0
     async_op: bool = False
     symmetric: bool = False
+    uneven: bool = False
+    ordered: bool = False
 
     def __str__(self) -> str:
         place = "in" if self.in_place else "out"
         extra = f"{'-async' * self.async_op}{'-symmetric' * self.symmetric}"
+        extra += f"{'-uneven' * self.uneven}{'-ordered' * self.ordered}"
         return f"{self.collective}-{self.algorithm}-{self.dtype}-{self.op}-{self.count}-{place}-root{self.root}{extra}"
+
+
+def blocks(case: Case, ranks: int) -> NDArray[np.int64]:
+    """Elements of each rank's block, or of what each rank (row) has for each (column). Every third is empty where they
+    are uneven."""
+    rank = np.arange(ranks)
+    places = np.add.outer(rank, 2 * rank) if COLLECTIVES[case.collective].transposes else rank
+    return np.where(places % 3 == 1, 0, case.count + places) if case.uneven else np.full_like(places, case.count)
 
 
 def kinds(collective: str) -> list[tuple[str, str]]:
@@ -87,17 +99,23 @@ def _reduced(case: Case, ranks: int, count: int) -> tuple[Values, Values]:
 
 def run(comm: Communicator, case: Case) -> None:
     """Makes the call on this rank and checks what it must leave behind, and what it must leave alone."""
-    n, me, m = comm.size, comm.rank, case.count
-    name = case.collective
-    total = m * n if COLLECTIVES[name].blocked else m
-    held = COLLECTIVES[name].held(me, n, n, case.root)
-    owed = COLLECTIVES[name].owed(me, n, n, case.root)
-    counts = {True: lambda window: len(window) * m, False: lambda window: m if len(window) else 0}
-    measure = counts[COLLECTIVES[name].blocked]
-    want, slack = _wanted(case, me, n, total, len(owed) > 0)
-    x, y = _buffers(comm, case, me, measure(held), measure(owed), held.start * m, owed.start * m)
+    n, me, name = comm.size, comm.rank, case.collective
+    promise, sizes = COLLECTIVES[name], blocks(case, comm.size)
+    owed = promise.owed(me, n, n, case.root)
+    want, slack = _wanted(case, me, n, sizes) if len(owed) and name != "barrier" else (np.empty(0), np.empty(0))
+    if promise.transposes:
+        windows = (0, int(sizes[me].sum())), (0, int(sizes[:, me].sum()))
+    elif promise.blocked:
+        held = promise.held(me, n, n, case.root)
+        windows = tuple((int(sizes[: w.start].sum()), int(sizes[w.start : w.stop].sum())) for w in (held, owed))
+    else:
+        windows = tuple((0, case.count if len(w) else 0) for w in (promise.held(me, n, n, case.root), owed))
+    (in_start, m_in), (out_start, m_out) = windows
+    x, y = _buffers(comm, case, me, m_in, m_out, in_start, out_start)
     before = None if x is None else x.view(np.uint8).copy()
-    given = {"algorithm": case.algorithm, "async_op": case.async_op}
+    given: dict[str, Any] = {"algorithm": case.algorithm, "async_op": case.async_op}
+    if case.ordered:
+        given["deterministic"] = "rank_order"
     result = _call(comm, case, x, y, given)
     if case.async_op:
         result = result.result()
@@ -152,31 +170,35 @@ def _new(comm: Communicator, case: Case, count: int, role: str) -> Values:
 _symmetric: WeakKeyDictionary[Communicator, dict[str, Values]] = WeakKeyDictionary()
 
 
-def _wanted(case: Case, rank: int, ranks: int, total: int, owes: bool) -> tuple[Values, Values]:
-    name, m = case.collective, case.count
-    if not owes or name == "barrier":
-        return np.empty(0), np.empty(0)
+def _wanted(case: Case, rank: int, ranks: int, sizes: NDArray[np.int64]) -> tuple[Values, Values]:
+    name = case.collective
     if name in ("all_reduce", "reduce"):
-        return reduced(case, ranks, total)
+        return reduced(case, ranks, case.count)
     if name in ("scan", "exscan"):
-        return reduced(case, rank + (name == "scan"), total)
-    mine = slice(rank * m, (rank + 1) * m)
+        return reduced(case, rank + (name == "scan"), case.count)
+    if name == "all_to_all":
+        ends = sizes.cumsum(axis=1)
+        sent = [data(case, r, int(sizes[r].sum())) for r in range(ranks)]
+        want = np.concatenate([x[ends[r, rank] - sizes[r, rank] : ends[r, rank]] for r, x in enumerate(sent)])
+        return want, np.zeros(len(want))
+    start, total = int(sizes[:rank].sum()), int(sizes.sum())
+    mine = slice(start, start + int(sizes[rank]))
     if name == "reduce_scatter":
         want, slack = reduced(case, ranks, total)
         return want[mine], slack[mine]
     if name in ("all_gather", "gather"):
-        want = np.concatenate([data(case, r, m) for r in range(ranks)])
+        want = np.concatenate([data(case, r, int(sizes[r])) for r in range(ranks)])
     elif name == "broadcast":
-        want = data(case, case.root, m)
-    elif name == "scatter":
-        want = data(case, case.root, total)[mine]
+        want = data(case, case.root, case.count)
     else:
-        want = np.concatenate([data(case, r, total)[mine] for r in range(ranks)])
+        want = data(case, case.root, total)[mine]
     return want, np.zeros(len(want))
 
 
 def _call(comm: Communicator, case: Case, x: Values | None, y: Values | None, given: dict[str, Any]) -> Any:
     name, root, here = case.collective, case.root, comm.rank == case.root
+    if case.uneven:
+        return _call_uneven(comm, case, x, y, given)
     if name == "barrier":
         return comm.barrier(**given)
     if name in ("all_reduce", "reduce_scatter", "scan", "exscan"):
@@ -190,6 +212,18 @@ def _call(comm: Communicator, case: Case, x: Values | None, y: Values | None, gi
     if name == "gather":
         return comm.gather(x, root, out=y if here else None, **given)
     return comm.scatter(x if here else None, root, out=y, **given)
+
+
+def _call_uneven(comm: Communicator, case: Case, x: Values | None, y: Values | None, given: dict[str, Any]) -> Any:
+    name, root, here = case.collective, case.root, comm.rank == case.root
+    counts = blocks(case, comm.size)
+    if name == "reduce_scatter":
+        return comm.reduce_scatter_v(x, counts, case.op, out=y, **given)
+    if name == "gather":
+        return comm.gather_v(x, root, counts, out=y if here else None, **given)
+    if name == "scatter":
+        return comm.scatter_v(x if here else None, counts, root, out=y, **given)
+    return getattr(comm, f"{name}_v")(x, counts, out=y, **given)
 
 
 def _compare(got: Values, want: Values, slack: Values) -> None:

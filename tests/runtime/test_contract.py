@@ -9,6 +9,7 @@ import pytest
 
 from ringtree.algorithms import serving
 from ringtree.ir.collective import COLLECTIVES
+from ringtree.plan import AT_ONCE
 from ringtree.runtime.engine import ENGINES
 from tests.runtime.cases import Case, kinds, sweep
 from tests.runtime.conftest import Pools
@@ -32,14 +33,22 @@ def columns(collective: str) -> dict[str, list[object]]:
         "root": ["first", "last"] if COLLECTIVES[collective].rooted else ["first"],
         "algorithm": [None, *serving(collective)],
         "place": ["apart"] if collective == "barrier" else ["apart", "in place"],
-        "way": ["plain", "async"] if collective == "barrier" else ["plain", "async", "symmetric"],
+        "way": ["plain", "async"]
+        if collective == "barrier"
+        else ["plain", "async", "symmetric", *_ordered(collective)],
+        "blocks": ["even", "uneven"] if COLLECTIVES[collective].blocked else ["even"],
     }
 
 
+def _ordered(collective: str) -> list[str]:
+    return ["ordered"] if collective in AT_ONCE else []
+
+
 def case_of(collective: str, row: Row) -> Case:
+    ordered = row["way"] == "ordered"
     return Case(
         collective,
-        row["algorithm"],
+        row["algorithm"] if not ordered or row["algorithm"] in AT_ONCE[collective] else None,
         row["dtype"],
         row["op"],
         row["count"],
@@ -47,6 +56,8 @@ def case_of(collective: str, row: Row) -> Case:
         row["ranks"] - 1 if row["root"] == "last" else 0,
         row["way"] == "async",
         row["way"] == "symmetric",
+        row["blocks"] == "uneven",
+        ordered,
     )
 
 
@@ -78,27 +89,34 @@ def test_every_type_and_reduction_equals_numpy(pools: Pools, engine: str, collec
         check(pools, engine, ranks, [case_of(collective, row) for row in cases if row["ranks"] == ranks])
 
 
+PAIRS = [(collective, algorithm) for collective in COLLECTIVES for algorithm in (None, *serving(collective))]
+"""The complete campaign in tests of some minutes each."""
+
+
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.parametrize("engine", list(ENGINES))
-@pytest.mark.parametrize("collective", list(COLLECTIVES))
-def test_everything_equals_numpy(pools: Pools, engine: str, collective: str, ranks: int) -> None:
-    chosen = columns(collective) | {"ranks": [ranks]}
+@pytest.mark.parametrize(("collective", "algorithm"), PAIRS)
+def test_everything_equals_numpy(pools: Pools, engine: str, collective: str, algorithm: str | None, ranks: int) -> None:
+    chosen = columns(collective) | {"ranks": [ranks], "algorithm": [algorithm]}
     cases = [case_of(collective, dict(zip(chosen, row, strict=True))) for row in product(*chosen.values())]
     check(pools, engine, ranks, cases)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.parametrize("engine", list(ENGINES))
-@pytest.mark.parametrize("collective", [c for c in COLLECTIVES if c != "barrier"])
-def test_every_type_by_every_algorithm_equals_numpy(pools: Pools, engine: str, collective: str, ranks: int) -> None:
+@pytest.mark.parametrize(("collective", "algorithm"), [pair for pair in PAIRS if pair[0] != "barrier"])
+def test_every_type_by_every_algorithm_equals_numpy(
+    pools: Pools, engine: str, collective: str, algorithm: str | None, ranks: int
+) -> None:
+    root = ranks - 1 if COLLECTIVES[collective].rooted else 0
     cases = [
-        Case(collective, algorithm, dtype, op, 1003, in_place, ranks - 1 if COLLECTIVES[collective].rooted else 0)
+        Case(collective, algorithm, dtype, op, 1003, in_place, root, uneven=uneven)
         for dtype, op in kinds(collective)
-        for algorithm in (None, *serving(collective))
         for in_place in (False, True)
+        for uneven in {False, COLLECTIVES[collective].blocked}
     ]
     check(pools, engine, ranks, cases)
