@@ -17,7 +17,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 export PATH := $(CURDIR)/$(venv)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench test-all setup clean
+.PHONY: help demo test check bench test-long test-core test-all setup clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -39,9 +39,16 @@ bench: $(built) ## measure all_reduce on 1, 2 and 4 ranks; writes build/bench.js
 	@mkdir -p build
 	ringtree bench all_reduce -n 1,2,4 -b 8 -e 64M -f 8 --json build/bench.json $(ARGS)
 
-test-all: $(built) ## the long campaigns: every case, sanitizers on the core, model checks
-	$(py) -m pytest -n $(JOBS) -m "slow or not slow" $(ARGS)
+test-long: $(built) ## the long campaigns (an hour and a half; ARGS=tests/verify for one room's)
+	$(py) -m pytest -n $(JOBS) -m slow --durations=20 $(ARGS)
+
+test-core: ## the engine's core under sanitizers and model checkers (minutes)
 	$(MAKE) -C tests/csrc tsan asan model
+
+test-all: ## all tests there are: test, test-long, test-core
+	$(MAKE) test
+	$(MAKE) test-long
+	$(MAKE) test-core
 
 setup: $(built) ## create .venv with ringtree (editable) and every tool
 

@@ -48,6 +48,7 @@ def test_what_is_cut_is_right_and_fits(algorithm: str, collective: str, ranks: i
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(("algorithm", "collective"), pairs())
 def test_what_is_cut_for_more_ranks_is_right_and_fits(algorithm: str, collective: str) -> None:
     for ranks in (3, 4, 6, 7, 9, 13, 16, 33, 64):

@@ -190,6 +190,6 @@ def test_random_programs_match_as_mpi_says(pools: Pools, engine: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(600)
 def test_many_random_programs_match_as_mpi_says(pools: Pools, engine: str) -> None:
     check(pools, engine, 500)

@@ -173,6 +173,6 @@ def test_random_scripts_of_calls(pools: Pools, engine: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(600)
 def test_many_random_scripts_of_calls(pools: Pools, engine: str) -> None:
     check(pools, engine, 400)
