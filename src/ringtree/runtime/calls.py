@@ -62,6 +62,7 @@ class Calls:
 
     def __init__(self, joined: Joined, engine: str, terms: Terms, beside: Callable[..., Calls]) -> None:
         self._joined, self._terms, self._beside = joined, terms, beside
+        self._room = (joined.slots, joined.slot_bytes)  # what calls are cut for, also where a roomier group makes them
         self._seat: Any = joined.seat
         self.plans = Plans(joined.seat)
         self.offsets: dict[str, int] = {}  # by algorithm: what is added to CODE where it is forced
@@ -96,7 +97,9 @@ class Calls:
             if slots > self._joined.slots:
                 self._settle()
                 slots = 1 << (slots - 1).bit_length()
-                return self._beside(f"slots{slots}", slots)._make(request, algorithm, async_op)
+                beside = self._beside(f"slots{slots}", slots)
+                beside._room = self._room
+                return beside._make(request, algorithm, async_op)
         return self._make(request, algorithm, async_op)
 
     def _make(self, request: Request, algorithm: str | Schedule | None, async_op: bool) -> Any:
@@ -209,8 +212,8 @@ class Calls:
         """How the algorithm is cut for a whole vector of `nbytes`; the same on all ranks."""
         from ringtree.plan import steps_for
 
-        room = (self._joined.slots, self._joined.slot_bytes)
-        return steps_for(algorithm, collective, self._terms.ranks, root if root >= 0 else None, nbytes, *room)
+        at = root if root >= 0 else None
+        return steps_for(algorithm, collective, self._terms.ranks, at, nbytes, *self._room)
 
     def replace_seat(self, other: Any) -> None:
         """When the group is closed, or this process is a fork: no call finds its way to the engine any more."""
