@@ -71,6 +71,8 @@ PyObject* guarded(Action action) {
   } catch (const ringtree::Interrupted&) {  // Python's error is set
   } catch (const ringtree::Error& error) {
     set_error(error);
+  } catch (const std::system_error& error) {
+    set_error(error);
   } catch (const std::exception& error) {
     PyErr_SetString(PyExc_RuntimeError, error.what());
   }

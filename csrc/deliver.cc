@@ -62,7 +62,8 @@ bool Exchange::send_some(int to) {
     piece.first = !o.started;
     auto nbytes = std::min(o.nbytes - o.moved, seat_.segment().layout().piece_bytes);
     piece.nbytes = static_cast<std::uint32_t>(nbytes);
-    auto staging = nbytes <= Piece::room ? piece.payload : seat_.segment().piece_staging(seat_.rank(), to, index);
+    auto staging =
+        nbytes <= Piece::room ? piece.payload : seat_.segment().piece_staging(seat_.rank(), to, index, nbytes);
     if (nbytes) std::memcpy(staging, o.data + o.moved, nbytes);
     peer.out.publish();
     seat_.ring(to);
@@ -87,7 +88,8 @@ bool Exchange::receive_some(int from) {
       break;
     }
     std::size_t nbytes = piece.nbytes;
-    auto staging = nbytes <= Piece::room ? piece.payload : seat_.segment().piece_staging(from, seat_.rank(), index);
+    auto staging =
+        nbytes <= Piece::room ? piece.payload : seat_.segment().piece_staging(from, seat_.rank(), index, nbytes);
     auto& so_far = peer.into ? peer.into->moved : peer.letter->moved;
     auto target = (peer.into ? peer.into->data : peer.letter->bytes.get()) + so_far;
     if (nbytes) std::memcpy(target, staging, nbytes);

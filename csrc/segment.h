@@ -140,10 +140,10 @@ class Segment {
   }
   Sender<Sync, Piece> pipe_out(int from, int to) { return end<Sender<Sync, Piece>, Piece>(pipe(from, to)); }
   Receiver<Sync, Piece> pipe_in(int from, int to) { return end<Receiver<Sync, Piece>, Piece>(pipe(from, to)); }
-  std::byte* piece_staging(int from, int to, std::uint64_t piece) {
+  std::byte* piece_staging(int from, int to, std::uint64_t piece, std::size_t nbytes) {
     auto pair = std::size_t(from) * layout_.ranks + to;
     auto at = base_ + layout_.pipes + pair * layout_.pipe_bytes + piece * layout_.piece_bytes;
-    return from == rank_ ? existing(at, layout_.piece_bytes) : at;
+    return from == rank_ ? existing(at, nbytes) : at;
   }
   // These bytes of this rank's staging, which exist from now on. Throws std::system_error where there is no room.
   std::byte* existing(std::byte* at, std::size_t nbytes) {

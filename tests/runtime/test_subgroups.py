@@ -28,7 +28,8 @@ def open_files() -> int:
 
 
 def a_thousand(comm: Communicator) -> tuple[int, int]:
-    """Groups of all, of a pair, of three, in turn; all alive at once, each used."""
+    """Groups of all, of a pair, of three, in turn; all alive at once, each used for a call and a message."""
+    letter = np.ones(100)
     ways = [lambda r: 0, lambda r: r // 2, lambda r: min(r, 1)]
     comm.barrier()
     files, memory = open_files(), resident_kib()
@@ -36,6 +37,9 @@ def a_thousand(comm: Communicator) -> tuple[int, int]:
     for group in groups:
         assert group is not None
         assert group.all_reduce(comm.rank) == sum(group.ranks)
+        with group.batch() as b:
+            b.send(letter, (group.rank + 1) % group.size)
+            b.recv(np.empty_like(letter), (group.rank - 1) % group.size)
     costs = open_files() - files, resident_kib() - memory
     for group in groups:
         assert group is not None
