@@ -200,3 +200,17 @@ def test_what_is_still_open_at_exit_is_closed(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "10.0\n", "")
+
+
+@native
+def test_a_rank_that_ends_leaves_every_group_that_it_is_in() -> None:
+    """It is not taken for dead by those who go on."""
+
+    def rank(comm: Communicator) -> int:
+        other = comm.duplicate()
+        if comm.rank == 0:
+            return 0
+        time.sleep(0.3)
+        return int(other.group([1, 2]).all_reduce(1))
+
+    assert spawn(rank, 3, timeout_s=20) == [0, 2, 2]

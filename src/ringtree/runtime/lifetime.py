@@ -52,11 +52,12 @@ def _after_fork_in_child() -> None:
     _open.clear()
 
 
-def _at_exit() -> None:
+def close_all() -> None:
+    """Closes every communicator of this process that is still open, as is done at exit."""
     with ExitStack() as stack:  # all of them, even if one raises
         for communicator in list(_open):
             stack.callback(communicator.close)
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)
-atexit.register(_at_exit)
+atexit.register(close_all)

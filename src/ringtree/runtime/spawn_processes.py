@@ -13,6 +13,7 @@ import weakref
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, NoReturn
 
+from ringtree.runtime import lifetime
 from ringtree.runtime.communicator import Communicator
 from ringtree.runtime.engine import Terms
 from ringtree.runtime.spawn import Outcome, Task
@@ -153,7 +154,7 @@ class _Child:
             return False
         if first is not None:
             outcome = attempt(communicator, first)
-            closing = attempt(communicator, (Communicator.close, ()))  # it may be the first to hear of a mismatch
+            closing = attempt(communicator, (_leave, ()))  # it may be the first to hear of a mismatch
             self._tell(closing if closing.failed and not outcome.failed else outcome)
             return not outcome.failed
         with communicator:
@@ -171,6 +172,11 @@ class _Child:
             story = outcome.story or f"its result cannot be pickled: {error}"
             text = pickle.dumps(Outcome(story=story))
         self.pipe.send_bytes(text)
+
+
+def _leave(_: Communicator) -> None:
+    """A process that ends without a word, as a rank's does, would be missed in every group that it is still in."""
+    lifetime.close_all()
 
 
 def attempt(communicator: Communicator, task: Task) -> Outcome:
