@@ -61,11 +61,11 @@ constexpr std::size_t quick_bytes = 32768;  // so little work that letting go of
 void set_error(const ringtree::Error& error);
 void set_error(const std::system_error& error);
 
-// Runs what returns a truth, for a method that nanobind does not wrap.
+// Runs what returns a truth, or another number, for a method that nanobind does not wrap.
 template <class Action>
-PyObject* guarded(Action action) {
+PyObject* guarded(Action action, PyObject* (*object_of)(long) = PyBool_FromLong) {
   try {
-    return PyBool_FromLong(action());
+    return object_of(action());
   } catch (nb::python_error& error) {
     error.restore();
   } catch (const ringtree::Interrupted&) {  // Python's error is set

@@ -100,37 +100,50 @@ int dtype_of(const View& view) {
   return -1;
 }
 
-// Group.send(x, peer, tag) and Group.recv(x, peer, tag): a plain array, to or from one rank or any.
-bool transfer(PyObject* self, bool is_send, PyObject* const* args) {
-  if (!PyLong_Check(args[1]) || !PyLong_Check(args[2])) return false;
+enum class Way { send, recv, recv_at_most };
+
+// Group.send(x, peer, tag) and its like: a plain array, to or from one rank or any. The bytes of the message; -1 where
+// the long way must look, and nothing was touched.
+long transfer(PyObject* self, Way way, PyObject* const* args) {
+  if (!PyLong_Check(args[1]) || !PyLong_Check(args[2])) return -1;
   int odd = 0, too_odd = 0;
   long peer = PyLong_AsLongAndOverflow(args[1], &odd), tag = PyLong_AsLongAndOverflow(args[2], &too_odd);
   auto& group = group_of(self);
+  bool is_send = way == Way::send;
   long least = is_send ? 0 : ringtree::any;
-  if (odd || too_odd || peer < least || peer >= group.ranks() || tag < least || tag > INT_MAX) return false;
+  if (odd || too_odd || peer < least || peer >= group.ranks() || tag < least || tag > INT_MAX) return -1;
   View view;
-  if (!view.get(args[0], is_send ? 0 : PyBUF_WRITABLE)) return false;
+  if (!view.get(args[0], is_send ? 0 : PyBUF_WRITABLE)) return -1;
   auto dtype = dtype_of(view);
-  if (dtype < 0) return false;
-  Operation operation{
-      is_send, static_cast<int>(peer), static_cast<int>(tag), view.data(), static_cast<std::size_t>(view.nbytes()),
-      dtype};
+  if (dtype < 0) return -1;
+  Operation operation{is_send,
+                      static_cast<int>(peer),
+                      static_cast<int>(tag),
+                      view.data(),
+                      static_cast<std::size_t>(view.nbytes()),
+                      dtype,
+                      way == Way::recv_at_most ? ringtree::Length::at_most : ringtree::Length::exact};
   PythonHooks hooks;
   if (group.threads() || operation.nbytes > quick_bytes) hooks.blocking();
   group.exchange({&operation, 1}, hooks);
-  return true;
+  return static_cast<long>(operation.nbytes);
 }
 
-template <bool is_send>
+template <Way way>
 PyObject* fast(PyObject* self, PyObject* const* args, Py_ssize_t n) {
-  if (n == 3) return guarded([&] { return transfer(self, is_send, args); });
-  PyErr_SetString(PyExc_TypeError, "expected (x, peer: int, tag: int)");
-  return nullptr;
+  if (n != 3) {
+    PyErr_SetString(PyExc_TypeError, "expected (x, peer: int, tag: int)");
+    return nullptr;
+  }
+  if constexpr (way == Way::recv_at_most) return guarded([&] { return transfer(self, way, args); }, PyLong_FromLong);
+  return guarded([&] { return transfer(self, way, args) >= 0; });
 }
 
-template <bool is_send>
-PyMethodDef fast_definition{is_send ? "send" : "recv",
-                            reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(fast<is_send>)), METH_FASTCALL,
+template <Way way>
+PyMethodDef fast_definition{way == Way::send   ? "send"
+                            : way == Way::recv ? "recv"
+                                               : "recv_at_most",
+                            reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(fast<way>)), METH_FASTCALL,
                             "The short way; see the stub."};
 
 }  // namespace
@@ -147,6 +160,7 @@ void bind_messages(nb::object type) {
   add("status", status, "number"_a);
   add("drop", drop, "number"_a);
   add("probe", probe, "peer"_a, "tag"_a, "timeout_s"_a);
-  add_fast_method(type, fast_definition<true>);
-  add_fast_method(type, fast_definition<false>);
+  add_fast_method(type, fast_definition<Way::send>);
+  add_fast_method(type, fast_definition<Way::recv>);
+  add_fast_method(type, fast_definition<Way::recv_at_most>);
 }

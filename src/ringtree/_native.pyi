@@ -152,6 +152,9 @@ class Group:
     def recv(self, x: Any, peer: int, tag: int) -> bool:
         """The same for a receive into x, which must be writable."""
 
+    def recv_at_most(self, x: Any, peer: int, tag: int) -> int:
+        """The same where the message may be shorter than x: its bytes, or -1 in place of False."""
+
     def post(self, operation: tuple[bool, int, int, int, int, int, bool]) -> int:
         """Begins one of exchange's operations and returns its number. Its memory must stay until it is complete, or the
         group closed. It goes on in every call here, and whenever this process waits for long in any group."""

@@ -39,7 +39,7 @@ class Messages(Connected):
         if status is not None or source == PROC_NULL:
             self.Irecv(buf, source, tag).Wait(status)
         else:
-            self._comm.recv(octets(buf, True), source, tag, at_most=True)
+            self._comm.recv(octets(buf), source, tag, at_most=True)  # who refuses what cannot be written
 
     def Isend(self, buf: Any, dest: int, tag: int = 0) -> Request:
         return Request(NOTHING if dest == PROC_NULL else self._comm.isend(octets(buf), dest, tag))

@@ -49,8 +49,12 @@ class PointToPoint(Seated):
         `at_most`: the message may be shorter; returns the part of `x` that it fills, flat. Who wrote, and with which
         tag, is said by `probe` before or by `irecv` after.
         """
-        if not at_most and type(x) is _ndarray and self._seat.recv(x, src, tag):
-            return x
+        if type(x) is _ndarray:
+            if not at_most:
+                if self._seat.recv(x, src, tag):
+                    return x
+            elif (nbytes := self._seat.recv_at_most(x, src, tag)) >= 0:
+                return x if x.ndim == 1 and nbytes == x.nbytes else x.reshape(-1)[: nbytes // x.itemsize]
         operation, array = receiving(x, src, tag, self.size, at_most)
         [(_, _, nbytes)] = self._exchange([operation])
         return _front(array, nbytes) if at_most else x
