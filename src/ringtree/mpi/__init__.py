@@ -1,7 +1,8 @@
 """The names and calls of mpi4py over ringtree: `from ringtree import mpi as MPI` in place of `from mpi4py import MPI`.
 
-Thin: each method is a few lines over a Communicator, and no MPI is needed. What MPI has and ringtree has not raises
-NotImplementedError, which says what there is instead.
+Thin: each method is a few lines over a Communicator, and no MPI is needed. docs/mpi4py.md says which call
+is which, and what differs. What MPI has and ringtree has not raises NotImplementedError, which says what there is
+instead.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from ringtree.mpi.errors import ERR_COMM, Exception, translating
 from ringtree.mpi.group import Group
 from ringtree.mpi.messages import Messages
 from ringtree.mpi.missing import missing_method
+from ringtree.mpi.objects import Objects
 from ringtree.mpi.uneven import Uneven
 from ringtree.runtime.communicator import Communicator
 from ringtree.runtime.world import init
@@ -21,7 +22,7 @@ _joining = threading.RLock()  # joining COMM_SELF joins COMM_WORLD
 
 
 @translating
-class Comm(Collectives, Uneven, Messages):
+class Comm(Collectives, Uneven, Objects, Messages):
     """A group of ranks, and this rank's place in it. `Comm(communicator)` is the MPI face of any Communicator."""
 
     def __init__(self, comm: Comm | Communicator | None = None, name: str = "") -> None:

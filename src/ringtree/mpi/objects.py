@@ -1,0 +1,52 @@
+"""Collectives of Python objects, pickled: what mpi4py's lower-case methods do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+from ringtree.mpi.connected import Connected
+from ringtree.mpi.errors import translating
+from ringtree.mpi.op import SUM
+
+Reduction = Callable[[Any, Any], Any]
+
+
+@translating
+class Objects(Connected):
+    """Convenient, and slow beside the upper-case methods; from ranks that one trusts, as a pickle may run anything."""
+
+    def barrier(self) -> None:
+        self._comm.barrier()
+
+    def bcast(self, obj: Any, root: int = 0) -> Any:
+        return self._comm.broadcast_object(obj, root)
+
+    def gather(self, sendobj: Any, root: int = 0) -> list[Any] | None:
+        return self._comm.gather_object(sendobj, root)
+
+    def scatter(self, sendobj: Sequence[Any] | None, root: int = 0) -> Any:
+        return self._comm.scatter_object(sendobj, root)
+
+    def allgather(self, sendobj: Any) -> list[Any]:
+        return self._comm.all_gather_object(sendobj)
+
+    def alltoall(self, sendobj: Sequence[Any]) -> list[Any]:
+        return self._comm.all_to_all_object(sendobj)
+
+    def reduce(self, sendobj: Any, op: Reduction = SUM, root: int = 0) -> Any:
+        """In rank order."""
+        return self._comm.reduce_object(sendobj, op, root)
+
+    def allreduce(self, sendobj: Any, op: Reduction = SUM) -> Any:
+        return self._comm.all_reduce_object(sendobj, op)
+
+    def scan(self, sendobj: Any, op: Reduction = SUM) -> Any:
+        """The reduction of ranks 0 to this one's."""
+        return reduce(op, self.allgather(sendobj)[: self._comm.rank + 1])
+
+    def exscan(self, sendobj: Any, op: Reduction = SUM) -> Any:
+        """The reduction of ranks before this one's; None on rank 0."""
+        before = self.allgather(sendobj)[: self._comm.rank]
+        return reduce(op, before) if before else None
