@@ -11,6 +11,11 @@ from pathlib import Path
 import pytest
 
 from ringtree.runtime import types
+from ringtree.runtime.coalesced import Coalesced
+from ringtree.runtime.collectives import Collectives
+from ringtree.runtime.objects import Objects
+from ringtree.runtime.reductions import Reductions
+from ringtree.runtime.uneven import Uneven
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -122,3 +127,10 @@ def test_the_architecture_names_every_room() -> None:
     contract = (ROOT / ".importlinter").read_text(encoding="utf-8")
     assert not [room for room in rooms if f"\n      {room}/" not in text]
     assert not [room for room in rooms if not re.search(rf"\b{room}\b", contract)]
+
+
+def test_the_page_of_calls_has_every_collective_there_is() -> None:
+    families = (Reductions, Collectives, Uneven, Objects, Coalesced)
+    methods = {name for family in families for name in vars(family) if not name.startswith("_")} - {"execute"}
+    named = set(re.findall(r"`([a-z_]+)\(", (ROOT / "docs" / "calls.md").read_text(encoding="utf-8")))
+    assert named == methods

@@ -90,16 +90,19 @@ def test_every_type_and_reduction_equals_numpy(pools: Pools, engine: str, collec
 
 
 PAIRS = [(collective, algorithm) for collective in COLLECTIVES for algorithm in (None, *serving(collective))]
-"""The complete campaign in tests of some minutes each."""
+SHARES = [("shm", COMMON), *(("reference", (dtype,)) for dtype in COMMON)]
+"""The complete campaign in tests of some minutes each: the reference engine is slow."""
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("ranks", RANKS)
-@pytest.mark.parametrize("engine", list(ENGINES))
+@pytest.mark.parametrize(("engine", "dtypes"), SHARES)
 @pytest.mark.parametrize(("collective", "algorithm"), PAIRS)
-def test_everything_equals_numpy(pools: Pools, engine: str, collective: str, algorithm: str | None, ranks: int) -> None:
-    chosen = columns(collective) | {"ranks": [ranks], "algorithm": [algorithm]}
+def test_everything_equals_numpy(
+    pools: Pools, engine: str, dtypes: tuple[str, ...], collective: str, algorithm: str | None, ranks: int
+) -> None:
+    chosen = columns(collective) | {"ranks": [ranks], "algorithm": [algorithm], "dtype": list(dtypes)}
     cases = [case_of(collective, dict(zip(chosen, row, strict=True))) for row in product(*chosen.values())]
     check(pools, engine, ranks, cases)
 
