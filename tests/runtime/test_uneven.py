@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from ml_dtypes import bfloat16
 
-from ringtree import Mismatch, scaled
+from ringtree import Mismatch, Poisoned, scaled, spawn
 from ringtree.algorithms import serving
 from ringtree.ir.program import Kind, Space
 from ringtree.runtime.binding import chunk_sizes
@@ -241,6 +241,34 @@ def mistakes(comm: Communicator) -> list[str]:
 def test_mistakes_are_one_clear_line_and_harm_nothing(pools: Pools, engine: str) -> None:
     for wrong in pools(engine, 3).run(mistakes):
         assert not wrong, "\n".join(wrong)
+
+
+def at_odds(comm: Communicator, how: str) -> str:
+    wrong = 1 if comm.rank == 1 else 0
+    try:
+        if how == "scatter":
+            given = (np.ones(3), [1, 2]) if comm.rank == 0 else (None, None)
+            comm.scatter_v(*given, out=np.empty(1 + comm.rank + wrong))
+        else:
+            comm.all_to_all_v(np.ones(2), np.ones((2, 2), int), out_counts=[1, 1 + wrong])
+        comm.barrier()
+    except (Mismatch, Poisoned) as error:
+        return f"{type(error).__name__}: {error}"
+    return "went on"
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("scatter", "out has 3 elements on rank 1; rank 0 sends 2 rows of 1 elements"),
+        ("trade", "rank 1 sends rank 1 1 rows, and rank 1 expects 2"),
+    ],
+)
+def test_what_one_rank_sees_alone_the_others_hear(engine: str, how: str, said: str) -> None:
+    other, seen = spawn(at_odds, 2, how, engine=engine, threads=engine == "reference")
+    assert seen == f"Mismatch: {said}"
+    assert other.startswith("Poisoned: ")
+    assert said in other
 
 
 def ever_new(comm: Communicator) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,7 +93,9 @@ class Uneven(Collectives):
         mine = int(told[self.rank])
         if b.count != mine * told[-1] or (counts is not None and not np.array_equal(counts, told[:-1])):
             said = f"out has {b.count} elements" if b.count != mine * told[-1] else f"counts are {list(counts or ())}"
-            raise Mismatch(f"{said} on rank {self.rank}; rank {root} sends {mine} rows of {told[-1]} elements")
+            self._at_odds(
+                f"{said} on rank {self.rank}; rank {root} sends {mine} rows of {told[-1]} elements", alone=True
+            )
         request = self._uneven("scatter", told[:-1], None, b, out, root=root, width=int(told[-1]))
         return self._calls.perform(request, algorithm, async_op)
 
@@ -141,7 +143,7 @@ class Uneven(Collectives):
             matrix = np.stack([self._listed(row, "counts") for row in self._listed_rows(given)])
             wanted = None if out_counts is None else self._listed(out_counts, "out_counts")
             if wanted is not None:
-                self._compare(matrix, self.rank, wanted)
+                self._compare(matrix, self.rank, wanted, alone=True)
         else:
             matrix = self._joined(a, self._listed(counts), out_counts)
         mine = int(matrix[self.rank].sum())
@@ -209,13 +211,18 @@ class Uneven(Collectives):
                 self._compare(matrix, rank, wanted)
         return matrix
 
-    def _compare(self, matrix: Counts, rank: int, wanted: Counts) -> None:
+    def _compare(self, matrix: Counts, rank: int, wanted: Counts, alone: bool = False) -> None:
         other = np.flatnonzero(matrix[:, rank] != wanted)
         if len(other):
             source = int(other[0])
-            raise Mismatch(
-                f"rank {source} sends rank {rank} {matrix[source, rank]} rows, and rank {rank} expects {wanted[source]}"
-            )
+            sent, expected = matrix[source, rank], wanted[source]
+            self._at_odds(f"rank {source} sends rank {rank} {sent} rows, and rank {rank} expects {expected}", alone)
+
+    def _at_odds(self, said: str, alone: bool) -> NoReturn:
+        """Mismatch. Where this rank is `alone` in seeing it, the others are told, for they would wait in vain."""
+        if alone:
+            self._seat.poison(said)
+        raise Mismatch(said)
 
     def _listed_rows(self, matrix: NDArray[Any]) -> NDArray[Any]:
         if matrix.shape != (self.size, self.size):
