@@ -272,11 +272,14 @@ def test_what_one_rank_sees_alone_the_others_hear(engine: str, how: str, said: s
 
 
 def ever_new(comm: Communicator) -> int:
+    first = comm.chosen("all_reduce", 1, np.int8).plan
     for length in range(2, KEPT + 50):
         x = np.ones(length, np.int8)
         assert comm.all_reduce(x, "max").sum() == length
         assert len(comm.all_gather_v(x[: 1 + comm.rank], np.arange(comm.size) + 1)) == 3
     assert comm.all_reduce(np.ones(3, np.int8)).sum() == 3 * comm.size
+    with pytest.raises(ValueError, match=f"plan {first} was forgotten"):
+        comm._seat.run(first, 0, 0)
     return len(comm._calls.plans)
 
 
