@@ -1,8 +1,11 @@
-"""One shot: every rank sends all it has to all others at once. Least latency, most bytes.
+"""One shot: every rank sends all it has at once to all that need it. Least latency, most bytes.
 
-Sums are taken in rank order 0, 1, … n-1, so the result is the same to the last bit on all ranks.
+Sums are taken in rank order 0, 1, … n-1, so the result is the same to the last bit on all ranks. Of a prefix, rank 0 is
+needed by all others and the last by none.
 
 all_reduce: 1 round, (n-1)*S bytes
+scan: 1 round, (n-1)*S bytes
+exscan: 1 round, (n-1)*S bytes
 
 When: short vectors on a machine where every rank reaches every other at once.
 
@@ -12,14 +15,26 @@ Source: Shah and others: MSCCL++: rethinking GPU communication abstractions for 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
 
 
 def all_reduce(ranks: int) -> Schedule:
-    """Whole inputs into outputs, rank 0's stored and the others' added as listed."""
     # Each source's targets begin behind it, so that not all ranks send to the same one first.
     source = np.repeat(np.arange(ranks), ranks)
-    target = (source + 1 + np.tile(np.arange(ranks), ranks)) % ranks
+    return _added("all_reduce", ranks, source, (source + 1 + np.tile(np.arange(ranks), ranks)) % ranks)
+
+
+def scan(ranks: int) -> Schedule:
+    return _added("scan", ranks, *np.triu_indices(ranks))
+
+
+def exscan(ranks: int) -> Schedule:
+    return _added("exscan", ranks, *np.triu_indices(ranks, 1))
+
+
+def _added(collective: str, ranks: int, source: NDArray[np.intp], target: NDArray[np.intp]) -> Schedule:
+    """Whole inputs into outputs, rank 0's stored and the others' added as listed."""
     rows = Transfers.of(source, target, reduce=source > 0, source_buffer=Buffer.INPUT, target_buffer=Buffer.OUTPUT)
-    return Schedule("one_shot", "all_reduce", ranks, 1, (Block(rows),))
+    return Schedule("one_shot", collective, ranks, 1, (Block(rows),) if len(rows) else ())
