@@ -106,6 +106,14 @@ def test_groups_compare() -> None:
     a = MPI.Group([0, 1, 2])
     kinds = [MPI.Group.Compare(a, MPI.Group(m)) for m in ([0, 1, 2], [2, 1, 0], [0, 1])]
     assert kinds == [MPI.IDENT, MPI.SIMILAR, MPI.UNEQUAL]
+    a.Free()
+    assert a == MPI.GROUP_NULL and not a and MPI.GROUP_EMPTY
+
+
+def test_ranks_are_translated() -> None:
+    a, b = MPI.Group([4, 2, 7]), MPI.Group([7, 4])
+    assert a.Translate_ranks([0, 1, 2, MPI.PROC_NULL], b) == [1, MPI.UNDEFINED, 0, MPI.PROC_NULL]
+    assert a.Translate_ranks() == [4, 2, 7]
 
 
 def python(code: str) -> str:

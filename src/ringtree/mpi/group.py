@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ringtree.mpi.constants import IDENT, SIMILAR, UNDEFINED, UNEQUAL
+from ringtree.mpi.constants import IDENT, PROC_NULL, SIMILAR, UNDEFINED, UNEQUAL
 
 
 class Group:
-    """`members` are ranks of the world, in the group's order; `own` is this process's rank there."""
+    """`members` are ranks of the world, in the group's order (None: GROUP_NULL); `own` is this process's rank there."""
 
-    def __init__(self, members: Sequence[int] = (), own: int = UNDEFINED) -> None:
-        self.members, self._own = tuple(members), own
+    def __init__(self, members: Sequence[int] | None = None, own: int = UNDEFINED) -> None:
+        self.members, self._own, self._null = tuple(members or ()), own, members is None
 
     @property
     def size(self) -> int:
@@ -53,36 +53,40 @@ class Group:
         return a._of([m for m in a.members if m not in b.members])
 
     def Translate_ranks(self, ranks: Sequence[int] | None = None, group: Group | None = None) -> list[int]:
-        """What `ranks` (all) of this group are called in `group`; UNDEFINED for those that are not in it."""
-        others = () if group is None else group.members
-        here = [self.members[r] for r in (range(self.size) if ranks is None else ranks)]
-        return [others.index(m) if m in others else UNDEFINED for m in here]
+        """What `ranks` (all) of this group are called in `group` (the world); UNDEFINED for those not in it."""
+        of = {PROC_NULL: PROC_NULL}
+        of.update((m, m if group is None else UNDEFINED) for m in self.members)
+        if group is not None:
+            of.update((m, r) for r, m in enumerate(group.members))
+        return [of[r if r == PROC_NULL else self.members[r]] for r in (range(self.size) if ranks is None else ranks)]
 
-    @staticmethod
-    def Compare(a: Group, b: Group) -> int:
-        if a.members == b.members:
+    def Compare(self, group: Group) -> int:
+        if self.members == group.members:
             return IDENT
-        return SIMILAR if sorted(a.members) == sorted(b.members) else UNEQUAL
+        return SIMILAR if sorted(self.members) == sorted(group.members) else UNEQUAL
+
+    def Dup(self) -> Group:
+        return self._of(self.members)
 
     def Free(self) -> None:
-        self.members = ()
+        self.members, self._null = (), True
 
     def _of(self, members: Sequence[int]) -> Group:
         return Group(members, self._own)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Group) and self.members == other.members
+        return isinstance(other, Group) and (self.members, self._null) == (other.members, other._null)
 
     def __hash__(self) -> int:
         return hash(self.members)
 
     def __bool__(self) -> bool:
-        return bool(self.members)
+        return not self._null
 
 
 def _inclusive(first: int, last: int, step: int) -> range:
     return range(first, last + (1 if step > 0 else -1), step)
 
 
-GROUP_EMPTY = Group()
-GROUP_NULL = GROUP_EMPTY
+GROUP_NULL = Group()
+GROUP_EMPTY = Group(())

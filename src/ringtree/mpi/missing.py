@@ -11,6 +11,7 @@ _TOPOLOGY = "a grid of ranks is comm.mesh(rows=2, columns=4) of a ringtree Commu
 _PERSISTENT = "a repeated call is quick as it is: ringtree remembers the plans of calls that look like earlier ones"
 _MATCHED = "probe and recv are of one thread here: Probe with a Status, then Recv from its source and tag"
 _SYNCHRONOUS = "to know that a message has arrived, have the receiver answer, or call Barrier"
+_BYTES = "Alltoallv of bytes moves blocks of any types"
 _BOTH = "Irecv and Isend, and Request.Waitall"
 _ATTRIBUTES = "keep what belongs to a communicator in an object beside it"
 _NEIGHBORS = "ringtree has no topologies; exchange with neighbours by Isend and Irecv, or Alltoallv with zero counts"
@@ -22,14 +23,14 @@ _INSTEAD = {
     "Errhandler": "errors are raised, as with ERRORS_RETURN in mpi4py",
     "Session": "ringtree.init() can be called again",
     "Open_port": _PROCESSES, "Lookup_name": _PROCESSES, "Publish_name": _PROCESSES,
-    "BOTTOM": "name the buffer itself",
+    "pickle": "objects travel as Python's pickle module writes them", "BOTTOM": "name the buffer itself",
 }  # fmt: skip
 
 _METHODS = {
     "Spawn": _PROCESSES, "Create_intercomm": _INTER, "Create_cart": _TOPOLOGY, "Create_graph": _NEIGHBORS,
     "Create_dist_graph": _NEIGHBORS, "Ssend": _SYNCHRONOUS, "Issend": _SYNCHRONOUS, "ssend": _SYNCHRONOUS,
     "issend": _SYNCHRONOUS, "Mprobe": _MATCHED, "Improbe": _MATCHED, "mprobe": _MATCHED, "improbe": _MATCHED,
-    "Alltoallw": "Alltoallv of bytes moves blocks of any types", "Get_attr": _ATTRIBUTES, "Set_attr": _ATTRIBUTES,
+    "Alltoallw": _BYTES, "Ialltoallw": _BYTES, "Get_attr": _ATTRIBUTES, "Set_attr": _ATTRIBUTES,
     "Accept": _PROCESSES, "Connect": _PROCESSES, "Get_parent": _PROCESSES,
     "Isendrecv": _BOTH, "Isendrecv_replace": _BOTH,
 }  # fmt: skip

@@ -16,15 +16,20 @@ UserFunction = Callable[[Any, Any, Any], Any]
 class Op:
     """`native` is what ringtree's own methods take as `op=`; called with two objects it reduces those."""
 
+    name: str
+
     def __init__(
         self,
-        name: str = "OP_NULL",
+        name: str | Op = "OP_NULL",
         native: Any = None,
         function: Callable[[Any, Any], Any] | None = None,
         commute: bool = True,
     ) -> None:
-        self.name, self.native, self._function = name, native, function
-        self.is_commutative, self.is_predefined = commute, not name.startswith("user ")
+        self.native, self._function, self.is_commutative = native, function, commute
+        if isinstance(name, Op):
+            self.__dict__.update(name.__dict__)
+        else:
+            self.name, self.is_predefined = name, not name.startswith("user ")
 
     @classmethod
     def Create(cls, function: UserFunction, commute: bool = False) -> Op:
@@ -57,16 +62,22 @@ class Op:
     def __bool__(self) -> bool:
         return self._function is not None
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Op) and (self.name, self._function) == (other.name, other._function)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self._function))
+
     def __repr__(self) -> str:
         return f"MPI.{self.name}"
 
 
 def _maxloc(a: Any, b: Any) -> Any:
-    return (max(a[0], b[0]), a[1] if a[0] > b[0] else b[1] if b[0] > a[0] else min(a[1], b[1]))
+    return a if a[0] > b[0] or (a[0] == b[0] and a[1] <= b[1]) else b
 
 
 def _minloc(a: Any, b: Any) -> Any:
-    return (min(a[0], b[0]), a[1] if a[0] < b[0] else b[1] if b[0] < a[0] else min(a[1], b[1]))
+    return a if a[0] < b[0] or (a[0] == b[0] and a[1] <= b[1]) else b
 
 
 OP_NULL = Op()
@@ -82,8 +93,14 @@ BOR = Op("BOR", "bor", operator.or_)
 BXOR = Op("BXOR", "bxor", operator.xor)
 MAXLOC = Op("MAXLOC", "maxloc", _maxloc)
 MINLOC = Op("MINLOC", "minloc", _minloc)
+REPLACE = Op("REPLACE", None, lambda a, b: b)
+NO_OP = Op("NO_OP", None, lambda a, b: a)
 
 
 def native(op: Any) -> Any:
     """What ringtree's methods take: an Op of here, a function of two arrays, or what they already know."""
-    return op.native if isinstance(op, Op) else op
+    if not isinstance(op, Op):
+        return op
+    if op.native is None:
+        raise ValueError(f"{op.name} does not reduce buffers")
+    return op.native
