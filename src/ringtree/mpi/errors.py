@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from inspect import isfunction
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from ringtree import errors
 
@@ -59,9 +59,26 @@ def as_exception(error: BaseException) -> Exception | None:
     return next((Exception(c, str(error)) for kind, c in _CLASS_BY_KIND.items() if isinstance(error, kind)), None)
 
 
-_KINDS = (ValueError, *_CLASS_BY_KIND)
+KINDS = (ValueError, *_CLASS_BY_KIND)
+"""The errors that may be MPI's."""
+
+_direct: set[object] = set()
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Class = TypeVar("_Class", bound=type)
+
+
+def reraise(error: BaseException) -> NoReturn:
+    """Raises `error` as MPI's where MPI has a class for it."""
+    known = as_exception(error)
+    if known is None:
+        raise error
+    raise known from error
+
+
+def direct(function: _Function) -> _Function:
+    """Marks a method that calls `reraise` by itself: one call less, where 0.05 us shows."""
+    _direct.add(function)
+    return function
 
 
 def translated(function: _Function) -> _Function:
@@ -71,18 +88,15 @@ def translated(function: _Function) -> _Function:
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
-        except _KINDS as error:
-            known = as_exception(error)
-            if known is None:
-                raise
-            raise known from error
+        except KINDS as error:
+            reraise(error)
 
     return call  # type: ignore[return-value]
 
 
 def translating(family: _Class) -> _Class:
-    """The class, with all public methods it defines translated."""
+    """The class, with all public methods it defines translated, but for those that are `direct`."""
     for name, member in list(vars(family).items()):
-        if isfunction(member) and not name.startswith("_"):
+        if isfunction(member) and not name.startswith("_") and member not in _direct:
             setattr(family, name, translated(member))
     return family

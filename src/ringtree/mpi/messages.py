@@ -13,7 +13,7 @@ import numpy as np
 from ringtree.mpi.buffers import octets
 from ringtree.mpi.connected import Connected
 from ringtree.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
-from ringtree.mpi.errors import translating
+from ringtree.mpi.errors import KINDS, direct, reraise, translating
 from ringtree.mpi.request import Prequest, Request
 from ringtree.mpi.status import NOTHING, Status
 
@@ -25,9 +25,13 @@ ROOM = 1 << 15
 class Messages(Connected):
     """A message shorter than the buffer is received; a longer one is an error (ERR_TRUNCATE). PROC_NULL is nobody."""
 
+    @direct
     def Send(self, buf: Any, dest: int, tag: int = 0) -> None:
         if dest != PROC_NULL:
-            self._comm.send(octets(buf), dest, tag)
+            try:
+                self._comm.send(octets(buf), dest, tag)
+            except KINDS as error:
+                reraise(error)
 
     Rsend = Send
 
@@ -35,11 +39,15 @@ class Messages(Connected):
         """Of a copy, which is kept until it is sent: no buffer needs to be attached."""
         self.Ibsend(buf, dest, tag)
 
+    @direct
     def Recv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> None:
         if status is not None or source == PROC_NULL:
             self.Irecv(buf, source, tag).Wait(status)
-        else:
+            return
+        try:
             self._comm.recv(octets(buf), source, tag, at_most=True)  # who refuses what cannot be written
+        except KINDS as error:
+            reraise(error)
 
     def Isend(self, buf: Any, dest: int, tag: int = 0) -> Request:
         return Request(NOTHING if dest == PROC_NULL else self._comm.isend(octets(buf), dest, tag))
