@@ -64,7 +64,9 @@ def block(spec: Any, blocks: int = 1) -> Array:
 def octets(spec: Any, writable: bool = False) -> Array:
     """The same as bytes: what a message carries."""
     line = _plain_octets(spec)
-    return checked(_as_octets(block(spec)) if line is None else line, writable)
+    if line is None:
+        line = _as_octets(block(spec))
+    return checked(line) if writable else line
 
 
 def octet_blocks(spec: Any, blocks: int, writable: bool = False) -> Array:
