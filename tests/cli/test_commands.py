@@ -53,6 +53,11 @@ def test_prove_one_says_how_much_it_proved(ringtree: Ringtree) -> None:
     assert "proved 9 schedules with 17 transfers, and the 26 programs" in got.out
 
 
+def test_prove_says_which_numbers_of_ranks_it_proved(ringtree: Ringtree) -> None:
+    got = ringtree("prove", "ring", "--collective", "all_gather", "-n", "2,4,6-7,16")
+    assert got.out.splitlines()[1].split()[2:4] == ["2,4,6-7,16", "5"]
+
+
 def test_prove_all_proves_every_pair(ringtree: Ringtree) -> None:
     got = ringtree("prove", "all", "--ranks", "1-5")
     rows = [tuple(line.split()[:2]) for line in got.out.splitlines()[1:-1]]

@@ -110,7 +110,10 @@ def plan(
     name = datatype(dtype).name
     promise = find_collective(collective)
     if promise.reduces and not promise.repeats:
-        op_code(op, BY_LABEL[name])
+        try:
+            op_code(op, BY_LABEL[name])
+        except TypeError as refusal:
+            raise ValueError(str(refusal)) from None
         if op == "avg" and promise.prefix:
             raise ValueError(f"{collective} has no avg: each rank reduces over another number of ranks")
     return [list(cases(collective, n, nbytes, name, op, root, one)) for n in ranks for one in names]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ringtree.verify import Report
 
-COLUMNS = "{:<19} {:<15} {:<7} {:>10} {:>13} {:>10} {:>6}"
+COLUMNS = "{:<19} {:<15} {:<{width}} {:>10} {:>13} {:>10} {:>6}"
 SHOWN_FAILURES = 20
 MOST_TRANSFERS = 200_000
 """Of a schedule that `prove all` proves, unless told otherwise: the largest take half a minute."""
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         help=f"leave out schedules with more, and say which (all: {MOST_TRANSFERS}; else none is left out)",
     )
-    parser.add_argument("--jobs", type=int, default=0, metavar="J", help="processes (default: one a core)")
+    parser.add_argument("--jobs", type=int, metavar="J", help="processes (default: one a core)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -56,6 +56,9 @@ def run(args: argparse.Namespace) -> int:
         return _prove_file(args)
     if not everything and args.collective:
         REGISTRY[args.what].build(args.collective, 1)  # refuses what it does not serve
+    for option, number in (("--jobs", args.jobs), ("--most-transfers", args.most_transfers)):
+        if number is not None and number < 1:
+            raise ValueError(f"{option} {number}: expected at least 1")
     ranks = args.ranks or (list(range(1, 65)) if everything else [8])
     pairs = list(subject.every(list(REGISTRY) if everything else [args.what], args.collective))
     started = time.monotonic()
@@ -64,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     return _close(reports, time.monotonic() - started)
 
 
-def _prove(pairs: Sequence[tuple[str, str]], ranks: Sequence[int], jobs: int, most: int | None) -> list[Report]:
+def _prove(pairs: Sequence[tuple[str, str]], ranks: Sequence[int], jobs: int | None, most: int | None) -> list[Report]:
     """Proves every pair at every number of ranks and at the roots worth proving; a line a pair, as it is done."""
     from ringtree.algorithms import build
     from ringtree.bench.machine import usable_cores
@@ -72,8 +75,9 @@ def _prove(pairs: Sequence[tuple[str, str]], ranks: Sequence[int], jobs: int, mo
     from ringtree.cli.terminal import progress
     from ringtree.verify import prove_many
 
-    span = f"{ranks[0]}" if len(ranks) == 1 else f"{min(ranks)}-{max(ranks)}"
-    print(COLUMNS.format("algorithm", "collective", "ranks", "schedules", "transfers", "programs", "slots"))
+    span = subject.span(ranks)
+    row = partial(COLUMNS.format, width=max(len(span), 7))
+    print(row("algorithm", "collective", "ranks", "schedules", "transfers", "programs", "slots"))
     reports = []
     with progress("proving", total=len(pairs)) as bar:
         for algorithm, collective in pairs:
@@ -86,7 +90,7 @@ def _prove(pairs: Sequence[tuple[str, str]], ranks: Sequence[int], jobs: int, mo
             report = prove_many(cases, processes=jobs or usable_cores(), most_transfers=most)
             reports.append(report)
             counted = (f"{x:,}" for x in (report.schedules, report.transfers, report.programs, report.slots))
-            bar.print(COLUMNS.format(algorithm, collective, span, *counted))
+            bar.print(row(algorithm, collective, span, *counted))
             bar.advance()
             for failure in report.failures[:SHOWN_FAILURES]:
                 bar.print(f"  {failure}")

@@ -68,6 +68,17 @@ def counts(text: str) -> list[int]:
     return found
 
 
+def span(ranks: Sequence[int]) -> str:
+    """Rank counts as `counts` reads them, runs as from-to."""
+    runs: list[list[int]] = []
+    for n in ranks:
+        if runs and n == runs[-1][1] + 1:
+            runs[-1][1] = n
+        else:
+            runs.append([n, n])
+    return ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in runs)
+
+
 def rank_counts(text: str) -> list[int]:
     """`counts` as argparse wants it."""
     try:
