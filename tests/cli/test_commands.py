@@ -90,10 +90,15 @@ def test_algorithms_are_all_listed(ringtree: Ringtree) -> None:
 
 def test_show_draws_a_schedule(ringtree: Ringtree, tmp_path: Path) -> None:
     drawn = ringtree("show", "ring", "-n", "4", "--picture").out
-    assert "round 0    ●───3──⊕●───0──⊕●───1──⊕│\n" in drawn and drawn.endswith("the right rank b\n")
+    assert "round 0    ●───3──⊕●───0──⊕●───1──⊕│\n" in drawn and drawn.endswith("of scratch\n")
     path = tmp_path / "ring.txt"
     path.write_text(RING)
     assert ringtree("show", str(path), "--picture").out == drawn
+    wide = ringtree("show", "ring", "-n", "32", "--picture").out
+    assert wide.startswith("# 32 columns do not fit a page of 100") and wide.endswith("r data[r] -> r+1\n")
+    assert parse_schedule(wide) == REGISTRY["ring"].build("all_reduce", 32)
+    for option in (["-n", "4"], ["--root", "0"], ["--collective", "all_reduce"], ["--bytes", "64"]):
+        assert "a file says itself" in ringtree("show", str(path), *option).err
 
 
 def test_info_describes_the_machine(ringtree: Ringtree) -> None:

@@ -27,8 +27,7 @@ HEAD = (
     "its rounds pass on one chunk after the other, so that cutting the chunks makes them overlap.",
     "*Adds up*: in *any order*, so that the operation must commute; *neighbours* only, the lower first, so that it "
     "need not; or *at once*, in rank order, wherever a sum is formed: the same bits by every algorithm that does so.",
-    "Pictures: a column a rank, time runs down. {legend}; 1→0: from the input's chunk 1 to the output's chunk 0, where "
-    "these are two buffers; s2: chunk 2 of scratch. One line may fan out to many ranks, or in from many.",
+    "Pictures: a column a rank, time runs down. {legend}. One line may fan out to many ranks, or in from many.",
 )
 
 

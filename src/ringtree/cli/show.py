@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", metavar="ALGORITHM|FILE")
-    parser.add_argument(
-        "-n", "--ranks", type=int, default=8, metavar="N", help="ranks (default 8; a file knows its own)"
-    )
+    parser.add_argument("-n", "--ranks", type=int, metavar="N", help="ranks (default 8; a file knows its own)")
     parser.add_argument("--collective", metavar="C", help="which of the collectives it serves (default: the first)")
     parser.add_argument("--root", type=int, help="the root, where the collective has one (default 0)")
     parser.add_argument("--bytes", metavar="B", help="cut as for a whole vector of that size, such as 64K or 16M")
@@ -33,18 +31,20 @@ def run(args: argparse.Namespace) -> int:
     from ringtree.ir.lower import lower_rank
 
     if subject.is_file(args.what):
-        if args.bytes:
-            raise ValueError(f"--bytes {args.bytes}: a file says itself how its chunks are cut; leave --bytes out")
+        for option in ("ranks", "collective", "root", "bytes"):
+            if getattr(args, option) is not None:
+                raise ValueError(f"a file says itself what it is; leave --{option} out")
         schedule, programs = subject.read(args.what)
     else:
         collective = subject.collectives(args.what, args.collective)[0]
-        schedule, programs = build(args.what, collective, args.ranks, args.root), ()
+        schedule, programs = build(args.what, collective, 8 if args.ranks is None else args.ranks, args.root), ()
         if args.bytes:
             schedule = _cut(schedule, args.what, args.bytes)
     if args.picture:
         from ringtree.draw.picture import LEGEND, picture
 
-        print(f"{picture(schedule)}\n\n{LEGEND}")
+        drawn = picture(schedule)
+        print(drawn if drawn.startswith("#") else f"{drawn}\n\n{LEGEND}")  # what does not fit is text, and says so
         return 0
     if args.rank is None:
         print(schedule)

@@ -24,7 +24,11 @@ MARGIN = 11
 NARROWEST, USUAL = 6, 8
 """Columns from one rank to the next."""
 
-LEGEND = "● sends, ▶ stores, ⊕ reduces; 3: chunk 3; 0:4: chunks 0 to 3; a⇄b: the left rank sends a, the right rank b"
+LEGEND = (
+    "● sends, ▶ stores, ⊕ reduces; 3: chunk 3; 0:4: chunks 0 to 3; a⇄b: the left rank sends a, the right rank b;\n"
+    "1→0: from the input's chunk 1 to the output's chunk 0, where these are two buffers; "
+    "o2, s2: chunk 2 of the output, of scratch"
+)
 UNNAMED = ((Buffer.DATA, Buffer.INPUT), (Buffer.DATA, Buffer.OUTPUT))
 """The buffers that arrows come from, and go to, unless they say otherwise."""
 
@@ -68,7 +72,7 @@ def picture(schedule: Schedule, width: int = 100) -> str:
     blocks = [(b, _drawn(schedule, b)) for b in schedule.blocks]
     pitch = _pitch([_arrows(rows) for _, rounds in blocks for rows in rounds], schedule.participants, width)
     if not pitch:
-        return f"{schedule.participants} columns do not fit a page of {width}; as text:\n{schedule}"
+        return f"# {schedule.participants} columns do not fit a page of {width}; as text:\n{schedule}"
     page = _Page(schedule, pitch, width)
     start = 0
     for block, rounds in blocks:
