@@ -102,3 +102,9 @@ def test_a_mistake_is_answered_with_what_is_expected(arguments: tuple[str, str, 
 def test_an_unknown_option_is_refused() -> None:
     with pytest.raises(ValueError, match=r"ring all_reduce has no option 'group': it has none"):
         algorithms.build("ring", "all_reduce", 4, group=2)
+    for wrong in ("2", 2.0, [2]):
+        with pytest.raises(TypeError, match=r"group: got .*; expected a whole number"):
+            algorithms.build("split_tree", "all_reduce", 4, group=wrong)
+    with pytest.raises(TypeError, match=r"ranks: got '4'; expected a whole number"):
+        algorithms.build("ring", "all_reduce", "4")  # type: ignore[arg-type]
+    assert algorithms.build("split_tree", "all_reduce", 4, group=None).ranks == 4

@@ -46,6 +46,19 @@ def test_show_cuts_a_schedule_for_a_size(ringtree: Ringtree) -> None:
     assert shown.startswith("# 64 bytes through 8 slots of 131072: no steps; chunks of 64 bytes, whole\n")
 
 
+def test_an_algorithms_own_options_are_passed_on(ringtree: Ringtree) -> None:
+    matrix = "[[0,2,1],[2,0,2],[1,2,0]]"
+    shown = ringtree("show", "locality_tree", "-n", "3", "--option", f"distances={matrix}").out
+    expected = REGISTRY["locality_tree"].build("all_reduce", 3, distances=json.loads(matrix))
+    assert parse_schedule(shown) == expected != REGISTRY["locality_tree"].build("all_reduce", 3)
+    words = ("hierarchical", "--collective", "all_gather", "--option", "group=4", "--option", "inner=bruck")
+    assert parse_schedule(ringtree("show", *words).out) == REGISTRY["hierarchical"].build(
+        "all_gather", 8, group=4, inner="bruck"
+    )
+    proved = ringtree("prove", "chain", "--collective", "reduce", "-n", "4", "--option", "pieces=5")
+    assert proved.out.splitlines()[1].split()[4] == "45" and proved.code == 0
+
+
 def test_prove_one_says_how_much_it_proved(ringtree: Ringtree) -> None:
     got = ringtree("prove", "chain", "--collective", "broadcast", "-n", "1-4")
     assert got.code == 0
@@ -97,7 +110,7 @@ def test_show_draws_a_schedule(ringtree: Ringtree, tmp_path: Path) -> None:
     wide = ringtree("show", "ring", "-n", "32", "--picture").out
     assert wide.startswith("# 32 columns do not fit a page of 100") and wide.endswith("r data[r] -> r+1\n")
     assert parse_schedule(wide) == REGISTRY["ring"].build("all_reduce", 32)
-    for option in (["-n", "4"], ["--root", "0"], ["--collective", "all_reduce"], ["--bytes", "64"]):
+    for option in (["-n", "4"], ["--root", "0"], ["--bytes", "64"], ["--option", "a=1"]):
         assert "a file says itself" in ringtree("show", str(path), *option).err
 
 

@@ -21,6 +21,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from operator import index
 from types import ModuleType
 
 from ringtree.ir.collective import COLLECTIVES, collective
@@ -75,27 +76,40 @@ class Algorithm:
         return tuple(self.functions)
 
     def build(self, collective_name: str, ranks: int, root: int | None = None, **options: object) -> Schedule:
-        """The schedule for `ranks` ranks. A rooted collective's root is 0 unless given; others take none."""
+        """The schedule for `ranks` ranks. A rooted collective's root is 0 unless given; others take none. `options` are
+        the algorithm's own, which its docstring names."""
         promise = collective(collective_name)
         if collective_name not in self.functions:
             raise ValueError(
                 f"{self.name} does not serve {collective_name}: expected one of {', '.join(serving(collective_name))}"
             )
+        ranks = _whole(ranks, "ranks")
         if ranks < 1:
             raise ValueError(f"{self.name} {collective_name} over {ranks} ranks: expected at least 1")
         if not promise.rooted and root is not None:
             raise ValueError(f"{collective_name} has no root: got root {root}")
         function = self.functions[collective_name]
-        known = [p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
+        known = {p.name: p for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY}
         if strange := [o for o in options if o not in known]:
             said = f"expected one of {', '.join(known)}" if known else "it has none"
             raise ValueError(f"{self.name} {collective_name} has no option {strange[0]!r}: {said}")
+        for option, value in options.items():
+            if value is not None and str(known[option].annotation).startswith("int"):
+                options[option] = _whole(value, option)
         if not promise.rooted:
             return function(ranks, **options)
-        root = 0 if root is None else root
+        root = 0 if root is None else _whole(root, "root")
         if not 0 <= root < ranks:
             raise ValueError(f"{collective_name} with root {root}: expected a rank, 0..{ranks - 1}")
         return function(ranks, root, **options)
+
+
+def _whole(value: object, what: str) -> int:
+    """`value` as an int; TypeError where it is no whole number."""
+    try:
+        return index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{what}: got {value!r}; expected a whole number") from None
 
 
 def _lg(x: int) -> int:

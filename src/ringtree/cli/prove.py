@@ -3,6 +3,7 @@
     ringtree prove all --ranks 1-64             every algorithm, every collective it serves, roots 0, 1 and n-1
     ringtree prove all --ranks 100,1000         those with at most 200,000 transfers; the others are named
     ringtree prove ring --collective all_reduce -n 8
+    ringtree prove split_tree -n 32 --option group=8
     ringtree prove schedule.txt                 a file knows its collective and its ranks
 
 The schedule is proved on symbolic contents; then the programs that ranks run are: that they end with the slots they
@@ -19,6 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ringtree.cli.subject import Options
     from ringtree.verify import Report
 
 COLUMNS = "{:<19} {:<15} {:<{width}} {:>10} {:>13} {:>10} {:>6}"
@@ -28,13 +30,13 @@ MOST_TRANSFERS = 200_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from ringtree.cli.subject import rank_counts
+    from ringtree.cli import subject
 
     parser.add_argument("what", metavar="all|ALGORITHM|FILE")
     parser.add_argument("--collective", metavar="C", help="only this collective")
-    parser.add_argument(
-        "-n", "--ranks", type=rank_counts, metavar="N", help="ranks, such as 8, 1-64 or 2,4,8 (default 8; all: 1-64)"
-    )
+    counted = "ranks, such as 8, 1-64 or 2,4,8 (default 8; all: 1-64)"
+    parser.add_argument("-n", "--ranks", type=subject.rank_counts, metavar="N", help=counted)
+    subject.add_option(parser)
     parser.add_argument(
         "--most-transfers",
         type=int,
@@ -63,13 +65,16 @@ def run(args: argparse.Namespace) -> int:
     pairs = list(subject.every(list(REGISTRY) if everything else [args.what], args.collective))
     started = time.monotonic()
     most = args.most_transfers or (MOST_TRANSFERS if everything else None)
-    reports = _prove(pairs, ranks, args.jobs, most)
+    if everything and args.option:
+        raise ValueError("all: an option is one algorithm's own; leave --option out")
+    reports = _prove(pairs, ranks, args.option, args.jobs, most)
     return _close(reports, time.monotonic() - started)
 
 
-def _prove(pairs: Sequence[tuple[str, str]], ranks: Sequence[int], jobs: int | None, most: int | None) -> list[Report]:
+def _prove(
+    pairs: Sequence[tuple[str, str]], ranks: Sequence[int], options: Options, jobs: int | None, most: int | None
+) -> list[Report]:
     """Proves every pair at every number of ranks and at the roots worth proving; a line a pair, as it is done."""
-    from ringtree.algorithms import build
     from ringtree.bench.machine import usable_cores
     from ringtree.cli import subject
     from ringtree.cli.terminal import progress
@@ -82,7 +87,10 @@ def _prove(pairs: Sequence[tuple[str, str]], ranks: Sequence[int], jobs: int | N
     with progress("proving", total=len(pairs)) as bar:
         for algorithm, collective in pairs:
             cases = [
-                (f"n={n}" + ("" if root is None else f" root={root}"), partial(build, algorithm, collective, n, root))
+                (
+                    f"n={n}" + ("" if root is None else f" root={root}"),
+                    partial(subject.built, algorithm, collective, n, root, options),
+                )
                 for n in reversed(ranks)  # the largest first, so that all processes end together
                 for root in subject.roots(collective, n)
             ]
@@ -112,7 +120,7 @@ def _close(reports: Sequence[Report], seconds: float) -> int:
     if left_out:
         print(f"left out {left_out} that have too many transfers, as said above (--most-transfers sets how many)")
     if refused:
-        print(f"ringtree prove: {refused} schedules are wrong, as said above", file=sys.stderr)
+        print(f"ringtree prove: {refused} refused, as said above", file=sys.stderr)
     return 1 if refused else 0
 
 
@@ -123,6 +131,8 @@ def _prove_file(args: argparse.Namespace) -> int:
     schedule, programs = subject.read(args.what)
     if args.collective not in (None, schedule.collective):
         raise ValueError(f"{args.what} is a schedule for {schedule.collective}, not for {args.collective}")
+    if args.option:
+        raise ValueError(f"{args.what} says itself what it is; leave --option out")
     if args.ranks and args.ranks != [schedule.ranks]:
         raise ValueError(f"{args.what} is a schedule over {schedule.ranks} ranks; leave -n out")
     print(prove(schedule))

@@ -2,6 +2,7 @@
 
 ringtree show ring -n 8 --collective all_reduce
 ringtree show binomial --picture
+ringtree show split_tree -n 32 --option group=8
 ringtree show chain -n 8 --bytes 64M        as it is cut for a vector of that size
 """
 
@@ -15,10 +16,13 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from ringtree.cli import subject
+
     parser.add_argument("what", metavar="ALGORITHM|FILE")
     parser.add_argument("-n", "--ranks", type=int, metavar="N", help="ranks (default 8; a file knows its own)")
     parser.add_argument("--collective", metavar="C", help="which of the collectives it serves (default: the first)")
     parser.add_argument("--root", type=int, help="the root, where the collective has one (default 0)")
+    subject.add_option(parser)
     parser.add_argument("--bytes", metavar="B", help="cut as for a whole vector of that size, such as 64K or 16M")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--rank", type=int, metavar="R", help="the program of rank R instead")
@@ -26,18 +30,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ringtree.algorithms import build
     from ringtree.cli import subject
     from ringtree.ir.lower import lower_rank
 
     if subject.is_file(args.what):
-        for option in ("ranks", "collective", "root", "bytes"):
-            if getattr(args, option) is not None:
+        for option in ("ranks", "collective", "root", "bytes", "option"):
+            if getattr(args, option) not in (None, []):
                 raise ValueError(f"a file says itself what it is; leave --{option} out")
         schedule, programs = subject.read(args.what)
     else:
         collective = subject.collectives(args.what, args.collective)[0]
-        schedule, programs = build(args.what, collective, 8 if args.ranks is None else args.ranks, args.root), ()
+        ranks = 8 if args.ranks is None else args.ranks
+        schedule, programs = subject.built(args.what, collective, ranks, args.root, args.option), ()
+        if args.bytes and args.option:
+            raise ValueError(f"--bytes {args.bytes}: the size says the options; leave --option out")
         if args.bytes:
             schedule = _cut(schedule, args.what, args.bytes)
     if args.picture:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from ringtree.ir.program import Program
     from ringtree.ir.schedule import Schedule
 
-
+Options = Sequence[tuple[str, object]]
 MOST_RANKS = 1 << 20
 
 
@@ -33,6 +34,40 @@ def read(path: str) -> tuple[Schedule, tuple[Program, ...]]:
 
     found = load(path)
     return found.schedule, found.programs or lower(found.schedule)
+
+
+def add_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--option",
+        type=_option,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an algorithm's own option, such as group=4; may be repeated",
+    )
+
+
+def _option(text: str) -> tuple[str, object]:
+    """A name, and a word or any JSON."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is no option: expected such as group=4")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def built(algorithm: str, collective_name: str, ranks: int, root: int | None, options: Options) -> Schedule:
+    """The algorithm's schedule; ValueError for options that it cannot have."""
+    from ringtree.algorithms import build
+
+    try:
+        return build(algorithm, collective_name, ranks, root, **dict(options))
+    except TypeError as refusal:
+        if not options:
+            raise
+        raise ValueError(f"{algorithm}: {refusal}") from None
 
 
 def collectives(algorithm: str, asked: str | None) -> Sequence[str]:
