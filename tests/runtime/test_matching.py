@@ -109,10 +109,11 @@ def take_in(comm: Communicator, sent: list[Message]) -> None:
     for message in sent:
         while not message.wait(0.0005):
             comm.iprobe(tag=NEVER)
-    everyone = comm.barrier(async_op=True)
-    while not everyone.wait(0.0005):
+    for _ in range(2):  # all is sent; all have looked, before anyone sends more
+        everyone = comm.barrier(async_op=True)
+        while not everyone.wait(0.0005):
+            comm.iprobe(tag=NEVER)
         comm.iprobe(tag=NEVER)
-    comm.iprobe(tag=NEVER)
 
 
 numbers = st.integers(0, 11)
