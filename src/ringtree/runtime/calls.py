@@ -17,6 +17,7 @@ from ringtree.ir.schedule import Schedule
 from ringtree.runtime.arrays import Array
 from ringtree.runtime.binding import Bound, Ints, Part, bind, built, order_of, part_of, slots_needed, slots_needed_by
 from ringtree.runtime.engine import Joined, Terms
+from ringtree.runtime.given import Given, Same
 from ringtree.runtime.operations import Op, as_op
 from ringtree.runtime.plans import Plans
 from ringtree.runtime.types import Dtype, op_code
@@ -66,9 +67,9 @@ class Calls:
         self._seat: Any = joined.seat
         self.plans = Plans(joined.seat)
         self.offsets: dict[str, int] = {}  # by algorithm: what is added to CODE where it is forced
-        self._parts: dict[int, tuple[Schedule, Part]] = {}  # by identity; the schedule is kept so that its id is
-        self._proved: dict[int, tuple[Schedule, int]] = {}  # by identity, with the slots they need
-        self._vouched: dict[int, Schedule] = {}  # unproved ones that a caller asked for all the same
+        self._parts = Given[Part]()
+        self._proved = Given[int]()  # the slots they need
+        self._vouched = Given[bool]()  # unproved ones that a caller asked for all the same
         self._pending: deque[tuple[int, Request, Array | None]] = deque()  # keeps arrays alive until done
         self._forced = os.environ.get("RINGTREE_ALGORITHM") or None
         self._speaks = terms.rank == 0 and os.environ.get("RINGTREE_DEBUG") in ("info", "trace")
@@ -159,7 +160,7 @@ class Calls:
         counts: Ints | None = None,
     ) -> Bound:
         """The plan for such a call, made at the first one."""
-        forced = id(algorithm) if isinstance(algorithm, Schedule) else algorithm
+        forced = Same(algorithm) if isinstance(algorithm, Schedule) else algorithm
         key = (collective, dtype, op, root, count, forced, None if counts is None else counts.tobytes())
         found = self.plans.find(key)
         if found is None:
@@ -183,10 +184,8 @@ class Calls:
         self, collective: str, root: int, nbytes: int, algorithm: str | Schedule | None, whole: bool = False
     ) -> tuple[Part, str]:
         if isinstance(algorithm, Schedule):
-            known = self._parts.get(id(algorithm))
-            if known is None:
-                known = self._parts[id(algorithm)] = (algorithm, part_of(algorithm, self._terms.rank))
-            return known[1], "the caller gave this schedule"
+            part = self._parts.find(algorithm) or self._parts.keep(algorithm, part_of(algorithm, self._terms.rank))
+            return part, "the caller gave this schedule"
         if algorithm is not None and algorithm != RANK_ORDER:
             return self._cut(algorithm, collective, root, nbytes, "the caller asked for it", whole)
         free = algorithm is None and not whole  # for what the environment asks
@@ -232,17 +231,17 @@ class Calls:
             raise TypeError(f"got {type(schedule).__name__} as a schedule; expected a ringtree.ir.schedule.Schedule")
         if schedule.ranks != self._terms.ranks:
             raise ValueError(f"{schedule.name} is for {schedule.ranks} ranks; this group has {self._terms.ranks}")
-        if id(schedule) in self._proved:
+        if self._proved.find(schedule) is not None:
             return
         from ringtree.verify import ProofError, prove
 
         try:
             prove(schedule)
-            self._proved[id(schedule)] = (schedule, slots_needed(schedule))
+            self._proved.keep(schedule, slots_needed(schedule))
         except ProofError:
             if not unproved_ok:
                 raise
-            self._vouched[id(schedule)] = schedule
+            self._vouched.keep(schedule, True)
 
     def _slots_for(self, algorithm: str | Schedule, request: Request) -> int:
         """How many staging slots it needs to end; 0 where that is not known, for it was not proved."""
@@ -257,10 +256,10 @@ class Calls:
             raise ValueError(
                 f"{algorithm.name} is for {algorithm.collective}{its}, not for {request.collective}{where}"
             )
-        if id(algorithm) in self._vouched:
+        if self._vouched.find(algorithm):
             return 0
         self.admit(algorithm)
-        return self._proved[id(algorithm)][1]
+        return self._proved.find(algorithm) or 0
 
     def _settle(self) -> None:
         """Waits for all asynchronous calls."""
