@@ -23,7 +23,8 @@ void Interpreter::mismatch(int peer, std::uint64_t peer_call, const Fingerprint&
   auto text = seat_.name(peer) + " called " + describe(theirs, names) + " as call " + std::to_string(peer_call) +
               " while " + seat_.name(seat_.rank()) + " called " + describe(mine, names) + " as call " +
               std::to_string(call);
-  if (call == peer_call && theirs.code == mine.code && theirs.count == mine.count) text += ", with another schedule";
+  if (call == peer_call && theirs.code == mine.code && theirs.count == mine.count)
+    text += ", with another schedule or blocks of other sizes";
   seat_.fail(Failure::mismatch, -1, text);
 }
 

@@ -82,6 +82,8 @@ def refusals(comm: Communicator) -> dict[str, str]:
             said[name] = str(error)
     with pytest.raises(ValueError, match="deterministic='yes': expected False, True or 'rank_order'"):
         comm.all_reduce(np.ones(3), deterministic="yes")
+    with pytest.raises(ValueError, match="5 does not reduce all_reduce in rank order at once"):
+        comm.all_reduce(np.ones(3), algorithm=5, deterministic="rank_order")  # type: ignore[arg-type]
     return said
 
 

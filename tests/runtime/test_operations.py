@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 from ml_dtypes import bfloat16
 
-from ringtree import Op, Poisoned, RankFailed, scaled, spawn
+from ringtree import Mismatch, Op, Poisoned, scaled, spawn
 from ringtree.algorithms import build, serving
 from ringtree.runtime.communicator import Communicator
 from tests.runtime.conftest import Pools
@@ -103,7 +104,9 @@ def raw(comm: Communicator) -> None:
         got = comm.reduce(x, dtype="bfloat16", root=n - 1)
         assert got is None or (got.view(bfloat16) == 1.5 * n).all()
     assert (comm.all_reduce(x, scaled(2), dtype="bfloat16").view(bfloat16) == 3 * n).all()
-    assert (comm.all_reduce(x, np.maximum, dtype="bfloat16") == x).all()
+    out = np.empty_like(x)
+    assert comm.all_reduce(x, np.add, dtype="bfloat16", out=out) is out
+    assert (out.view(bfloat16) == 1.5 * n).all()
     assert comm.chosen("all_reduce", 2 * n, "bfloat16").plan == comm.chosen("all_reduce", 2 * n, bfloat16).plan
 
 
@@ -227,10 +230,36 @@ def test_a_function_that_fails_is_heard_of_everywhere(engine: str, how: str, sai
     assert not any("GOES ON" in a for a in answers)
 
 
-def at_odds(comm: Communicator) -> None:
-    comm.all_reduce(np.ones(4), np.add if comm.rank else "sum")
+AT_ODDS: dict[str, tuple[Act, Act, str]] = {
+    "a name": (lambda c: c.all_reduce(X, np.add), lambda c: c.all_reduce(X), "all_reduce(float64, sum, count 6)"),
+    "a collective": (lambda c: c.scan(X, np.add), lambda c: c.exscan(X, np.add), "exscan(float64, count 6)"),
+    "a root": (lambda c: c.reduce(X, np.add), lambda c: c.reduce(X, np.add, 1), "reduce(float64, count 6, root 1)"),
+    "a count": (lambda c: c.scan(X, np.add), lambda c: c.scan(X[1:], np.add), "scan(float64, count 5)"),
+    "an algorithm": (
+        lambda c: c.all_reduce(X, np.add, algorithm="one_shot"),
+        lambda c: c.all_reduce(X, np.add, algorithm="parameter_server"),
+        "all_reduce(float64, count 6)",
+    ),
+    "blocks": (
+        lambda c: c.reduce_scatter_v(X, [1, 2, 3], np.add),
+        lambda c: c.reduce_scatter_v(X, [2, 1, 3], np.add),
+        "reduce_scatter(float64, count 6)",
+    ),
+}
+"""What two ranks call with a function, one of them with something else; and what is said of that one."""
+X = np.arange(6.0)
 
 
-def test_a_function_here_and_a_name_there_is_a_mismatch(engine: str) -> None:
-    with pytest.raises(RankFailed, match=r"Mismatch: .*barrier"):
-        spawn(at_odds, 2, engine=engine, threads=engine == "reference")
+def at_odds(comm: Communicator, what: str) -> str:
+    usual, other, _ = AT_ODDS[what]
+    try:
+        (other if comm.rank == 1 else usual)(comm)
+    except Mismatch as error:
+        return str(error)
+    return "nothing"
+
+
+@pytest.mark.parametrize("what", AT_ODDS)
+def test_who_calls_something_else_is_told_before_a_function_is_called(engine: str, what: str) -> None:
+    for said in spawn(at_odds, 3, what, engine=engine, threads=engine == "reference"):
+        assert re.search(rf"rank 1( called)? {re.escape(AT_ODDS[what][2])}", said), said

@@ -249,6 +249,9 @@ def at_odds(comm: Communicator, how: str) -> str:
         if how == "scatter":
             given = (np.ones(3), [1, 2]) if comm.rank == 0 else (None, None)
             comm.scatter_v(*given, out=np.empty(1 + comm.rank + wrong))
+        elif how == "counts":
+            given = (np.ones(3), [1, 2]) if comm.rank == 0 else (None, np.array([2, 1]))
+            comm.scatter_v(*given, out=np.empty(1 + comm.rank))
         else:
             comm.all_to_all_v(np.ones(2), np.ones((2, 2), int), out_counts=[1, 1 + wrong])
         comm.barrier()
@@ -261,6 +264,7 @@ def at_odds(comm: Communicator, how: str) -> str:
     ("how", "said"),
     [
         ("scatter", "out has 3 elements on rank 1; rank 0 sends 2 rows of 1 elements"),
+        ("counts", "counts are [2, 1] on rank 1; rank 0 sends 2 rows of 1 elements"),
         ("trade", "rank 1 sends rank 1 1 rows, and rank 1 expects 2"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import zlib
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +19,7 @@ from ringtree.runtime.arrays import Array
 from ringtree.runtime.binding import Bound, Ints, Part, bind, built, order_of, part_of, slots_needed, slots_needed_by
 from ringtree.runtime.engine import Joined, Terms
 from ringtree.runtime.given import Given, Same
-from ringtree.runtime.operations import Op, as_op
+from ringtree.runtime.operations import Op, as_named, as_op
 from ringtree.runtime.plans import Plans
 from ringtree.runtime.types import Dtype, op_code
 from ringtree.runtime.work import Work
@@ -121,24 +122,51 @@ class Calls:
         return request.result
 
     def _interpret(self, request: Request, op: Op, algorithm: str | Schedule | None, async_op: bool) -> Any:
-        """A reduction by a Python function. It begins with a barrier: who made another call hears of it there."""
+        """A reduction by a Python function. It begins with a meeting, where who made another call hears of it."""
         from ringtree.runtime import interpreted
 
         if async_op:
             raise ValueError(f"{op.name} is a Python function and runs in this call: async_op=True cannot be")
         if isinstance(algorithm, Schedule):
             self._slots_for(algorithm, request)
-        x = request.x
-        assert x is not None
-        part, _ = self._part(request.collective, request.root, x.nbytes, algorithm, whole=True)
+        assert request.x is not None
+        part, _ = self._part(request.collective, request.root, request.x.nbytes, algorithm, whole=True)
         interpreted.check(part.program, op, op.commutative or self._in_rank_order(part, algorithm))
-        barrier = self.bound("barrier", Dtype.INT32, "max", -1, 1, None)
-        token = np.zeros(1, np.int32)
-        address = token.__array_interface__["data"][0]
-        self._seat.run(barrier.plan, address, address)
+        request.x, request.out = as_named(request.x), None if request.out is None else as_named(request.out)
+        place = np.empty((1 + self._terms.ranks, 2), np.int64)  # of a length that any type's elements fit in
+        address = place.__array_interface__["data"][0]
+        self._seat.run(self._meeting(request, part).plan, address, address + place.itemsize * 2)
         seats = (self._beside("interpreted")._seat, self._seat)
         interpreted.perform(part.program, op, request, seats, self._terms)
         return request.result
+
+    def _meeting(self, request: Request, part: Part) -> Bound:
+        """An element from everyone to everyone, which the engine takes for the call that it opens: ranks that called
+        with other counts, types, roots or algorithms do not fit."""
+        r, n = request, self._terms.ranks
+        digest = part.digest if r.counts is None else part.digest ^ zlib.crc32(r.counts.tobytes())
+        key = ("meeting", r.collective, r.dtype, r.root, r.count, digest)
+        found = self.plans.find(key)
+        if found is None:
+            meeting = built("bruck", "all_gather", n, -1, self._terms.rank)
+            at, scratch = np.arange(n, dtype=np.int64), meeting.program.scratch
+            plan = self._seat.prepare(
+                *meeting.tables,
+                np.ones(n, np.int64),
+                at[:1],
+                at,
+                scratch,
+                1,
+                int(r.dtype),
+                -1,
+                r.collective,
+                r.root,
+                r.count,
+                digest,
+            )
+            found = Bound(plan, meeting, "ranks meet before a Python function is called", 0, 0, False)
+            self.plans.keep(key, found)
+        return found
 
     def _in_rank_order(self, part: Part, algorithm: str | Schedule | None) -> bool:
         """Whether it joins only neighbouring runs of ranks, the lower on the left."""

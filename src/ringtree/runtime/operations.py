@@ -48,7 +48,7 @@ class Scaled:
         """`x` times the factor, in memory of its own."""
         if x.dtype is Dtype.BOOL or x.dtype in PAIRS:
             raise TypeError(f"a scaled sum of {x.dtype.label}: expected numbers")
-        owner = x.owner if x.named is None else _as_named(x)
+        owner = as_named(x).owner
         if x.dtype in INTEGERS:
             number = _whole(self.factor, x)
         else:
@@ -94,8 +94,10 @@ def _whole(factor: Any, x: Array) -> Any:
         raise ValueError(f"scaled({number}): the factor does not fit {x.dtype.label}") from None
 
 
-def _as_named(x: Array) -> Any:
-    """Raw bits as elements of the type that they were said to be, which can be multiplied."""
+def as_named(x: Array) -> Array:
+    """The same memory as elements of the type that its bits were said to be, which can be computed with."""
+    if x.named is None or str(x.owner.dtype).removeprefix("torch.") == x.dtype.label:
+        return x
     if not isinstance(x.owner, np.ndarray):
-        raise TypeError(f"a scaled sum of raw {x.dtype.label} in a tensor: expected a tensor of that type")
-    return x.owner.view(dtype_named(x.named))
+        raise TypeError(f"an operation in Python on raw {x.dtype.label} in a tensor: expected a tensor of that type")
+    return Array(x.owner.view(dtype_named(x.named)), x.address, x.shape, x.dtype, x.count, x.copied)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ringtree.ir.schedule import Schedule
 from ringtree.runtime.arrays import readable, target
 from ringtree.runtime.calls import CODE, RANK_ORDER, Request
 from ringtree.runtime.operations import Operation
@@ -182,8 +183,8 @@ class Reductions(Seated):
         from ringtree.plan import AT_ONCE
         from ringtree.verify import Order, rank_order
 
-        name, known = algorithm if isinstance(algorithm, str) else algorithm.name, AT_ONCE.get(collective, ())
-        if name not in known if isinstance(algorithm, str) else rank_order(algorithm) < Order.FOLD:
+        name, known = algorithm.name if isinstance(algorithm, Schedule) else algorithm, AT_ONCE.get(collective, ())
+        if rank_order(algorithm) < Order.FOLD if isinstance(algorithm, Schedule) else algorithm not in known:
             raise ValueError(
                 f"{name} does not reduce {collective} in rank order at once: deterministic='rank_order' expects one "
                 f"of {', '.join(known)}"

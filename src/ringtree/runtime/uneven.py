@@ -92,7 +92,8 @@ class Uneven(Collectives):
         self.broadcast(told, root)
         mine = int(told[self.rank])
         if b.count != mine * told[-1] or (counts is not None and not np.array_equal(counts, told[:-1])):
-            said = f"out has {b.count} elements" if b.count != mine * told[-1] else f"counts are {list(counts or ())}"
+            listed = np.asarray(counts).tolist()
+            said = f"out has {b.count} elements" if b.count != mine * told[-1] else f"counts are {listed}"
             self._at_odds(
                 f"{said} on rank {self.rank}; rank {root} sends {mine} rows of {told[-1]} elements", alone=True
             )
