@@ -158,8 +158,9 @@ bool Exchange::give(const Envelope& envelope, Operation& receive) {
     if (receive.length == Length::at_most) expected = "at most " + expected;
     seat_.poison(Failure::mismatch, -1,
                  seat_.name(envelope.source) + " sent " + std::to_string(envelope.nbytes) + " bytes" +
-                     of(envelope.dtype) + " with tag " + std::to_string(envelope.tag) + " where " +
-                     seat_.name(seat_.rank()) + " receives " + expected + of(receive.dtype));
+                     of(envelope.dtype) +
+                     (envelope.tag < 0 ? std::string(" by copy") : " with tag " + std::to_string(envelope.tag)) +
+                     " where " + seat_.name(seat_.rank()) + " receives " + expected + of(receive.dtype));
     return false;
   }
   receive.peer = envelope.source;

@@ -178,7 +178,7 @@ BAD: dict[str, tuple[Act, type[Exception], str]] = {
     "root": (lambda c: c.broadcast(X.copy(), 2), ValueError, "root 2: expected a rank of this group, 0..1"),
     "negative root": (lambda c: c.reduce(X, root=-1), ValueError, "root -1: expected a rank of this group, 0..1"),
     "huge root": (lambda c: c.gather(X, 10**30), ValueError, "expected a rank of this group"),
-    "no root": (lambda c: c.broadcast(X.copy(), 1.5), TypeError, "'float' object cannot be interpreted as an integer"),
+    "no root": (lambda c: c.broadcast(X.copy(), 1.5), TypeError, "root is a float; expected a whole number"),
     "out size": (lambda c: c.all_reduce(X, out=np.ones(7, np.float32)), ValueError, "out has 7 elements; expected 8"),
     "out type": (lambda c: c.all_reduce(X, out=np.ones(8)), TypeError, "out is float64; expected float32"),
     "out read-only": (

@@ -113,6 +113,16 @@ def mistakes(comm: Communicator) -> None:
     ):
         with pytest.raises(ValueError, match=said):
             comm.group(ranks)
+    for kind, said, act in (
+        (TypeError, "rank is a float; expected a whole number", lambda: comm.group([0.5])),  # type: ignore[list-item]
+        (TypeError, "color is a str; expected a whole number", lambda: comm.split("a")),  # type: ignore[arg-type]
+        (ValueError, "color is .*; expected 64 bits at most", lambda: comm.split(1 << 63)),
+        (TypeError, "key is None; expected a whole number", lambda: comm.split(0, None)),  # type: ignore[arg-type]
+        (TypeError, "dp is a float; expected a whole number", lambda: comm.mesh(dp=0.5)),  # type: ignore[arg-type]
+        (TypeError, "shape is None; expected a whole number", lambda: comm.empty(None)),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(kind, match=said):
+            act()
     assert comm.all_reduce(1) == 2
 
 

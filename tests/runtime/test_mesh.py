@@ -72,3 +72,5 @@ def test_axes_that_there_are_not() -> None:
     for axes in ("pp", ("dp", "pp"), ("dp", "dp"), ()):
         with pytest.raises(KeyError, match="in a mesh of dp=2, tp=4; expected some of these, once each"):
             _ = mesh[axes]
+    with pytest.raises(TypeError, match="axes are an int; expected a name, or several in a tuple"):
+        _ = mesh[0]  # type: ignore[index]

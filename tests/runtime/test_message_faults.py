@@ -10,8 +10,17 @@ import pytest
 
 from ringtree import ANY, PeerDied, TimedOut, wait_all, wait_any
 from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.work import Message
 from tests.runtime.conftest import Pools
 from tests.runtime.test_faults import outcomes
+
+
+def arrived(comm: Communicator) -> Message:
+    """One that leaves nothing behind for the tests that share the group."""
+    message = comm.irecv(np.ones(1), comm.rank, 12346)
+    comm.send(np.ones(1), comm.rank, 12346)
+    return message
+
 
 MISTAKES: list[tuple[Callable[[Communicator], object], type[Exception], str]] = [
     (lambda c: c.isend(np.ones(1), 2), ValueError, "no rank 2 to exchange messages with: expected 0..1"),
@@ -23,6 +32,18 @@ MISTAKES: list[tuple[Callable[[Communicator], object], type[Exception], str]] = 
     (lambda c: c.irecv([1], 0), TypeError, "is a list; expected a numpy array"),
     (lambda c: c.probe(5), ValueError, "no rank 5"),
     (lambda c: c.copy(np.ones(1), 0, 2), ValueError, "no rank 2"),
+    (lambda c: c.send(np.ones(1), None), TypeError, "rank is None; expected a whole number"),  # type: ignore[arg-type]
+    (lambda c: c.recv(np.ones(1), 0.5), TypeError, "rank is a float; expected a whole number"),  # type: ignore[arg-type]
+    (lambda c: c.isend(np.ones(1), 0, "a"), TypeError, "tag is a str; expected"),  # type: ignore[arg-type]
+    (lambda c: c.send({"a": 1}, 0), TypeError, "object is not supported; .* names end in _object"),
+    (lambda c: c.copy(None, 1 - c.rank, c.rank), ValueError, "copy needs out on rank [01], or an x"),
+    (lambda c: (c.send(np.ones(3, np.uint8), c.rank, 3), c.recv_object(tag=3)), ValueError, "3 bytes from rank . with"),
+    (lambda c: (c.send(np.ones(0, np.uint8), c.rank, 3), c.recv_object(tag=3)), ValueError, "0 bytes from rank . with"),
+    (lambda c: arrived(c).wait(float("nan")), ValueError, "timeout is nan; expected seconds"),
+    (lambda c: arrived(c).wait("a"), TypeError, "timeout is a str"),  # type: ignore[arg-type]
+    (lambda c: wait_all([arrived(c)], float("nan")), ValueError, "timeout is nan"),
+    (lambda c: wait_any([arrived(c)], float("nan")), ValueError, "timeout is nan"),
+    (lambda c: wait_all(arrived(c)), TypeError, "works is a Message"),  # type: ignore[arg-type]
     (lambda c: c.irecv(np.ones(1), 0, 12345).source, ValueError, "still under way"),
     (lambda _: wait_any([]), ValueError, "nothing to wait for"),
     (lambda _: wait_all([]), ValueError, "nothing to wait for"),

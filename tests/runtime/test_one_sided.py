@@ -157,6 +157,10 @@ def mistakes(comm: Communicator) -> None:
         (lambda: comm.put(x, 1, w, 8), ValueError, "signal 8: expected 0..7"),
         (lambda: comm.signal(1, -1), ValueError, "signal -1: expected 0..7"),
         (lambda: comm.wait_signal(1, 0), ValueError, "0 signals to wait for: expected at least 1"),
+        (lambda: comm.wait_signal(1, 1 << 64), ValueError, "count is 18446744073709551616; expected 64 bits at most"),
+        (lambda: comm.wait_signal(1, 1.5), TypeError, "count is a float; expected a whole number"),  # type: ignore[arg-type]
+        (lambda: comm.signal(None), TypeError, "rank is None; expected a whole number"),  # type: ignore[arg-type]
+        (lambda: comm.put(x, 1, w, "a"), TypeError, "signal is a str; expected"),  # type: ignore[arg-type]
         (lambda: comm.wait_signal(1, timeout=-1), ValueError, "timeout is -1: expected seconds, at least 0"),
         (lambda: comm.wait_signal(1, timeout=float("nan")), ValueError, "timeout is nan"),
     ]

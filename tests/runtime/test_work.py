@@ -44,6 +44,7 @@ def late(comm: Communicator) -> None:
     if comm.rank:
         assert not work.done()
         assert work.wait(0.01) is False
+        assert work.wait(-1) is False  # the time has passed
     assert work.wait(10) is True
     assert work.done()
     comm.barrier()

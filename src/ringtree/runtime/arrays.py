@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ringtree.runtime.arguments import described
 from ringtree.runtime.types import BY_LABEL, PAIRS, SHORT_FLOATS, Dtype
 
 _BY_TYPE: dict[type, Dtype] = {np.dtype(char).type: BY_LABEL[np.dtype(char).name] for char in "?bhilqBHILQefdFD"}
@@ -22,6 +23,11 @@ PAIR_DTYPES: dict[Dtype, np.dtype[Any]] = {
 """Their layouts; the fields may have any names."""
 _RAW = {1: Dtype.UINT8, 2: Dtype.UINT16}
 """What holds the bits of a type that is named, by its size in bytes."""
+_HINTS = {
+    "O": "; other objects travel by the calls whose names end in _object",
+    "V": "; a pair is laid out as C does it: np.dtype([...], align=True)",
+}
+"""What those who come with another kind of element may have meant."""
 SUPPORTED = ", ".join(BY_LABEL)
 
 
@@ -92,7 +98,7 @@ def writable(x: Any, what: str = "out", dtype: Any = None) -> Array:
     if isinstance(x, memoryview | bytearray):
         x = np.asarray(x)
     if not isinstance(x, np.ndarray):
-        raise TypeError(f"{what} is {_kind(x)}; expected a numpy array or a torch CPU tensor")
+        raise TypeError(f"{what} is {described(x)}; expected a numpy array or a torch CPU tensor")
     kind = _meant(_numpy_dtype(x.dtype), dtype, what)
     if not x.flags.writeable:
         raise ValueError(f"{what} is read-only; expected an array that can be written")
@@ -178,15 +184,11 @@ def _numpy_dtype(dtype: np.dtype[Any]) -> Dtype:
     if found is None and dtype.names is not None:
         found = next((d for d, known in PAIR_DTYPES.items() if _layout(known) == _layout(dtype)), None)
     if found is None or not dtype.isnative:
-        raise TypeError(f"element type {dtype} is not supported; expected one of {SUPPORTED}")
+        hint = _HINTS.get(dtype.kind, "")
+        raise TypeError(f"element type {dtype} is not supported; expected one of {SUPPORTED}{hint}")
     return found
 
 
 def _layout(pair: np.dtype[Any]) -> tuple[Any, ...]:
     fields: Any = pair.fields
     return (pair.itemsize, *(fields[name][:2] for name in pair.names or ()))
-
-
-def _kind(x: Any) -> str:
-    name = type(x).__name__
-    return "None" if x is None else f"an {name}" if name[0] in "aeiou" else f"a {name}"

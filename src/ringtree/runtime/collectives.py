@@ -5,11 +5,14 @@ Each method first tries the engine's short way, as those that reduce do.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ringtree.ir.schedule import Schedule
+from ringtree.runtime.agreement import agreed
 from ringtree.runtime.arrays import readable, target, writable
 from ringtree.runtime.calls import CODE, Request
 from ringtree.runtime.operations import Operation
@@ -159,3 +162,7 @@ class Collectives(Reductions):
         if schedule.collective != "broadcast":
             given["out"] = out
         return getattr(self, schedule.collective)(x, **given)
+
+    def _agreed(self, text: str, numbers: Sequence[int] = (0, 0, 0)) -> NDArray[np.int64]:
+        """All ranks' numbers, a row a rank; Mismatch, alike on every rank, unless all say the same text."""
+        return agreed(self.all_gather, self._terms.names, text, numbers)

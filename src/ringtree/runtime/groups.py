@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from ringtree.errors import TimedOut
+from ringtree.runtime.arguments import int64, whole
 from ringtree.runtime.collectives import Collectives
 from ringtree.runtime.engine import Terms
 
@@ -30,8 +29,8 @@ class Groups(Collectives):
     def split(self, color: int | None, key: int = 0) -> Communicator | None:
         """The communicator of the ranks that said the same `color`, ordered by `key`, then by rank here; None for
         those who said None. All ranks of this group call it."""
-        mine = [0, 0, 0] if color is None else [1, operator.index(color), operator.index(key)]
-        table = np.asarray(self.all_gather(np.array(mine, dtype=np.int64))).tolist()
+        mine = (0, 0, 0) if color is None else (1, int64(color, "color"), int64(key, "key"))
+        table = self._agreed("a split", mine).tolist()
         self._made += 1
         if color is None:
             return None
@@ -42,7 +41,7 @@ class Groups(Collectives):
     def group(self, ranks: Sequence[int]) -> Communicator:
         """The communicator of these ranks of this group, in this order. They call it, each with the same list, and
         nobody else does."""
-        members = tuple(map(operator.index, ranks))
+        members = tuple(whole(r, "rank") for r in ranks)
         if wrong := [r for r in members if not 0 <= r < self.size]:
             raise ValueError(f"rank {wrong[0]}: expected ranks of this group, 0..{self.size - 1}")
         if len(set(members)) < len(members):
@@ -50,10 +49,11 @@ class Groups(Collectives):
         if self.rank not in members:
             raise ValueError(f"a group of ranks {_listed(members)} made by rank {self.rank}: only its members make it")
         self._grouped[members] = turn = self._grouped.get(members, 0) + 1
-        return self._communicator(members, f"of {_listed(members)}.{turn}", "group")
+        return self._communicator(members, f"of {_listed(members)}.{turn}", f"group([{_shown(members)}])")
 
     def duplicate(self) -> Communicator:
         """Another communicator of the same ranks, whose calls do not wait for this one's. All ranks call it."""
+        self._agreed("a duplicate")
         self._made += 1
         return self._communicator(range(self.size), str(self._made), "duplicate")
 
@@ -62,9 +62,14 @@ class Groups(Collectives):
         whatever is left. All ranks call it; see Mesh."""
         from ringtree.runtime.mesh import Mesh
 
+        self._agreed("a mesh of " + ", ".join(f"{name}={whole(length, name)}" for name, length in axes.items()))
         self._made += 1
         made = self._made
-        return Mesh(axes, self.rank, self.size, lambda ranks, name: self._communicator(ranks, f"{made}.{name}", "mesh"))
+
+        def make(ranks: Sequence[int], name: str) -> Communicator:
+            return self._communicator(ranks, f"{made}.{name}", f"mesh[{name.rpartition('.')[0]}]")
+
+        return Mesh(axes, self.rank, self.size, make)
 
     def _communicator(self, members: Sequence[int], label: str, call: str) -> Communicator:
         """The communicator of these ranks. `label` is what all of them call it, and nobody else anything in this group;
@@ -80,7 +85,15 @@ class Groups(Collectives):
             partial(self._seat.look, call),
             kin=self._seat.kin(list(members)),
         )
-        return Communicator(self._engine, terms)
+        try:
+            return Communicator(self._engine, terms)
+        except TimeoutError as late:
+            raise TimedOut(f"{call}: {late}; expected ranks {_shown(terms.names)} to make it alike") from None
+
+
+def _shown(ranks: Sequence[object], most: int = 8) -> str:
+    """So many that a message stays a line."""
+    return ", ".join([*map(str, ranks[:most]), *["..."] * (len(ranks) > most)])
 
 
 def _listed(ranks: Sequence[int]) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
 from itertools import product
 from typing import TYPE_CHECKING
+
+from ringtree.runtime.arguments import described, whole
 
 if TYPE_CHECKING:
     from ringtree.runtime.communicator import Communicator
@@ -35,7 +36,9 @@ class Mesh:
             self[axis]
 
     def __getitem__(self, axes: str | tuple[str, ...]) -> Communicator:
-        names = (axes,) if isinstance(axes, str) else tuple(axes)
+        if not isinstance(axes, str | tuple):
+            raise TypeError(f"axes are {described(axes)}; expected a name, or several in a tuple")
+        names = (axes,) if isinstance(axes, str) else axes
         found = self._made.get(names)
         if found is None:
             ranks = self._ranks(names)
@@ -73,7 +76,7 @@ class Mesh:
 
 def _shape(axes: dict[str, int], size: int) -> dict[str, int]:
     """The axes' lengths, the one that is -1 inferred."""
-    shape = {name: operator.index(length) for name, length in axes.items()}
+    shape = {name: whole(length, name) for name, length in axes.items()}
     said = f"mesh({_said(shape)})"
     left = [name for name, length in shape.items() if length == -1]
     if not shape or len(left) > 1 or any(length < 1 and length != -1 for length in shape.values()):

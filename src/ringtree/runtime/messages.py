@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ringtree.runtime.arguments import whole
 from ringtree.runtime.arrays import Array, readable, writable
 from ringtree.runtime.work import Message
 
@@ -122,22 +122,24 @@ class Batch:
 
 
 def peer(rank: int, size: int) -> int:
-    number = operator.index(rank)
+    number = whole(rank, "rank")
     if not 0 <= number < size:
         raise ValueError(f"no rank {number} to exchange messages with: expected 0..{size - 1}")
     return number
 
 
 def source(rank: int, size: int) -> int:
-    return ANY if operator.index(rank) == ANY else peer(rank, size)
+    number = whole(rank, "rank")
+    return ANY if number == ANY else peer(number, size)
 
 
 def tag_of(tag: int) -> int:
-    number = operator.index(tag)
+    number = whole(tag, "tag")
     if not 0 <= number < 1 << 31:
         raise ValueError(f"tag {number}: expected 0..{(1 << 31) - 1}")
     return number
 
 
 def tag_wanted(tag: int) -> int:
-    return ANY if operator.index(tag) == ANY else tag_of(tag)
+    number = whole(tag, "tag")
+    return ANY if number == ANY else tag_of(number)

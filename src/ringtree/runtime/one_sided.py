@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ringtree.runtime import symmetric
+from ringtree.runtime.arguments import int64, whole
 from ringtree.runtime.arrays import Array, dtype_named, new, readable, writable
 from ringtree.runtime.collectives import Collectives
 
@@ -29,13 +30,12 @@ class OneSided(Collectives):
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
         """An array in memory that peers read in place. All ranks of the group ask for the same. It is the group's: the
         memory is kept until the communicator is closed and the array is gone."""
-        whole = (operator.index(shape),) if not isinstance(shape, tuple | list) else tuple(map(operator.index, shape))
+        lengths = tuple(whole(n, "shape") for n in (shape if isinstance(shape, tuple | list) else (shape,)))
         wanted = dtype_named(dtype)
-        said = self.all_gather(symmetric.request(whole, wanted))  # a rank that died or asks for else is noticed here
-        symmetric.agree(said, self._terms.names)
+        self._agreed(symmetric.request(lengths, wanted))  # a rank that died or asks for else is noticed here
         self._made += 1
         place = f"{self._terms.place}/{self._made}"
-        array = symmetric.allocate(self._seat, self._terms, place, whole, wanted)
+        array = symmetric.allocate(self._seat, self._terms, place, lengths, wanted)
         begin = array.__array_interface__["data"][0]
         insort(self._windows, (begin, begin + array.nbytes, symmetric.stride_bytes(array.nbytes)))
         return array
@@ -68,7 +68,7 @@ class OneSided(Collectives):
         """Waits until rank `src` has sent `count` more signals of that index than were waited for before; what `src`
         wrote before them can then be read. TimedOut after `timeout` seconds (default: the group's); the signals that
         came by then are still there to be waited for."""
-        wanted = operator.index(count)
+        wanted = int64(count, "count")
         if wanted < 1:
             raise ValueError(f"{wanted} signals to wait for: expected at least 1")
         timeout_s = self._terms.timeout_s if timeout is None else float(timeout)
@@ -86,14 +86,14 @@ class OneSided(Collectives):
         return array, distance
 
     def _peer(self, rank: int) -> int:
-        number = operator.index(rank)
+        number = whole(rank, "rank")
         if not 0 <= number < self.size:
             raise ValueError(f"no rank {number} to reach: expected 0..{self.size - 1}")
         return number
 
 
 def _index(signal: int) -> int:
-    number = operator.index(signal)
+    number = whole(signal, "signal")
     if not 0 <= number < SIGNALS:
         raise ValueError(f"signal {number}: expected 0..{SIGNALS - 1}")
     return number

@@ -95,6 +95,8 @@ class PointToPoint(Seated):
             given = readable(x)
             operations.append((True, dst, _COPY, given.address, given.nbytes, int(given.dtype), False))
         if self.rank == dst:
+            if out is None and x is None:
+                raise ValueError(f"copy needs out on rank {dst}, or an x that says how much comes")
             like = readable(x) if out is None else None
             filled = writable(out) if like is None else target(None, like, like.shape)
             operations.append((False, src, _COPY, filled.address, filled.nbytes, int(filled.dtype), False))
@@ -114,7 +116,10 @@ class PointToPoint(Seated):
         """The earliest object of that tag from `src`. It is unpickled, which runs whatever code its sender says: only
         for groups whose ranks trust each other (all are one user's processes)."""
         whose, which = source(src, self.size), tag_wanted(tag)
-        data, _, _ = self._seat.receive(whose, which, _BYTES, self._terms.timeout_s)
+        data, sender, tag = self._seat.receive(whose, which, _BYTES, self._terms.timeout_s)
+        if not (data.startswith(pickle.PROTO) and data.endswith(pickle.STOP)):
+            said = f"{len(data)} bytes from rank {sender} with tag {tag} are no object"
+            raise ValueError(f"{said}: expected what send_object sent; recv takes an array")
         return pickle.loads(data)
 
     def batch(self) -> Batch:

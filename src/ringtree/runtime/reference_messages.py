@@ -185,9 +185,10 @@ class Messages:
         nbytes, names = len(letter.payload), self.group.names
         fits = transfer.nbytes in (-1, nbytes) or (transfer.at_most and nbytes < transfer.nbytes)
         if not fits or letter.dtype != transfer.dtype:
+            by = "by copy" if letter.tag < ANY else f"with tag {letter.tag}"
             self.group.poison(
                 Mismatch,
-                f"rank {names[letter.source]} sent {nbytes} bytes of {_label(letter.dtype)} with tag {letter.tag} "
+                f"rank {names[letter.source]} sent {nbytes} bytes of {_label(letter.dtype)} {by} "
                 f"where rank {names[receiver]} receives {transfer}",
             )
             return
@@ -212,6 +213,8 @@ class Messages:
 
     def _where(self, transfer: Transfer) -> str:
         who = "any rank" if transfer.peer == ANY else f"rank {self.group.names[transfer.peer]}"
+        if transfer.tag < ANY:
+            return f"copy from {who}"
         return f"a message from {who}, {'any tag' if transfer.tag == ANY else f'tag {transfer.tag}'}"
 
     def _gone(self, transfers: list[Transfer]) -> list[int]:

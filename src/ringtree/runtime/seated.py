@@ -5,12 +5,12 @@ A communicator's methods come in families, one class and one file each; all of t
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
 
 from ringtree.ir.schedule import Schedule
+from ringtree.runtime.arguments import whole
 from ringtree.runtime.calls import Calls
 from ringtree.runtime.engine import Terms
 from ringtree.runtime.messages import Mail
@@ -39,7 +39,7 @@ class Seated:
         return -1 if offset is None else collective + offset
 
     def _root(self, root: int) -> int:
-        number = operator.index(root)
+        number = whole(root, "root")
         if not 0 <= number < self.size:
             raise ValueError(f"root {number}: expected a rank of this group, 0..{self.size - 1}")
         return number

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ringtree.errors import TimedOut
+from ringtree.runtime.arguments import described, seconds
 from ringtree.runtime.engine import Seat
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Work:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits; False when `timeout` seconds passed first. Raises what the collective raised."""
-        return self._seat.wait(self._ticket, -1.0 if timeout is None else float(timeout))
+        return self._seat.wait(self._ticket, -1.0 if timeout is None else seconds(timeout))
 
     def result(self) -> Any:
         """Waits, and returns what the call would have returned."""
@@ -64,7 +65,7 @@ class Message(Work):
     def wait(self, timeout: float | None = None) -> bool:
         if self._status is not None:
             return True
-        if self._seat.complete([self._ticket], False, -1.0 if timeout is None else max(float(timeout), 0.0)) < 0:
+        if self._seat.complete([self._ticket], False, -1.0 if timeout is None else seconds(timeout)) < 0:
             return False
         self._end()
         return True
@@ -104,7 +105,7 @@ class Message(Work):
 def wait_all(works: Iterable[Work], timeout: float | None = None) -> bool:
     """Waits for all of them, collectives and messages alike; False when `timeout` seconds passed first. Raises what the
     first of them to have failed raised."""
-    until = None if timeout is None else time.monotonic() + timeout
+    until = None if timeout is None else time.monotonic() + seconds(timeout)
     return all(work.wait(None if until is None else max(until - time.monotonic(), 0.0)) for work in _listed(works))
 
 
@@ -116,9 +117,9 @@ def wait_any(works: Iterable[Work], timeout: float | None = None) -> int:
     seats = {id(work._seat) for work in listed}
     if len(seats) == 1 and all(isinstance(work, Message) and work._status is None for work in listed):
         numbers = [work._ticket for work in listed]
-        found = listed[0]._seat.complete(numbers, True, -1.0 if timeout is None else max(float(timeout), 0.0))
+        found = listed[0]._seat.complete(numbers, True, -1.0 if timeout is None else seconds(timeout))
     else:
-        until = None if timeout is None else time.monotonic() + timeout
+        until = None if timeout is None else time.monotonic() + seconds(timeout)
         while (found := next((i for i, work in enumerate(listed) if work.done()), -1)) < 0:
             left_s = _SLICE_S if until is None else min(until - time.monotonic(), _SLICE_S)
             if left_s <= 0:
@@ -131,6 +132,8 @@ def wait_any(works: Iterable[Work], timeout: float | None = None) -> int:
 
 
 def _listed(works: Iterable[Work]) -> list[Work]:
+    if isinstance(works, Work):
+        raise TypeError(f"works is {described(works)}; expected a list of such, or its own wait()")
     listed = list(works)
     if not listed:
         raise ValueError("nothing to wait for: expected at least one Work or Message")

@@ -1,0 +1,39 @@
+"""What all ranks of a group ask for alike: compared before anybody acts on it.
+
+A request travels as so many int64: as the text that it is shown as, and numbers of each rank's own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.errors import Mismatch
+
+TEXT_BYTES = 128
+_INTS = TEXT_BYTES // 8
+
+
+def agreed(
+    all_gather: Callable[[Any], Any], names: Sequence[str], text: str, numbers: Sequence[int] = (0, 0, 0)
+) -> NDArray[np.int64]:
+    """All ranks' numbers, a row a rank. Raises Mismatch, alike on every rank, unless all asked for the same."""
+    row = np.concatenate([np.frombuffer(_cut(text), np.int64), np.array(numbers, np.int64)])
+    rows: NDArray[np.int64] = all_gather(row)
+    asked = [r[:_INTS].tobytes().rstrip(b"\0").decode(errors="replace") for r in rows]
+    for name, other in zip(names, asked, strict=True):
+        if other != asked[0]:
+            raise Mismatch(f"rank {names[0]} asks for {asked[0]}, rank {name} for {other}; expected the same")
+    return rows[:, _INTS:]
+
+
+def _cut(text: str) -> bytes:
+    """In TEXT_BYTES; what is longer ends in its digest, so that it is equal where the whole is."""
+    data = text.encode()
+    if len(data) > TEXT_BYTES:
+        data = data[: TEXT_BYTES - 20] + b"... " + hashlib.sha256(data).hexdigest()[:16].encode()
+    return data.ljust(TEXT_BYTES, b"\0")
