@@ -179,6 +179,8 @@ std::uint64_t Exchange::post(Operation operation) {
   auto kept = std::make_shared<Operation>(std::move(operation));
   kept->posted = true;
   std::lock_guard lock(mutex_);
+  // What nobody ever waits for goes on here: else a program that only begins messages would keep all their arrays.
+  if (unfinished_.load(std::memory_order_relaxed) > 0) progress();
   posted_[++issued_] = kept;
   unfinished_.fetch_add(1, std::memory_order_relaxed);
   begin(*kept);

@@ -245,6 +245,24 @@ def forgotten(comm: Communicator) -> None:
     assert len(kept) <= 10, "what is done is let go of"
 
 
+def never_waited_for(comm: Communicator) -> None:
+    """Who begins messages moves those begun before, and lets go of what is done."""
+    if comm.rank:
+        for i in range(60):
+            assert comm.recv(np.zeros(5), 0, 98)[0] == i
+    else:
+        before = len(comm._mail._kept)
+        for i in range(60):
+            comm.isend(np.full(5, float(i)), 1, 98)
+        until = time.monotonic() + 20
+        while len(comm._mail._kept) > before + 4 and time.monotonic() < until:
+            comm.irecv(np.zeros(1), 0, 97)
+            comm.isend(np.zeros(1), 0, 97)
+            time.sleep(0.001)
+        assert time.monotonic() < until, "what is done is let go of on the way"
+    comm.barrier()
+
+
 def many_threads(comm: Communicator) -> None:
     """Each pair of threads has a tag of its own, and all of them are here at once."""
     peer = 1 - comm.rank
@@ -280,7 +298,7 @@ def given_up(comm: Communicator) -> None:
 ACTS = [
     overtaking, progress_in_a_collective, progress_of_another_group, progress_of_a_receive, wildcards, kept_messages,
     probing_a_long_one, shorter_messages, to_oneself, sendrecv_around, copies, objects, whichever, forgotten,
-    many_threads, given_up,
+    never_waited_for, many_threads, given_up,
 ]  # fmt: skip
 
 

@@ -64,16 +64,23 @@ class Mail:
         self._dropped.append(number)
 
     def _sweep(self) -> None:
-        """Looks at some of the forgotten: two for each that comes, so that they cannot become many for ever."""
+        """Lets go of the forgotten that are done, until it has met two that are not: those go to the end."""
         for _ in range(2):
+            number = self._first_open()
+            if number is not None:
+                self._dropped.append(number)
+
+    def _first_open(self) -> int | None:
+        """The first of the forgotten that is not done, taken off the list as those before it are; None if all are."""
+        while self._dropped:
             try:
                 number = self._dropped.popleft()
-            except IndexError:  # also where another thread took the last
-                return
-            if self._seat.drop(number):
-                self._kept.pop(number, None)
-            else:
-                self._dropped.append(number)
+            except IndexError:  # another thread took the last
+                return None
+            if not self._seat.drop(number):
+                return number
+            self._kept.pop(number, None)
+        return None
 
     def replace_seat(self, other: Any) -> None:
         self._seat = other
