@@ -42,8 +42,9 @@ class Refuse(argparse.Action):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from ringtree.bench.data import OPS, TYPES
     from ringtree.cli.subject import rank_counts
+    from ringtree.ir.collective import COLLECTIVES
 
-    parser.add_argument("collective", metavar="COLLECTIVE", help="all_reduce, all_gather, …, barrier")
+    parser.add_argument("collective", metavar="COLLECTIVE", help=", ".join(COLLECTIVES))
     add = parser.add_argument
     add("-n", "--ranks", type=rank_counts, default=[2], metavar="N", help="ranks, or several such as 1,2,4 (default 2)")
     add("-t", "--threads", action="store_true", help="ranks are threads of one process")
@@ -51,9 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-e", "--maxbytes", default="64M", metavar="SIZE", help="last size (default 64M)")
     add("-f", "--stepfactor", type=float, metavar="F", help="each size F times the last (default 8)")
     add("-i", "--stepbytes", metavar="SIZE", help="each size so much more than the last")
-    add("-d", "--dtype", "--datatype", default="float32", help=", ".join(TYPES))
-    add("-o", "--op", default="sum", choices=OPS)
-    add("-r", "--root", type=int, default=0)
+    add("-d", "--dtype", "--datatype", default="float32", metavar="TYPE", help=f"{', '.join(TYPES)} (default float32)")
+    add("-o", "--op", default="sum", choices=OPS, metavar="OP", help=f"{', '.join(OPS)} (default sum)")
+    add("-r", "--root", type=int, default=0, help="of broadcast, reduce, gather and scatter (default 0)")
     add("-a", "--average", type=int, default=3, choices=(0, 1, 2, 3),
         help="whose time: 0 rank 0's, 1 the mean, 2 the fastest's, 3 the slowest's (default 3)")  # fmt: skip
     add("-w", "--warmup_iters", type=int, default=5, metavar="W", help="calls that are not timed (default 5)")

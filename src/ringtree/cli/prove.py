@@ -32,7 +32,11 @@ MOST_TRANSFERS = 200_000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from ringtree.cli import subject
 
-    parser.add_argument("what", metavar="all|ALGORITHM|FILE")
+    parser.add_argument(
+        "what",
+        metavar="all|ALGORITHM|FILE",
+        help="all, a name of those that `ringtree algorithms` lists, or a schedule's file",
+    )
     parser.add_argument("--collective", metavar="C", help="only this collective")
     counted = "ranks, such as 8, 1-64 or 2,4,8 (default 8; all: 1-64)"
     parser.add_argument("-n", "--ranks", type=subject.rank_counts, metavar="N", help=counted)

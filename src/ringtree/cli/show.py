@@ -1,9 +1,9 @@
 """Print or draw a schedule: an algorithm's, or one in a file. With --rank, what that rank does in it.
 
-ringtree show ring -n 8 --collective all_reduce
-ringtree show binomial --picture
-ringtree show split_tree -n 32 --option group=8
-ringtree show chain -n 8 --bytes 64M        as it is cut for a vector of that size
+    ringtree show ring -n 8 --collective all_reduce
+    ringtree show binomial --picture
+    ringtree show split_tree -n 32 --option group=8
+    ringtree show chain -n 8 --bytes 64M        as it is cut for a vector of that size
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from ringtree.cli import subject
 
-    parser.add_argument("what", metavar="ALGORITHM|FILE")
+    parser.add_argument(
+        "what", metavar="ALGORITHM|FILE", help="a name of those that `ringtree algorithms` lists, or a schedule's file"
+    )
     parser.add_argument("-n", "--ranks", type=int, metavar="N", help="ranks (default 8; a file knows its own)")
     parser.add_argument("--collective", metavar="C", help="which of the collectives it serves (default: the first)")
     parser.add_argument("--root", type=int, help="the root, where the collective has one (default 0)")
