@@ -1,9 +1,11 @@
 """Print or draw a schedule: an algorithm's, or one in a file. With --rank, what that rank does in it.
 
-ringtree show ring -n 8 --collective all_reduce
-ringtree show binomial --picture
-ringtree show split_tree -n 32 --option group=8
-ringtree show chain -n 8 --bytes 64M        as it is cut for a vector of that size
+    ringtree show ring -n 8 --collective all_reduce
+    ringtree show binomial --picture
+    ringtree show split_tree -n 32 --option group=8
+    ringtree show chain -n 8 --bytes 64M        as it is cut for a vector of that size
+
+A file is what `show` printed, MSCCL XML or an MSCCL++ execution plan.
 """
 
 from __future__ import annotations
