@@ -168,6 +168,9 @@ def test_a_view_that_only_says_it_is_negated_is_taken_at_its_word() -> None:
     assert negated.is_neg()
     assert readable(negated).owner.tolist() == [-2.0]
     assert not readable(negated).owner.is_neg()
+    for view in (torch._neg_view(torch.ones(2)), torch.tensor([1 + 2j]).conj()):
+        with pytest.raises(ValueError, match="out is a tensor that shows its memory negated or conjugated"):
+            writable(view)
 
 
 def test_tensors_elsewhere_are_refused() -> None:

@@ -14,6 +14,7 @@ from ml_dtypes import bfloat16
 
 from ringtree import Mismatch, Op, Poisoned, scaled, spawn
 from ringtree.algorithms import build, serving
+from ringtree.runtime.arrays import readable
 from ringtree.runtime.communicator import Communicator
 from tests.runtime.conftest import Pools
 
@@ -110,6 +111,13 @@ def raw(comm: Communicator) -> None:
     assert comm.chosen("all_reduce", 2 * n, "bfloat16").plan == comm.chosen("all_reduce", 2 * n, bfloat16).plan
 
 
+def test_a_factor_fits_a_tensor_as_it_does_an_array() -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.raises(ValueError, match=r"scaled\(300\): the factor does not fit int8"):
+        scaled(300).apply(readable(torch.ones(2, dtype=torch.int8)))
+    assert scaled(3).apply(readable(torch.ones(2, dtype=torch.int8))).owner.tolist() == [3, 3]
+
+
 @pytest.mark.parametrize("act", [products, texts, kinds, sums, raw])
 def test_a_function_joins_in_rank_order(pools: Pools, engine: str, act: Act) -> None:
     for ranks in (1, 2, 3, 5, 8):
@@ -164,6 +172,7 @@ MISTAKES: dict[str, tuple[Act, type[Exception], str]] = {
     "async": (lambda c: c.all_reduce([1], np.add, async_op=True), ValueError, "runs in this call"),
     "no function": (lambda c: c.all_reduce([1], Op("sum")), TypeError, "got str as an operation"),  # type: ignore[arg-type]
     "half": (lambda c: c.all_reduce([1], scaled(0.5)), TypeError, "scaled(0.5) of int64: expected a whole number"),
+    "complex": (lambda c: c.all_reduce([1.0], scaled(1j)), TypeError, "scaled(1j) of float64: expected a real number"),
     "too big": (
         lambda c: c.all_reduce(np.ones(1, np.int32), scaled(1 << 40)),
         ValueError,

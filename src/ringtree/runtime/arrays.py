@@ -94,6 +94,8 @@ def writable(x: Any, what: str = "out", dtype: Any = None) -> Array:
         kind = _meant(_tensor_dtype(x), dtype, what)
         if not x.is_contiguous():
             raise ValueError(f"{what} is a tensor that is not contiguous; expected a contiguous one")
+        if x.is_conj() or x.is_neg():
+            raise ValueError(f"{what} is a tensor that shows its memory negated or conjugated; expected a plain one")
         return Array(x.detach(), x.data_ptr(), tuple(x.shape), kind, x.numel(), named=dtype)
     if isinstance(x, memoryview | bytearray):
         x = np.asarray(x)

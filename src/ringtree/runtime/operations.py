@@ -49,10 +49,7 @@ class Scaled:
         if x.dtype is Dtype.BOOL or x.dtype in PAIRS:
             raise TypeError(f"a scaled sum of {x.dtype.label}: expected numbers")
         owner = as_named(x).owner
-        if x.dtype in INTEGERS:
-            number = _whole(self.factor, x)
-        else:
-            number = complex(self.factor) if x.dtype in COMPLEX else float(self.factor)
+        number = _factor(self.factor, x.dtype)
         if isinstance(owner, np.ndarray):
             wide = owner.astype(np.float32) if x.dtype in SHORT_FLOATS else owner
             with np.errstate(all="ignore"):
@@ -80,18 +77,17 @@ def as_op(op: Any) -> Op | Scaled | None:
     return Op(op) if callable(op) else None
 
 
-def _whole(factor: Any, x: Array) -> Any:
-    """A factor of integers."""
+def _factor(factor: Any, dtype: Dtype) -> Any:
+    """A factor as a number that elements of the type can be multiplied by."""
+    number: Any
     try:
-        number = operator.index(factor)
-    except TypeError:
-        raise TypeError(f"scaled({factor!r}) of {x.dtype.label}: expected a whole number as the factor") from None
-    if not isinstance(x.owner, np.ndarray):
-        return number
-    try:
-        return x.owner.dtype.type(number)
-    except OverflowError:
-        raise ValueError(f"scaled({number}): the factor does not fit {x.dtype.label}") from None
+        number = operator.index(factor) if dtype in INTEGERS else complex(factor) if dtype in COMPLEX else float(factor)
+    except (TypeError, ValueError):
+        kind = "whole" if dtype in INTEGERS else "complex" if dtype in COMPLEX else "real"
+        raise TypeError(f"scaled({factor!r}) of {dtype.label}: expected a {kind} number as the factor") from None
+    if dtype in INTEGERS and not np.iinfo(dtype.label).min <= number <= np.iinfo(dtype.label).max:  # tensors would wrap
+        raise ValueError(f"scaled({number}): the factor does not fit {dtype.label}")
+    return number
 
 
 def as_named(x: Array) -> Array:
