@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ringtree import spawn
+from ringtree import Mismatch, spawn
 from ringtree.algorithms import build, pairs
 from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
 from ringtree.ir.spec import ScheduleError
@@ -121,6 +122,20 @@ def test_a_schedule_that_needs_more_slots_gets_them(pools: Pools, engine: str) -
     for rank, received in enumerate(pools(engine, 3).run(greedy)):
         assert all((nbytes > 0) == (peer != rank) for peer, nbytes in enumerate(received))
         assert sum(received) >= 6 * 2 * 18 * 8  # three times by each way, less one's own block
+
+
+def greedy_alone(comm: Communicator) -> str:
+    x = np.arange(18 * comm.size)
+    try:
+        comm.execute(everything_at_once(comm.size, 9), x) if comm.rank == 1 else comm.all_to_all(x)
+    except Mismatch as error:
+        return str(error)
+    return "nothing"
+
+
+def test_who_alone_needs_more_slots_is_told(engine: str) -> None:
+    for said in spawn(greedy_alone, 3, engine=engine, threads=engine == "reference", timeout_s=20):
+        assert re.search(r"rank 1( called)? all_to_all\(int64, count 54\)", said), said
 
 
 def test_a_schedule_is_proved_once(monkeypatch: pytest.MonkeyPatch) -> None:

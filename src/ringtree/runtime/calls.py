@@ -98,6 +98,8 @@ class Calls:
             slots = self._slots_for(forced, request)
             if slots > self._joined.slots:
                 self._settle()
+                nbytes = request.count * request.dtype.itemsize
+                self._meet(request, self._part(request.collective, request.root, nbytes, algorithm)[0])
                 slots = 1 << (slots - 1).bit_length()
                 beside = self._beside(f"slots{slots}", slots)
                 beside._room = self._room
@@ -133,16 +135,14 @@ class Calls:
         part, _ = self._part(request.collective, request.root, request.x.nbytes, algorithm, whole=True)
         interpreted.check(part.program, op, op.commutative or self._in_rank_order(part, algorithm))
         request.x, request.out = as_named(request.x), None if request.out is None else as_named(request.out)
-        place = np.empty((1 + self._terms.ranks, 2), np.int64)  # of a length that any type's elements fit in
-        address = place.__array_interface__["data"][0]
-        self._seat.run(self._meeting(request, part).plan, address, address + place.itemsize * 2)
+        self._meet(request, part)
         seats = (self._beside("interpreted")._seat, self._seat)
         interpreted.perform(part.program, op, request, seats, self._terms)
         return request.result
 
-    def _meeting(self, request: Request, part: Part) -> Bound:
+    def _meet(self, request: Request, part: Part) -> None:
         """An element from everyone to everyone, which the engine takes for the call that it opens: ranks that called
-        with other counts, types, roots or algorithms do not fit."""
+        with other counts, types, roots or algorithms hear of it here."""
         r, n = request, self._terms.ranks
         digest = part.digest if r.counts is None else part.digest ^ zlib.crc32(r.counts.tobytes())
         key = ("meeting", r.collective, r.dtype, r.root, r.count, digest)
@@ -164,9 +164,11 @@ class Calls:
                 r.count,
                 digest,
             )
-            found = Bound(plan, meeting, "ranks meet before a Python function is called", 0, 0, False)
+            found = Bound(plan, meeting, "ranks meet before a call that is made elsewhere", 0, 0, False)
             self.plans.keep(key, found)
-        return found
+        place = np.empty((1 + n, 2), np.int64)  # elements of any type fit in
+        address = place.__array_interface__["data"][0]
+        self._seat.run(found.plan, address, address + 16)
 
     def _in_rank_order(self, part: Part, algorithm: str | Schedule | None) -> bool:
         """Whether it joins only neighbouring runs of ranks, the lower on the left."""
