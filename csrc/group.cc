@@ -87,14 +87,15 @@ Kin Group::kin(const std::vector<int>& ranks) const {
   return seat_->kin().of(ranks);
 }
 
-void Group::look(const std::string& what) {
+void Group::look(const std::string& what, const std::vector<int>& ranks) {
   struct Elsewhere : Situation {
     explicit Elsewhere(const std::string& what) : what(what) {}
     std::string where() const override { return what; }
     const std::string& what;
   } elsewhere(what);
   check_usable();
-  seat_->look(elsewhere);
+  for (int rank : ranks) check_rank(rank);
+  seat_->look(ranks, elsewhere);
 }
 
 std::shared_ptr<Plan> Group::prepare(const Encoded& program, const Binding& binding) {

@@ -55,8 +55,8 @@ class Group {
   // The members with these ranks, for a group made of them.
   Kin kin(const std::vector<int>& ranks) const;
 
-  // Throws if the group failed, or a member died, for one who waits for the members in `what`.
-  void look(const std::string& what);
+  // Throws if the group failed, or one of these members died, for one who waits for them in `what`.
+  void look(const std::string& what, const std::vector<int>& ranks);
   void poison(const std::string& message);
   // Leaves the group. Throws a mismatch found out only now, after everything is given back.
   void close();

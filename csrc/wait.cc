@@ -76,24 +76,28 @@ void Seat::wake(std::atomic<std::uint32_t>& bell) {
   futex_wake(bell);
 }
 
-void Seat::look(Situation& situation) {
+void Seat::look(std::span<const int> ranks, Situation& situation) {
   if (poisoned()) raise_poison();
-  look_for_dead(-1, situation);
+  for (int rank : ranks)
+    if (found_dead(rank, -1, situation)) break;
   if (poisoned()) raise_poison();
 }
 
 void Seat::look_for_dead(int peer, Situation& situation) {
   for (int rank = 0; rank < ranks(); rank++)
-    if (rank != rank_ && watch_.died(rank)) {
-      auto text = name(rank) + " died (process " + std::to_string(segment_.member(rank).process) + " ended) while " +
-                  name(rank_) + " waited for " +
-                  (rank == peer ? "it"
-                   : peer < 0   ? "its peers"
-                                : name(peer)) +
-                  " in " + situation.where();
-      poison(Failure::died, rank, text);
-      return;
-    }
+    if (found_dead(rank, peer, situation)) return;
+}
+
+bool Seat::found_dead(int rank, int peer, Situation& situation) {
+  if (rank == rank_ || !watch_.died(rank)) return false;
+  auto text = name(rank) + " died (process " + std::to_string(segment_.member(rank).process) + " ended) while " +
+              name(rank_) + " waited for " +
+              (rank == peer ? "it"
+               : peer < 0   ? "its peers"
+                            : name(peer)) +
+              " in " + situation.where();
+  poison(Failure::died, rank, text);
+  return true;
 }
 
 void Seat::poison(Failure kind, int rank, const std::string& text) {

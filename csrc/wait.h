@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <concepts>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -86,8 +87,8 @@ class Seat {
   std::string name(int rank) const { return "rank " + options_.names[rank]; }
   Segment& segment() { return segment_; }
 
-  // For waits elsewhere on the same peers: throws if the group failed, or a peer died.
-  void look(Situation& situation);
+  // For waits elsewhere on these peers: throws if the group failed, or one of them died.
+  void look(std::span<const int> ranks, Situation& situation);
   // Fails the group if a member died, without throwing; `peer` is who is waited for (-1: anyone).
   void look_for_dead(int peer, Situation& situation);
 
@@ -95,6 +96,8 @@ class Seat {
 
  private:
   using Ready = bool (*)(void*);
+  // Whether `rank` died; fails the group then.
+  bool found_dead(int rank, int peer, Situation& situation);
   void slow(Ready ready, void* of, int peer, Situation& situation, Hooks& hooks, Patience patience);
   void sleep(Ready ready, void* of);
   static void wake(std::atomic<std::uint32_t>& bell);

@@ -118,3 +118,20 @@ def test_a_death_is_named_in_a_sub_group_within_a_second(parent_closed: bool, tm
     with pytest.raises(RankFailed, match="rank 3 of 4 failed"):
         spawn(rank, 4, timeout_s=30)
     assert float((tmp_path / "told").read_text()) - float((tmp_path / "died").read_text()) < 1.0
+
+
+def test_survivors_make_a_group_of_their_own(tmp_path: Path) -> None:
+    """Who waits for no one that died can go on: the dead are asked for among the members only."""
+
+    def rank(comm: Communicator) -> None:
+        if comm.rank == 1:
+            os._exit(9)
+        time.sleep(0.2 if comm.rank else 0.5)  # rank 2 waits for rank 0, and looks around
+        assert comm.group([0, 2]).all_reduce(1) == 2
+        with pytest.raises(PeerDied, match="rank 1 died"):
+            comm.group([0, 1, 2])
+        (tmp_path / str(comm.rank)).touch()
+
+    with pytest.raises(RankFailed, match="rank 1 of 3 failed"):
+        spawn(rank, 3, timeout_s=20)
+    assert {p.name for p in tmp_path.iterdir()} == {"0", "2"}

@@ -122,8 +122,8 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         at first use, which all ranks come to in the same call."""
         group = self._besides.get(what)
         if group is None:
-            place, look = f"{self._terms.place}/{what}", partial(self._seat.look, what)
-            kin = self._seat.kin(list(range(self.size)))
+            place, ranks = f"{self._terms.place}/{what}", list(range(self.size))
+            look, kin = partial(self._seat.look, what, ranks), self._seat.kin(ranks)
             terms = replace(self._terms, place=place, slots=slots, look=look, kin=kin)
             group = self._besides[what] = Communicator(self._engine, terms)
         return group._calls

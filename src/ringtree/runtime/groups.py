@@ -82,7 +82,7 @@ class Groups(Collectives):
             tuple(self._terms.names[r] for r in members),
             self._terms.timeout_s,
             self._terms.threads,
-            partial(self._seat.look, call),
+            partial(self._seat.look, call, list(members)),
             kin=self._seat.kin(list(members)),
         )
         try:

@@ -40,7 +40,7 @@ def allocate(seat: Seat, terms: Terms, place: str, shape: tuple[int, ...], dtype
     if terms.ranks == 1:
         fd = reserve(stride, subject)
     else:
-        look = partial(seat.look, "empty")
+        look = partial(seat.look, "empty", list(range(terms.ranks)))
         party = Party(place, terms.rank, terms.ranks, terms.names, subject, terms.timeout_s, look)
         fd, _ = meet(party, stride * terms.ranks)
     try:
