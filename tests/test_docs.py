@@ -14,6 +14,7 @@ from ringtree.runtime import types
 from ringtree.runtime.coalesced import Coalesced
 from ringtree.runtime.collectives import Collectives
 from ringtree.runtime.objects import Objects
+from ringtree.runtime.point_to_point import PointToPoint
 from ringtree.runtime.reductions import Reductions
 from ringtree.runtime.uneven import Uneven
 
@@ -129,8 +130,8 @@ def test_the_architecture_names_every_room() -> None:
     assert not [room for room in rooms if not re.search(rf"\b{room}\b", contract)]
 
 
-def test_the_page_of_calls_has_every_collective_there_is() -> None:
-    families = (Reductions, Collectives, Uneven, Objects, Coalesced)
+def test_the_page_of_calls_has_every_call_there_is() -> None:
+    families = (Reductions, Collectives, Uneven, Objects, Coalesced, PointToPoint)
     methods = {name for family in families for name in vars(family) if not name.startswith("_")} - {"execute"}
     named = set(re.findall(r"`([a-z_]+)\(", (ROOT / "docs" / "calls.md").read_text(encoding="utf-8")))
     assert named == methods
