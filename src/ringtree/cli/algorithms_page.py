@@ -25,7 +25,8 @@ HEAD = (
     "it, `ringtree prove NAME` proves it, `ringtree bench C --algorithm NAME` measures it.",
     "Options are passed as in `ringtree show split_tree -n 32 --option group=8`; for a call's `algorithm=`, as in "
     '`ringtree.algorithms.build("split_tree", "all_reduce", 32, group=8)`.',
-    "Each serves any number of ranks. Formulas: {terms}. Bytes are what the rank that sends most sends. *Pipelines*: "
+    "Each serves any number of ranks. Formulas: {terms}. Bytes are what the rank that sends most sends. Where "
+    "fewest rounds are spoken of, a rank sends to one other in each. *Pipelines*: "
     "its rounds pass on one chunk after the other, so that cutting the chunks makes them overlap.",
     "*Adds up*: in *any order*, so that the operation must commute; *neighbours* only, the lower first, so that it "
     "need not; or *at once*, in rank order, wherever a sum is formed: the same bits by every algorithm that does so.",

@@ -30,8 +30,8 @@ IN_RANK_ORDER = {
     "all_reduce": ("one_shot", "two_shot", "locality_tree", "parameter_server"),
     "reduce": ("flat",),
     "reduce_scatter": ("two_shot",),
-    "scan": ("hillis_steele", "one_shot", "chain"),
-    "exscan": ("hillis_steele", "one_shot", "chain"),
+    "scan": ("hillis_steele", "one_shot", "chain", "inorder_tree"),
+    "exscan": ("hillis_steele", "one_shot", "chain", "inorder_tree"),
 }
 """The algorithms that join only neighbours, the lower first, whatever the root; the rule's own choice first."""
 
