@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
+
 import numpy as np
 import pytest
 
@@ -38,6 +41,20 @@ def test_a_group_of_a_list_that_differs_names_the_call(engine: str) -> None:
     def act(comm: Communicator) -> None:
         with pytest.raises(TimedOut, match=r"group\(\[.*\]\): rank.* did not come .*; expected ranks .* alike"):
             comm.group([0, 1] if comm.rank else [1, 0])
+
+    for kind, message, _ in outcomes(engine, 2, act, timeout_s=0.3):
+        assert kind == "none", message
+
+
+def test_a_group_that_came_too_late_can_be_tried_again(engine: str) -> None:
+    def act(comm: Communicator) -> None:
+        for attempt in range(10):
+            if comm.rank and attempt == 0:
+                time.sleep(1.5)  # the other has given up by then, and does not turn anybody away any more
+            with suppress(TimedOut):
+                assert comm.group([0, 1]).all_reduce(1) == 2
+                return
+        raise AssertionError("they never met")
 
     for kind, message, _ in outcomes(engine, 2, act, timeout_s=0.3):
         assert kind == "none", message

@@ -72,5 +72,9 @@ def test_axes_that_there_are_not() -> None:
     for axes in ("pp", ("dp", "pp"), ("dp", "dp"), ()):
         with pytest.raises(KeyError, match="in a mesh of dp=2, tp=4; expected some of these, once each"):
             _ = mesh[axes]
+    odd = Mesh({"shape": 2, "_x": 4}, 5, 8, lambda ranks, name: (tuple(ranks), name))  # type: ignore[arg-type,return-value]
+    assert odd.shape == {"shape": 2, "_x": 4}
+    assert odd["shape"] == ((1, 5), "shape.1")
+    assert odd._x == ((4, 5, 6, 7), "_x.4")
     with pytest.raises(TypeError, match="axes are an int; expected a name, or several in a tuple"):
         _ = mesh[0]  # type: ignore[index]

@@ -49,7 +49,11 @@ class Groups(Collectives):
         if self.rank not in members:
             raise ValueError(f"a group of ranks {_listed(members)} made by rank {self.rank}: only its members make it")
         self._grouped[members] = turn = self._grouped.get(members, 0) + 1
-        return self._communicator(members, f"of {_listed(members)}.{turn}", f"group([{_shown(members)}])")
+        try:
+            return self._communicator(members, f"of {_listed(members)}.{turn}", f"group([{_shown(members)}])")
+        except TimedOut:  # they did not meet, and may try again
+            self._grouped[members] -= 1
+            raise
 
     def duplicate(self) -> Communicator:
         """Another communicator of the same ranks, whose calls do not wait for this one's. All ranks call it."""

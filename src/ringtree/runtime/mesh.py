@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 class Mesh:
     """What `comm.mesh(dp=2, tp=4)` returns. `mesh.tp`, or `mesh["tp"]`, is the communicator of the ranks that differ
-    from this one along that axis alone, in order of their coordinates there.
+    from this one along that axis alone, in order of their coordinates there. An axis that is called as the mesh's own
+    attributes are (shape, close) is reached by mesh["shape"].
 
     `mesh["dp", "tp"]` is that of the ranks that differ along these axes, the last varying fastest. It is made when they
     first ask for it, which all of them do.
@@ -46,8 +47,9 @@ class Mesh:
         return found
 
     def __getattr__(self, axis: str) -> Communicator:
-        if axis.startswith("_") or axis not in self.shape:
-            raise AttributeError(f"a mesh of {_said(self.shape)} has no {axis!r}")
+        shape = self.__dict__.get("shape", {})  # none yet where one is copied
+        if axis not in shape:
+            raise AttributeError(f"a mesh of {_said(shape)} has no {axis!r}")
         return self[axis]
 
     def close(self) -> None:

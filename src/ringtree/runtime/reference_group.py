@@ -159,6 +159,7 @@ def enter(terms: Terms) -> Group:
         group.changed.notify_all()
         if not group.changed.wait_for(lambda: len(group.seated) == terms.ranks, terms.timeout_s):
             missing = [name for r, name in enumerate(terms.names) if r not in group.seated]
+            group.seated.remove(terms.rank)  # it may come again
             raise TimeoutError(
                 f"ranks {', '.join(missing)} did not come to {terms.subject} within {terms.timeout_s:g} s"
             )
