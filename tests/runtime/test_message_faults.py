@@ -43,6 +43,8 @@ MISTAKES: list[tuple[Callable[[Communicator], object], type[Exception], str]] = 
     (lambda c: arrived(c).wait("a"), TypeError, "timeout is a str"),  # type: ignore[arg-type]
     (lambda c: wait_all([arrived(c)], float("nan")), ValueError, "timeout is nan"),
     (lambda c: wait_any([arrived(c)], float("nan")), ValueError, "timeout is nan"),
+    (lambda c: c.send_object(c, 0), TypeError, "<Communicator rank . of 2, .*> is this process's own"),
+    (lambda c: c.send_object(arrived(c), 0), TypeError, "a Message is this process's own .*; its result\\(\\) can"),
     (lambda c: wait_all(arrived(c)), TypeError, "works is a Message"),  # type: ignore[arg-type]
     (lambda c: c.irecv(np.ones(1), 0, 12345).source, ValueError, "still under way"),
     (lambda _: wait_any([]), ValueError, "nothing to wait for"),

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -113,6 +113,9 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"{self!r} is this process's own and cannot be copied or pickled; send its ranks instead")
 
     def __repr__(self) -> str:
         return f"<Communicator rank {self.rank} of {self.size}, engine {self._engine}>"

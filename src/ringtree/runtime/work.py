@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ringtree.errors import TimedOut
 from ringtree.runtime.arguments import described, seconds
@@ -32,6 +32,11 @@ class Work:
     def wait(self, timeout: float | None = None) -> bool:
         """Waits; False when `timeout` seconds passed first. Raises what the collective raised."""
         return self._seat.wait(self._ticket, -1.0 if timeout is None else seconds(timeout))
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"a {type(self).__name__} is this process's own and cannot be copied or pickled; its result() can"
+        )
 
     def result(self) -> Any:
         """Waits, and returns what the call would have returned."""
