@@ -75,11 +75,15 @@ Group::~Group() {
 
 void Group::check_usable() const {
   if (!open_) throw Error(Failure::poisoned, -1, "the group is closed");
+  check_home();
+  if (seat_->poisoned()) seat_->raise_poison();
+}
+
+void Group::check_home() const {
   if (home_ != this_process())
     throw Error(Failure::poisoned, -1,
                 "this process was forked from " + seat_->name(seat_->rank()) +
                     " and has no seat in the group: only the parent may call it");
-  if (seat_->poisoned()) seat_->raise_poison();
 }
 
 Kin Group::kin(const std::vector<int>& ranks) const {
@@ -158,6 +162,7 @@ bool Group::wait(std::uint64_t ticket, double timeout_s, Hooks& hooks) {
   if (ticket < 1 || ticket > worker_.issued())
     throw std::invalid_argument("no ticket " + std::to_string(ticket) + ": " + std::to_string(worker_.issued()) +
                                 " were issued");
+  if (!worker_.done(ticket)) check_home();  // the thread that would end it is the parent's
   if (!worker_.wait(ticket, timeout_s, hooks)) return false;
   worker_.raise(ticket);
   return true;

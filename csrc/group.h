@@ -73,6 +73,7 @@ class Group {
   void check_peer(const Operation& operation) const;
   void sit(int rank, Options& options, Kin kin);
   void check_usable() const;
+  void check_home() const;
   void execute(const std::shared_ptr<Plan>& plan, std::byte* input, std::byte* output, Hooks& hooks);
   std::unique_lock<std::mutex> turn(Hooks& hooks);
 

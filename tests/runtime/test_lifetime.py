@@ -9,7 +9,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,14 +49,14 @@ def test_a_with_block_closes() -> None:
         comm.barrier()
 
 
-def in_child(comm: Communicator) -> str:
-    """What a forked child is told when it uses the communicator."""
+def in_child(use: Callable[[], Any]) -> str:
+    """What a forked child is told when it uses what its parent has."""
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
         said = "no error"
         try:
-            comm.all_reduce(np.ones(4))
+            use()
         except RuntimeError as error:
             said = str(error)
         os.write(write, said.encode())
@@ -69,7 +71,7 @@ def in_child(comm: Communicator) -> str:
 def test_a_forked_child_is_told_and_harms_nobody() -> None:
     def rank(comm: Communicator) -> None:
         comm.all_reduce(np.ones(4))  # learnt: the child must not find the short way either
-        said = in_child(comm)
+        said = in_child(lambda: comm.all_reduce(np.ones(4)))
         assert f"is a fork of rank {comm.rank} and cannot use its communicator" in said, said
         assert "ringtree.init()" in said
         child = multiprocessing.get_context("fork").Process(target=gc.collect)  # ends as processes end
@@ -109,6 +111,21 @@ def test_a_forked_child_moves_none_of_its_parents_messages() -> None:
         comm.barrier()
         assert (received.result() == x).all()
         assert sent.wait()
+
+    spawn(rank, 2, timeout_s=20)
+
+
+@native
+def test_a_forked_child_waits_for_no_call_of_its_parents() -> None:
+    def rank(comm: Communicator) -> None:
+        ended = comm.all_reduce(2, async_op=True)
+        ended.wait()
+        work = comm.all_reduce(1, async_op=True) if comm.rank == 0 else None  # the other comes when the child has ended
+        if work is not None:
+            assert f"forked from rank {comm.rank}" in in_child(work.wait)
+            assert in_child(ended.wait) == "no error"
+        comm.send(np.ones(1), 1) if comm.rank == 0 else comm.recv(np.ones(1), 0)
+        assert (comm.all_reduce(1) if work is None else work.result()) == comm.size
 
     spawn(rank, 2, timeout_s=20)
 
