@@ -207,7 +207,7 @@ def failing(comm: Communicator, how: str) -> str:
             raise KeyError("spam")
         if how == "changes":
             a += b
-        return {"shape": (a + b)[:1], "dtype": (a + b).astype(np.float32), "changes": a}[how]
+        return {"shape": (a + b)[:1], "dtype": (a + b).astype(np.float32), "changes": a, "nothing": None}[how]
 
     try:
         for _ in range(2):
@@ -228,6 +228,7 @@ def failing(comm: Communicator, how: str) -> str:
         ("raises", "KeyError: 'spam'"),
         ("shape", "TypeError: the operation function returned a ndarray of float64 and shape (1,); expected"),
         ("dtype", "TypeError: the operation function returned a ndarray of float32 and shape (4,); expected"),
+        ("nothing", "TypeError: the operation function returned None; expected the joined array"),
         ("changes", "ValueError: output array is read-only"),
     ],
 )

@@ -111,7 +111,10 @@ class Interpreter:
         would wait in vain."""
         like, name = self._like, self._op.name
         try:
-            joined = readable(self._op.function(a.owner, b.owner), like.named)
+            value = self._op.function(a.owner, b.owner)
+            if value is None:
+                raise TypeError(f"the operation {name} returned None; expected the joined array")
+            joined = readable(value, like.named)
             alike = isinstance(joined.owner, np.ndarray) == isinstance(like.owner, np.ndarray)
             if (joined.dtype, joined.shape) != (like.dtype, a.shape) or not alike:
                 raise TypeError(
