@@ -147,7 +147,9 @@ class GroupObject {
   ringtree::Group& group() { return group_; }
   void reset_counters() { group_.reset_received(); }
   ringtree::Kin kin(const std::vector<int>& ranks) const { return group_.kin(ranks); }
-  void look(const std::string& what, const std::vector<int>& ranks) { group_.look(what, ranks); }
+  void look(const std::string& what, const std::vector<int>& ranks, const std::vector<int>& absent) {
+    group_.look(what, ranks, absent);
+  }
   void poison(const std::string& message) { group_.poison(message); }
   std::uint64_t calls() const { return group_.calls(); }
 
@@ -308,7 +310,7 @@ NB_MODULE(_native, m) {
                    .def("counters", &GroupObject::counters)
                    .def("reset_counters", &GroupObject::reset_counters)
                    .def("kin", &GroupObject::kin, "ranks"_a)
-                   .def("look", &GroupObject::look, "what"_a, "ranks"_a)
+                   .def("look", &GroupObject::look, "what"_a, "ranks"_a, "absent"_a)
                    .def("poison", &GroupObject::poison, "message"_a)
                    .def("close", &GroupObject::close)
                    .def_prop_ro("calls", &GroupObject::calls);

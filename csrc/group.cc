@@ -91,7 +91,7 @@ Kin Group::kin(const std::vector<int>& ranks) const {
   return seat_->kin().of(ranks);
 }
 
-void Group::look(const std::string& what, const std::vector<int>& ranks) {
+void Group::look(const std::string& what, const std::vector<int>& ranks, const std::vector<int>& absent) {
   struct Elsewhere : Situation {
     explicit Elsewhere(const std::string& what) : what(what) {}
     std::string where() const override { return what; }
@@ -99,7 +99,9 @@ void Group::look(const std::string& what, const std::vector<int>& ranks) {
   } elsewhere(what);
   check_usable();
   for (int rank : ranks) check_rank(rank);
-  seat_->look(ranks, elsewhere);
+  std::vector<int> missing;
+  for (int place : absent) missing.push_back(ranks.at(place));
+  seat_->look(ranks, missing, elsewhere);
 }
 
 std::shared_ptr<Plan> Group::prepare(const Encoded& program, const Binding& binding) {

@@ -55,8 +55,9 @@ class Group {
   // The members with these ranks, for a group made of them.
   Kin kin(const std::vector<int>& ranks) const;
 
-  // Throws if the group failed, or one of these members died, for one who waits for them in `what`.
-  void look(const std::string& what, const std::vector<int>& ranks);
+  // Throws if the group failed, or one of these members died, for one who waits for them in `what`. `absent` are the
+  // places in that list of those who are not there yet: they must not have left either.
+  void look(const std::string& what, const std::vector<int>& ranks, const std::vector<int>& absent);
   void poison(const std::string& message);
   // Leaves the group. Throws a mismatch found out only now, after everything is given back.
   void close();

@@ -76,10 +76,14 @@ void Seat::wake(std::atomic<std::uint32_t>& bell) {
   futex_wake(bell);
 }
 
-void Seat::look(std::span<const int> ranks, Situation& situation) {
+void Seat::look(std::span<const int> ranks, std::span<const int> absent, Situation& situation) {
   if (poisoned()) raise_poison();
   for (int rank : ranks)
     if (found_dead(rank, -1, situation)) break;
+  for (int rank : absent)
+    if (left(rank))
+      poison(Failure::died, rank,
+             name(rank) + " left the group while " + name(rank_) + " waited for it in " + situation.where());
   if (poisoned()) raise_poison();
 }
 

@@ -87,8 +87,8 @@ class Seat {
   std::string name(int rank) const { return "rank " + options_.names[rank]; }
   Segment& segment() { return segment_; }
 
-  // For waits elsewhere on these peers: throws if the group failed, or one of them died.
-  void look(std::span<const int> ranks, Situation& situation);
+  // For waits elsewhere on these peers: throws if the group failed, one of them died, or one that is absent there left.
+  void look(std::span<const int> ranks, std::span<const int> absent, Situation& situation);
   // Fails the group if a member died, without throwing; `peer` is who is waited for (-1: anyone).
   void look_for_dead(int peer, Situation& situation);
 

@@ -198,8 +198,9 @@ class Group:
     def kin(self, ranks: list[int]) -> Kin:
         """The members with these ranks, for a group made of them in their order."""
 
-    def look(self, what: str, ranks: list[int]) -> None:
-        """For who waits for these members elsewhere, in `what`: raises if one has died, or the group has failed."""
+    def look(self, what: str, ranks: list[int], absent: list[int]) -> None:
+        """For who waits for these members elsewhere, in `what`: raises if one has died, or the group has failed, or one
+        has left that is not there yet: `absent` are the places of such in `ranks`."""
 
     def poison(self, message: str) -> None:
         """Fails the group for every member, with this message."""

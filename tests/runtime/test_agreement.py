@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from contextlib import suppress
 
@@ -39,11 +40,12 @@ def test_what_is_asked_for_differently_is_told_at_once(pools: Pools, engine: str
 
 def test_a_group_of_a_list_that_differs_names_the_call(engine: str) -> None:
     def act(comm: Communicator) -> None:
-        with pytest.raises(TimedOut, match=r"group\(\[.*\]\): rank.* did not come .*; expected ranks .* alike"):
-            comm.group([0, 1] if comm.rank else [1, 0])
+        comm.group([0, 1] if comm.rank else [1, 0])
 
-    for kind, message, _ in outcomes(engine, 2, act, timeout_s=0.3):
-        assert kind == "none", message
+    said = [message for kind, message, _ in outcomes(engine, 2, act, timeout_s=0.3) if kind == "TimedOut"]
+    assert said  # on one of them, at least: the other may hear that this one has left
+    for message in said:
+        assert re.fullmatch(r"group\(\[.*\]\): rank.* did not come .*; expected ranks .* to make it alike", message)
 
 
 def test_a_group_that_came_too_late_can_be_tried_again(engine: str) -> None:

@@ -135,3 +135,19 @@ def test_survivors_make_a_group_of_their_own(tmp_path: Path) -> None:
     with pytest.raises(RankFailed, match="rank 1 of 3 failed"):
         spawn(rank, 3, timeout_s=20)
     assert {p.name for p in tmp_path.iterdir()} == {"0", "2"}
+
+
+@pytest.mark.parametrize("threads", [False, True])
+@pytest.mark.parametrize("members", [(0, 1, 2), (2, 1, 0)])
+def test_one_who_left_is_not_waited_for(members: tuple[int, ...], threads: bool) -> None:
+    """Neither by the one who leads the meeting, nor by one who looks for it."""
+
+    def rank(comm: Communicator) -> None:
+        if comm.rank == 0:
+            return
+        with pytest.raises(PeerDied, match=r"^rank 0 left the group while rank . waited for it in group\("):
+            comm.group(members)
+
+    started = time.monotonic()
+    spawn(rank, 3, threads=threads, timeout_s=60)
+    assert time.monotonic() - started < 20

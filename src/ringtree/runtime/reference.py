@@ -221,7 +221,7 @@ class Seat(Messages, Signals):
     def kin(self, ranks: list[int]) -> None:
         self.group.raise_failure(self.rank)
 
-    def look(self, what: str, ranks: list[int]) -> None:
+    def look(self, what: str, ranks: list[int], absent: list[int]) -> None:
         self.group.raise_failure(self.rank)
 
     def poison(self, message: str) -> None:

@@ -47,7 +47,8 @@ CGROUP_FILES = (
 @dataclass(frozen=True, slots=True)
 class Party:
     """Who meets, and what about. Member 0 leads. `subject` says what for, in words: all members must say the same.
-    `look` is called now and then while waiting, and raises when it is in vain."""
+    `look` is called now and then while waiting, with the members that are known not to have come, and raises when it is
+    in vain."""
 
     place: str
     member: int
@@ -55,7 +56,7 @@ class Party:
     names: Sequence[str]
     subject: str
     timeout_s: float
-    look: Callable[[], None] | None = None
+    look: Callable[[list[int]], None] | None = None
 
     def named(self, members: Sequence[int]) -> str:
         """`rank 3`, or `ranks 1, 3`: members by the names that users know them by."""
@@ -135,7 +136,7 @@ def _lead(party: Party, address: str, sizes: tuple[int, int], offer: Any, deadli
                 if isinstance(error, (PeerDied, Mismatch, Poisoned)):  # what look() said; the others see it themselves
                     raise
                 if party.look:
-                    party.look()
+                    party.look([])
                 _turn_away(door, party.members - 1 - len(guests), refusal)
                 raise
             offers[0] = offer
@@ -189,7 +190,7 @@ class _Reception:
                         f"within {self.party.timeout_s:g} s"
                     )
                 if self.party.look:
-                    self.party.look()
+                    self.party.look([m for m in range(1, self.party.members) if m not in self.guests])
                 for key, _ in selector.select(min(left, LOOK_S)):
                     if key.fileobj is self.door:
                         self._admit(selector)
@@ -288,7 +289,7 @@ def _follow(party: Party, address: str, offer: Any, deadline: float) -> tuple[in
         if answer is not None:
             break
         if party.look:
-            party.look()
+            party.look([0])
         if time.monotonic() > deadline:
             raise TimeoutError(
                 f"{party.named([0])} did not come to {party.subject} within {party.timeout_s:g} s "
@@ -299,7 +300,7 @@ def _follow(party: Party, address: str, offer: Any, deadline: float) -> tuple[in
     said, fd = answer
     if "refused" in said:
         if party.look:
-            party.look()  # what made the leader give up, as this member's own error
+            party.look([])  # what made the leader give up, as this member's own error
         raise REFUSALS.get(said["kind"], RuntimeError)(said["refused"])
     return fd, said["offers"]
 
@@ -315,7 +316,7 @@ def _visit(party: Party, address: str, hello: bytes, deadline: float) -> tuple[d
                 raise PermissionError("another user's process holds the place where this job's ranks would meet")
             door.send(hello)
             while party.look and not select.select([door], [], [], LOOK_S)[0] and time.monotonic() < deadline:
-                party.look()
+                party.look([])
             text, fds, _, _ = socket.recv_fds(door, _LETTER_BYTES, 1)
         except (ConnectionError, TimeoutError):
             return None
