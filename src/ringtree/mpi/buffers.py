@@ -71,7 +71,10 @@ def octets(spec: Any, writable: bool = False) -> Array:
 
 def octet_blocks(spec: Any, blocks: int, writable: bool = False) -> Array:
     """`block` as bytes: [blocks, bytes of one]."""
-    return checked(_as_octets(block(spec, blocks)), writable).reshape(blocks, -1)
+    line = _plain_octets(spec, blocks)
+    if line is None:
+        line = _as_octets(block(spec, blocks))
+    return checked(line, writable).reshape(blocks, -1)
 
 
 def checked(line: Array, writable: bool = True) -> Array:
@@ -162,22 +165,17 @@ def _exported(data: Any, dtype: np.dtype[Any] | None) -> Array:
     raise TypeError(f"{type(data).__name__} is no buffer; expected an array, or anything with the buffer protocol")
 
 
-def _plain_octets(spec: Any) -> Array | None:
-    """The common cases of `octets`, cut short; None for what is to be looked at closely."""
+def _plain_octets(spec: Any, blocks: int = 1) -> Array | None:
+    """The common cases, cut short; None for what is to be looked at closely."""
     try:
         if type(spec) is not list and type(spec) is not tuple:
-            return _frombuffer(spec, _OCTET)
+            return _frombuffer(spec, _OCTET) if blocks == 1 or spec.size % blocks == 0 else None
         data, count, datatype = spec
         if type(count) is int and type(datatype) is Datatype and datatype.size:
             if count > 0:
-                return _frombuffer(data, _OCTET, count * datatype.size)
+                return _frombuffer(data, _OCTET, count * datatype.size * blocks)
             return _NOTHING if count == 0 else None
-    except (
-        AttributeError,
-        BufferError,
-        TypeError,
-        ValueError,
-    ):  # no buffer, too short, not contiguous, no list of three
+    except _UNFIT:  # also where it is no list of three, or does not say its size
         pass
     return None
 
