@@ -78,3 +78,27 @@ def meanings(comm: Communicator) -> None:
 
 def test_raw_bits_are_not_taken_for_plain_integers(pools: Pools, engine: str) -> None:
     pools(engine, N).run(meanings)
+
+
+def other_rows(comm: Communicator) -> list[str]:
+    """As many elements as in the calls before, but no block a rank."""
+    n, said = comm.size, []
+    acts: list[Callable[[Any], Any]] = [
+        lambda x: comm.reduce_scatter(x, out=np.empty(2)),
+        lambda x: comm.all_to_all(x, out=np.empty(2 * n)),
+        lambda x: comm.scatter(x, 0, np.empty(2)),
+    ]
+    for act in acts:
+        act(np.ones((n, 2)))
+    for act in acts if comm.rank == 0 else []:
+        with pytest.raises(ValueError, match="a first axis that") as refused:
+            act(np.ones((2, n)))
+        said.append(str(refused.value))
+    comm.barrier()
+    return said
+
+
+def test_what_is_refused_at_first_is_refused_later(pools: Pools, engine: str) -> None:
+    first, *others = pools(engine, 3).run(other_rows)
+    assert first == ["x has 2 rows; expected a first axis that 3 ranks divide evenly"] * 3
+    assert not any(others)

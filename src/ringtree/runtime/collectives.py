@@ -91,7 +91,8 @@ class Collectives(Reductions):
         if self.rank != root:
             x = None
         code = _SCATTER if algorithm is None else self._code(_SCATTER, algorithm)
-        if not async_op and out is not None and self._call(code, x, out, "", root):
+        blocked = x is None or (type(x) is _ndarray and x.ndim and not x.shape[0] % self.size)
+        if blocked and not async_op and out is not None and self._call(code, x, out, "", root):
             return out
         root = self._root(root)
         if self.rank != root:
@@ -111,15 +112,12 @@ class Collectives(Reductions):
 
     def all_to_all(self, x: Any, *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False) -> Any:
         """Block i of `x` (cut along its first axis) goes to rank i; block i of the result came from rank i."""
-        code = _ALL_TO_ALL if algorithm is None else self._code(_ALL_TO_ALL, algorithm)
-        if not async_op:
-            if out is not None:
-                if self._call(code, x, out, "", -1):
-                    return out
-            elif type(x) is _ndarray and x.ndim and not x.shape[0] % self.size:
-                fresh = _empty(x.shape, x.dtype)
-                if self._call(code, x, fresh, "", -1):
-                    return fresh
+        blocked = type(x) is _ndarray and x.ndim and not x.shape[0] % self.size
+        if blocked and not async_op:
+            code = _ALL_TO_ALL if algorithm is None else self._code(_ALL_TO_ALL, algorithm)
+            fresh = _empty(x.shape, x.dtype) if out is None else out
+            if self._call(code, x, fresh, "", -1):
+                return fresh
         a = readable(x)
         self._block(a.shape)
         b = target(out, a, a.shape)

@@ -76,15 +76,12 @@ class Reductions(Seated):
         """Block `rank` of the reduction of all ranks' `x`, whose first axis is cut into one block a rank."""
         if deterministic:
             algorithm = self._in_order(deterministic, "reduce_scatter", algorithm)
-        if not async_op and dtype is None:
+        blocked = type(x) is _ndarray and x.ndim and not x.shape[0] % self.size
+        if blocked and not async_op and dtype is None:
             code = _REDUCE_SCATTER if algorithm is None else self._code(_REDUCE_SCATTER, algorithm)
-            if out is not None:
-                if self._call(code, x, out, op, -1):
-                    return out
-            elif type(x) is _ndarray and x.ndim and not x.shape[0] % self.size:
-                fresh = _empty((x.shape[0] // self.size, *x.shape[1:]), x.dtype)
-                if self._call(code, x, fresh, op, -1):
-                    return fresh
+            fresh = _empty((x.shape[0] // self.size, *x.shape[1:]), x.dtype) if out is None else out
+            if self._call(code, x, fresh, op, -1):
+                return fresh
         a = readable(x, dtype)
         b = target(out, a, self._block(a.shape))
         request = Request("reduce_scatter", a.count, a, b, b.owner if out is None else out, op)
