@@ -88,7 +88,11 @@ class Calls:
         What was asked for by name or by hand may send more before it receives than the group has staging slots for:
         then a group of the same ranks that has more makes the call. (The rule's own choices fit; a test says so.)
         """
+        if not isinstance(algorithm, str | Schedule | None):
+            raise TypeError(f"algorithm is {algorithm!r}; expected a name or a ringtree.ir.schedule.Schedule")
         op = as_op(request.op)
+        if op is None and not isinstance(request.op, str):
+            raise TypeError(f"op is {request.op!r}; expected a name, a ringtree.Op, ringtree.scaled or a function")
         if isinstance(op, Op):
             return self._interpret(request, op, algorithm, async_op)
         if op is not None:

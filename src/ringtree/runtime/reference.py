@@ -148,6 +148,8 @@ class Seat(Messages, Signals):
         self.memory[collective, format, op, root, in_count, out_count] = plan, aliasable
 
     def call(self, collective: int, x: Any, out: Any, op: str, root: int) -> bool:
+        if not isinstance(op, str) or not isinstance(root, int):
+            return False
         try:
             views = [None if thing is None else memoryview(thing) for thing in (x, out)]
         except (TypeError, ValueError, BufferError):
