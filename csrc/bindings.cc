@@ -2,6 +2,7 @@
 #include "bindings.h"
 
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -31,7 +32,7 @@ struct Known {
   std::string op;
   Py_ssize_t in_count, out_count;
   std::shared_ptr<ringtree::Plan> plan;
-  bool aliasable;  // whether x and out may be the same memory
+  std::optional<Py_ssize_t> offset;  // where the two may overlap: elements from out's beginning to x's
 
   bool serves(int c, const char* f, std::string_view o, int r, Py_ssize_t in, Py_ssize_t out) const {
     return collective == c && root == r && in_count == in && out_count == out && std::strcmp(format, f) == 0 && op == o;
@@ -101,8 +102,8 @@ class GroupObject {
   }
 
   void remember(int collective, std::string format, std::string op, int root, Py_ssize_t in_count, Py_ssize_t out_count,
-                int plan, bool aliasable) {
-    Known known{collective, root, {}, std::move(op), in_count, out_count, find(plan), aliasable};
+                int plan, std::optional<Py_ssize_t> offset) {
+    Known known{collective, root, {}, std::move(op), in_count, out_count, find(plan), offset};
     if (format.empty() || format.size() > 3) throw std::invalid_argument("a buffer format has 1 to 3 characters");
     format.copy(known.format, 3);
     auto& alike = known_[key(collective, root, in_count, out_count, known.format[0])];
@@ -111,14 +112,15 @@ class GroupObject {
     alike.push_back(std::move(known));
   }
 
-  // The short way of a call: nullptr when no plan is remembered for it.
+  // The short way of a call: nullptr when no plan is remembered for it. `apart`: elements from out's beginning to x's,
+  // if the two overlap.
   std::shared_ptr<ringtree::Plan> recall(int collective, const char* format, std::string_view op, int root,
-                                         Py_ssize_t in_count, Py_ssize_t out_count, bool same_memory) {
+                                         Py_ssize_t in_count, Py_ssize_t out_count, std::optional<Py_ssize_t> apart) {
     auto found = known_.find(key(collective, root, in_count, out_count, format[0]));
     if (found == known_.end()) return nullptr;
     for (auto& k : found->second)
       if (k.serves(collective, format, op, root, in_count, out_count))
-        return k.aliasable || !same_memory ? k.plan : nullptr;
+        return !apart || apart == k.offset ? k.plan : nullptr;
     return nullptr;
   }
 
@@ -187,12 +189,17 @@ bool call(GroupObject& seat, int collective, PyObject* x, PyObject* out, PyObjec
   const char* format = in.format() ? in.format() : to.format();
   if (!format || (to.format() && std::strcmp(format, to.format()) != 0)) return false;
   bool overlap = in.data() < to.data() + to.nbytes() && to.data() < in.data() + in.nbytes();
-  if (overlap && (in.data() != to.data() || in.nbytes() != to.nbytes())) return false;
+  std::optional<Py_ssize_t> apart;
+  if (overlap) {
+    auto nbytes = in.data() - to.data();
+    if (nbytes % in.itemsize()) return false;
+    apart = nbytes / in.itemsize();
+  }
   Py_ssize_t length;
   const char* text = PyUnicode_AsUTF8AndSize(op, &length);
   if (!text) throw nb::python_error();
   auto plan =
-      seat.recall(collective, format, {text, static_cast<std::size_t>(length)}, root, in.count(), to.count(), overlap);
+      seat.recall(collective, format, {text, static_cast<std::size_t>(length)}, root, in.count(), to.count(), apart);
   if (!plan) return false;
   PythonHooks hooks;
   seat.run(plan, in.data(), to.data(), hooks);
@@ -305,7 +312,7 @@ NB_MODULE(_native, m) {
                    .def("done", &GroupObject::done, "ticket"_a)
                    .def("wait", &GroupObject::wait, "ticket"_a, "timeout_s"_a)
                    .def("remember", &GroupObject::remember, "collective"_a, "format"_a, "op"_a, "root"_a, "in_count"_a,
-                        "out_count"_a, "plan"_a, "aliasable"_a = true)
+                        "out_count"_a, "plan"_a, "offset"_a.none() = 0)
                    .def("add_region", &GroupObject::add_region, "fd"_a, "nbytes"_a, "offset"_a)
                    .def("counters", &GroupObject::counters)
                    .def("reset_counters", &GroupObject::reset_counters)

@@ -121,14 +121,14 @@ class Group:
         in_count: int,
         out_count: int,
         plan: int,
-        aliasable: bool = True,
+        offset: int | None = 0,
     ) -> None:
         """Tells `call` which plan serves calls that look like this (buffer format character as in the buffer protocol),
-        and whether x and out may be the same memory."""
+        and by how many elements x begins after out where the two may overlap: None where they may not."""
 
     def call(self, collective: int, x: Any, out: Any, op: str, root: int) -> bool:
-        """The short way: if x and out are C-contiguous buffers (out writable), disjoint or the same memory, and a plan is
-        remembered for them, runs it and returns True. Otherwise touches nothing and returns False. x or out may be None
+        """The short way: if x and out are C-contiguous buffers (out writable), disjoint or apart as remembered, and a plan
+        is remembered for them, runs it and returns True. Otherwise touches nothing and returns False. x or out may be None
         (in_count or out_count 0)."""
 
     def exchange(

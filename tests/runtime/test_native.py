@@ -131,7 +131,7 @@ def test_call_serves_what_it_remembers_and_nothing_else() -> None:
             (wide[:4], wide[1:], "sum"), (object(), y, "sum"),
         ]:  # fmt: skip
             said.append(group.call(0, a, b, op, -1))
-        group.remember(0, "f", "sum", -1, 4, 4, prepare(group, one_shot(rank, 2), 4), aliasable=False)
+        group.remember(0, "f", "sum", -1, 4, 4, prepare(group, one_shot(rank, 2), 4), offset=None)
         said.append(group.call(0, x, x, "sum", -1))
         said.append(group.call(0, x, y, "sum", -1))
         return said

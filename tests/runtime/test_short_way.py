@@ -15,8 +15,8 @@ from tests.runtime.conftest import Pools
 
 N = 3
 X = np.arange(4.0 * N, dtype=np.float32)
-OUT = np.empty((N, 4 * N), np.float32)  # a rank's own: ranks may be threads
-WIDE = np.empty((N, N, 4 * N), np.float32)
+OUT = np.zeros((N, 4 * N), np.float32)  # a rank's own: ranks may be threads
+WIDE = np.zeros((N, N, 4 * N), np.float32)
 
 CALLS: dict[str, Callable[[Communicator], Any]] = {
     "all_reduce": lambda c: c.all_reduce(X),
@@ -27,6 +27,11 @@ CALLS: dict[str, Callable[[Communicator], Any]] = {
     "reduce_scatter out": lambda c: c.reduce_scatter(X, out=OUT[c.rank, :4]),
     "all_gather": lambda c: c.all_gather(X.reshape(2, -1)),
     "all_gather out": lambda c: c.all_gather(X, out=WIDE[c.rank]),
+    "reduce_scatter in place": lambda c: c.reduce_scatter(
+        OUT[c.rank], "max", out=OUT[c.rank, 4 * c.rank : 4 * c.rank + 4]
+    ),
+    "all_gather in place": lambda c: c.all_gather(WIDE[c.rank, c.rank], out=WIDE[c.rank]),
+    "gather in place": lambda c: c.gather(WIDE[c.rank, c.rank], 1, out=WIDE[c.rank]),
     "all_to_all": lambda c: c.all_to_all(X),
     "all_to_all out": lambda c: c.all_to_all(X, out=OUT[c.rank]),
     "all_to_all by bruck": lambda c: c.all_to_all(X, algorithm="bruck"),

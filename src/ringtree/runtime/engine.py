@@ -81,7 +81,7 @@ class Seat(Protocol):
         in_count: int,
         out_count: int,
         plan: int,
-        aliasable: bool = True,
+        offset: int | None = 0,
     ) -> None: ...
     def call(self, collective: int, x: Any, out: Any, op: str, root: int) -> bool: ...
     def exchange(

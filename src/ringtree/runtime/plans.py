@@ -38,7 +38,8 @@ class Plans:
         """Lets the short way serve calls that look like this one."""
         if self._taught.get(look) != bound.plan:
             self._taught[look] = bound.plan
-            self.seat.remember(*look, bound.plan, bound.aliasable)
+            offset = bound.input_start - bound.output_start if bound.aliasable else None
+            self.seat.remember(*look, bound.plan, offset)
 
     def clear(self) -> None:
         self._bound.clear()

@@ -143,9 +143,9 @@ class Seat(Messages, Signals):
         in_count: int,
         out_count: int,
         plan: int,
-        aliasable: bool = True,
+        offset: int | None = 0,
     ) -> None:
-        self.memory[collective, format, op, root, in_count, out_count] = plan, aliasable
+        self.memory[collective, format, op, root, in_count, out_count] = plan, offset
 
     def call(self, collective: int, x: Any, out: Any, op: str, root: int) -> bool:
         if not isinstance(op, str) or not isinstance(root, int):
@@ -158,12 +158,13 @@ class Seat(Messages, Signals):
         if not known or not all(v.c_contiguous and v.format == known[0].format for v in known):
             return False
         counts = [0 if v is None else v.nbytes // v.itemsize for v in views]
-        plan, aliasable = self.memory.get((collective, known[0].format, op, root, *counts), (-1, False))
+        plan, offset = self.memory.get((collective, known[0].format, op, root, *counts), (-1, None))
         if plan < 0 or (views[1] is not None and views[1].readonly):
             return False
         places = [(0, 0) if v is None else (np.asarray(v).__array_interface__["data"][0], v.nbytes) for v in views]
         (low, nbytes), (high, _) = sorted(places)
-        if low + nbytes > high and not (places[0] == places[1] and aliasable):
+        apart = places[0][0] - places[1][0]
+        if low + nbytes > high and (offset is None or apart != offset * known[0].itemsize):
             return False
         self.run(plan, places[0][0], places[1][0])
         return True
