@@ -47,7 +47,7 @@ class Seat(Messages, Signals):
         self.calls = 0
         self.plans: dict[int, tuple[Plan, Fingerprint]] = {}
         self.prepared = 0
-        self.memory: dict[tuple[Any, ...], tuple[int, bool]] = {}
+        self.memory: dict[tuple[Any, ...], tuple[int, int | None]] = {}
         self.slots = [Slot(rank, np.empty(SLOT_BYTES, np.uint8)) for _ in range(slots)]
         self.free = group.pools[rank] = deque(self.slots)
         self.received = np.zeros((self.ranks, 2), dtype=np.int64)
