@@ -9,7 +9,7 @@ from ringtree.ir import spec
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.lower import lower
 from ringtree.plan import Steps, steps_for
-from ringtree.plan.steps import MOST_INSTRUCTIONS, MOST_TRANSFERS
+from ringtree.plan.steps import MOST_INSTRUCTIONS, MOST_TRANSFERS, _steps
 from ringtree.verify import prove, prove_programs
 from tests import oracle
 
@@ -109,3 +109,11 @@ def test_a_mistake_is_answered_as_ever() -> None:
         told("ring", "all_to_all", 4, MIB)
     with pytest.raises(ValueError, match="no algorithm 'rign'"):
         told("rign", "all_reduce", 4, MIB)
+
+
+def test_lengths_of_a_kind_are_proved_once() -> None:
+    first = told("chain", "scan", 7, 5 * MIB)
+    before = _steps.cache_info().misses
+    assert first
+    assert all(told("chain", "scan", 7, 5 * MIB + k) == first for k in range(1, 100))
+    assert _steps.cache_info().misses == before
