@@ -41,6 +41,18 @@ def test_take():
     assert late.makespan_s == 3.0
 
 
+def test_calls_keep_their_names_when_traces_are_joined():
+    one, two = (Trace.of(1, 0, Event.COPY, [0, 1], 2, call=[0, 1], calls=names) for names in ("ab", "cd"))
+    both = Trace.concatenate([one, two])
+    assert [both.calls[c] for c in both.call] == ["a", "b", "c", "d"]
+
+
+def test_messages_pair_sends_and_waits_in_order():
+    kinds = [Event.WAIT, Event.SEND, Event.SEND, Event.WAIT, Event.SEND]
+    trace = Trace.of(2, [1, 0, 0, 1, 0], kinds, [0, 1, 2, 5, 6], 9, peer=[0, 1, 1, 0, 1], channel=[0, 0, 1, 1, 0])
+    assert [x.tolist() for x in trace.messages()] == [[1, 2], [0, 3]]  # the last one was not waited for
+
+
 def test_traces_of_different_ranks_do_not_join():
     with pytest.raises(ValueError, match=r"traces of \[2, 3\] ranks"):
         Trace.concatenate([ring(2), ring(3)])
@@ -51,6 +63,7 @@ def test_traces_of_different_ranks_do_not_join():
     [
         ({"rank": 2}, r"event 0 \(rank 2, .*\): expected a rank of 0..1"),
         ({"kind": 9}, "expected a kind"),
+        ({"call": 1}, "expected a call of 0..0"),
         ({"end_s": -1.0}, "expected its end after its start"),
         ({"end_s": np.nan}, "expected its end after its start"),
         ({"nbytes": -1}, "expected no negative bytes"),

@@ -12,17 +12,25 @@ from numpy.typing import ArrayLike, NDArray
 
 
 class Event(IntEnum):
-    """What a rank did for a while. SEND is the sender's, WAIT the receiver's; both name the peer."""
+    """What a rank did for a while, and with which peer.
+
+    COPY, REDUCE: it was busy with `nbytes` that were written; the peer is whose message was read, if one was.
+    SEND: from handing a message over until the peer can see it (measured) or has the last byte (simulated).
+    WAIT: from wanting the peer's next message until it is there; no time if it was there already.
+    STALL: a sender waits for room (a staging slot, a place in the lane) that the peer has to give back.
+    """
 
     COPY = 0
     REDUCE = 1
     SEND = 2
     WAIT = 3
+    STALL = 4
 
 
 COLUMNS: dict[str, type[np.generic]] = {
     "rank": np.int32,
     "channel": np.int32,
+    "call": np.int32,
     "kind": np.int32,
     "start_s": np.float64,
     "end_s": np.float64,
@@ -36,19 +44,25 @@ COLUMNS: dict[str, type[np.generic]] = {
 class Trace:
     """Columns of events, one row each, in no promised order. Times are seconds from one zero for all ranks.
 
-    `peer` is -1 where there is none, `chunk` the position on the whole vector (-1: several or none). `facts`: what
-    was run where, such as name, collective, machine; "source" says simulated or measured.
+    `peer` is -1 where there is none, `chunk` the position on the whole vector (-1: several or none), `call` the place
+    in `calls` of what the event was done for, such as "all_reduce(float32, sum, count 8)". `facts`: what was run where,
+    such as name, machine, topology; "source" says simulated or measured.
+
+    Messages of one channel arrive in the order they were sent: the k-th SEND from one rank to another is what the k-th
+    WAIT there takes.
     """
 
     ranks: int
     rank: NDArray[np.int32]
     channel: NDArray[np.int32]
+    call: NDArray[np.int32]
     kind: NDArray[np.int32]
     start_s: NDArray[np.float64]
     end_s: NDArray[np.float64]
     nbytes: NDArray[np.int64]
     peer: NDArray[np.int32]
     chunk: NDArray[np.int32]
+    calls: tuple[str, ...] = ("",)
     facts: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
@@ -63,19 +77,22 @@ class Trace:
         peer: ArrayLike = -1,
         chunk: ArrayLike = -1,
         channel: ArrayLike = 0,
+        call: ArrayLike = 0,
+        calls: Iterable[str] = ("",),
         facts: Mapping[str, str] | None = None,
     ) -> Trace:
         """Events from columns or scalars, broadcast together. ValueError at the first event that cannot be."""
-        given = dict(zip(COLUMNS, (rank, channel, kind, start_s, end_s, nbytes, peer, chunk), strict=True))
+        given = dict(zip(COLUMNS, (rank, channel, call, kind, start_s, end_s, nbytes, peer, chunk), strict=True))
         spread = np.broadcast_arrays(*map(np.atleast_1d, given.values()))
         columns = {name: np.array(c, dtype=t) for c, (name, t) in zip(spread, COLUMNS.items(), strict=True)}
-        trace = Trace(ranks, **columns, facts=dict(facts or {}))
+        trace = Trace(ranks, **columns, calls=tuple(calls), facts=dict(facts or {}))
         trace._check()
         return trace
 
     @staticmethod
     def concatenate(traces: Iterable[Trace]) -> Trace:
-        """The events of all; the facts are those of the first. They must be of as many ranks."""
+        """The events of all, and their calls one after another; the facts are those of the first. They must be of as
+        many ranks."""
         parts = list(traces)
         if not parts:
             return Trace.of(0, [], [], [], [])
@@ -83,7 +100,9 @@ class Trace:
         if len(ranks) > 1:
             raise ValueError(f"traces of {sorted(ranks)} ranks cannot be joined; expected one number of ranks")
         columns: dict[str, Any] = {name: np.concatenate([getattr(t, name) for t in parts]) for name in COLUMNS}
-        return replace(parts[0], **columns)
+        before = np.cumsum([0, *(len(t.calls) for t in parts[:-1])])
+        columns["call"] = np.concatenate([t.call + b for t, b in zip(parts, before, strict=True)]).astype(np.int32)
+        return replace(parts[0], **columns, calls=tuple(name for t in parts for name in t.calls))
 
     def __len__(self) -> int:
         return len(self.rank)
@@ -97,6 +116,22 @@ class Trace:
         """From the start of the first event to the end of the last."""
         return float(self.end_s.max() - self.start_s.min()) if len(self) else 0.0
 
+    def messages(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The messages as places of their (SEND, WAIT) events; those of which one was not recorded are left out."""
+        sends, waits = (np.flatnonzero(self.kind == kind) for kind in (Event.SEND, Event.WAIT))
+        channels = int(self.channel.max(initial=0)) + 1
+        ends = []
+        for index, source, target in ((sends, self.rank, self.peer), (waits, self.peer, self.rank)):
+            lane = (source[index].astype(np.int64) * self.ranks + target[index]) * channels + self.channel[index]
+            order = np.lexsort((self.start_s[index], lane))
+            index, lane = index[order], lane[order]
+            first = np.flatnonzero(np.diff(lane, prepend=-1))
+            nth = np.arange(len(lane)) - np.repeat(first, np.diff(np.append(first, len(lane))))
+            ends.append((index, lane * len(self) + nth))
+        (sent, sent_key), (taken, taken_key) = ends
+        _, a, b = np.intersect1d(sent_key, taken_key, assume_unique=True, return_indices=True)
+        return sent[a], taken[b]
+
     def sent_nbytes(self) -> NDArray[np.int64]:
         """[ranks, ranks]: bytes sent from each rank (row) to each (column)."""
         total = np.zeros((self.ranks, self.ranks), dtype=np.int64)
@@ -108,6 +143,7 @@ class Trace:
         pairs = (self.kind == Event.SEND) | (self.kind == Event.WAIT)
         rules = (
             ((self.rank < 0) | (self.rank >= self.ranks), f"expected a rank of 0..{self.ranks - 1}"),
+            ((self.call < 0) | (self.call >= len(self.calls)), f"expected a call of 0..{len(self.calls) - 1}"),
             ((self.kind < 0) | (self.kind >= len(Event)), "expected a kind of Event"),
             (~(self.end_s >= self.start_s), "expected its end after its start"),
             (self.nbytes < 0, "expected no negative bytes"),
