@@ -1,0 +1,52 @@
+"""A page: one HTML file with everything in it, that any browser opens from the disk and that fetches nothing.
+
+A view is a name, its scripts and its style sheet in this folder, and its section of texts.json. The shell (shell.js)
+is around them: tabs, language, theme, export, help. See docs/pages.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from string import Template
+from typing import Any
+
+FOLDER = Path(__file__).parent
+
+VIEWS: dict[str, tuple[str, ...]] = {
+    "schedule": ("schedule",),
+}
+"""The scripts of each view, without .js, in the order in which they are read. Its style sheet has its own name."""
+
+
+def assemble(title: str, views: Sequence[str], data: Mapping[str, Any]) -> str:
+    """The page with these views as tabs. `data` is JSON by view, columns as `columns.encode` gives them; the first view
+    is the one that is shown."""
+    texts = _texts(views)
+    scripts = ["d3.min", "shell", *(script for view in views for script in VIEWS[view])]
+    return Template(_read("shell.html")).substitute(
+        title=escape(title),
+        licence=escape(_read("d3.LICENSE")),
+        noscript=" ".join(texts.pop("shell.noscript")),
+        styles="\n".join(_read(f"{name}.css") for name in ("shell", *views)),
+        scripts="\n".join(f"<script>\n{_read(f'{name}.js')}</script>" for name in scripts),
+        data=_inline({"title": title, "views": list(views), "data": dict(data), "texts": texts}),
+    )
+
+
+def _read(name: str) -> str:
+    return (FOLDER / name).read_text(encoding="utf-8")
+
+
+def _texts(views: Sequence[str]) -> dict[str, list[str]]:
+    """The sections of texts.json that these views need."""
+    sections = {"shell", *views}
+    texts: dict[str, list[str]] = json.loads(_read("texts.json"))
+    return {key: words for key, words in texts.items() if key.split(".")[0] in sections}
+
+
+def _inline(value: object) -> str:
+    """JSON that may stand inside a script element: without `<`, nothing in it can end the element."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")

@@ -1,0 +1,75 @@
+"""A schedule as a page: its transfers as columns, and what every rank holds and is owed. The page plays them itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ringtree.draw.page import assemble
+from ringtree.draw.page.columns import encode
+from ringtree.ir.schedule import COLUMNS, Schedule
+
+MOST_TRANSFERS = 2_000_000
+MOST_CONTENTS_NBYTES = 256 << 20
+"""What the page may need to hold whose contributions are in every chunk of every rank."""
+
+
+def schedule_page(schedule: Schedule) -> str:
+    """The page on which the schedule is played. ValueError where it is too large for a browser."""
+    s = schedule
+    return assemble(f"{s.name} {s.collective}", ["schedule"], {"schedule": schedule_data(s)})
+
+
+def schedule_data(s: Schedule) -> dict[str, Any]:
+    """What the schedule's view reads, as JSON."""
+    _refuse_large(s)
+    rows = s.expand()
+    return {
+        "name": s.name,
+        "collective": s.collective,
+        "ranks": s.ranks,
+        "switches": s.switches,
+        "chunks": s.chunks,
+        "root": s.root,
+        "scratch": s.scratch,
+        "rounds": s.rounds,
+        "transfers": len(rows),
+        "inPlace": s.in_place,
+        "reduces": s.promise.reduces,
+        "repeats": s.promise.repeats,
+        "columns": {name: encode(getattr(rows, name)) for name in COLUMNS},
+        "promise": _promise(s),
+    }
+
+
+def _promise(s: Schedule) -> dict[str, Any]:
+    """Per rank the windows of the whole vector that it holds and is owed, and how many ranks from 0 on contribute to a
+    reduction there; per position owed, rank by rank, the label and the origin that it must have."""
+    where = [(rank, s.ranks, s.chunks, s.root or 0) for rank in range(s.ranks)]
+    held = [s.promise.held(*w) for w in where]
+    owed = [s.promise.owed(*w) for w in where]
+    promised = [s.promise.promised(*w) for w in where]
+    columns: dict[str, ArrayLike] = {
+        "heldStart": [h.start for h in held],
+        "heldCount": [len(h) for h in held],
+        "owedStart": [o.start for o in owed],
+        "owedCount": [len(o) for o in owed],
+        "contributors": [len(s.promise.contributors(rank, s.ranks)) for rank in range(s.ranks)],
+        "label": np.concatenate([label for _, label, _ in promised]),
+        "origin": np.concatenate([origin for _, _, origin in promised]),
+    }
+    return {name: encode(np.asarray(column, dtype=np.int64)) for name, column in columns.items()}
+
+
+def _refuse_large(s: Schedule) -> None:
+    words = -(-s.ranks // 32) if s.promise.reduces else 1
+    nbytes = 4 * words * s.participants * (s.chunks + s.scratch)
+    if s.transfers > MOST_TRANSFERS:
+        much = f"{s.transfers:,} transfers; expected at most {MOST_TRANSFERS:,}"
+    elif nbytes > MOST_CONTENTS_NBYTES:
+        much = f"{s.participants:,} ranks of {s.chunks + s.scratch:,} chunks; expected fewer chunks in all"
+    else:
+        return
+    raise ValueError(f"{s.name} {s.collective}: too large for a page: {much}: take fewer ranks")
