@@ -100,6 +100,11 @@ def _check_local_reads(s: Schedule, number: int, rows: Transfers) -> None:
             )
 
 
+def title(s: Schedule) -> str:
+    """Which schedule a message is about."""
+    return f"{s.name} {s.collective} over {s.ranks} ranks"
+
+
 def describe(rows: Transfers, i: int) -> str:
     """Row `i` in words, as messages show it: `round 3: rank 1 data[4] +> rank 2 data[4]`."""
     names = {int(b): b.name.lower() for b in Buffer}

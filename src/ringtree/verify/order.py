@@ -7,8 +7,8 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from ringtree.ir.moves import Ints, Moves
 from ringtree.ir.schedule import Schedule
-from ringtree.verify.moves import Ints, Moves
 
 
 class Order(IntEnum):

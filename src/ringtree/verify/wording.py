@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ringtree.ir.collective import REDUCED
-from ringtree.ir.schedule import Schedule
 
 
 class ProofError(ValueError):
@@ -15,11 +14,6 @@ class ProofError(ValueError):
     def __init__(self, message: str, *, rank: int = -1, chunk: int = -1, round: int = -1) -> None:
         super().__init__(message)
         self.rank, self.chunk, self.round = rank, chunk, round
-
-
-def title(s: Schedule) -> str:
-    """Which schedule a message is about."""
-    return f"{s.name} {s.collective} over {s.ranks} ranks"
 
 
 def ranks_in_words(ranks: Iterable[int]) -> str:

@@ -1,4 +1,4 @@
-"""A schedule's transfers as moves of single chunks between cells, which is how the proofs of schedules play it."""
+"""A schedule's transfers as moves of single chunks between cells, which is how it is played."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.ir.schedule import Buffer, Schedule, Transfers
-from ringtree.ir.spec import ScheduleError, describe
-from ringtree.verify.wording import title
+from ringtree.ir.spec import ScheduleError, describe, title
 
 Ints = NDArray[np.int64]
 

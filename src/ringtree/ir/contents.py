@@ -1,0 +1,125 @@
+"""Symbolic contents: what every chunk of every rank holds while a schedule is played.
+
+What a chunk holds is a *label* (a position on the whole vector) and the set of ranks whose chunk of that label was
+added up in it. Adding two labels, or one rank twice, or what nobody wrote, spoils the chunk. As schedules look at no
+value, one play stands for all inputs. Cost: O(transfers) in numpy; memory: cells * ranks bits where the collective
+reduces, 8 bytes a cell where it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.ir.moves import Ints, Layout, Moves
+from ringtree.ir.schedule import Schedule
+
+Bits = NDArray[np.uint64]
+
+NOTHING = -1
+"""As a label: nobody wrote here. Labels below it are spoiled contents: row r of the schedule spoiled it, -2-r."""
+
+
+class Round(NamedTuple):
+    """One round that was played: its moves are those from `first` to before `last`, and what each of them carried."""
+
+    first: int
+    last: int
+    carried: Contents
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What cells hold. Where the collective reduces, `label` is the label and sets[cell] the origins as bits;
+    where it does not, `label` is origin * chunks + label (one origin each) and there are no sets."""
+
+    label: Ints
+    sets: Bits
+
+    @staticmethod
+    def at_start(s: Schedule, layout: Layout) -> Contents:
+        """Every cell before the first round: each rank's input, and nothing elsewhere."""
+        reduces = s.promise.reduces
+        label = np.full(layout.cells, NOTHING, dtype=np.int64)
+        sets = np.zeros((layout.cells if reduces else 0, (s.ranks + 63) // 64), dtype=np.uint64)
+        for rank in range(s.ranks):
+            held = s.promise.held(rank, s.ranks, s.chunks, s.root or 0)
+            here = layout.held(s, rank)
+            label[here] = np.arange(held.start, held.stop) + (0 if reduces else rank * s.chunks)
+            if reduces:
+                sets[here, rank // 64] = np.uint64(1 << rank % 64)
+        return Contents(label, sets)
+
+    def read(self, s: Schedule, cell: int) -> tuple[int, list[int]]:
+        """What a cell holds, as (label, origins)."""
+        label = int(self.label[cell])
+        if label < 0:
+            return label, []
+        if not len(self.sets):
+            return label % s.chunks, [label // s.chunks]
+        return label, [r for r in range(s.ranks) if int(self.sets[cell, r // 64]) >> r % 64 & 1]
+
+    def take(self, index: Ints) -> Contents:
+        """A copy of the cells at `index`."""
+        return Contents(self.label[index], self.sets[index] if len(self.sets) else self.sets)
+
+
+def contributors(s: Schedule) -> Bits:
+    """For each rank the set of its contributors, who are ranks 0, 1, …"""
+    many = np.array([len(s.promise.contributors(rank, s.ranks)) for rank in range(s.ranks)])
+    word = np.clip(many[:, None] - 64 * np.arange((s.ranks + 63) // 64), 0, 64).astype(np.uint64)
+    return np.where(word == 0, np.uint64(0), ~np.uint64(0) >> (np.uint64(64) - word))
+
+
+def play(moves: Moves, contents: Contents, repeats: bool) -> None:
+    """Changes `contents` to what it is after the moves. `repeats`: hearing of a rank twice spoils nothing."""
+    for _ in rounds(moves, contents, repeats):
+        pass
+
+
+def rounds(moves: Moves, contents: Contents, repeats: bool) -> Iterator[Round]:
+    """As `play`, but stops after each round that moves anything: `contents` is then what it is after that round."""
+    label, sets = contents.label, contents.sets
+    for first, layers in moves.rounds:
+        last = layers[-1][1]
+        carried = contents.take(moves.source[first:last])
+        for low, high in layers:
+            target, reduce = moves.target[low:high], moves.reduce[low:high]
+            arrived = carried.label[low - first : high - first]
+            origins = carried.sets[low - first : high - first]
+            if reduce.any():
+                arrived, origins = _added(contents, target, arrived, origins, reduce, moves.row[low:high], repeats)
+            label[target] = arrived
+            if len(sets):
+                sets[target] = origins
+        yield Round(first, last, carried)
+
+
+def _added(
+    contents: Contents,
+    target: Ints,
+    arrived: Ints,
+    origins: Bits,
+    reduce: NDArray[np.bool_],
+    row: Ints,
+    repeats: bool,
+) -> tuple[Ints, Bits]:
+    """What the targets hold after `arrived` was added to them (where `reduce`) or stored."""
+    there = contents.label[target]
+    spoils = (there != arrived) | (there < 0)
+    if len(contents.sets):
+        already = contents.sets[target]
+        if not repeats:
+            spoils |= (already & origins).any(axis=1)
+        origins = np.where(reduce[:, None], already | origins, origins)
+    else:
+        spoils[:] = True  # a sum of several origins is promised to nobody
+    spoils &= reduce
+    if spoils.any():
+        cause = np.where(there < NOTHING, there, np.where(arrived < NOTHING, arrived, NOTHING - 1 - row))
+        arrived = np.where(spoils, cause, arrived)
+    return arrived, origins
