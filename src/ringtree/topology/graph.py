@@ -1,0 +1,212 @@
+"""A topology: nodes and directed links between them. What a machine is to a simulation and to a price.
+
+Ranks are the first nodes; those after them are switches, which forward and hold nothing. A route may also pass through
+a rank. Units: seconds, bytes, bytes a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+LINK_COLUMNS: dict[str, type[np.generic]] = {
+    "source": np.int32,
+    "target": np.int32,
+    "latency_s": np.float64,
+    "bandwidth_Bps": np.float64,
+}
+COSTS = {"message_s": 0.0, "step_s": 0.0, "copy_Bps": inf, "reduce_Bps": inf}
+"""What a rank's own work costs, and the defaults: nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Topology:
+    """Links are columns, one row each; at most one link goes from one node to another. A link of bandwidth 0 carries
+    nothing: it has failed.
+
+    `nodes` are their names, `hosts` each rank's host (all on one by default). A rank's own work costs `message_s` a
+    message, at either end, `step_s` a copy or a reduction, and its bytes over `copy_Bps` or `reduce_Bps`.
+    """
+
+    name: str
+    ranks: int
+    nodes: tuple[str, ...]
+    source: NDArray[np.int32]
+    target: NDArray[np.int32]
+    latency_s: NDArray[np.float64]
+    bandwidth_Bps: NDArray[np.float64]
+    hosts: NDArray[np.int32]
+    message_s: float = COSTS["message_s"]
+    step_s: float = COSTS["step_s"]
+    copy_Bps: float = COSTS["copy_Bps"]
+    reduce_Bps: float = COSTS["reduce_Bps"]
+
+    @staticmethod
+    def of(
+        name: str,
+        ranks: int,
+        nodes: tuple[str, ...],
+        source: ArrayLike,
+        target: ArrayLike,
+        latency_s: ArrayLike,
+        bandwidth_Bps: ArrayLike,
+        hosts: ArrayLike = 0,
+        **costs: float,
+    ) -> Topology:
+        """From columns or scalars, broadcast together. ValueError at the first element that cannot be."""
+        spread = np.broadcast_arrays(*map(np.atleast_1d, (source, target, latency_s, bandwidth_Bps)))
+        columns: dict[str, Any] = {
+            key: np.ascontiguousarray(c, dtype=t) for c, (key, t) in zip(spread, LINK_COLUMNS.items(), strict=True)
+        }
+        if strange := [c for c in costs if c not in COSTS]:
+            raise ValueError(f"{name} has no {strange[0]!r}: expected one of {', '.join(COSTS)}")
+        if not 1 <= ranks <= len(nodes):
+            raise ValueError(f"{name}: {ranks} ranks and {len(nodes)} nodes; expected a rank at least, each a node")
+        columns |= costs
+        columns["hosts"] = np.array(np.broadcast_to(np.asarray(hosts, np.int32), ranks))
+        topology = Topology(name, ranks, tuple(nodes), **columns)
+        topology._check()
+        return topology
+
+    @property
+    def links(self) -> int:
+        """How many there are."""
+        return len(self.source)
+
+    def link(self, source: int, target: int) -> int:
+        """The number of the link from one node to another; ValueError where there is none."""
+        for node in (source, target):
+            if not 0 <= node < len(self.nodes):
+                raise ValueError(f"{self.name} has no node {node}: expected 0..{len(self.nodes) - 1}")
+        found = int(self.find(np.array([source]), np.array([target]))[0])
+        if found < 0:
+            raise ValueError(f"{self.name} has no link from {self.nodes[source]} to {self.nodes[target]}")
+        return found
+
+    def node(self, name: str) -> int:
+        """The number of the node of that name; ValueError where there is none."""
+        if name not in self._numbers:
+            some = ", ".join(self.nodes[:4]) + (", …" if len(self.nodes) > 4 else "")
+            raise ValueError(f"{self.name} has no node {name!r}: expected one of {some}")
+        return self._numbers[name]
+
+    def link_name(self, link: int) -> str:
+        """`rank0 -> switch`."""
+        return f"{self.nodes[self.source[link]]} -> {self.nodes[self.target[link]]}"
+
+    def find(self, source: NDArray[np.integer[Any]], target: NDArray[np.integer[Any]]) -> NDArray[np.intp]:
+        """For each pair of nodes the number of the link between them, -1 where there is none."""
+        keys, order = self._sorted
+        if not len(keys):
+            return np.full(len(source), -1, np.intp)
+        wanted = source.astype(np.int64) * len(self.nodes) + target
+        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        return np.where(keys[at] == wanted, at if order is None else order[at], -1)
+
+    def route(self, source: int, target: int) -> tuple[int, ...]:
+        """The links from one node to another: the fewest, then those of the least latency, then those listed first.
+        None of them has failed; ValueError where there is no such route. Kept: a first question costs a search
+        where no link goes there directly."""
+        known = self._routes.get((source, target))
+        if known is None:
+            known = self._routes[source, target] = self._search(source, target)
+        return known
+
+    def _search(self, source: int, target: int) -> tuple[int, ...]:
+        if source == target:
+            return ()
+        direct = int(self.find(np.array([source]), np.array([target]))[0])
+        if direct >= 0 and self.bandwidth_Bps[direct] > 0:
+            return (direct,)
+        if source not in self._trees:
+            self._trees[source] = self._tree(source)
+        tree, path, node = self._trees[source], list[int](), target
+        while node != source:
+            if node not in tree:
+                raise ValueError(f"{self.name} has no route from {self.nodes[source]} to {self.nodes[target]}")
+            path.append(tree[node])
+            node = int(self.source[tree[node]])
+        return tuple(path[::-1])
+
+    def _tree(self, source: int) -> dict[int, int]:
+        """For each node that can be reached the last link of its route: level by level, each with its least latency."""
+        links, targets, latency = self._leaving, self.target, self.latency_s
+        tree, level = {source: -1}, {source: 0.0}
+        while level:
+            reached: dict[int, float] = {}
+            for node, so_far in level.items():
+                for link in links(node):
+                    to = int(targets[link])
+                    total = so_far + float(latency[link])
+                    if to not in tree or (to in reached and total < reached[to]):
+                        tree[to], reached[to] = link, total
+            level = reached
+        return tree
+
+    def _leaving(self, node: int) -> list[int]:
+        """The links that leave a node and have not failed, as they are listed."""
+        if node not in self._out:
+            keys, order = self._sorted
+            low, high = np.searchsorted(keys, [node * len(self.nodes), (node + 1) * len(self.nodes)])
+            found = np.arange(low, high) if order is None else np.sort(order[low:high])
+            self._out[node] = [int(link) for link in found[self.bandwidth_Bps[found] > 0]]
+        return self._out[node]
+
+    @cached_property
+    def _sorted(self) -> tuple[NDArray[np.int64], NDArray[np.intp] | None]:
+        """source * nodes + target in order, and which links they are (None: as listed)."""
+        keys = self.source.astype(np.int64) * len(self.nodes) + self.target
+        if np.all(keys[1:] > keys[:-1]):
+            return keys, None
+        order = np.argsort(keys, kind="stable")
+        return keys[order], order
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.nodes)}
+
+    @cached_property
+    def _routes(self) -> dict[tuple[int, int], tuple[int, ...]]:
+        return {}
+
+    @cached_property
+    def _trees(self) -> dict[int, dict[int, int]]:
+        return {}
+
+    @cached_property
+    def _out(self) -> dict[int, list[int]]:
+        return {}
+
+    def _check(self) -> None:
+        if len(self._numbers) < len(self.nodes):
+            twice = next(n for number, n in enumerate(self.nodes) if self._numbers[n] != number)
+            raise ValueError(f"{self.name}: two nodes are named {twice!r}; expected names that differ")
+        for link, said in self._faults():
+            ends = ", ".join(f"{key} {getattr(self, key)[link]}" for key in LINK_COLUMNS)
+            raise ValueError(f"{self.name}: link {link} ({ends}): {said}")
+        for key in COSTS:
+            value, least = getattr(self, key), "at least 0" if key.endswith("_s") else "more than 0"
+            if not (0 <= value < inf if key.endswith("_s") else value > 0):
+                raise ValueError(f"{self.name}: {key} is {value}; expected {least}")
+
+    def _faults(self) -> Iterator[tuple[int, str]]:
+        last = len(self.nodes) - 1
+        outside = [(end < 0) | (end > last) for end in (self.source, self.target)]
+        rules = (
+            (outside[0] | outside[1], f"expected nodes of 0..{last}"),
+            (self.source == self.target, "expected two nodes"),
+            (~((self.latency_s >= 0) & (self.latency_s < inf)), "expected a latency of at least 0"),
+            (~(self.bandwidth_Bps >= 0), "expected a bandwidth of at least 0"),
+        )
+        for bad, expected in rules:
+            if np.any(bad):
+                yield int(np.flatnonzero(bad)[0]), expected
+        keys, order = self._sorted
+        if order is not None and np.any(same := keys[1:] == keys[:-1]):
+            yield int(order[np.flatnonzero(same)[0] + 1]), "expected one link from a node to another; there are two"

@@ -1,0 +1,131 @@
+"""Topologies of a shape. `costs` are a rank's own: message_s, step_s, copy_Bps, reduce_Bps (see Topology).
+
+`latency_s` is what a message meets from one rank to the next one it can reach, so half of it is on either side of a
+switch.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.topology.graph import Topology
+
+Nodes = NDArray[np.int64]
+LATENCY_S = 1e-6
+BANDWIDTH_BPS = 10e9
+MOST_DIRECT = 5000
+"""More ranks than this have too many links of their own: 25 million."""
+
+
+def direct(
+    ranks: int, *, latency_s: float = LATENCY_S, bandwidth_Bps: float = BANDWIDTH_BPS, **costs: float
+) -> Topology:
+    """A link of its own from every rank to every other."""
+    if ranks > MOST_DIRECT:
+        raise ValueError(
+            f"direct: {ranks * (ranks - 1):,} links for {ranks} ranks; expected at most {MOST_DIRECT} ranks"
+        )
+    source = np.repeat(np.arange(ranks), max(ranks - 1, 0))
+    target = np.tile(np.arange(ranks - 1), ranks) if ranks > 1 else source
+    target = target + (target >= source)
+    return Topology.of("direct", ranks, _names(ranks), source, target, latency_s, bandwidth_Bps, **costs)
+
+
+def switch(
+    ranks: int, *, latency_s: float = LATENCY_S, bandwidth_Bps: float = BANDWIDTH_BPS, **costs: float
+) -> Topology:
+    """One switch that never blocks; a link up to it and one down from it for each rank."""
+    rank = np.arange(ranks)
+    source, target = _both_ways(rank, np.full(ranks, ranks))
+    nodes = (*_names(ranks), "switch")
+    return Topology.of("switch", ranks, nodes, source, target, latency_s / 2, bandwidth_Bps, **costs)
+
+
+def ring(ranks: int, *, latency_s: float = LATENCY_S, bandwidth_Bps: float = BANDWIDTH_BPS, **costs: float) -> Topology:
+    """A link each way between neighbours; what goes further passes through the ranks between."""
+    return _grid("ring", (ranks,), latency_s, bandwidth_Bps, costs)
+
+
+def torus(*dims: int, latency_s: float = LATENCY_S, bandwidth_Bps: float = BANDWIDTH_BPS, **costs: float) -> Topology:
+    """A grid that is closed in every dimension, a link each way between neighbours. The last dimension's neighbours
+    have consecutive ranks."""
+    if not dims:
+        raise ValueError("torus: no dimensions; expected such as 4, 4")
+    return _grid("torus " + "x".join(map(str, dims)), dims, latency_s, bandwidth_Bps, costs)
+
+
+def cluster(
+    hosts: int,
+    ranks_per_host: int,
+    *,
+    nics: int = 1,
+    latency_s: float = 5e-6,
+    bandwidth_Bps: float = 25e9,
+    local_latency_s: float = LATENCY_S,
+    local_bandwidth_Bps: float = 100e9,
+    **costs: float,
+) -> Topology:
+    """Hosts on a network that never blocks. Inside a host a switch joins the ranks, at the local latency and bandwidth;
+    each rank has one of the host's NICs, near ranks the same one, and reaches it at those too. `latency_s` and
+    `bandwidth_Bps` are the network's: from NIC to NIC, and of each NIC, each way."""
+    for what, count in (("hosts", hosts), ("ranks_per_host", ranks_per_host), ("nics", nics)):
+        if count < 1:
+            raise ValueError(f"cluster: {what} is {count}; expected at least 1")
+    if nics > ranks_per_host:
+        raise ValueError(f"cluster: {nics} nics for {ranks_per_host} ranks a host; expected at most one a rank")
+    ranks = hosts * ranks_per_host
+    rank = np.arange(ranks)
+    host, place = rank // ranks_per_host, rank % ranks_per_host
+    first_nic = ranks + hosts
+    network = first_nic + hosts * nics
+    nic = np.arange(first_nic, network)
+    near = [
+        _both_ways(rank, ranks + host),  # the switch is listed first: ranks of a host do not meet through a NIC
+        _both_ways(rank, first_nic + host * nics + place * nics // ranks_per_host),
+    ]
+    far = _both_ways(nic, np.full(len(nic), network))
+    source, target = (np.concatenate([near[0][end], near[1][end], far[end]]) for end in (0, 1))
+    away = np.arange(len(source)) >= 4 * ranks
+    nodes = (
+        *_names(ranks),
+        *(f"switch{h}" for h in range(hosts)),
+        *(f"nic{h}.{k}" if nics > 1 else f"nic{h}" for h in range(hosts) for k in range(nics)),
+        "network",
+    )
+    return Topology.of(
+        f"cluster {hosts}x{ranks_per_host}",
+        ranks,
+        nodes,
+        source,
+        target,
+        np.where(away, latency_s, local_latency_s) / 2,
+        np.where(away, bandwidth_Bps, local_bandwidth_Bps),
+        host,
+        **costs,
+    )
+
+
+def _grid(
+    name: str, dims: tuple[int, ...], latency_s: float, bandwidth_Bps: float, costs: dict[str, float]
+) -> Topology:
+    if min(dims) < 1:
+        raise ValueError(f"{name}: a dimension of {min(dims)}; expected at least 1")
+    place = np.arange(prod(dims)).reshape(dims)
+    pairs = set[tuple[int, int]]()
+    for axis in range(len(dims)):
+        neighbour = np.roll(place, -1, axis)
+        for a, b in zip(place.ravel().tolist(), neighbour.ravel().tolist(), strict=True):
+            pairs |= {(a, b), (b, a)} if a != b else set()
+    source, target = np.array(sorted(pairs), np.int64).reshape(-1, 2).T
+    return Topology.of(name, place.size, _names(place.size), source, target, latency_s, bandwidth_Bps, **costs)
+
+
+def _both_ways(a: Nodes, b: Nodes) -> tuple[Nodes, Nodes]:
+    return np.concatenate([a, b]), np.concatenate([b, a])
+
+
+def _names(ranks: int) -> tuple[str, ...]:
+    return tuple(f"rank{r}" for r in range(ranks))

@@ -1,0 +1,206 @@
+"""Topologies as text: a shape in a few words, as a command line has it, and any topology as JSON.
+
+    direct | switch | ring | torus:dims=4x4 | cluster:hosts=4,nics=2,latency=5us,bandwidth=25GB/s
+
+After the colon what the shape's function takes, without the unit at its end: values carry theirs. A rank's own costs
+are message=…, step=…, copy=… and reduce=….
+
+As JSON, links go one way each, between nodes by name; a bandwidth that is left out is unlimited, as are costs:
+
+    {"name": "pair", "ranks": 2, "nodes": ["rank0", "rank1"],
+     "links": [{"source": "rank0", "target": "rank1", "latency_s": 1e-6, "bandwidth_Bps": 1e10}],
+     "hosts": [0, 0], "message_s": 2e-7}
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Callable
+from math import inf, prod
+from pathlib import Path
+from typing import Any
+
+from ringtree.topology import shapes
+from ringtree.topology.graph import COSTS, LINK_COLUMNS, Topology
+
+SHAPES: dict[str, Callable[..., Topology]] = {
+    name: getattr(shapes, name) for name in ("direct", "switch", "ring", "torus", "cluster")
+}
+LARGEST_BYTES = 2**28
+"""A file beyond this is refused unread: a million links are a half of it."""
+
+_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_PREFIXES = {"": 1.0, "K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_NUMBER = r"(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+)\s*"
+
+
+def parse(text: str, ranks: int) -> Topology:
+    """The topology of that shape for so many ranks; ValueError, in one line, where it has none."""
+    name, _, rest = text.partition(":")
+    if name not in SHAPES:
+        raise ValueError(f"topology {text!r}: no shape {name!r}; expected one of {', '.join(SHAPES)}")
+    known = _parameters(SHAPES[name])
+    given: dict[str, Any] = {}
+    for item in filter(None, rest.split(",")):
+        key, equals, value = item.partition("=")
+        parameter = next((p for p in known if key in (p, re.sub("_(s|Bps)$", "", p))), None)
+        if parameter is None or not equals:
+            words = ", ".join(re.sub("_(s|Bps)$", "", p) + "=" for p in known)
+            raise ValueError(f"topology {text!r}: {item!r}: expected one of {words}")
+        if parameter in given:
+            raise ValueError(f"topology {text!r}: {key} is given twice")
+        try:
+            given[parameter] = _value(parameter, value)
+        except ValueError as error:
+            raise ValueError(f"topology {text!r}: {key}: {error}") from None
+    try:
+        return _shaped(name, ranks, given)
+    except ValueError as error:
+        raise ValueError(f"topology {text!r}: {error}") from None
+
+
+def seconds(text: str) -> float:
+    """`5us` as seconds; ValueError where the unit is none of s, ms, us, ns."""
+    found = re.fullmatch(_NUMBER + "(s|ms|us|µs|ns)", text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is no time; expected such as 5us (units: s, ms, us, ns)")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def bytes_per_second(text: str) -> float:
+    """`25GB/s` or, in bits, `200Gb/s` as bytes a second; `inf` for no limit."""
+    if text == "inf":
+        return inf
+    found = re.fullmatch(_NUMBER + "([KkMGT]?)(B|b)(?:/s|ps)", text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is no bandwidth; expected such as 25GB/s, 200Gb/s (bits) or inf")
+    return float(found[1]) * _PREFIXES[found[2]] / (8 if found[3] == "b" else 1)
+
+
+def load(path: str | Path) -> Topology:
+    """The topology in a JSON file; ValueError, in one line, naming file and element where it is none."""
+    path = Path(path)
+    try:
+        if not path.is_file():
+            raise ValueError(f"{path}: {'not a file' if path.exists() else 'no such file'}; expected a topology")
+        if path.stat().st_size > LARGEST_BYTES:
+            raise ValueError(f"{path}: {path.stat().st_size} bytes; expected at most {LARGEST_BYTES}")
+        data = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read: {error.strerror}") from None
+    except RecursionError:
+        raise ValueError(f"{path}: nested too deeply for a topology") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: not JSON: not text") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}: not JSON: {error}") from None
+    try:
+        return _built(data)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def save(topology: Topology, path: str | Path) -> None:
+    """Writes the topology as JSON; `load` gives it back."""
+    t = topology
+    columns = (t.source.tolist(), t.target.tolist(), t.latency_s.tolist(), t.bandwidth_Bps.tolist())
+    links = []
+    for source, target, latency_s, bandwidth_Bps in zip(*columns, strict=True):
+        link = {"source": t.nodes[source], "target": t.nodes[target], "latency_s": latency_s}
+        links.append(link if bandwidth_Bps == inf else {**link, "bandwidth_Bps": bandwidth_Bps})
+    costs = {key: getattr(t, key) for key, default in COSTS.items() if getattr(t, key) != default}
+    head = {"name": t.name, "ranks": t.ranks, "hosts": t.hosts.tolist(), **costs, "nodes": list(t.nodes)}
+    lines = ",\n  ".join(json.dumps(link) for link in links)
+    Path(path).write_text(f'{json.dumps(head)[:-1]}, "links": [\n  {lines}\n]}}\n')
+
+
+def _parameters(shape: Callable[..., Topology]) -> list[str]:
+    """What may be given after the colon: the ranks are known, unless they follow from the rest."""
+    named = [p.name for p in inspect.signature(shape).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    return [p for p in named if p not in ("ranks", "ranks_per_host")] + list(COSTS)
+
+
+def _value(parameter: str, text: str) -> Any:
+    if parameter.endswith("_s"):
+        return seconds(text)
+    if parameter.endswith("_Bps"):
+        return bytes_per_second(text)
+    expected = r"\d{1,7}(x\d{1,7})*" if parameter == "dims" else r"\d{1,7}"
+    if not re.fullmatch(expected, text):
+        raise ValueError(f"{text!r}; expected {'such as 4x4' if parameter == 'dims' else 'a whole number'}")
+    return tuple(map(int, text.split("x"))) if parameter == "dims" else int(text)
+
+
+def _shaped(name: str, ranks: int, given: dict[str, Any]) -> Topology:
+    if name == "torus":
+        dims = given.pop("dims", ())
+        if prod(dims) != ranks or not dims:
+            raise ValueError(
+                f"expected dims= whose product is {ranks}, the number of ranks, such as dims=2x{ranks // 2}"
+            )
+        return shapes.torus(*dims, **given)
+    if name == "cluster":
+        hosts = given.pop("hosts", 0)
+        if hosts < 1 or ranks % hosts:
+            raise ValueError(f"expected hosts= that divides {ranks}, the number of ranks")
+        return shapes.cluster(hosts, ranks // hosts, **given)
+    return SHAPES[name](ranks, **given)
+
+
+def _built(data: object) -> Topology:
+    """From what the file says. Every element is checked before it is used."""
+    head = _object(data, "the topology", {"name", "ranks", "nodes", "links"}, {"hosts", *COSTS})
+    if not isinstance(head["name"], str):
+        raise ValueError(f"name is {_short(head['name'])}; expected a text")
+    ranks = _whole(head["ranks"], "ranks")
+    nodes = [*map(str, head["nodes"])] if isinstance(head["nodes"], list) else []
+    if not nodes or nodes != head["nodes"]:
+        raise ValueError(f"nodes is {_short(head['nodes'])}; expected a list of names, the ranks' first")
+    number = {name: n for n, name in enumerate(nodes)}
+    columns: dict[str, Any] = {key: [] for key in LINK_COLUMNS}
+    if not isinstance(head["links"], list):
+        raise ValueError(f"links is {_short(head['links'])}; expected a list")
+    for n, item in enumerate(head["links"]):
+        where = f"links[{n}]"
+        link = _object(item, where, {"source", "target", "latency_s"}, {"bandwidth_Bps"})
+        for end in ("source", "target"):
+            if not isinstance(link[end], str) or link[end] not in number:
+                raise ValueError(f"{where}.{end} is {_short(link[end])}; expected the name of a node")
+            columns[end].append(number[link[end]])
+        columns["latency_s"].append(_number(link["latency_s"], f"{where}.latency_s"))
+        columns["bandwidth_Bps"].append(_number(link.get("bandwidth_Bps", inf), f"{where}.bandwidth_Bps"))
+    if "hosts" in head:
+        if not isinstance(head["hosts"], list) or len(head["hosts"]) != ranks:
+            raise ValueError(f"hosts is {_short(head['hosts'])}; expected a list of {ranks} numbers, each rank's host")
+        columns["hosts"] = [_whole(h, f"hosts[{r}]") for r, h in enumerate(head["hosts"])]
+    costs = {key: _number(head[key], key) for key in COSTS if key in head}
+    return Topology.of(head["name"], ranks, tuple(nodes), **columns, **costs)
+
+
+def _object(value: object, where: str, needed: set[str], known: set[str]) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{where} is {_short(value)}; expected an object")
+    for key in sorted(needed - set(value)):
+        raise ValueError(f"{where} lacks {key!r}")
+    for key in sorted(set(value) - needed - known):
+        raise ValueError(f"{where} has {_short(key)}; expected only {', '.join(sorted(needed | known))}")
+    return value
+
+
+def _number(value: object, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= inf:
+        raise ValueError(f"{where} is {_short(value)}; expected a number")
+    return float(value) if abs(value) < 1e300 else inf
+
+
+def _whole(value: object, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
+        raise ValueError(f"{where} is {_short(value)}; expected a whole number")
+    return value
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 40 else text[:40] + "…"

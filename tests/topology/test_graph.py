@@ -1,0 +1,122 @@
+"""A topology finds its links and its routes, and refuses what cannot be."""
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ringtree.topology import Topology, cluster, direct, ring, switch, torus
+
+
+def graph(links, ranks=2, nodes=4, **columns):
+    """`links`: (source, target, latency)."""
+    source, target, latency_s = zip(*links, strict=True)
+    return Topology.of("graph", ranks, tuple("abcdefgh"[:nodes]), source, target, latency_s, 1e9, **columns)
+
+
+def test_the_route_has_the_fewest_links_then_the_least_latency():
+    t = graph([(0, 2, 5.0), (2, 1, 5.0), (0, 3, 1.0), (3, 1, 1.0)])
+    assert t.route(0, 1) == (2, 3)
+    assert graph([(0, 2, 1.0), (2, 1, 1.0), (0, 1, 9.0)]).route(0, 1) == (2,)
+
+
+def test_of_equal_routes_the_first_listed_is_taken():
+    assert graph([(0, 3, 1.0), (3, 1, 1.0), (0, 2, 1.0), (2, 1, 1.0)]).route(0, 1) == (0, 1)
+
+
+def test_a_failed_link_is_gone_round():
+    t = graph([(0, 1, 1.0), (0, 2, 1.0), (2, 1, 1.0)])
+    assert t.route(0, 1) == (0,)
+    cut = Topology.of("cut", 2, t.nodes, t.source, t.target, t.latency_s, [0, 1, 1])
+    assert cut.route(0, 1) == (1, 2)
+
+
+def test_no_route_is_said():
+    with pytest.raises(ValueError, match="graph has no route from b to a"):
+        graph([(0, 1, 1.0)]).route(1, 0)
+
+
+def test_a_rank_reaches_itself_over_no_link():
+    assert direct(3).route(1, 1) == ()
+
+
+@given(st.integers(2, 6), st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 3)), max_size=20))
+def test_routes_are_the_best_of_all_walks(nodes, links):
+    """Held to Floyd and Warshall's recurrence on (links, latency)."""
+    links = list({(a, b): (a, b, float(c)) for a, b, c in links if a != b and max(a, b) < nodes}.values())
+    if not links:
+        return
+    t = graph(links, ranks=nodes, nodes=nodes)
+    best = {(a, b): (1, c) for a, b, c in links}
+    for k in range(nodes):
+        for a in range(nodes):
+            for b in range(nodes):
+                if (a, k) in best and (k, b) in best and a != b:
+                    through = tuple(np.add(best[a, k], best[k, b]))
+                    best[a, b] = min(best.get((a, b), through), through)
+    for a in range(nodes):
+        for b in set(range(nodes)) - {a}:
+            if (a, b) in best:
+                path = t.route(a, b)
+                assert (len(path), sum(t.latency_s[list(path)])) == best[a, b]
+                ends = [a, *t.target[list(path)].tolist()]
+                assert ends[-1] == b
+                assert t.source[list(path)].tolist() == ends[:-1]
+            else:
+                with pytest.raises(ValueError, match="no route"):
+                    t.route(a, b)
+
+
+def test_a_thousand_ranks_that_are_all_linked_are_built_and_routed_at_once():
+    start = time.process_time()
+    t = direct(1000)
+    assert [t.route(r, (r * 7 + 1) % 1000) for r in range(1000)]
+    assert t.links == 999_000
+    assert time.process_time() - start < 1
+
+
+def test_links_and_nodes_are_found_by_their_names():
+    t = switch(2)
+    assert t.link_name(t.link(1, t.node("switch"))) == "rank1 -> switch"
+    with pytest.raises(ValueError, match="switch has no link from rank0 to rank1"):
+        t.link(0, 1)
+    with pytest.raises(ValueError, match="switch has no node 'nic': expected one of rank0, rank1, switch"):
+        t.node("nic")
+    with pytest.raises(ValueError, match=r"no node 3: expected 0\.\.2"):
+        t.link(0, 3)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"ranks": 0}, "0 ranks and 2 nodes"),
+        ({"ranks": 3}, "3 ranks and 2 nodes"),
+        ({"nodes": ("a", "a")}, "two nodes are named 'a'"),
+        ({"source": [0, 2]}, r"link 1 \(source 2, .*expected nodes of 0\.\.1"),
+        ({"source": [0, 0], "target": [1, 1]}, "link 1 .* there are two"),
+        ({"target": [1, 1]}, "link 1 .* expected two nodes"),
+        ({"latency_s": [0, -1]}, "link 1 .* expected a latency"),
+        ({"latency_s": np.inf}, "link 0 .* expected a latency"),
+        ({"bandwidth_Bps": [np.nan, 1]}, "link 0 .* expected a bandwidth"),
+        ({"message_s": -1.0}, "message_s is -1.0; expected at least 0"),
+        ({"copy_Bps": 0.0}, "copy_Bps is 0.0; expected more than 0"),
+        ({"speed": 1.0}, "has no 'speed'"),
+    ],
+)
+def test_what_cannot_be_is_refused(change, message):
+    given = {"ranks": 2, "nodes": ("a", "b"), "source": [0, 1], "target": [1, 0], "latency_s": 0, "bandwidth_Bps": 1}
+    with pytest.raises(ValueError, match=message):
+        Topology.of("bad", **(given | change))
+
+
+@pytest.mark.parametrize(
+    "topology", [direct(5), switch(5), ring(5), torus(2, 3), torus(1, 2, 4), cluster(3, 4, nics=2)]
+)
+def test_every_rank_reaches_every_other(topology):
+    for a in range(topology.ranks):
+        for b in range(topology.ranks):
+            path = list(topology.route(a, b))
+            assert (not path) == (a == b)
+            assert len(set(path)) == len(path)
