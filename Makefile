@@ -8,6 +8,7 @@ venv := .venv
 py := $(venv)/bin/python
 installed := $(venv)/.installed
 built := $(venv)/.built
+playwright := build/browser/.installed
 csrc := $(shell find csrc -type f 2>/dev/null)
 # An editable install knows the packages that were there when it was made.
 packages := $(shell find src -name __init__.py 2>/dev/null)
@@ -17,10 +18,10 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 export PATH := $(CURDIR)/$(venv)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench test-long test-core test-all setup clean
+.PHONY: help demo test check bench browser test-long test-core test-all setup clean
 
 help: ## list these targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 demo: $(built) ## see it work: prove a ring, train on 4 ranks, measure all_reduce
 	@$(py) examples/demo.py $(ARGS)
@@ -38,6 +39,8 @@ check: $(built) ## lint, format, types, import contract: all that can be said wi
 bench: $(built) ## measure all_reduce on 1, 2 and 4 ranks; writes build/bench.json
 	@mkdir -p build
 	ringtree bench all_reduce -n 1,2,4 -b 8 -e 64M -f 8 --json build/bench.json $(ARGS)
+
+browser: $(playwright) ## fetch what drives chromium (playwright-core), for the tests of the pages
 
 test-long: $(built) ## the long campaigns (an hour and a half; ARGS=tests/verify for one room's)
 	$(py) -m pytest -n $(JOBS) -m slow --durations=20 $(ARGS)
@@ -78,6 +81,12 @@ comma := ,
 
 $(installed): pyproject.toml | $(py)
 	@CXX="$(CXX)" $(py) -m pip install --quiet --no-compile --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(playwright): tests/draw/browser/package.json tests/draw/browser/package-lock.json
+	@command -v npm >/dev/null || $(call refuse,no npm found; install nodejs and npm)
+	@mkdir -p $(@D) && cp $^ $(@D)
+	@cd $(@D) && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
 $(built): $(installed) CMakeLists.txt $(csrc) $(packages)

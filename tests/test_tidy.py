@@ -34,8 +34,8 @@ def tracked(*patterns: str) -> list[Path]:
 def test_no_file_is_over_400_lines() -> None:
     long = {
         str(p.relative_to(ROOT)): n
-        for p in tracked("*.py", "*.cc", "*.cpp", "*.h")
-        if (n := len(p.read_text(encoding="utf-8").splitlines())) > 400
+        for p in tracked("*.py", "*.cc", "*.cpp", "*.h", "*.js", "*.mjs", "*.css", "*.html")
+        if p.name != "d3.min.js" and (n := len(p.read_text(encoding="utf-8").splitlines())) > 400
     }
     assert not long, f"each is a place to look for a seam: {long}"
 
@@ -89,7 +89,7 @@ def test_nothing_is_left_to_do_in_the_code() -> None:
     marks = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
     found = [
         f"{p.relative_to(ROOT)}:{number}"
-        for p in tracked("*.py", "*.cc", "*.cpp", "*.h", "*.md", "Makefile")
+        for p in tracked("*.py", "*.cc", "*.cpp", "*.h", "*.js", "*.mjs", "*.css", "*.md", "Makefile")
         for number, line in enumerate(p.read_text(encoding="utf-8").splitlines(), 1)
         if marks.search(line) and p != Path(__file__)
     ]
