@@ -22,17 +22,17 @@ from ringtree.ir.schedule import Buffer, Schedule, Transfers
 
 def lower(schedule: Schedule) -> tuple[Program, ...]:
     """Every rank's program."""
-    shared = _columns(schedule)
+    shared = columns(schedule)
     return tuple(_program(schedule, shared, rank) for rank in range(schedule.ranks))
 
 
 def lower_rank(schedule: Schedule, rank: int) -> Program:
     """One rank's program; the same as lower(schedule)[rank] without writing the others."""
-    return _program(schedule, _columns(schedule), rank)
+    return _program(schedule, columns(schedule), rank)
 
 
 @dataclass(frozen=True, slots=True)
-class _Columns:
+class Columns:
     """What all ranks share: the rows, each row's size label, and its ordinal in its lane (-1: local)."""
 
     rows: Transfers
@@ -40,23 +40,29 @@ class _Columns:
     ordinal: NDArray[np.int64]
 
 
-def _columns(schedule: Schedule) -> _Columns:
+def columns(schedule: Schedule) -> Columns:
+    """What lowering works on; ValueError for a schedule with switches."""
     if schedule.switches:
         raise ValueError(f"{schedule.name}: has {schedule.switches} switches; programs are written for ranks only")
     rows = schedule.expand()
     rows, label = _followed(schedule, rows) if schedule.promise.transposes else (rows, _labels(schedule, rows))
-    return _Columns(rows, label, _ordinals(rows))
+    return Columns(rows, label, _ordinals(rows))
 
 
 def _ordinals(rows: Transfers) -> NDArray[np.int64]:
     """A sender publishes a round's ranges in order of first mention, each to its targets in listed order."""
     m = len(rows)
     index = np.arange(m, dtype=np.int64)
-    keys = np.stack([rows.round, rows.source, rows.source_buffer, rows.source_chunk, rows.count], axis=1)
-    _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    order = np.lexsort((index, first[group.reshape(-1)], rows.round, rows.target, rows.source))
+    order = np.lexsort((rows.count, rows.source_chunk, rows.source_buffer, rows.source, rows.round))  # stable
+    new = np.zeros(m, dtype=np.bool_)
+    for column in (rows.round, rows.source, rows.source_buffer, rows.source_chunk, rows.count):
+        new[1:] |= np.diff(column[order]) != 0
+    first = np.empty(m, dtype=np.int64)
+    first[order] = order[np.maximum.accumulate(np.where(new, index, 0))]
+    lane = rows.source.astype(np.int64) * (1 + int(rows.target.max(initial=0))) + rows.target
+    order = np.lexsort((first, lane * (1 + int(rows.round.max(initial=0))) + rows.round))
     order = order[rows.source[order] != rows.target[order]]
-    lane = rows.source[order].astype(np.int64) * (1 + int(rows.target.max(initial=0))) + rows.target[order]
+    lane = lane[order]
     start = np.flatnonzero(np.diff(lane, prepend=-1))
     ordinal = np.full(m, -1, dtype=np.int64)
     if len(order):
@@ -116,8 +122,13 @@ def _followed(schedule: Schedule, rows: Transfers) -> tuple[Transfers, NDArray[n
     return runs, label[start]
 
 
-def _program(schedule: Schedule, shared: _Columns, rank: int) -> Program:
+def _program(schedule: Schedule, shared: Columns, rank: int) -> Program:
     mine = np.flatnonzero((shared.rows.source == rank) | (shared.rows.target == rank))
+    return write(schedule, shared, rank, mine)[0]
+
+
+def write(schedule: Schedule, shared: Columns, rank: int, mine: NDArray[np.intp]) -> tuple[Program, Placement]:
+    """The rank's program from the rows that touch it, and where it then has what."""
     rows = shared.rows.take(mine)
     writer = _Writer(schedule, rank, rows, shared.label[mine].tolist(), shared.ordinal[mine].tolist())
     edges = [0, *(np.flatnonzero(np.diff(rows.round)) + 1).tolist(), len(rows)]
@@ -128,7 +139,7 @@ def _program(schedule: Schedule, shared: _Columns, rank: int) -> Program:
         writer.out.extend(writer.placement.finish())
     code = drop_dead_scratch(writer.out)
     used = [o.index + o.count for i in code for o in (*i.targets, *i.sources) if o.space is Space.SCRATCH]
-    return Program(
+    program = Program(
         schedule.name,
         schedule.collective,
         rank,
@@ -139,6 +150,7 @@ def _program(schedule: Schedule, shared: _Columns, rank: int) -> Program:
         max(used, default=0),
         is_aliasable(code, writer.placement),
     )
+    return program, writer.placement
 
 
 _Range = tuple[int, int, int]  # buffer, chunk, count

@@ -1,0 +1,245 @@
+"""Ranks that do the same, up to what they call their peers and chunks: one of them is lowered for all.
+
+A rank's rows are retold in names, given in order of first mention: of peers, of the chunks of its own buffers, and of
+the labels that say whose size a chunk has. Ranks that tell the same story in names have the same program in names; a
+ring's or a pipelined tree's ranks are of a few kinds, however many they are. Cost: O(chunks moved) in numpy, and a
+program a kind in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.ir.lower import Columns, columns, write
+from ringtree.ir.program import Instruction
+from ringtree.ir.schedule import Buffer, Schedule
+
+Ints = NDArray[np.int64]
+DENSE = 1 << 25
+"""Names of more keys than this are found by sorting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """`ranks` that are alike, and the instructions of the first, up to what brings the output together at the end.
+
+    Where ranks[0] says peers[0, k] or labels[0, k], ranks[i] says peers[i, k] or labels[i, k]. `finish`: the copies at
+    the end of all of them, as columns (index into ranks, first label, chunks), in order for each.
+    """
+
+    ranks: Ints
+    code: tuple[Instruction, ...]
+    peers: Ints
+    labels: Ints
+    finish: tuple[Ints, Ints, Ints]
+
+
+def alike(schedule: Schedule) -> Iterator[Alike]:
+    """All ranks, by kinds."""
+    shared = columns(schedule)
+    story = _told(schedule, shared)
+    for ranks in _kinds(story):
+        yield _lowered(schedule, shared, story, ranks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ragged:
+    """Columns with a stretch a rank: that of rank r is first[r]:first[r+1]."""
+
+    first: Ints
+    columns: tuple[Ints, ...]
+
+    def of(self, ranks: Ints, column: int) -> Ints:
+        """[ranks, length]: of ranks whose stretches are equally long."""
+        length = int(self.first[ranks[0] + 1] - self.first[ranks[0]])
+        table: Ints = self.columns[column][self.first[ranks][:, None] + np.arange(length)]
+        return table
+
+
+@dataclass(frozen=True, slots=True)
+class _Story:
+    """Per rank: its rows (the schedule's row; in names: shape, peer, ordinal, ranges), the chunks it touches (key; in
+    names: chunk, window), and their labels (label; in names)."""
+
+    rows: _Ragged
+    cells: _Ragged
+    labels: _Ragged
+    keys: int  # of a rank's cells
+
+
+def _told(schedule: Schedule, shared: Columns) -> _Story:
+    rows, n = shared.rows, schedule.ranks
+    away = rows.source != rows.target
+    row = np.concatenate([np.arange(len(rows)), np.flatnonzero(away)])
+    at = np.concatenate([rows.target, rows.source[away]]).astype(np.int64)
+    receives = np.arange(len(row)) < len(rows)
+    order = np.lexsort((row, receives, rows.round[row], at))  # in a round it sends first, then it receives
+    row, at, sends = row[order], at[order], ~receives[order]
+    local = ~away[row]
+    bounds = np.searchsorted(at, np.arange(n + 1))
+    opens = np.diff(rows.round[row], prepend=-1) != 0
+    opens[bounds[:-1][bounds[:-1] < len(row)]] = True
+    count = rows.count[row].astype(np.int64)
+    shape = (opens * 2 + (rows.reduce[row] & ~sends)) * 4 + np.where(sends, 1, np.where(local, 2, 0))
+    shape = (shape * 4 + np.where(sends, 0, rows.target_buffer[row])) * 4 + np.where(
+        sends | local, rows.source_buffer[row], 0
+    )
+    peer = np.where(local, n, np.where(sends, rows.target[row], rows.source[row])).astype(np.int64)
+    ordinal = np.where(sends, 0, shared.ordinal[row])
+    told = (row, peer, shape, count, ordinal, _names(at, peer, n + 1))
+
+    # the chunks a row touches here: those it reads, then those it writes
+    lengths = [schedule.buffer_chunks(b) for b in Buffer]
+    start = np.cumsum([0, *lengths])
+    reads = start[rows.source_buffer[row]] + rows.source_chunk[row]
+    writes = start[rows.target_buffer[row]] + rows.target_chunk[row]
+    cell_at, cell = _spread(at, np.where(sends | local, reads, writes), count, np.where(local, writes, -1))
+    held, owed = _windows(schedule)
+    inside = np.zeros(len(cell), dtype=np.int64)
+    data = cell < start[1]
+    for bit, (low, high) in enumerate((held, owed)):
+        inside |= (data & (cell >= low[cell_at]) & (cell < high[cell_at])).astype(np.int64) << bit
+    cells = (cell, _names(cell_at, cell, int(start[-1])), inside)
+
+    placed = cell + (cell_at * schedule.chunks if schedule.promise.transposes else 0)
+    label_at, label = _spread(at, shared.label[row], count)
+    label_at, label = _joined((label_at, label), (cell_at[data], placed[data]))
+    domain = int(label.max(initial=0)) + 1
+    return _Story(
+        _Ragged(bounds, told),
+        _Ragged(np.searchsorted(cell_at, np.arange(n + 1)), cells),
+        _Ragged(np.searchsorted(label_at, np.arange(n + 1)), (label, _names(label_at, label, domain))),
+        int(start[-1]),
+    )
+
+
+def _spread(at: Ints, first: Ints, count: Ints, second: Ints | None = None) -> tuple[Ints, Ints]:
+    """Ranges chunk by chunk: `count` from `first`, and where there is a `second` (not -1) as many from there."""
+    if second is not None and np.any(second >= 0):
+        twice = np.where(second >= 0, 2, 1)
+        place = np.repeat(np.arange(len(at)), twice)
+        again = np.diff(place, prepend=-1) == 0
+        at, count = at[place], count[place]
+        first = np.where(again, second[place], first[place])
+    if count.max(initial=1) == 1:
+        return at, first
+    step = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+    return np.repeat(at, count), np.repeat(first, count) + step
+
+
+def _joined(one: tuple[Ints, Ints], two: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
+    """Both streams, sorted by rank: first those of the one, then those of the other, for each rank."""
+    at = np.concatenate([one[0], two[0]])
+    order = np.argsort(at, kind="stable")
+    return at[order], np.concatenate([one[1], two[1]])[order]
+
+
+def _windows(schedule: Schedule) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
+    """Where what each rank holds, and is owed, begins and ends on the whole vector."""
+    s, ranks = schedule, range(schedule.ranks)
+    spans = [[w(r, s.ranks, s.chunks, s.root or 0) for r in ranks] for w in (s.promise.held, s.promise.owed)]
+    held, owed = ((np.array([x.start for x in w]), np.array([x.stop for x in w])) for w in spans)
+    return held, owed
+
+
+def _names(at: Ints, key: Ints, keys: int) -> Ints:
+    """Each key's name: how many others its rank mentions first. `at` is sorted."""
+    whole, size = at * keys + key, (int(at[-1]) + 1) * keys if len(at) else 0
+    if size <= max(DENSE, 4 * len(at)):
+        table = np.empty(size, dtype=np.int64)
+        table[whole[::-1]] = np.arange(len(whole))[::-1]  # the last one written is the first one mentioned
+        first = table[whole]
+    else:
+        _, index, group = np.unique(whole, return_index=True, return_inverse=True)
+        first = index[group.reshape(-1)]
+    new = first == np.arange(len(whole))
+    told = np.cumsum(new) - 1
+    before = np.searchsorted(at, at, side="left") if len(at) < 1000 else np.repeat(*_starts(at))
+    names: Ints = told[first] - told[before]
+    return names
+
+
+def _starts(at: Ints) -> tuple[Ints, Ints]:
+    start = np.flatnonzero(np.diff(at, prepend=-1))
+    return start, np.diff(start, append=len(at))
+
+
+def _kinds(story: _Story) -> Iterator[Ints]:
+    """The ranks whose stories are the same in names."""
+    told = [(story.rows, k) for k in (2, 3, 4, 5)] + [(story.cells, 1), (story.cells, 2), (story.labels, 1)]
+    sizes = np.stack([np.diff(part.first) for part in (story.rows, story.cells, story.labels)], axis=1)
+    _, group = np.unique(sizes, axis=0, return_inverse=True)
+    for g in range(int(group.max(initial=-1)) + 1):
+        left = np.flatnonzero(group.reshape(-1) == g)
+        if len(left) == 1:
+            yield left
+            continue
+        tables = [part.of(left, k) for part, k in told]
+        digest = np.zeros(len(left), dtype=np.uint64)
+        weights = np.random.default_rng(0)
+        for table in tables:
+            digest += table.astype(np.uint64) @ weights.integers(1, 1 << 63, table.shape[1], dtype=np.uint64)
+        rest = np.arange(len(left))
+        while len(rest):
+            same = rest[digest[rest] == digest[rest[0]]]
+            for table in tables:
+                same = same[(table[same] == table[rest[0]]).all(axis=1)]
+            yield left[same]
+            rest = np.setdiff1d(rest, same, assume_unique=True)
+
+
+def _lowered(schedule: Schedule, shared: Columns, story: _Story, ranks: Ints) -> Alike:
+    row, peer = story.rows.of(ranks, 0), story.rows.of(ranks, 1)
+    program, placement = write(schedule, shared, int(ranks[0]), row[0])
+    finish = len(list(placement.finish())) if schedule.in_place else 0
+    code = program.instructions[: len(program.instructions) - finish]
+    cell = _named(story.cells.of(ranks, 0), story.cells.of(ranks[:1], 1)[0])
+    copies = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
+    if schedule.in_place:
+        copies = _finish(schedule, ranks, cell, placement.written, placement.direct)
+    return Alike(
+        ranks,
+        code,
+        _named(peer, story.rows.of(ranks[:1], 5)[0]),
+        _named(story.labels.of(ranks, 0), story.labels.of(ranks[:1], 1)[0]),
+        copies,
+    )
+
+
+def _named(said: Ints, names: Ints) -> Ints:
+    """[ranks, names]: what each rank calls it, from what they say in the same order."""
+    first = np.flatnonzero(np.diff(np.maximum.accumulate(names), prepend=-1))
+    return said[:, first]
+
+
+def _finish(
+    schedule: Schedule, ranks: Ints, cell: Ints, written: NDArray[np.bool_], direct: bool
+) -> tuple[Ints, Ints, Ints]:
+    """As Placement.finish: what each rank is owed and has in its input still, then what it keeps in scratch."""
+    s = schedule
+    (held, held_end), (owed, owed_end) = ((w[0][ranks], w[1][ranks]) for w in _windows(s))
+    has = np.zeros((len(ranks), s.chunks), dtype=np.bool_)
+    mine = (cell[0] < s.chunks) & written[np.minimum(cell[0], s.chunks - 1)]
+    np.put_along_axis(has, cell[:, mine], True, axis=1)
+    position = np.arange(s.chunks)
+    within = (position >= owed[:, None]) & (position < owed_end[:, None])
+    untouched = ~has & within & (position >= held[:, None]) & (position < held_end[:, None])
+    parts = [_runs(untouched)] + ([] if direct else [_runs(has & within)])
+    who, start, count = (np.concatenate(c) for c in zip(*parts, strict=True))
+    order = np.argsort(who, kind="stable")
+    first = ranks[who] * s.chunks if s.promise.transposes else 0
+    return who[order], (start + first)[order], count[order]
+
+
+def _runs(flags: NDArray[np.bool_]) -> tuple[Ints, Ints, Ints]:
+    """The maximal runs of True in each row: (row, start, length)."""
+    edged = np.zeros((flags.shape[0], flags.shape[1] + 2), dtype=np.int8)
+    edged[:, 1:-1] = flags
+    change = np.diff(edged, axis=1)
+    who, start = np.nonzero(change == 1)
+    _, end = np.nonzero(change == -1)
+    return who, start, end - start
