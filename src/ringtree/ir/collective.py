@@ -104,6 +104,26 @@ class Collective:
         _, label, origin = self.promised(rank, ranks, chunks, root)
         return label + origin * chunks if self.transposes else label
 
+    def chunk_sizes(
+        self, ranks: int, chunks: int, count: int, counts: NDArray[np.int64] | None = None
+    ) -> NDArray[np.int64]:
+        """The size of each chunk by its label, for a whole vector of `count` elements (or bytes): as even as can be,
+        within each block where it is n blocks, and what does not divide into blocks is left out.
+
+        `counts`: the size of each block, [ranks], or where the collective transposes from each rank (row) to each
+        (column), [ranks, ranks]; by default all are alike.
+        """
+        shape = (ranks, ranks) if self.transposes else (ranks,) if self.blocked else ()
+        if counts is None:
+            blocks = np.full(shape, count // ranks if self.blocked else count)
+        elif counts.shape == shape != () and counts.sum() == count and np.all(counts >= 0):
+            blocks = counts
+        else:
+            raise ValueError(f"{self.name} of {count} elements: expected their counts as {shape}, got {counts}")
+        pieces = chunks // (ranks if self.blocked else 1)
+        edges = blocks.reshape(-1, 1).astype(np.int64) * np.arange(pieces + 1, dtype=np.int64) // pieces
+        return np.diff(edges, axis=1).reshape(-1)
+
     def bus_factor(self, ranks: int) -> float:
         """Bus bandwidth over algorithm bandwidth, as nccl-tests defines it (doc/PERFORMANCE.md there). It has no prefix
         reductions; they are taken as reduce: the last rank cannot but receive the vector once."""

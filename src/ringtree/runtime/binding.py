@@ -135,21 +135,8 @@ def bind(
 
 
 def chunk_sizes(program: Program, count: int, counts: Ints | None = None) -> Ints:
-    """Elements of each chunk by its label: as even as can be, within each block where the whole vector is n blocks.
-
-    `counts` as in `bind`; by default all blocks are alike.
-    """
-    promise, n = find_collective(program.collective), program.ranks
-    shape = (n, n) if promise.transposes else (n,) if promise.blocked else ()
-    if counts is None:
-        blocks = np.full(shape, count // n if promise.blocked else count)
-    elif counts.shape == shape != () and counts.sum() == count and np.all(counts >= 0):
-        blocks = counts
-    else:
-        raise ValueError(f"{program.collective} of {count} elements: expected their counts as {shape}, got {counts}")
-    chunks = program.chunks // (n if promise.blocked else 1)
-    edges = blocks.reshape(-1, 1).astype(np.int64) * np.arange(chunks + 1, dtype=np.int64) // chunks
-    return np.diff(edges, axis=1).reshape(-1)
+    """Elements of each chunk by its label; `counts` as in `bind`, by default all blocks are alike."""
+    return find_collective(program.collective).chunk_sizes(program.ranks, program.chunks, count, counts)
 
 
 def window(part: Part, slot_bytes: int, dtype: Dtype) -> int:
