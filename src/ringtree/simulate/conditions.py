@@ -1,0 +1,51 @@
+"""What is not as it should be: ranks that start late or run slow, links that are slowed or have failed, jitter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import inf
+
+from ringtree.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """By default all is well.
+
+    `delay_s`: seconds by rank, by which it starts every job late. `slowdown`: factors by rank, on all its own work.
+    `links`: factors on the bandwidth of the link from one node to another, by their numbers; 0: it has failed.
+    `jitter`: the latency of every message is multiplied by 1 + jitter * x, x exponential of mean 1, drawn from `seed`.
+    """
+
+    delay_s: Mapping[int, float] = field(default_factory=dict)
+    slowdown: Mapping[int, float] = field(default_factory=dict)
+    links: Mapping[tuple[int, int], float] = field(default_factory=dict)
+    jitter: float = 0.0
+    seed: int = 0
+
+    def check(self, topology: Topology) -> None:
+        """ValueError at the first that names what the topology has not, or is out of range."""
+        rules = (("delay_s", self.delay_s, 0.0, "at least 0"), ("slowdown", self.slowdown, 1e-9, "more than 0"))
+        for what, given, least, expected in rules:
+            for rank, value in given.items():
+                if not 0 <= rank < topology.ranks:
+                    raise ValueError(f"{what} of rank {rank}: expected a rank of 0..{topology.ranks - 1}")
+                if not least <= value < inf:
+                    raise ValueError(f"{what} of rank {rank} is {value}; expected {expected}")
+        for (source, target), factor in self.links.items():
+            link = topology.link(source, target)
+            if not 0 <= factor < inf:
+                raise ValueError(f"the factor of link {topology.link_name(link)} is {factor}; expected at least 0")
+        if not 0 <= self.jitter < inf:
+            raise ValueError(f"jitter is {self.jitter}; expected at least 0")
+
+    def applied(self, topology: Topology) -> Topology:
+        """The topology with its links as they are under these conditions."""
+        if not self.links:
+            return topology
+        bandwidth_Bps = topology.bandwidth_Bps.copy()
+        for ends, factor in self.links.items():
+            link = topology.link(*ends)
+            bandwidth_Bps[link] = bandwidth_Bps[link] * factor if factor else 0.0
+        return replace(topology, bandwidth_Bps=bandwidth_Bps)

@@ -1,0 +1,40 @@
+"""What is played, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.ir.program import Program
+from ringtree.ir.schedule import Schedule
+from ringtree.ir.trace import Trace
+from ringtree.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One collective among several at once: a schedule, or every rank's program in order of ranks, on a whole vector of
+    `nbytes`. Its rank r is the topology's rank r."""
+
+    what: Schedule | Sequence[Program]
+    nbytes: int
+    start_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Simulation:
+    """`time_s`: from the start of the first job to the end of all. Per link of the topology: for how long anything was
+    on it, and how many bytes crossed it."""
+
+    trace: Trace
+    topology: Topology
+    link_busy_s: NDArray[np.float64]
+    link_nbytes: NDArray[np.int64]
+    time_s: float
+
+
+class StuckError(RuntimeError):
+    """Nothing can go on: says in one line which rank waits for whose message, and which link failed."""
