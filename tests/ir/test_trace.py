@@ -66,6 +66,7 @@ def test_traces_of_different_ranks_do_not_join():
         ({"call": 1}, "expected a call of 0..0"),
         ({"end_s": -1.0}, "expected its end after its start"),
         ({"end_s": np.nan}, "expected its end after its start"),
+        ({"end_s": np.inf}, "expected a finite start and end"),
         ({"nbytes": -1}, "expected no negative bytes"),
         ({"kind": Event.SEND, "peer": -1}, "expected a peer of 0..1"),
     ],

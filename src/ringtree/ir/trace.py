@@ -146,6 +146,7 @@ class Trace:
             ((self.call < 0) | (self.call >= len(self.calls)), f"expected a call of 0..{len(self.calls) - 1}"),
             ((self.kind < 0) | (self.kind >= len(Event)), "expected a kind of Event"),
             (~(self.end_s >= self.start_s), "expected its end after its start"),
+            (~np.isfinite(self.end_s - self.start_s), "expected a finite start and end"),
             (self.nbytes < 0, "expected no negative bytes"),
             (pairs & ((self.peer < 0) | (self.peer >= self.ranks)), f"expected a peer of 0..{self.ranks - 1}"),
         )
