@@ -1,0 +1,112 @@
+"""The critical path of a trace: the chain of work and messages that the last event waited for, back to the start.
+Whatever would shorten the whole must shorten something on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from ringtree.ir.trace import Event, Trace
+
+What = Literal["copy", "reduce", "message", "wait", "stall", "idle"]
+_WHAT: dict[int, What] = {Event.COPY: "copy", Event.REDUCE: "reduce", Event.WAIT: "wait", Event.STALL: "stall"}
+
+
+class Step(NamedTuple):
+    """A piece of the path. A message's rank is its sender. Idle (event -1) is a rank of which nothing is recorded: it
+    has not begun, or does something between two events. A wait is the receiver's own share: the message is there."""
+
+    event: int
+    rank: int
+    what: What
+    start_s: float
+    end_s: float
+
+
+def critical_path(trace: Trace) -> list[Step]:
+    """The path in the order of time, without a gap from the trace's first start to its last end. Going back, a WAIT
+    that really waited leads over its message to the sender; all else to what the rank did before. O(n log n)."""
+    if not trace.makespan_s > 0:
+        return []
+    return list(_back(trace))[::-1]
+
+
+def _back(trace: Trace) -> Iterator[Step]:
+    rank, call, start, end = (c.tolist() for c in (trace.rank, trace.call, trace.start_s, trace.end_s))
+    is_send = trace.kind == Event.SEND
+    sent, taken = trace.messages()
+    send_of = dict(zip(taken.tolist(), sent.tolist(), strict=True))
+    before = _Before(trace)
+    at = int(np.lexsort((is_send, -trace.end_s))[0])  # of those that end last, one that its rank did itself
+    r, c, t, first = rank[at], call[at], end[at], float(trace.start_s.min())
+    if is_send[at]:
+        yield Step(at, r, "message", start[at], t)
+        t = start[at]
+    while t > first:
+        at = before(r, c, t)
+        if at < 0:
+            yield Step(-1, r, "idle", first, t)
+            return
+        c = call[at]
+        if end[at] < t:
+            yield Step(-1, r, "idle", end[at], t)
+            t = end[at]
+        send = send_of.get(at, -1)
+        arrived = min(end[send], t) if send >= 0 else start[at]
+        if arrived <= start[at] or start[send] >= arrived:
+            yield Step(at, r, _WHAT[int(trace.kind[at])], start[at], t)
+            t = start[at]
+            continue
+        if arrived < t:
+            yield Step(at, r, "wait", arrived, t)
+        yield Step(send, rank[send], "message", start[send], arrived)
+        r, c, t = rank[send], call[send], start[send]
+
+
+class _Before:
+    """Finds what a rank did before a moment. Calls may overlap in time on a rank, so the same call's events come first.
+    Messages under way are nobody's work, and what took no time explains none."""
+
+    def __init__(self, trace: Trace) -> None:
+        work = np.flatnonzero((trace.kind != Event.SEND) & (trace.end_s > trace.start_s))
+        self._of_call = _Sorted(trace, work, trace.rank[work].astype(np.int64) << 32 | trace.call[work])
+        self._of_rank = _Sorted(trace, work, trace.rank[work].astype(np.int64))
+
+    def __call__(self, rank: int, call: int, moment_s: float) -> int:
+        found = self._of_call.before(rank << 32 | call, moment_s)
+        return found if found >= 0 else self._of_rank.before(rank, moment_s)
+
+
+class _Sorted:
+    """Events by key and start."""
+
+    def __init__(self, trace: Trace, events: np.ndarray, key: np.ndarray) -> None:
+        order = np.lexsort((trace.start_s[events], key))
+        self._events, self._start_s = events[order], trace.start_s[events][order]
+        keys, first = np.unique(key[order], return_index=True)
+        ends = np.append(first, len(order))[1:]
+        self._span = {k: (a, b) for k, a, b in zip(keys.tolist(), first.tolist(), ends.tolist(), strict=True)}
+
+    def before(self, key: int, moment_s: float) -> int:
+        """The last event of that key that starts before then; -1 if there is none."""
+        low, high = self._span.get(key, (0, 0))
+        place = low + int(np.searchsorted(self._start_s[low:high], moment_s))
+        return int(self._events[place - 1]) if place > low else -1
+
+
+def seconds_by_what(path: Iterable[Step]) -> dict[What, float]:
+    """How much of the path each kind of step takes, the most first."""
+    total: dict[What, float] = {}
+    for step in path:
+        total[step.what] = total.get(step.what, 0.0) + step.end_s - step.start_s
+    return dict(sorted(total.items(), key=lambda item: -item[1]))
+
+
+def seconds_by_rank(path: Iterable[Step]) -> dict[int, float]:
+    """How much of the path lies on each rank, the most first."""
+    total: dict[int, float] = {}
+    for step in path:
+        total[step.rank] = total.get(step.rank, 0.0) + step.end_s - step.start_s
+    return dict(sorted(total.items(), key=lambda item: -item[1]))
