@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from ringtree.formats.imported import FormatError
 from ringtree.formats.lanes import lanes
+from ringtree.ir import units
 from ringtree.ir.trace import COLUMNS, Event, Trace
 
 VERSION = 1
@@ -157,7 +158,7 @@ def _events(
 def _words(kind: int, nbytes: int, peer: int) -> str:
     """The middle of an event's line: its name, its category and the first of its args."""
     name = Event(kind).name.lower()
-    size, from_peer = _size(nbytes), f" from {peer}" if peer >= 0 else ""
+    size, from_peer = units.size(nbytes), f" from {peer}" if peer >= 0 else ""
     title = {
         Event.COPY: f"copy {size}{from_peer}",
         Event.REDUCE: f"reduce {size}{from_peer}",
@@ -166,14 +167,6 @@ def _words(kind: int, nbytes: int, peer: int) -> str:
         Event.STALL: f"stall: no room until {peer} gives back" if peer >= 0 else "stall: no room",
     }[Event(kind)]
     return f'"name":"{title}","cat":"{name}","args":{{"nbytes":{nbytes},"peer":{peer}'
-
-
-def _size(nbytes: int) -> str:
-    value, units = float(nbytes), ["B", "KiB", "MiB", "GiB", "TiB"]
-    while value >= 1024 and len(units) > 1:
-        value /= 1024
-        units.pop(0)
-    return f"{value:.4g} {units[0]}"
 
 
 def _arrows(phase: str, rank: NDArray[np.int32], tid: NDArray[np.int64], at: NDArray[np.int64]) -> list[str]:

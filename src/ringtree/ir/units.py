@@ -1,0 +1,29 @@
+"""Times and sizes as people read them: three figures and a unit."""
+
+from __future__ import annotations
+
+TIMES = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}
+"""What a unit of time is in seconds, the largest first."""
+SIZES = {"TiB": 1024.0**4, "GiB": 1024.0**3, "MiB": 1024.0**2, "KiB": 1024.0, "B": 1.0}
+
+
+def duration(seconds: float) -> str:
+    """1.41 ms, 143 µs, 0 s."""
+    return _in(seconds, TIMES, "ns") if seconds else "0 s"
+
+
+def size(nbytes: float) -> str:
+    """64 KiB, 1.41 MiB, 1000 B."""
+    return _in(nbytes, SIZES, "B")
+
+
+def time_unit(seconds: float) -> str:
+    """The unit in which so long a time has at least one figure before its point."""
+    return next((unit for unit, one in TIMES.items() if abs(seconds) >= one * (1 - 5e-4)), "ns")
+
+
+def _in(value: float, units: dict[str, float], least: str) -> str:
+    """In the largest unit of which it is at least one, when rounded to three figures."""
+    unit = next((unit for unit, one in units.items() if abs(value) >= one * (1 - 5e-4)), least)
+    figure = value / units[unit]
+    return f"{figure:.0f} {unit}" if abs(figure) >= 999.5 else f"{figure:.3g} {unit}"
