@@ -324,4 +324,5 @@ NB_MODULE(_native, m) {
   add_fast_method(group, call_definition);
   bind_messages(group);
   bind_one_sided(group);
+  bind_recorder(group);
 }

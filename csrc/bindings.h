@@ -93,3 +93,5 @@ ringtree::Group& group_of(PyObject* seat);
 void bind_messages(nb::object type);
 // And those for one-sided access.
 void bind_one_sided(nb::object type);
+// And those for what a rank did, and when.
+void bind_recorder(nb::object type);

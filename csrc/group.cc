@@ -224,6 +224,19 @@ void Group::reset_received() {
   }
 }
 
+void Group::record(std::size_t most, Hooks& hooks) {
+  if (most > 0) {
+    check_usable();
+    auto lock = turn(hooks);
+    interpreter_->start_recording(most);
+    return;
+  }
+  check_home();
+  interpreter_->stop_recording();
+  // A call that still runs may write there; it is then kept until the next recording, or the end.
+  if (std::unique_lock lock(running_, std::try_to_lock); lock.owns_lock()) interpreter_->forget_recording();
+}
+
 void Group::close() {
   if (!open_) return;
   open_ = false;

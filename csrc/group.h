@@ -65,6 +65,12 @@ class Group {
 
   const std::vector<Interpreter::Received>& received() const { return interpreter_->received; }
   void reset_received();
+
+  // Records this rank's calls from the next one on, anew; 0 events ends it. What was recorded can be read at any time,
+  // until it is ended or begun anew; also when the group has failed, or is closed.
+  void record(std::size_t most, Hooks& hooks);
+  const Recorder* recorder() const { return interpreter_->recorder(); }
+  const std::vector<std::string>& names() const { return seat_->names(); }
   std::uint64_t calls() const { return calls_.load(std::memory_order_relaxed); }
   int ranks() const { return ranks_; }
   bool threads() const { return threads_; }

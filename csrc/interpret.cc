@@ -59,28 +59,58 @@ void Interpreter::run(const std::shared_ptr<Plan>& shared, std::uint64_t call, s
   spaces_[static_cast<int>(Space::input)] = input;
   spaces_[static_cast<int>(Space::output)] = output;
   spaces_[static_cast<int>(Space::scratch)] = scratch_.get();
-  for (std::int64_t window = 0; window < plan.windows; window++) turn(window);
+  recorder_ = recording_.load(std::memory_order_relaxed);
+  if (recorder_) {
+    recorder_->begin(plan.print);
+    for (std::int64_t window = 0; window < plan.windows; window++) turn<true>(window);
+  } else {
+    for (std::int64_t window = 0; window < plan.windows; window++) turn<false>(window);
+  }
   for (auto& loan : loans_) repay(loan);
   loans_.clear();
 }
 
+void Interpreter::start_recording(std::size_t most) {
+  recording_.store(nullptr, std::memory_order_relaxed);
+  last_recorder_ = std::make_unique<Recorder>(most);
+  recording_.store(last_recorder_.get(), std::memory_order_relaxed);
+}
+
+// What is recorded costs nothing where nobody asked for it: it is another function then.
+template <bool recorded>
 void Interpreter::turn(std::int64_t window) {
+  using Did = Recorder::Did;
   for (auto& i : plan_->instructions) switch (i.kind) {
       case Kind::copy:
-      case Kind::reduce:
-        move(i, window);
+      case Kind::reduce: {
+        auto nbytes = move(i, window);
+        if constexpr (recorded) {
+          auto& about = plan_->subject_of(i);
+          if (nbytes) recorder_->note(i.kind == Kind::copy ? Did::copy : Did::reduce, about.peer, nbytes, about.chunk);
+        }
         break;
+      }
       case Kind::signal:
-        signal(i);
+        signal<recorded>(i);
         break;
-      case Kind::wait:
-        wait(i);
+      case Kind::wait: {
+        auto nbytes = wait(i);
+        if constexpr (recorded) recorder_->note(Did::wait, i.peer, nbytes, plan_->subject_of(i).chunk);
         break;
+      }
       case Kind::release:
-        release(i.peer);
+        release<recorded>(i.peer);
         break;
     }
-  if (plan_->finish) finish(window);
+  if (!plan_->finish) return;
+  auto nbytes = finish(window);
+  if constexpr (recorded)
+    if (nbytes) recorder_->note(Did::reduce, -1, nbytes, -1);
+}
+
+// Called where a wait for room is over, and so off the path of those who need not wait.
+void Interpreter::stalled(int peer) {
+  if (recorder_) recorder_->note(Recorder::Did::stall, peer, 0, -1);
 }
 
 std::size_t Interpreter::elements(const Plan::Instruction& i, std::int64_t window, std::uint32_t piece) const {
@@ -95,8 +125,9 @@ std::size_t Interpreter::bytes(const Plan::Instruction& i, std::int64_t window) 
   return sum * plan_->item;
 }
 
-// A copy or a reduction. What goes into a slot is staged there, unless it may be sent from where it is anyway.
-void Interpreter::move(const Plan::Instruction& i, std::int64_t window) {
+// A copy or a reduction; how many bytes it worked on. What goes into a slot is staged there, unless it may be sent from
+// where it is anyway.
+std::size_t Interpreter::move(const Plan::Instruction& i, std::int64_t window) {
   auto nbytes = bytes(i, window);
   std::byte* staging = nullptr;
   if (i.slots) {
@@ -107,10 +138,12 @@ void Interpreter::move(const Plan::Instruction& i, std::int64_t window) {
     if (!i.lazy || i.pieces != 1 || !send_in_place(i, window, parcel))
       parcel.data = staging = nbytes <= Notice::room ? parcel.small : stage(parcel);
   }
-  if (staging || i.targets > i.slots) apply(i, window, nbytes, staging);
+  bool works = staging || i.targets > i.slots;
+  if (works) apply(i, window, nbytes, staging);
   if (i.last) close(parcels_[i.reg]);
   for (int k = i.targets; k < i.targets + i.sources; k++)
     if (auto& o = plan_->operands[i.operand + k]; o.last) close(parcels_[o.reg]);
+  return works ? nbytes : 0;
 }
 
 // Whether the bytes of a lazy slot can be sent from the other target, or from the source of a copy: short ones because
@@ -144,7 +177,11 @@ bool Interpreter::send_in_place(const Plan::Instruction& i, std::int64_t window,
 
 std::byte* Interpreter::stage(Parcel& parcel) {
   auto take = [&] { return (parcel.slot = outbox_.take(out_)) >= 0; };
-  if (!take()) seat_.until(take, outbox_.holder(out_), *this, *hooks_);
+  if (!take()) {
+    auto holder = outbox_.holder(out_);
+    seat_.until(take, holder, *this, *hooks_);
+    stalled(holder);
+  }
   parcel.carrier = Carrier::slot;
   return seat_.segment().existing(outbox_.at(parcel.slot), parcel.nbytes);
 }
@@ -201,36 +238,55 @@ void Interpreter::write(const Plan::Instruction& i, void* const* targets, int nt
     plan_->reduce(targets, ntargets, sources_.data(), i.sources, count);
 }
 
+template <bool recorded>
+std::uint64_t Interpreter::publish(const Plan::Instruction& i, std::size_t nbytes) {
+  if constexpr (recorded) recorder_->note_send(i.peer, nbytes, plan_->subject_of(i).chunk);
+  return out_[i.peer].publish();
+}
+
+// To wake a peer is a system call, and no part of what comes next.
+template <bool recorded>
+void Interpreter::ring(int peer) {
+  bool woke = seat_.ring(peer);
+  if constexpr (recorded)
+    if (woke) recorder_->resume();
+}
+
+template <bool recorded>
 void Interpreter::signal(const Plan::Instruction& i) {
   auto& lane = out_[i.peer];
-  if (!lane.room()) seat_.until([&] { return lane.room(); }, i.peer, *this, *hooks_);
+  if (!lane.room()) {
+    seat_.until([&] { return lane.room(); }, i.peer, *this, *hooks_);
+    stalled(i.peer);
+  }
   Notice& notice = lane.blank();
   notice.print = plan_->print;
   notice.call = static_cast<std::uint32_t>(call_);
   if (i.reg < 0) {
     notice.carries(Carrier::within, 0);
-    lane.publish();
-    seat_.ring(i.peer);
+    publish<recorded>(i, 0);
+    ring<recorded>(i.peer);
     return;
   }
   auto& parcel = parcels_[i.reg];
   notice.carries(parcel.carrier, parcel.nbytes);
   if (parcel.carrier == Carrier::within) {
     if (parcel.nbytes) std::memcpy(notice.payload, parcel.data, parcel.nbytes);
-    lane.publish();
+    publish<recorded>(i, parcel.nbytes);
   } else if (parcel.carrier == Carrier::slot) {
     notice.place = {static_cast<std::uint64_t>(parcel.slot), 0};
-    outbox_.signalled(parcel.slot, i.peer, lane.publish());
+    outbox_.signalled(parcel.slot, i.peer, publish<recorded>(i, parcel.nbytes));
   } else {
     auto offset = static_cast<std::uint64_t>(parcel.data - regions_[parcel.region].base);
     notice.place = {static_cast<std::uint64_t>(parcel.region), offset};
-    loans_.push_back({i.peer, lane.publish(), parcel.data, parcel.data + parcel.nbytes});
+    loans_.push_back({i.peer, publish<recorded>(i, parcel.nbytes), parcel.data, parcel.data + parcel.nbytes});
   }
-  seat_.ring(i.peer);
+  ring<recorded>(i.peer);
   if (i.last) close(parcel);
 }
 
-void Interpreter::wait(const Plan::Instruction& i) {
+// The message's bytes.
+std::size_t Interpreter::wait(const Plan::Instruction& i) {
   auto& lane = in_[i.peer];
   if (!lane.ready()) seat_.until([&] { return lane.ready(); }, i.peer, *this, *hooks_);
   const Notice& notice = lane.front();
@@ -254,16 +310,19 @@ void Interpreter::wait(const Plan::Instruction& i) {
   }
   received[i.peer].add(message.nbytes);
   if (i.reg >= 0) messages_[i.reg] = message;
+  return message.nbytes;
 }
 
+template <bool recorded>
 void Interpreter::release(int peer) {
   if (copied_[peer] > in_[peer].released()) copies_.erase({peer, in_[peer].released() + 1});
   in_[peer].release();
-  seat_.ring(peer);
+  ring<recorded>(peer);
 }
 
-// What an operation does at its end, with what this rank owes of this window, once, while it is in cache.
-void Interpreter::finish(std::int64_t window) {
+// What an operation does at its end, with what this rank owes of this window, once, while it is in cache; its bytes.
+std::size_t Interpreter::finish(std::int64_t window) {
+  std::size_t nbytes = 0;
   for (auto& run : plan_->outputs) {
     auto size = std::clamp<std::int64_t>(run.size - window * plan_->window, 0, plan_->window);
     if (size == 0) continue;
@@ -271,7 +330,9 @@ void Interpreter::finish(std::int64_t window) {
               (run.offset + window * plan_->window) * static_cast<std::int64_t>(plan_->item);
     if (!loans_.empty()) settle(at, at + size * static_cast<std::int64_t>(plan_->item));
     plan_->finish(at, static_cast<std::size_t>(size), seat_.ranks());
+    nbytes += static_cast<std::size_t>(size) * plan_->item;
   }
+  return nbytes;
 }
 
 }  // namespace ringtree

@@ -8,6 +8,7 @@
 
 #include "outbox.h"
 #include "plan.h"
+#include "recorder.h"
 #include "wait.h"
 
 namespace ringtree {
@@ -29,6 +30,14 @@ class Interpreter : Situation {
   void look_at_the_last();
 
   void add_region(Region region);
+
+  // From the next call on, events are written down: anew, by at most so many. Not while a call runs.
+  void start_recording(std::size_t most);
+  // No more of them from the next call on.
+  void stop_recording() { recording_.store(nullptr, std::memory_order_relaxed); }
+  // The last recording, nullptr where there is none.
+  const Recorder* recorder() const { return last_recorder_.get(); }
+  void forget_recording() { last_recorder_.reset(); }
 
   // Written by whoever runs, read by anyone.
   struct Received {
@@ -67,18 +76,26 @@ class Interpreter : Situation {
     Fingerprint print;
   };
 
+  template <bool recorded>
   void turn(std::int64_t window);
-  void move(const Plan::Instruction& i, std::int64_t window);
+  std::size_t move(const Plan::Instruction& i, std::int64_t window);
   bool send_in_place(const Plan::Instruction& i, std::int64_t window, Parcel& parcel);
   std::byte* stage(Parcel& parcel);
   void close(Parcel& parcel);
   void apply(const Plan::Instruction& i, std::int64_t window, std::size_t nbytes, std::byte* slot);
   const std::byte* packed(const Plan::Operand& o, std::size_t nbytes);
   void write(const Plan::Instruction& i, void* const* targets, int ntargets, std::size_t count);
+  template <bool recorded>
   void signal(const Plan::Instruction& i);
-  void wait(const Plan::Instruction& i);
+  template <bool recorded>
+  std::uint64_t publish(const Plan::Instruction& i, std::size_t nbytes);
+  template <bool recorded>
+  void ring(int peer);
+  std::size_t wait(const Plan::Instruction& i);
+  template <bool recorded>
   void release(int peer);
-  void finish(std::int64_t window);
+  void stalled(int peer);
+  std::size_t finish(std::int64_t window);
   void settle(const std::byte* begin, const std::byte* end);
   void repay(const Loan& loan);
   bool repaid(const Loan& loan);
@@ -123,6 +140,9 @@ class Interpreter : Situation {
   const Plan* plan_ = nullptr;
   std::shared_ptr<const Plan> previous_;  // of the last call
   Hooks* hooks_ = nullptr;
+  Recorder* recorder_ = nullptr;  // of this call
+  std::unique_ptr<Recorder> last_recorder_;
+  std::atomic<Recorder*> recording_ = nullptr;
   std::uint64_t call_ = 0;
   std::byte* spaces_[3] = {};
 };

@@ -43,7 +43,9 @@ bool Interpreter::repaid(const Loan& loan) {
 }
 
 void Interpreter::repay(const Loan& loan) {
-  if (!repaid(loan)) seat_.until([&] { return repaid(loan); }, loan.peer, *this, *hooks_);
+  if (repaid(loan)) return;
+  seat_.until([&] { return repaid(loan); }, loan.peer, *this, *hooks_);
+  stalled(loan.peer);
 }
 
 void Interpreter::help() {

@@ -23,6 +23,7 @@ class Binder {
       if (held_[peer] != 0) wrong("leaves a message of peer " + std::to_string(peer) + " unreleased");
     find_last_uses();
     find_lazy();
+    find_subjects();
     for (int peer = 0; peer < limits_.ranks; peer++)
       if (sent_.contains(peer) && !heard_.contains(peer)) plan_.unheard.push_back(peer);
     for (auto& run : outputs_) plan_.outputs.push_back({run.first, run.second});
@@ -226,6 +227,30 @@ class Binder {
       while (next < all.size() && all[next].kind == Kind::signal && all[next].reg == all[at].reg && !all[next].last)
         next++;
       all[at].lazy = next < all.size() && all[next].kind == Kind::signal && all[next].reg == all[at].reg;
+    }
+  }
+
+  // A signal is about what was last written to its slot, a wait about what is read of its message.
+  void find_subjects() {
+    plan_.subjects.resize(plan_.instructions.size());
+    std::vector<std::int32_t> staged(plan_.slot_registers, -1);
+    std::vector<std::size_t> came(plan_.message_registers);
+    for (std::size_t at = 0; at < plan_.instructions.size(); at++) {
+      auto& i = plan_.instructions[at];
+      auto& subject = plan_.subjects[at];
+      if (i.kind == Kind::signal && i.reg >= 0) subject.chunk = staged[i.reg];
+      if (i.kind == Kind::wait && i.reg >= 0) came[i.reg] = at;
+      if (i.kind != Kind::copy && i.kind != Kind::reduce) continue;
+      auto& from = program_.instructions[at];
+      auto& first = program_.operands[from.first];
+      if (first.count == 1) subject.chunk = first.label;
+      if (i.slots) staged[i.reg] = subject.chunk;
+      for (int k = i.targets + i.sources - 1; k >= i.targets; k--) {
+        auto& o = plan_.operands[i.operand + k];
+        if (o.space != Space::message) continue;
+        subject.peer = plan_.instructions[came[o.reg]].peer;
+        plan_.subjects[came[o.reg]].chunk = subject.chunk;
+      }
     }
   }
 

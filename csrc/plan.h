@@ -73,9 +73,15 @@ struct Plan {
   struct Run {
     std::int64_t offset, size;
   };
+  // For who records: the position on the whole vector (-1: several), and whose message a copy or a reduction reads.
+  struct Subject {
+    std::int32_t chunk = -1, peer = -1;
+  };
+  const Subject& subject_of(const Instruction& i) const { return subjects[&i - instructions.data()]; }
 
   std::vector<Instruction> instructions;
   std::vector<Operand> operands;
+  std::vector<Subject> subjects;      // of each instruction
   std::vector<std::int64_t> offsets;  // elements from the start of the space
   std::vector<std::int64_t> sizes;    // elements
   std::vector<Run> outputs;           // what is written of the output, for the division of an average

@@ -62,11 +62,14 @@ class Seat {
     until(ready, peer, situation, hooks, Patience(options_.timeout_s));
   }
 
-  // Wakes `peer` if it sleeps. Called after a release store that it may wait for. There is no fence between that
-  // store and this load, so a peer that is just falling asleep may be missed; it then wakes by itself within 1 ms.
-  void ring(int peer) {
+  // Wakes `peer` if it sleeps; whether it did. Called after a release store that it may wait for. There is no fence
+  // between that store and this load, so a peer that is just falling asleep may be missed; it then wakes by itself
+  // within 1 ms.
+  bool ring(int peer) {
     auto& bell = segment_.member(peer).bell;
-    if (bell.load(std::memory_order_relaxed) != 0) wake(bell);
+    if (bell.load(std::memory_order_relaxed) == 0) return false;
+    wake(bell);
+    return true;
   }
 
   // Fails the group for every member; the first to do so gives the reason, and throws it here too.

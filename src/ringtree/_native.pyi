@@ -195,6 +195,33 @@ class Group:
         """[ranks, 2]: bytes of collectives' payload received from each peer, and messages, since the last reset."""
 
     def reset_counters(self) -> None: ...
+    def record(self, most_events: int) -> None:
+        """From the next collective call on, writes down what this rank does in them, anew, and at most so many events: what
+        more there are is counted. 0 ends it and forgets it. It does not wait for a call that runs to end, to begin it does."""
+
+    def recorded(
+        self,
+    ) -> (
+        tuple[
+            NDArray[np.int32],
+            NDArray[np.float64],
+            NDArray[np.float64],
+            NDArray[np.int64],
+            NDArray[np.int32],
+            NDArray[np.int32],
+            NDArray[np.int32],
+            list[tuple[str, int]],
+            int,
+        ]
+        | None
+    ):
+        """What was written down so far, in the order in which it was done: columns kind, start_s, end_s, nbytes, peer, chunk
+        and call of ringtree.ir.trace, seconds of CLOCK_MONOTONIC; what `call` counts, as (text, digest modulo 2^32); and
+        how many events were dropped. None where nothing is recorded. At any time, also when the group has failed.
+
+        What a rank does is told without gaps from a call's beginning to its end, but for releases that wake a peer. A SEND
+        has no length: its time is where the event before it ends, some tens of ns before the message is out."""
+
     def kin(self, ranks: list[int]) -> Kin:
         """The members with these ranks, for a group made of them in their order."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,20 @@ class Terms:
     @property
     def subject(self) -> str:
         return f"the group of {self.ranks} ranks"
+
+
+class Recorded(NamedTuple):
+    """What a seat wrote down, as Seat.recorded says it. `calls`: (text, digest) of what the column `call` counts."""
+
+    kind: NDArray[np.int32]
+    start_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]
+    nbytes: NDArray[np.int64]
+    peer: NDArray[np.int32]
+    chunk: NDArray[np.int32]
+    call: NDArray[np.int32]
+    calls: list[tuple[str, int]]
+    dropped: int
 
 
 class Seat(Protocol):
@@ -103,6 +117,8 @@ class Seat(Protocol):
     def wait_signal(self, peer: int, index: int, count: int, timeout_s: float) -> None: ...
     def counters(self) -> NDArray[np.int64]: ...
     def reset_counters(self) -> None: ...
+    def record(self, most_events: int) -> None: ...
+    def recorded(self) -> tuple[Any, ...] | None: ...
     def kin(self, ranks: list[int]) -> Any: ...
     def look(self, what: str, ranks: list[int], absent: list[int]) -> None: ...
     def poison(self, message: str) -> None: ...

@@ -20,11 +20,13 @@ from numpy.typing import NDArray
 
 from ringtree.errors import Mismatch, Poisoned
 from ringtree.ir.program import Kind, Space
+from ringtree.ir.trace import Event
 from ringtree.runtime.engine import Joined, Terms
 from ringtree.runtime.reference_group import Fingerprint, Group, Slot, enter
 from ringtree.runtime.reference_kernel import Values, elements, finish, reduce
 from ringtree.runtime.reference_messages import Messages
 from ringtree.runtime.reference_plan import Part, Plan, Step, decode
+from ringtree.runtime.reference_recorder import Note, Recordings
 from ringtree.runtime.reference_signals import Signals
 
 SLOTS = 8
@@ -38,7 +40,7 @@ def join(terms: Terms) -> Joined:
     return Joined(seat, slots, SLOT_BYTES, len(os.sched_getaffinity(0)))
 
 
-class Seat(Messages, Signals):
+class Seat(Messages, Signals, Recordings):
     """See ringtree._native.Group for the contract."""
 
     def __init__(self, group: Group, rank: int, slots: int, timeout_s: float) -> None:
@@ -180,10 +182,13 @@ class Seat(Messages, Signals):
             int(Space.OUTPUT): output,
             int(Space.SCRATCH): scratch.__array_interface__["data"][0],
         }
+        note = self.recorder.begin(str(fingerprint), fingerprint.digest) if self.recorder else None
         for window in range(plan.windows):
-            _Pass(self, plan, window, bases, f"call {call}, {fingerprint}").interpret()
+            _Pass(self, plan, window, bases, f"call {call}, {fingerprint}", note).interpret()
         if plan.op >= 0 and plan.output_count:
-            finish(elements(output, plan.output_count, plan.dtype), plan.op, self.ranks, plan.dtype)
+            owed = elements(output, plan.output_count, plan.dtype)
+            if finish(owed, plan.op, self.ranks, plan.dtype) and note:
+                note(Event.REDUCE, -1, owed.nbytes)
 
     def _compare(self, call: int, mine: Fingerprint) -> None:
         group, other = self.group, None
@@ -243,8 +248,11 @@ class Seat(Messages, Signals):
 class _Pass:
     """One run of a program over one window of every chunk."""
 
-    def __init__(self, seat: Seat, plan: Plan, window: int, bases: dict[int, int], where: str) -> None:
+    def __init__(
+        self, seat: Seat, plan: Plan, window: int, bases: dict[int, int], where: str, note: Note | None
+    ) -> None:
         self.seat, self.plan, self.window, self.bases, self.where = (seat, plan, window, bases, where)
+        self.note: Note = note or (lambda *_: None)
         self.staged: dict[int, Slot] = {}  # slot register -> slot
         self.held: dict[int, Slot] = {}  # message register -> the sender's slot
         self.unreleased: dict[int, deque[Slot]] = {}  # peer -> messages held, oldest first
@@ -252,28 +260,34 @@ class _Pass:
     def interpret(self) -> None:
         for step in self.plan.steps:
             if step.kind in (Kind.COPY, Kind.REDUCE):
-                self._compute(step)
+                if nbytes := self._compute(step):
+                    self.note(Event(step.kind), step.peer, nbytes, step.chunk)
             elif step.kind == Kind.SIGNAL:
                 slot = self.staged[step.register] if step.register >= 0 else None
+                self.note(Event.SEND, step.peer, slot.nbytes if slot else 0, step.chunk)
                 self.seat.group.signal(self.seat.rank, step.peer, slot)
             elif step.kind == Kind.WAIT:
-                self._take(step)
+                self.note(Event.WAIT, step.peer, self._take(step), step.chunk)
             else:
                 self.seat.group.release(self.seat.rank, self.unreleased[step.peer].popleft())
 
-    def _take(self, step: Step) -> None:
+    def _take(self, step: Step) -> int:
+        """Takes the next message; its bytes."""
         group, rank = self.seat.group, self.seat.rank
         with group.changed:
             lane = group.lanes.setdefault((step.peer, rank), deque())
             what = f"rank {group.names[step.peer]} in {self.where}"
             self.seat.await_(lane.__len__, what, lambda: (step.peer,))
             slot = lane.popleft()
-        self.seat.received[step.peer] += (0 if slot is None else slot.nbytes, 1)
+        nbytes = 0 if slot is None else slot.nbytes
+        self.seat.received[step.peer] += (nbytes, 1)
         if slot is not None:
             self.held[step.register] = slot
             self.unreleased.setdefault(step.peer, deque()).append(slot)
+        return nbytes
 
-    def _compute(self, step: Step) -> None:
+    def _compute(self, step: Step) -> int:
+        """Does a copy or a reduction; the bytes of its result."""
         values = [self._read(part) for part in step.sources]
         result = values[0] if step.kind == Kind.COPY else reduce(values, self.plan.op, self.plan.dtype)
         if len(step.targets) > 1:
@@ -283,6 +297,7 @@ class _Pass:
                 self._stage(part.index, step.readers[part.index], result)
             else:
                 self._write(part, result)
+        return result.nbytes
 
     def _read(self, part: Part) -> Values:
         if part.space in (Space.SLOT, Space.MESSAGE):
@@ -303,7 +318,10 @@ class _Pass:
         seat = self.seat
         with seat.group.changed:
             what = f"a free slot in {self.where}"
-            seat.await_(seat.free.__len__, what, lambda: [r for s in seat.slots for r in s.told])
+            if not seat.free:
+                holders = [r for s in seat.slots for r in s.told]
+                seat.await_(seat.free.__len__, what, lambda: [r for s in seat.slots for r in s.told])
+                self.note(Event.STALL, holders[0] if holders else -1, 0)
             slot = seat.free.popleft()
             slot.readers, slot.nbytes = readers, values.nbytes
             if not readers:

@@ -88,14 +88,14 @@ def reduce(values: Sequence[Values], op: int, dtype: Dtype) -> Values:
     return narrow(total, dtype) if short else total
 
 
-def finish(values: Values, op: int, ranks: int, dtype: Dtype) -> None:
+def finish(values: Values, op: int, ranks: int, dtype: Dtype) -> bool:
     """In place, once, at the very end: an average is divided, integers as C does, towards zero; and what a logical
-    operation left as it came, because nothing was joined with it, becomes 0 or 1."""
+    operation left as it came, because nothing was joined with it, becomes 0 or 1. Whether there was anything to do."""
     if _NAME[op] in LOGICAL:
         one = narrow(np.ones(1, np.float32), dtype) if dtype in SHORT_FLOATS else 1
         values[:] = np.where(widen(values, dtype) if dtype in SHORT_FLOATS else values, one, 0)
     elif _NAME[op] != "avg":
-        return
+        return False
     elif dtype in SHORT_FLOATS:
         with np.errstate(all="ignore"):
             values[:] = narrow(widen(values, dtype) / np.float32(ranks), dtype)
@@ -107,6 +107,7 @@ def finish(values: Values, op: int, ranks: int, dtype: Dtype) -> None:
         parts = values.view(values.real.dtype) if dtype in COMPLEX else values
         with np.errstate(all="ignore"):
             parts /= ranks
+    return True
 
 
 def widen(bits: Values, dtype: Dtype) -> Values:

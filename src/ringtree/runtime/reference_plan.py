@@ -23,7 +23,8 @@ class Part(NamedTuple):
 
 
 class Step(NamedTuple):
-    """An instruction. `readers`: for each target that is a slot, how many signals will tell of what is written."""
+    """An instruction. `readers`: for each target that is a slot, how many signals will tell of what is written. `chunk`
+    is the one that it is about, -1 for several; `peer` of a copy or a reduction whose message it reads."""
 
     kind: int
     peer: int
@@ -31,6 +32,7 @@ class Step(NamedTuple):
     targets: tuple[Part, ...]
     sources: tuple[Part, ...]
     readers: dict[int, int]
+    chunk: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +82,13 @@ def decode(
         raise ValueError(f"{name} of {Dtype(dtype).label} is not supported")
     parts = [Part(*row) for row in operands.tolist()]
     heads = instructions.tolist()
-    steps = []
+    steps: list[Step] = []
     for at, (kind, peer, register, first, targets, sources) in enumerate(heads):
         ends = (first + targets, first + targets + sources)
         mine = tuple(parts[first : ends[0]])
         readers = {t.index: _readers(heads[at + 1 :], parts, t.index) for t in mine if t.space == Space.SLOT}
-        steps.append(Step(kind, peer, register, mine, tuple(parts[ends[0] : ends[1]]), readers))
+        steps.append(Step(kind, peer, register, mine, tuple(parts[ends[0] : ends[1]]), readers, -1))
+    _find_subjects(steps)
     largest = int(sizes.max(initial=0))
     offsets = {
         int(Space.INPUT): input_offsets.tolist(),
@@ -97,6 +100,25 @@ def decode(
     return Plan(
         tuple(steps), sizes.tolist(), offsets, window, scratch * largest, Dtype(dtype), op, max(ends_at, default=0)
     )
+
+
+def _find_subjects(steps: list[Step]) -> None:
+    """A signal is about what was last written to its slot, a wait about what is read of its message."""
+    staged: dict[int, int] = {}  # slot register -> chunk
+    came: dict[int, int] = {}  # message register -> place of its wait
+    for at, step in enumerate(steps):
+        if step.kind == Kind.SIGNAL:
+            steps[at] = step._replace(chunk=staged.get(step.register, -1))
+        elif step.kind == Kind.WAIT:
+            came[step.register] = at
+        elif step.kind in (Kind.COPY, Kind.REDUCE):
+            first = step.targets[0]
+            chunk = first.label if first.count == 1 else -1
+            staged.update({t.index: chunk for t in step.targets if t.space == Space.SLOT})
+            waits = [came[s.index] for s in step.sources if s.space == Space.MESSAGE]
+            for place in waits:
+                steps[place] = steps[place]._replace(chunk=chunk)
+            steps[at] = step._replace(chunk=chunk, peer=steps[waits[0]].peer if waits else -1)
 
 
 def _readers(later: Sequence[Sequence[int]], parts: Sequence[Part], register: int) -> int:
