@@ -101,7 +101,7 @@ class Calls:
         if forced is not None and forced != RANK_ORDER:
             slots = self._slots_for(forced, request)
             if slots > self._joined.slots:
-                self._settle()
+                self.settle()
                 nbytes = request.count * request.dtype.itemsize
                 self._meet(request, self._part(request.collective, request.root, nbytes, algorithm)[0])
                 slots = 1 << (slots - 1).bit_length()
@@ -295,7 +295,7 @@ class Calls:
         self.admit(algorithm)
         return self._proved.find(algorithm) or 0
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Waits for all asynchronous calls."""
         if self._pending:
             self._seat.wait(self._pending[-1][0], -1.0)

@@ -13,11 +13,13 @@ from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ringtree.runtime import lifetime
+from ringtree.runtime.arguments import whole
 from ringtree.runtime.arrays import dtype_named, readable
 from ringtree.runtime.binding import Bound
 from ringtree.runtime.calls import Calls
@@ -33,6 +35,8 @@ from ringtree.runtime.types import BY_LABEL
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from ringtree.runtime.tracing import Recording
 
 
 class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
@@ -53,6 +57,8 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         self._grouped = {}
         self._windows = []
         self._besides: dict[str, Communicator] = {}
+        self._recordings = []
+        self._offspring = WeakSet()
         lifetime.watch(self)
 
     def chosen(
@@ -85,10 +91,20 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         for group in (self, *self._besides.values()):
             group._seat.reset_counters()
 
+    def trace(self, *, most_events: int | None = None) -> Recording:
+        """Records what all ranks do in a block of their programs: `with comm.trace() as recording`, and after the
+        block `recording.trace`, on every rank. All ranks enter the block, and leave it together. `most_events` of a
+        rank are kept in each group (default 1,048,576: 40 MB); how many more there were is among the trace's facts."""
+        from ringtree.runtime.tracing import MOST_EVENTS, Recording
+
+        return Recording(self, MOST_EVENTS if most_events is None else whole(most_events, "most_events"))
+
     def close(self) -> None:
         """Leaves the group. Peers that still wait for this rank get PeerDied."""
         if isinstance(self._seat, lifetime.Gone):
             return
+        for recording in list(self._recordings):
+            recording.leave(self)
         for group in self._besides.values():
             group.close()
         lifetime.forget(self)
@@ -128,5 +144,5 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
             place, ranks = f"{self._terms.place}/{what}", list(range(self.size))
             look, kin = partial(self._seat.look, what, ranks), self._seat.kin(ranks)
             terms = replace(self._terms, place=place, slots=slots, look=look, kin=kin)
-            group = self._besides[what] = Communicator(self._engine, terms)
+            group = self._besides[what] = self._made_from_here(Communicator(self._engine, terms))
         return group._calls

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from ringtree.errors import TimedOut
 from ringtree.runtime.arguments import int64, whole
@@ -14,12 +15,15 @@ from ringtree.runtime.engine import Terms
 if TYPE_CHECKING:
     from ringtree.runtime.communicator import Communicator
     from ringtree.runtime.mesh import Mesh
+    from ringtree.runtime.tracing import Recording
 
 
 class Groups(Collectives):
     """How a communicator makes others, each of which makes others in turn. They live on when this one is closed."""
 
     _grouped: dict[tuple[int, ...], int]  # how often `group` was called with these ranks
+    _offspring: WeakSet[Communicator]
+    _recordings: list[Recording]
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -90,9 +94,16 @@ class Groups(Collectives):
             kin=self._seat.kin(list(members)),
         )
         try:
-            return Communicator(self._engine, terms)
+            return self._made_from_here(Communicator(self._engine, terms))
         except TimeoutError as late:
             raise TimedOut(f"{call}: {late}; expected ranks {_shown(terms.names)} to make it alike") from None
+
+    def _made_from_here(self, made: Communicator) -> Communicator:
+        """What records this group's calls records those of groups that are made from it, too."""
+        self._offspring.add(made)
+        for recording in self._recordings:
+            recording.admit(made)
+        return made
 
 
 def _shown(ranks: Sequence[object], most: int = 8) -> str:

@@ -41,6 +41,10 @@ class Plans:
             offset = bound.input_start - bound.output_start if bound.aliasable else None
             self.seat.remember(*look, bound.plan, offset)
 
+    def programs(self) -> dict[int, str]:
+        """By the digests of their calls, the names of what they run."""
+        return {bound.part.digest: bound.part.program.name for bound in self._bound.values()}
+
     def clear(self) -> None:
         self._bound.clear()
         self._taught.clear()

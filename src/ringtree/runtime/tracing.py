@@ -1,0 +1,112 @@
+"""What happened on all ranks while a block of a program ran: `with comm.trace() as recording`.
+
+Recorded are collective calls: the communicator's own, and those of the groups that were made from it. Not recorded are
+messages (send, recv and their like), reductions by a Python function, which are made of messages, and one-sided access.
+"""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from ringtree.ir.trace import Trace
+from ringtree.runtime.engine import Recorded
+from ringtree.runtime.lifetime import Gone
+from ringtree.runtime.trace_parts import Part, merge
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from ringtree.runtime.communicator import Communicator
+
+MOST_EVENTS = 1 << 20
+"""Of one rank in one group: 40 MB, taken as they fill."""
+
+
+class Recording:
+    """Records while its block runs. `trace` is there afterwards: of all ranks, on every rank, for they leave the block
+    together. If the block raised, they do not meet, and it is what this rank itself did."""
+
+    def __init__(self, communicator: Communicator, most_events: int = MOST_EVENTS) -> None:
+        if most_events < 1:
+            raise ValueError(f"most_events is {most_events}; expected at least 1")
+        self._communicator, self._most_events = communicator, most_events
+        self._before: dict[Communicator, tuple[int, int]] = {}  # events and dropped ones that are another recording's
+        self._parts: list[Part] = []
+        self._trace: Trace | None = None
+
+    @property
+    def trace(self) -> Trace:
+        """RuntimeError until the block has ended."""
+        if self._trace is None:
+            raise RuntimeError("a recording has its trace when its block has ended")
+        return self._trace
+
+    def __enter__(self) -> Self:
+        if self._before or self._parts:
+            raise RuntimeError("a recording records once; comm.trace() makes another")
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        whole = self._communicator
+        try:
+            if error is None:
+                for communicator in self._before:
+                    communicator._calls.settle()
+        finally:
+            parts = self.stop()
+            self._trace = merge(whole.size, parts, whole._terms.place, self.facts())
+        if error is None and not isinstance(whole._seat, Gone):
+            everybodys = [part for given in whole.all_gather_object(parts) for part in given]
+            self._trace = merge(whole.size, everybodys, whole._terms.place, self.facts())
+
+    def start(self) -> None:
+        """Begins, with the next call of each group."""
+        groups = [self._communicator]
+        while groups:
+            group = groups.pop()
+            self.admit(group)
+            groups += [made for made in group._offspring if not isinstance(made._seat, Gone)]
+
+    def stop(self) -> list[Part]:
+        """Ends it, as soon as a call that still runs does; what this rank recorded."""
+        for communicator in list(self._before):
+            self.leave(communicator)
+        return self._parts
+
+    def admit(self, communicator: Communicator) -> None:
+        """Records this group too, from its next call on."""
+        so_far = communicator._seat.recorded()
+        if so_far is None:
+            communicator._seat.record(self._most_events)
+        self._before[communicator] = (0, 0) if so_far is None else (len(so_far[0]), so_far[-1])
+        communicator._recordings.append(self)
+
+    def leave(self, communicator: Communicator) -> None:
+        """Takes what this group recorded; it goes on only where another recording wants it."""
+        events, dropped = self._before.pop(communicator)
+        communicator._recordings.remove(self)
+        *columns, calls, dropped_in_all = communicator._seat.recorded()
+        if not communicator._recordings:
+            communicator._seat.record(0)
+        names = self._communicator._terms.names
+        part = Part(
+            communicator._terms.place,
+            self._communicator.rank,
+            tuple(names.index(name) for name in communicator._terms.names),
+            Recorded._make([*(column[events:] for column in columns), calls, dropped_in_all - dropped]),
+            communicator._calls.plans.programs(),
+        )
+        self._parts.append(part)
+
+    def facts(self) -> dict[str, str]:
+        return {"source": "measured", "machine": _machine(), "engine": self._communicator._engine}
+
+
+def _machine() -> str:
+    system = os.uname()
+    return f"{len(os.sched_getaffinity(0))} cores, {system.sysname} {system.release} {system.machine}"
