@@ -9,22 +9,29 @@ from numpy.typing import ArrayLike
 
 from ringtree.draw.page import assemble
 from ringtree.draw.page.columns import encode
+from ringtree.draw.trees import few, trees
 from ringtree.ir.schedule import COLUMNS, Schedule
+from ringtree.ir.spec import check
+from ringtree.topology.graph import Topology
 
 MOST_TRANSFERS = 2_000_000
 MOST_CONTENTS_NBYTES = 256 << 20
 """What the page may need to hold whose contributions are in every chunk of every rank."""
 
 
-def schedule_page(schedule: Schedule) -> str:
-    """The page on which the schedule is played. ValueError where it is too large for a browser."""
+def schedule_page(schedule: Schedule, topology: Topology | None = None) -> str:
+    """The page on which the schedule is played; with a topology, its ranks also on their hosts. ValueError where it is
+    too large for a browser."""
     s = schedule
-    return assemble(f"{s.name} {s.collective}", ["schedule"], {"schedule": schedule_data(s)})
+    return assemble(f"{s.name} {s.collective}", ["schedule"], {"schedule": schedule_data(s, topology)})
 
 
-def schedule_data(s: Schedule) -> dict[str, Any]:
+def schedule_data(s: Schedule, topology: Topology | None = None) -> dict[str, Any]:
     """What the schedule's view reads, as JSON."""
     _refuse_large(s)
+    check(s)
+    if topology is not None and topology.ranks != s.ranks:
+        raise ValueError(f"{s.name} is for {s.ranks} ranks; {topology.name} has {topology.ranks}: expected as many")
     rows = s.expand()
     return {
         "name": s.name,
@@ -41,7 +48,18 @@ def schedule_data(s: Schedule) -> dict[str, Any]:
         "repeats": s.promise.repeats,
         "columns": {name: encode(getattr(rows, name)) for name in COLUMNS},
         "promise": _promise(s),
+        "trees": _trees(s),
+        "hosts": None if topology is None else topology.hosts.tolist(),
     }
+
+
+def _trees(s: Schedule) -> list[dict[str, Any]]:
+    """The trees that are worth drawing: one that leads up and one that leads down along the same edges are one."""
+    found = trees(s)
+    chunks: dict[tuple[int, ...], set[int]] = {}
+    for tree in found if few(found) else ():
+        chunks.setdefault(tree.parent, set()).update(tree.chunks)
+    return [{"parent": parent, "chunks": sorted(those)} for parent, those in chunks.items()]
 
 
 def _promise(s: Schedule) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 FOLDER = Path(__file__).parent
 
 VIEWS: dict[str, tuple[str, ...]] = {
-    "schedule": ("schedule",),
+    "schedule": ("ink", "wording", "contents", "layouts", "stage", "buffers", "transfers", "player", "schedule"),
 }
 """The scripts of each view, without .js, in the order in which they are read. Its style sheet has its own name."""
 
@@ -25,19 +25,25 @@ def assemble(title: str, views: Sequence[str], data: Mapping[str, Any]) -> str:
     """The page with these views as tabs. `data` is JSON by view, columns as `columns.encode` gives them; the first view
     is the one that is shown."""
     texts = _texts(views)
-    scripts = ["d3.min", "shell", *(script for view in views for script in VIEWS[view])]
+    scripts = [_read("d3.min.js"), _read("shell.js"), *map(_script, views)]
     return Template(_read("shell.html")).substitute(
         title=escape(title),
         licence=escape(_read("d3.LICENSE")),
         noscript=" ".join(texts.pop("shell.noscript")),
         styles="\n".join(_read(f"{name}.css") for name in ("shell", *views)),
-        scripts="\n".join(f"<script>\n{_read(f'{name}.js')}</script>" for name in scripts),
+        scripts="\n".join(f"<script>\n{script}</script>" for script in scripts),
         data=_inline({"title": title, "views": list(views), "data": dict(data), "texts": texts}),
     )
 
 
 def _read(name: str) -> str:
     return (FOLDER / name).read_text(encoding="utf-8")
+
+
+def _script(view: str) -> str:
+    """The view's scripts in a block, so that no name in it meets another view's."""
+    parts = "\n".join(_read(f"{name}.js").removeprefix("'use strict';\n") for name in VIEWS[view])
+    return f"'use strict';\n{{\n{parts}}}\n"
 
 
 def _texts(views: Sequence[str]) -> dict[str, list[str]]:

@@ -1,9 +1,285 @@
 'use strict';
 
+// The view of a schedule: stage and buffers above, the controls below them, then the table of transfers; and what they
+// tell each other about the round that is shown and about what is pointed at.
+const ICONS = {
+  first: '<path d="M6 5v14M19 5l-9 7 9 7z"/>', back: '<path d="M16 5l-9 7 9 7z"/>', play: '<path class="solid" d="M7 4l13 8-13 8z"/>',
+  pause: '<path d="M8 5v14M16 5v14" stroke-width="3.5"/>', forward: '<path d="M8 5l9 7-9 7z"/>', last: '<path d="M18 5v14M5 5l9 7-9 7z"/>',
+};
+
+const icon = (name) => `<svg viewBox="0 0 24 24" aria-hidden="true">${ICONS[name]}</svg>`;
+
+const MARKUP = `
+  <div class="head">
+    <p id="facts"></p>
+    <p id="verdict" role="status"></p>
+    <div id="layouts" role="radiogroup" data-t-label="schedule.layout"></div>
+  </div>
+  <div class="stage panel">
+    <p id="caption" aria-live="polite"></p>
+    <canvas id="stage" role="img" data-label="schedule.stage"></canvas>
+  </div>
+  <div class="buffers panel">
+    <canvas id="buffers" tabindex="0" role="img" data-label="schedule.buffers"></canvas>
+    <table id="contents" class="unseen"></table>
+  </div>
+  <div class="controls panel" role="toolbar" data-t-label="schedule.controls">
+    <button type="button" class="icon" id="first" data-t-label="schedule.first">${icon('first')}</button>
+    <button type="button" class="icon" id="back" data-t-label="schedule.back">${icon('back')}</button>
+    <button type="button" class="icon" id="play" data-t-label="schedule.play">${icon('play')}</button>
+    <button type="button" class="icon" id="forward" data-t-label="schedule.forward">${icon('forward')}</button>
+    <button type="button" class="icon" id="last" data-t-label="schedule.last">${icon('last')}</button>
+    <input type="range" id="scrub" min="0" step="any" value="0" data-view-keys data-t-label="schedule.scrub">
+    <output id="done" for="scrub"></output>
+    <button type="button" class="icon" id="slower" data-t-label="schedule.slower">−</button>
+    <output id="speed"></output>
+    <button type="button" class="icon" id="faster" data-t-label="schedule.faster">+</button>
+  </div>
+  <div class="table panel" role="table" data-label="schedule.table">
+    <div class="row heads" role="row">
+      <span role="columnheader" data-t="schedule.column_round"></span><span role="columnheader" data-t="schedule.column_from"></span>
+      <span role="columnheader" data-t="schedule.column_to"></span><span role="columnheader" data-t="schedule.column_chunks"></span>
+      <span role="columnheader" data-t="schedule.column_what"></span>
+    </div>
+    <div id="transfers" tabindex="0" role="rowgroup" data-label="schedule.table"></div>
+  </div>
+  <div id="tooltip" role="tooltip" hidden></div>`;
+
+class ScheduleView {
+  constructor(element, data, shell) {
+    Object.assign(this, {element, data, shell});
+    element.innerHTML = MARKUP;
+    this.find = (id) => element.querySelector(`#${id}`);
+    this.contents = new Contents(data, shell.decode);
+    this.focus = {row: -1, rank: -1};
+    this.layouts = layoutsOf(this.contents);
+    this.stage = new Stage(this.contents, shell);
+    this.buffers = new Buffers(this.contents, shell, (row) => this.stage.colour(row));
+    if (d3.sum(this.buffers.sections, (s) => s.columns) < 6) element.classList.add('few-chunks');
+    this.buffers.buildMirror(this.find('contents'));
+    this.table = new TransferTable(this.find('transfers'), this.contents, shell, {
+      point: (row) => this.point({row}), jump: (row) => this.player.seek(this.contents.rows.round[row] + 0.5),
+    });
+    this.player = new Player(this.contents.rounds, (position, state) => this.show(position, state), shell.stats);
+    this.inks = {stage: new CanvasInk(this.find('stage')), buffers: new CanvasInk(this.find('buffers'))};
+    this.setLayout(this.layouts[0]);
+    this.listen();
+    shell.onChange(() => this.word());
+    this.word();
+  }
+
+  listen() {
+    const {player} = this;
+    const clicks = {
+      first: () => player.seek(0), back: () => player.back(), play: () => player.toggle(), forward: () => player.forward(),
+      last: () => player.seek(player.rounds), slower: () => player.changeSpeed(-1), faster: () => player.changeSpeed(1),
+    };
+    for (const [id, act] of Object.entries(clicks)) this.find(id).onclick = act;
+    const scrub = this.find('scrub');
+    scrub.max = player.rounds;
+    scrub.oninput = () => player.seek(Number(scrub.value));
+    const [stage, buffers] = [this.find('stage'), this.find('buffers')];
+    stage.onmousemove = (event) => this.point(this.stage.hit(event.offsetX, event.offsetY), event);
+    buffers.onmousemove = (event) => this.pointCell(this.buffers.hit(event.offsetX, event.offsetY));
+    stage.onmouseleave = () => this.point({});
+    buffers.onmouseleave = () => this.pointCell(null);
+    buffers.onblur = () => this.pointCell(null);
+    buffers.onkeydown = (event) => this.moveCell(event);
+    this.keys = {
+      ' ': clicks.play, ArrowRight: clicks.forward, ArrowLeft: clicks.back, Home: clicks.first, End: clicks.last,
+      '+': clicks.faster, '=': clicks.faster, '-': clicks.slower, l: () => this.nextLayout(), L: () => this.nextLayout(),
+    };
+  }
+
+  moveCell(event) {
+    const by = {ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1]}[event.key];
+    if (!by) return;
+    event.preventDefault();
+    event.stopPropagation();
+    this.pointCell(this.buffers.beside(...by));
+  }
+
+  // -- layouts
+
+  setLayout(name) {
+    this.layout = name;
+    this.element.dataset.layout = name;
+    this.find('transfers').classList.toggle('by-tree', name === 'trees' && this.contents.trees.length > 1);
+    d3.select(this.find('layouts')).selectAll('button').data(this.layouts).join('button')
+      .attr('type', 'button').attr('role', 'radio').attr('data-layout', (other) => other)
+      .attr('aria-checked', (other) => other === name)
+      .text((other) => this.layoutWord(other))
+      .on('click', (_, other) => this.setLayout(other));
+    if (this.player) this.redraw();
+  }
+
+  layoutWord(name) {
+    return this.shell.t({ring: 'schedule.ring', trees: 'schedule.trees', grid: 'schedule.grid', hosts: 'schedule.hosts'}[name]);
+  }
+
+  nextLayout() {
+    this.setLayout(this.layouts[(this.layouts.indexOf(this.layout) + 1) % this.layouts.length]);
+  }
+
+  // -- what is shown
+
+  redraw() {
+    const [stage, buffers] = [this.find('stage'), this.find('buffers')];
+    this.stage.arrange(this.layout, stage.clientWidth, stage.clientHeight);
+    this.buffers.arrange(buffers.clientWidth, buffers.clientHeight);
+    this.table.draw();
+    this.show(this.player.position, this.player.state);
+  }
+
+  // The round that is on its way or has just arrived; before the first, the first.
+  roundAt(position) {
+    const {rounds} = this.contents;
+    return rounds ? Math.max(0, Math.ceil(position) - 1) : -1;
+  }
+
+  show(position, state) {
+    const done = Math.floor(position);
+    const round = this.roundAt(position);
+    const shown = {done, round, state, begun: position > 0};
+    const isNew = !this.shown || Object.keys(shown).some((name) => shown[name] !== this.shown[name]);
+    this.contents.at(done);
+    this.paint(position);
+    this.find('scrub').value = position;
+    if (!isNew) return;
+    this.shown = shown;
+    this.table.setRound(round);
+    this.buffers.updateMirror();
+    this.word();
+    Object.assign(this.element.dataset, {round: done, state});
+  }
+
+  paint(position) {
+    const round = this.roundAt(position);
+    const {stage, buffers} = this.inks;
+    stage.clear();
+    this.stage.paint(stage, round, position - Math.max(round, 0), this.focus);
+    buffers.clear();
+    this.buffers.paint(buffers, round, this.focus);
+    if (this.focus.row >= 0) this.buffers.paintTransfer(buffers, this.focus.row);
+  }
+
+  caption() {
+    const {t, number} = this.shell;
+    const {contents} = this;
+    if (!contents.transfers) return t('schedule.nothing');
+    if (!this.shown.begun) return t('schedule.before');
+    const {round} = this.shown;
+    return t('schedule.round', {round: number(round), transfers: number(contents.roundFirst[round + 1] - contents.roundFirst[round])});
+  }
+
+  // All words that depend on the language or on the round.
+  word() {
+    const {t, number} = this.shell;
+    const {contents, data, player} = this;
+    if (!this.shown) return;
+    const root = data.root === null ? '' : ` · ${t('schedule.root', {root: data.root})}`;
+    this.find('facts').textContent = t('schedule.facts', {
+      ranks: number(data.ranks), chunks: number(data.chunks), rounds: number(data.rounds), transfers: number(data.transfers),
+    }) + root;
+    this.find('caption').textContent = this.caption();
+    this.find('done').textContent = t('schedule.done', {done: number(this.shown.done), rounds: number(contents.rounds)});
+    this.find('speed').textContent = t('schedule.speed', {speed: player.speed});
+    const isPlaying = player.state === 'playing';
+    this.find('play').innerHTML = icon(isPlaying ? 'pause' : 'play');
+    this.find('play').dataset.tLabel = isPlaying ? 'schedule.pause' : 'schedule.play';
+    this.shell.translate(this.find('play').parentElement);
+    for (const element of this.element.querySelectorAll('[data-label]')) {
+      element.setAttribute('aria-label', t(element.dataset.label));
+    }
+    d3.select(this.find('layouts')).selectAll('button').text((name) => this.layoutWord(name));
+    this.wordVerdict();
+  }
+
+  wordVerdict() {
+    const verdict = this.find('verdict');
+    const isEnd = this.player.state === 'end' || this.contents.rounds === 0;
+    verdict.hidden = !isEnd;
+    if (!isEnd) return;
+    const {count, first} = this.contents.wrong();
+    const {t, number} = this.shell;
+    const {collective} = this.data;
+    verdict.dataset.right = count === 0;
+    verdict.textContent = count ? t('schedule.refuted', {count: number(count), collective, first: this.wordCell(first)})
+      : t('schedule.proved', {collective});
+  }
+
+  wordCell(cell) {
+    const {contents} = this;
+    const {t} = this.shell;
+    const rank = contents.rankOf[cell];
+    const buffer = contents.inPlace ? 0 : 2;
+    return t(buffer ? 'schedule.at_output' : 'schedule.at_data', {
+      rank, chunk: cell - contents.cell(rank, buffer, 0), what: cellWords(contents, cell, t),
+    });
+  }
+
+  // -- what is pointed at
+
+  point({row = -1, rank = -1}, event = null) {
+    if (this.focus.row === row && this.focus.rank === rank) return;
+    this.focus = {row, rank};
+    this.table.setPointed(row);
+    this.paint(this.player.position);
+    this.tip(event && row >= 0 ? transferWords(this.contents, row, this.shell.t) : '', event?.clientX, event?.clientY);
+  }
+
+  pointCell(at) {
+    const before = this.buffers.focusCell;
+    if (at === before || (at && before && at.every((x, i) => x === before[i]))) return;
+    this.buffers.focusCell = at;
+    this.focus = {row: -1, rank: this.buffers.rankOfFocus()};
+    this.paint(this.player.position);
+    if (!at) return this.tip('');
+    const {left, top} = this.find('buffers').getBoundingClientRect();
+    const box = this.buffers.boxOfFocus();
+    return this.tip(this.buffers.words(), left + box.x + box.width / 2, top + box.y);
+  }
+
+  // Words beside a point of the window, inside it.
+  tip(words, x = 0, y = 0) {
+    const tooltip = this.find('tooltip');
+    tooltip.hidden = !words;
+    tooltip.textContent = words;
+    if (!words) return;
+    const {offsetWidth: width, offsetHeight: height} = tooltip;
+    tooltip.style.left = `${Math.max(8, Math.min(innerWidth - width - 8, x - width / 2))}px`;
+    tooltip.style.top = `${y - height - 10 > 0 ? y - height - 10 : y + 24}px`;
+  }
+
+  // Stage and buffers side by side, as they are now.
+  svg() {
+    const {colours} = this.shell;
+    const [[stageWidth, height], [buffersWidth, buffersHeight]] = [this.stage.size, this.buffers.size];
+    const ink = new SvgInk(stageWidth + buffersWidth + 24, Math.max(height, buffersHeight) + 56, colours.surface);
+    const words = `${this.data.name} ${this.data.collective} · ${this.find('facts').textContent} · ${this.caption()}`;
+    ink.text(words, 20, 24, {fill: colours.ink, size: 15, weight: 600, anchor: 'start'});
+    const {position} = this.player;
+    const round = this.roundAt(position);
+    ink.move(0, 48);
+    this.stage.paint(ink, round, position - Math.max(round, 0), this.focus);
+    ink.move(stageWidth + 12, 48);
+    this.buffers.paint(ink, round, this.focus);
+    return ink.node();
+  }
+}
+
 ringtree.view('schedule', {
-  mount(element, data) {
-    const words = document.createElement('p');
-    element.append(words);
-    return {redraw() { words.textContent = `${data.name}: ${data.ranks}`; }};
+  mount(element, data, shell) {
+    const view = new ScheduleView(element, data, shell);
+    return {
+      redraw: () => view.redraw(),
+      svg: () => view.svg(),
+      keys: view.keys,
+      notes: ['schedule.note_rounds', 'schedule.note_colours'],
+      help: [
+        ['Space', 'schedule.key_play'], ['← →', 'schedule.key_step'], ['Home End', 'schedule.key_ends'],
+        ['+ −', 'schedule.key_speed'], ['L', 'schedule.key_layout'],
+      ],
+    };
   },
 });

@@ -27,8 +27,10 @@ const ringtree = (() => {
     return new TYPES[column.type](bytes.buffer);
   }
 
+  // {name} is a parameter; {name|round|rounds} is one with the word for one or for many.
   function t(key, params = {}) {
-    return page.texts[key][language].replace(/\{(\w+)\}/g, (whole, name) => (name in params ? params[name] : whole));
+    return page.texts[key][language].replace(/\{(\w+)(?:\|(\w+)\|(\w+))?\}/g, (_, name, one, many) => (
+      one ? `${params[name]} ${`${params[name]}` === '1' ? one : many}` : params[name]));
   }
 
   // data-t is an element's text, data-t-label what it is called (its tooltip, and for screen readers).
@@ -176,12 +178,12 @@ const ringtree = (() => {
     byId('help-dialog').showModal();
   }
 
-  // A control that has the focus keeps the keys that it understands itself.
+  // A control that has the focus keeps the keys that it understands itself; a slider with data-view-keys leaves them.
   function isTaken(event) {
     const target = event.target;
     if (event.ctrlKey || event.metaKey || event.altKey || byId('help-dialog').open) return true;
     if (target.matches('button, summary, [role=tab]')) return event.key === ' ' || event.key === 'Enter';
-    if (target.matches('input[type=range]')) return /^(Arrow|Home|End|Page)/.test(event.key);
+    if (target.matches('input[type=range]')) return !('viewKeys' in target.dataset) && /^(Arrow|Home|End|Page)/.test(event.key);
     return target.matches('input, select, textarea');
   }
 

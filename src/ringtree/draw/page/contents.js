@@ -1,0 +1,261 @@
+'use strict';
+
+// What every rank holds after so many rounds, played here from the transfers alone. As in the proof, a chunk's contents
+// are a label (a position on the whole vector) and the set of ranks whose chunk of that label was added up in it. Where
+// the collective adds nothing up, the label is origin * chunks + label, and there are no sets.
+//
+// All chunks of all participants' buffers are one run of cells: buffer by buffer of rank by rank.
+class Contents {
+  static NOTHING = -1;
+  static SPOILED = -2;
+  static EMPTY = 0;
+  static SOME = 1;
+  static RIGHT = 2;
+  static WRONG = 3;
+  static BUFFERS = ['data', 'input', 'output', 'scratch'];
+  static KEYFRAMES_NBYTES = 96 << 20;
+
+  constructor(data, decode) {
+    Object.assign(this, data);
+    this.participants = data.ranks + data.switches;
+    this.rows = {};
+    for (const [name, column] of Object.entries(data.columns)) this.rows[name] = decode(column, data.transfers);
+    this.promised = {};
+    for (const name of ['heldStart', 'heldCount', 'owedStart', 'owedCount', 'contributors']) {
+      this.promised[name] = decode(data.promise[name], data.ranks);
+    }
+    const owed = this.promised.owedCount.reduce((sum, n) => sum + n, 0);
+    for (const name of ['label', 'origin']) this.promised[name] = decode(data.promise[name], owed);
+    this.words = data.reduces ? Math.ceil(data.ranks / 32) : 0;
+    this.#layOut();
+    this.#countRounds();
+    this.#setPromise();
+    this.#start();
+    this.#keyframe();
+  }
+
+  // first[buffer * participants + rank], and length likewise.
+  #layOut() {
+    this.first = new Int32Array(4 * this.participants);
+    this.length = new Int32Array(4 * this.participants);
+    this.cells = 0;
+    for (let rank = 0; rank < this.participants; rank++) {
+      const isRank = rank < this.ranks;
+      const lengths = [
+        isRank && this.inPlace ? this.chunks : 0,
+        isRank && !this.inPlace ? this.promised.heldCount[rank] : 0,
+        isRank && !this.inPlace ? this.promised.owedCount[rank] : 0,
+        this.scratch,
+      ];
+      lengths.forEach((length, buffer) => {
+        this.first[buffer * this.participants + rank] = this.cells;
+        this.length[buffer * this.participants + rank] = length;
+        this.cells += length;
+      });
+    }
+  }
+
+  #countRounds() {
+    const round = this.rows.round;
+    this.roundFirst = new Int32Array(this.rounds + 1).fill(this.transfers);
+    for (let row = this.transfers - 1; row >= 0; row--) this.roundFirst[round[row]] = row;
+    for (let r = this.rounds - 1; r >= 0; r--) this.roundFirst[r] = Math.min(this.roundFirst[r], this.roundFirst[r + 1]);
+  }
+
+  cell(rank, buffer, chunk) {
+    return this.first[buffer * this.participants + rank] + chunk;
+  }
+
+  // Where the rank's input or output begins.
+  #window(rank, buffer, start) {
+    return this.inPlace ? this.cell(rank, 0, start) : this.cell(rank, buffer, 0);
+  }
+
+  #setPromise() {
+    const {owedStart, owedCount, label, origin, contributors} = this.promised;
+    this.wanted = new Int32Array(this.cells).fill(Contents.NOTHING);
+    this.rankOf = new Int32Array(this.cells);
+    for (let i = 0; i < 4 * this.participants; i++) {
+      this.rankOf.fill(i % this.participants, this.first[i], this.first[i] + this.length[i]);
+    }
+    for (let rank = 0, i = 0; rank < this.ranks; rank++) {
+      const at = this.#window(rank, 2, owedStart[rank]);
+      for (let k = 0; k < owedCount[rank]; k++, i++) {
+        this.wanted[at + k] = this.reduces ? label[i] : origin[i] * this.chunks + label[i];
+      }
+    }
+    this.everyone = new Uint32Array(this.ranks * this.words);  // [rank, word]: the contributors as bits
+    for (let rank = 0; rank < this.ranks && this.reduces; rank++) {
+      for (let r = 0; r < contributors[rank]; r++) this.everyone[rank * this.words + (r >> 5)] |= 1 << (r & 31);
+    }
+  }
+
+  #start() {
+    const {heldStart, heldCount} = this.promised;
+    this.round = 0;
+    this.label = new Int32Array(this.cells).fill(Contents.NOTHING);
+    this.sets = new Uint32Array(this.cells * this.words);
+    this.count = new Uint16Array(this.cells);  // how many ranks have contributed
+    this.state = new Uint8Array(this.cells);
+    for (let rank = 0; rank < this.ranks; rank++) {
+      const at = this.#window(rank, 1, heldStart[rank]);
+      for (let k = 0; k < heldCount[rank]; k++) {
+        this.label[at + k] = heldStart[rank] + k + (this.reduces ? 0 : rank * this.chunks);
+        if (this.reduces) this.sets[(at + k) * this.words + (rank >> 5)] = 1 << (rank & 31);
+        this.#judge(at + k);
+      }
+    }
+  }
+
+  // Brings count and state of a cell up to date with its label and set.
+  #judge(cell) {
+    const label = this.label[cell];
+    if (label < 0) {
+      this.count[cell] = 0;
+      this.state[cell] = label === Contents.NOTHING ? Contents.EMPTY : Contents.WRONG;
+      return;
+    }
+    const everyone = this.rankOf[cell] * this.words;
+    let right = label === this.wanted[cell];
+    let count = this.words ? 0 : 1;
+    for (let w = 0; w < this.words; w++) {
+      const bits = this.sets[cell * this.words + w];
+      count += popcount(bits);
+      right &&= bits === this.everyone[everyone + w];
+    }
+    this.count[cell] = count;
+    this.state[cell] = right ? Contents.RIGHT : Contents.SOME;
+  }
+
+  // Goes to what there is after `round` rounds, from the nearest keyframe or from here.
+  at(round) {
+    if (round < this.round) {
+      const frame = this.keyframes.findLast((f) => f.round <= round);
+      for (const name of ['label', 'sets', 'count', 'state']) this[name].set(frame[name]);
+      this.round = frame.round;
+    }
+    while (this.round < round) {
+      this.#play(this.roundFirst[this.round], this.roundFirst[this.round + 1]);
+      this.round++;
+      const last = this.keyframes[this.keyframes.length - 1];
+      if (this.roundFirst[this.round] - this.roundFirst[last.round] >= this.keyframeEvery) this.#keyframe();
+    }
+  }
+
+  #keyframe() {
+    const copies = {round: this.round};
+    for (const name of ['label', 'sets', 'count', 'state']) copies[name] = this[name].slice();
+    if (!this.keyframes) {
+      const nbytes = this.cells * (4 + 4 * this.words + 3) || 1;
+      const many = Math.max(1, Math.floor(Contents.KEYFRAMES_NBYTES / nbytes));
+      this.keyframeEvery = Math.max(4096, Math.ceil(this.transfers / many));
+      this.keyframes = [];
+    }
+    this.keyframes.push(copies);
+  }
+
+  // One round: everything is read as it was at its start, and written in the listed order.
+  #play(low, high) {
+    const {rows, words} = this;
+    let moves = 0;
+    for (let row = low; row < high; row++) moves += rows.count[row];
+    const labels = new Int32Array(moves);
+    const sets = new Uint32Array(moves * words);
+    for (let row = low, m = 0; row < high; row++) {
+      const from = this.cell(rows.source[row], rows.source_buffer[row], rows.source_chunk[row]);
+      const count = rows.count[row];
+      labels.set(this.label.subarray(from, from + count), m);
+      sets.set(this.sets.subarray(from * words, (from + count) * words), m * words);
+      m += count;
+    }
+    for (let row = low, m = 0; row < high; row++) {
+      const to = this.cell(rows.target[row], rows.target_buffer[row], rows.target_chunk[row]);
+      for (let k = 0; k < rows.count[row]; k++, m++) this.#write(to + k, labels[m], sets, m, rows.reduce[row]);
+    }
+  }
+
+  #write(cell, label, sets, m, reduce) {
+    const {words} = this;
+    let written = label;
+    if (reduce) {
+      let spoiled = !this.reduces || label < 0 || this.label[cell] !== label;
+      for (let w = 0; w < words && !this.repeats; w++) spoiled ||= (this.sets[cell * words + w] & sets[m * words + w]) !== 0;
+      if (spoiled) written = Contents.SPOILED;
+    }
+    for (let w = 0; w < words; w++) {
+      const added = reduce ? this.sets[cell * words + w] : 0;
+      this.sets[cell * words + w] = added | sets[m * words + w];
+    }
+    this.label[cell] = written;
+    this.#judge(cell);
+  }
+
+  // The ranks that have contributed to what is in a cell.
+  origins(cell) {
+    const label = this.label[cell];
+    if (label < 0) return [];
+    if (!this.reduces) return [Math.floor(label / this.chunks)];
+    const found = [];
+    for (let r = 0; r < this.ranks; r++) {
+      if (this.sets[cell * this.words + (r >> 5)] & (1 << (r & 31))) found.push(r);
+    }
+    return found;
+  }
+
+  // Which chunk of the whole vector is in a cell.
+  position(cell) {
+    return this.reduces ? this.label[cell] : this.label[cell] % this.chunks;
+  }
+
+  // How many ranks have to contribute to a chunk here before it is whole.
+  contributors(rank) {
+    if (!this.reduces) return 1;
+    return (rank < this.ranks ? this.promised.contributors[rank] : this.ranks) || 1;
+  }
+
+  isOwed(cell) {
+    return this.wanted[cell] !== Contents.NOTHING;
+  }
+
+  // How full a cell is: the share of the contributions that it is to have.
+  share(cell) {
+    const state = this.state[cell];
+    if (state !== Contents.SOME || !this.reduces) return state === Contents.EMPTY ? 0 : 1;
+    return Math.min(1, this.count[cell] / this.contributors(this.rankOf[cell]));
+  }
+
+  // How far a rank is, remembered until the next round: {share of all that it is owed, complete}.
+  progress(rank) {
+    if (this.progressRound !== this.round) this.progressOf = [];
+    this.progressRound = this.round;
+    return (this.progressOf[rank] ||= this.#progress(rank));
+  }
+
+  #progress(rank) {
+    const count = rank < this.ranks ? this.promised.owedCount[rank] : 0;
+    const at = this.#window(rank, 2, rank < this.ranks ? this.promised.owedStart[rank] : 0);
+    let [has, right] = [0, 0];
+    for (let cell = at; cell < at + count; cell++) {
+      right += this.state[cell] === Contents.RIGHT;
+      has += this.reduces ? this.share(cell) : this.state[cell] === Contents.RIGHT;
+    }
+    return {share: count ? has / count : 0, complete: count > 0 && right === count};
+  }
+
+  // The cells that are not as promised: how many, and the first.
+  wrong() {
+    let [count, first] = [0, -1];
+    for (let cell = this.cells - 1; cell >= 0; cell--) {
+      if (!this.isOwed(cell) || this.state[cell] === Contents.RIGHT) continue;
+      count++;
+      first = cell;
+    }
+    return {count, first};
+  }
+}
+
+function popcount(bits) {
+  bits -= (bits >>> 1) & 0x55555555;
+  bits = (bits & 0x33333333) + ((bits >>> 2) & 0x33333333);
+  return (((bits + (bits >>> 4)) & 0x0f0f0f0f) * 0x01010101) >>> 24;
+}

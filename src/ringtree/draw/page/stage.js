@@ -1,0 +1,248 @@
+'use strict';
+
+// The stage: the participants where a layout has put them, the links that the schedule uses, and the chunks of one round
+// on their way. Drawn by an ink, so that what moves on a canvas is saved as SVG by the same lines.
+class Stage {
+  static MOST_LINKS = 400;
+  static MOST_LABELS = 96;
+
+  constructor(contents, shell) {
+    this.contents = contents;
+    this.shell = shell;
+    this.treeOf = treeOfRows(contents);
+    this.size = [0, 0];
+  }
+
+  arrange(layout, width, height) {
+    this.layout = layout;
+    this.size = [width, height];
+    this.geometry = place(layout, this.contents, width, height);
+    this.links = this.#distinctLinks();
+  }
+
+  // One row for each pair, in each tree, of which one sends to the other; none where there are too many to make out.
+  #distinctLinks() {
+    const {rows, participants} = this.contents;
+    const found = new Map();
+    for (let row = 0; row < this.contents.transfers; row++) {
+      const pair = (rows.source[row] * participants + rows.target[row]) * 128 + this.treeOf[row];
+      if (rows.source[row] === rows.target[row] || found.has(pair)) continue;
+      found.set(pair, row);
+      if (found.size > Stage.MOST_LINKS) return [];
+    }
+    return [...found.values()];
+  }
+
+  // The way of one transfer: a curve from node to node, to the left of the straight line, so that the two directions of
+  // an exchange do not lie on each other. A copy within a rank is a loop above it.
+  way(row) {
+    const {rows} = this.contents;
+    const {geometry} = this;
+    const [a, b] = [rows.source[row], rows.target[row]].map((rank) => geometry.node(rank, this.treeOf[row]));
+    if (!a || !b) return null;
+    const r = geometry.radius;
+    if (a === b) return {x0: a.x - r, y0: a.y - r, cx: a.x, cy: a.y - 3.4 * r, x1: a.x + r, y1: a.y - r};
+    const bend = geometry.bend(a, b);
+    const [dx, dy] = [b.x - a.x, b.y - a.y];
+    const [cx, cy] = [(a.x + b.x) / 2 + 2 * bend * dy, (a.y + b.y) / 2 - 2 * bend * dx];
+    const from = towards(a, cx, cy, r + 2);
+    const to = towards(b, cx, cy, r + 4);
+    return {x0: from.x, y0: from.y, cx, cy, x1: to.x, y1: to.y};
+  }
+
+  isByTree() {
+    return this.layout === 'trees' && this.contents.trees.length > 1;
+  }
+
+  // Trees are told apart by colour; without them, what is added from what is stored. Added is always round, with a plus.
+  colour(row) {
+    if (this.isByTree()) return Stage.TREES[this.treeOf[row] % Stage.TREES.length];
+    return this.contents.rows.reduce[row] ? 'orange' : 'blue';
+  }
+
+  static TREES = ['blue', 'orange', 'green', 'purple'];
+
+  // `round` is on its way, `progress` of it done; `focus` says what is pointed at: {row, rank}.
+  paint(ink, round, progress, focus) {
+    const {contents} = this;
+    this.#paintFrames(ink);
+    this.#paintLinks(ink);
+    const [low, high] = round < 0 ? [0, 0] : [contents.roundFirst[round], contents.roundFirst[round + 1]];
+    const moving = [];
+    for (let row = low; row < high; row++) {
+      const way = this.way(row);
+      if (way) moving.push({row, way, colour: this.colour(row)});
+    }
+    this.moving = moving;
+    this.#paintWays(ink, moving, focus);
+    this.#paintNodes(ink, focus);
+    this.#paintChunks(ink, moving, d3.easeCubicInOut(progress));
+    this.#paintLegend(ink);
+  }
+
+  #paintLegend(ink) {
+    const {colours, t} = this.shell;
+    const isPlain = !this.isByTree();
+    const [x, y] = [24, this.size[1] - 20];
+    ink.shape((p) => disc(p, x, y, 7), {fill: colours[isPlain ? 'orange' : 'muted']});
+    ink.text('+', x, y - 1, {fill: colours[isPlain ? 'on-orange' : 'surface'], size: 12, weight: 700});
+    ink.text(t('schedule.legend_add'), x + 16, y, {fill: colours.muted, size: 12, anchor: 'start'});
+    ink.shape((p) => roundedRect(p, x + 82.5, y - 6.5, 13, 13, 2), {fill: colours[isPlain ? 'blue' : 'muted']});
+    ink.text(t('schedule.legend_store'), x + 105, y, {fill: colours.muted, size: 12, anchor: 'start'});
+  }
+
+  #paintFrames(ink) {
+    const {colours, t} = this.shell;
+    for (const frame of this.geometry.frames) {
+      const isTree = this.layout === 'trees';
+      const words = isTree ? this.#treeTitle(frame.tree) : t('schedule.host', {host: frame.host});
+      if (!isTree) {
+        ink.shape((p) => roundedRect(p, frame.x, frame.y, frame.width, frame.height, 12),
+          {fill: colours.raised, stroke: colours.line});
+      }
+      const fill = this.isByTree() ? colours[Stage.TREES[frame.tree % 4]] : colours.muted;
+      ink.text(words, isTree ? frame.x + frame.width / 2 : frame.x + 14, frame.y + (isTree ? 4 : 18),
+        {fill, size: 13, weight: 600, anchor: isTree ? 'middle' : 'start'});
+    }
+  }
+
+  #treeTitle(index) {
+    const {t} = this.shell;
+    const {chunks} = this.contents.trees[index];
+    const words = {tree: index + 1, chunks: spans(chunks)};
+    if (chunks.length === this.contents.chunks) return t('schedule.tree_all');
+    return t(chunks.length > 1 ? 'schedule.tree' : 'schedule.tree_of_one', words);
+  }
+
+  #paintLinks(ink) {
+    const width = this.geometry.radius > 8 ? 1.5 : 1;
+    ink.shape((p) => {
+      for (const row of this.links) {
+        const way = this.way(row);
+        if (way) curve(p, this.layout === 'trees' ? {...way, cx: (way.x0 + way.x1) / 2, cy: (way.y0 + way.y1) / 2} : way);
+      }
+    }, {stroke: this.shell.colours.line, width});
+  }
+
+  // One path for all ways of a colour: hundreds of them cost as little as a few.
+  #paintWays(ink, moving, focus) {
+    const {colours} = this.shell;
+    const many = moving.length > 80;
+    const head = Math.max(4, Math.min(9, this.geometry.radius * 0.55));
+    for (const [colour, group] of d3.group(moving, (m) => m.colour)) {
+      const style = {stroke: colours[colour], width: many ? 1 : 2, alpha: many ? 0.45 : 0.75};
+      ink.shape((p) => group.forEach(({way}) => curve(p, way)), style);
+      ink.shape((p) => group.forEach(({way}) => arrowHead(p, way, head)), {fill: colours[colour], alpha: many ? 0.6 : 1});
+    }
+    const pointed = focus.row >= 0 && this.way(focus.row);
+    if (pointed) {
+      ink.shape((p) => curve(p, pointed), {stroke: colours.ink, width: 4});
+      ink.shape((p) => arrowHead(p, pointed, head * 1.4), {fill: colours.ink});
+    }
+  }
+
+  #paintNodes(ink, focus) {
+    const {contents, geometry} = this;
+    const {colours} = this.shell;
+    const r = geometry.radius;
+    const every = 4 * Math.ceil(contents.ranks / 64);
+    for (const node of geometry.nodes) {
+      const {rank, x, y} = node;
+      const isSwitch = rank >= contents.ranks;
+      const {share, complete} = contents.progress(rank);
+      const outline = rank === focus.rank ? colours.ink : colours['line-strong'];
+      const ring = Math.max(1.5, r * 0.16);
+      ink.shape((p) => (isSwitch ? p.rect(x - r, y - r, 2 * r, 2 * r) : disc(p, x, y, r)),
+        {fill: complete ? colours['green-tint'] : colours.surface, stroke: outline, width: rank === focus.rank ? ring * 1.6 : ring});
+      if (share > 0) {
+        ink.shape((p) => p.arc(x, y, r, -Math.PI / 2, -Math.PI / 2 + 2 * Math.PI * Math.min(share, 0.9999)),
+          {stroke: colours[complete ? 'green' : 'blue'], width: ring * 1.3});
+      }
+      if (r >= 6) {
+        ink.text(rankName(contents, rank), x, y, {fill: colours.ink, size: Math.max(8, Math.min(15, r * 0.8)), weight: 600});
+      } else if (node.isNamed ?? rank % every === 0) {
+        this.#paintOuterName(ink, node, r);
+      }
+    }
+  }
+
+  // A number beside a node that is too small for it: below a leaf, left of another in a tree, else away from the middle.
+  #paintOuterName(ink, {rank, x, y, isLeaf}, r) {
+    let [dx, dy] = isLeaf ? [0, 1] : [-1, -0.6];
+    if (isLeaf === undefined) [dx, dy] = [x - this.size[0] / 2, y - this.size[1] / 2];
+    const far = (r + 10) / (Math.hypot(dx, dy) || 1);
+    ink.text(rankName(this.contents, rank), x + dx * far, y + dy * far, {fill: this.shell.colours.muted, size: 10});
+  }
+
+  #paintChunks(ink, moving, t) {
+    const {colours} = this.shell;
+    const {rows} = this.contents;
+    const labelled = moving.length <= Stage.MOST_LABELS && this.geometry.radius >= 12;
+    const r = labelled ? Math.min(14, Math.max(10, this.geometry.radius * 0.5)) : Math.max(2.5, Math.min(6, this.geometry.radius * 0.5));
+    for (const [colour, group] of d3.group(moving, (m) => m.colour)) {
+      const places = group.map(({row, way}) => ({row, ...pointOn(way, t)}));
+      ink.shape((p) => {
+        for (const {row, x, y} of places) {
+          if (rows.reduce[row]) disc(p, x, y, r);
+          else roundedRect(p, x - r * 0.9, y - r * 0.9, r * 1.8, r * 1.8, r * 0.3);
+        }
+      }, {fill: colours[colour], stroke: colours.surface, width: labelled ? 1.5 : 0.8});
+      if (!labelled) continue;
+      for (const {row, x, y} of places) {
+        const words = (rows.reduce[row] ? '+' : '') + chunkWords(rows.source_chunk[row], rows.count[row], '–');
+        ink.text(words, x, y, {fill: colours[`on-${colour}`], size: words.length > 3 ? 8 : words.length > 2 ? 10 : 12, weight: 700});
+      }
+    }
+  }
+
+  // What is at a point: a transfer of the round that was painted last, or a rank.
+  hit(x, y) {
+    const node = this.geometry.nodes.find((n) => Math.hypot(n.x - x, n.y - y) <= this.geometry.radius + 3);
+    if (node) return {row: -1, rank: node.rank};
+    let best = {row: -1, rank: -1, far: 10};
+    for (const {row, way} of this.moving) {
+      for (let i = 0; i <= 16; i++) {
+        const at = pointOn(way, i / 16);
+        const far = Math.hypot(at.x - x, at.y - y);
+        if (far < best.far) best = {row, rank: -1, far};
+      }
+    }
+    return best;
+  }
+}
+
+function towards(node, x, y, far) {
+  const length = Math.hypot(x - node.x, y - node.y) || 1;
+  return {x: node.x + ((x - node.x) * far) / length, y: node.y + ((y - node.y) * far) / length};
+}
+
+function pointOn({x0, y0, cx, cy, x1, y1}, t) {
+  const u = 1 - t;
+  return {x: u * u * x0 + 2 * u * t * cx + t * t * x1, y: u * u * y0 + 2 * u * t * cy + t * t * y1};
+}
+
+function disc(p, x, y, r) {
+  p.moveTo(x + r, y);
+  p.arc(x, y, r, 0, 2 * Math.PI);
+}
+
+function roundedRect(p, x, y, width, height, r) {
+  p.moveTo(x + r, y);
+  p.arcTo(x + width, y, x + width, y + height, r);
+  p.arcTo(x + width, y + height, x, y + height, r);
+  p.arcTo(x, y + height, x, y, r);
+  p.arcTo(x, y, x + width, y, r);
+  p.closePath();
+}
+
+function curve(p, {x0, y0, cx, cy, x1, y1}) {
+  p.moveTo(x0, y0);
+  p.quadraticCurveTo(cx, cy, x1, y1);
+}
+
+function arrowHead(p, {cx, cy, x1, y1}, size) {
+  const angle = Math.atan2(y1 - cy, x1 - cx);
+  p.moveTo(x1, y1);
+  for (const side of [-1, 1]) p.lineTo(x1 - size * Math.cos(angle + side * 0.45), y1 - size * Math.sin(angle + side * 0.45));
+  p.closePath();
+}

@@ -1,0 +1,101 @@
+'use strict';
+
+// The table of transfers. Only the rows that are seen are elements; a table too tall for a browser is scrolled in
+// proportion.
+class TransferTable {
+  static ROW = 28;
+  static TALLEST = 8e6;
+
+  // `tell` hears what the reader does: {point(row), jump(row)}.
+  constructor(element, contents, shell, tell) {
+    Object.assign(this, {element, contents, shell, tell});
+    this.round = -1;
+    this.pointed = -1;
+    this.total = contents.transfers * TransferTable.ROW;
+    this.body = d3.select(element).append('div').attr('class', 'rows');
+    this.body.style('height', `${Math.min(this.total, TransferTable.TALLEST)}px`);
+    element.addEventListener('scroll', () => this.draw(), {passive: true});
+    element.addEventListener('mousemove', (event) => this.#point(this.#rowOf(event)));
+    element.addEventListener('mouseleave', () => this.#point(-1));
+    element.addEventListener('click', (event) => this.#rowOf(event) >= 0 && tell.jump(this.#rowOf(event)));
+    element.addEventListener('keydown', (event) => this.#onKey(event));
+    element.setAttribute('aria-rowcount', contents.transfers);
+  }
+
+  #rowOf(event) {
+    const row = event.target.closest('[data-row]');
+    return row ? Number(row.dataset.row) : -1;
+  }
+
+  #point(row) {
+    if (row !== this.pointed) this.tell.point(row);
+  }
+
+  #onKey(event) {
+    const by = {ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10}[event.key];
+    if (event.key === 'Enter' && this.pointed >= 0) this.tell.jump(this.pointed);
+    if (!by) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const from = this.pointed >= 0 ? this.pointed + by : Math.max(0, this.contents.roundFirst[Math.max(0, this.round)]);
+    this.#point(Math.max(0, Math.min(this.contents.transfers - 1, from)));
+    this.reveal(this.pointed);
+  }
+
+  // One pixel of the scrollbar may stand for many of the table.
+  #scale() {
+    const view = this.element.clientHeight;
+    return this.total > TransferTable.TALLEST ? (this.total - view) / (TransferTable.TALLEST - view) : 1;
+  }
+
+  reveal(row) {
+    const {ROW} = TransferTable;
+    const scale = this.#scale();
+    const top = this.element.scrollTop * scale;
+    const view = this.element.clientHeight;
+    if (row * ROW >= top && (row + 1) * ROW <= top + view) return;
+    this.element.scrollTop = Math.max(0, (row * ROW - (row * ROW < top ? 0 : view / 3)) / scale);
+    this.draw();
+  }
+
+  // Marks the round that is shown, and follows it.
+  setRound(round) {
+    if (round === this.round) return;
+    this.round = round;
+    const first = this.contents.roundFirst[Math.max(0, round)];
+    if (first < this.contents.transfers && !this.element.matches(':hover, :focus')) {
+      this.element.scrollTop = first * TransferTable.ROW / this.#scale();
+    }
+    this.draw();
+  }
+
+  setPointed(row) {
+    this.pointed = row;
+    if (row >= 0 && !this.element.matches(':hover')) this.reveal(row);
+    this.draw();
+  }
+
+  draw() {
+    const {ROW} = TransferTable;
+    const {contents, shell} = this;
+    const top = this.element.scrollTop * this.#scale();
+    const first = Math.max(0, Math.floor(top / ROW) - 2);
+    const last = Math.min(contents.transfers, Math.ceil((top + this.element.clientHeight) / ROW) + 2);
+    const offset = this.element.scrollTop - top;
+    const {rows} = contents;
+    const rowsShown = this.body.selectAll('div.row').data(d3.range(first, last), (row) => row).join((enter) => {
+      const added = enter.append('div').attr('class', 'row').attr('role', 'row').attr('data-row', (row) => row)
+        .attr('aria-rowindex', (row) => row + 1);
+      added.selectAll('span').data((row) => [
+        shell.number(rows.round[row]), rankName(contents, rows.source[row]), rankName(contents, rows.target[row]),
+        transferChunks(contents, row), '',
+      ]).join('span').attr('role', 'cell').text((words) => words);
+      return added;
+    });
+    rowsShown.style('transform', (row) => `translateY(${row * ROW + offset}px)`)
+      .classed('current', (row) => rows.round[row] === this.round)
+      .classed('pointed', (row) => row === this.pointed)
+      .select('span:last-child').text((row) => transferKind(contents, row, shell.t))
+      .attr('class', (row) => (rows.reduce[row] ? 'add' : 'store'));
+  }
+}
