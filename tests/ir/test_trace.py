@@ -23,6 +23,11 @@ def test_only_sends_count_as_sent():
     assert not Trace.of(2, 0, [Event.WAIT, Event.COPY, Event.REDUCE], 0, 1, nbytes=5, peer=1).sent_nbytes().any()
 
 
+def test_seconds_per_rank_and_kind():
+    trace = Trace.of(2, [0, 0, 1], [Event.COPY, Event.COPY, Event.STALL], [0, 3, 0], [1, 5, 4])
+    assert trace.kind_seconds().tolist() == [[3, 0, 0, 0, 0], [0, 0, 0, 0, 4]]
+
+
 def test_concatenation_keeps_the_first_facts():
     both = Trace.concatenate([ring(3), ring(3, 7)])
     assert len(both) == 6

@@ -139,6 +139,12 @@ class Trace:
         np.add.at(total, (self.rank[sends], self.peer[sends]), self.nbytes[sends])
         return total
 
+    def kind_seconds(self) -> NDArray[np.float64]:
+        """[ranks, kinds of Event]: how long each rank did each; messages under way at once count each."""
+        total = np.zeros((self.ranks, len(Event)))
+        np.add.at(total, (self.rank, self.kind), self.end_s - self.start_s)
+        return total
+
     def _check(self) -> None:
         pairs = (self.kind == Event.SEND) | (self.kind == Event.WAIT)
         rules = (

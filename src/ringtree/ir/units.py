@@ -18,12 +18,16 @@ def size(nbytes: float) -> str:
 
 
 def time_unit(seconds: float) -> str:
-    """The unit in which so long a time has at least one figure before its point."""
-    return next((unit for unit, one in TIMES.items() if abs(seconds) >= one * (1 - 5e-4)), "ns")
+    """The unit in which `duration` says so long a time."""
+    return _unit(seconds, TIMES, "ns")
 
 
 def _in(value: float, units: dict[str, float], least: str) -> str:
-    """In the largest unit of which it is at least one, when rounded to three figures."""
-    unit = next((unit for unit, one in units.items() if abs(value) >= one * (1 - 5e-4)), least)
+    unit = _unit(value, units, least)
     figure = value / units[unit]
     return f"{figure:.0f} {unit}" if abs(figure) >= 999.5 else f"{figure:.3g} {unit}"
+
+
+def _unit(value: float, units: dict[str, float], least: str) -> str:
+    """The largest of which it is at least one, when rounded to three figures."""
+    return next((unit for unit, one in units.items() if abs(value) >= one * (1 - 5e-4)), least)

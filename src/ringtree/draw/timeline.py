@@ -1,0 +1,167 @@
+"""A trace as a timeline in text: a row a rank, time runs to the right, and what the rank did most shows in each column.
+
+              0 µs     20 µs    40 µs
+              ├────────┼────────┼──────
+    rank 0    ▒▒▒▒▒▒▒██████·········
+              ━━━━━━━━━━━━━╌╌╌╌╌
+    rank 1    ▒▒▒▒▒▒▒···········█████
+                                ━━━━━
+
+Under a rank's row lies what the critical path has of it: `━` its own work and waiting, `╌` its messages under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ringtree.ir import units
+from ringtree.ir.critical_path import Step, critical_path, seconds_by_rank, seconds_by_what
+from ringtree.ir.trace import Event, Trace
+
+MOST_ROWS = 16
+"""Of more ranks, those are drawn that the critical path is longest on, and the first and the last to end."""
+_ENDS = 2
+"""How many of the first, and of the last to end."""
+GLYPHS = {Event.COPY: "▒", Event.REDUCE: "█", Event.WAIT: "·", Event.STALL: "×"}
+ON_PATH, UNDER_WAY = "━", "╌"
+LEGEND = "▒ copies, █ reduces, · waits for a message, × stalls for room; critical path: ━ the rank, ╌ its message"
+
+
+def timeline(trace: Trace, width: int = 100, span_s: float | None = None) -> str:
+    """The trace drawn, no line longer than `width` (at least 40), and a table of its ranks below. `span_s`: what the
+    width stands for, at least the makespan, so that several traces can be drawn on one scale."""
+    path = critical_path(trace)
+    ranks = chosen(trace, path)
+    margin = len(f"rank {trace.ranks - 1}") + 3
+    cells = max(width, 40) - margin
+    cell_s = max(span_s or 0.0, trace.makespan_s) / cells
+    lines = [heading(trace)]
+    if cell_s > 0:
+        lines += ["", *_scale(cell_s, cells, margin), *_rows(trace, path, ranks, cell_s, cells, margin), "", LEGEND]
+        lines += [path_line(path)]
+    return "\n".join([*lines, "", *table(trace, ranks)])
+
+
+def heading(trace: Trace) -> str:
+    """What was traced, where, and how long it took."""
+    facts = trace.facts
+    source = " ".join(filter(None, (facts.get("source", ""), _place(facts.get("topology") or facts.get("machine")))))
+    said = [_count(trace.ranks, "rank"), _count(len(trace), "event"), units.duration(trace.makespan_s), source]
+    line = f"{facts.get('name', 'trace')}: {', '.join(filter(None, said))}"
+    dropped = facts.get("dropped", "0")
+    return line if dropped == "0" else f"{line}\n{dropped} later events were not recorded: there was no room for more"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def _place(name: str | None) -> str:
+    return f"on {name}" if name else ""
+
+
+def path_line(path: Sequence[Step]) -> str:
+    """What the critical path consists of, and on whom it lies."""
+    total = sum(step.end_s - step.start_s for step in path)
+    what = ", ".join(f"{name} {seconds / total:.0%}" for name, seconds in seconds_by_what(path).items())
+    by_rank = list(seconds_by_rank(path).items())
+    on = ", ".join(f"{rank} ({seconds / total:.0%})" for rank, seconds in by_rank[:4])
+    more = f" and {len(by_rank) - 4} more" if len(by_rank) > 4 else ""
+    return f"critical path: {what}; on rank{'s' * (len(by_rank) > 1)} {on}{more}"
+
+
+def chosen(trace: Trace, path: Sequence[Step]) -> list[int]:
+    """The ranks that are drawn, in order."""
+    if trace.ranks <= MOST_ROWS:
+        return list(range(trace.ranks))
+    end_s = np.full(trace.ranks, -np.inf)
+    np.maximum.at(end_s, trace.rank, trace.end_s)
+    by_end = np.argsort(end_s, kind="stable").tolist()
+    wanted = [*by_end[:_ENDS], *by_end[-_ENDS:], *seconds_by_rank(path), *by_end]
+    return sorted(list(dict.fromkeys(wanted))[:MOST_ROWS])
+
+
+def _scale(cell_s: float, cells: int, margin: int) -> list[str]:
+    """The ticks, and above each its time."""
+    least = 10 * cell_s
+    power = 10.0 ** np.floor(np.log10(least))
+    step_s = float(next(m * power for m in (1, 2, 5, 10, 20) if m * power >= least))
+    unit = units.time_unit(step_s * (cells * cell_s // step_s or 1))
+    ticks, names = ["─"] * cells, [" "] * (cells + 12)
+    for k in range(int(cells * cell_s / step_s) + 1):
+        at = round(k * step_s / cell_s)
+        if at >= cells:
+            break
+        ticks[at] = "┼" if k else "├"
+        name = f"{k * step_s / units.TIMES[unit]:.4g} {unit}"
+        if at + len(name) <= cells:
+            names[at : at + len(name)] = name
+    return [" " * margin + "".join(line).rstrip() for line in (names, ticks)]
+
+
+def _rows(trace: Trace, path: Sequence[Step], ranks: list[int], cell_s: float, cells: int, margin: int) -> list[str]:
+    drawn, marks = _shades(trace, ranks, cell_s, cells), _marks(trace, path, cell_s, cells)
+    lines: list[str] = []
+    last = -1
+    for rank, glyphs in zip(ranks, drawn, strict=True):
+        lines += _left_out(rank - last - 1)
+        lines.append(f"{f'rank {rank}':<{margin}}{glyphs}".rstrip())
+        if rank in marks:
+            lines.append(" " * margin + marks[rank].rstrip())
+        last = rank
+    return lines + _left_out(trace.ranks - last - 1)
+
+
+def _left_out(ranks: int) -> list[str]:
+    return [f"⋮ {_count(ranks, 'rank')}"] if ranks else []
+
+
+def _shades(trace: Trace, ranks: list[int], cell_s: float, cells: int) -> list[str]:
+    """A row of glyphs for each of the ranks: in each cell what took the most of it, or nothing where most is idle."""
+    row = np.full(trace.ranks, -1)
+    row[ranks] = np.arange(len(ranks))
+    taken = np.flatnonzero((trace.kind != Event.SEND) & (row[trace.rank] >= 0))
+    where = row[trace.rank[taken]], trace.kind[taken]
+    zero_s = trace.start_s.min()
+    start, end = ((t[taken] - zero_s) / cell_s for t in (trace.start_s, trace.end_s))
+    first = np.minimum(start.astype(np.int64), cells - 1)
+    last = np.minimum(end.astype(np.int64), cells - 1)
+    # An event fills the cells between its ends: as a step up after its first and down at its last, summed up below.
+    # The cells of its ends it fills in part.
+    steps = np.zeros((len(ranks), len(Event), cells + 1))
+    np.add.at(steps, (*where, first), 1.0)
+    np.add.at(steps, (*where, last), -1.0)
+    share = np.cumsum(steps[..., :-1], axis=-1)
+    np.add.at(share, (*where, first), first - start)
+    np.add.at(share, (*where, last), end - last)
+    glyphs = np.array([GLYPHS.get(kind, " ") for kind in Event] + [" "])
+    most = np.where(share.sum(axis=1) >= 0.5, share.argmax(axis=1), len(Event))
+    return ["".join(line) for line in glyphs[most].tolist()]
+
+
+def _marks(trace: Trace, path: Sequence[Step], cell_s: float, cells: int) -> dict[int, str]:
+    """The line under each rank that the path touches."""
+    zero_s = trace.start_s.min(initial=np.inf)
+    found: dict[int, list[str]] = {}
+    for step in sorted(path, key=lambda s: s.what != "message"):  # work covers messages where both fall into one cell
+        line = found.setdefault(step.rank, [" "] * cells)
+        first = min(int((step.start_s - zero_s) / cell_s), cells - 1)
+        last = max(first + 1, min(round((step.end_s - zero_s) / cell_s), cells))
+        line[first:last] = (UNDER_WAY if step.what == "message" else ON_PATH) * (last - first)
+    return {rank: "".join(line) for rank, line in found.items()}
+
+
+def table(trace: Trace, ranks: Sequence[int]) -> list[str]:
+    """What each of the ranks did in all, in columns."""
+    seconds, nbytes = trace.kind_seconds(), trace.sent_nbytes()
+    end_s = np.zeros(trace.ranks)
+    np.maximum.at(end_s, trace.rank, trace.end_s - trace.start_s.min(initial=np.inf))
+    rows = [["rank", "copies", "reduces", "waits", "stalls", "ends at", "sent", "received"]]
+    for r in ranks:
+        times = (*seconds[r, [Event.COPY, Event.REDUCE, Event.WAIT, Event.STALL]].tolist(), float(end_s[r]))
+        sizes = (int(nbytes[r].sum()), int(nbytes[:, r].sum()))
+        rows.append([str(r), *map(units.duration, times), *map(units.size, sizes)])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
