@@ -5,7 +5,7 @@
     ringtree show split_tree -n 32 --option group=8
     ringtree show chain -n 8 --bytes 64M        as it is cut for a vector of that size
 
-A file is what `show` printed, MSCCL XML or an MSCCL++ execution plan.
+A file is what `show` printed, MSCCL XML or an MSCCL++ execution plan; or a trace, which is drawn as a timeline.
 """
 
 from __future__ import annotations
@@ -34,10 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ringtree.cli import subject
+    from ringtree.cli import show_trace, subject
     from ringtree.ir.lower import lower_rank
 
     if subject.is_file(args.what):
+        if show_trace.is_trace(args.what):
+            return show_trace.show(args)
         for option in ("ranks", "collective", "root", "bytes", "option"):
             if getattr(args, option) not in (None, []):
                 raise ValueError(f"a file says itself what it is; leave --{option} out")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,24 @@ def console(error: bool = False) -> Console:
 
     stream = sys.stderr if error else sys.stdout
     return Console(stderr=error, width=None if stream.isatty() else WIDE, highlight=False)
+
+
+def columns(otherwise: int) -> int:
+    """The width of the terminal that standard output is; into a pipe, as wide as said."""
+    return console().width if sys.stdout.isatty() else otherwise
+
+
+def paint(text: str, colours: Mapping[str, str]) -> None:
+    """Prints the text; on a terminal with the characters of each key in the colour, or style, that is its value."""
+    if not sys.stdout.isatty():
+        print(text)
+        return
+    from rich.text import Text
+
+    painted = Text(text)
+    for characters, colour in colours.items():
+        painted.highlight_regex(f"[{re.escape(characters)}]+", colour)
+    console().print(painted, soft_wrap=True)
 
 
 class Bar:

@@ -1,0 +1,67 @@
+"""`ringtree show` of a trace's file."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+from ringtree.draw.timeline import timeline
+from ringtree.formats import chrome
+from ringtree.ir.trace import Event, Trace
+from tests.cli.conftest import Ringtree
+
+TRACE = Trace.of(2, [0, 1], [Event.COPY, Event.STALL], 0.0, [1e-6, 2e-6], peer=[-1, 0])
+
+
+def written(folder: Path) -> str:
+    path = folder / "trace.json.gz"
+    chrome.write(TRACE, path)
+    return str(path)
+
+
+def test_a_trace_is_drawn_plain_into_a_pipe(ringtree: Ringtree, tmp_path: Path) -> None:
+    assert ringtree("show", written(tmp_path)).out == timeline(TRACE) + "\n"
+
+
+def test_what_only_schedules_have_is_refused(ringtree: Ringtree, tmp_path: Path) -> None:
+    path = written(tmp_path)
+    for words in (("-n", "4"), ("--rank", "0"), ("--picture",), ("--bytes", "8")):
+        got = ringtree("show", path, *words)
+        assert got.code == 1 and "is a trace, not a schedule; leave --" in got.err and not got.out
+
+
+def test_a_broken_trace_is_one_line(ringtree: Ringtree, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text('{"traceEvents": [')
+    got = ringtree("show", str(tmp_path / "x.json"))
+    assert got.code == 1 and "x.json: not JSON" in got.err and len(got.err.splitlines()) == 1
+
+
+def on_a_terminal(path: str, **environment: str) -> str:
+    """What the command writes to a terminal of 80 columns."""
+    ours, theirs = pty.openpty()
+    env = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
+    env |= {"TERM": "xterm-256color", "COLUMNS": "80", **environment}
+    command = [sys.executable, "-m", "ringtree.cli", "show", path]
+    with subprocess.Popen(command, stdout=theirs, stderr=subprocess.STDOUT, env=env):
+        os.close(theirs)
+        said = b""
+        while True:
+            try:
+                more = os.read(ours, 1 << 16)
+            except OSError:  # Linux's way to say that a terminal has ended
+                break
+            if not more:
+                break
+            said += more
+    os.close(ours)
+    return said.decode()
+
+
+def test_colour_where_a_person_looks_on_and_wants_it(tmp_path: Path) -> None:
+    coloured, plain = (on_a_terminal(written(tmp_path), **env) for env in ({}, {"NO_COLOR": "1"}))
+    assert "\x1b[38;5;74m▒" in coloured or "\x1b[38;2;86;180;233m▒" in coloured
+    assert "\x1b[3" not in plain and "\x1b[9" not in plain
+    assert max(map(len, plain.split("▒ copies")[0].splitlines())) <= 80
