@@ -17,6 +17,21 @@ FOLDER = Path(__file__).parent
 
 VIEWS: dict[str, tuple[str, ...]] = {
     "schedule": ("ink", "wording", "contents", "layouts", "stage", "buffers", "transfers", "player", "schedule"),
+    "trace": (
+        "trace_model",
+        "trace_units",
+        "trace_bars",
+        "trace_pens",
+        "trace_layout",
+        "trace_timeline",
+        "trace_dom",
+        "trace_facts",
+        "trace_events",
+        "trace_overview",
+        "trace_parts",
+        "trace_pointer",
+        "trace",
+    ),
 }
 """The scripts of each view, without .js, in the order in which they are read. Its style sheet has its own name."""
 

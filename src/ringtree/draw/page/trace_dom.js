@@ -1,0 +1,75 @@
+'use strict';
+
+// The elements of the view, and the words for what is on it.
+const traceDom = (() => {
+  const KIND_NAMES = ['trace.copy', 'trace.reduce', 'trace.send', 'trace.wait', 'trace.stall'];
+  const STEP_NAMES = ['trace.copy', 'trace.reduce', 'trace.message', 'trace.wait', 'trace.stall', 'trace.idle'];
+
+  // make('td.number', {title}, …children): an element with classes, properties, data-* and children.
+  function make(what, properties = {}, ...children) {
+    const [tag, ...classes] = what.split('.');
+    const element = document.createElement(tag);
+    if (classes.length) element.className = classes.join(' ');
+    const {data = {}, ...rest} = properties;
+    Object.assign(element, rest);
+    Object.assign(element.dataset, data);
+    element.append(...children);
+    return element;
+  }
+
+  // measured or simulated, with a number where several are the same; else what the trace calls itself.
+  function nameOf(traces, trace, t) {
+    const {source, name} = trace.facts;
+    const words = {measured: t('trace.measured'), simulated: t('trace.simulated')}[source] || name || t('trace.name');
+    const alike = traces.filter((other) => other.facts.source === source);
+    return alike.length > 1 ? `${words} ${alike.indexOf(trace) + 1}` : words;
+  }
+
+  // What is known of an event as [name, value] in words.
+  function describe(traces, {trace, event}, t, number) {
+    const lasted_s = trace.end_s[event] - trace.start_s[event];
+    const [nbytes, peer, chunk] = [trace.nbytes[event], trace.peer[event], trace.chunk[event]];
+    const kind = trace.kind[event];
+    const call = trace.calls[trace.call[event]];
+    const lines = [
+      [t('trace.start'), traceUnits.moment(trace.start_s[event], 0)],
+      [t('trace.duration'), traceUnits.time(lasted_s)],
+      [t('trace.bytes'), `${traceUnits.bytes(nbytes)}${nbytes >= 1024 ? ` (${number(nbytes)} B)` : ''}`],
+    ];
+    if (nbytes && lasted_s > 0 && kind !== traceModel.WAIT) lines.push([t('trace.rate'), traceUnits.rate(nbytes / lasted_s)]);
+    if (peer >= 0) lines.push([[t('trace.from'), t('trace.from'), t('trace.to'), t('trace.from'), t('trace.for')][kind], t('trace.rank_label', {rank: peer})]);
+    if (chunk >= 0) lines.push([t('trace.chunk'), String(chunk)]);
+    const flight_s = flight(trace, event);
+    if (flight_s !== null) lines.push([t('trace.flight'), traceUnits.time(flight_s)]);
+    if (call) lines.push([t('trace.call'), call]);
+    const many = trace.channel[event] ? `, ${t('trace.channel_label', {channel: trace.channel[event]})}` : '';
+    const title = `${t(KIND_NAMES[kind])} · ${t('trace.rank_label', {rank: trace.rank[event]})}${many}`;
+    return {title, source: traces.length > 1 ? nameOf(traces, trace, t) : '', lines};
+  }
+
+  // From handing the event's message over until its receiver had it; null where the other end is not known.
+  function flight(trace, event) {
+    const other = trace.other[event];
+    if (other < 0) return null;
+    const [send, wait] = trace.kind[event] === traceModel.SEND ? [event, other] : [other, event];
+    return trace.end_s[wait] - trace.start_s[send];
+  }
+
+  function tooltip(root) {
+    const box = make('div.trace-tooltip', {hidden: true, role: 'tooltip'});
+    root.append(box);
+    return {
+      show({title, source, lines}, x, y) {
+        const table = make('table', {}, ...lines.map(([name, value]) => make('tr', {}, make('th', {}, name), make('td', {}, value))));
+        box.replaceChildren(make('strong', {}, title), ...(source ? [make('span', {}, source)] : []), table);
+        box.hidden = false;
+        const left = x + 18 + box.offsetWidth > innerWidth ? x - 14 - box.offsetWidth : x + 18;
+        const top = Math.min(y + 14, innerHeight - box.offsetHeight - 8);
+        Object.assign(box.style, {left: `${Math.max(4, left)}px`, top: `${Math.max(4, top)}px`});
+      },
+      hide() { box.hidden = true; },
+    };
+  }
+
+  return {KIND_NAMES, STEP_NAMES, make, nameOf, describe, tooltip};
+})();

@@ -1,0 +1,129 @@
+'use strict';
+
+// The table of the events in the window: as many rows in the document as there is room for, whatever it scrolls over.
+const traceEvents = (() => {
+  const {make, nameOf, KIND_NAMES} = traceDom;
+  const ROW = 24; // pixels; trace.css says the same
+  const MOST_PX = 8e6; // browsers draw no taller element; beyond it, a pixel scrolls over several rows
+
+  // {show(scope), mark(selected, pointed), redraw()}; `pick(item)` and `point(item)` tell of clicks and of the mouse.
+  function mount(root, traces, shell, {pick, point}) {
+    const {t} = shell;
+    const offsets = traces.map((_, i) => traces.slice(0, i).reduce((sum, trace) => sum + trace.count, 0));
+    const listed = new Int32Array(traces.reduce((sum, trace) => sum + trace.count, 0)); // offset of its trace + event
+    const hasChannels = traces.some((trace) => trace.channel.some(Boolean));
+    const body = make('tbody');
+    const head = make('thead');
+    const table = make('table', {tabIndex: -1}, head, body);
+    const spacer = make('div.trace-spacer', {}, table);
+    const scroll = make('div.trace-events-scroll', {tabIndex: 0}, spacer);
+    const count = make('p.trace-count');
+    root.append(count, scroll);
+    let length = 0;
+    let scope = {start_s: 0, end_s: 0};
+    let marks = [null, null];
+
+    const itemAt = (place) => {
+      let trace = traces.length - 1;
+      while (offsets[trace] > listed[place]) trace -= 1;
+      return {trace: traces[trace], event: listed[place] - offsets[trace]};
+    };
+
+    // The events that touch the window, by their start; those of several traces are merged.
+    function gather() {
+      const next = traces.map(() => 0);
+      const forward = (trace, i) => {
+        while (i < trace.count && trace.end_s[i] < scope.start_s) i += 1;
+        return i < trace.count && trace.start_s[i] <= scope.end_s ? i : trace.count;
+      };
+      traces.forEach((trace, i) => { next[i] = forward(trace, 0); });
+      for (length = 0; ; length++) {
+        let first = -1;
+        traces.forEach((trace, i) => {
+          const isOpen = next[i] < trace.count;
+          if (isOpen && (first < 0 || trace.start_s[next[i]] < traces[first].start_s[next[first]])) first = i;
+        });
+        if (first < 0) return;
+        listed[length] = offsets[first] + next[first];
+        next[first] = forward(traces[first], next[first] + 1);
+      }
+    }
+
+    const room = () => Math.max(4, Math.floor(scroll.clientHeight / ROW) - 1);
+    const height = () => Math.min(MOST_PX, (length + 1) * ROW);
+    const reach = () => Math.max(1, height() - scroll.clientHeight);
+    const firstRow = () => Math.round((scroll.scrollTop / reach()) * Math.max(0, length - room()));
+
+    const isMarked = (mark, {trace, event}) => Boolean(mark) && mark.trace === trace && mark.event === event;
+
+    function rowOf(place) {
+      const item = itemAt(place);
+      const {trace, event} = item;
+      const lasted_s = trace.end_s[event] - trace.start_s[event];
+      const [nbytes, peer, chunk, kind] = [trace.nbytes[event], trace.peer[event], trace.chunk[event], trace.kind[event]];
+      const width_s = scope.end_s - scope.start_s;
+      const isRate = nbytes > 0 && lasted_s > 0 && kind !== traceModel.WAIT;
+      const kindCell = make('td.trace-kind', {}, tracePens.swatch([[kind, 14]], shell.colours, 10), ` ${t(KIND_NAMES[kind])}`);
+      const words = [
+        traceUnits.moment(trace.start_s[event], width_s, Math.max(1e-9, width_s / 1e6)),
+        ...(traces.length > 1 ? [nameOf(traces, trace, t)] : []),
+        trace.rank[event], ...(hasChannels ? [trace.channel[event]] : []), kindCell,
+        traceUnits.time(lasted_s), traceUnits.bytes(nbytes), isRate ? traceUnits.rate(nbytes / lasted_s) : '–',
+        peer < 0 ? '–' : peer, chunk < 0 ? '–' : chunk, trace.calls[trace.call[event]],
+      ];
+      const cells = words.map((word) => (word === kindCell ? kindCell : make('td', {}, String(word))));
+      const row = make('tr', {data: {trace: trace.index, event}}, ...cells);
+      row.classList.toggle('selected', isMarked(marks[0], item));
+      row.classList.toggle('pointed', isMarked(marks[1], item));
+      row.onclick = () => pick(item);
+      row.onmouseenter = () => point(item);
+      row.onmouseleave = () => point(null);
+      return row;
+    }
+
+    function draw() {
+      const first = firstRow();
+      const last = Math.min(length, first + room() + 1);
+      spacer.style.height = `${height()}px`;
+      body.replaceChildren(...Array.from({length: Math.max(0, last - first)}, (_, i) => rowOf(first + i)));
+      root.dataset.rows = length;
+    }
+
+    function redraw() {
+      const names = [t('trace.start'), ...(traces.length > 1 ? [t('trace.name')] : []), t('trace.rank'),
+        ...(hasChannels ? [t('trace.channel')] : []), t('trace.kind'), t('trace.duration'), t('trace.bytes'),
+        t('trace.rate'), t('trace.peer'), t('trace.chunk'), t('trace.call')];
+      head.replaceChildren(make('tr', {}, ...names.map((words) => make('th', {scope: 'col'}, words))));
+      count.textContent = t('trace.listed', {count: shell.number(length)});
+      draw();
+    }
+
+    // Scrolls to an event, if it is listed and not in sight.
+    function reveal({trace, event}) {
+      const place = listed.subarray(0, length).indexOf(offsets[trace.index] + event);
+      const first = firstRow();
+      if (place < 0 || (place >= first && place < first + room() - 1)) return;
+      const target = Math.max(0, place - Math.floor(room() / 2));
+      scroll.scrollTop = (target / Math.max(1, length - room())) * reach();
+    }
+
+    scroll.addEventListener('scroll', draw);
+    return {
+      show(window_s) {
+        scope = window_s;
+        gather();
+        scroll.scrollTop = 0;
+        redraw();
+        if (marks[0]) reveal(marks[0]);
+      },
+      mark(selected, pointed, isRevealed) {
+        marks = [selected, pointed];
+        if (isRevealed && selected) reveal(selected);
+        draw();
+      },
+      redraw,
+    };
+  }
+
+  return {mount};
+})();

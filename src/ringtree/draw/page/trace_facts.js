@@ -1,0 +1,87 @@
+'use strict';
+
+// What was traced, how long it took and on what: a card a trace, and a table of its ranks.
+const traceFacts = (() => {
+  const {make, nameOf, STEP_NAMES} = traceDom;
+
+  // The facts that have a name of their own on the page; others keep theirs. "source" and "dropped" are told apart.
+  function factName(key, t) {
+    return {name: t('trace.fact_name'), machine: t('trace.fact_machine'), topology: t('trace.fact_topology')}[key] || key;
+  }
+
+  function criticalWords({critical}, t) {
+    const total_s = critical.sums_s.reduce((sum, part_s) => sum + part_s, 0);
+    const parts = critical.sums_s
+      .map((part_s, what) => [part_s, what])
+      .filter(([part_s]) => part_s > 0)
+      .sort(([a], [b]) => b - a)
+      .map(([part_s, what]) => `${t(STEP_NAMES[what])} ${traceUnits.time(part_s, 3)} (${traceUnits.percent(part_s / total_s)})`);
+    return `${t('trace.critical')}: ${parts.join(' + ')}`;
+  }
+
+  function card(traces, trace, {t, number}) {
+    const facts = Object.entries(trace.facts).filter(([key, value]) => !['source', 'dropped'].includes(key) && value);
+    const shown = facts.flatMap(([key, value]) => [make('dt', {}, factName(key, t)), make('dd', {}, value)]);
+    const counts = t('trace.counts', {
+      ranks: number(trace.ranks), events: number(trace.count), messages: number(trace.messages), calls: number(trace.calls.length),
+    });
+    const dropped = Number(trace.facts.dropped || 0);
+    const title = make('h2', {}, nameOf(traces, trace, t), make('b', {}, traceUnits.time(trace.span_s)));
+    const lines = [title, make('p', {}, counts), make('dl', {}, ...shown)];
+    if (trace.critical.count) lines.push(make('p.trace-path', {}, criticalWords(trace, t)));
+    if (dropped) lines.push(make('p.trace-warning', {role: 'alert'}, t('trace.dropped', {count: number(dropped)})));
+    return make('article.trace-card', {data: {trace: trace.index, makespan: trace.span_s, dropped}}, ...lines);
+  }
+
+  // How the second of two traces compares with the first, in words.
+  function comparison(traces, {t}) {
+    if (traces.length !== 2 || !(traces[0].span_s > 0)) return [];
+    const [first, second] = traces;
+    const ratio = second.span_s / first.span_s;
+    const words = t('trace.comparison', {
+      first: nameOf(traces, first, t), second: nameOf(traces, second, t), ratio: ratio.toFixed(ratio < 10 ? 2 : 0),
+    });
+    return [make('p.trace-comparison', {data: {ratio}}, words)];
+  }
+
+  function cards(root, traces, shell) {
+    root.replaceChildren(...traces.map((trace) => card(traces, trace, shell)), ...comparison(traces, shell));
+  }
+
+  // -- the table of ranks
+
+  const COLUMNS = ['copy_s', 'reduce_s', 'wait_s', 'stall_s', 'idle_s', 'sent_nbytes', 'received_nbytes'];
+
+  function headings(t) {
+    return [t('trace.rank'), t('trace.share'), t('trace.copy'), t('trace.reduce'), t('trace.wait'), t('trace.stall'),
+      t('trace.idle'), t('trace.sent'), t('trace.received')];
+  }
+
+  function rankRow(trace, rank, colours) {
+    const table = trace.ranksTable;
+    const WIDTH = 96;
+    const parts = [['copy_s', traceModel.COPY], ['reduce_s', traceModel.REDUCE], ['wait_s', traceModel.WAIT], ['stall_s', traceModel.STALL]]
+      .map(([name, kind]) => [kind, trace.span_s > 0 ? (table[name][rank] / trace.span_s) * WIDTH : 0]);
+    const cells = COLUMNS.map((name) => {
+      const value = table[name][rank];
+      const words = name.endsWith('_s') ? traceUnits.time(value, 3) : traceUnits.bytes(value);
+      return make('td', {data: {[name.replace('_', '')]: value}}, value ? words : '–');
+    });
+    const bar = make('td.trace-share', {}, tracePens.swatch(parts, colours, 10));
+    return make('tr', {data: {rank}}, make('th', {scope: 'row'}, String(rank)), bar, ...cells);
+  }
+
+  function rankTable(traces, trace, {t, colours}) {
+    const head = make('tr', {}, ...headings(t).map((words) => make('th', {scope: 'col'}, words)));
+    const rows = Array.from({length: trace.ranks}, (_, rank) => rankRow(trace, rank, colours));
+    const caption = traces.length > 1 ? nameOf(traces, trace, t) : t('trace.ranks');
+    return make('table.trace-ranks', {data: {trace: trace.index}}, make('caption', {}, caption),
+      make('thead', {}, head), make('tbody', {}, ...rows));
+  }
+
+  function ranks(root, traces, shell) {
+    root.replaceChildren(...traces.map((trace) => rankTable(traces, trace, shell)));
+  }
+
+  return {cards, ranks};
+})();

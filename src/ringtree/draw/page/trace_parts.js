@@ -1,0 +1,39 @@
+'use strict';
+
+// The elements of the trace view, from top to bottom: facts, tools and legend, overview, timeline, selection, tables.
+function traceParts(root, traces) {
+  const {make, KIND_NAMES} = traceDom;
+  const button = (id, key) => make('button', {type: 'button', id: `trace-${id}`, data: {t: key}});
+  const icon = (id, words, key) => make('button.icon', {type: 'button', id: `trace-${id}`, data: {tLabel: key}}, words);
+  const part = (name) => make(`div.trace-${name}`);
+
+  const zoomIn = icon('zoom-in', '+', 'trace.zoom_in');
+  const zoomOut = icon('zoom-out', '−', 'trace.zoom_out');
+  const all = button('all', 'trace.all');
+  const toSelected = button('selected', 'trace.to_selected');
+  const other = button('other', 'trace.other_end');
+  const critical = button('critical', 'trace.critical');
+  const interleaved = button('interleaved', 'trace.interleaved');
+  critical.disabled = !traces.some((trace) => trace.critical.count);
+  interleaved.hidden = traces.length < 2;
+
+  const legendBox = part('legend');
+  const tools = make('div.trace-tools', {}, make('div.trace-buttons', {}, zoomIn, zoomOut, all, toSelected, other, critical, interleaved), legendBox);
+  const bars = make('canvas.trace-bars');
+  const over = make('canvas.trace-over', {tabIndex: 0, data: {tLabel: 'trace.timeline'}});
+  const sticky = make('div.trace-sticky', {}, bars, over);
+  const spacer = make('div.trace-spacer', {}, sticky);
+  const scroll = make('div.trace-scroll', {}, spacer);
+  const [facts, overview, selected, events, ranks] = ['facts', 'overview', 'selected-event', 'events', 'ranks-box'].map(part);
+  selected.setAttribute('aria-live', 'polite');
+  const tables = make('div.trace-tables', {}, events, ranks);
+  root.append(facts, tools, overview, scroll, selected, tables);
+
+  function legend({t, colours}) {
+    const kinds = KIND_NAMES.map((key, kind) => make('span', {}, tracePens.swatch([[kind, 22]], colours), t(key)));
+    legendBox.replaceChildren(...kinds);
+  }
+
+  return {facts, overview, scroll, spacer, bars, over, selected, events, ranks, legend,
+    zoomIn, zoomOut, all, toSelected, other, critical, interleaved};
+}

@@ -1,0 +1,245 @@
+'use strict';
+
+// The timeline's strokes. The same functions draw on the screen and into an exported SVG; `picture` is what there is to
+// draw: {placed, scope: {start_s, end_s, width}, top, height, colours, t, name, …}; y counts from the picture's top.
+const traceTimeline = (() => {
+  const {GUTTER, AXIS} = traceLayout;
+  const MOST_MESSAGES = 300; // arrows on the screen; beyond them only those of the event that is pointed at
+  const LABEL_PX = 56; // what a bar must be wide for words in it
+
+  const atX = ({scope}, time_s) => GUTTER + ((time_s - scope.start_s) / (scope.end_s - scope.start_s)) * scope.width;
+  const atY = ({top}, y) => AXIS + y - top;
+  const rowsOf = (picture) => traceLayout.visible(picture.placed, picture.top, picture.height - AXIS);
+  const clampX = (picture, x) => Math.max(-1e4, Math.min(1e4 + picture.scope.width, x));
+
+  // The events of the visible rows as rectangles of whole pixels, `ratio` to a unit of the layout.
+  function bars(picture, ratio, rect, bar) {
+    const scope = {...picture.scope, width: Math.round(picture.scope.width * ratio)};
+    const scaled = ({top, bottom}) => ({
+      top: Math.round((top - picture.top) * ratio), bottom: Math.round((bottom - picture.top) * ratio),
+    });
+    for (const place of rowsOf(picture)) {
+      traceBars.paintSends(place.row.sends, scope, scaled(place.strip), rect);
+      traceBars.paint(place.row.bars, scope, scaled(place.box), rect, bar && ((...at) => bar(place, ...at)));
+    }
+  }
+
+  function axis(pen, picture) {
+    const {scope, colours, height} = picture;
+    const {base, ticks} = traceUnits.axis(scope.start_s, scope.end_s, scope.width / 110);
+    pen.rect(0, 0, GUTTER + scope.width, AXIS, {fill: colours.surface});
+    pen.line([[0, AXIS - 0.5], [GUTTER + scope.width, AXIS - 0.5]], {stroke: colours['line-strong']});
+    if (base) pen.text(8, AXIS / 2, base, {fill: colours.ink, size: 11, weight: 600});
+    pen.clipped(GUTTER, 0, scope.width, height, () => {
+      for (const {at_s, text} of ticks) {
+        const x = Math.round(atX(picture, at_s)) + 0.5;
+        pen.line([[x, AXIS - 6], [x, AXIS]], {stroke: colours['line-strong']});
+        const anchor = at_s === 0 ? 'start' : 'middle'; // the zero is at the very left
+        pen.text(x, AXIS / 2 - 2, text, {fill: colours.muted, size: 11, anchor});
+      }
+    });
+  }
+
+  function grid(pen, picture) {
+    const {scope, colours, height} = picture;
+    const {ticks} = traceUnits.axis(scope.start_s, scope.end_s, scope.width / 110);
+    for (const {at_s} of ticks) {
+      const x = Math.round(atX(picture, at_s)) + 0.5;
+      if (x >= GUTTER) pen.line([[x, AXIS], [x, height]], {stroke: `${colours['line-strong']}55`});
+    }
+  }
+
+  function titles(pen, picture) {
+    const {colours, scope} = picture;
+    for (const {trace, y, height} of picture.placed.titles) {
+      const at = atY(picture, y);
+      pen.rect(0, at, GUTTER + scope.width, height, {fill: colours.raised});
+      pen.text(8, at + height / 2, picture.name(trace), {fill: colours.ink, size: 12, weight: 600});
+      const words = `${traceUnits.time(trace.span_s)}  ·  ${trace.facts.name || ''}`;
+      pen.text(GUTTER + 8, at + height / 2, words, {fill: colours.muted, size: 12});
+    }
+  }
+
+  // Whose rows these are. Where rows are low, only every so many ranks are named.
+  function labels(pen, picture) {
+    const {placed, colours, t} = picture;
+    const size = Math.min(12, placed.height + 1);
+    const every = Math.ceil((size + 2) / placed.height);
+    pen.rect(0, AXIS, GUTTER, picture.height - AXIS, {fill: colours.surface});
+    for (const {row, y, isFirst} of rowsOf(picture)) {
+      const middle = atY(picture, y) + placed.height / 2;
+      const words = t('trace.rank_label', {rank: row.rank});
+      const isNamed = isFirst && row.rank % every === 0;
+      if (isNamed) pen.text(8, Math.max(middle, AXIS + size / 2), words, {fill: colours.ink, size});
+      const note = picture.note(row);
+      if (note && placed.height >= 10) {
+        pen.text(GUTTER - 8, middle, note, {fill: colours.muted, size: Math.min(11, size), anchor: 'end'});
+      }
+      if (isFirst) pen.line([[0, atY(picture, y)], [GUTTER, atY(picture, y)]], {stroke: colours.line});
+    }
+    pen.line([[GUTTER - 0.5, AXIS], [GUTTER - 0.5, picture.height]], {stroke: colours['line-strong']});
+  }
+
+  // Words in the bars that have room for them: [place, event, left, right] from `bars`, in layout units.
+  function barWords(pen, picture, wide) {
+    const {placed, colours} = picture;
+    if (placed.height < 18) return;
+    for (const [place, event, left, right] of wide) {
+      const {trace} = place.row;
+      const kind = trace.kind[event];
+      if (right - left < LABEL_PX || kind === traceModel.WAIT) continue;
+      const words = traceUnits.bytes(trace.nbytes[event]);
+      const [x, y] = [GUTTER + (left + right) / 2, atY(picture, (place.box.top + place.box.bottom) / 2)];
+      const size = words.length * 6.2 + 8;
+      pen.rect(x - size / 2, y - 7, size, 14, {fill: `${colours.surface}d8`});
+      pen.text(x, y + 0.5, words, {fill: colours.ink, size: 11, anchor: 'middle'});
+    }
+  }
+
+  // -- messages
+
+  // The (trace, SEND) pairs that are on their way somewhere in the window, or null where they are too many.
+  function messages({scope, placed}) {
+    const found = [];
+    for (const {row} of placed.rows) {
+      const {sends, trace} = row;
+      for (let i = traceModel.after(sends.taken_s, scope.start_s); i < sends.events.length; i++) {
+        if (sends.start_s[i] > scope.end_s) break;
+        if (trace.other[sends.events[i]] >= 0) found.push([trace, sends.events[i]]);
+        if (found.length > MOST_MESSAGES) return null;
+      }
+    }
+    return found;
+  }
+
+  function arrow(pen, picture, trace, send, style) {
+    const wait = trace.other[send];
+    const place = (event) => picture.placed.at.get(trace.rows[trace.rowOf[event]]);
+    const middle = (event) => atY(picture, (place(event).box.top + place(event).box.bottom) / 2);
+    const from = [clampX(picture, atX(picture, trace.start_s[send])), middle(send)];
+    const to = [clampX(picture, atX(picture, trace.end_s[wait])), middle(wait)];
+    pen.line([from, to], style);
+    const [dx, dy] = [to[0] - from[0], to[1] - from[1]];
+    const length = Math.hypot(dx, dy);
+    if (length < 14) return;
+    const [ux, uy, size] = [dx / length, dy / length, 6 + style.width];
+    const base = [to[0] - ux * size, to[1] - uy * size];
+    const wing = size * 0.45;
+    pen.area([to, [base[0] - uy * wing, base[1] + ux * wing], [base[0] + uy * wing, base[1] - ux * wing]], style.stroke);
+  }
+
+  function arrows(pen, picture, marked) {
+    const {colours} = picture;
+    for (const [trace, send] of messages(picture) || []) {
+      arrow(pen, picture, trace, send, {stroke: tracePens.mix(colours.green, colours.ink, 0.25), width: 1});
+    }
+    for (const {trace, event} of marked) {
+      const other = trace.other[event];
+      if (other < 0) continue;
+      const send = trace.kind[event] === traceModel.SEND ? event : other;
+      arrow(pen, picture, trace, send, {stroke: colours.surface, width: 5});
+      arrow(pen, picture, trace, send, {stroke: colours.ink, width: 2});
+    }
+  }
+
+  // -- the critical path
+
+  // Its points: along a rank's row while something is done there, across to another with a message.
+  function criticalPoints(picture, trace) {
+    const {critical, rows} = trace;
+    const [first, last] = [traceModel.after(critical.end_s, picture.scope.start_s), critical.count];
+    const points = [];
+    for (let i = Math.max(0, first - 1); i < last; i++) {
+      if (i && critical.start_s[i - 1] > picture.scope.end_s) break;
+      if (traceModel.STEPS[critical.what[i]] === 'message') continue;
+      const event = critical.event[i];
+      const place = picture.placed.at.get(rows[event < 0 ? trace.firstRow[critical.rank[i]] : trace.rowOf[event]]);
+      const y = atY(picture, place.box.bottom - 1);
+      for (const time_s of [critical.start_s[i], critical.end_s[i]]) {
+        const x = clampX(picture, atX(picture, time_s));
+        const [, before] = points.slice(-2);
+        const isSame = before && Math.abs(before[0] - x) < 0.5 && before[1] === y;
+        if (!isSame) points.push([x, y]);
+      }
+    }
+    return points;
+  }
+
+  function criticalPaths(pen, picture) {
+    const {colours} = picture;
+    for (const trace of picture.traces) {
+      const points = criticalPoints(picture, trace);
+      if (points.length < 2) continue;
+      pen.line(points, {stroke: colours.surface, width: 5});
+      pen.line(points, {stroke: colours.purple, width: 2.5});
+    }
+  }
+
+  // -- what is pointed at
+
+  function outline(pen, picture, {trace, event}, style) {
+    const {box, strip} = picture.placed.at.get(trace.rows[trace.rowOf[event]]);
+    const {top, bottom} = trace.kind[event] === traceModel.SEND ? strip : box;
+    const left = Math.max(GUTTER - 4, atX(picture, trace.start_s[event]));
+    const right = Math.min(GUTTER + picture.scope.width + 4, atX(picture, trace.end_s[event]));
+    if (right < left) return;
+    pen.rect(left - 1.5, atY(picture, top) - 1.5, Math.max(2, right - left) + 3, bottom - top + 3, style);
+  }
+
+  // All that lies over the bars. `pointed`, `selected`: {trace, event} or null.
+  function over(pen, picture, wide) {
+    const {scope, colours, height, pointed, selected} = picture;
+    const marked = [selected, pointed].filter(Boolean);
+    pen.clipped(GUTTER, AXIS, scope.width, height - AXIS, () => {
+      grid(pen, picture);
+      barWords(pen, picture, wide);
+      if (picture.hasCritical) criticalPaths(pen, picture);
+      arrows(pen, picture, marked);
+      for (const mark of marked) {
+        const other = mark.trace.other[mark.event];
+        const ends = other < 0 ? [mark.event] : [mark.event, other];
+        for (const event of ends) {
+          outline(pen, picture, {trace: mark.trace, event}, {stroke: colours.ink, width: mark === selected ? 2.5 : 1.5});
+        }
+      }
+    });
+    pen.clipped(0, AXIS, GUTTER + scope.width, height - AXIS, () => {
+      labels(pen, picture);
+      titles(pen, picture);
+    });
+    axis(pen, picture);
+  }
+
+  // The picture as an SVG element of its own.
+  function svg(picture) {
+    const {element} = tracePens;
+    const {scope, height, colours} = picture;
+    const width = GUTTER + scope.width;
+    const root = element('svg', {width, height, viewBox: `0 0 ${width} ${height}`});
+    const inks = tracePens.inks(colours);
+    root.append(element('defs', {}, ...inks.map((ink, kind) => tracePens.svgPattern(kind, ink, `kind-${kind}`))));
+    root.append(element('rect', {width, height, fill: colours.surface}));
+    const layers = [{}, {}, {}]; // bars, the ground of the columns over them, the columns
+    let column = -1;
+    const wide = [];
+    bars(picture, 1, (kind, left, right, top, bottom) => {
+      if (kind === traceBars.BLANK) column = left;
+      const layer = layers[kind === traceBars.BLANK ? 1 : left === column ? 2 : 0];
+      layer[kind] = `${layer[kind] || ''}M${left} ${top}H${right}V${bottom}H${left}z`;
+    }, (...at) => wide.push(at));
+    const inside = element('rect', {width: scope.width, height: height - AXIS});
+    root.append(element('clipPath', {id: 'rows'}, inside));
+    const at = {transform: `translate(${GUTTER} ${AXIS})`, 'clip-path': 'url(#rows)'};
+    const group = element('g', {...at, 'shape-rendering': 'crispEdges'});
+    for (const layer of layers) {
+      for (const [kind, d] of Object.entries(layer)) {
+        group.append(element('path', {d, fill: Number(kind) < 0 ? colours.surface : `url(#kind-${kind})`}));
+      }
+    }
+    root.append(group);
+    over(tracePens.svgPen(root), picture, wide);
+    return root;
+  }
+
+  return {GUTTER, AXIS, bars, over, svg, atX, messages};
+})();

@@ -1,0 +1,92 @@
+"""Traces as a page: a timeline per rank, one trace or several on one axis of time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.draw import page
+from ringtree.draw.page.columns import encode
+from ringtree.ir.trace import COLUMNS, Event, Trace
+
+MOST_EVENTS = 5_000_000
+"""What a browser can hold; beyond it the page is refused."""
+
+STEPS = ("copy", "reduce", "message", "wait", "stall", "idle")
+"""What a step of the critical path may be, in the order in which the page numbers them."""
+
+
+def trace_page(traces: Sequence[Trace], title: str = "") -> str:
+    """The page of one trace, or of several one above the other, each from its first event on. Their facts say what
+    they are: "source" measured or simulated, "name", "machine", "topology", and how many events were "dropped"."""
+    if not traces:
+        raise ValueError("no trace to show: expected at least one")
+    return page.assemble(title or traces[0].facts.get("name", "trace"), ["trace"], {"trace": trace_data(traces)})
+
+
+def trace_data(traces: Sequence[Trace]) -> dict[str, Any]:
+    """What the view "trace" of a page reads. ValueError where there are more events than a browser can hold."""
+    events = sum(map(len, traces))
+    if events > MOST_EVENTS:
+        raise ValueError(
+            f"too large for a page: {events} events; expected at most {MOST_EVENTS}: trace fewer calls or ranks"
+        )
+    return {"traces": [_trace(t) for t in traces]}
+
+
+def _trace(given: Trace) -> dict[str, Any]:
+    order = np.lexsort((given.rank, given.end_s, given.start_s))
+    trace = given.take(order)
+    zero_s = float(trace.start_s[0]) if len(trace) else 0.0
+    columns = {name: getattr(trace, name) for name in COLUMNS}
+    columns |= {name: columns[name] - zero_s for name in ("start_s", "end_s")}
+    sends, waits = trace.messages()
+    other = np.full(len(trace), -1, dtype=np.int32)
+    other[sends], other[waits] = waits, sends
+    return {
+        "ranks": trace.ranks,
+        "count": len(trace),
+        "span_s": trace.makespan_s,
+        "messages": len(sends),
+        "calls": list(trace.calls),
+        "facts": dict(trace.facts),
+        "events": {name: encode(column) for name, column in (columns | {"other": other}).items()},
+        "per_rank": {name: encode(column) for name, column in per_rank(trace).items()},
+        "critical": _critical((), zero_s),
+    }
+
+
+def per_rank(trace: Trace) -> Mapping[str, NDArray[Any]]:
+    """[ranks] columns: seconds by what the rank did (`idle_s`: none of it, of the makespan), bytes sent and received.
+
+    Where a rank does several calls at once, their seconds add up; it is idle while none of them goes on, at least 0.
+    """
+    lasted_s = trace.end_s - trace.start_s
+
+    def total(kind: Event, weights: NDArray[Any]) -> NDArray[np.float64]:
+        mine = trace.kind == kind
+        sums = np.bincount(trace.rank[mine], weights=weights[mine], minlength=trace.ranks)
+        return sums.astype(np.float64, copy=False)
+
+    kinds = (Event.COPY, Event.REDUCE, Event.WAIT, Event.STALL)
+    seconds: dict[str, NDArray[Any]] = {f"{kind.name.lower()}_s": total(kind, lasted_s) for kind in kinds}
+    seconds["idle_s"] = np.maximum(0.0, trace.makespan_s - np.sum(list(seconds.values()), axis=0))
+    sent = trace.sent_nbytes()
+    return seconds | {"sent_nbytes": sent.sum(axis=1), "received_nbytes": sent.sum(axis=0)}
+
+
+def _critical(steps: Sequence[Any], zero_s: float) -> dict[str, Any]:
+    what = np.array([STEPS.index(step.what) for step in steps], dtype=np.int32)
+    columns = {
+        name: np.array([getattr(step, name) for step in steps]) for name in ("event", "rank", "start_s", "end_s")
+    }
+    lasted_s = columns["end_s"] - columns["start_s"]
+    columns |= {name: columns[name] - zero_s for name in ("start_s", "end_s")}
+    return {
+        "count": len(steps),
+        "sums_s": np.bincount(what, weights=lasted_s, minlength=len(STEPS)).tolist(),
+        **{name: encode(column) for name, column in (columns | {"what": what}).items()},
+    }

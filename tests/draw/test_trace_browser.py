@@ -1,0 +1,176 @@
+"""The trace view in a browser: what it shows, and what the mouse and the keys do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ringtree.draw.trace_page import trace_page
+from ringtree.ir.trace import Event, Trace
+from tests.draw.browser.driver import Browser, Page
+from tests.draw.traces import ring
+
+MEASURED, SIMULATED = ring(4, 12), ring(4, 12, source="simulated", noise=0)
+VIEW = "document.querySelector('.view-trace')"
+
+
+def written(folder: Path, *traces: Trace) -> Path:
+    path = folder / "trace.html"
+    path.write_text(trace_page(traces), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def both(browser: Browser, tmp_path: Path) -> Iterator[Page]:
+    with browser.open(written(tmp_path, MEASURED, SIMULATED)) as page:
+        yield page
+
+
+def fact(page: Page, name: str) -> str:
+    return str(page.run(f"{VIEW}.dataset.{name}"))
+
+
+def window_s(page: Page) -> tuple[float, float]:
+    """The times at the left and the right end, after the next frame."""
+    page.run("new Promise(requestAnimationFrame)")
+    return float(fact(page, "visibleStart")), float(fact(page, "visibleEnd"))
+
+
+def place(page: Page, time_s: float, row: int, rows: int) -> tuple[float, float]:
+    """Where on the screen a time in the middle of a row's box is; without titles above the rows."""
+    left, top, width, height = page.run(
+        "(({left, top, width, height}) => [left, top, width, height])"
+        "(document.querySelector('.trace-bars').getBoundingClientRect())"
+    )
+    start_s, end_s = window_s(page)
+    return left + (time_s - start_s) / (end_s - start_s) * width, top + (row + 0.6) * height / rows
+
+
+def test_traces_lie_on_one_axis(both: Page) -> None:
+    assert (fact(both, "traces"), fact(both, "events")) == ("2", str(len(MEASURED) + len(SIMULATED)))
+    assert window_s(both) == pytest.approx((0, max(MEASURED.makespan_s, SIMULATED.makespan_s)))
+    assert fact(both, "layout") == "panels"
+    both.click("#trace-interleaved")
+    assert fact(both, "layout") == "interleaved"
+    both.press("r")
+    assert fact(both, "layout") == "panels"
+    assert "Measured" in both.text(".trace-card") and "Simulated" in both.text(".trace-card:nth-child(2)")
+
+
+def test_the_ranks_sums_are_in_a_table(both: Page) -> None:
+    busy = MEASURED.take((MEASURED.kind == Event.REDUCE) & (MEASURED.rank == 2))
+    cell = both.run("document.querySelector('.trace-ranks tr[data-rank=\"2\"] td[data-reduces]').dataset.reduces")
+    assert float(cell) == pytest.approx(float((busy.end_s - busy.start_s).sum()))
+
+
+def test_keys_and_the_wheel_zoom_to_a_microsecond_and_back(both: Page) -> None:
+    whole = window_s(both)
+    both.press("+")
+    start_s, end_s = window_s(both)
+    assert end_s - start_s == pytest.approx((whole[1] - whole[0]) / 2)
+    both.press("ArrowRight")
+    assert window_s(both)[0] > start_s
+    both.press("0")
+    assert window_s(both) == whole
+    x, y = place(both, 40e-6, 1, 10)
+    both.call("mouse.move", x, y)
+    for _ in range(40):
+        both.call("mouse.wheel", 0, -200)
+    start_s, end_s = window_s(both)
+    assert end_s - start_s < 1e-6 and start_s < 40e-6 + 1e-7 and end_s > 40e-6 - 1e-7
+    both.press("0")
+    assert window_s(both) == whole
+
+
+def test_dragging_moves_the_window(both: Page) -> None:
+    both.press("+")
+    start_s, end_s = window_s(both)
+    x, y = place(both, (start_s + end_s) / 2, 1, 10)
+    both.call("mouse.move", x, y)
+    both.call("mouse.down")
+    both.call("mouse.move", x + 100, y, {"steps": 4})
+    both.call("mouse.up")
+    moved_s, _ = window_s(both)
+    assert moved_s < start_s and fact(both, "selected") == ""
+
+
+def test_a_click_selects_and_the_other_end_is_a_key_away(browser: Browser, tmp_path: Path) -> None:
+    with browser.open(written(tmp_path, MEASURED)) as page:
+        trace = MEASURED.take(MEASURED.start_s.argsort(kind="stable"))
+        i = next(i for i in range(len(trace)) if (trace.kind[i], trace.rank[i], trace.chunk[i]) == (Event.REDUCE, 1, 0))
+        x, y = place(page, float(trace.start_s[i] + trace.end_s[i]) / 2, 1, 4)
+        page.call("mouse.move", x, y)
+        tip = page.text(".trace-tooltip")
+        assert all(words in tip for words in ("reduce · rank 1", "4 KiB (4,096 B)", "rank 0", "all_reduce(float32"))
+        page.call("mouse.click", x, y)
+        assert "reduce · rank 1" in page.text(".trace-selected-event")
+        assert page.run("document.querySelector('.trace-events tr.selected').dataset.event") == fact(page, "selected")
+        page.press(",")
+        assert "wait · rank 1" in page.text(".trace-selected-event")
+        page.press("m")
+        assert "message sent · rank 0" in page.text(".trace-selected-event")
+        before = window_s(page)
+        page.press("f")
+        assert window_s(page)[1] - window_s(page)[0] < before[1] - before[0]
+        page.press("Escape")
+        assert fact(page, "selected") == ""
+
+
+def test_the_table_lists_the_window_and_selects(both: Page) -> None:
+    assert fact_of_table(both) == len(MEASURED) + len(SIMULATED)
+    both.press("+")
+    both.press("+")
+    both.run("new Promise(done => setTimeout(done, 250))")  # the table follows when the window rests
+    start_s, end_s = window_s(both)
+    shown = sum(
+        int(((t.start_s - t.start_s.min() <= end_s) & (t.end_s - t.start_s.min() >= start_s)).sum())
+        for t in (MEASURED, SIMULATED)
+    )
+    assert fact_of_table(both) == shown
+    both.click(".trace-events tbody tr:nth-child(3)")
+    assert fact(both, "selected") == both.run(
+        "document.querySelector('.trace-events tbody tr:nth-child(3)').dataset.event"
+    )
+
+
+def fact_of_table(page: Page) -> int:
+    return int(page.run("document.querySelector('.trace-events').dataset.rows"))
+
+
+def test_both_languages_and_themes(both: Page) -> None:
+    assert "copy" in both.text(".trace-legend")
+    both.click("#language")
+    assert "复制" in both.text(".trace-legend") and "实测" in both.text(".trace-card")
+    ground = both.run("getComputedStyle(document.querySelector('.trace-scroll')).backgroundColor")
+    both.click("#theme")
+    assert both.run("getComputedStyle(document.querySelector('.trace-scroll')).backgroundColor") != ground
+
+
+def test_what_is_shown_is_exported(both: Page) -> None:
+    name, svg = both.download("#export-svg")
+    assert name.endswith(".svg") and svg.startswith(b"<svg") and b"kind-1" in svg and b"Simulated" in svg
+    name, png = both.download("#export-png")
+    assert name.endswith(".png") and png.startswith(b"\x89PNG")
+
+
+def test_dropped_events_are_told(browser: Browser, tmp_path: Path) -> None:
+    facts = {"source": "measured", "dropped": "7", "note": "<b>bold</b>"}
+    trace = Trace.of(2, 0, Event.COPY, 0.0, 1.0, facts=facts)
+    with browser.open(written(tmp_path, trace)) as page:
+        assert page.text(".trace-warning").startswith("7 events were dropped")
+        assert "<b>bold</b>" in page.text(".trace-card"), "a fact is words, whatever is in it"
+
+
+def test_64_ranks_and_100000_transfers_stay_fluid(browser: Browser, tmp_path: Path) -> None:
+    trace = ring(64, 1600)
+    with browser.open(written(tmp_path, trace)) as page:
+        assert fact(page, "events") == str(len(trace)) and int((trace.kind == Event.SEND).sum()) >= 100_000
+        page.run("ringtree.stats.frames.length = 0")
+        for key in ["+"] * 6 + ["ArrowRight"] * 3 + ["-"] * 6:
+            page.press(key)
+            page.run("new Promise(requestAnimationFrame)")
+        frames = json.loads(page.run("JSON.stringify(ringtree.stats.frames)"))
+        assert len(frames) >= 12 and sorted(frames)[len(frames) // 2] < 60, f"milliseconds: {frames}"

@@ -1,0 +1,65 @@
+"""The page of traces as a file: every event is in it, with the message it belongs to and what its rank did in all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ringtree.draw import trace_page as module
+from ringtree.draw.trace_page import per_rank, trace_data, trace_page
+from ringtree.ir.trace import COLUMNS, Event, Trace
+from tests.draw.test_page import data_of, decode
+from tests.draw.traces import ring
+
+
+@given(st.integers(1, 9), st.integers(0, 12), st.integers(0, 99))
+def test_the_page_has_the_trace_whole(ranks: int, steps: int, seed: int) -> None:
+    trace = ring(ranks, max(1, steps), seed=seed).take(
+        np.random.default_rng(seed).permutation(ranks * 3 * max(1, steps))
+    )
+    found = trace_data([trace])["traces"][0]
+    columns = {name: decode(column, found["count"]) for name, column in found["events"].items()}
+    assert found["count"] == len(trace) and found["calls"] == list(trace.calls) and found["facts"] == trace.facts
+    assert np.all(np.diff(columns["start_s"]) >= 0) and columns["start_s"][0] == 0, "by start, from the first on"
+    columns["start_s"], columns["end_s"] = (columns[c] + trace.start_s.min() for c in ("start_s", "end_s"))
+    mine = sorted(zip(*(columns[c].tolist() for c in COLUMNS), strict=True))
+    theirs = sorted(zip(*(getattr(trace, c).tolist() for c in COLUMNS), strict=True))
+    assert [m[:4] + m[6:] for m in mine] == [m[:4] + m[6:] for m in theirs]
+    assert np.allclose([m[4:6] for m in mine], [m[4:6] for m in theirs], rtol=0, atol=1e-15)
+    other = columns["other"]
+    for event in np.flatnonzero(other >= 0):
+        assert other[other[event]] == event and {columns["kind"][event], columns["kind"][other[event]]} == {2, 3}
+    assert found["messages"] == ranks * max(1, steps) == np.count_nonzero(other >= 0) / 2
+
+
+def test_ranks_are_summed_up() -> None:
+    kinds = (Event.COPY, Event.SEND, Event.WAIT, Event.STALL, Event.REDUCE)
+    trace = Trace.of(
+        2, [0, 0, 1, 1, 1], kinds, [5, 6, 5, 8, 9], [6, 8, 8, 9, 15], nbytes=[1, 7, 7, 0, 7], peer=[-1, 1, 0, 0, 0]
+    )
+    expected = {
+        "copy_s": [1, 0], "reduce_s": [0, 6], "wait_s": [0, 3], "stall_s": [0, 1], "idle_s": [9, 0],
+        "sent_nbytes": [7, 0], "received_nbytes": [0, 7],
+    }  # fmt: skip
+    assert {name: column.tolist() for name, column in per_rank(trace).items()} == expected
+
+
+def test_traces_lie_side_by_side() -> None:
+    text = trace_page([ring(2, 3), ring(2, 3, source="simulated", noise=0)], title="both")
+    data = data_of(text)
+    assert data["title"] == "both" and data["views"] == ["trace"]
+    assert [t["facts"]["source"] for t in data["data"]["trace"]["traces"]] == ["measured", "simulated"]
+
+
+def test_a_trace_of_nothing_is_a_page() -> None:
+    assert data_of(trace_page([Trace.of(3, [], [], [], [])]))["data"]["trace"]["traces"][0]["span_s"] == 0
+
+
+def test_what_no_page_can_show_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match=r"^no trace to show: expected at least one$"):
+        trace_page([])
+    monkeypatch.setattr(module, "MOST_EVENTS", 10)
+    with pytest.raises(ValueError, match=r"^too large for a page: 18 events; expected at most 10: trace fewer calls"):
+        trace_page([ring(2, 3)])
