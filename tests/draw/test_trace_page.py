@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtree.draw import trace_page as module
-from ringtree.draw.trace_page import per_rank, trace_data, trace_page
+from ringtree.draw.trace_page import STEPS, per_rank, trace_data, trace_page
 from ringtree.ir.trace import COLUMNS, Event, Trace
 from tests.draw.test_page import data_of, decode
 from tests.draw.traces import ring
@@ -44,6 +44,15 @@ def test_ranks_are_summed_up() -> None:
         "sent_nbytes": [7, 0], "received_nbytes": [0, 7],
     }  # fmt: skip
     assert {name: column.tolist() for name, column in per_rank(trace).items()} == expected
+
+
+def test_the_critical_path_is_in_it() -> None:
+    trace = ring(4, 9)
+    path = trace_data([trace])["traces"][0]["critical"]
+    start_s, end_s = (decode(path[name], path["count"]) for name in ("start_s", "end_s"))
+    assert start_s[0] == 0 and end_s[-1] == pytest.approx(trace.makespan_s) and np.allclose(end_s[:-1], start_s[1:])
+    assert sum(path["sums_s"]) == pytest.approx(trace.makespan_s)
+    assert path["sums_s"][STEPS.index("reduce")] > 0 and path["sums_s"][STEPS.index("message")] > 0
 
 
 def test_traces_lie_side_by_side() -> None:

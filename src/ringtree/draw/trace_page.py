@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ringtree.draw import page
 from ringtree.draw.page.columns import encode
+from ringtree.ir.critical_path import Step, critical_path
 from ringtree.ir.trace import COLUMNS, Event, Trace
 
 MOST_EVENTS = 5_000_000
@@ -55,7 +56,7 @@ def _trace(given: Trace) -> dict[str, Any]:
         "facts": dict(trace.facts),
         "events": {name: encode(column) for name, column in (columns | {"other": other}).items()},
         "per_rank": {name: encode(column) for name, column in per_rank(trace).items()},
-        "critical": _critical((), zero_s),
+        "critical": _critical(critical_path(trace), zero_s),
     }
 
 
@@ -78,7 +79,7 @@ def per_rank(trace: Trace) -> Mapping[str, NDArray[Any]]:
     return seconds | {"sent_nbytes": sent.sum(axis=1), "received_nbytes": sent.sum(axis=0)}
 
 
-def _critical(steps: Sequence[Any], zero_s: float) -> dict[str, Any]:
+def _critical(steps: Sequence[Step], zero_s: float) -> dict[str, Any]:
     what = np.array([STEPS.index(step.what) for step in steps], dtype=np.int32)
     columns = {
         name: np.array([getattr(step, name) for step in steps]) for name in ("event", "rank", "start_s", "end_s")

@@ -64,13 +64,13 @@ const traceBars = (() => {
     while (i < row.events.length && row.start_s[i] < scope.end_s) {
       const left = Math.max(0, Math.floor((row.start_s[i] - scope.start_s) * scale));
       let right = left + 1;
-      for (let next = i; next < row.events.length; ) {
-        next = Math.max(i + 1, soonAfter(row.start_s, scope.start_s + right / scale, i));
-        const reach = Math.min(scope.width, Math.round((row.reach_s[next - 1] - scope.start_s) * scale));
-        i = next;
+      let next = i + 1;
+      for (let reach = 0; ; right = reach, i = next) {
+        next = Math.max(next, soonAfter(row.start_s, scope.start_s + right / scale, i));
+        reach = Math.min(scope.width, Math.round((row.reach_s[next - 1] - scope.start_s) * scale));
         if (reach <= right) break;
-        right = reach;
       }
+      i = next;
       rect(SEND, left, right, box.top, box.bottom);
     }
   }

@@ -146,21 +146,21 @@ const traceTimeline = (() => {
 
   // Its points: along a rank's row while something is done there, across to another with a message.
   function criticalPoints(picture, trace) {
-    const {critical, rows} = trace;
-    const [first, last] = [traceModel.after(critical.end_s, picture.scope.start_s), critical.count];
+    const {critical, rows, other} = trace;
     const points = [];
-    for (let i = Math.max(0, first - 1); i < last; i++) {
+    const add = (time_s, row) => {
+      const at = [clampX(picture, atX(picture, time_s)), atY(picture, picture.placed.at.get(row).box.bottom - 1)];
+      const before = points.at(-1);
+      if (!before || before[1] !== at[1] || Math.abs(before[0] - at[0]) >= 0.5) points.push(at);
+    };
+    const first = traceModel.after(critical.end_s, picture.scope.start_s);
+    for (let i = Math.max(0, first - 1); i < critical.count; i++) {
       if (i && critical.start_s[i - 1] > picture.scope.end_s) break;
-      if (traceModel.STEPS[critical.what[i]] === 'message') continue;
       const event = critical.event[i];
-      const place = picture.placed.at.get(rows[event < 0 ? trace.firstRow[critical.rank[i]] : trace.rowOf[event]]);
-      const y = atY(picture, place.box.bottom - 1);
-      for (const time_s of [critical.start_s[i], critical.end_s[i]]) {
-        const x = clampX(picture, atX(picture, time_s));
-        const [, before] = points.slice(-2);
-        const isSame = before && Math.abs(before[0] - x) < 0.5 && before[1] === y;
-        if (!isSame) points.push([x, y]);
-      }
+      const isMessage = traceModel.STEPS[critical.what[i]] === 'message' && other[event] >= 0;
+      const row = event < 0 ? trace.firstRow[critical.rank[i]] : trace.rowOf[event];
+      add(critical.start_s[i], rows[row]);
+      add(critical.end_s[i], rows[isMessage ? trace.rowOf[other[event]] : row]);
     }
     return points;
   }
