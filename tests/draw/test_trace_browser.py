@@ -160,7 +160,7 @@ def test_dropped_events_are_told(browser: Browser, tmp_path: Path) -> None:
     facts = {"source": "measured", "dropped": "7", "note": "<b>bold</b>"}
     trace = Trace.of(2, 0, Event.COPY, 0.0, 1.0, facts=facts)
     with browser.open(written(tmp_path, trace)) as page:
-        assert page.text(".trace-warning").startswith("7 events were dropped")
+        assert page.text(".trace-warning").startswith("7 events dropped")
         assert "<b>bold</b>" in page.text(".trace-card"), "a fact is words, whatever is in it"
 
 
