@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ringtree.topology import Topology
 
 
@@ -49,3 +52,9 @@ class Conditions:
             link = topology.link(*ends)
             bandwidth_Bps[link] = bandwidth_Bps[link] * factor if factor else 0.0
         return replace(topology, bandwidth_Bps=bandwidth_Bps)
+
+    def stretches(self, messages: int) -> NDArray[np.float64]:
+        """What each message's latency is multiplied by, those that a rank sends after those of the rank before."""
+        if not self.jitter:
+            return np.ones(messages)
+        return 1 + self.jitter * np.random.default_rng(self.seed).exponential(size=messages)

@@ -1,0 +1,155 @@
+"""The event player: threads go through their steps, and the network says when their messages arrive.
+
+A thread runs ahead of the others as far as what it needs is known, in its own time: what it does cannot depend on
+others but through messages, slots and marks, each of which carries its own time. So only messages are events.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.simulate.network import Network
+from ringtree.simulate.steps import AFTER, ASK, FILL, LAND, MARK, REDUCE, SIGNAL, WAIT, Steps
+
+UNKNOWN = -1.0
+
+
+class Stall(NamedTuple):
+    """A rank waited for room that `peer` gave back."""
+
+    rank: int
+    start_s: float
+    end_s: float
+    peer: int
+    job: int
+
+
+class Player:
+    """`busy_s`: how long each step takes its rank; `begin_s`: when each thread begins. `slots`: how many a pool has,
+    None for any number.
+
+    Afterwards `start_s` and `end_s` are the steps' (of a message: handed over and arrived), `at[t]` is the step that
+    thread t could not get past.
+    """
+
+    def __init__(
+        self,
+        steps: Steps,
+        network: Network,
+        busy_s: NDArray[np.float64],
+        begin_s: Sequence[float],
+        slots: int | None,
+    ) -> None:
+        self.steps, self.network, self.slots = steps, network, slots
+        self.kind = array("b", np.array(steps.kind, np.int8).tobytes())
+        self.number = array("q", np.array(steps.number, np.int64).tobytes())
+        self.busy_s = array("d", busy_s.tobytes())
+        self.start_s = array("d", bytes(8 * len(self.kind)))
+        self.end_s = array("d", np.full(len(self.kind), UNKNOWN).tobytes())
+        self.at = [thread.first for thread in steps.threads]
+        self.now = list(begin_s)
+        self.stalls: list[Stall] = []
+        self.waiting: dict[int, int] = {}  # message -> thread
+        self.uses = list(steps.uses)
+        self.free_s = [0.0] * len(self.uses)  # when the payload was used last
+        self.user = [-1] * len(self.uses)  # the rank that did
+        self.ready: list[int] = []
+        self.want_free: dict[int, list[int]] = {}  # payload -> threads
+        self.want_mark: dict[int, list[int]] = {}  # row -> threads
+
+    def play(self) -> bool:
+        """To the end; whether all threads came to theirs."""
+        for thread in range(len(self.at)):
+            self._go_on(thread)
+        end_s, waiting = self.end_s, self.waiting
+        for message, at_s in self.network.arrivals():
+            end_s[message] = at_s
+            if message in waiting:
+                self._go_on(waiting.pop(message))
+        return all(at == thread.stop for at, thread in zip(self.at, self.steps.threads, strict=True))
+
+    def _go_on(self, thread: int) -> None:
+        """The thread, and whom it lets go on."""
+        self.ready.append(thread)
+        while self.ready:
+            self._run(self.ready.pop())
+
+    def _run(self, thread: int) -> None:
+        """Lets the thread go on until it must wait for what is not known yet."""
+        kind, number, busy_s, start_s, end_s = self.kind, self.number, self.busy_s, self.start_s, self.end_s
+        hand_over, now, stop = self.network.hand_over, self.now[thread], self.steps.threads[thread].stop
+        for at in range(self.at[thread], stop):
+            what = kind[at]
+            if what == WAIT:
+                start_s[at] = now
+                message = number[at]
+                arrived = end_s[message] if message >= 0 else UNKNOWN
+                if arrived < 0:
+                    self.waiting[message] = thread
+                    break
+                now = (arrived if arrived > now else now) + busy_s[at]
+                end_s[at] = now
+            elif what <= REDUCE:
+                start_s[at] = now
+                now += busy_s[at]
+                end_s[at] = now
+            elif what == SIGNAL:
+                now += busy_s[at]
+                start_s[at] = now
+                hand_over(at, now)
+            else:
+                reached = self._special(thread, at, what, now)
+                if reached < 0:
+                    break
+                now = reached
+        else:
+            at = stop
+        self.at[thread], self.now[thread] = at, now
+
+    def _special(self, thread: int, at: int, what: int, now: float) -> float:
+        """When the step is done; UNKNOWN where the thread must wait, and is noted where it will be found."""
+        number = self.number[at]
+        if what == ASK:
+            self.start_s[at] = now
+            self.network.hand_over(at, now)
+        elif what == LAND:
+            if self.end_s[number] < 0:
+                self.waiting[number] = thread
+                return UNKNOWN
+            return max(now, self.end_s[number])
+        elif what == FILL:
+            return self._fill(thread, number, now)
+        elif what == AFTER:
+            if number < 0 or self.end_s[number] < 0:
+                self.want_mark.setdefault(number, []).append(thread)
+                return UNKNOWN
+            return max(now, self.end_s[number])
+        elif what == MARK:
+            self.end_s[at] = now
+            self.ready += self.want_mark.pop(at, ())
+        elif number >= 0:  # GIVE
+            self.uses[number] -= 1
+            if now >= self.free_s[number]:
+                self.free_s[number], self.user[number] = now, self.steps.threads[thread].rank
+            if not self.uses[number]:
+                self.ready += self.want_free.pop(number, ())
+        return now
+
+    def _fill(self, thread: int, payload: int, now: float) -> float:
+        for pool, ordinal in self.steps.places[payload]:
+            if self.slots is None or ordinal < self.slots:
+                continue
+            before = self.steps.pools[pool][ordinal - self.slots]
+            if self.uses[before]:
+                self.want_free.setdefault(before, []).append(thread)
+                return UNKNOWN
+            if self.free_s[before] > now:
+                where = self.steps.threads[thread]
+                self.stalls.append(Stall(where.rank, now, self.free_s[before], self.user[before], where.job))
+                now = self.free_s[before]
+        return now

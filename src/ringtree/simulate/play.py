@@ -1,0 +1,161 @@
+"""Plays schedules, programs, or several of them at once over a topology."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.ir.collective import collective
+from ringtree.ir.lower import lower
+from ringtree.ir.program import Program
+from ringtree.ir.schedule import Schedule
+from ringtree.ir.trace import Event, Trace
+from ringtree.simulate.conditions import Conditions
+from ringtree.simulate.events import Player
+from ringtree.simulate.network import Network
+from ringtree.simulate.simulation import Job, Simulation, StuckError
+from ringtree.simulate.steps import ASK, NONE, SIGNAL, Steps, read
+from ringtree.simulate.stuck import why
+from ringtree.topology import Topology
+
+ALL_IS_WELL = Conditions()
+EVENT = {int(e): int(e) for e in (Event.COPY, Event.REDUCE, Event.SEND, Event.WAIT)} | {ASK: int(Event.SEND)}
+"""Steps that a trace shows, and as what; the first four have the same numbers."""
+
+
+def play(
+    what: Schedule | Sequence[Program] | Sequence[Job],
+    topology: Topology,
+    nbytes: int | None = None,
+    *,
+    conditions: Conditions = ALL_IS_WELL,
+    slots: int | None = None,
+) -> Simulation:
+    """What happens, and when: docs/simulate.md says by which rules. `what`: a schedule, every rank's program in order
+    of ranks, on a whole vector of `nbytes`; or jobs, which say that themselves. `slots`: how many staging slots a rank
+    has (a lane, where ranks have several threads), None for any number.
+
+    The same arguments give the same answer, bit for bit. StuckError where something never ends; ValueError for ranks
+    or conditions that the topology has not.
+    """
+    jobs = _jobs(what, nbytes)
+    conditions.check(topology)
+    if slots is not None and slots < 1:
+        raise ValueError(f"slots is {slots}; expected at least 1, or None for any number")
+    actual = conditions.applied(topology)
+    steps, calls, first_channel = Steps(), [], [0]
+    for number, job in enumerate(jobs):
+        programs = lower(job.what) if isinstance(job.what, Schedule) else tuple(job.what)
+        head = _head(programs, topology)
+        sizes = collective(head.collective).chunk_sizes(head.ranks, head.chunks, job.nbytes)
+        first_channel.append(read(steps, number, programs, sizes, first_channel[-1], slots is not None))
+        calls.append(f"{head.name} {head.collective}({job.nbytes} bytes)")
+    network = _network(steps, actual, conditions)
+    begin_s = [jobs[t.job].start_s + conditions.delay_s.get(t.rank, 0.0) for t in steps.threads]
+    player = Player(steps, network, _busy_s(steps, topology, conditions), begin_s, slots)
+    if not player.play():
+        raise StuckError(why(player, actual, calls))
+    trace = _trace(player, topology, calls, first_channel)
+    end_s = max(float(trace.end_s.max(initial=0.0)), *player.now)
+    return Simulation(
+        trace,
+        topology,
+        network.busy_s,
+        network.carried_nbytes(_messages(steps)),
+        end_s - min(job.start_s for job in jobs),
+    )
+
+
+def _jobs(what: Schedule | Sequence[Program] | Sequence[Job], nbytes: int | None) -> list[Job]:
+    if not isinstance(what, Schedule) and what and isinstance(what[0], Job):
+        if nbytes is not None:
+            raise ValueError("jobs say their bytes themselves; leave nbytes out")
+        jobs = [cast(Job, job) for job in what]
+    elif nbytes is None:
+        raise ValueError("expected nbytes, the size of the whole vector")
+    else:
+        jobs = [Job(cast("Schedule | Sequence[Program]", what), nbytes)]
+    for number, job in enumerate(jobs):
+        if job.nbytes < 0:
+            raise ValueError(f"job {number} has {job.nbytes} bytes; expected at least 0")
+        if not 0 <= job.start_s < np.inf:
+            raise ValueError(f"job {number} starts at {job.start_s} s; expected at least 0")
+    return jobs
+
+
+def _head(programs: Sequence[Program], topology: Topology) -> Program:
+    """The first program, which speaks for all in what is alike."""
+    if not programs or [p.rank for p in programs] != list(range(programs[0].ranks)):
+        said = f"{len(programs)} programs of ranks {[p.rank for p in programs][:8]}"
+        raise ValueError(f"{said}; expected every rank's, in order")
+    if programs[0].ranks > topology.ranks:
+        raise ValueError(
+            f"{programs[0].name} is for {programs[0].ranks} ranks; expected at most the {topology.ranks} of "
+            f"{topology.name}"
+        )
+    return programs[0]
+
+
+def _busy_s(steps: Steps, topology: Topology, conditions: Conditions) -> NDArray[np.float64]:
+    """How long each step takes its rank, waiting aside."""
+    kind, nbytes = np.array(steps.kind, dtype=np.int8), np.array(steps.nbytes, dtype=np.float64)
+    moved = (kind == Event.COPY) | (kind == Event.REDUCE)
+    per_byte = np.where(kind == Event.COPY, 1 / topology.copy_Bps, (np.array(steps.sources) - 1) / topology.reduce_Bps)
+    busy_s = np.where(moved, topology.step_s + nbytes * per_byte, 0.0)
+    busy_s[(kind == Event.SEND) | (kind == Event.WAIT)] = topology.message_s
+    slowdown = np.ones(topology.ranks)
+    for rank, factor in conditions.slowdown.items():
+        slowdown[rank] = factor
+    return busy_s * slowdown[np.array(steps.rank, dtype=np.intp)]
+
+
+def _messages(steps: Steps) -> NDArray[np.intp]:
+    kind = np.array(steps.kind, dtype=np.int8)
+    return np.flatnonzero((kind == SIGNAL) | (kind == ASK))
+
+
+def _network(steps: Steps, topology: Topology, conditions: Conditions) -> Network:
+    """With a lane for each (source, target, job) that has messages."""
+    messages = _messages(steps)
+    job = np.zeros(len(steps.kind), dtype=np.int64)
+    for thread in steps.threads:
+        job[thread.first : thread.stop] = thread.job
+    columns = (np.array(steps.rank, dtype=np.int64), np.array(steps.peer, dtype=np.int64), job)
+    lanes, which = np.unique(np.stack([c[messages] for c in columns], axis=1), axis=0, return_inverse=True)
+    lane, stretch = np.full(len(job), NONE), np.ones(len(job))
+    lane[messages] = which.reshape(-1)
+    stretch[messages] = conditions.stretches(len(messages))
+    return Network(topology, [(a, b, c) for a, b, c in lanes.tolist()], lane.tolist(), steps.nbytes, stretch)
+
+
+def _trace(player: Player, topology: Topology, calls: list[str], first_channel: list[int]) -> Trace:
+    steps = player.steps
+    kind = np.array(steps.kind, dtype=np.int32)
+    call = np.zeros(len(kind), dtype=np.int32)
+    for thread in steps.threads:
+        call[thread.first : thread.stop] = thread.job
+    shown = np.flatnonzero(np.isin(kind, list(EVENT)))
+    trace = Trace.of(
+        topology.ranks,
+        np.array(steps.rank, dtype=np.int32)[shown],
+        np.where(kind == ASK, Event.SEND, kind)[shown],
+        np.frombuffer(player.start_s)[shown],
+        np.frombuffer(player.end_s)[shown],
+        nbytes=np.array(steps.nbytes, dtype=np.int64)[shown],
+        peer=np.array(steps.peer, dtype=np.int32)[shown],
+        chunk=np.array(steps.chunk, dtype=np.int32)[shown],
+        channel=np.array(steps.channel, dtype=np.int32)[shown],
+        call=call[shown],
+        calls=calls,
+        facts={"source": "simulated", "name": "; ".join(calls), "topology": topology.name},
+    )
+    if not player.stalls:
+        return trace
+    rank, start_s, end_s, peer, job = zip(*player.stalls, strict=True)
+    channel = [first_channel[j] for j in job]
+    kinds = [Event.STALL] * len(rank)
+    stalls = Trace.of(topology.ranks, rank, kinds, start_s, end_s, peer=peer, channel=channel, call=job, calls=calls)
+    return Trace.concatenate([trace, stalls])
