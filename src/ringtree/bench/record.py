@@ -4,14 +4,15 @@ measuring to planning is this file."""
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from ringtree.bench.data import datatype
 from ringtree.bench.machine import Machine, describe
 from ringtree.bench.measure import Effort, Sample, measure
 from ringtree.bench.sweep import Case
+from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.collective import collective as find_collective
 
 if TYPE_CHECKING:
@@ -106,3 +107,56 @@ def write(path: Path, rows: Sequence[Row], effort: Effort) -> None:
     said: dict[str, object] = {name: getattr(effort, name) for name in effort.__slots__}
     record = Record(machine=describe(), effort=said, rows=list(rows))
     path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A record as `write` leaves it. So that other programs' figures may stand beside, a row needs no more than a
+    collective, ranks, nbytes, dtype, op and a time (out of place or in); `library` says whose it is. ValueError where
+    the file is something else."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path}: not JSON ({error}); expected what `ringtree bench --json` writes") from None
+    rows = record.get("rows") if isinstance(record, dict) else None
+    if not isinstance(rows, list) or not isinstance(record.get("machine"), dict):
+        raise ValueError(
+            f"{path}: no record of a bench: expected `machine` and `rows`, as `ringtree bench --json` writes"
+        )
+    if not rows:
+        raise ValueError(f"{path}: nothing was measured: it has no rows")
+    for number, row in enumerate(rows):
+        if lacking := _lacking(row):
+            raise ValueError(f"{path}: row {number}: {lacking}")
+    return dict(record)
+
+
+NAMES = {"collective": True, "dtype": True, "op": True, "library": False, "algorithm": False, "program": False}
+"""Fields of a row that are words, and whether it must have them."""
+COUNTS = {"ranks": 1, "nbytes": 0}
+"""Fields that a row must have, and the least of each."""
+TIMES = ("time_us", "time_min_us", "in_place_time_us", "in_place_time_min_us")
+
+
+def _lacking(row: object) -> str:
+    """What a row lacks to be shown; empty where it lacks nothing."""
+    if not isinstance(row, Mapping):
+        return "expected an object"
+    for name, needed in NAMES.items():
+        if (needed or name in row) and not isinstance(value := row.get(name), str):
+            return f"{name}: got {value!r}; expected its name"
+    for name, low in COUNTS.items():
+        if not _counts(value := row.get(name), low):
+            return f"{name}: got {value!r}; expected a whole number, at least {low}"
+    for name in ("wrong", "iterations"):
+        if (value := row.get(name)) is not None and not _counts(value, 0):
+            return f"{name}: got {value!r}; expected a whole number, at least 0"
+    if row["collective"] not in COLLECTIVES:
+        return f"collective: got {row['collective']!r}; expected one of {', '.join(COLLECTIVES)}"
+    times = [row.get(name) or 0 for name in TIMES]
+    if not all(isinstance(t, (int, float)) and 0 <= t < float("inf") for t in times) or not any(times):
+        return "expected time_us or in_place_time_us, in microseconds"
+    return ""
+
+
+def _counts(value: object, low: int) -> bool:
+    return isinstance(value, int) and low <= value < 2**53

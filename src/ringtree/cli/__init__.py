@@ -16,6 +16,7 @@ COMMANDS = {
     "prove": "prove algorithms, or a file someone wrote, right",
     "show": "print a schedule, or what one rank does in it",
     "bench": "time a collective, in nccl-tests' columns, every element checked",
+    "report": "show what bench wrote: a page of charts, or the best at each size",
     "algorithms": "list the algorithms and what each costs",
     "info": "describe this machine as ringtree sees it",
     "version": "print ringtree's version",

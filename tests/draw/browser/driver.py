@@ -61,8 +61,9 @@ class Page:
         self.call("waitForFunction", condition)
 
     def text(self, selector: str) -> str:
-        """The visible text of the first that is selected."""
-        return str(self.call("innerText", selector))
+        """The visible text of the first that is selected (CSS); in a picture, all of its text."""
+        self.call("waitForSelector", selector, {"state": "attached"})
+        return str(self.run(f"(e => e.innerText ?? e.textContent)(document.querySelector({json.dumps(selector)}))"))
 
     def count(self, selector: str) -> int:
         return int(self.run(f"document.querySelectorAll({json.dumps(selector)}).length"))

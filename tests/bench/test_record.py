@@ -1,0 +1,52 @@
+"""What is kept of a measurement is read back, and what is something else is refused in one line."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ringtree.bench.record import read
+
+ROW = {"collective": "all_reduce", "ranks": 2, "nbytes": 8, "dtype": "float32", "op": "sum", "time_us": 1.5}
+KEPT = Path(__file__).parents[2] / "benchmarks" / "all_reduce_2_ranks.json"
+
+
+def test_a_record_reads_back() -> None:
+    assert read(KEPT) == json.loads(KEPT.read_text(encoding="utf-8"))
+
+
+def test_a_row_of_another_program_needs_little(tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps({"machine": {}, "rows": [ROW]}))
+    assert read(path)["rows"] == [ROW]
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ([], "expected `machine` and `rows`"),
+        ({"rows": [ROW]}, "expected `machine` and `rows`"),
+        ({"machine": {}, "rows": {}}, "expected `machine` and `rows`"),
+        ({"machine": {}, "rows": []}, "nothing was measured: it has no rows"),
+        ({"machine": {}, "rows": [ROW, 3]}, "row 1: expected an object"),
+        ({"machine": {}, "rows": [ROW | {"ranks": 0}]}, "row 0: ranks: got 0; expected a whole number, at least 1"),
+        ({"machine": {}, "rows": [ROW | {"nbytes": "8"}]}, "row 0: nbytes: got '8'; expected a whole number"),
+        ({"machine": {}, "rows": [ROW | {"op": None}]}, "row 0: op: got None; expected its name"),
+        ({"machine": {}, "rows": [ROW | {"collective": "x"}]}, "collective: got 'x'; expected one of all_reduce"),
+        ({"machine": {}, "rows": [ROW | {"time_us": 0}]}, "row 0: expected time_us or in_place_time_us"),
+        ({"machine": {}, "rows": [ROW | {"time_us": "fast"}]}, "row 0: expected time_us or in_place_time_us"),
+        ({"machine": {}, "rows": [ROW | {"time_us": float("nan")}]}, "row 0: expected time_us or in_place_time_us"),
+        ({"machine": {}, "rows": [ROW | {"library": 3}]}, "row 0: library: got 3; expected its name"),
+        ({"machine": {}, "rows": [ROW | {"wrong": "no"}]}, "row 0: wrong: got 'no'; expected a whole number"),
+    ],
+)
+def test_something_else_is_refused(tmp_path: Path, record: Any, said: str) -> None:
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps(record))
+    with pytest.raises(ValueError, match=re.escape(f"{path}: ")) as error:
+        read(path)
+    assert said in str(error.value) and "\n" not in str(error.value)
