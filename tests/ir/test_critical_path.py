@@ -59,6 +59,11 @@ def test_a_late_sender_and_the_receivers_own_share() -> None:
     assert said(path) == ["0 stall 0-3", "0 idle 3-4", "0 message 4-6", "1 wait 6-7", "1 copy 7-8"]
 
 
+def test_a_message_that_took_no_time_leads_to_its_sender() -> None:
+    path = critical_path(trace(2, (0, COPY, 0, 5, -1), (0, SEND, 5, 5, 1), (1, WAIT, 1, 6, 0), (1, COPY, 6, 7, 0)))
+    assert said(path) == ["0 copy 0-5", "1 wait 5-6", "1 copy 6-7"]
+
+
 def test_a_sender_that_says_so_after_the_receiver_saw_it() -> None:
     """Clocks of a real run: the SEND ends later than the WAIT, or even begins later."""
     path = critical_path(trace(2, (0, SEND, 1, 5, 1), (1, WAIT, 0, 4, 0), (1, COPY, 5, 6, 0)))

@@ -41,7 +41,7 @@ def _back(trace: Trace) -> Iterator[Step]:
     before = _Before(trace)
     at = int(np.lexsort((is_send, -trace.end_s))[0])  # of those that end last, one that its rank did itself
     r, c, t, first = rank[at], call[at], end[at], float(trace.start_s.min())
-    if is_send[at]:
+    if is_send[at] and start[at] < t:
         yield Step(at, r, "message", start[at], t)
         t = start[at]
     while t > first:
@@ -55,13 +55,14 @@ def _back(trace: Trace) -> Iterator[Step]:
             t = end[at]
         send = send_of.get(at, -1)
         arrived = min(end[send], t) if send >= 0 else start[at]
-        if arrived <= start[at] or start[send] >= arrived:
+        if arrived <= start[at] or start[send] >= t:
             yield Step(at, r, _WHAT[int(trace.kind[at])], start[at], t)
             t = start[at]
             continue
         if arrived < t:
             yield Step(at, r, "wait", arrived, t)
-        yield Step(send, rank[send], "message", start[send], arrived)
+        if start[send] < arrived:
+            yield Step(send, rank[send], "message", start[send], arrived)
         r, c, t = rank[send], call[send], start[send]
 
 
