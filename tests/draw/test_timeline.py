@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ringtree.draw.timeline import GLYPHS, LEGEND, MOST_ROWS, timeline
+from ringtree.draw.timeline import GLYPHS, MOST_ROWS, timeline
 from ringtree.ir.trace import Event, Trace
 
 US = 1e-6
@@ -95,7 +95,7 @@ def test_any_trace_is_drawn_within_the_width(trace: Trace, width: int) -> None:
     lines = timeline(trace, width).splitlines()
     if trace.makespan_s == 0:
         return
-    picture = lines[: lines.index(LEGEND)]
+    picture = lines[: next(i for i, line in enumerate(lines) if line.startswith("critical path:"))]
     assert all(len(line) <= width for line in picture)
     assert sum(line.startswith("rank ") for line in picture) == min(trace.ranks, MOST_ROWS)
     assert sum(int(line.split()[1]) for line in picture if line[0:1] == "⋮") == max(0, trace.ranks - MOST_ROWS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ringtree.ir.units import duration, size
+from ringtree.ir.units import count, duration, size
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,7 @@ def test_durations(seconds: float, said: str) -> None:
 )  # fmt: skip
 def test_sizes(nbytes: int, said: str) -> None:
     assert size(nbytes) == said
+
+
+def test_counts() -> None:
+    assert [count(n, "rank") for n in (0, 1, 2)] == ["0 ranks", "1 rank", "2 ranks"]

@@ -17,6 +17,7 @@ COMMANDS = {
     "show": "print a schedule, or what one rank does in it",
     "bench": "time a collective, in nccl-tests' columns, every element checked",
     "report": "show what bench wrote: a page of charts, or the best at each size",
+    "compare-trace": "lay two traces side by side: measured and simulated, before and after",
     "algorithms": "list the algorithms and what each costs",
     "info": "describe this machine as ringtree sees it",
     "version": "print ringtree's version",
@@ -38,7 +39,7 @@ def parser_for(command: str | None) -> Parser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, line in COMMANDS.items():
         if name == command:
-            module = import_module(f"ringtree.cli.{name}")
+            module = import_module(f"ringtree.cli.{name.replace('-', '_')}")
             one = commands.add_parser(
                 name,
                 help=line,

@@ -25,37 +25,45 @@ MOST_ROWS = 16
 _ENDS = 2
 """How many of the first, and of the last to end."""
 GLYPHS = {Event.COPY: "▒", Event.REDUCE: "█", Event.WAIT: "·", Event.STALL: "×"}
+WORK = {Event.COPY: "copies", Event.REDUCE: "reduces", Event.WAIT: "waits", Event.STALL: "stalls"}
+"""What a rank spends its time on, as the tables head it."""
 ON_PATH, UNDER_WAY = "━", "╌"
 LEGEND = "▒ copies, █ reduces, · waits for a message, × stalls for room; critical path: ━ the rank, ╌ its message"
 
 
 def timeline(trace: Trace, width: int = 100, span_s: float | None = None) -> str:
-    """The trace drawn, no line longer than `width` (at least 40), and a table of its ranks below. `span_s`: what the
-    width stands for, at least the makespan, so that several traces can be drawn on one scale."""
+    """The trace as `picture` draws it, and a table of its ranks below."""
     path = critical_path(trace)
-    ranks = chosen(trace, path)
+    legend = [LEGEND] if path else []
+    return "\n".join([picture(trace, width, span_s), *legend, "", *table(trace, chosen(trace, path))])
+
+
+def picture(trace: Trace, width: int = 100, span_s: float | None = None) -> str:
+    """The trace drawn, no line of the rows longer than `width` (at least 40). `span_s`: what the width stands for, at
+    least the makespan, so that several traces can be drawn on one scale."""
+    if not trace.makespan_s > 0:
+        return heading(trace)
+    path = critical_path(trace)
     margin = len(f"rank {trace.ranks - 1}") + 3
     cells = max(width, 40) - margin
     cell_s = max(span_s or 0.0, trace.makespan_s) / cells
-    lines = [heading(trace)]
-    if cell_s > 0:
-        lines += ["", *_scale(cell_s, cells, margin), *_rows(trace, path, ranks, cell_s, cells, margin), "", LEGEND]
-        lines += [path_line(path)]
-    return "\n".join([*lines, "", *table(trace, ranks)])
+    rows = _rows(trace, path, cell_s, cells, margin)
+    return "\n".join([heading(trace), "", *_scale(cell_s, cells, margin), *rows, "", path_line(path)])
 
 
 def heading(trace: Trace) -> str:
     """What was traced, where, and how long it took."""
     facts = trace.facts
     source = " ".join(filter(None, (facts.get("source", ""), _place(facts.get("topology") or facts.get("machine")))))
-    said = [_count(trace.ranks, "rank"), _count(len(trace), "event"), units.duration(trace.makespan_s), source]
+    said = [
+        units.count(trace.ranks, "rank"),
+        units.count(len(trace), "event"),
+        units.duration(trace.makespan_s),
+        source,
+    ]
     line = f"{facts.get('name', 'trace')}: {', '.join(filter(None, said))}"
     dropped = facts.get("dropped", "0")
     return line if dropped == "0" else f"{line}\n{dropped} later events were not recorded: there was no room for more"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _place(name: str | None) -> str:
@@ -101,7 +109,8 @@ def _scale(cell_s: float, cells: int, margin: int) -> list[str]:
     return [" " * margin + "".join(line).rstrip() for line in (names, ticks)]
 
 
-def _rows(trace: Trace, path: Sequence[Step], ranks: list[int], cell_s: float, cells: int, margin: int) -> list[str]:
+def _rows(trace: Trace, path: Sequence[Step], cell_s: float, cells: int, margin: int) -> list[str]:
+    ranks = chosen(trace, path)
     drawn, marks = _shades(trace, ranks, cell_s, cells), _marks(trace, path, cell_s, cells)
     lines: list[str] = []
     last = -1
@@ -115,7 +124,7 @@ def _rows(trace: Trace, path: Sequence[Step], ranks: list[int], cell_s: float, c
 
 
 def _left_out(ranks: int) -> list[str]:
-    return [f"⋮ {_count(ranks, 'rank')}"] if ranks else []
+    return [f"⋮ {units.count(ranks, 'rank')}"] if ranks else []
 
 
 def _shades(trace: Trace, ranks: list[int], cell_s: float, cells: int) -> list[str]:
@@ -158,10 +167,15 @@ def table(trace: Trace, ranks: Sequence[int]) -> list[str]:
     seconds, nbytes = trace.kind_seconds(), trace.sent_nbytes()
     end_s = np.zeros(trace.ranks)
     np.maximum.at(end_s, trace.rank, trace.end_s - trace.start_s.min(initial=np.inf))
-    rows = [["rank", "copies", "reduces", "waits", "stalls", "ends at", "sent", "received"]]
+    rows = [["rank", *WORK.values(), "ends at", "sent", "received"]]
     for r in ranks:
-        times = (*seconds[r, [Event.COPY, Event.REDUCE, Event.WAIT, Event.STALL]].tolist(), float(end_s[r]))
+        times = (*seconds[r, list(WORK)].tolist(), float(end_s[r]))
         sizes = (int(nbytes[r].sum()), int(nbytes[:, r].sum()))
         rows.append([str(r), *map(units.duration, times), *map(units.size, sizes)])
+    return aligned(rows)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of the rows' cells, each column as wide as its widest and to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]

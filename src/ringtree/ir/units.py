@@ -1,4 +1,4 @@
-"""Times and sizes as people read them: three figures and a unit."""
+"""Times, sizes and counts as people read them: three figures and a unit."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ def duration(seconds: float) -> str:
 def size(nbytes: float) -> str:
     """64 KiB, 1.41 MiB, 1000 B."""
     return _in(nbytes, SIZES, "B")
+
+
+def count(number: int, what: str) -> str:
+    """1 rank, 2 ranks."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def time_unit(seconds: float) -> str:

@@ -1,0 +1,134 @@
+"""Two traces of the same ranks in words: where the times differ, and by how much. Real beside simulated, or before
+beside after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.draw.timeline import LEGEND, WORK, aligned, picture
+from ringtree.ir.trace import Trace
+from ringtree.ir.units import count, duration, size
+
+MOST_ROWS = 16
+"""Of more ranks, those are listed whose times differ most."""
+MOST_DEVIATIONS = 5
+
+
+def comparison(first: Trace, second: Trace, width: int = 100) -> str:
+    """Both drawn on one scale, then what differs. ValueError where they are of different numbers of ranks."""
+    if first.ranks != second.ranks:
+        raise ValueError(f"traces of {first.ranks} and {second.ranks} ranks; expected two of as many")
+    both, names = (first, second), labels(first, second)
+    span_s = max(trace.makespan_s for trace in both)
+    parts = [picture(trace, width, span_s).splitlines() for trace in both]
+    parts += [[LEGEND], _makespans(both, names), _ranks(both, names), _bytes(both, names), _calls(both, names)]
+    parts += [_messages(both, names)]
+    return "\n\n".join("\n".join(lines) for lines in parts)
+
+
+def labels(first: Trace, second: Trace) -> tuple[str, str]:
+    """What the two are called: by their source where that tells them apart."""
+    sources = (first.facts.get("source", ""), second.facts.get("source", ""))
+    return sources if all(sources) and sources[0] != sources[1] else ("first", "second")
+
+
+def _makespans(both: tuple[Trace, Trace], names: tuple[str, str]) -> list[str]:
+    a, b = (trace.makespan_s for trace in both)
+    ratio = f"; {names[1]} / {names[0]} = {b / a:.3g}" if a else ""
+    return [f"makespan: {names[0]} {duration(a)}, {names[1]} {duration(b)}{ratio}"]
+
+
+def _ranks(both: tuple[Trace, Trace], names: tuple[str, str]) -> list[str]:
+    """What each rank spent its time on, in both; without what neither did."""
+    seconds = np.stack([trace.kind_seconds() for trace in both], axis=-1)  # [ranks, kinds, 2]
+    kinds = [kind for kind in WORK if seconds[:, kind].any()]
+    seconds = seconds[:, kinds]
+    apart = np.abs(seconds[..., 0] - seconds[..., 1]).sum(axis=1)
+    listed = sorted(np.argsort(-apart, kind="stable")[:MOST_ROWS].tolist())
+    rows = [["", *(cell for kind in kinds for cell in ("", WORK[kind]))], ["rank", *names * len(kinds)]]
+    rows += [[str(rank), *map(duration, seconds[rank].ravel().tolist())] for rank in listed]
+    rows.append(["all", *map(duration, seconds.sum(axis=0).ravel().tolist())])
+    left = len(apart) - len(listed)
+    return aligned(rows) + ([f"… and {count(left, 'rank')} that differ less"] if left else [])
+
+
+def _bytes(both: tuple[Trace, Trace], names: tuple[str, str]) -> list[str]:
+    """Whether the same bytes went between the same ranks."""
+    a, b = (trace.sent_nbytes() for trace in both)
+    pairs = np.argwhere(a != b)
+    if not len(pairs):
+        return [
+            f"bytes per pair of ranks: equal ({count(int(np.count_nonzero(a)), 'pair')}, {size(int(a.sum()))} in all)"
+        ]
+    pairs = pairs[np.argsort(-np.abs(a - b)[pairs[:, 0], pairs[:, 1]], kind="stable")].tolist()
+    lines = [f"{s} to {t}: {names[0]} {size(int(a[s, t]))}, {names[1]} {size(int(b[s, t]))}" for s, t in pairs]
+    return _most(f"bytes differ for {count(len(pairs), 'pair')} of ranks:", lines)
+
+
+def _calls(both: tuple[Trace, Trace], names: tuple[str, str]) -> list[str]:
+    """How long each call took, from its first event on any rank to its last."""
+    if len(both[0].calls) != len(both[1].calls):
+        counts = " and ".join(f"{name} {len(trace.calls)}" for name, trace in zip(names, both, strict=True))
+        return [f"calls are not compared: {counts}"]
+    a, b = (_call_seconds(trace) for trace in both)
+    lines = []
+    for call in np.argsort(-np.abs(a - b), kind="stable").tolist():
+        ours, theirs = both[0].calls[call] or "the call", both[1].calls[call]
+        named = ours if theirs in (ours, "") else f"{ours} / {theirs}"
+        lines.append(f"{named}: {_deviation(a[call], b[call], names)}")
+    return _most("calls, the furthest apart first:", lines)
+
+
+def _call_seconds(trace: Trace) -> NDArray[np.float64]:
+    start_s = np.full(len(trace.calls), np.inf)
+    end_s = np.full(len(trace.calls), -np.inf)
+    np.minimum.at(start_s, trace.call, trace.start_s)
+    np.maximum.at(end_s, trace.call, trace.end_s)
+    seconds: NDArray[np.float64] = np.maximum(end_s - start_s, 0.0)  # no event: none
+    return seconds
+
+
+def _messages(both: tuple[Trace, Trace], names: tuple[str, str]) -> list[str]:
+    """How long each message took from being handed over until the receiver had it. The k-th from one rank to another is
+    compared with the k-th of the other trace, for pairs of ranks that have as many in both."""
+    (a_pair, a_way), (b_pair, b_way) = (_ways(trace) for trace in both)
+    (a_keys, a_counts), (b_keys, b_counts) = (np.unique(pair, return_counts=True) for pair in (a_pair, b_pair))
+    keys, in_a, in_b = np.intersect1d(a_keys, b_keys, return_indices=True)
+    keys = keys[a_counts[in_a] == b_counts[in_b]]
+    unlike = len(np.union1d(a_keys, b_keys)) - len(keys)
+    compared = np.isin(a_pair, keys)
+    pair, a, b = a_pair[compared], a_way[compared], b_way[np.isin(b_pair, keys)]
+    nth = np.arange(len(pair)) - np.searchsorted(pair, pair)
+    lines = []
+    for i in np.argsort(-np.abs(a - b), kind="stable").tolist()[:MOST_DEVIATIONS]:
+        source, target = divmod(int(pair[i]), both[0].ranks)
+        lines.append(f"{source} to {target}, message {nth[i]}: {_deviation(a[i], b[i], names)}")
+    said = _most("messages from handed over to taken, the furthest apart first:", lines) if lines else []
+    if unlike:
+        said.append(
+            f"messages of {count(unlike, 'pair')} of ranks are not compared: there are more in one than in the other"
+        )
+    return said or ["no messages"]
+
+
+def _ways(trace: Trace) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The pair of ranks of each message, as one number, and how long it took; by pair and in the order of sending."""
+    sent, taken = trace.messages()
+    pair = trace.rank[sent].astype(np.int64) * trace.ranks + trace.peer[sent]
+    order = np.lexsort((trace.start_s[sent], pair))
+    return pair[order], (trace.end_s[taken] - trace.start_s[sent])[order]
+
+
+def _deviation(a: float, b: float, names: tuple[str, str]) -> str:
+    if np.isclose(a, b, rtol=1e-6, atol=0.0):
+        return f"{duration(a)} in both"
+    return f"{names[0]} {duration(a)}, {names[1]} {duration(b)} ({'+' if b > a else ''}{duration(b - a)})"
+
+
+def _most(head: str, lines: Sequence[str]) -> list[str]:
+    """The head and the first few lines."""
+    left = len(lines) - MOST_DEVIATIONS
+    return [head, *(f"  {line}" for line in lines[:MOST_DEVIATIONS])] + ([f"  … and {left} more"] if left > 0 else [])

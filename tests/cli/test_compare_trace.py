@@ -1,0 +1,43 @@
+"""`ringtree compare-trace`: two files beside each other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ringtree.draw.comparison import comparison
+from ringtree.formats import chrome
+from ringtree.ir.trace import Event, Trace
+from tests.cli.conftest import Ringtree
+
+REAL = Trace.of(2, [0, 1], [Event.COPY, Event.STALL], 0.0, [1e-6, 2e-6], peer=[-1, 0], facts={"source": "measured"})
+SIMULATED = replace(REAL, end_s=REAL.end_s * 1.5, facts={"source": "simulated"})
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    found = []
+    for name, trace in (("real", REAL), ("simulated", SIMULATED), ("three", Trace.of(3, 2, Event.COPY, 0, 1))):
+        found.append(str(tmp_path / f"{name}.json.gz"))
+        chrome.write(trace, found[-1])
+    return found
+
+
+def test_what_differs_is_printed(ringtree: Ringtree, files: list[str]) -> None:
+    got = ringtree("compare-trace", *files[:2])
+    assert got == (0, comparison(REAL, SIMULATED) + "\n", "")
+    assert "makespan: measured 2 µs, simulated 3 µs; simulated / measured = 1.5" in got.out
+
+
+def test_mistakes_are_one_line(ringtree: Ringtree, files: list[str], tmp_path: Path) -> None:
+    (tmp_path / "letter").write_text("Dear reader")
+    for words, said in (
+        ((files[0], files[2]), "traces of 2 and 3 ranks; expected two of as many"),
+        ((files[0], str(tmp_path / "absent")), "absent: cannot be read: No such file"),
+        ((files[0], str(tmp_path / "letter")), "letter: not JSON"),
+        ((files[0],), "required: SIMULATED"),
+    ):
+        got = ringtree("compare-trace", *words)
+        assert got.code in (1, 2) and said in got.err and len(got.err.splitlines()) == 1 and not got.out
