@@ -41,3 +41,12 @@ def test_mistakes_are_one_line(ringtree: Ringtree, files: list[str], tmp_path: P
     ):
         got = ringtree("compare-trace", *words)
         assert got.code in (1, 2) and said in got.err and len(got.err.splitlines()) == 1 and not got.out
+
+
+def test_a_page_with_both(ringtree: Ringtree, files: list[str], tmp_path: Path) -> None:
+    page = tmp_path / "both.html"
+    got = ringtree("compare-trace", *files[:2], "--html", str(page))
+    assert got.code == 0 and f"{page}: any browser opens it" in got.out
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    got = ringtree("compare-trace", *files[:2], "--html", str(tmp_path / "absent" / "both.html"))
+    assert got.code == 1 and "no such folder to write to" in got.err
