@@ -10,7 +10,9 @@ import pytest
 from ringtree.algorithms import serving
 from ringtree.bench import session
 from ringtree.bench.record import bandwidths
+from ringtree.formats import chrome
 from ringtree.ir.collective import COLLECTIVES
+from ringtree.ir.trace import Event
 from tests.cli.conftest import Ringtree
 
 QUICK = ("-w", "1", "--iters", "3")
@@ -47,6 +49,23 @@ def test_the_record_says_what_was_measured_and_where(ringtree: Ringtree, tmp_pat
         assert r["algbw_GBps"] == pytest.approx(r["nbytes"] / r["time_us"] / 1000)
         assert r["busbw_GBps"] == pytest.approx(r["algbw_GBps"] * (r["ranks"] - 1) / r["ranks"])
         assert len(r["program"]) == 12
+
+
+def test_a_trace_has_one_call_of_each_case(ringtree: Ringtree, tmp_path: Path) -> None:
+    path = tmp_path / "trace.json.gz"
+    words = ("all_gather", "-n", "2,3", "-b", "96", "-e", "6K", "-f", "64", "--algorithm", "ring")
+    got = ringtree("bench", *words, *QUICK, "--trace", str(path))
+    trace = chrome.read(path)
+    assert got.code == 0 and trace.ranks == 3
+    said = [(24, 2), (24 * 64, 2), (24, 3), (24 * 64, 3)]
+    assert trace.calls == tuple(f"all_gather(float32, count {count}) by ring over {n} ranks" for count, n in said)
+    sends = trace.take(trace.kind == Event.SEND)
+    for call, nbytes in enumerate([48, 48 * 64, 32 * 2, 32 * 64 * 2]):  # of each rank: all blocks but one
+        assert sends.nbytes[(sends.call == call) & (sends.rank == 1)].sum() == nbytes
+    for call in range(3):  # one after another
+        assert trace.end_s[trace.call == call].max() < trace.start_s[trace.call == call + 1].min()
+    barrier = ringtree("bench", "barrier", "-n", "2", *QUICK, "--trace", str(path))
+    assert barrier.code == 0 and len(chrome.read(path).messages()[0]) > 0
 
 
 def test_threads_symmetric_memory_and_averages(ringtree: Ringtree) -> None:

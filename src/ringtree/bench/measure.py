@@ -67,13 +67,22 @@ class Sample:
 def measure(comm: Communicator, case: Case, effort: Effort) -> tuple[Sample | None, Sample]:
     """(out-of-place, in-place) as all ranks agree on them. A barrier, which has no data, has no out-of-place side; a
     broadcast only ever fills its own array, so that out-of-place the root copies its data there first."""
-    promise = find_collective(case.collective)
-    op = case.op if promise.reduces and not promise.repeats else "sum"
-    data = Data(promise, comm.size, case.count, datatype(case.dtype), op, max(case.root, 0))
+    data = _data(comm, case)
     apart = None
-    if not promise.repeats:
+    if not data.collective.repeats:
         apart = _time(comm, data, effort, _apart(comm, case, data, effort))
     return apart, _time(comm, data, effort, _in_place(comm, case, data, effort))
+
+
+def in_place(comm: Communicator, case: Case, effort: Effort) -> Side:
+    """The in-place call, with arrays of its own that are still 0."""
+    return _in_place(comm, case, _data(comm, case), effort)
+
+
+def _data(comm: Communicator, case: Case) -> Data:
+    promise = find_collective(case.collective)
+    op = case.op if promise.reduces and not promise.repeats else "sum"
+    return Data(promise, comm.size, case.count, datatype(case.dtype), op, max(case.root, 0))
 
 
 def _time(comm: Communicator, data: Data, effort: Effort, side: Side) -> Sample:

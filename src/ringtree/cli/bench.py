@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ringtree.bench.record import Row
     from ringtree.bench.sweep import Case
     from ringtree.cli.terminal import Bar
+    from ringtree.ir.trace import Trace
 
 MISTAKEN = {
     "-g": "a rank is a process (or, with -t, a thread) here: say how many with -n",
@@ -65,6 +66,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "-J", "--json", "--output_file", type=Path, metavar="FILE", help="write the figures, and the machine's, as JSON"
     )
+    add(
+        "--trace",
+        type=Path,
+        metavar="FILE",
+        help="record one more call of each case, in place, when it is measured, and write them one after another as a "
+        "trace (JSON, which Perfetto opens; .gz)",
+    )
     for option in MISTAKEN:
         add(option, nargs="?", action=Refuse, help=argparse.SUPPRESS)
 
@@ -72,30 +80,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from ringtree.bench.record import write
     from ringtree.bench.sweep import parse_bytes, plan, sizes
+    from ringtree.cli.destination import check_destination
     from ringtree.cli.terminal import progress
 
     step = None if args.stepbytes is None else parse_bytes(args.stepbytes)
     factor = 8.0 if args.stepfactor is None and step is None else args.stepfactor
     nbytes = sizes(parse_bytes(args.minbytes), parse_bytes(args.maxbytes), factor=factor, step=step)
     effort = _effort(args)
-    if args.json and not args.json.absolute().parent.is_dir():
-        raise ValueError(f"{args.json}: no such folder to write to")
-    if args.json and args.json.is_dir():
-        raise ValueError(f"{args.json} is a folder; expected a file to write to")
+    for path in filter(None, (args.json, args.trace)):
+        check_destination(path)
     tables = plan(args.collective, args.ranks, nbytes, args.dtype, args.op, args.root, args.algorithm)
     rows: list[Row] = []
+    traces: list[Trace] | None = [] if args.trace else None
     with progress(args.collective, total=sum(map(len, tables))) as bar:
         for table in tables:
-            rows += _table(args, table, effort, bar)
+            rows += _table(args, table, effort, bar, traces)
     if args.json:
         write(args.json, rows, effort)
+    if traces:
+        from ringtree.bench.traced import in_sequence
+        from ringtree.formats import chrome
+
+        chrome.write(in_sequence(traces, f"bench {args.collective}"), args.trace)
     wrong = sum((r["wrong"] or 0) + (r["in_place_wrong"] or 0) for r in rows)
     if wrong:
         print(f"ringtree bench: {wrong} elements were wrong, see #wrong", file=sys.stderr)
     return 1 if wrong else 0
 
 
-def _table(args: argparse.Namespace, table: list[Case], effort: Effort, bar: Bar) -> list[Row]:
+def _table(
+    args: argparse.Namespace, table: list[Case], effort: Effort, bar: Bar, traces: list[Trace] | None
+) -> list[Row]:
     """Measures one table's cases, and prints each as it is done."""
     from ringtree.bench.machine import describe
     from ringtree.bench.session import rows
@@ -114,7 +129,7 @@ def _table(args: argparse.Namespace, table: list[Case], effort: Effort, bar: Bar
     ):
         bar.print(line)
     done = []
-    for row in rows(table, effort, threads=args.threads):
+    for row in rows(table, effort, threads=args.threads, traces=traces):
         bar.print(_line(row))
         bar.advance()
         bar.note(f"{row['algorithm']} {row['nbytes']:,} bytes")

@@ -7,22 +7,35 @@
 Each line of output has its rank before it. Ctrl-C is passed on. When a rank dies the others have 5 s to report, then
 they are stopped, and it is said which died and how; the exit code is that rank's. With no more ranks than cores, each
 has a core of its own.
+
+With --trace, FILE has what every rank did from ringtree.init() on: its copies, reductions, messages and waits
+(docs/tracing.md); also of ranks that failed, but for those that were killed.
 """
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "ringtree run [-h] -n N [-m] PROGRAM [ARGS …]"
+    parser.usage = "ringtree run [-h] -n N [-m] [--trace FILE] PROGRAM [ARGS …]"
     parser.add_argument("-n", "--ranks", type=int, required=True, metavar="N", help="how many ranks")
     parser.add_argument("-m", "--module", action="store_true", help="PROGRAM is a Python module's name")
+    parser.add_argument(
+        "--trace",
+        type=Path,
+        metavar="FILE",
+        help="write what all ranks did as a trace (JSON, which Perfetto opens; .gz)",
+    )
     parser.add_argument("program", nargs=argparse.REMAINDER, metavar="PROGRAM ARGS", help="what each rank runs")
 
 
 def run(args: argparse.Namespace) -> int:
+    from ringtree.cli.destination import check_destination
     from ringtree.runtime.launch import run
 
+    if args.trace:
+        check_destination(args.trace)
     program = args.program[1:] if args.program[:1] == ["--"] else args.program
-    return run(program, args.ranks, module=args.module)
+    return run(program, args.ranks, module=args.module, trace=args.trace)

@@ -10,6 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+TRACE_FOLDER = "RINGTREE_TRACE_FOLDER"
+"""The variable by which the launcher says where."""
+
 
 @dataclass(frozen=True, slots=True)
 class World:
@@ -37,6 +40,12 @@ def detect(env: Mapping[str, str] | None = None) -> World:
             "ringtree runs ranks of one machine: start all of them here"
         )
     return world
+
+
+def trace_folder(env: Mapping[str, str] | None = None) -> Path | None:
+    """Where `ringtree run --trace` wants what this rank records."""
+    folder = (os.environ if env is None else env).get(TRACE_FOLDER)
+    return Path(folder) if folder else None
 
 
 def _ringtree(env: Mapping[str, str]) -> World | None:

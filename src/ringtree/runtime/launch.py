@@ -14,11 +14,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from importlib.machinery import PathFinder
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import IO
 
+from ringtree.runtime.environment import TRACE_FOLDER
 from ringtree.runtime.spawn_processes import ending
 
 GRACE_S = 5.0
@@ -33,9 +36,12 @@ LONGEST_LINE = 1 << 20
 _PR_SET_PDEATHSIG = 1
 
 
-def run(command: Sequence[str], ranks: int, *, module: bool = False) -> int:
+def run(command: Sequence[str], ranks: int, *, module: bool = False, trace: Path | None = None) -> int:
     """Runs `command` (a Python file, with `module` a module's name, else anything executable) as `ranks` ranks; returns
     0, or the exit code of the first that failed (128 + N for signal N).
+
+    `trace`: the file for what all ranks recorded from ringtree.init() on, also where they failed. Where there is
+    nothing to write, that is said, and the code is not 0.
 
     ValueError, before anything is started, where there is nothing to run.
     """
@@ -44,11 +50,14 @@ def run(command: Sequence[str], ranks: int, *, module: bool = False) -> int:
     words = resolve(command, module)
     with ExitStack() as stack:
         job = _Job(words, ranks, stack)
+        if trace is not None:
+            job.environment[TRACE_FOLDER] = stack.enter_context(TemporaryDirectory(prefix="ringtree-trace-"))
         stack.callback(job.stop)
         with _signals(job.interrupt) as wakeup:
             job.start()
             job.watch(wakeup)
-    return job.report()
+        code = job.report()
+        return code if trace is None else _write_trace(trace, job) or code
 
 
 def resolve(command: Sequence[str], module: bool) -> list[str]:
@@ -76,6 +85,8 @@ class _Job:
 
     def __init__(self, words: list[str], ranks: int, stack: ExitStack) -> None:
         self.words, self.ranks = words, ranks
+        self.environment = {**os.environ, "RINGTREE_WORLD_SIZE": str(ranks), "RINGTREE_JOB": os.urandom(8).hex()}
+        self.environment.pop(TRACE_FOLDER, None)  # of another job, which this one is a rank of
         self.selector = stack.enter_context(selectors.DefaultSelector())
         self.processes: list[subprocess.Popen[bytes]] = []
         self.lines: list[_Lines] = []
@@ -88,7 +99,7 @@ class _Job:
 
     def start(self) -> None:
         cores = sorted(os.sched_getaffinity(0))
-        env = {**os.environ, "RINGTREE_WORLD_SIZE": str(self.ranks), "RINGTREE_JOB": os.urandom(8).hex()}
+        env = self.environment
         env.setdefault("PYTHONUNBUFFERED", "1")
         env.setdefault("OMP_NUM_THREADS", str(max(len(cores) // self.ranks, 1)))
         for rank in range(self.ranks):
@@ -265,6 +276,24 @@ def _signals(interrupt: Callable[[int], None]) -> Iterator[socket.socket | None]
             signal.set_wakeup_fd(wakeup)
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _write_trace(file: Path, job: _Job) -> int:
+    """Writes what the ranks recorded; 1 where there is nothing."""
+    from ringtree.formats import chrome
+    from ringtree.runtime.trace_files import gather
+
+    gathered = gather(Path(job.environment[TRACE_FOLDER]), job.ranks, f"{job.environment['RINGTREE_JOB']}/init1")
+    if gathered is None:
+        _say(f"{file} is not written: no rank called ringtree.init()")
+        return 1
+    if gathered.silent:
+        _say(f"{file} has nothing of {_named(list(gathered.silent))}: what is killed leaves nothing")
+    if dropped := gathered.trace.facts.get("dropped"):
+        _say(f"{file} is not all: {dropped} events were dropped")
+    name = " ".join(job.words[1:] if job.words[0] == sys.executable else job.words)
+    chrome.write(replace(gathered.trace, facts={"name": name, **gathered.trace.facts}), file)
+    return 0
 
 
 def _named(ranks: list[int]) -> str:

@@ -6,7 +6,7 @@ import os
 
 from ringtree.runtime.communicator import Communicator
 from ringtree.runtime.engine import Terms, default_engine
-from ringtree.runtime.environment import detect
+from ringtree.runtime.environment import detect, trace_folder
 
 TIMEOUT_S = 300.0
 
@@ -24,7 +24,12 @@ def init(*, engine: str | None = None, timeout_s: float | None = None) -> Commun
     _made += 1
     names = tuple(map(str, range(world.size)))
     terms = Terms(f"{world.job}/init{_made}", world.rank, names, patience(timeout_s))
-    return Communicator(engine or default_engine(world.size), terms)
+    communicator = Communicator(engine or default_engine(world.size), terms)
+    if folder := trace_folder():
+        from ringtree.runtime.trace_files import record_until_exit
+
+        record_until_exit(communicator, folder)
+    return communicator
 
 
 def patience(timeout_s: float | None) -> float:

@@ -1,0 +1,56 @@
+"""What a case looks like from inside: one recorded call, after it was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ringtree.bench.machine import describe
+from ringtree.bench.measure import Effort, in_place
+from ringtree.bench.sweep import Case
+from ringtree.ir.trace import Trace
+
+if TYPE_CHECKING:
+    from ringtree.runtime.communicator import Communicator
+
+
+def traced(comm: Communicator, case: Case, effort: Effort) -> Trace | None:
+    """One in-place call, lined up as the timed ones, after one that warms up; all ranks call this, rank 0 has the
+    trace. The barrier that lines up is left out, unless that is the case."""
+    call = in_place(comm, case, effort).call
+    call()
+    with comm.trace() as recording:
+        comm.barrier()
+        call()
+    if comm.rank:
+        return None
+    trace = recording.trace
+    barriers = np.array([name.startswith("barrier(") for name in trace.calls])
+    return trace if barriers.all() else trace.take(~barriers[trace.call])
+
+
+def in_sequence(traces: Sequence[Trace], name: str) -> Trace:
+    """One after another, with a little time between, as of as many ranks as the largest has. Where they have different
+    numbers of ranks, the calls say which."""
+    parts, end_s = [], 0.0
+    ranks = max(trace.ranks for trace in traces)
+    for trace in traces:
+        used, call = np.unique(trace.call, return_inverse=True)
+        over = "" if all(other.ranks == ranks for other in traces) else f" over {trace.ranks} ranks"
+        shift_s = end_s - trace.start_s.min(initial=np.inf)
+        part = replace(
+            trace,
+            ranks=ranks,
+            start_s=trace.start_s + shift_s,
+            end_s=trace.end_s + shift_s,
+            call=call.astype(np.int32),
+            calls=tuple(trace.calls[i] + over for i in used.tolist()) or ("",),
+        )
+        parts.append(part)
+        end_s = part.end_s.max(initial=end_s) + trace.makespan_s / 20
+    machine = describe()
+    where = f"{machine['cores']} cores of {machine['cpu']}, {machine['kernel']}"
+    return replace(Trace.concatenate(parts), facts={**traces[0].facts, "name": name, "machine": where})

@@ -1,0 +1,101 @@
+"""`ringtree run --trace`: real processes, and what is written of them, also of those that end badly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ringtree.formats import chrome
+from ringtree.ir.trace import Event, Trace
+from ringtree.runtime.launch import run
+
+HEAD = """
+import os, sys
+import numpy as np
+import ringtree
+"""
+CALLS = """
+comm = ringtree.init(timeout_s=20)
+x = np.ones(500, np.float32)
+for _ in range(5):
+    comm.all_reduce(x, algorithm="ring")
+"""
+
+
+def traced(folder: Path, text: str, ranks: int) -> tuple[int, Path]:
+    program, file = folder / "program.py", folder / "trace.json.gz"
+    program.write_text(HEAD + text)
+    return run([str(program), "one", "two"], ranks, trace=file), file
+
+
+def sends(trace: Trace) -> list[int]:
+    return [int(np.sum((trace.kind == Event.SEND) & (trace.rank == rank))) for rank in range(trace.ranks)]
+
+
+def test_what_all_ranks_did_from_init_on_is_written(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    code, file = traced(tmp_path, CALLS + "comm.group([2, 0]).barrier() if comm.rank != 1 else None\n", 3)
+    trace = chrome.read(file)
+    assert code == 0
+    assert capfd.readouterr().err == ""
+    assert trace.ranks == 3
+    assert trace.calls[0] == "all_reduce(float32, sum, count 500) by ring"
+    assert trace.facts["channel 1"] == "ranks 2, 0"
+    assert trace.facts["name"].endswith("program.py one two")
+    assert sends(trace.take(trace.channel == 0)) == [20, 20, 20]
+    assert set(trace.rank[trace.channel == 1].tolist()) == {0, 2}
+    send, wait = trace.messages()
+    assert len(send) == sum(sends(trace))
+    assert (trace.end_s[wait] >= trace.start_s[send]).all()
+
+
+def test_a_program_may_record_by_itself_and_make_several_worlds(tmp_path: Path) -> None:
+    text = (
+        CALLS
+        + "comm.close()\n"
+        + CALLS
+        + "with comm.trace() as r: comm.barrier()\nassert r.trace.sent_nbytes().sum() == 8\n"
+    )
+    code, file = traced(tmp_path, text, 2)
+    trace = chrome.read(file)
+    assert code == 0
+    assert set(trace.channel.tolist()) == {0, 1}
+    assert sends(trace.take(trace.channel == 0)) == [10, 10]
+
+
+def test_a_rank_that_raises_leaves_what_it_did(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    code, file = traced(tmp_path, CALLS + "assert comm.rank != 1, 'on purpose'\ncomm.barrier()\n", 3)
+    assert code == 1
+    assert "on purpose" in capfd.readouterr().err
+    assert [n >= 20 for n in sends(chrome.read(file))] == [True, True, True]
+
+
+def test_of_a_rank_that_is_killed_the_others_are_left(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    code, file = traced(tmp_path, CALLS + "if comm.rank == 1: os.kill(os.getpid(), 9)\ncomm.barrier()\n", 3)
+    trace = chrome.read(file)
+    assert code == 128 + 9
+    assert f"ringtree run: {file} has nothing of rank 1" in capfd.readouterr().err
+    assert trace.facts["missing"] == "rank 1"
+    assert [n >= 20 for n in sends(trace)] == [True, False, True]
+
+
+@pytest.mark.parametrize("text", ["", "import ringtree\nos.environ.pop('RINGTREE_TRACE_FOLDER')\nringtree.init()\n"])
+def test_where_nothing_is_recorded_that_is_said(tmp_path: Path, capfd: pytest.CaptureFixture[str], text: str) -> None:
+    code, file = traced(tmp_path, text, 2)
+    assert code == 1
+    assert capfd.readouterr().err == f"ringtree run: {file} is not written: no rank called ringtree.init()\n"
+    assert not file.exists()
+
+
+def test_forks_of_a_rank_leave_nothing(tmp_path: Path) -> None:
+    code, file = traced(tmp_path, CALLS + "if os.fork() == 0: sys.exit(0)\nos.wait()\ncomm.barrier()\n", 2)
+    assert code == 0
+    assert sends(chrome.read(file)) == [11, 11]
+
+
+def test_a_job_within_a_job_is_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RINGTREE_TRACE_FOLDER", str(tmp_path / "outer"))
+    program = tmp_path / "program.py"
+    program.write_text("import os\nassert 'RINGTREE_TRACE_FOLDER' not in os.environ\n")
+    assert run([str(program)], 1) == 0
