@@ -46,8 +46,8 @@ class Player:
         slots: int | None,
     ) -> None:
         self.steps, self.network, self.slots = steps, network, slots
-        self.kind = array("b", np.array(steps.kind, np.int8).tobytes())
-        self.number = array("q", np.array(steps.number, np.int64).tobytes())
+        self.kind = array("b", steps.kind.astype(np.int8).tobytes())
+        self.number = array("q", steps.number.tobytes())
         self.busy_s = array("d", busy_s.tobytes())
         self.start_s = array("d", bytes(8 * len(self.kind)))
         self.end_s = array("d", np.full(len(self.kind), UNKNOWN).tobytes())

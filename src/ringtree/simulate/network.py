@@ -8,6 +8,7 @@ alone. Messages are known by number, and their times are seconds.
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
@@ -33,11 +34,11 @@ class Network:
         self,
         topology: Topology,
         lanes: Sequence[tuple[int, int, int]],
-        lane: Sequence[int],
-        nbytes: Sequence[int],
+        lane: NDArray[np.int64],
+        nbytes: NDArray[np.int64],
         stretch: NDArray[np.float64],
     ) -> None:
-        self.lane, self.nbytes = lane, nbytes
+        self.lane, self.nbytes = array("q", lane.tobytes()), array("q", nbytes.tobytes())
         self.bandwidth: list[float] = topology.bandwidth_Bps.tolist()
         self.routes, self.port, ports = list[tuple[int, ...]](), list[int](), dict[tuple[int, int, int], int]()
         for source, target, job in lanes:
@@ -51,7 +52,7 @@ class Network:
             self.port.append(ports.setdefault((source, job, route[0] if route else -1), len(ports)))
         self.most = [min((self.bandwidth[link] for link in route), default=inf) for route in self.routes]
         by_lane = np.array([topology.latency_s[list(route)].sum() for route in self.routes])
-        self.latency_s: list[float] = (by_lane[np.asarray(lane, np.intp)] * stretch).tolist() if lanes else []
+        self.latency_s = array("d", (by_lane[lane] * stretch).tobytes() if lanes else b"")
         self.lost: list[int] = []  # messages that have no route
         self.busy_s = np.zeros(topology.links)
         self._heap: list[tuple[float, int, int]] = []  # time, tie, message that is handed over or ~port
@@ -90,7 +91,7 @@ class Network:
 
     def carried_nbytes(self, messages: NDArray[np.intp]) -> NDArray[np.int64]:
         """Bytes that crossed each link, when these messages have arrived."""
-        lane, nbytes = (np.asarray(column, np.int64)[messages] for column in (self.lane, self.nbytes))
+        lane, nbytes = (np.frombuffer(column, np.int64)[messages] for column in (self.lane, self.nbytes))
         by_lane = np.zeros(len(self.routes), np.int64)
         np.add.at(by_lane, lane, nbytes)
         total = np.zeros(len(self.bandwidth), np.int64)

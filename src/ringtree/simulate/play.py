@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -16,14 +17,15 @@ from ringtree.ir.trace import Event, Trace
 from ringtree.simulate.conditions import Conditions
 from ringtree.simulate.events import Player
 from ringtree.simulate.network import Network
+from ringtree.simulate.reading import read
 from ringtree.simulate.simulation import Job, Simulation, StuckError
-from ringtree.simulate.steps import ASK, NONE, SIGNAL, Steps, read
+from ringtree.simulate.steps import ASK, COPY, NONE, REDUCE, SIGNAL, WAIT, Steps, join
 from ringtree.simulate.stuck import why
 from ringtree.topology import Topology
 
 ALL_IS_WELL = Conditions()
-EVENT = {int(e): int(e) for e in (Event.COPY, Event.REDUCE, Event.SEND, Event.WAIT)} | {ASK: int(Event.SEND)}
-"""Steps that a trace shows, and as what; the first four have the same numbers."""
+EVENTS = (COPY, REDUCE, SIGNAL, WAIT, ASK)
+"""The steps that a trace shows; the first four have the numbers of their events."""
 
 
 def play(
@@ -46,25 +48,26 @@ def play(
     if slots is not None and slots < 1:
         raise ValueError(f"slots is {slots}; expected at least 1, or None for any number")
     actual = conditions.applied(topology)
-    steps, calls, first_channel = Steps(), [], [0]
-    for number, job in enumerate(jobs):
+    parts, calls = [], []
+    for job in jobs:
         programs = lower(job.what) if isinstance(job.what, Schedule) else tuple(job.what)
         head = _head(programs, topology)
         sizes = collective(head.collective).chunk_sizes(head.ranks, head.chunks, job.nbytes)
-        first_channel.append(read(steps, number, programs, sizes, first_channel[-1], slots is not None))
+        parts.append(read(programs, sizes, slots is not None))
         calls.append(f"{head.name} {head.collective}({job.nbytes} bytes)")
+    steps = join(parts)
     network = _network(steps, actual, conditions)
     begin_s = [jobs[t.job].start_s + conditions.delay_s.get(t.rank, 0.0) for t in steps.threads]
     player = Player(steps, network, _busy_s(steps, topology, conditions), begin_s, slots)
     if not player.play():
         raise StuckError(why(player, actual, calls))
-    trace = _trace(player, topology, calls, first_channel)
+    trace = _trace(player, topology, calls)
     end_s = max(float(trace.end_s.max(initial=0.0)), *player.now)
     return Simulation(
         trace,
         topology,
         network.busy_s,
-        network.carried_nbytes(_messages(steps)),
+        network.carried_nbytes(steps.messages),
         end_s - min(job.start_s for job in jobs),
     )
 
@@ -101,61 +104,49 @@ def _head(programs: Sequence[Program], topology: Topology) -> Program:
 
 def _busy_s(steps: Steps, topology: Topology, conditions: Conditions) -> NDArray[np.float64]:
     """How long each step takes its rank, waiting aside."""
-    kind, nbytes = np.array(steps.kind, dtype=np.int8), np.array(steps.nbytes, dtype=np.float64)
-    moved = (kind == Event.COPY) | (kind == Event.REDUCE)
-    per_byte = np.where(kind == Event.COPY, 1 / topology.copy_Bps, (np.array(steps.sources) - 1) / topology.reduce_Bps)
-    busy_s = np.where(moved, topology.step_s + nbytes * per_byte, 0.0)
-    busy_s[(kind == Event.SEND) | (kind == Event.WAIT)] = topology.message_s
+    copied, reduced = steps.kind == COPY, steps.kind == REDUCE
+    busy_s = np.where(copied | reduced, topology.step_s, 0.0)
+    busy_s[copied] += steps.nbytes[copied] / topology.copy_Bps
+    busy_s[reduced] += (steps.sources - 1)[reduced] * steps.nbytes[reduced] / topology.reduce_Bps
+    busy_s[(steps.kind == SIGNAL) | (steps.kind == WAIT)] = topology.message_s
     slowdown = np.ones(topology.ranks)
     for rank, factor in conditions.slowdown.items():
         slowdown[rank] = factor
-    return busy_s * slowdown[np.array(steps.rank, dtype=np.intp)]
-
-
-def _messages(steps: Steps) -> NDArray[np.intp]:
-    kind = np.array(steps.kind, dtype=np.int8)
-    return np.flatnonzero((kind == SIGNAL) | (kind == ASK))
+    return busy_s * slowdown[steps.rank]
 
 
 def _network(steps: Steps, topology: Topology, conditions: Conditions) -> Network:
     """With a lane for each (source, target, job) that has messages."""
-    messages = _messages(steps)
-    job = np.zeros(len(steps.kind), dtype=np.int64)
-    for thread in steps.threads:
-        job[thread.first : thread.stop] = thread.job
-    columns = (np.array(steps.rank, dtype=np.int64), np.array(steps.peer, dtype=np.int64), job)
-    lanes, which = np.unique(np.stack([c[messages] for c in columns], axis=1), axis=0, return_inverse=True)
-    lane, stretch = np.full(len(job), NONE), np.ones(len(job))
+    messages = steps.messages
+    ends = np.stack([column[messages] for column in (steps.rank, steps.peer, steps.job)], axis=1)
+    lanes, which = np.unique(ends, axis=0, return_inverse=True)
+    lane, stretch = np.full(len(steps.kind), NONE), np.ones(len(steps.kind))
     lane[messages] = which.reshape(-1)
     stretch[messages] = conditions.stretches(len(messages))
-    return Network(topology, [(a, b, c) for a, b, c in lanes.tolist()], lane.tolist(), steps.nbytes, stretch)
+    return Network(topology, [(a, b, c) for a, b, c in lanes.tolist()], lane, steps.nbytes, stretch)
 
 
-def _trace(player: Player, topology: Topology, calls: list[str], first_channel: list[int]) -> Trace:
+def _trace(player: Player, topology: Topology, calls: list[str]) -> Trace:
     steps = player.steps
-    kind = np.array(steps.kind, dtype=np.int32)
-    call = np.zeros(len(kind), dtype=np.int32)
-    for thread in steps.threads:
-        call[thread.first : thread.stop] = thread.job
-    shown = np.flatnonzero(np.isin(kind, list(EVENT)))
+    shown = np.flatnonzero(np.isin(steps.kind, EVENTS))
     trace = Trace.of(
         topology.ranks,
-        np.array(steps.rank, dtype=np.int32)[shown],
-        np.where(kind == ASK, Event.SEND, kind)[shown],
+        steps.rank[shown],
+        np.where(steps.kind == ASK, Event.SEND, steps.kind)[shown],
         np.frombuffer(player.start_s)[shown],
         np.frombuffer(player.end_s)[shown],
-        nbytes=np.array(steps.nbytes, dtype=np.int64)[shown],
-        peer=np.array(steps.peer, dtype=np.int32)[shown],
-        chunk=np.array(steps.chunk, dtype=np.int32)[shown],
-        channel=np.array(steps.channel, dtype=np.int32)[shown],
-        call=call[shown],
+        nbytes=steps.nbytes[shown],
+        peer=steps.peer[shown],
+        chunk=steps.chunk[shown],
+        channel=steps.channel[shown],
+        call=steps.job[shown],
         calls=calls,
         facts={"source": "simulated", "name": "; ".join(calls), "topology": topology.name},
     )
     if not player.stalls:
         return trace
+    first = [int(steps.channel[steps.job == job].min()) for job in range(len(calls))]
     rank, start_s, end_s, peer, job = zip(*player.stalls, strict=True)
-    channel = [first_channel[j] for j in job]
-    kinds = [Event.STALL] * len(rank)
-    stalls = Trace.of(topology.ranks, rank, kinds, start_s, end_s, peer=peer, channel=channel, call=job, calls=calls)
-    return Trace.concatenate([trace, stalls])
+    kinds, channel = [Event.STALL] * len(rank), [first[j] for j in job]
+    stalls = Trace.of(topology.ranks, rank, kinds, start_s, end_s, peer=peer, channel=channel, calls=calls, call=job)
+    return replace(Trace.concatenate([trace, stalls]), calls=trace.calls)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ringtree.simulate.events import Player
-from ringtree.simulate.steps import AFTER, FILL, LAND, WAIT
+from ringtree.simulate.steps import FILL, LAND, WAIT
 from ringtree.topology import Topology
 
 
@@ -15,21 +15,20 @@ def why(player: Player, topology: Topology, calls: Sequence[str]) -> str:
     steps = player.steps
     stuck = [t for t, at in enumerate(player.at) if at < steps.threads[t].stop]
     lost = set(player.network.lost)
-    waits = {t: steps.number[player.at[t]] for t in stuck if steps.kind[player.at[t]] in (WAIT, LAND)}
+    waits = {t: player.number[player.at[t]] for t in stuck if player.kind[player.at[t]] in (WAIT, LAND)}
     thread = next((t for t in stuck if waits.get(t) in lost), stuck[0])
     rank, at = steps.threads[thread].rank, player.at[thread]
     call, many = calls[steps.threads[thread].job], len({steps.threads[t].rank for t in stuck})
     others = f"; {many - 1} other rank{'s' * (many > 2)} cannot go on either" if many > 1 else ""
     where = f"stuck at {player.now[thread] * 1e6:.6g} us: rank {rank} waits for "
-    if steps.kind[at] in (WAIT, LAND):
-        message = steps.number[at]
+    if player.kind[at] in (WAIT, LAND):
+        message = player.number[at]
         source, target = (steps.peer[at], rank) if message < 0 else (steps.rank[message], steps.peer[message])
         whose = f"rank {source}'s message" if source != rank else f"its message to rank {target}"
         reason = _no_route(topology, source, target) if message in lost else _not_sent(message, source)
         return f"{where}{whose} in {call}: {reason}{others}"
-    if steps.kind[at] == FILL:
+    if player.kind[at] == FILL:
         return f"{where}a slot in {call}, which is not given back with {player.slots} slots a rank{others}"
-    assert steps.kind[at] == AFTER
     return f"{where}another of its threads in {call}, which cannot go on{others}"
 
 
