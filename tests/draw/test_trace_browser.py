@@ -151,7 +151,7 @@ def test_both_languages_and_themes(both: Page) -> None:
 
 def test_what_is_shown_is_exported(both: Page) -> None:
     name, svg = both.download("#export-svg")
-    assert name.endswith(".svg") and svg.startswith(b"<svg") and b"kind-1" in svg and b"Simulated" in svg
+    assert name.endswith(".svg") and svg.startswith(b"<svg") and b"trace-kind-1" in svg and b"Simulated" in svg
     name, png = both.download("#export-png")
     assert name.endswith(".png") and png.startswith(b"\x89PNG")
 

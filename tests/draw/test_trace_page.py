@@ -62,6 +62,16 @@ def test_traces_lie_side_by_side() -> None:
     assert [t["facts"]["source"] for t in data["data"]["trace"]["traces"]] == ["measured", "simulated"]
 
 
+def test_a_page_is_called_after_what_was_traced() -> None:
+    calls = ("all_reduce(float32, sum, count 8) by ring", "barrier()")
+    traces = [Trace.of(1, 0, Event.COPY, 0, 1, calls=calls[:n]) for n in (1, 2)] + [
+        ring(2, 1),
+        Trace.of(1, [], [], [], []),
+    ]
+    titles = [data_of(trace_page([t]))["title"] for t in traces]
+    assert titles == [calls[0], f"{calls[0]} and 1 more", "ring all_reduce, 2 ranks", "trace"]
+
+
 def test_a_trace_of_nothing_is_a_page() -> None:
     assert data_of(trace_page([Trace.of(3, [], [], [], [])]))["data"]["trace"]["traces"][0]["span_s"] == 0
 

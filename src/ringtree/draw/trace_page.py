@@ -25,7 +25,12 @@ def trace_page(traces: Sequence[Trace], title: str = "") -> str:
     they are: "source" measured or simulated, "name", "machine", "topology", and how many events were "dropped"."""
     if not traces:
         raise ValueError("no trace to show: expected at least one")
-    return page.assemble(title or traces[0].facts.get("name", "trace"), ["trace"], {"trace": trace_data(traces)})
+    return page.assemble(title or _title(traces[0]), ["trace"], {"trace": trace_data(traces)})
+
+
+def _title(trace: Trace) -> str:
+    more = f" and {len(trace.calls) - 1} more" if len(trace.calls) > 1 else ""
+    return trace.facts.get("name") or (trace.calls[0] + more if trace.calls[0] else "trace")
 
 
 def trace_data(traces: Sequence[Trace]) -> dict[str, Any]:

@@ -137,7 +137,8 @@ ringtree.view('trace', {
     function select(item, isShown = false) {
       state.selected = item;
       Object.assign(root.dataset, {selected: item ? item.event : '', selectedTrace: item ? item.trace.index : ''});
-      events.mark(item, state.pointed, !isShown);
+      events.mark(item, state.pointed);
+      if (item && !isShown) events.reveal(item);
       describeSelected();
       if (item && isShown) {
         const [start_s, end_s] = [item.trace.start_s[item.event], item.trace.end_s[item.event]];
@@ -153,6 +154,7 @@ ringtree.view('trace', {
       if (isSame) return;
       state.pointed = item;
       root.dataset.pointed = item ? item.event : '';
+      events.mark(state.selected, item);
       ask();
     }
 
@@ -209,6 +211,7 @@ ringtree.view('trace', {
       Object.assign(root.dataset, {layout, critical: state.hasCritical ? 'shown' : 'hidden'});
       view.interleaved.setAttribute('aria-pressed', state.isInterleaved);
       view.critical.setAttribute('aria-pressed', state.hasCritical);
+      view.over.setAttribute('aria-label', t('trace.timeline'));
       view.legend(shell);
       traceFacts.cards(view.facts, traces, shell);
       traceFacts.ranks(view.ranks, traces, shell);

@@ -56,6 +56,11 @@ const traceEvents = (() => {
 
     const isMarked = (mark, {trace, event}) => Boolean(mark) && mark.trace === trace && mark.event === event;
 
+    function markRow(row, item) {
+      row.classList.toggle('selected', isMarked(marks[0], item));
+      row.classList.toggle('pointed', isMarked(marks[1], item));
+    }
+
     function rowOf(place) {
       const item = itemAt(place);
       const {trace, event} = item;
@@ -63,7 +68,7 @@ const traceEvents = (() => {
       const [nbytes, peer, chunk, kind] = [trace.nbytes[event], trace.peer[event], trace.chunk[event], trace.kind[event]];
       const width_s = scope.end_s - scope.start_s;
       const isRate = nbytes > 0 && lasted_s > 0 && kind !== traceModel.WAIT;
-      const kindCell = make('td.trace-kind', {}, tracePens.swatch([[kind, 14]], shell.colours, 10), ` ${t(KIND_NAMES[kind])}`);
+      const kindCell = make('td.trace-kind', {}, tracePens.swatch([[kind, 14]], 10), ` ${t(KIND_NAMES[kind])}`);
       const words = [
         traceUnits.moment(trace.start_s[event], width_s, Math.max(1e-9, width_s / 1e6)),
         ...(traces.length > 1 ? [nameOf(traces, trace, t)] : []),
@@ -73,8 +78,7 @@ const traceEvents = (() => {
       ];
       const cells = words.map((word) => (word === kindCell ? kindCell : make('td', {}, String(word))));
       const row = make('tr', {data: {trace: trace.index, event}}, ...cells);
-      row.classList.toggle('selected', isMarked(marks[0], item));
-      row.classList.toggle('pointed', isMarked(marks[1], item));
+      markRow(row, item);
       row.onclick = () => pick(item);
       row.onmouseenter = () => point(item);
       row.onmouseleave = () => point(null);
@@ -116,11 +120,12 @@ const traceEvents = (() => {
         redraw();
         if (marks[0]) reveal(marks[0]);
       },
-      mark(selected, pointed, isRevealed) {
+      mark(selected, pointed) {
         marks = [selected, pointed];
-        if (isRevealed && selected) reveal(selected);
-        draw();
+        // the rows stay the same elements: one of them may be under the mouse
+        for (const row of body.rows) markRow(row, {trace: traces[row.dataset.trace], event: Number(row.dataset.event)});
       },
+      reveal,
       redraw,
     };
   }

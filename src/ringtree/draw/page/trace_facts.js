@@ -57,7 +57,7 @@ const traceFacts = (() => {
       t('trace.idle'), t('trace.sent'), t('trace.received')];
   }
 
-  function rankRow(trace, rank, colours) {
+  function rankRow(trace, rank) {
     const table = trace.ranksTable;
     const WIDTH = 96;
     const parts = [['copy_s', traceModel.COPY], ['reduce_s', traceModel.REDUCE], ['wait_s', traceModel.WAIT], ['stall_s', traceModel.STALL]]
@@ -67,13 +67,13 @@ const traceFacts = (() => {
       const words = name.endsWith('_s') ? traceUnits.time(value, 3) : traceUnits.bytes(value);
       return make('td', {data: {[name.replace('_', '')]: value}}, value ? words : '–');
     });
-    const bar = make('td.trace-share', {}, tracePens.swatch(parts, colours, 10));
+    const bar = make('td.trace-share', {}, tracePens.swatch(parts, 10));
     return make('tr', {data: {rank}}, make('th', {scope: 'row'}, String(rank)), bar, ...cells);
   }
 
-  function rankTable(traces, trace, {t, colours}) {
+  function rankTable(traces, trace, {t}) {
     const head = make('tr', {}, ...headings(t).map((words) => make('th', {scope: 'col'}, words)));
-    const rows = Array.from({length: trace.ranks}, (_, rank) => rankRow(trace, rank, colours));
+    const rows = Array.from({length: trace.ranks}, (_, rank) => rankRow(trace, rank));
     const caption = traces.length > 1 ? nameOf(traces, trace, t) : t('trace.ranks');
     return make('table.trace-ranks', {data: {trace: trace.index}}, make('caption', {}, caption),
       make('thead', {}, head), make('tbody', {}, ...rows));

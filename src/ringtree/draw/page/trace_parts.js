@@ -20,7 +20,7 @@ function traceParts(root, traces) {
   const legendBox = part('legend');
   const tools = make('div.trace-tools', {}, make('div.trace-buttons', {}, zoomIn, zoomOut, all, toSelected, other, critical, interleaved), legendBox);
   const bars = make('canvas.trace-bars');
-  const over = make('canvas.trace-over', {tabIndex: 0, data: {tLabel: 'trace.timeline'}});
+  const over = make('canvas.trace-over', {tabIndex: 0});
   const sticky = make('div.trace-sticky', {}, bars, over);
   const spacer = make('div.trace-spacer', {}, sticky);
   const scroll = make('div.trace-scroll', {}, spacer);
@@ -29,9 +29,10 @@ function traceParts(root, traces) {
   const tables = make('div.trace-tables', {}, events, ranks);
   root.append(facts, tools, overview, scroll, selected, tables);
 
+  // The legend, and the patterns of the theme that it and all other swatches refer to.
   function legend({t, colours}) {
-    const kinds = KIND_NAMES.map((key, kind) => make('span', {}, tracePens.swatch([[kind, 22]], colours), t(key)));
-    legendBox.replaceChildren(...kinds);
+    const kinds = KIND_NAMES.map((key, kind) => make('span', {}, tracePens.swatch([[kind, 22]], 12), t(key)));
+    legendBox.replaceChildren(tracePens.element('svg', {width: 0, height: 0}, tracePens.patterns(colours)), ...kinds);
   }
 
   return {facts, overview, scroll, spacer, bars, over, selected, events, ranks, legend,

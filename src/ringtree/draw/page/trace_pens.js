@@ -6,7 +6,6 @@ const tracePens = (() => {
   const TILE = 8; // pixels; every pattern repeats after so many
   const NS = 'http://www.w3.org/2000/svg';
   const isSolid = () => true;
-  let swatches = 0;
   // By kind: is the pixel (x, y) of the tile in the kind's full colour, or in its pale one?
   const PATTERNS = [
     isSolid, // copy
@@ -156,33 +155,34 @@ const tracePens = (() => {
     };
   }
 
-  // The pattern of a kind as an SVG element, pixel for pixel what the screen has.
-  function svgPattern(kind, ink, id) {
-    let cells = '';
-    for (let i = 0; i < TILE * TILE; i++) {
-      const [x, y] = [i % TILE, Math.floor(i / TILE)];
-      if (PATTERNS[kind](x, y)) cells += `M${x} ${y}h1v1h-1z`;
-    }
-    const ground = element('rect', {width: TILE, height: TILE, fill: ink.pale});
-    const size = {width: TILE, height: TILE, patternUnits: 'userSpaceOnUse'};
-    return element('pattern', {id, ...size}, ground, element('path', {d: cells, fill: ink.full, 'shape-rendering': 'crispEdges'}));
+  // The patterns of all kinds as SVG, pixel for pixel what the screen has; fill: url(#trace-kind-0) and so on.
+  function patterns(colours) {
+    const size = {width: TILE, height: TILE};
+    const made = inks(colours).map(({full, pale}, kind) => {
+      let cells = '';
+      for (let i = 0; i < TILE * TILE; i++) {
+        const [x, y] = [i % TILE, Math.floor(i / TILE)];
+        if (PATTERNS[kind](x, y)) cells += `M${x} ${y}h1v1h-1z`;
+      }
+      return element('pattern', {id: `trace-kind-${kind}`, ...size, patternUnits: 'userSpaceOnUse'},
+        element('rect', {...size, fill: pale}), element('path', {d: cells, fill: full, 'shape-rendering': 'crispEdges'}));
+    });
+    return element('defs', {}, ...made);
   }
 
-  // A small picture of kinds, one beside the other, for the legend and tables: parts [[kind, width], …].
-  function swatch(parts, colours, height = 12) {
+  // Kinds in small, one beside the other, for legends and tables: parts [[kind, width], …].
+  function swatch(parts, height, at = {}) {
     const width = parts.reduce((sum, [, part]) => sum + part, 0);
-    const svg = element('svg', {width, height, class: 'trace-swatch', 'aria-hidden': true});
+    const svg = element('svg', {width, height, class: 'trace-swatch', 'aria-hidden': true, ...at});
     let x = 0;
     for (const [kind, part] of parts) {
-      const share = kind === traceModel.SEND ? 0.25 : traceBars.HEIGHT[kind];
-      const id = `swatch-${(swatches += 1)}`;
-      const y = kind === traceModel.SEND ? 0 : height * (1 - share);
-      const fill = `url(#${id})`;
-      svg.append(svgPattern(kind, inks(colours)[kind], id), element('rect', {x, y, width: part, height: height * share, fill}));
+      const isSend = kind === traceModel.SEND; // a strip at the top, as in the rows
+      const full = height * (isSend ? 0.25 : traceBars.HEIGHT[kind]);
+      svg.append(element('rect', {x, y: isSend ? 0 : height - full, width: part, height: full, fill: `url(#trace-kind-${kind})`}));
       x += part;
     }
     return svg;
   }
 
-  return {TILE, inks, mix, pixelPen, canvasPen, svgPen, svgPattern, element, swatch};
+  return {TILE, inks, mix, pixelPen, canvasPen, svgPen, patterns, element, swatch};
 })();

@@ -5,6 +5,7 @@
 const traceTimeline = (() => {
   const {GUTTER, AXIS} = traceLayout;
   const MOST_MESSAGES = 300; // arrows on the screen; beyond them only those of the event that is pointed at
+  const LEGEND = 28; // the height of an exported picture's legend
   const LABEL_PX = 56; // what a bar must be wide for words in it
 
   const atX = ({scope}, time_s) => GUTTER + ((time_s - scope.start_s) / (scope.end_s - scope.start_s)) * scope.width;
@@ -34,7 +35,7 @@ const traceTimeline = (() => {
       for (const {at_s, text} of ticks) {
         const x = Math.round(atX(picture, at_s)) + 0.5;
         pen.line([[x, AXIS - 6], [x, AXIS]], {stroke: colours['line-strong']});
-        const anchor = at_s === 0 ? 'start' : 'middle'; // the zero is at the very left
+        const anchor = at_s === 0 ? 'start' : x > GUTTER + scope.width - 30 ? 'end' : 'middle';
         pen.text(x, AXIS / 2 - 2, text, {fill: colours.muted, size: 11, anchor});
       }
     });
@@ -210,34 +211,39 @@ const traceTimeline = (() => {
     axis(pen, picture);
   }
 
-  // The picture as an SVG element of its own.
-  function svg(picture) {
+  // The bars as SVG: one path a kind, and over them the columns in which many events share a pixel.
+  function svgBars(picture, wide) {
     const {element} = tracePens;
-    const {scope, height, colours} = picture;
-    const width = GUTTER + scope.width;
-    const root = element('svg', {width, height, viewBox: `0 0 ${width} ${height}`});
-    const inks = tracePens.inks(colours);
-    root.append(element('defs', {}, ...inks.map((ink, kind) => tracePens.svgPattern(kind, ink, `kind-${kind}`))));
-    root.append(element('rect', {width, height, fill: colours.surface}));
-    const layers = [{}, {}, {}]; // bars, the ground of the columns over them, the columns
+    const layers = [{}, {}, {}]; // bars, the ground under the columns, the columns
     let column = -1;
-    const wide = [];
     bars(picture, 1, (kind, left, right, top, bottom) => {
       if (kind === traceBars.BLANK) column = left;
       const layer = layers[kind === traceBars.BLANK ? 1 : left === column ? 2 : 0];
       layer[kind] = `${layer[kind] || ''}M${left} ${top}H${right}V${bottom}H${left}z`;
     }, (...at) => wide.push(at));
+    const fill = (kind) => (Number(kind) < 0 ? picture.colours.surface : `url(#trace-kind-${kind})`);
+    const paths = layers.flatMap((layer) => Object.entries(layer).map(([kind, d]) => element('path', {d, fill: fill(kind)})));
+    const place = {transform: `translate(${GUTTER} ${AXIS})`, 'clip-path': 'url(#rows)', 'shape-rendering': 'crispEdges'};
+    return element('g', place, ...paths);
+  }
+
+  // The picture as an SVG element of its own, with a legend below.
+  function svg(picture) {
+    const {element} = tracePens;
+    const {scope, height, colours, t} = picture;
+    const [width, whole] = [GUTTER + scope.width, height + LEGEND];
+    const root = element('svg', {width, height: whole, viewBox: `0 0 ${width} ${whole}`});
+    root.append(tracePens.patterns(colours), element('rect', {width, height: whole, fill: colours.surface}));
     const inside = element('rect', {width: scope.width, height: height - AXIS});
-    root.append(element('clipPath', {id: 'rows'}, inside));
-    const at = {transform: `translate(${GUTTER} ${AXIS})`, 'clip-path': 'url(#rows)'};
-    const group = element('g', {...at, 'shape-rendering': 'crispEdges'});
-    for (const layer of layers) {
-      for (const [kind, d] of Object.entries(layer)) {
-        group.append(element('path', {d, fill: Number(kind) < 0 ? colours.surface : `url(#kind-${kind})`}));
-      }
-    }
-    root.append(group);
-    over(tracePens.svgPen(root), picture, wide);
+    const wide = [];
+    root.append(element('clipPath', {id: 'rows'}, inside), svgBars(picture, wide));
+    const pen = tracePens.svgPen(root);
+    over(pen, picture, wide);
+    traceDom.KIND_NAMES.forEach((key, kind) => {
+      const x = GUTTER + 8 + kind * 130;
+      root.append(tracePens.swatch([[kind, 22]], 12, {x, y: height + 8}));
+      pen.text(x + 30, height + 14, t(key), {fill: colours.muted, size: 12});
+    });
     return root;
   }
 
