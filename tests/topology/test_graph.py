@@ -1,6 +1,8 @@
 """A topology finds its links and its routes, and refuses what cannot be."""
 
 import time
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -120,3 +122,21 @@ def test_every_rank_reaches_every_other(topology):
             path = list(topology.route(a, b))
             assert (not path) == (a == b)
             assert len(set(path)) == len(path)
+
+
+@pytest.mark.parametrize(
+    "shape", [direct(5), switch(5), ring(7), torus(3, 4), cluster(3, 4, nics=2)], ids=lambda t: t.name
+)
+def test_routes_of_many_pairs_are_those_of_each(shape):
+    failed = shape.bandwidth_Bps.copy()
+    failed[0] = 0
+    for topology in (shape, replace(shape, bandwidth_Bps=failed)):
+        source, target = np.divmod(np.arange(topology.ranks**2), topology.ranks)
+        pairs = list(zip(source.tolist(), target.tolist(), strict=True))
+        try:
+            expected = [topology.route(*pair) for pair in pairs]
+        except ValueError:
+            assert topology.routes(source, target) is None
+            continue
+        first, link = topology.routes(source, target)
+        assert [tuple(link[a:b].tolist()) for a, b in pairwise(first.tolist())] == expected

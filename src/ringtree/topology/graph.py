@@ -118,6 +118,33 @@ class Topology:
             known = self._routes[source, target] = self._search(source, target)
         return known
 
+    def routes(
+        self, source: NDArray[np.int64], target: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        """`route` of many pairs at once, as (first, link): those of pair k are link[first[k] : first[k + 1]]. None
+        where a pair has none."""
+        direct = self.find(source, target)
+        direct = np.where((direct >= 0) & (self.bandwidth_Bps[direct] > 0), direct, -1)
+        backwards, node = [direct], np.where(direct >= 0, source, target)
+        if np.any(node != source):
+            far, place = np.unique(source[node != source], return_inverse=True)
+            last = np.full((len(far), len(self.nodes)), -1, dtype=np.int64)
+            for k, root in enumerate(far.tolist()):
+                tree = self._trees.get(root) or self._trees.setdefault(root, self._tree(root))
+                last[k, list(tree)] = list(tree.values())
+        while len(left := np.flatnonzero(node != source)):
+            if len(left) < len(place):  # some have arrived
+                place = np.searchsorted(far, source[left])
+            link = last[place, node[left]]
+            if np.any(link < 0):
+                return None
+            backwards.append(np.full(len(source), -1))
+            backwards[-1][left] = link
+            node[left] = self.source[link]
+        ways = np.stack(backwards[::-1], axis=1)
+        taken = ways >= 0
+        return np.concatenate([[0], np.cumsum(taken.sum(axis=1))]), ways[taken]
+
     def _search(self, source: int, target: int) -> tuple[int, ...]:
         if source == target:
             return ()
