@@ -133,9 +133,12 @@ def _spread(at: Ints, first: Ints, count: Ints, second: Ints | None = None) -> t
 
 def _joined(one: tuple[Ints, Ints], two: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
     """Both streams, sorted by rank: first those of the one, then those of the other, for each rank."""
-    at = np.concatenate([one[0], two[0]])
-    order = np.argsort(at, kind="stable")
-    return at[order], np.concatenate([one[1], two[1]])[order]
+    ranks = max(int(at[-1]) + 1 if len(at) else 0 for at, _ in (one, two))
+    ones, twos = (np.bincount(at, minlength=ranks) for at, _ in (one, two))
+    both = np.concatenate([one[1], two[1]])
+    both[np.arange(len(one[0])) + (np.cumsum(twos) - twos)[one[0]]] = one[1]
+    both[np.arange(len(two[0])) + np.cumsum(ones)[two[0]]] = two[1]
+    return np.repeat(np.arange(ranks), ones + twos), both
 
 
 def _windows(schedule: Schedule) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:

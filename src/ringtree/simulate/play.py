@@ -14,6 +14,7 @@ from ringtree.ir.lower import lower
 from ringtree.ir.program import Program
 from ringtree.ir.schedule import Schedule
 from ringtree.ir.trace import Event, Trace
+from ringtree.simulate import levels
 from ringtree.simulate.conditions import Conditions
 from ringtree.simulate.events import Player
 from ringtree.simulate.network import Network
@@ -47,6 +48,14 @@ def play(
     conditions.check(topology)
     if slots is not None and slots < 1:
         raise ValueError(f"slots is {slots}; expected at least 1, or None for any number")
+    found = levels.play(jobs[0], topology, conditions) if len(jobs) == 1 and slots is None else None
+    return found or play_events(jobs, topology, conditions, slots)
+
+
+def play_events(
+    jobs: Sequence[Job], topology: Topology, conditions: Conditions = ALL_IS_WELL, slots: int | None = None
+) -> Simulation:
+    """The same, event by event: what answers where messages meet."""
     actual = conditions.applied(topology)
     parts, calls = [], []
     for job in jobs:

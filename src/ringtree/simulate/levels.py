@@ -1,0 +1,192 @@
+"""The vectorised player: all ranks advance together, as far as they can, one kind of instruction at a time.
+
+Every message is taken to leave at full rate. That makes its times depend on its sender alone, and a sweep over all
+ranks costs a few numpy calls however many they are. Whether any link was asked for more than it has is looked at
+afterwards. If none was, the times are those of the event player; if one was, there is no answer here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.ir.collective import collective
+from ringtree.ir.program import Kind
+from ringtree.ir.schedule import Schedule
+from ringtree.ir.trace import Event, Trace
+from ringtree.simulate import flows
+from ringtree.simulate.code import Code, of_programs, of_schedule
+from ringtree.simulate.conditions import Conditions
+from ringtree.simulate.simulation import Job, Simulation
+from ringtree.topology import Topology
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+END = len(Kind)
+"""The kind of what stands behind a rank's last instruction."""
+TOLERANCE = 1e-12
+"""Of the makespan: what two flows may overlap by and still be said to follow one another."""
+EVENT = np.array([Event.COPY, Event.REDUCE, Event.SEND, Event.WAIT], dtype=np.int32)
+"""By the kind of instruction."""
+
+
+def play(job: Job, topology: Topology, conditions: Conditions) -> Simulation | None:
+    """What the event player says of one job, or None where it takes that player to say: messages meet on a link, come
+    late by chance, or never. Slots are unlimited."""
+    code = None if conditions.jitter else _code(job, topology.ranks)
+    if code is None:
+        return None
+    links = conditions.applied(topology)
+    rank, moves, sends = code.rank, code.kind <= Kind.REDUCE, code.signal
+    lane = rank[sends] * np.int64(topology.ranks) + code.peer[sends]
+    pair = lane[np.diff(lane, prepend=-1) != 0]
+    nth = np.cumsum(np.diff(lane, prepend=-1) != 0) - 1
+    ways = flows.routes(links, pair // topology.ranks, pair % topology.ranks)
+    if ways is None:
+        return None
+    slow = np.ones(topology.ranks)
+    slow[list(conditions.slowdown)] = list(conditions.slowdown.values())
+    begin_s = np.full(len(code.first) - 1, job.start_s)
+    for late, delay_s in conditions.delay_s.items():
+        if late < len(begin_s):
+            begin_s[late] += delay_s
+    busy_s = np.full(len(rank), topology.message_s)
+    speed = np.where(code.kind == Kind.COPY, topology.copy_Bps, topology.reduce_Bps)
+    times = np.where(code.kind == Kind.COPY, 1, code.sources - 1)
+    busy_s[moves] = topology.step_s + (times * code.nbytes / speed)[moves]
+    flow_s, latency_s = np.zeros(len(rank)), np.zeros(len(rank))
+    flow_s[sends], latency_s[sends] = code.nbytes[sends] / ways.bandwidth_Bps[nth], ways.latency_s[nth]
+    port = np.zeros(len(rank), dtype=np.int64)
+    port[sends] = ways.link[ways.first[nth]]
+    sweep = _Sweep(code, begin_s, busy_s * slow[rank], flow_s, latency_s, port)
+    if not sweep.run():
+        return None
+    end_s = max(float(sweep.end.max(initial=0)), float(sweep.clock.max(initial=job.start_s)))
+    message, link = flows.spread(ways, nth)
+    leave_s = sweep.leave[sends][message]
+    left_s = leave_s + flow_s[sends][message]
+    meet = flows.shared(link, port[sends][message], links.links) & (left_s - leave_s > TOLERANCE * end_s)
+    met = link[meet], leave_s[meet], left_s[meet] - TOLERANCE * end_s
+    if not flows.fit(*met, ways.bandwidth_Bps[nth][message[meet]], links):
+        return None
+    alone_s = np.bincount(link[~meet], (left_s - leave_s)[~meet], links.links)
+    return Simulation(
+        _trace(job, code, sweep, topology),
+        topology,
+        alone_s + flows.busy(link[meet], leave_s[meet], left_s[meet], links.links),
+        np.bincount(link, code.nbytes[sends][message], links.links).astype(np.int64),
+        end_s - job.start_s,
+    )
+
+
+def _code(job: Job, ranks: int) -> Code | None:
+    """None where something is wrong, or not for this player."""
+    what = job.what
+    if isinstance(what, Schedule):
+        sizes = what.promise.chunk_sizes(what.ranks, what.chunks, job.nbytes)
+        return None if what.ranks > ranks else of_schedule(what, sizes)
+    if not what or [p.rank for p in what] != list(range(what[0].ranks)) or len(what) > ranks:
+        return None
+    p = what[0]
+    return of_programs(what, collective(p.collective).chunk_sizes(p.ranks, p.chunks, job.nbytes))
+
+
+def _trace(job: Job, code: Code, sweep: _Sweep, topology: Topology) -> Trace:
+    what = job.what if isinstance(job.what, Schedule) else job.what[0]
+    called = f"{what.name} {what.collective}({job.nbytes} bytes)"
+    zeros = np.zeros(len(code.kind), dtype=np.int32)
+    return Trace(
+        topology.ranks,
+        rank=code.rank,
+        channel=zeros,
+        call=zeros,
+        kind=EVENT[code.kind],
+        start_s=sweep.start,
+        end_s=sweep.end,
+        nbytes=code.nbytes,
+        peer=code.peer,
+        chunk=code.chunk,
+        calls=(called,),
+        facts={"source": "simulated", "name": called, "topology": topology.name},
+    )
+
+
+class _Sweep:
+    """All ranks at once: where each is, what time it is there, and since when its ports are free."""
+
+    def __init__(self, code: Code, begin_s: Floats, busy_s: Floats, flow_s: Floats, latency_s: Floats, port: Ints):
+        """`begin_s` by rank; the others by instruction: what keeps the rank busy, and for signals the message's way."""
+        self.code, self.busy_s, self.flow_s, self.latency_s, self.port = code, busy_s, flow_s, latency_s, port
+        n, lines = len(begin_s), len(code.kind)
+        self.kind = np.append(np.where(code.kind <= Kind.REDUCE, Kind.COPY, code.kind), END).astype(np.int8)
+        self.at, self.last = code.first[:-1].copy(), code.first[1:]
+        self.clock = begin_s.copy()
+        self.free = np.zeros(int(port.max(initial=-1)) + 1)
+        self.start, self.end, self.leave = (np.zeros(lines) for _ in range(3))
+        self.arrival = np.full(lines, np.nan)
+        self.taker = np.full(lines, -1, dtype=np.int64)
+        self.taker[code.signal] = code.wait
+        self.rank = code.rank
+        self.active = np.arange(n)
+        self.running = np.ones(n, dtype=np.bool_)
+
+    def run(self) -> bool:
+        """Whether all ranks came to their end."""
+        while len(self.active):
+            self._wait()
+            self._work()
+            self._signal()
+        return bool(np.all(self.at == self.last))
+
+    def _now(self) -> tuple[Ints, Ints, NDArray[np.int8]]:
+        """The active ranks, their instructions and these one's kinds; who is at its end is active no more."""
+        at = self.at[self.active]
+        over = at == self.last[self.active]
+        if over.any():
+            self.running[self.active[over]] = False
+            self.active, at = self.active[~over], at[~over]
+        return self.active, at, self.kind[at]
+
+    def _wait(self) -> None:
+        ranks, at, kind = self._now()
+        waiting = kind == Kind.WAIT
+        if not waiting.any():
+            return
+        stuck = waiting & np.isnan(self.arrival[at])
+        if stuck.any():
+            self.running[ranks[stuck]] = False
+            self.active = ranks[~stuck]
+            waiting &= ~stuck
+        ranks, at = ranks[waiting], at[waiting]
+        self.start[at] = now = self.clock[ranks]
+        self.end[at] = self.clock[ranks] = np.maximum(now, self.arrival[at]) + self.busy_s[at]
+        self.at[ranks] += 1
+
+    def _work(self) -> None:
+        ranks, at, kind = self._now()
+        working = kind == Kind.COPY
+        while working.any():
+            ranks, at = ranks[working], at[working]
+            self.start[at] = now = self.clock[ranks]
+            self.end[at] = self.clock[ranks] = now + self.busy_s[at]
+            self.at[ranks] = at = at + 1
+            working = (self.kind[at] == Kind.COPY) & (at < self.last[ranks])
+
+    def _signal(self) -> None:
+        ranks, at, kind = self._now()
+        signalling = kind == Kind.SIGNAL
+        while signalling.any():
+            ranks, at = ranks[signalling], at[signalling]
+            port, taker = self.port[at], self.taker[at]
+            self.start[at] = now = self.clock[ranks] + self.busy_s[at]
+            self.clock[ranks] = now
+            self.leave[at] = leave = np.maximum(now, self.free[port])
+            self.free[port] = left = leave + self.flow_s[at]
+            self.end[at] = self.arrival[taker] = left + self.latency_s[at]
+            self.at[ranks] = at = at + 1
+            to = self.rank[taker]
+            woken = to[(self.at[to] == taker) & ~self.running[to]]
+            if len(woken):
+                self.running[woken] = True
+                self.active = np.concatenate([self.active, woken])
+            signalling = (self.kind[at] == Kind.SIGNAL) & (at < self.last[ranks])

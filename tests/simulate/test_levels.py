@@ -1,0 +1,89 @@
+"""The vectorised player gives what the event player gives, event by event, or says that it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from ringtree.algorithms import build
+from ringtree.algorithms.registry import pairs
+from ringtree.ir.collective import collective
+from ringtree.ir.lower import lower
+from ringtree.ir.schedule import Schedule
+from ringtree.ir.trace import COLUMNS, Trace
+from ringtree.simulate import Conditions, Job, Simulation, levels
+from ringtree.simulate.play import play_events
+from ringtree.topology import Topology
+from ringtree.topology.shapes import cluster, direct, switch, torus
+
+COSTS = {"message_s": 3e-7, "step_s": 1e-7, "copy_Bps": 9e9, "reduce_Bps": 5e9}
+LATE = Conditions(delay_s={1: 3e-6}, slowdown={0: 1.7})
+
+
+def machines(ranks: int) -> list[Topology]:
+    shapes = [direct(ranks, latency_s=2e-6, bandwidth_Bps=7e9, **COSTS), switch(ranks, latency_s=2e-6, **COSTS)]
+    if ranks % 4 == 0:
+        shapes.append(cluster(2, ranks // 2, **COSTS))
+        shapes.append(torus(4, ranks // 4, latency_s=1e-6, **COSTS))
+    return shapes
+
+
+def ordered(trace: Trace) -> Trace:
+    return trace.take(np.lexsort((trace.peer, trace.kind, trace.start_s.round(13), trace.end_s.round(13), trace.rank)))
+
+
+def assert_same(got: Simulation, expected: Simulation) -> None:
+    """Exact in what is counted, and within rounding in what is timed."""
+    one, two = ordered(got.trace), ordered(expected.trace)
+    assert len(one) == len(two) and one.calls == two.calls and one.facts == two.facts
+    for name in COLUMNS:
+        if name.endswith("_s"):
+            np.testing.assert_allclose(getattr(one, name), getattr(two, name), rtol=1e-9, atol=1e-18, err_msg=name)
+        else:
+            assert np.array_equal(getattr(one, name), getattr(two, name)), name
+    np.testing.assert_allclose(got.time_s, expected.time_s, rtol=1e-9)
+    np.testing.assert_allclose(got.link_busy_s, expected.link_busy_s, rtol=1e-9, atol=1e-15)
+    assert np.array_equal(got.link_nbytes, expected.link_nbytes)
+
+
+def compared(schedule: Schedule, nbytes: int, topology: Topology, conditions: Conditions) -> bool:
+    """Whether there was an answer."""
+    got = levels.play(Job(schedule, nbytes, 1e-6), topology, conditions)
+    if got is not None:
+        assert_same(got, play_events([Job(schedule, nbytes, 1e-6)], topology, conditions))
+    return got is not None
+
+
+@pytest.mark.parametrize("ranks", [(2, 5, 8), pytest.param(range(2, 13), marks=pytest.mark.slow)], ids=str)
+@pytest.mark.parametrize(("name", "what"), pairs(), ids=[f"{a}-{c}" for a, c in pairs()])
+def test_every_algorithm_takes_as_long_as_events_say(name: str, what: str, ranks: Sequence[int]) -> None:
+    for n in ranks:
+        schedule = build(name, what, n, n - 1 if collective(what).rooted else None)
+        answers = [compared(schedule, 100_003, t, c) for t in machines(n) for c in (Conditions(), LATE)]
+        assert answers[0], f"{name} {what} over {n} ranks: each has links of its own, and yet messages met"
+
+
+def test_programs_are_played_as_the_schedule_they_were_lowered_from() -> None:
+    schedule, topology = build("two_shot", "all_reduce", 5), direct(5, **COSTS)
+    one = levels.play(Job(schedule, 4096), topology, Conditions())
+    two = levels.play(Job(lower(schedule), 4096), topology, Conditions())
+    assert one and two
+    assert_same(one, two)
+
+
+def test_messages_that_meet_on_a_link_are_left_to_the_event_player() -> None:
+    gather = Job(build("flat", "gather", 4, 0), 1 << 20)
+    assert levels.play(gather, direct(4), Conditions()) is not None
+    assert levels.play(gather, switch(4), Conditions()) is None
+    assert levels.play(gather, direct(4), Conditions(jitter=0.1)) is None
+
+
+@pytest.mark.parametrize("n", [100, pytest.param(1000, marks=pytest.mark.slow)])
+def test_a_thousand_ranks_have_all_their_events(n: int) -> None:
+    """2 million messages, each with a reduction or copy and a wait; the closed form is 2 (n-1) hops of a chunk."""
+    topology = switch(n, latency_s=2e-6, bandwidth_Bps=25e9)
+    found = levels.play(Job(build("ring", "all_reduce", n), n * 1000), topology, Conditions())
+    assert found and len(found.trace) == 6 * n * (n - 1) + n
+    assert found.time_s == pytest.approx(2 * (n - 1) * (2e-6 + 1000 / 25e9))
