@@ -62,8 +62,11 @@ def heading(trace: Trace) -> str:
         source,
     ]
     line = f"{facts.get('name') or _called(trace) or 'trace'}: {', '.join(filter(None, said))}"
-    dropped = facts.get("dropped", "0")
-    return line if dropped == "0" else f"{line}\n{dropped} later events were not recorded: there was no room for more"
+    if "dropped" in facts:
+        line += f"\n{facts['dropped']} later events were not recorded: there was no room for more"
+    if "missing" in facts:
+        line += f"\nof {facts['missing']} nothing is known"
+    return line
 
 
 def _called(trace: Trace) -> str:
