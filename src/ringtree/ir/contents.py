@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ringtree.ir.collective import REDUCED
 from ringtree.ir.moves import Ints, Layout, Moves
 from ringtree.ir.schedule import Schedule
 
@@ -66,6 +67,39 @@ class Contents:
     def take(self, index: Ints) -> Contents:
         """A copy of the cells at `index`."""
         return Contents(self.label[index], self.sets[index] if len(self.sets) else self.sets)
+
+
+@dataclass(frozen=True, slots=True)
+class Promised:
+    """What a schedule's collective promises to all ranks, as columns of promises; `code` is what Contents.label must be
+    in `cell`, `origin` may be REDUCED."""
+
+    rank: Ints
+    position: Ints
+    cell: Ints
+    label: Ints
+    origin: Ints
+    code: Ints
+    everyone: Bits  # by rank: whose contributions a reduction there has
+
+    @staticmethod
+    def of(s: Schedule, layout: Layout) -> Promised:
+        columns: list[tuple[Ints, Ints, Ints, Ints, Ints]] = []
+        for rank in range(s.ranks):
+            position, label, origin = s.promise.promised(rank, s.ranks, s.chunks, s.root or 0)
+            owed = layout.owed(s, rank)
+            cell = np.arange(owed.start, owed.stop)
+            columns.append((np.full_like(position, rank), position, cell, label, origin))
+        rank_, position, cell, label, origin = (np.concatenate(c) for c in zip(*columns, strict=True))
+        code = np.where(origin == REDUCED, label, label + (0 if s.promise.reduces else origin * s.chunks))
+        return Promised(rank_, position, cell, label, origin, code, contributors(s))
+
+    def kept(self, contents: Contents) -> NDArray[np.bool_]:
+        """Which of the promises `contents` keeps."""
+        kept: NDArray[np.bool_] = contents.label[self.cell] == self.code
+        if len(contents.sets):
+            kept &= (contents.sets[self.cell] == self.everyone[self.rank]).all(axis=1)
+        return kept
 
 
 def contributors(s: Schedule) -> Bits:

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ringtree.ir.collective import REDUCED
-from ringtree.ir.contents import NOTHING, Contents, contributors, play
-from ringtree.ir.moves import Ints, Layout, Moves
+from ringtree.ir.contents import NOTHING, Contents, Promised, play
+from ringtree.ir.moves import Moves
 from ringtree.ir.schedule import Schedule
 from ringtree.ir.spec import check, describe, title
 from ringtree.verify.wording import ProofError, promise_in_words, ranks_in_words, value_in_words
@@ -45,46 +44,19 @@ def prove(schedule: Schedule) -> Proof:
     moves = Moves.of(schedule)
     end = Contents.at_start(schedule, moves.layout)
     play(moves, end, schedule.promise.repeats)
-    wanted = _wanted(schedule, moves.layout)
-    wrong = np.flatnonzero(end.label[wanted.cell] != wanted.code)
-    if len(end.sets):
-        others = (end.sets[wanted.cell] != contributors(schedule)[wanted.rank]).any(axis=1)
-        wrong = np.flatnonzero((end.label[wanted.cell] != wanted.code) | others)
+    promised = Promised.of(schedule, moves.layout)
+    wrong = np.flatnonzero(~promised.kept(end))
     if len(wrong):
-        raise _explain(schedule, moves, end, wanted, int(wrong[0]))
+        raise _explain(schedule, moves, end, promised, int(wrong[0]))
     s = schedule
     return Proof(s.name, s.collective, s.ranks, s.chunks, s.root, s.rounds, s.transfers)
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """The promise to all ranks, as columns; `code` is what Contents.label must be."""
-
-    rank: Ints
-    position: Ints
-    cell: Ints
-    label: Ints
-    origin: Ints
-    code: Ints
-
-
-def _wanted(s: Schedule, layout: Layout) -> _Wanted:
-    columns: list[tuple[Ints, Ints, Ints, Ints, Ints]] = []
-    for rank in range(s.ranks):
-        position, label, origin = s.promise.promised(rank, s.ranks, s.chunks, s.root or 0)
-        owed = layout.owed(s, rank)
-        cell = np.arange(owed.start, owed.stop)
-        columns.append((np.full_like(position, rank), position, cell, label, origin))
-    rank_, position, cell, label, origin = (np.concatenate(c) for c in zip(*columns, strict=True))
-    code = np.where(origin == REDUCED, label, label + (0 if s.promise.reduces else origin * s.chunks))
-    return _Wanted(rank_, position, cell, label, origin, code)
-
-
-def _explain(s: Schedule, moves: Moves, end: Contents, wanted: _Wanted, which: int) -> ProofError:
+def _explain(s: Schedule, moves: Moves, end: Contents, promised: Promised, which: int) -> ProofError:
     """The refusal of promise number `which`: where the wrong thing got in, or the last write."""
-    rank, chunk, cell = (int(c[which]) for c in (wanted.rank, wanted.position, wanted.cell))
+    rank, chunk, cell = (int(c[which]) for c in (promised.rank, promised.position, promised.cell))
     owed = s.promise.contributors(rank, s.ranks)
-    expected = promise_in_words(int(wanted.label[which]), int(wanted.origin[which]), owed)
+    expected = promise_in_words(int(promised.label[which]), int(promised.origin[which]), owed)
     label, origins = end.read(s, cell)
     written = moves.row[moves.target == cell]
     row = NOTHING - 1 - label if label < NOTHING else int(written.max(initial=-1))
