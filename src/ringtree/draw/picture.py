@@ -15,7 +15,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
+from ringtree.draw.labels import place
+from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.ir.text import format_head, format_schedule
 
 MOST_LINES = 16
@@ -29,8 +30,6 @@ LEGEND = (
     "1→0: from the input's chunk 1 to the output's chunk 0, where these are two buffers; "
     "o2, s2: chunk 2 of the output, of scratch"
 )
-UNNAMED = ((Buffer.DATA, Buffer.INPUT), (Buffer.DATA, Buffer.OUTPUT))
-"""The buffers that arrows come from, and go to, unless they say otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,16 +106,11 @@ def _all(rows: Transfers) -> list[_Arrow | None]:
     for source, target, buffer, chunk, to_buffer, to_chunk, count, reduce in zip(
         *(getattr(rows, name).tolist() for name in names), strict=True
     ):
-        label, to = _place(buffer, chunk, count, 0), _place(to_buffer, to_chunk, count, 1)
+        label, to = place(buffer, chunk, count, 0), place(to_buffer, to_chunk, count, 1)
         plain = label == to and label[0].isdigit()
         arrow = _Arrow(source, target, label if plain else f"{label}→{to}", reduce)
         found.append(None if source == target else arrow)
     return found
-
-
-def _place(buffer: int, chunk: int, count: int, side: int) -> str:
-    name = "" if buffer in UNNAMED[side] else Buffer(buffer).name[0].lower()
-    return name + (f"{chunk}" if count == 1 else f"{chunk}:{chunk + count}")
 
 
 def _pitch(rounds: list[list[_Arrow]], columns: int, width: int) -> int:

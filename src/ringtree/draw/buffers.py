@@ -1,0 +1,127 @@
+"""What the ranks' buffers hold after a round, as columns of a grid: a row a rank, a column a chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.draw.labels import place, ranks, spread
+from ringtree.ir.contents import NOTHING, Bits, Contents, Promised
+from ringtree.ir.moves import Ints, Layout
+from ringtree.ir.schedule import Buffer, Schedule
+
+MOST_UNFOLDED = 16
+"""More columns than this are joined where they say the same, and left out where they still are too many."""
+MOST_FOLDED = 40
+NARROW = 5
+"""So wide are the sets of many ranks, that 16 columns of them have room."""
+FAR = 1 << 40
+
+
+class Cell(NamedTuple):
+    """`new`: written in this round. `kept`: what the collective promises there."""
+
+    text: str
+    new: bool = False
+    kept: bool = False
+
+
+class Column(NamedTuple):
+    head: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The chunks of `rows` (participants) that a schedule can write, as [row, column]: cells (-1: the row has no such
+    chunk) and positions on the whole vector (-1: scratch, which is for any)."""
+
+    schedule: Schedule
+    rows: Sequence[int]
+    cell: Ints
+    position: Ints
+    column: tuple[tuple[Buffer, int], ...]  # buffer and chunk of each column
+    promised: Promised
+
+    @staticmethod
+    def of(s: Schedule, layout: Layout, rows: Sequence[int]) -> Grid:
+        buffers = (Buffer.DATA, Buffer.SCRATCH) if s.in_place else (Buffer.OUTPUT, Buffer.SCRATCH)
+        here = np.array(rows, dtype=np.intp)
+        cells, positions, columns = [], [], list[tuple[Buffer, int]]()
+        for buffer in buffers:
+            length, first = layout.length[buffer, here], layout.first[buffer, here]
+            chunk = np.arange(int(layout.length[buffer].max(initial=0)))
+            inside = chunk < length[:, None]
+            start = np.array([_start(s, buffer, rank) for rank in rows], dtype=np.int64)
+            cells.append(np.where(inside, first[:, None] + chunk, -1))
+            positions.append(np.where(inside & (start[:, None] >= 0), start[:, None] + chunk, -1))
+            columns += [(buffer, c) for c in chunk.tolist()]
+        return Grid(s, rows, np.hstack(cells), np.hstack(positions), tuple(columns), Promised.of(s, layout))
+
+    def columns(self, contents: Contents, written: Ints) -> list[Column]:
+        """What the rows hold, the cells `written` marked. Neighbours that say the same are one column where there are
+        many, and of too many some are left out, with a column of dots in their place."""
+        new, kept = (np.zeros(len(contents.label) + 1, dtype=np.bool_) for _ in range(2))  # the last: no cell
+        new[written] = True
+        kept[self.promised.cell[self.promised.kept(contents)]] = True
+        label = np.append(contents.label, NOTHING)[self.cell]
+        reduces = len(contents.sets) > 0
+        sets = contents.sets[self.cell] if reduces else np.zeros((*label.shape, 0), dtype=np.uint64)
+        first = np.arange(len(self.column))
+        if len(first) > MOST_UNFOLDED:
+            first = self._changes(label, sets, new[self.cell])
+        stops = np.append(first[1:], len(self.column))
+        found, before = list[Column](), -1
+        for at in spread(len(first), MOST_FOLDED):
+            if at > before + 1:
+                found.append(gap(len(self.rows)))
+            before, c = at, int(first[at])
+            cells = zip(
+                self._texts(label[:, c], sets[:, c], c), new[self.cell[:, c]], kept[self.cell[:, c]], strict=True
+            )
+            buffer, chunk = self.column[c]
+            head = place(buffer, chunk, int(stops[at]) - c, 1)
+            found.append(Column(head, tuple(Cell(text, bool(n), bool(k)) for text, n, k in cells)))
+        return found
+
+    def _changes(self, label: Ints, sets: Bits, new: NDArray[np.bool_]) -> Ints:
+        """The columns that do not say the same as the one before."""
+        at_home = np.where((label >= 0) & (self.position >= 0), label - self.position + FAR, label)
+        same = (at_home[:, 1:] == at_home[:, :-1]).all(axis=0) & (new[:, 1:] == new[:, :-1]).all(axis=0)
+        same &= (sets[:, 1:] == sets[:, :-1]).all(axis=(0, 2))
+        same &= ((self.cell[:, 1:] < 0) == (self.cell[:, :-1] < 0)).all(axis=0)
+        buffer = np.array([b for b, _ in self.column])
+        same &= buffer[1:] == buffer[:-1]
+        return np.flatnonzero(np.append(True, ~same))
+
+    def _texts(self, label: Ints, sets: Bits, column: int) -> Iterator[str]:
+        """The cells of a column: whose contributions; `.3` after them where they are of another chunk."""
+        s = self.schedule
+        for row, code in enumerate(label.tolist()):
+            if self.cell[row, column] < 0:
+                yield ""
+            elif code < 0:
+                yield "·" if code == NOTHING else "✗"
+            else:
+                chunk = code % s.chunks
+                bits = sets[row].tolist()
+                who = [r for r in range(s.ranks) if bits[r // 64] >> r % 64 & 1] if bits else [code // s.chunks]
+                home = chunk == self.position[row, column] or s.chunks == 1
+                said = ranks(who, s.ranks, NARROW if s.ranks > MOST_UNFOLDED // 2 else 7)
+                yield said if home else f"{said}.{chunk}"
+
+
+def gap(rows: int) -> Column:
+    """Stands for columns that are left out."""
+    return Column("…", (Cell("…"),) * rows)
+
+
+def _start(s: Schedule, buffer: Buffer, rank: int) -> int:
+    """Which position on the whole vector the rank's buffer begins with; -1 for scratch."""
+    if buffer is Buffer.SCRATCH:
+        return -1
+    return 0 if buffer is Buffer.DATA else s.promise.owed(rank, s.ranks, s.chunks, s.root or 0).start

@@ -1,0 +1,21 @@
+"""Lines of text whose pieces say what they are, so that a terminal can colour them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Span(NamedTuple):
+    """A piece of a line, and what it is: "head", "new", "kept", "new kept", "faint", "wrong" or nothing special."""
+
+    text: str
+    role: str = ""
+
+
+Line = tuple[Span, ...]
+
+
+def plain(lines: Sequence[Line]) -> str:
+    """The lines without their roles."""
+    return "\n".join("".join(span.text for span in line).rstrip() for line in lines)

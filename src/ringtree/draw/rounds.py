@@ -1,0 +1,150 @@
+"""A schedule round by round: what each rank sends, and its buffer filling with contributions.
+
+    round 0  rank  sends     0    1    2    3
+                0  3 +> 1    0    0    0   *23
+
+The buffers are what the symbolic play of the schedule leaves there. What repeats is shown once and says how it goes on;
+of many ranks, chunks or rounds the first, some in the middle and the last are shown, and what is left out is said.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from ringtree.draw.branches import branches
+from ringtree.draw.buffers import Grid
+from ringtree.draw.frames import Frame, Page
+from ringtree.draw.labels import spread
+from ringtree.draw.lines import Line, Span
+from ringtree.draw.repeats import Repeat, repeats
+from ringtree.draw.sends import sends
+from ringtree.draw.trees import few, trees
+from ringtree.ir.contents import Contents, Promised
+from ringtree.ir.contents import rounds as play
+from ringtree.ir.moves import Layout, Moves
+from ringtree.ir.schedule import Schedule, Transfers
+
+MOST_RANKS = 16
+MOST_LINES = 240
+"""As many lines of rounds, about; each is a line a rank."""
+MOST_WORDS = 1 << 24
+"""No more memory than this many words of 8 bytes is taken to play a schedule for a view."""
+MOST_TRANSFERS = 1 << 20
+LEAST_ROUNDS = 8
+SENDS_ROOM = 44
+"""What a rank sends in a round is said in about as many characters."""
+NOTHING_YET = (Span("start      ", "head"), Span("no rank has anything in its output", "faint"))
+
+
+def rounds(schedule: Schedule, width: int = 100) -> list[Line]:
+    """The view, in lines of at most about `width` characters. Cost: as verify.prove's; of what is too large to be
+    played for a view it says so."""
+    s = schedule
+    lines: list[Line] = [(Span(_title(s), "head"),)]
+    layout = Layout.of(s)
+    if s.transfers > MOST_TRANSFERS or layout.cells * (1 + s.promise.reduces * s.ranks // 64) > MOST_WORDS:
+        return [*lines, (Span(f"too much to play here: {s.transfers:,} transfers between {layout.cells:,} chunks"),)]
+    moves = Moves.of(s)
+    found = trees(s)
+    if few(found):
+        lines += [(), *((Span(line),) for line in branches(found, width))]
+    repeated = repeats(s)
+    frames, end = _played(s, moves, repeated)
+    page = Page(spread(s.participants, MOST_RANKS), frames, width)
+    lines += [(), *((Span(line, "faint"),) for line in _legend(s, frames, width))]
+    shown = {frame.number for frame in frames}
+    before = -1
+    for frame in frames:
+        if frame.number > before + 1:
+            lines += [(), (Span(_left_out(before + 1, frame.number - 1, repeated, shown), "head"),)]
+        lines += [(), *page.frame(frame)] if frame.says_anything else [(), NOTHING_YET]
+        before = frame.number
+    return [*lines, (), _verdict(s, layout, end)]
+
+
+def _title(s: Schedule) -> str:
+    facts = [(s.ranks, "rank"), (s.chunks, "chunk"), (s.rounds, "round"), (s.transfers, "transfer")]
+    facts += [(s.switches, "switch")] if s.switches else []
+    said = ", ".join(f"{n:,} {what}{('' if n == 1 else 'es' if what == 'switch' else 's')}" for n, what in facts)
+    return f"{s.name} {s.collective}{'' if s.root is None else f' from root {s.root}'}: {said}"
+
+
+def _played(s: Schedule, moves: Moves, repeated: list[Repeat]) -> tuple[list[Frame], Contents]:
+    """The rounds that are shown, and what there is after the last."""
+    shown = spread(s.participants, MOST_RANKS)
+    grid = Grid.of(s, moves.layout, shown)
+    room = max(LEAST_ROUNDS, MOST_LINES // (len(shown) + 2))
+    told = [number for repeat in repeated for number in repeat.shown]
+    numbers = {told[i] for i in spread(len(told), room)}
+    contents = Contents.at_start(s, moves.layout)
+    nothing = np.zeros(0, dtype=np.int64)
+    frames = [Frame(-1, {}, grid.columns(contents, nothing))]
+    by_round = {int(rows.round[0]): rows for rows in moves.rows.by_round()}
+    played = play(moves, contents, s.promise.repeats)
+    for number in range(s.rounds):
+        rows = by_round.get(number)
+        written = nothing
+        if rows is not None:
+            part = next(played)
+            written = moves.target[part.first : part.last]
+        if number in numbers:
+            seen = rows.take(np.isin(rows.source, shown)) if rows is not None else Transfers.concatenate([])
+            frames.append(Frame(number, sends(seen, s.participants, SENDS_ROOM), grid.columns(contents, written)))
+    return frames, contents
+
+
+def _left_out(first: int, last: int, repeated: list[Repeat], shown: set[int]) -> str:
+    """What is said in the place of these rounds."""
+    rounds = f"round {first}" if first == last else f"rounds {first} to {last}"
+    for r in repeated:
+        if r.start < first and last < r.stop and shown.issuperset(range(r.start, r.start + r.period)):
+            same = "the same" if r.period == 1 else f"the same {r.period} rounds again"
+            return f"{rounds}: {same}{f', {r.moves} each time' if r.moves else ''}"
+    return f"{rounds} are left out" if last > first else f"{rounds} is left out"
+
+
+def _legend(s: Schedule, frames: list[Frame], width: int) -> list[str]:
+    """What the notation means, of what is used."""
+    cells = [cell.text for frame in frames for column in frame.columns for cell in column.cells]
+    heads = [column.head for frame in frames for column in frame.columns]
+    said = " ".join(text for frame in frames for text in frame.sends.values())
+    notes = (
+        ("+>" in said, "0 +> 1: chunk 0 is added to rank 1's"),
+        ("->" in said, "0 -> 1: chunk 0 is stored at rank 1"),
+        (any(":" in text for text in (said, *heads)), "0:4: chunks 0 to 3"),
+        ("[" in said, "[2]: as chunk 2 there"),
+        (bool(re.search(r"\bo\d", said)), "o2: of the output"),
+        (bool(re.search(r"\bs\d", said)), "s2: of scratch"),
+        (True, "under a chunk: whose contributions the rank has in it" if s.promise.reduces else
+               "under a chunk: whose it is that the rank has there"),
+        ("·" in cells, "·: nothing"),
+        (any(cell.new for frame in frames for column in frame.columns for cell in column.cells), "*: new"),
+        (any(map(_goes_round, cells)), f"{s.ranks - 2}-1: on from the last rank to the first"),
+        (any("/" in text for text in cells), f"{s.ranks // 2}/{s.ranks}: of so many ranks"),
+        (any("." in text for text in cells), "0.2: of chunk 2"),
+        (not s.in_place, "inputs, which stay as they are, are not shown"),
+    )  # fmt: skip
+    lines = [""]
+    for note in (note for used, note in notes if used):
+        if len(lines[-1]) + len(note) + 2 > width:
+            lines.append("")
+        lines[-1] += f"{'; ' if lines[-1] else ''}{note}"
+    return lines
+
+
+def _goes_round(text: str) -> bool:
+    return any(int(a) > int(b) for a, b in re.findall(r"(\d+)-(\d+)", text))
+
+
+def _verdict(s: Schedule, layout: Layout, end: Contents) -> Line:
+    """Whether every rank has what it was promised."""
+    promised = Promised.of(s, layout)
+    kept = promised.kept(end)
+    if kept.all():
+        return (Span(f"every rank has what {s.collective} promises", "kept"),)
+    wrong = np.flatnonzero(~kept)
+    rank, chunk = int(promised.rank[wrong[0]]), int(promised.position[wrong[0]])
+    more = f", nor in {len(wrong) - 1} others," if len(wrong) > 1 else ""
+    return (Span(f"NOT DONE: rank {rank} has not in chunk {chunk}{more} what {s.collective} promises", "wrong"),)
