@@ -24,9 +24,14 @@ schedule ring all_reduce: 4 ranks, 4 chunks
 
 
 def test_show_prints_a_schedule_that_reads_back(ringtree: Ringtree) -> None:
+    """The exact text, and the rounds as comments."""
     got = ringtree("show", "ring", "-n", "4")
-    assert (got.code, got.out) == (0, RING)
+    assert got.code == 0 and got.out.startswith(f"{RING}#\n# ring all_reduce: 4 ranks")
     assert parse_schedule(got.out) == REGISTRY["ring"].build("all_reduce", 4)
+    assert ringtree("show", "ring", "-n", "4", "--text").out == RING
+    rounds = ringtree("show", "ring", "-n", "4", "--rounds").out
+    commented = "".join(f"# {line}".rstrip() + "\n" for line in rounds.splitlines())
+    assert got.out == f"{RING}#\n{commented}"
 
 
 def test_show_prints_one_ranks_program(ringtree: Ringtree) -> None:

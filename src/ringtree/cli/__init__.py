@@ -14,7 +14,7 @@ import ringtree
 COMMANDS = {
     "run": "start a program as N ranks on this machine",
     "prove": "prove algorithms, or a file someone wrote, right",
-    "show": "print a schedule, or what one rank does in it",
+    "show": "show a schedule, round by round, or a trace",
     "bench": "time a collective, in nccl-tests' columns, every element checked",
     "report": "show what bench wrote: a page of charts, or the best at each size",
     "compare-trace": "lay two traces side by side: measured and simulated, before and after",

@@ -1,20 +1,31 @@
-"""Print or draw a schedule: an algorithm's, or one in a file. With --rank, what that rank does in it.
+"""Show a schedule, an algorithm's or one in a file: round by round, who sends which chunk to whom, and the ranks'
+buffers filling. With --rank, what that rank does in it.
 
-    ringtree show ring -n 8 --collective all_reduce
+    ringtree show ring -n 4 --collective all_reduce
     ringtree show binomial --picture
     ringtree show split_tree -n 32 --option group=8
     ringtree show chain -n 8 --bytes 64M        as it is cut for a vector of that size
+    ringtree show ring > ring.txt; ringtree prove ring.txt
+    ringtree show double_tree -n 16 --html tree.html
 
-A file is what `show` printed, MSCCL XML or an MSCCL++ execution plan; or a trace, which is drawn as a timeline.
+Into a pipe or a file the exact text comes first, and the rounds after it as comments: it reads back as the same
+schedule. A file is what `show` printed, MSCCL XML or an MSCCL++ execution plan; or a trace, which is drawn as a
+timeline.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ringtree.ir.program import Program
     from ringtree.ir.schedule import Schedule
+
+WIDTH = 100
+"""Columns of the rounds that go into a pipe."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,14 +40,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     subject.add_option(parser)
     parser.add_argument("--bytes", metavar="B", help="cut as for a whole vector of that size, such as 64K or 16M")
     shape = parser.add_mutually_exclusive_group()
-    shape.add_argument("--rank", type=int, metavar="R", help="the program of rank R instead")
+    shape.add_argument("--rounds", action="store_true", help="round by round, and only so (at a terminal the default)")
+    shape.add_argument("--text", action="store_true", help="the exact text only")
     shape.add_argument("--picture", action="store_true", help="as a picture: a column a rank, time runs down")
+    shape.add_argument("--rank", type=int, metavar="R", help="the program of rank R instead")
+    shape.add_argument(
+        "--html", type=Path, metavar="FILE", help="write a page, on which it plays, that any browser opens"
+    )
+    parser.add_argument(
+        "--topology", metavar="SPEC|FILE", help="with --html: the machine whose hosts the ranks are shown on"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     from ringtree.cli import show_trace, subject
-    from ringtree.ir.lower import lower_rank
 
+    if args.topology and not args.html:
+        raise ValueError("--topology says what machine a page shows the ranks on; give --html FILE too")
+    programs: tuple[Program, ...] = ()
     if subject.is_file(args.what):
         if show_trace.is_trace(args.what):
             return show_trace.show(args)
@@ -45,26 +66,71 @@ def run(args: argparse.Namespace) -> int:
                 raise ValueError(f"a file says itself what it is; leave --{option} out")
         schedule, programs = subject.read(args.what)
     else:
-        collective = subject.collectives(args.what, args.collective)[0]
-        ranks = 8 if args.ranks is None else args.ranks
-        schedule, programs = subject.built(args.what, collective, ranks, args.root, args.option), ()
-        if args.bytes and args.option:
-            raise ValueError(f"--bytes {args.bytes}: the size says the options; leave --option out")
-        if args.bytes:
-            schedule = _cut(schedule, args.what, args.bytes)
-    if args.picture:
-        from ringtree.draw.picture import LEGEND, picture
-
-        drawn = picture(schedule)
-        print(drawn if drawn.startswith("#") else f"{drawn}\n\n{LEGEND}")  # what does not fit is text, and says so
-        return 0
-    if args.rank is None:
-        print(schedule)
-        return 0
-    if not 0 <= args.rank < schedule.ranks:
-        raise ValueError(f"rank {args.rank}: expected one of the {schedule.ranks} ranks, 0..{schedule.ranks - 1}")
-    print(programs[args.rank] if programs else lower_rank(schedule, args.rank))
+        schedule = _algorithms(args)
+    if args.html:
+        _write_page(schedule, args)
+    elif args.picture:
+        _draw(schedule)
+    elif args.rank is not None:
+        _show_program(schedule, programs, args.rank)
+    else:
+        _show(schedule, args)
     return 0
+
+
+def _algorithms(args: argparse.Namespace) -> Schedule:
+    """The schedule of the algorithm that the call names."""
+    from ringtree.cli import subject
+
+    collective = subject.collectives(args.what, args.collective)[0]
+    ranks = 8 if args.ranks is None else args.ranks
+    if args.bytes and args.option:
+        raise ValueError(f"--bytes {args.bytes}: the size says the options; leave --option out")
+    schedule = subject.built(args.what, collective, ranks, args.root, args.option)
+    return _cut(schedule, args.what, args.bytes) if args.bytes else schedule
+
+
+def _write_page(schedule: Schedule, args: argparse.Namespace) -> None:
+    from ringtree.cli import page, subject
+    from ringtree.draw.schedule_page import schedule_page
+
+    topology = subject.topology(args.topology, schedule.ranks) if args.topology else None
+    page.write(args.html, schedule_page(schedule, topology))
+
+
+def _draw(schedule: Schedule) -> None:
+    from ringtree.draw.picture import LEGEND, picture
+
+    drawn = picture(schedule)
+    print(drawn if drawn.startswith("#") else f"{drawn}\n\n{LEGEND}")  # what does not fit is text, and says so
+
+
+def _show_program(schedule: Schedule, programs: tuple[Program, ...], rank: int) -> None:
+    from ringtree.ir.lower import lower_rank
+
+    if not 0 <= rank < schedule.ranks:
+        raise ValueError(f"rank {rank}: expected one of the {schedule.ranks} ranks, 0..{schedule.ranks - 1}")
+    print(programs[rank] if programs else lower_rank(schedule, rank))
+
+
+def _show(schedule: Schedule, args: argparse.Namespace) -> None:
+    """Round by round, as text, or as text with the rounds in comments."""
+    from ringtree.cli import terminal
+    from ringtree.draw.lines import Span
+    from ringtree.draw.rounds import rounds
+    from ringtree.ir.spec import ScheduleError
+
+    person = sys.stdout.isatty()
+    if args.text or not (args.rounds or person):
+        print(schedule)
+    if args.rounds or (person and not args.text):
+        terminal.show(rounds(schedule, terminal.columns(WIDTH)))
+    elif not args.text:
+        try:
+            lines = rounds(schedule, terminal.columns(WIDTH) - len("# "))
+        except ScheduleError as refusal:  # its text may be what is wanted, to put it right
+            lines = [(Span(f"cannot be played: {refusal}"),)]
+        terminal.show([(), *lines], before="# ")
 
 
 def _cut(schedule: Schedule, algorithm: str, size: str) -> Schedule:

@@ -23,12 +23,19 @@ def is_trace(path: str) -> bool:
 
 def show(args: argparse.Namespace) -> int:
     """`ringtree show FILE` of a trace. ValueError for an option that only schedules have."""
+    from ringtree.cli import page
     from ringtree.formats import chrome
 
     for name, value in vars(args).items():
-        if name not in ("what", "command", "run") and value is not None and value is not False and value != []:
+        if name not in ("what", "command", "run", "html") and value is not None and value is not False and value != []:
             raise ValueError(f"{args.what} is a trace, not a schedule; leave --{name} out")
-    draw([chrome.read(args.what)])
+    trace = chrome.read(args.what)
+    if args.html:
+        from ringtree.draw.trace_page import trace_page
+
+        page.write(args.html, trace_page([trace]))
+    else:
+        draw([trace])
     return 0
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ringtree.ir.program import Program
     from ringtree.ir.schedule import Schedule
+    from ringtree.topology import Topology
 
 Options = Sequence[tuple[str, object]]
 MOST_RANKS = 1 << 20
@@ -34,6 +35,13 @@ def read(path: str) -> tuple[Schedule, tuple[Program, ...]]:
 
     found = load(path)
     return found.schedule, found.programs or lower(found.schedule)
+
+
+def topology(text: str, ranks: int) -> Topology:
+    """A machine for so many ranks: a shape in a few words, or one as JSON in a file."""
+    from ringtree.topology import load, parse
+
+    return load(text) if text.endswith(".json") else parse(text, ranks)
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
+
+    from ringtree.draw.lines import Line
 
 WIDE = 200
 """Columns of a line that nobody's window cuts: a pipe's."""
@@ -40,6 +42,31 @@ def paint(text: str, colours: Mapping[str, str]) -> None:
     for characters, colour in colours.items():
         painted.highlight_regex(f"[{re.escape(characters)}]+", colour)
     console().print(painted, soft_wrap=True)
+
+
+STYLES = {
+    "head": "bold",
+    "new": "bold #e69f00",
+    "kept": "#009e73",
+    "new kept": "bold #009e73",
+    "faint": "dim",
+    "wrong": "bold #d55e00",
+}
+"""Of the pieces of a line, by what they are; Okabe and Ito's colours."""
+
+
+def show(lines: Iterable[Line], before: str = "") -> None:
+    """Prints lines that draw has made, coloured where a person looks on who has not set NO_COLOR. `before`: what each
+    begins with."""
+    if sys.stdout.isatty() and not (screen := console()).no_color:
+        from rich.text import Text
+
+        for line in lines:
+            pieces = ((piece.text, STYLES.get(piece.role, "")) for piece in line)
+            screen.print(Text.assemble(before, *pieces), soft_wrap=True)
+        return
+    for line in lines:
+        print((before + "".join(piece.text for piece in line)).rstrip())
 
 
 class Bar:

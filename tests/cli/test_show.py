@@ -1,0 +1,94 @@
+"""What `ringtree show` does at a terminal, and with files."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ringtree.draw.lines import plain
+from ringtree.draw.rounds import rounds
+from ringtree.formats import chrome, load
+from ringtree.ir.trace import Event, Trace
+from tests.cli.conftest import Ringtree
+
+ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def at_a_terminal(*words: str, **environment: str) -> str:
+    """What the command writes on a terminal of 110 columns."""
+    ours, theirs = pty.openpty()
+    settings = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
+    settings |= {"TERM": "xterm-256color", "COLUMNS": "110", **environment}
+    child = subprocess.Popen([sys.executable, "-m", "ringtree.cli", *words], stdout=theirs, env=settings)
+    os.close(theirs)
+    written = b""
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:  # Linux says so when the other end is closed
+            break
+        if not part:
+            break
+        written += part
+    os.close(ours)
+    assert child.wait() == 0
+    return written.decode().replace("\r\n", "\n")
+
+
+def test_a_person_sees_rounds_in_colour(ringtree: Ringtree) -> None:
+    seen = at_a_terminal("show", "ring", "-n", "4")
+    assert re.search(r"\x1b\[1;[0-9;]+m\*03\x1b", seen) and re.search(r"\x1b\[1;[0-9;]+m\*all\x1b", seen)
+    assert ESCAPE.sub("", seen) == ringtree("show", "ring", "-n", "4", "--rounds").out
+
+
+def test_no_color_is_heeded(ringtree: Ringtree) -> None:
+    plainly = at_a_terminal("show", "double_tree", "-n", "8", NO_COLOR="1")
+    assert "\x1b" not in plainly and plainly == ringtree("show", "double_tree", "-n", "8", "--rounds").out
+
+
+def test_a_person_can_ask_for_the_text(ringtree: Ringtree) -> None:
+    assert at_a_terminal("show", "ring", "-n", "4", "--text") == ringtree("show", "ring", "-n", "4", "--text").out
+
+
+def test_what_is_shown_into_a_file_is_proved(ringtree: Ringtree, tmp_path: Path) -> None:
+    path = tmp_path / "tree.txt"
+    path.write_text(ringtree("show", "double_tree", "-n", "5").out)
+    assert "proved" in ringtree("prove", str(path)).out
+    assert "every rank has what all_reduce promises" in ringtree("show", str(path), "--rounds").out
+
+
+def test_a_file_that_cannot_be_played_still_shows_its_text(ringtree: Ringtree, tmp_path: Path) -> None:
+    path = tmp_path / "odd.txt"
+    path.write_text("schedule odd exscan: 2 ranks, 1 chunks\nonce: 1 input[0] -> 0 output[0]\n")
+    got = ringtree("show", str(path))
+    assert got.code == 0 and "once: 1 input[0] -> 0 output[0]\n" in got.out
+    assert "# cannot be played: odd exscan over 2 ranks: round 0" in got.out
+    assert ringtree("show", str(path), "--rounds").code == 1
+
+
+@pytest.mark.parametrize("name", ["ag_hier_4_Simple.xml", "ar_tree_12_LL.xml", "r48ll.xml", "a2a4ll.xml"])
+def test_files_of_others_are_shown(ringtree: Ringtree, data_folder: Path, name: str) -> None:
+    path = data_folder / "msccl_xml" / name
+    got = ringtree("show", str(path), "--rounds")
+    assert got.out == plain(rounds(load(path).schedule)) + "\n" and "every rank has what" in got.out
+
+
+def test_a_page_is_written(ringtree: Ringtree, tmp_path: Path) -> None:
+    path = tmp_path / "tree.html"
+    got = ringtree("show", "double_tree", "-n", "8", "--html", str(path), "--topology", "cluster:hosts=2")
+    assert (got.code, got.out) == (0, f"{path}: any browser opens it\n")
+    assert "double_tree all_reduce" in path.read_text()
+    assert "give --html FILE too" in ringtree("show", "ring", "--topology", "ring").err
+    trace = tmp_path / "trace.json"
+    chrome.write(Trace.of(2, [0, 1], [Event.COPY, Event.COPY], 0.0, 1e-6, nbytes=8), trace)
+    assert ringtree("show", str(trace), "--html", str(path)).code == 0 and "trace" in path.read_text()
+
+
+def test_one_view_at_a_time(ringtree: Ringtree) -> None:
+    assert "not allowed with argument" in ringtree("show", "ring", "--text", "--picture").err
