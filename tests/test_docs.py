@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -61,7 +62,8 @@ def test_a_program_runs(where: str, text: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("where", "text"), blocks("console"), ids=[where for where, _ in blocks("console")])
 def test_a_command_prints_what_is_shown(where: str, text: str, tmp_path: Path) -> None:
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for folder in ("examples", "benchmarks"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         command, _, shown = part.partition("\n")
         printed = shell(command, tmp_path)
@@ -135,3 +137,14 @@ def test_the_page_of_calls_has_every_call_there_is() -> None:
     methods = {name for family in families for name in vars(family) if not name.startswith("_")} - {"execute"}
     named = set(re.findall(r"`([a-z_]+)\(", (ROOT / "docs" / "calls.md").read_text(encoding="utf-8")))
     assert named == methods
+
+
+def test_the_peers_record_is_the_table() -> None:
+    """benchmarks/README.md and the file beside it say the same figures."""
+    text = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8").split("## All collectives")[0]
+    units = {"": 1, "KiB": 1024, "MiB": 1024**2}
+    said = re.findall(r"^\| (\d+) ?(\w*) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|", text, re.MULTILINE)
+    table = {int(n) * units[unit]: [float(t) for t in times] for n, unit, *times in said}
+    rows = json.loads((ROOT / "benchmarks" / "all_reduce_peers_2_ranks.json").read_text(encoding="utf-8"))["rows"]
+    assert len(table) == 7
+    assert {n: [r["in_place_time_us"] for r in rows if r["nbytes"] == n] for n in table} == table

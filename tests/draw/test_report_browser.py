@@ -137,3 +137,10 @@ def test_a_barrier_has_no_sizes(browser: Browser, tmp_path: Path) -> None:
         assert [x for x, _ in drawn(page, "time-ranks", "ringtree")] == [2, 4]
         assert page.count('[data-chart="time-size"]') == 0
         assert "nothing was measured" in page.text('[data-chart="busbw-ranks"]')
+
+
+def test_wrong_elements_stand_out(browser: Browser, tmp_path: Path) -> None:
+    with shown(browser, tmp_path, {"bench": record(*rows(wrong=0, in_place_wrong=7))}) as page:
+        assert page.count(".report-table td.wrong") == 0
+        page.click("#report-in_place")
+        assert page.count(".report-table td.wrong") == 24 and page.text(".report-table td.wrong") == "7"

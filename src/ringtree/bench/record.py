@@ -147,7 +147,7 @@ def _lacking(row: object) -> str:
     for name, low in COUNTS.items():
         if not _counts(value := row.get(name), low):
             return f"{name}: got {value!r}; expected a whole number, at least {low}"
-    for name in ("wrong", "iterations"):
+    for name in ("wrong", "in_place_wrong"):
         if (value := row.get(name)) is not None and not _counts(value, 0):
             return f"{name}: got {value!r}; expected a whole number, at least 0"
     if row["collective"] not in COLLECTIVES:

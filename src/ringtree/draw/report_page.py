@@ -43,21 +43,21 @@ def report_data(records: Mapping[str, Record]) -> dict[str, Any]:
 
 
 def _points(found: Sequence[Point], whats: Sequence[tuple[str, str, str]]) -> dict[str, Any]:
-    """The points as columns; a figure that there is none of is 0."""
+    """The points as columns. A time that there is none of is 0, a count of wrong elements that nobody made -1."""
     columns: dict[str, Any] = {
         "line": [p.line for p in found],
         "what": [whats.index(p.what) for p in found],
         "ranks": [p.ranks for p in found],
         "nbytes": [p.nbytes for p in found],
-        "wrong": [-1 if p.row.get("wrong") is None else p.row["wrong"] for p in found],
-        "iterations": [p.row.get("iterations", 0) for p in found],
     }
     numbers = {name: encode(np.array(column, dtype=np.int64)) for name, column in columns.items()}
+    wrong = [[-1 if p.row.get(key) is None else p.row[key] for p in found] for key in ("wrong", "in_place_wrong")]
     times = [encode(np.array([p.times_us[s] or 0.0 for p in found])) for s in range(len(STATISTICS))]
     return {
         "count": len(found),
         **numbers,
         "timesUs": times,
+        "wrong": [encode(np.array(column, dtype=np.int64)) for column in wrong],
         "busFactor": encode(np.array([p.bus_factor for p in found])),
         "algorithm": [p.row.get("algorithm", "") for p in found],
         "program": [p.row.get("program", "") for p in found],

@@ -225,6 +225,7 @@ ringtree.view('report', {mount(element, data, shell) {
     table.show(shown().map((p) => ({
       ...p, name: data.lines[p.line], swatch: () => reportSwatch(looks[p.line], shell),
       median: figure(p, 2 * state.inPlace), min: figure(p, 2 * state.inPlace + 1),
+      wrong: p.wrong[state.inPlace],
       algbw: p.nbytes / p.times[statistic()] / 1e3, busbw: p.busbw(statistic()),
       behind: p.times[statistic()] / fastest.get(`${p.ranks} ${p.nbytes}`),
     })));

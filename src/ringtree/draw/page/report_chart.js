@@ -48,7 +48,7 @@ const reportChart = (() => {
   // The powers of ten in reach, with 2 and 5 between them where those are few.
   function decades([low, high]) {
     const [first, last] = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))];
-    const steps = Math.log10(high / low) < 2 ? [1, 2, 5] : [1];
+    const steps = Math.log10(high / low) < 2.5 ? [1, 2, 5] : [1];
     const ticks = d3.range(first, last + 1).flatMap((power) => steps.map((step) => step * 10 ** power));
     const inside = ticks.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
     return inside.filter((_, i) => i % Math.ceil(inside.length / 8) === 0);

@@ -5,12 +5,12 @@
 function reportPoints(data, shell) {
   const {count} = data.points;
   const column = (name) => shell.decode(data.points[name], count);
-  const [line, what, ranks, nbytes, wrong, iterations, factor] =
-    ['line', 'what', 'ranks', 'nbytes', 'wrong', 'iterations', 'busFactor'].map(column);
+  const [line, what, ranks, nbytes, factor] = ['line', 'what', 'ranks', 'nbytes', 'busFactor'].map(column);
+  const wrong = data.points.wrong.map((encoded) => shell.decode(encoded, count));
   const times = data.points.timesUs.map((encoded) => shell.decode(encoded, count));
   return d3.range(count).map((index) => ({
     index, line: line[index], what: what[index], ranks: ranks[index], nbytes: nbytes[index],
-    wrong: wrong[index], iterations: iterations[index], times: times.map((own) => own[index]),
+    wrong: wrong.map((own) => own[index]), times: times.map((own) => own[index]),
     algorithm: data.points.algorithm[index], program: data.points.program[index],
     busbw(statistic) { return (this.nbytes * factor[index]) / this.times[statistic] / 1e3; },
   }));
