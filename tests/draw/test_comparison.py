@@ -51,4 +51,6 @@ def test_other_ranks_are_refused() -> None:
 
 def test_nothing_beside_nothing() -> None:
     nothing = Trace.of(2, [], [], [], [])
-    assert "makespan: first 0 s, second 0 s\n" in comparison(nothing, nothing)
+    assert "makespan: first 0 s, second 0 s\nfrom when the last rank began: first 0 s, second 0 s\n" in comparison(
+        nothing, nothing
+    )

@@ -56,9 +56,9 @@ def test_a_common_scale() -> None:
     assert plain == timeline(chain(4, late=2))
 
 
-def test_what_was_dropped_is_said() -> None:
-    trace = Trace.of(1, 0, Event.COPY, 0, 1, facts={"dropped": "7"})
-    assert "7 later events were not recorded" in timeline(trace)
+def test_what_is_not_in_the_trace_is_said() -> None:
+    text = timeline(Trace.of(3, 0, Event.COPY, 0, 1, facts={"dropped": "7", "missing": "ranks 1, 2"}))
+    assert "\n7 later events were not recorded" in text and "\nof ranks 1, 2 nothing is known\n" in text
 
 
 def test_a_trace_without_time_has_no_picture() -> None:

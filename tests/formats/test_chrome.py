@@ -97,18 +97,18 @@ def test_what_a_viewer_gets(tmp_path: Path) -> None:
     names = {(e["name"], e["pid"], e["tid"]): e["args"].get("name") for e in events if e["ph"] == "M"}
     assert [names["process_name", rank, 0] for rank in (0, 1)] == ["rank 0", "rank 1"]
     threads = [names["thread_name", 1, tid] for tid in range(4)]
-    assert threads == ["calls", "channel 0", "channel 0, messages under way", "channel 0, messages under way (2)"]
+    assert threads == ["calls", "channel 0", "channel 0, sends", "channel 0, sends (2)"]
     shown = [(e["name"], names["thread_name", e["pid"], e["tid"]], e["ts"], e["dur"]) for e in events if e["ph"] == "X"]
     assert shown == [
         ("all_reduce(float32, sum, count 16384)", "calls", 0, 16),
         ("all_reduce(float32, sum, count 16384)", "calls", 5, 9.5),
         ("copy 64 KiB", "channel 0", 0, 2),
-        ("send 64 KiB to 1", "channel 0, messages under way", 2, 7),
+        ("send 64 KiB to 1", "channel 0, sends", 2, 7),
         ("wait for 1", "channel 0", 2, 12.5),
         ("reduce 64 KiB from 1", "channel 0", 14.5, 1.5),
         ("stall: no room until 0 gives back", "channel 0", 5, 2),
-        ("send 64 KiB to 0", "channel 0, messages under way", 7, 7),
-        ("send 64 KiB to 0", "channel 0, messages under way (2)", 7.5, 7),
+        ("send 64 KiB to 0", "channel 0, sends", 7, 7),
+        ("send 64 KiB to 0", "channel 0, sends (2)", 7.5, 7),
         ("wait for 0", "channel 0", 9.5, 0),
     ]
     arrows = [(e["ph"], e["id"], e["pid"], e["ts"]) for e in events if e["ph"] in "sf"]

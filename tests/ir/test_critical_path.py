@@ -68,8 +68,24 @@ def test_a_sender_that_says_so_after_the_receiver_saw_it() -> None:
     """Clocks of a real run: the SEND ends later than the WAIT, or even begins later."""
     path = critical_path(trace(2, (0, SEND, 1, 5, 1), (1, WAIT, 0, 4, 0), (1, COPY, 5, 6, 0)))
     assert said(path) == ["0 idle 0-1", "0 message 1-4", "1 idle 4-5", "1 copy 5-6"]
-    path = critical_path(trace(2, (0, SEND, 4, 5, 1), (1, WAIT, 0, 4, 0), (1, COPY, 4, 6, 0)))
+    path = critical_path(trace(2, (0, SEND, 4.5, 5, 1), (1, WAIT, 0, 4, 0), (1, COPY, 4, 6, 0)))
     assert said(path) == ["1 wait 0-4", "1 copy 4-6"]
+
+
+def test_a_message_that_takes_no_time_leads_to_its_sender() -> None:
+    """As a run records it: to send is a moment, and may be the moment in which the receiver has it."""
+    for moment in (3, 4):
+        path = critical_path(
+            trace(2, (0, COPY, 0, 3, -1), (0, SEND, moment, moment, 1), (1, WAIT, 1, 4, 0), (1, COPY, 4, 6, 0))
+        )
+        assert said(path) == ["0 copy 0-3", "1 wait 3-4" if moment == 3 else "0 idle 3-4", "1 copy 4-6"]
+
+
+def test_messages_at_one_moment_do_not_lead_round_in_a_circle() -> None:
+    path = critical_path(
+        trace(2, (0, SEND, 2, 2, 1), (1, SEND, 2, 2, 0), (0, WAIT, 0, 2, 1), (1, WAIT, 0, 2, 0), (1, COPY, 2, 3, -1))
+    )
+    assert said(path) == ["1 wait 0-2", "1 copy 2-3"]
 
 
 def test_a_message_may_be_last() -> None:

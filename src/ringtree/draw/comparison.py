@@ -36,9 +36,22 @@ def labels(first: Trace, second: Trace) -> tuple[str, str]:
 
 
 def _makespans(both: tuple[Trace, Trace], names: tuple[str, str]) -> list[str]:
-    a, b = (trace.makespan_s for trace in both)
-    ratio = f"; {names[1]} / {names[0]} = {b / a:.3g}" if a else ""
-    return [f"makespan: {names[0]} {duration(a)}, {names[1]} {duration(b)}{ratio}"]
+    """The whole, and what is left of it without the wait for a rank that began late: of that, no model knows."""
+    lines = []
+    for what, seconds in (
+        ("makespan", [trace.makespan_s for trace in both]),
+        ("from when the last rank began", [_all_begun_seconds(trace) for trace in both]),
+    ):
+        ratio = f"; {names[1]} / {names[0]} = {seconds[1] / seconds[0]:.3g}" if seconds[0] else ""
+        lines.append(f"{what}: {names[0]} {duration(seconds[0])}, {names[1]} {duration(seconds[1])}{ratio}")
+    return lines
+
+
+def _all_begun_seconds(trace: Trace) -> float:
+    begun_s = np.full(trace.ranks, -np.inf)  # where nothing is recorded
+    np.maximum.at(begun_s, trace.rank, -trace.start_s)
+    recorded = begun_s[np.isfinite(begun_s)]
+    return float(trace.end_s.max() + recorded.min()) if len(recorded) else 0.0
 
 
 def _ranks(both: tuple[Trace, Trace], names: tuple[str, str]) -> list[str]:

@@ -61,9 +61,17 @@ def heading(trace: Trace) -> str:
         units.duration(trace.makespan_s),
         source,
     ]
-    line = f"{facts.get('name', 'trace')}: {', '.join(filter(None, said))}"
-    dropped = facts.get("dropped", "0")
-    return line if dropped == "0" else f"{line}\n{dropped} later events were not recorded: there was no room for more"
+    line = f"{facts.get('name') or _called(trace) or 'trace'}: {', '.join(filter(None, said))}"
+    if "dropped" in facts:
+        line += f"\n{facts['dropped']} later events were not recorded: there was no room for more"
+    if "missing" in facts:
+        line += f"\nof {facts['missing']} nothing is known"
+    return line
+
+
+def _called(trace: Trace) -> str:
+    more = len(trace.calls) - 1
+    return trace.calls[0] + (f" and {units.count(more, 'other call')}" if more > 0 else "") if trace.calls else ""
 
 
 def _place(name: str | None) -> str:
@@ -73,7 +81,8 @@ def _place(name: str | None) -> str:
 def path_line(path: Sequence[Step]) -> str:
     """What the critical path consists of, and on whom it lies."""
     total = sum(step.end_s - step.start_s for step in path)
-    what = ", ".join(f"{name} {seconds / total:.0%}" for name, seconds in seconds_by_what(path).items())
+    shares = {name: seconds / total for name, seconds in seconds_by_what(path).items()}
+    what = ", ".join(f"{name} {share:.0%}" for name, share in shares.items() if share >= 0.005)
     by_rank = list(seconds_by_rank(path).items())
     on = ", ".join(f"{rank} ({seconds / total:.0%})" for rank, seconds in by_rank[:4])
     more = f" and {len(by_rank) - 4} more" if len(by_rank) > 4 else ""

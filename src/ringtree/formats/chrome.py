@@ -1,9 +1,8 @@
 """Traces as Chrome's JSON, which ui.perfetto.dev and chrome://tracing open, and back without loss.
 
-A process a rank; in it a thread a channel, one for the messages under way on it, and one that names the calls. What
-would overlap on a thread is spread over several. An arrow leads from each SEND to the WAIT that takes the message.
-Viewers want microseconds, here from the first event on and rounded to nanoseconds; the exact seconds are in an event's
-`args`.
+A process a rank; in it a thread a channel, one for what it sends, and one that names the calls. What would overlap on a
+thread is spread over several. An arrow leads from each SEND to the WAIT that takes the message. Viewers want
+microseconds, here from the first event on and rounded to nanoseconds; the exact seconds are in an event's `args`.
 """
 
 from __future__ import annotations
@@ -68,6 +67,7 @@ def _lines(trace: Trace) -> Iterator[list[str]]:
     zero_s = trace.start_s.min(initial=np.inf)
     start, end = (np.rint((t - zero_s) * 1e9).astype(np.int64) for t in (trace.start_s, trace.end_s))
     sends = trace.kind == Event.SEND
+    end = np.maximum(end, start + sends)  # of a slice without length, viewers draw no arrow
     thread = trace.channel.astype(np.int64) * 2 + sends
     lane = lanes(_distinct(trace.rank, thread)[1], start, end)
     threads, which = _distinct(thread, lane)
@@ -77,7 +77,8 @@ def _lines(trace: Trace) -> Iterator[list[str]]:
     yield calls
     yield from _events(trace, tid, start, end)
     sent, taken = trace.messages()
-    # Inside the WAIT and not before the SEND: where viewers look for the slice that the arrow leads to.
+    # Inside the WAIT and not before the SEND: there viewers look for the slice that the arrow leads to. It is the next
+    # one, which reads the message, where there was nothing to wait for.
     arrives = np.clip(start[sent], start[taken], end[taken])
     yield _arrows("s", trace.rank[sent], tid[sent], start[sent])
     yield _arrows("f", trace.rank[taken], tid[taken], arrives)
@@ -97,7 +98,7 @@ def _distinct(*columns: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int
 
 def _title(thread: int, lane: int) -> str:
     again = f" ({lane + 1})" if lane else ""
-    return f"channel {thread >> 1}" + (", messages under way" if thread & 1 else "") + again
+    return f"channel {thread >> 1}" + (", sends" if thread & 1 else "") + again
 
 
 def _heads(trace: Trace, tid: NDArray[np.int64], titles: dict[int, str]) -> list[str]:

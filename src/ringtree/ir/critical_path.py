@@ -15,8 +15,9 @@ _WHAT: dict[int, What] = {Event.COPY: "copy", Event.REDUCE: "reduce", Event.WAIT
 
 
 class Step(NamedTuple):
-    """A piece of the path. A message's rank is its sender. Idle (event -1) is a rank of which nothing is recorded: it
-    has not begun, or does something between two events. A wait is the receiver's own share: the message is there."""
+    """A piece of the path. A message's rank is its sender; one that took no time is no step, but leads to its sender.
+    Idle (event -1) is a rank of which nothing is recorded: it has not begun, or does something between two events. A
+    wait is the receiver's own share: the message is there."""
 
     event: int
     rank: int
@@ -53,9 +54,9 @@ def _back(trace: Trace) -> Iterator[Step]:
         if end[at] < t:
             yield Step(-1, r, "idle", end[at], t)
             t = end[at]
-        send = send_of.get(at, -1)
+        send = send_of.pop(at, -1)  # once: times that are equal could else lead round in a circle
         arrived = min(end[send], t) if send >= 0 else start[at]
-        if arrived <= start[at] or start[send] >= t:
+        if arrived <= start[at] or start[send] > arrived:
             yield Step(at, r, _WHAT[int(trace.kind[at])], start[at], t)
             t = start[at]
             continue
