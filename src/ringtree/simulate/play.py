@@ -15,12 +15,13 @@ from ringtree.ir.program import Program
 from ringtree.ir.schedule import Schedule
 from ringtree.ir.trace import Event, Trace
 from ringtree.simulate import levels
+from ringtree.simulate.code import of_schedule
 from ringtree.simulate.conditions import Conditions
 from ringtree.simulate.events import Player
 from ringtree.simulate.network import Network
 from ringtree.simulate.reading import read
 from ringtree.simulate.simulation import Job, Simulation, StuckError
-from ringtree.simulate.steps import ASK, COPY, NONE, REDUCE, SIGNAL, WAIT, Steps, join
+from ringtree.simulate.steps import ASK, COPY, NONE, REDUCE, SIGNAL, WAIT, Steps, join, of_code
 from ringtree.simulate.stuck import why
 from ringtree.topology import Topology
 
@@ -59,10 +60,9 @@ def play_events(
     actual = conditions.applied(topology)
     parts, calls = [], []
     for job in jobs:
-        programs = lower(job.what) if isinstance(job.what, Schedule) else tuple(job.what)
-        head = _head(programs, topology)
+        head = _head(job.what, topology)
         sizes = collective(head.collective).chunk_sizes(head.ranks, head.chunks, job.nbytes)
-        parts.append(read(programs, sizes, slots is not None))
+        parts.append(_steps(job.what, sizes, slots is not None))
         calls.append(f"{head.name} {head.collective}({job.nbytes} bytes)")
     steps = join(parts)
     network = _network(steps, actual, conditions)
@@ -98,17 +98,25 @@ def _jobs(what: Schedule | Sequence[Program] | Sequence[Job], nbytes: int | None
     return jobs
 
 
-def _head(programs: Sequence[Program], topology: Topology) -> Program:
-    """The first program, which speaks for all in what is alike."""
-    if not programs or [p.rank for p in programs] != list(range(programs[0].ranks)):
-        said = f"{len(programs)} programs of ranks {[p.rank for p in programs][:8]}"
+def _head(what: Schedule | Sequence[Program], topology: Topology) -> Schedule | Program:
+    """The schedule, or the first program, which speaks for all in what is alike."""
+    if not isinstance(what, Schedule) and [p.rank for p in what] != list(range(what[0].ranks if what else 1)):
+        said = f"{len(what)} programs of ranks {[p.rank for p in what][:8]}"
         raise ValueError(f"{said}; expected every rank's, in order")
-    if programs[0].ranks > topology.ranks:
+    head = what if isinstance(what, Schedule) else what[0]
+    if head.ranks > topology.ranks:
         raise ValueError(
-            f"{programs[0].name} is for {programs[0].ranks} ranks; expected at most the {topology.ranks} of "
-            f"{topology.name}"
+            f"{head.name} is for {head.ranks} ranks; expected at most the {topology.ranks} of {topology.name}"
         )
-    return programs[0]
+    return head
+
+
+def _steps(what: Schedule | Sequence[Program], sizes: NDArray[np.int64], slots: bool) -> Steps:
+    """Schedules become columns without their programs being written out, where slots need not be counted."""
+    code = of_schedule(what, sizes) if isinstance(what, Schedule) and not slots else None
+    if code is not None:
+        return of_code(code)
+    return read(lower(what) if isinstance(what, Schedule) else what, sizes, slots)
 
 
 def _busy_s(steps: Steps, topology: Topology, conditions: Conditions) -> NDArray[np.float64]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.ir.program import Kind
+from ringtree.simulate.code import Code
 
 Ints = NDArray[np.int64]
 COPY, REDUCE, SIGNAL, WAIT = (int(k) for k in (Kind.COPY, Kind.REDUCE, Kind.SIGNAL, Kind.WAIT))
@@ -62,6 +63,25 @@ class Steps:
     def messages(self) -> NDArray[np.intp]:
         """The rows of all messages."""
         return np.flatnonzero((self.kind == SIGNAL) | (self.kind == ASK))
+
+
+def of_code(code: Code) -> Steps:
+    """The steps of programs of one thread each, which are columns already."""
+    rank, number, none = code.rank.astype(np.int64), np.full(len(code.kind), NONE), np.zeros(len(code.kind), np.int64)
+    number[code.signal], number[code.wait] = code.wait, code.signal
+    edges = code.first.tolist()
+    return Steps(
+        [Thread(r, 0, low, high) for r, (low, high) in enumerate(pairwise(edges))],
+        rank,
+        channel=none,
+        job=none,
+        kind=code.kind.astype(np.int64),
+        nbytes=code.nbytes,
+        sources=code.sources.astype(np.int64),
+        peer=code.peer.astype(np.int64),
+        chunk=code.chunk.astype(np.int64),
+        number=number,
+    )
 
 
 def join(parts: Sequence[Steps]) -> Steps:
