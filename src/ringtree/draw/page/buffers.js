@@ -37,35 +37,31 @@ class Buffers {
     }
   }
 
-  // The cells behind one cell of the grid.
-  *#behind(section, line, column) {
+  // Calls visit(cell) for every cell behind one cell of the grid.
+  #behind(section, line, column, visit) {
     const {contents} = this;
     const last = Math.min(contents.participants, (line + 1) * this.rowsEach);
     for (let rank = line * this.rowsEach; rank < last; rank++) {
-      const length = contents.length[section.buffer * contents.participants + rank];
-      const end = Math.min(length, (column + 1) * section.each);
-      for (let chunk = column * section.each; chunk < end; chunk++) yield contents.cell(rank, section.buffer, chunk);
+      const at = section.buffer * contents.participants + rank;
+      const end = contents.first[at] + Math.min(contents.length[at], (column + 1) * section.each);
+      for (let cell = contents.first[at] + column * section.each; cell < end; cell++) visit(cell);
     }
   }
 
   // Of one cell of the grid: how full it is and in which state; null where there is nothing behind it.
   #summary(section, line, column) {
     const {contents} = this;
-    if (this.rowsEach === 1 && section.each === 1) {
-      if (column >= contents.length[section.buffer * contents.participants + line]) return null;
-      const cell = contents.cell(line, section.buffer, column);
-      return {share: contents.share(cell), state: contents.state[cell], count: contents.count[cell]};
-    }
-    let [many, sum, right, wrong] = [0, 0, 0, 0];
-    for (const cell of this.#behind(section, line, column)) {
+    let [many, sum, right, wrong, only] = [0, 0, 0, 0, -1];
+    this.#behind(section, line, column, (cell) => {
       many++;
       sum += contents.share(cell);
       right += contents.state[cell] === Contents.RIGHT;
       wrong += contents.state[cell] === Contents.WRONG;
-    }
+      only = cell;
+    });
     if (!many) return null;
     const state = wrong ? Contents.WRONG : right === many ? Contents.RIGHT : sum ? Contents.SOME : Contents.EMPTY;
-    return {share: sum / many, state, count: -1};
+    return {share: sum / many, state, many, only};
   }
 
   #box(section, line, column) {
@@ -97,6 +93,7 @@ class Buffers {
       if (this.cellWidth >= 20 && this.cellHeight >= 15) this.#paintMarks(ink, boxes, colour);
     }
     this.#paintRound(ink, round);
+    if (focus.row >= 0) this.#outline(ink, [this.#boxOf(focus.row)], colours.ink, 3);
     if (this.focusCell) this.#outline(ink, [this.#box(...this.focusCell)], colours.ink, 2.5);
   }
 
@@ -118,8 +115,9 @@ class Buffers {
   #paintMarks(ink, boxes, colour) {
     const {colours} = this.shell;
     const size = Math.min(13, this.cellHeight * 0.6);
-    for (const {x, y, width, height, state, count, share} of boxes) {
-      const words = {[Contents.RIGHT]: '✓', [Contents.WRONG]: '✕'}[state] || (this.contents.reduces && count >= 0 ? `${count}` : '');
+    for (const {x, y, width, height, state, share, many, only} of boxes) {
+      const count = this.contents.reduces && many === 1 ? `${this.contents.count[only]}` : '';
+      const words = {[Contents.RIGHT]: '✓', [Contents.WRONG]: '✕'}[state] || count;
       const fill = share > 0.6 ? colours[`on-${colour}`] : colours.ink;
       if (words) ink.text(words, x + width / 2, y + height / 2, {fill, size, weight: 600});
     }
@@ -153,28 +151,25 @@ class Buffers {
     if (round < 0 || contents.roundFirst[round + 1] - contents.roundFirst[round] > 400) return;
     const written = {};
     for (let row = contents.roundFirst[round]; row < contents.roundFirst[round + 1]; row++) {
-      (written[this.colourOf(row)] ||= []).push(...this.#boxesOf(row));
+      (written[this.colourOf(row)] ||= []).push(this.#boxOf(row));
     }
     for (const [colour, boxes] of Object.entries(written)) this.#outline(ink, boxes, this.shell.colours[colour], 2);
   }
 
-  // The boxes that a transfer writes to.
-  #boxesOf(row) {
+  // The box around all that a transfer writes to.
+  #boxOf(row) {
     const {rows} = this.contents;
     const section = this.sections.find((s) => s.buffer === rows.target_buffer[row]);
     const line = Math.floor(rows.target[row] / this.rowsEach);
     const first = rows.target_chunk[row];
-    const columns = d3.range(Math.floor(first / section.each), Math.floor((first + rows.count[row] - 1) / section.each) + 1);
-    return columns.map((column) => this.#box(section, line, column));
+    const box = this.#box(section, line, Math.floor(first / section.each));
+    const last = this.#box(section, line, Math.floor((first + rows.count[row] - 1) / section.each));
+    return {...box, width: last.x + last.width - box.x};
   }
 
   #outline(ink, boxes, stroke, width) {
     if (!boxes.length) return;
     ink.shape((p) => boxes.forEach((b) => p.rect(b.x, b.y, b.width, b.height)), {stroke, width: Math.min(width, this.cellHeight / 4)});
-  }
-
-  paintTransfer(ink, row) {
-    this.#outline(ink, this.#boxesOf(row), this.shell.colours.ink, 3);
   }
 
   // [section, line, column] at a point, or null.
@@ -206,6 +201,10 @@ class Buffers {
     return this.#box(...this.focusCell);
   }
 
+  nameOfFocus() {
+    return this.focusCell ? [this.focusCell[0].buffer, ...this.focusCell.slice(1)].join('.') : '';
+  }
+
   rankOfFocus() {
     return this.focusCell && this.rowsEach === 1 ? this.focusCell[1] : -1;
   }
@@ -223,11 +222,10 @@ class Buffers {
   words() {
     const {t} = this.shell;
     const [section, line, column] = this.focusCell;
-    const cells = [...this.#behind(section, line, column)];
+    const {share, many, only} = this.#summary(section, line, column);
     const names = this.#names(section, line, column);
     const key = {0: 'schedule.at_data', 1: 'schedule.at_input', 2: 'schedule.at_output', 3: 'schedule.at_scratch'}[section.buffer];
-    const what = cells.length === 1 ? cellWords(this.contents, cells[0], t)
-      : t('schedule.cell_share', {percent: Math.round(100 * this.#summary(section, line, column).share)});
+    const what = many === 1 ? cellWords(this.contents, only, t) : t('schedule.cell_share', {percent: Math.round(100 * share)});
     return t(key, {...names, what});
   }
 
@@ -249,19 +247,18 @@ class Buffers {
     }
   }
 
-  // At once where it is small; else when nothing has happened for a while.
-  updateMirror() {
+  // At once where it is small; else when nothing has moved for a while.
+  updateMirror(isPlaying) {
     clearTimeout(this.mirrorLater);
     if (this.mirror.length <= Buffers.MIRROR_AT_ONCE) this.#writeMirror();
-    else this.mirrorLater = setTimeout(() => this.#writeMirror(), 150);
+    else if (!isPlaying) this.mirrorLater = setTimeout(() => this.#writeMirror(), 150);
   }
 
   #writeMirror() {
     const names = ['empty', 'some', 'right', 'spoiled'];
     for (const place of this.mirror) {
       const summary = this.#summary(...place.at);
-      const cells = [...this.#behind(...place.at)];
-      const origins = cells.length === 1 ? this.contents.origins(cells[0]).join(',') : '';
+      const origins = summary?.many === 1 ? this.contents.origins(summary.only).join(',') : '';
       const said = summary ? `${names[summary.state]} ${origins}` : 'none ';
       if (said === place.said) continue;
       place.said = said;

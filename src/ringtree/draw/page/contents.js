@@ -13,6 +13,7 @@ class Contents {
   static RIGHT = 2;
   static WRONG = 3;
   static BUFFERS = ['data', 'input', 'output', 'scratch'];
+  static CHANGING = ['label', 'sets', 'count', 'state', 'has', 'right'];
   static KEYFRAMES_NBYTES = 96 << 20;
 
   constructor(data, decode) {
@@ -97,6 +98,8 @@ class Contents {
     this.sets = new Uint32Array(this.cells * this.words);
     this.count = new Uint16Array(this.cells);  // how many ranks have contributed
     this.state = new Uint8Array(this.cells);
+    this.has = new Int32Array(this.participants);  // contributions to what each rank is owed
+    this.right = new Int32Array(this.participants);  // chunks that are as promised
     for (let rank = 0; rank < this.ranks; rank++) {
       const at = this.#window(rank, 1, heldStart[rank]);
       for (let k = 0; k < heldCount[rank]; k++) {
@@ -107,21 +110,35 @@ class Contents {
     }
   }
 
-  // Brings count and state of a cell up to date with its label and set.
+  // Brings count and state of a cell up to date with its label and set, and what its rank has of what it is owed.
   #judge(cell) {
+    const rank = this.rankOf[cell];
+    const [before, beforeRight] = [this.#counted(cell, rank), this.state[cell] === Contents.RIGHT];
+    this.#examine(cell, rank);
+    if (!this.isOwed(cell)) return;
+    this.has[rank] += this.#counted(cell, rank) - before;
+    this.right[rank] += (this.state[cell] === Contents.RIGHT) - beforeRight;
+  }
+
+  // The contributions to a cell that count towards what is owed.
+  #counted(cell, rank) {
+    if (this.reduces) return Math.min(this.count[cell], this.contributors(rank));
+    return Number(this.state[cell] === Contents.RIGHT);
+  }
+
+  #examine(cell, rank) {
     const label = this.label[cell];
     if (label < 0) {
       this.count[cell] = 0;
       this.state[cell] = label === Contents.NOTHING ? Contents.EMPTY : Contents.WRONG;
       return;
     }
-    const everyone = this.rankOf[cell] * this.words;
     let right = label === this.wanted[cell];
     let count = this.words ? 0 : 1;
     for (let w = 0; w < this.words; w++) {
       const bits = this.sets[cell * this.words + w];
       count += popcount(bits);
-      right &&= bits === this.everyone[everyone + w];
+      right &&= bits === this.everyone[rank * this.words + w];
     }
     this.count[cell] = count;
     this.state[cell] = right ? Contents.RIGHT : Contents.SOME;
@@ -131,7 +148,7 @@ class Contents {
   at(round) {
     if (round < this.round) {
       const frame = this.keyframes.findLast((f) => f.round <= round);
-      for (const name of ['label', 'sets', 'count', 'state']) this[name].set(frame[name]);
+      for (const name of Contents.CHANGING) this[name].set(frame[name]);
       this.round = frame.round;
     }
     while (this.round < round) {
@@ -144,7 +161,7 @@ class Contents {
 
   #keyframe() {
     const copies = {round: this.round};
-    for (const name of ['label', 'sets', 'count', 'state']) copies[name] = this[name].slice();
+    for (const name of Contents.CHANGING) copies[name] = this[name].slice();
     if (!this.keyframes) {
       const nbytes = this.cells * (4 + 4 * this.words + 3) || 1;
       const many = Math.max(1, Math.floor(Contents.KEYFRAMES_NBYTES / nbytes));
@@ -224,33 +241,18 @@ class Contents {
     return Math.min(1, this.count[cell] / this.contributors(this.rankOf[cell]));
   }
 
-  // How far a rank is, remembered until the next round: {share of all that it is owed, complete}.
+  // How far a rank is with what it is owed: {share of the contributions, complete}.
   progress(rank) {
-    if (this.progressRound !== this.round) this.progressOf = [];
-    this.progressRound = this.round;
-    return (this.progressOf[rank] ||= this.#progress(rank));
-  }
-
-  #progress(rank) {
-    const count = rank < this.ranks ? this.promised.owedCount[rank] : 0;
-    const at = this.#window(rank, 2, rank < this.ranks ? this.promised.owedStart[rank] : 0);
-    let [has, right] = [0, 0];
-    for (let cell = at; cell < at + count; cell++) {
-      right += this.state[cell] === Contents.RIGHT;
-      has += this.reduces ? this.share(cell) : this.state[cell] === Contents.RIGHT;
-    }
-    return {share: count ? has / count : 0, complete: count > 0 && right === count};
+    const owed = rank < this.ranks ? this.promised.owedCount[rank] : 0;
+    if (!owed) return {share: 0, complete: false};
+    return {share: this.has[rank] / (owed * this.contributors(rank)), complete: this.right[rank] === owed};
   }
 
   // The cells that are not as promised: how many, and the first.
   wrong() {
-    let [count, first] = [0, -1];
-    for (let cell = this.cells - 1; cell >= 0; cell--) {
-      if (!this.isOwed(cell) || this.state[cell] === Contents.RIGHT) continue;
-      count++;
-      first = cell;
-    }
-    return {count, first};
+    const count = this.promised.owedCount.reduce((sum, owed, rank) => sum + owed - this.right[rank], 0);
+    if (!count) return {count, first: -1};
+    return {count, first: this.wanted.findIndex((label, cell) => label >= 0 && this.state[cell] !== Contents.RIGHT)};
   }
 }
 

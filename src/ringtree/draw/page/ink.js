@@ -4,21 +4,25 @@
 // that call the path methods of a canvas, which d3.path has too.
 //   style: {fill?, stroke?, width?, alpha?, dash?}
 class CanvasInk {
-  constructor(canvas) {
-    this.canvas = canvas;
+  // `zoom` is how many CSS pixels a unit of the picture is.
+  constructor(canvas, zoom) {
+    Object.assign(this, {canvas, zoom});
     this.context = canvas.getContext('2d');
     this.font = getComputedStyle(document.body).fontFamily;
   }
 
-  // Makes the canvas as sharp as the screen, and empty. Drawing is in CSS pixels.
+  // Width and height in units of the picture.
+  get size() {
+    return [this.canvas.clientWidth / this.zoom, this.canvas.clientHeight / this.zoom];
+  }
+
+  // Makes the canvas as sharp as the screen, and empty.
   clear() {
     const {canvas, context} = this;
-    const scale = devicePixelRatio;
     const [width, height] = [canvas.clientWidth, canvas.clientHeight];
-    if (canvas.width !== Math.round(width * scale) || canvas.height !== Math.round(height * scale)) {
-      canvas.width = Math.round(width * scale);
-      canvas.height = Math.round(height * scale);
-    }
+    const sharp = [width, height].map((length) => Math.round(length * devicePixelRatio));
+    if (canvas.width !== sharp[0] || canvas.height !== sharp[1]) [canvas.width, canvas.height] = sharp;
+    const scale = devicePixelRatio * this.zoom;
     context.setTransform(scale, 0, 0, scale, 0, 0);
     context.clearRect(0, 0, width, height);
     context.lineCap = 'round';

@@ -109,9 +109,10 @@ function hostsLayout(contents, width, height) {
   const hosts = d3.groups(d3.range(contents.ranks), (rank) => contents.hosts[rank]);
   const boxes = boxGrid(hosts.length, width, height - (contents.switches ? 60 : 0), 14);
   const most = d3.max(hosts, ([, members]) => members.length);
-  const columns = Math.ceil(Math.sqrt(most * boxes[0].width / boxes[0].height));
+  const mostLines = Math.ceil(most / Math.ceil(Math.sqrt((most * boxes[0].width) / boxes[0].height)));
+  const columns = Math.ceil(most / mostLines);
   const nodes = [];
-  const gap = Math.min(boxes[0].width / columns, (boxes[0].height - 24) / Math.ceil(most / columns), 90);
+  const gap = Math.min(boxes[0].width / columns, (boxes[0].height - 24) / mostLines, 110);
   const frames = hosts.map(([host, members], i) => {
     const box = boxes[i];
     const lines = Math.ceil(members.length / columns);
@@ -133,8 +134,8 @@ function hostsLayout(contents, width, height) {
 
 // As many boxes, in lines that fill width and height, with `gap` around each.
 function boxGrid(many, width, height, gap) {
-  const columns = Math.max(1, Math.min(many, Math.round(Math.sqrt((many * width) / height))));
-  const lines = Math.ceil(many / columns);
+  const lines = Math.ceil(many / Math.max(1, Math.min(many, Math.round(Math.sqrt((many * width) / height)))));
+  const columns = Math.ceil(many / lines);
   const [w, h] = [(width - gap) / columns - gap, (height - gap) / lines - gap];
   return d3.range(many).map((i) => (
     {x: gap + (i % columns) * (w + gap), y: gap + Math.floor(i / columns) * (h + gap), width: w, height: h}));
@@ -156,7 +157,7 @@ function treesLayout(contents, width, height) {
     const box = boxes[index];
     const root = hierarchyOf(tree);
     const many = root.leaves().length;
-    const [across, down] = [box.width / many, (box.height - 50) / Math.max(root.height, 1)];
+    const [across, down] = [box.width / many, (box.height - 76) / Math.max(root.height, 1)];
     radius = Math.min(radius, across * 0.42, down * 0.3);
     d3.tree().size([box.width, 1]).separation(() => 1)(root);
     const step = Math.min(down, 140);
@@ -166,7 +167,7 @@ function treesLayout(contents, width, height) {
       const every = Math.ceil((20 * level.length) / box.width);
       nodes.push({
         rank: node.data, tree: index, x: box.x + node.x, isNamed: level.indexOf(node) % every === 0, isLeaf: !node.children,
-        y: box.y + 40 + (box.height - 50 - step * root.height) / 2 + step * node.depth,
+        y: box.y + 50 + (box.height - 76 - step * root.height) / 2 + step * node.depth,
       });
     }
     return {...box, tree: index};

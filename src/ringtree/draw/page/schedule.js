@@ -17,6 +17,7 @@ const MARKUP = `
   </div>
   <div class="stage panel">
     <p id="caption" aria-live="polite"></p>
+    <canvas id="still" aria-hidden="true"></canvas>
     <canvas id="stage" role="img" data-label="schedule.stage"></canvas>
   </div>
   <div class="buffers panel">
@@ -61,7 +62,7 @@ class ScheduleView {
       point: (row) => this.point({row}), jump: (row) => this.player.seek(this.contents.rows.round[row] + 0.5),
     });
     this.player = new Player(this.contents.rounds, (position, state) => this.show(position, state), shell.stats);
-    this.inks = {stage: new CanvasInk(this.find('stage')), buffers: new CanvasInk(this.find('buffers'))};
+    this.inks = Object.fromEntries(['still', 'stage', 'buffers'].map((id) => [id, new CanvasInk(this.find(id), shell.zoom)]));
     this.setLayout(this.layouts[0]);
     this.listen();
     shell.onChange(() => this.word());
@@ -79,8 +80,9 @@ class ScheduleView {
     scrub.max = player.rounds;
     scrub.oninput = () => player.seek(Number(scrub.value));
     const [stage, buffers] = [this.find('stage'), this.find('buffers')];
-    stage.onmousemove = (event) => this.point(this.stage.hit(event.offsetX, event.offsetY), event);
-    buffers.onmousemove = (event) => this.pointCell(this.buffers.hit(event.offsetX, event.offsetY));
+    const at = (event) => [event.offsetX / this.shell.zoom, event.offsetY / this.shell.zoom];
+    stage.onmousemove = (event) => this.point(this.stage.hit(...at(event)), event);
+    buffers.onmousemove = (event) => this.pointCell(this.buffers.hit(...at(event)));
     stage.onmouseleave = () => this.point({});
     buffers.onmouseleave = () => this.pointCell(null);
     buffers.onblur = () => this.pointCell(null);
@@ -124,10 +126,11 @@ class ScheduleView {
   // -- what is shown
 
   redraw() {
-    const [stage, buffers] = [this.find('stage'), this.find('buffers')];
-    this.stage.arrange(this.layout, stage.clientWidth, stage.clientHeight);
-    this.buffers.arrange(buffers.clientWidth, buffers.clientHeight);
-    this.table.draw();
+    for (const ink of Object.values(this.inks)) ink.zoom = this.shell.zoom;
+    this.stage.arrange(this.layout, ...this.inks.stage.size);
+    this.buffers.arrange(...this.inks.buffers.size);
+    this.table.arrange();
+    this.painted = null;
     this.show(this.player.position, this.player.state);
   }
 
@@ -148,19 +151,26 @@ class ScheduleView {
     if (!isNew) return;
     this.shown = shown;
     this.table.setRound(round);
-    this.buffers.updateMirror();
+    this.buffers.updateMirror(state === 'playing');
     this.word();
     Object.assign(this.element.dataset, {round: done, state});
   }
 
+  // Within a round only the chunks change.
   paint(position) {
     const round = this.roundAt(position);
-    const {stage, buffers} = this.inks;
+    const {still, stage, buffers} = this.inks;
+    const {row, rank} = this.focus;
+    const picture = [Math.floor(position), round, row, rank, this.buffers.nameOfFocus()].join();
+    if (picture !== this.painted) {
+      still.clear();
+      this.stage.paintStill(still, round, this.focus);
+      buffers.clear();
+      this.buffers.paint(buffers, round, this.focus);
+      this.painted = picture;
+    }
     stage.clear();
-    this.stage.paint(stage, round, position - Math.max(round, 0), this.focus);
-    buffers.clear();
-    this.buffers.paint(buffers, round, this.focus);
-    if (this.focus.row >= 0) this.buffers.paintTransfer(buffers, this.focus.row);
+    this.stage.paintChunks(stage, position - Math.max(round, 0));
   }
 
   caption() {
@@ -229,15 +239,17 @@ class ScheduleView {
   }
 
   pointCell(at) {
-    const before = this.buffers.focusCell;
-    if (at === before || (at && before && at.every((x, i) => x === before[i]))) return;
+    const before = this.buffers.nameOfFocus();
     this.buffers.focusCell = at;
+    if (this.buffers.nameOfFocus() === before) return;
     this.focus = {row: -1, rank: this.buffers.rankOfFocus()};
     this.paint(this.player.position);
-    if (!at) return this.tip('');
+    this.tip('');
+    if (!at) return;
     const {left, top} = this.find('buffers').getBoundingClientRect();
-    const box = this.buffers.boxOfFocus();
-    return this.tip(this.buffers.words(), left + box.x + box.width / 2, top + box.y);
+    const {x, y, width} = this.buffers.boxOfFocus();
+    const {zoom} = this.shell;
+    this.tip(this.buffers.words(), left + (x + width / 2) * zoom, top + y * zoom);
   }
 
   // Words beside a point of the window, inside it.
@@ -261,7 +273,8 @@ class ScheduleView {
     const {position} = this.player;
     const round = this.roundAt(position);
     ink.move(0, 48);
-    this.stage.paint(ink, round, position - Math.max(round, 0), this.focus);
+    this.stage.paintStill(ink, round, this.focus);
+    this.stage.paintChunks(ink, position - Math.max(round, 0));
     ink.move(stageWidth + 12, 48);
     this.buffers.paint(ink, round, this.focus);
     return ink.node();

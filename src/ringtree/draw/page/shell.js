@@ -87,6 +87,7 @@ const ringtree = (() => {
     onChange: (listen) => listeners.push(listen),
     number: (value) => value.toLocaleString(document.documentElement.lang),
     get language() { return document.documentElement.lang; },
+    get zoom() { return parseFloat(getComputedStyle(document.documentElement).fontSize) / 14.4; },  // larger on large screens
     get theme() { return document.documentElement.dataset.theme; },
   };
 

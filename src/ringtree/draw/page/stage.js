@@ -1,7 +1,8 @@
 'use strict';
 
 // The stage: the participants where a layout has put them, the links that the schedule uses, and the chunks of one round
-// on their way. Drawn by an ink, so that what moves on a canvas is saved as SVG by the same lines.
+// on their way. Drawn by an ink, so that what moves on a canvas is saved as SVG by the same lines. What stands still
+// during a round has a canvas of its own, so that a frame is no more than its chunks.
 class Stage {
   static MOST_LINKS = 400;
   static MOST_LABELS = 96;
@@ -34,20 +35,27 @@ class Stage {
   }
 
   // The way of one transfer: a curve from node to node, to the left of the straight line, so that the two directions of
-  // an exchange do not lie on each other. A copy within a rank is a loop above it.
+  // an exchange do not lie on each other. A copy within a rank is a loop beside it, away from the middle.
   way(row) {
     const {rows} = this.contents;
     const {geometry} = this;
     const [a, b] = [rows.source[row], rows.target[row]].map((rank) => geometry.node(rank, this.treeOf[row]));
     if (!a || !b) return null;
     const r = geometry.radius;
-    if (a === b) return {x0: a.x - r, y0: a.y - r, cx: a.x, cy: a.y - 3.4 * r, x1: a.x + r, y1: a.y - r};
+    if (a === b) return this.#loop(a, r);
     const bend = geometry.bend(a, b);
     const [dx, dy] = [b.x - a.x, b.y - a.y];
     const [cx, cy] = [(a.x + b.x) / 2 + 2 * bend * dy, (a.y + b.y) / 2 - 2 * bend * dx];
     const from = towards(a, cx, cy, r + 2);
     const to = towards(b, cx, cy, r + 4);
     return {x0: from.x, y0: from.y, cx, cy, x1: to.x, y1: to.y};
+  }
+
+  #loop({x, y}, r) {
+    const away = Math.atan2(y - this.size[1] / 2, x - this.size[0] / 2 || 0.001);
+    const at = (angle, far) => [x + far * Math.cos(away + angle), y + far * Math.sin(away + angle)];
+    const [[x0, y0], [cx, cy], [x1, y1]] = [at(-0.7, r + 2), at(0, r * 2.6 + 8), at(0.7, r + 4)];
+    return {x0, y0, cx, cy, x1, y1};
   }
 
   isByTree() {
@@ -62,22 +70,27 @@ class Stage {
 
   static TREES = ['blue', 'orange', 'green', 'purple'];
 
-  // `round` is on its way, `progress` of it done; `focus` says what is pointed at: {row, rank}.
-  paint(ink, round, progress, focus) {
+  // All but the chunks while `round` is on its way; `focus` says what is pointed at: {row, rank}.
+  paintStill(ink, round, focus) {
     const {contents} = this;
+    const rows = round < 0 ? [] : d3.range(contents.roundFirst[round], contents.roundFirst[round + 1]);
+    this.moving = rows.map((row) => ({row, way: this.way(row), colour: this.colour(row)})).filter(({way}) => way);
+    this.#queue();
+    this.byColour = d3.groups(this.moving, ({colour}) => colour);
     this.#paintFrames(ink);
     this.#paintLinks(ink);
-    const [low, high] = round < 0 ? [0, 0] : [contents.roundFirst[round], contents.roundFirst[round + 1]];
-    const moving = [];
-    for (let row = low; row < high; row++) {
-      const way = this.way(row);
-      if (way) moving.push({row, way, colour: this.colour(row)});
-    }
-    this.moving = moving;
-    this.#paintWays(ink, moving, focus);
+    this.#paintWays(ink, focus);
     this.#paintNodes(ink, focus);
-    this.#paintChunks(ink, moving, d3.easeCubicInOut(progress));
     this.#paintLegend(ink);
+  }
+
+  // Those of a round that go the same way go one behind the other: `first` and `last` of the round's time are theirs.
+  #queue() {
+    const {rows, participants} = this.contents;
+    for (const [, queue] of d3.group(this.moving, ({row}) => rows.source[row] * participants + rows.target[row])) {
+      const apart = Math.min(0.12, 0.6 / queue.length);
+      queue.forEach((moving, k) => Object.assign(moving, {first: k * apart, last: 1 - (queue.length - 1 - k) * apart}));
+    }
   }
 
   #paintLegend(ink) {
@@ -125,11 +138,11 @@ class Stage {
   }
 
   // One path for all ways of a colour: hundreds of them cost as little as a few.
-  #paintWays(ink, moving, focus) {
+  #paintWays(ink, focus) {
     const {colours} = this.shell;
-    const many = moving.length > 80;
+    const many = this.moving.length > 80;
     const head = Math.max(4, Math.min(9, this.geometry.radius * 0.55));
-    for (const [colour, group] of d3.group(moving, (m) => m.colour)) {
+    for (const [colour, group] of this.byColour) {
       const style = {stroke: colours[colour], width: many ? 1 : 2, alpha: many ? 0.45 : 0.75};
       ink.shape((p) => group.forEach(({way}) => curve(p, way)), style);
       ink.shape((p) => group.forEach(({way}) => arrowHead(p, way, head)), {fill: colours[colour], alpha: many ? 0.6 : 1});
@@ -174,25 +187,33 @@ class Stage {
     ink.text(rankName(this.contents, rank), x + dx * far, y + dy * far, {fill: this.shell.colours.muted, size: 10});
   }
 
-  #paintChunks(ink, moving, t) {
+  // The chunks of the round that paintStill drew, `progress` of their way done.
+  paintChunks(ink, progress) {
     const {colours} = this.shell;
     const {rows} = this.contents;
-    const labelled = moving.length <= Stage.MOST_LABELS && this.geometry.radius >= 12;
+    const labelled = this.moving.length <= Stage.MOST_LABELS && this.geometry.radius >= 12;
     const r = labelled ? Math.min(14, Math.max(10, this.geometry.radius * 0.5)) : Math.max(2.5, Math.min(6, this.geometry.radius * 0.5));
-    for (const [colour, group] of d3.group(moving, (m) => m.colour)) {
-      const places = group.map(({row, way}) => ({row, ...pointOn(way, t)}));
+    for (const [colour, group] of this.byColour) {
+      const places = group.map(({row, way, first, last}) => {
+        const t = d3.easeCubicInOut(Math.max(0, Math.min(1, (progress - first) / (last - first))));
+        return {row, words: labelled ? this.#chunkName(row) : '', ...pointOn(way, t)};
+      });
       ink.shape((p) => {
-        for (const {row, x, y} of places) {
-          if (rows.reduce[row]) disc(p, x, y, r);
-          else roundedRect(p, x - r * 0.9, y - r * 0.9, r * 1.8, r * 1.8, r * 0.3);
+        for (const {row, words, x, y} of places) {
+          const half = Math.max(r, words.length * 3.4 + 4);
+          if (rows.reduce[row]) roundedRect(p, x - half, y - r, 2 * half, 2 * r, r);
+          else roundedRect(p, x - half * 0.92, y - r * 0.92, half * 1.84, r * 1.84, r * 0.3);
         }
-      }, {fill: colours[colour], stroke: colours.surface, width: labelled ? 1.5 : 0.8});
-      if (!labelled) continue;
-      for (const {row, x, y} of places) {
-        const words = (rows.reduce[row] ? '+' : '') + chunkWords(rows.source_chunk[row], rows.count[row], '–');
-        ink.text(words, x, y, {fill: colours[`on-${colour}`], size: words.length > 3 ? 8 : words.length > 2 ? 10 : 12, weight: 700});
+      }, {fill: colours[colour], stroke: places.length < 400 ? colours.surface : '', width: labelled ? 1.5 : 0.8});
+      for (const {words, x, y} of labelled ? places : []) {
+        ink.text(words, x, y, {fill: colours[`on-${colour}`], size: 11, weight: 700});
       }
     }
+  }
+
+  #chunkName(row) {
+    const {rows} = this.contents;
+    return (rows.reduce[row] ? '+' : '') + chunkWords(rows.source_chunk[row], rows.count[row], '–');
   }
 
   // What is at a point: a transfer of the round that was painted last, or a rank.

@@ -3,7 +3,6 @@
 // The table of transfers. Only the rows that are seen are elements; a table too tall for a browser is scrolled in
 // proportion.
 class TransferTable {
-  static ROW = 28;
   static TALLEST = 8e6;
 
   // `tell` hears what the reader does: {point(row), jump(row)}.
@@ -11,15 +10,21 @@ class TransferTable {
     Object.assign(this, {element, contents, shell, tell});
     this.round = -1;
     this.pointed = -1;
-    this.total = contents.transfers * TransferTable.ROW;
     this.body = d3.select(element).append('div').attr('class', 'rows');
-    this.body.style('height', `${Math.min(this.total, TransferTable.TALLEST)}px`);
+    this.arrange();
     element.addEventListener('scroll', () => this.draw(), {passive: true});
     element.addEventListener('mousemove', (event) => this.#point(this.#rowOf(event)));
     element.addEventListener('mouseleave', () => this.#point(-1));
     element.addEventListener('click', (event) => this.#rowOf(event) >= 0 && tell.jump(this.#rowOf(event)));
     element.addEventListener('keydown', (event) => this.#onKey(event));
     element.setAttribute('aria-rowcount', contents.transfers);
+  }
+
+  arrange() {
+    this.rowHeight = Math.round(27 * this.shell.zoom);
+    this.total = this.contents.transfers * this.rowHeight;
+    this.body.style('height', `${Math.min(this.total, TransferTable.TALLEST)}px`).style('--row', `${this.rowHeight}px`);
+    this.draw();
   }
 
   #rowOf(event) {
@@ -49,12 +54,12 @@ class TransferTable {
   }
 
   reveal(row) {
-    const {ROW} = TransferTable;
+    const {rowHeight} = this;
     const scale = this.#scale();
     const top = this.element.scrollTop * scale;
     const view = this.element.clientHeight;
-    if (row * ROW >= top && (row + 1) * ROW <= top + view) return;
-    this.element.scrollTop = Math.max(0, (row * ROW - (row * ROW < top ? 0 : view / 3)) / scale);
+    if (row * rowHeight >= top && (row + 1) * rowHeight <= top + view) return;
+    this.element.scrollTop = Math.max(0, (row * rowHeight - (row * rowHeight < top ? 0 : view / 3)) / scale);
     this.draw();
   }
 
@@ -64,7 +69,7 @@ class TransferTable {
     this.round = round;
     const first = this.contents.roundFirst[Math.max(0, round)];
     if (first < this.contents.transfers && !this.element.matches(':hover, :focus')) {
-      this.element.scrollTop = first * TransferTable.ROW / this.#scale();
+      this.element.scrollTop = first * this.rowHeight / this.#scale();
     }
     this.draw();
   }
@@ -76,11 +81,10 @@ class TransferTable {
   }
 
   draw() {
-    const {ROW} = TransferTable;
-    const {contents, shell} = this;
+    const {contents, shell, rowHeight} = this;
     const top = this.element.scrollTop * this.#scale();
-    const first = Math.max(0, Math.floor(top / ROW) - 2);
-    const last = Math.min(contents.transfers, Math.ceil((top + this.element.clientHeight) / ROW) + 2);
+    const first = Math.max(0, Math.floor(top / rowHeight) - 2);
+    const last = Math.min(contents.transfers, Math.ceil((top + this.element.clientHeight) / rowHeight) + 2);
     const offset = this.element.scrollTop - top;
     const {rows} = contents;
     const rowsShown = this.body.selectAll('div.row').data(d3.range(first, last), (row) => row).join((enter) => {
@@ -92,7 +96,7 @@ class TransferTable {
       ]).join('span').attr('role', 'cell').text((words) => words);
       return added;
     });
-    rowsShown.style('transform', (row) => `translateY(${row * ROW + offset}px)`)
+    rowsShown.style('transform', (row) => `translateY(${row * rowHeight + offset}px)`)
       .classed('current', (row) => rows.round[row] === this.round)
       .classed('pointed', (row) => row === this.pointed)
       .select('span:last-child').text((row) => transferKind(contents, row, shell.t))
