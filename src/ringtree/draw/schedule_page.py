@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,11 @@ from numpy.typing import ArrayLike
 
 from ringtree.draw.page import assemble
 from ringtree.draw.page.columns import encode
+from ringtree.draw.trace_page import trace_data
 from ringtree.draw.trees import few, trees
 from ringtree.ir.schedule import COLUMNS, Schedule
 from ringtree.ir.spec import check
+from ringtree.ir.trace import Trace
 from ringtree.topology.graph import Topology
 
 MOST_TRANSFERS = 2_000_000
@@ -19,11 +22,14 @@ MOST_CONTENTS_NBYTES = 256 << 20
 """What the page may need to hold whose contributions are in every chunk of every rank."""
 
 
-def schedule_page(schedule: Schedule, topology: Topology | None = None) -> str:
-    """The page on which the schedule is played; with a topology, its ranks also on their hosts. ValueError where it is
-    too large for a browser."""
+def schedule_page(schedule: Schedule, topology: Topology | None = None, traces: Sequence[Trace] = ()) -> str:
+    """The page on which the schedule is played; with a topology, its ranks also on their hosts; with traces of it, their
+    timelines as a second view. ValueError where it is too large for a browser."""
     s = schedule
-    return assemble(f"{s.name} {s.collective}", ["schedule"], {"schedule": schedule_data(s, topology)})
+    data = {"schedule": schedule_data(s, topology)}
+    if traces:
+        data["trace"] = trace_data(traces)
+    return assemble(f"{s.name} {s.collective}", list(data), data)
 
 
 def schedule_data(s: Schedule, topology: Topology | None = None) -> dict[str, Any]:

@@ -258,13 +258,15 @@ class Buffers {
     const names = ['empty', 'some', 'right', 'spoiled'];
     for (const place of this.mirror) {
       const summary = this.#summary(...place.at);
-      const origins = summary?.many === 1 ? this.contents.origins(summary.only).join(',') : '';
-      const said = summary ? `${names[summary.state]} ${origins}` : 'none ';
+      const only = summary?.many === 1 ? summary.only : -1;
+      const origins = only < 0 ? '' : this.contents.origins(only).join();
+      const label = origins ? this.contents.position(only) : '';
+      const state = summary ? names[summary.state] : 'none';
+      const said = [state, label, origins].join(' ');
       if (said === place.said) continue;
       place.said = said;
-      const [state, whose] = said.split(' ');
-      Object.assign(place.td.dataset, {state, origins: whose});
-      place.td.textContent = whose;
+      Object.assign(place.td.dataset, {state, label, origins});
+      place.td.textContent = origins;
     }
   }
 }
