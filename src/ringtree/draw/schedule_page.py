@@ -23,8 +23,8 @@ MOST_CONTENTS_NBYTES = 256 << 20
 
 
 def schedule_page(schedule: Schedule, topology: Topology | None = None, traces: Sequence[Trace] = ()) -> str:
-    """The page on which the schedule is played; with a topology, its ranks also on their hosts; with traces of it, their
-    timelines as a second view. ValueError where it is too large for a browser."""
+    """The page on which the schedule is played; with a topology, its ranks also on their hosts; with traces of it,
+    their timelines as a second view. ValueError where it is too large for a browser."""
     s = schedule
     data = {"schedule": schedule_data(s, topology)}
     if traces:

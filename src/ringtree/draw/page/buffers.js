@@ -260,12 +260,12 @@ class Buffers {
       const summary = this.#summary(...place.at);
       const only = summary?.many === 1 ? summary.only : -1;
       const origins = only < 0 ? '' : this.contents.origins(only).join();
-      const label = origins ? this.contents.position(only) : '';
+      const position = origins ? this.contents.position(only) : '';
       const state = summary ? names[summary.state] : 'none';
-      const said = [state, label, origins].join(' ');
+      const said = [state, position, origins].join(' ');
       if (said === place.said) continue;
       place.said = said;
-      Object.assign(place.td.dataset, {state, label, origins});
+      Object.assign(place.td.dataset, {state, position, origins});
       place.td.textContent = origins;
     }
   }
