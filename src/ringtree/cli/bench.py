@@ -50,7 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-n", "--ranks", type=rank_counts, default=[2], metavar="N", help="ranks, or several such as 1,2,4 (default 2)")
     add("-t", "--threads", action="store_true", help="ranks are threads of one process")
     add("-b", "--minbytes", default="8", metavar="SIZE", help="first size (default 8)")
-    add("-e", "--maxbytes", default="64M", metavar="SIZE", help="last size (default 64M)")
+    add("-e", "--maxbytes", default="64M", metavar="SIZE",
+        help="no size over this, which is measured if the steps meet it, as in nccl-tests (default 64M)")  # fmt: skip
     add("-f", "--stepfactor", type=float, metavar="F", help="each size F times the last (default 8)")
     add("-i", "--stepbytes", metavar="SIZE", help="each size so much more than the last")
     add("-d", "--dtype", "--datatype", default="float32", metavar="TYPE", help=f"{', '.join(TYPES)} (default float32)")
