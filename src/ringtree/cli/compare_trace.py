@@ -21,13 +21,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from ringtree.cli import page, terminal
-    from ringtree.cli.show_trace import COLOURS, WIDTH
+    from ringtree.cli.show_trace import WIDTH
     from ringtree.draw.comparison import comparison
+    from ringtree.draw.timeline import spans
     from ringtree.draw.trace_page import trace_page
     from ringtree.formats import chrome
 
     first, second = chrome.read(args.first), chrome.read(args.second)
-    terminal.paint(comparison(first, second, terminal.columns(WIDTH)), COLOURS)
+    terminal.show(spans(comparison(first, second, terminal.columns(WIDTH))))
     if args.html is not None:
         page.write(args.html, trace_page([first, second]))
     return 0

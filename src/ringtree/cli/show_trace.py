@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ringtree.ir.trace import Trace
 
 WIDTH = 100
 """Columns of a timeline that goes into a pipe."""
-COLOURS = {"▒": "#56b4e9", "█": "#009e73", "·": "bright_black", "×": "#d55e00", "━╌": "#e69f00"}
-"""Okabe and Ito's."""
 
 
 def is_trace(path: str) -> bool:
@@ -23,7 +17,8 @@ def is_trace(path: str) -> bool:
 
 def show(args: argparse.Namespace) -> int:
     """`ringtree show FILE` of a trace. ValueError for an option that only schedules have."""
-    from ringtree.cli import page
+    from ringtree.cli import page, terminal
+    from ringtree.draw.timeline import spans, timeline
     from ringtree.formats import chrome
 
     for name, value in vars(args).items():
@@ -35,15 +30,5 @@ def show(args: argparse.Namespace) -> int:
 
         page.write(args.html, trace_page([trace]))
     else:
-        draw([trace])
+        terminal.show(spans(timeline(trace, terminal.columns(WIDTH))))
     return 0
-
-
-def draw(traces: list[Trace]) -> None:
-    """Prints the traces one above the other, on one scale."""
-    from ringtree.cli import terminal
-    from ringtree.draw.timeline import timeline
-
-    span_s = max(trace.makespan_s for trace in traces)
-    width = terminal.columns(WIDTH)
-    terminal.paint("\n\n".join(timeline(trace, width, span_s) for trace in traces), COLOURS)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -31,19 +30,6 @@ def columns(otherwise: int) -> int:
     return console().width if sys.stdout.isatty() else otherwise
 
 
-def paint(text: str, colours: Mapping[str, str]) -> None:
-    """Prints the text; on a terminal with the characters of each key in the colour, or style, that is its value."""
-    if not sys.stdout.isatty():
-        print(text)
-        return
-    from rich.text import Text
-
-    painted = Text(text)
-    for characters, colour in colours.items():
-        painted.highlight_regex(f"[{re.escape(characters)}]+", colour)
-    console().print(painted, soft_wrap=True)
-
-
 STYLES = {
     "head": "bold",
     "new": "bold #e69f00",
@@ -51,6 +37,11 @@ STYLES = {
     "new kept": "bold #009e73",
     "faint": "dim",
     "wrong": "bold #d55e00",
+    "copy": "#56b4e9",
+    "reduce": "#009e73",
+    "wait": "dim",
+    "stall": "#d55e00",
+    "path": "#e69f00",
 }
 """Of the pieces of a line, by what they are; Okabe and Ito's colours."""
 

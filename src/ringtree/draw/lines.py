@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 
 class Span(NamedTuple):
-    """A piece of a line, and what it is: "head", "new", "kept", "new kept", "faint", "wrong" or nothing special."""
+    """A piece of a line, and what it is: "head", "new", "kept", "new kept", "faint", "wrong" or nothing special; in a
+    timeline "copy", "reduce", "wait", "stall" and "path"."""
 
     text: str
     role: str = ""

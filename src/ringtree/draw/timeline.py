@@ -13,9 +13,11 @@ Under a rank's row lies what the critical path has of it: `━` its own work and
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 import numpy as np
 
+from ringtree.draw.lines import Line, Span
 from ringtree.ir import units
 from ringtree.ir.critical_path import Step, critical_path, seconds_by_rank, seconds_by_what
 from ringtree.ir.trace import Event, Trace
@@ -29,6 +31,16 @@ WORK = {Event.COPY: "copies", Event.REDUCE: "reduces", Event.WAIT: "waits", Even
 """What a rank spends its time on, as the tables head it."""
 ON_PATH, UNDER_WAY = "━", "╌"
 LEGEND = "▒ copies, █ reduces, · waits for a message, × stalls for room; critical path: ━ the rank, ╌ its message"
+
+_ROLES = {**{glyph: kind.name.lower() for kind, glyph in GLYPHS.items()}, ON_PATH: "path", UNDER_WAY: "path"}
+
+
+def spans(text: str) -> list[Line]:
+    """The lines of a timeline, or of whatever has timelines in it, for a terminal to colour."""
+    return [
+        tuple(Span("".join(run), role) for role, run in groupby(line, lambda glyph: _ROLES.get(glyph, "")))
+        for line in text.splitlines()
+    ]
 
 
 def timeline(trace: Trace, width: int = 100, span_s: float | None = None) -> str:
