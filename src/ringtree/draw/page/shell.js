@@ -19,7 +19,7 @@ const ringtree = (() => {
   // A typed array; a plain number stands for `length` equal values.
   function decode(column, length = 1) {
     if (typeof column === 'number') {
-      return (Number.isInteger(column) ? new Int32Array(length) : new Float64Array(length)).fill(column);
+      return (column === (column | 0) ? new Int32Array(length) : new Float64Array(length)).fill(column);
     }
     const text = atob(column.base64);
     const bytes = new Uint8Array(text.length);

@@ -1,7 +1,7 @@
 'use strict';
 
-// A row's events as rectangles of whole pixels. An event that is wide enough is a bar, high when the rank was busy,
-// lower when it waited. Where many fall on one pixel, the column is their average: each kind as high as its share of
+// A row's events as rectangles of whole pixels. An event is a bar, at least a pixel wide, high when the rank was busy,
+// lower when it waited. Where several fall on one pixel, the column is their average: each kind as high as its share of
 // the time. So the cost of a row goes with its pixels, not with its events, and the heights mean the same at any zoom.
 const traceBars = (() => {
   const {COPY, REDUCE, SEND, WAIT, STALL, after, soonAfter, shares} = traceModel;
@@ -33,7 +33,8 @@ const traceBars = (() => {
       let next = Math.max(i + 1, soonAfter(start_s, until_s, i));
       if (next > i + 1 && isWide(next - 1)) next -= 1;
       if (free > column) rect(BLANK, column, column + 1, box.top, box.bottom);
-      if (column >= 0) average(row, column, until_s - 1 / scale, until_s, i, box, rect);
+      if (column >= 0 && next > i + 1) average(row, column, until_s - 1 / scale, until_s, i, box, rect);
+      else if (column >= 0) rect(kind[i], column, column + 1, box.bottom - height(kind[i], box), box.bottom);
       free = column + 1;
       i = next;
     }

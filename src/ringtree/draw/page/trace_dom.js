@@ -3,6 +3,7 @@
 // The elements of the view, and the words for what is on it.
 const traceDom = (() => {
   const KIND_NAMES = ['trace.copy', 'trace.reduce', 'trace.send', 'trace.wait', 'trace.stall'];
+  const PEER_NAMES = ['trace.from', 'trace.from', 'trace.to', 'trace.from', 'trace.for']; // by kind
   const STEP_NAMES = ['trace.copy', 'trace.reduce', 'trace.message', 'trace.wait', 'trace.stall', 'trace.idle'];
 
   // make('td.number', {title}, …children): an element with classes, properties, data-* and children.
@@ -25,7 +26,7 @@ const traceDom = (() => {
     return alike.length > 1 ? `${words} ${alike.indexOf(trace) + 1}` : words;
   }
 
-  // What is known of an event as [name, value] in words.
+  // What is known of an event in words: a title, the trace where there are several, and lines [name, value].
   function describe(traces, {trace, event}, t, number) {
     const lasted_s = trace.end_s[event] - trace.start_s[event];
     const [nbytes, peer, chunk] = [trace.nbytes[event], trace.peer[event], trace.chunk[event]];
@@ -36,8 +37,9 @@ const traceDom = (() => {
       [t('trace.duration'), traceUnits.time(lasted_s)],
       [t('trace.bytes'), `${traceUnits.bytes(nbytes)}${nbytes >= 1024 ? ` (${number(nbytes)} B)` : ''}`],
     ];
-    if (nbytes && lasted_s > 0 && kind !== traceModel.WAIT) lines.push([t('trace.rate'), traceUnits.rate(nbytes / lasted_s)]);
-    if (peer >= 0) lines.push([[t('trace.from'), t('trace.from'), t('trace.to'), t('trace.from'), t('trace.for')][kind], t('trace.rank_label', {rank: peer})]);
+    const rate_Bps = bandwidth_Bps(trace, event);
+    if (rate_Bps) lines.push([t('trace.rate'), traceUnits.rate(rate_Bps)]);
+    if (peer >= 0) lines.push([t(PEER_NAMES[kind]), t('trace.rank_label', {rank: peer})]);
     if (chunk >= 0) lines.push([t('trace.chunk'), String(chunk)]);
     const flight_s = flight(trace, event);
     if (flight_s !== null) lines.push([t('trace.flight'), traceUnits.time(flight_s)]);
@@ -45,6 +47,12 @@ const traceDom = (() => {
     const many = trace.channel[event] ? `, ${t('trace.channel_label', {channel: trace.channel[event]})}` : '';
     const title = `${t(KIND_NAMES[kind])} · ${t('trace.rank_label', {rank: trace.rank[event]})}${many}`;
     return {title, source: traces.length > 1 ? nameOf(traces, trace, t) : '', lines};
+  }
+
+  // Bytes over time, where the time is what the bytes took; else 0.
+  function bandwidth_Bps(trace, event) {
+    const lasted_s = trace.end_s[event] - trace.start_s[event];
+    return lasted_s > 0 && trace.kind[event] !== traceModel.WAIT ? trace.nbytes[event] / lasted_s : 0;
   }
 
   // From handing the event's message over until its receiver had it; null where the other end is not known.
@@ -60,8 +68,8 @@ const traceDom = (() => {
     root.append(box);
     return {
       show({title, source, lines}, x, y) {
-        const table = make('table', {}, ...lines.map(([name, value]) => make('tr', {}, make('th', {}, name), make('td', {}, value))));
-        box.replaceChildren(make('strong', {}, title), ...(source ? [make('span', {}, source)] : []), table);
+        const rows = lines.map(([name, value]) => make('tr', {}, make('th', {}, name), make('td', {}, value)));
+        box.replaceChildren(make('strong', {}, title), make('span', {}, source), make('table', {}, ...rows));
         box.hidden = false;
         const left = x + 18 + box.offsetWidth > innerWidth ? x - 14 - box.offsetWidth : x + 18;
         const top = Math.min(y + 14, innerHeight - box.offsetHeight - 8);
@@ -71,5 +79,5 @@ const traceDom = (() => {
     };
   }
 
-  return {KIND_NAMES, STEP_NAMES, make, nameOf, describe, tooltip};
+  return {KIND_NAMES, STEP_NAMES, make, nameOf, bandwidth_Bps, describe, tooltip};
 })();

@@ -2,7 +2,7 @@
 
 // The table of the events in the window: as many rows in the document as there is room for, whatever it scrolls over.
 const traceEvents = (() => {
-  const {make, nameOf, KIND_NAMES} = traceDom;
+  const {make, nameOf, bandwidth_Bps, KIND_NAMES} = traceDom;
   const ROW = 24; // pixels; trace.css says the same
   const MOST_PX = 8e6; // browsers draw no taller element; beyond it, a pixel scrolls over several rows
 
@@ -65,15 +65,15 @@ const traceEvents = (() => {
       const item = itemAt(place);
       const {trace, event} = item;
       const lasted_s = trace.end_s[event] - trace.start_s[event];
-      const [nbytes, peer, chunk, kind] = [trace.nbytes[event], trace.peer[event], trace.chunk[event], trace.kind[event]];
+      const [kind, peer, chunk] = [trace.kind[event], trace.peer[event], trace.chunk[event]];
+      const rate_Bps = bandwidth_Bps(trace, event);
       const width_s = scope.end_s - scope.start_s;
-      const isRate = nbytes > 0 && lasted_s > 0 && kind !== traceModel.WAIT;
       const kindCell = make('td.trace-kind', {}, tracePens.swatch([[kind, 14]], 10), ` ${t(KIND_NAMES[kind])}`);
       const words = [
         traceUnits.moment(trace.start_s[event], width_s, Math.max(1e-9, width_s / 1e6)),
         ...(traces.length > 1 ? [nameOf(traces, trace, t)] : []),
         trace.rank[event], ...(hasChannels ? [trace.channel[event]] : []), kindCell,
-        traceUnits.time(lasted_s), traceUnits.bytes(nbytes), isRate ? traceUnits.rate(nbytes / lasted_s) : '–',
+        traceUnits.time(lasted_s), traceUnits.bytes(trace.nbytes[event]), rate_Bps ? traceUnits.rate(rate_Bps) : '–',
         peer < 0 ? '–' : peer, chunk < 0 ? '–' : chunk, trace.calls[trace.call[event]],
       ];
       const cells = words.map((word) => (word === kindCell ? kindCell : make('td', {}, String(word))));

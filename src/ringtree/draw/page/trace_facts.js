@@ -6,24 +6,24 @@ const traceFacts = (() => {
 
   // The facts that have a name of their own on the page; others keep theirs. "source" and "dropped" are told apart.
   function factName(key, t) {
-    return {name: t('trace.fact_name'), machine: t('trace.fact_machine'), topology: t('trace.fact_topology')}[key] || key;
+    const known = {name: t('trace.fact_name'), machine: t('trace.fact_machine'), topology: t('trace.fact_topology')};
+    return known[key] || key;
   }
 
   function criticalWords({critical}, t) {
     const total_s = critical.sums_s.reduce((sum, part_s) => sum + part_s, 0);
-    const parts = critical.sums_s
-      .map((part_s, what) => [part_s, what])
-      .filter(([part_s]) => part_s > 0)
-      .sort(([a], [b]) => b - a)
-      .map(([part_s, what]) => `${t(STEP_NAMES[what])} ${traceUnits.time(part_s, 3)} (${traceUnits.percent(part_s / total_s)})`);
-    return `${t('trace.critical')}: ${parts.join(' + ')}`;
+    const parts = critical.sums_s.map((part_s, what) => [part_s, STEP_NAMES[what]]).filter(([part_s]) => part_s > 0);
+    const words = parts.sort(([a], [b]) => b - a).map(([part_s, name]) => (
+      `${t(name)} ${traceUnits.time(part_s, 3)} (${traceUnits.percent(part_s / total_s)})`));
+    return `${t('trace.critical')}: ${words.join(' + ')}`;
   }
 
   function card(traces, trace, {t, number}) {
     const facts = Object.entries(trace.facts).filter(([key, value]) => !['source', 'dropped'].includes(key) && value);
     const shown = facts.flatMap(([key, value]) => [make('dt', {}, factName(key, t)), make('dd', {}, value)]);
     const counts = t('trace.counts', {
-      ranks: number(trace.ranks), events: number(trace.count), messages: number(trace.messages), calls: number(trace.calls.length),
+      ranks: number(trace.ranks), events: number(trace.count), messages: number(trace.messages),
+      calls: number(trace.calls.length),
     });
     const dropped = Number(trace.facts.dropped || 0);
     const title = make('h2', {}, nameOf(traces, trace, t), make('b', {}, traceUnits.time(trace.span_s)));
@@ -39,7 +39,7 @@ const traceFacts = (() => {
     const [first, second] = traces;
     const ratio = second.span_s / first.span_s;
     const words = t('trace.comparison', {
-      first: nameOf(traces, first, t), second: nameOf(traces, second, t), ratio: ratio.toFixed(ratio < 10 ? 2 : 0),
+      first: nameOf(traces, first, t), second: nameOf(traces, second, t), ratio: Number(ratio.toPrecision(3)),
     });
     return [make('p.trace-comparison', {data: {ratio}}, words)];
   }
@@ -52,6 +52,12 @@ const traceFacts = (() => {
 
   const COLUMNS = ['copy_s', 'reduce_s', 'wait_s', 'stall_s', 'idle_s', 'sent_nbytes', 'received_nbytes'];
 
+  const BAR = [
+    ['copy_s', traceModel.COPY], ['reduce_s', traceModel.REDUCE],
+    ['wait_s', traceModel.WAIT], ['stall_s', traceModel.STALL],
+  ];
+  const BAR_PX = 96; // the whole time
+
   function headings(t) {
     return [t('trace.rank'), t('trace.share'), t('trace.copy'), t('trace.reduce'), t('trace.wait'), t('trace.stall'),
       t('trace.idle'), t('trace.sent'), t('trace.received')];
@@ -59,9 +65,7 @@ const traceFacts = (() => {
 
   function rankRow(trace, rank) {
     const table = trace.ranksTable;
-    const WIDTH = 96;
-    const parts = [['copy_s', traceModel.COPY], ['reduce_s', traceModel.REDUCE], ['wait_s', traceModel.WAIT], ['stall_s', traceModel.STALL]]
-      .map(([name, kind]) => [kind, trace.span_s > 0 ? (table[name][rank] / trace.span_s) * WIDTH : 0]);
+    const parts = BAR.map(([name, kind]) => [kind, trace.span_s > 0 ? (table[name][rank] / trace.span_s) * BAR_PX : 0]);
     const cells = COLUMNS.map((name) => {
       const value = table[name][rank];
       const words = name.endsWith('_s') ? traceUnits.time(value, 3) : traceUnits.bytes(value);

@@ -40,9 +40,11 @@ const traceModel = (() => {
     const slack = trace.span_s * 1e-12;
     const lists = [];
     for (const event of events) {
-      const fitting = lists.find((list) => trace.start_s[event] >= list.end_s - slack);
-      const list = fitting || {events: [], end_s: 0};
-      if (!fitting) lists.push(list);
+      const [call, start_s] = [trace.call[event], trace.start_s[event]];
+      const isFree = (list) => start_s >= list.end_s - slack;
+      let list = lists.find((one) => one.call === call && isFree(one)) || lists.find(isFree);
+      if (!list) lists.push(list = {events: []});
+      list.call = call;
       list.events.push(event);
       list.end_s = trace.end_s[event];
     }
@@ -76,7 +78,7 @@ const traceModel = (() => {
 
   function sends(trace, events) {
     const row = columnsOf(trace, events);
-    const taken_s = (event) => Math.max(trace.end_s[event], trace.other[event] < 0 ? 0 : trace.end_s[trace.other[event]]);
+    const taken_s = (event) => Math.max(trace.end_s[event], trace.end_s[trace.other[event]] || 0);
     row.reach_s = latest(row.end_s.slice()); // when all up to here have arrived
     row.taken_s = latest(Float64Array.from(events, taken_s)); // and when their receivers have taken them
     return row;

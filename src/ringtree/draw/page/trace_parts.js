@@ -18,13 +18,15 @@ function traceParts(root, traces) {
   interleaved.hidden = traces.length < 2;
 
   const legendBox = part('legend');
-  const tools = make('div.trace-tools', {}, make('div.trace-buttons', {}, zoomIn, zoomOut, all, toSelected, other, critical, interleaved), legendBox);
+  const buttons = make('div.trace-buttons', {}, zoomIn, zoomOut, all, toSelected, other, critical, interleaved);
+  const tools = make('div.trace-tools', {}, buttons, legendBox);
   const bars = make('canvas.trace-bars');
   const over = make('canvas.trace-over', {tabIndex: 0});
   const sticky = make('div.trace-sticky', {}, bars, over);
   const spacer = make('div.trace-spacer', {}, sticky);
   const scroll = make('div.trace-scroll', {}, spacer);
-  const [facts, overview, selected, events, ranks] = ['facts', 'overview', 'selected-event', 'events', 'ranks-box'].map(part);
+  const [facts, overview, selected] = ['facts', 'overview', 'selected-event'].map(part);
+  const [events, ranks] = ['events', 'ranks-box'].map(part);
   selected.setAttribute('aria-live', 'polite');
   const tables = make('div.trace-tables', {}, events, ranks);
   root.append(facts, tools, overview, scroll, selected, tables);

@@ -164,8 +164,9 @@ const tracePens = (() => {
         const [x, y] = [i % TILE, Math.floor(i / TILE)];
         if (PATTERNS[kind](x, y)) cells += `M${x} ${y}h1v1h-1z`;
       }
-      return element('pattern', {id: `trace-kind-${kind}`, ...size, patternUnits: 'userSpaceOnUse'},
-        element('rect', {...size, fill: pale}), element('path', {d: cells, fill: full, 'shape-rendering': 'crispEdges'}));
+      const ground = element('rect', {...size, fill: pale});
+      const figure = element('path', {d: cells, fill: full, 'shape-rendering': 'crispEdges'});
+      return element('pattern', {id: `trace-kind-${kind}`, ...size, patternUnits: 'userSpaceOnUse'}, ground, figure);
     });
     return element('defs', {}, ...made);
   }
@@ -178,7 +179,8 @@ const tracePens = (() => {
     for (const [kind, part] of parts) {
       const isSend = kind === traceModel.SEND; // a strip at the top, as in the rows
       const full = height * (isSend ? 0.25 : traceBars.HEIGHT[kind]);
-      svg.append(element('rect', {x, y: isSend ? 0 : height - full, width: part, height: full, fill: `url(#trace-kind-${kind})`}));
+      const box = {x, y: isSend ? 0 : height - full, width: part, height: full};
+      svg.append(element('rect', {...box, fill: `url(#trace-kind-${kind})`}));
       x += part;
     }
     return svg;

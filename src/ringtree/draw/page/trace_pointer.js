@@ -1,7 +1,7 @@
 'use strict';
 
-// The mouse over the timeline: the wheel zooms at the pointer, dragging moves, a click selects, pointing says what it is.
-function tracePointer(view, {state, placed, zoom, show, select, point, ask, tooltip, describe}) {
+// The mouse over the timeline: the wheel zooms at it, dragging moves, a click selects, pointing says what an event is.
+function tracePointer(view, state, {canvas, shown, selection, describe, tooltip}) {
   const {GUTTER, AXIS} = traceLayout;
   const NEAR_PX = 4;
   const {over, scroll} = view;
@@ -9,77 +9,77 @@ function tracePointer(view, {state, placed, zoom, show, select, point, ask, tool
 
   const where = (event) => {
     const {left, top, width} = over.getBoundingClientRect();
-    const inner = width - GUTTER;
-    return {x: event.clientX - left - GUTTER, y: event.clientY - top, inner, at: (event.clientX - left - GUTTER) / inner};
+    const [x, inner] = [event.clientX - left - GUTTER, width - GUTTER];
+    return {x, y: event.clientY - top, inner, at: x / inner};
   };
 
   // The event under the pointer, or null.
   function itemAt(event) {
     const {x, y, at, inner} = where(event);
     if (x < 0 || y < AXIS) return null;
-    const place = traceLayout.rowAt(placed(), y - AXIS + scroll.scrollTop);
+    const down = y - AXIS + scroll.scrollTop;
+    const place = traceLayout.rowAt(canvas.placed, down);
     if (!place) return null;
+    const {row, strip, box} = place;
     const width_s = state.end_s - state.start_s;
     const [time_s, near_s] = [state.start_s + width_s * at, (width_s / inner) * NEAR_PX];
-    const {row, strip, box} = place;
-    const inStrip = y - AXIS + scroll.scrollTop < (strip.bottom + box.top) / 2 + 1;
-    const find = [() => traceBars.barAt(row.bars, time_s, near_s), () => traceBars.sendAt(row.sends, time_s, near_s)];
-    if (inStrip) find.reverse();
-    const found = find[0]();
-    const chosen = found >= 0 || !inStrip ? found : find[1]();
+    const isInStrip = down < (strip.bottom + box.top) / 2 + 1;
+    const send = isInStrip ? traceBars.sendAt(row.sends, time_s, near_s) : -1;
+    const chosen = send >= 0 ? send : traceBars.barAt(row.bars, time_s, near_s);
     return chosen >= 0 ? {trace: row.trace, event: chosen} : null;
   }
 
   function hover(event) {
     const item = itemAt(event);
-    point(item);
+    selection.point(item);
     if (item) tooltip.show(describe(item), event.clientX, event.clientY);
     else tooltip.hide();
     over.style.cursor = item ? 'pointer' : 'grab';
   }
 
-  over.addEventListener('pointerdown', (event) => {
+  function press(event) {
     if (event.button) return;
     over.setPointerCapture(event.pointerId);
-    drag = {x: event.clientX, y: event.clientY, start_s: state.start_s, end_s: state.end_s, top: scroll.scrollTop, moved: false};
-  });
-  over.addEventListener('pointermove', (event) => {
-    if (!drag) {
-      hover(event);
-      return;
-    }
+    const {start_s, end_s} = state;
+    drag = {x: event.clientX, y: event.clientY, start_s, end_s, top: scroll.scrollTop, isMove: false};
+  }
+
+  function move(event) {
     const [dx, dy] = [event.clientX - drag.x, event.clientY - drag.y];
-    if (!drag.moved && Math.hypot(dx, dy) < NEAR_PX) return;
-    drag.moved = true;
+    if (!drag.isMove && Math.hypot(dx, dy) < NEAR_PX) return;
+    drag.isMove = true;
     tooltip.hide();
     over.style.cursor = 'grabbing';
     const by_s = (dx / where(event).inner) * (drag.end_s - drag.start_s);
-    show(drag.start_s - by_s, drag.end_s - by_s);
+    shown.show(drag.start_s - by_s, drag.end_s - by_s);
     scroll.scrollTop = drag.top - dy;
-  });
-  over.addEventListener('pointerup', (event) => {
-    if (drag && !drag.moved) select(itemAt(event));
+  }
+
+  function release(event) {
+    if (drag && !drag.isMove) selection.select(itemAt(event));
     drag = null;
-  });
-  over.addEventListener('pointercancel', () => { drag = null; });
-  over.addEventListener('pointerleave', () => {
-    point(null);
-    tooltip.hide();
-  });
-  over.addEventListener('dblclick', (event) => zoom(event.shiftKey ? 4 : 0.25, where(event).at));
-  over.addEventListener('wheel', (event) => {
-    const {x, at} = where(event);
+  }
+
+  function turnWheel(event) {
+    const {x, at, inner} = where(event);
     if (x < 0) return; // over the ranks' names the wheel scrolls
     event.preventDefault();
     tooltip.hide();
     const by = event.deltaMode === WheelEvent.DOM_DELTA_LINE ? 30 : 1;
     const isSideways = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
-    if (isSideways) {
-      const by_s = (((event.deltaX || event.deltaY) * by) / where(event).inner) * (state.end_s - state.start_s);
-      show(state.start_s + by_s, state.end_s + by_s);
-    } else {
-      zoom(2 ** Math.max(-2, Math.min(2, (event.deltaY * by) / 180)), at);
-    }
-  }, {passive: false});
-  scroll.addEventListener('scroll', ask);
+    if (isSideways) shown.pan(((event.deltaX || event.deltaY) * by) / inner);
+    else shown.zoom(2 ** Math.max(-2, Math.min(2, (event.deltaY * by) / 180)), at);
+  }
+
+  over.addEventListener('pointerdown', press);
+  over.addEventListener('pointermove', (event) => (drag ? move(event) : hover(event)));
+  over.addEventListener('pointerup', release);
+  over.addEventListener('pointercancel', () => { drag = null; });
+  over.addEventListener('pointerleave', () => {
+    selection.point(null);
+    tooltip.hide();
+  });
+  over.addEventListener('dblclick', (event) => shown.zoom(event.shiftKey ? 4 : 0.25, where(event).at));
+  over.addEventListener('wheel', turnWheel, {passive: false});
+  scroll.addEventListener('scroll', canvas.ask);
 }

@@ -36,7 +36,7 @@ const traceTimeline = (() => {
         const x = Math.round(atX(picture, at_s)) + 0.5;
         pen.line([[x, AXIS - 6], [x, AXIS]], {stroke: colours['line-strong']});
         const anchor = at_s === 0 ? 'start' : x > GUTTER + scope.width - 30 ? 'end' : 'middle';
-        pen.text(x, AXIS / 2 - 2, text, {fill: colours.muted, size: 11, anchor});
+        pen.text(anchor === 'end' ? x - 3 : x, AXIS / 2 - 2, text, {fill: colours.muted, size: 11, anchor});
       }
     });
   }
@@ -122,11 +122,10 @@ const traceTimeline = (() => {
     pen.line([from, to], style);
     const [dx, dy] = [to[0] - from[0], to[1] - from[1]];
     const length = Math.hypot(dx, dy);
-    if (length < 14) return;
+    if (length < 20) return; // a head would hide it
     const [ux, uy, size] = [dx / length, dy / length, 6 + style.width];
-    const base = [to[0] - ux * size, to[1] - uy * size];
-    const wing = size * 0.45;
-    pen.area([to, [base[0] - uy * wing, base[1] + ux * wing], [base[0] + uy * wing, base[1] - ux * wing]], style.stroke);
+    const wing = (side) => [to[0] - size * (ux + side * uy), to[1] - size * (uy - side * ux)];
+    pen.area([to, wing(0.45), wing(-0.45)], style.stroke);
   }
 
   function arrows(pen, picture, marked) {
@@ -197,11 +196,10 @@ const traceTimeline = (() => {
       if (picture.hasCritical) criticalPaths(pen, picture);
       arrows(pen, picture, marked);
       for (const mark of marked) {
+        const style = {stroke: colours.ink, width: mark === selected ? 2.5 : 1.5};
         const other = mark.trace.other[mark.event];
-        const ends = other < 0 ? [mark.event] : [mark.event, other];
-        for (const event of ends) {
-          outline(pen, picture, {trace: mark.trace, event}, {stroke: colours.ink, width: mark === selected ? 2.5 : 1.5});
-        }
+        outline(pen, picture, mark, style);
+        if (other >= 0) outline(pen, picture, {trace: mark.trace, event: other}, style);
       }
     });
     pen.clipped(0, AXIS, GUTTER + scope.width, height - AXIS, () => {
@@ -222,9 +220,9 @@ const traceTimeline = (() => {
       layer[kind] = `${layer[kind] || ''}M${left} ${top}H${right}V${bottom}H${left}z`;
     }, (...at) => wide.push(at));
     const fill = (kind) => (Number(kind) < 0 ? picture.colours.surface : `url(#trace-kind-${kind})`);
-    const paths = layers.flatMap((layer) => Object.entries(layer).map(([kind, d]) => element('path', {d, fill: fill(kind)})));
-    const place = {transform: `translate(${GUTTER} ${AXIS})`, 'clip-path': 'url(#rows)', 'shape-rendering': 'crispEdges'};
-    return element('g', place, ...paths);
+    const pathsOf = (layer) => Object.entries(layer).map(([kind, d]) => element('path', {d, fill: fill(kind)}));
+    const place = {transform: `translate(${GUTTER} ${AXIS})`, 'clip-path': 'url(#rows)'};
+    return element('g', {...place, 'shape-rendering': 'crispEdges'}, ...layers.flatMap(pathsOf));
   }
 
   // The picture as an SVG element of its own, with a legend below.

@@ -22,6 +22,7 @@ const traceUnits = (() => {
 
   // A moment in the unit that suits a window of that width, to `step_s`.
   function moment(seconds, width_s, step_s = 1e-9) {
+    if (!seconds && !width_s) return '0 s';
     const [unit, size] = unitOf(TIMES, Math.max(Math.abs(seconds), width_s));
     return `${(seconds / size).toFixed(decimalsFor(step_s / size))} ${unit}`;
   }
