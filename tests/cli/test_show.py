@@ -79,6 +79,18 @@ def test_files_of_others_are_shown(ringtree: Ringtree, data_folder: Path, name: 
     assert got.out == plain(rounds(load(path).schedule)) + "\n" and "every rank has what" in got.out
 
 
+def test_switches_have_rows_too(ringtree: Ringtree, tmp_path: Path) -> None:
+    path = tmp_path / "switch.txt"
+    path.write_text(
+        "schedule switch all_reduce: 3 ranks, 1 chunks, 1 scratch, 1 switches\n"
+        "once: 0 data[0] -> 3 scratch[0]; r data[0] +> 3 scratch[0] for r=1..2\n"
+        "once: 3 scratch[0] -> r data[0] for r=0..2\n"
+    )
+    got = ringtree("show", str(path), "--rounds").out
+    assert "0 +> 3[s0]" in got and re.search(r"^ +3 .*│ +\*all$", got, re.M) and "s0 -> all others[0]" in got
+    assert got.endswith("every rank has what all_reduce promises\n")
+
+
 def test_a_page_is_written(ringtree: Ringtree, tmp_path: Path) -> None:
     path = tmp_path / "tree.html"
     got = ringtree("show", "double_tree", "-n", "8", "--html", str(path), "--topology", "cluster:hosts=2")

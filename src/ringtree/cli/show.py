@@ -54,17 +54,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from ringtree.cli import show_trace, subject
+    from ringtree.formats import load
 
     if args.topology and not args.html:
         raise ValueError("--topology says what machine a page shows the ranks on; give --html FILE too")
-    programs: tuple[Program, ...] = ()
+    programs: tuple[Program, ...] = ()  # a file's own
     if subject.is_file(args.what):
         if show_trace.is_trace(args.what):
             return show_trace.show(args)
         for option in ("ranks", "collective", "root", "bytes", "option"):
             if getattr(args, option) not in (None, []):
                 raise ValueError(f"a file says itself what it is; leave --{option} out")
-        schedule, programs = subject.read(args.what)
+        found = load(args.what)
+        schedule, programs = found.schedule, found.programs
     else:
         schedule = _algorithms(args)
     if args.html:
