@@ -167,7 +167,7 @@ def test_a_sender_stalls_for_a_slot():
     simulation = play(code, unit(direct, 2), 10, slots=1)
     trace = simulation.trace
     stall = trace.take(trace.kind == Event.STALL)
-    assert (stall.rank[0], stall.start_s[0], stall.end_s[0], stall.peer[0]) == (0, 0, 10, 1)
+    assert (stall.rank[0], stall.start_s[0], stall.end_s[0], stall.peer[0], stall.call[0]) == (0, 0, 10, 1, 0)
     assert simulation.time_s == 20
     assert not (play(code, unit(direct, 2), 10, slots=2).trace.kind == Event.STALL).any()
 

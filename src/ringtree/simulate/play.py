@@ -166,4 +166,5 @@ def _trace(player: Player, topology: Topology, calls: list[str]) -> Trace:
     rank, start_s, end_s, peer, job = zip(*player.stalls, strict=True)
     kinds, channel = [Event.STALL] * len(rank), [first[j] for j in job]
     stalls = Trace.of(topology.ranks, rank, kinds, start_s, end_s, peer=peer, channel=channel, calls=calls, call=job)
-    return replace(Trace.concatenate([trace, stalls]), calls=trace.calls)
+    joined = Trace.concatenate([trace, stalls])
+    return replace(joined, calls=trace.calls, call=joined.call % len(calls))
