@@ -23,7 +23,7 @@ export PATH := $(CURDIR)/$(venv)/bin:$(PATH)
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-demo: $(built) ## see it work: prove a ring, train on 4 ranks, measure all_reduce
+demo: $(built) ## see it work: prove a ring, train on 4 ranks, measure all_reduce, and look at it
 	@$(py) examples/demo.py $(ARGS)
 
 test: $(built) ## run the tests (a few minutes; ARGS="-k name" for some of them)

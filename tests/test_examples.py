@@ -52,4 +52,7 @@ def test_the_demo_runs_through() -> None:
     assert re.search(r"epoch  3/3 ━+ loss 0\.\d+  accuracy +9\d\.\d\d%", printed)
     assert "ok  one process over the whole data reaches the same weights (float tolerance)" in printed
     assert "FAILED" not in printed and "# Out of bounds values : 0 OK" in printed
-    assert "All of it verified" in printed
+    assert "All of it verified" in printed and printed.endswith("The report lies in build/report.html.\n")
+    for page in ("report", "double_tree", "calls"):
+        assert f"build/{page}.html: any browser opens it" in printed
+        assert (EXAMPLES.parent / "build" / f"{page}.html").stat().st_size > 100_000

@@ -38,9 +38,16 @@ ringtree.view('report', {mount(element, data, shell) {
   // Another collective: its own numbers of ranks and sizes, and a side that it has.
   function settle() {
     if (!here().some((p) => p.times[statistic()] > 0)) state.inPlace = 1 - state.inPlace;
-    const [ranks, sizes] = [distinct('ranks'), distinct('nbytes')];
-    if (!ranks.includes(state.ranks)) state.ranks = ranks.at(-1);
-    if (!sizes.includes(state.nbytes)) state.nbytes = sizes[Math.floor(sizes.length / 2)];
+    for (const name of ['ranks', 'nbytes']) {
+      if (!distinct(name).includes(state[name])) state[name] = richest(name);
+    }
+  }
+
+  // The number of ranks, or the size, that most was measured at; of several the most ranks, or the size in the middle.
+  function richest(name) {
+    const counts = d3.rollup(here(), (own) => own.length, (p) => p[name]);
+    const most = distinct(name).filter((value) => counts.get(value) === d3.max(counts.values()));
+    return most[name === 'ranks' ? most.length - 1 : Math.floor(most.length / 2)];
   }
 
   function choose(change) {
@@ -238,7 +245,7 @@ ringtree.view('report', {mount(element, data, shell) {
     });
     drawBar();
     drawLegend();
-    machine.textContent = data.records.length === 1 ? reportMachine(data.records[0].machine, shell) : '';
+    machine.textContent = data.differing.length === 0 ? reportMachine(data.records[0].machine, shell) : '';
     warning.hidden = !data.differing.length;
     warning.textContent = t('report.warning', {what: data.differing.map((key) => t(REPORT_MACHINE[key])).join(', ')});
     tip.hidden = true;
