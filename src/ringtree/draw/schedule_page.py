@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ringtree.draw.page import assemble
 from ringtree.draw.page.columns import encode
 from ringtree.draw.trace_page import trace_data
-from ringtree.draw.trees import few, trees
+from ringtree.draw.trees import Tree, few, trees
 from ringtree.ir.schedule import COLUMNS, Schedule
 from ringtree.ir.spec import check
 from ringtree.ir.trace import Trace
@@ -62,10 +62,17 @@ def schedule_data(s: Schedule, topology: Topology | None = None) -> dict[str, An
 def _trees(s: Schedule) -> list[dict[str, Any]]:
     """The trees that are worth drawing: one that leads up and one that leads down along the same edges are one."""
     found = trees(s)
-    chunks: dict[tuple[int, ...], set[int]] = {}
+    alike: dict[tuple[int, ...], list[Tree]] = {}
     for tree in found if few(found) else ():
-        chunks.setdefault(tree.parent, set()).update(tree.chunks)
-    return [{"parent": parent, "chunks": sorted(those)} for parent, those in chunks.items()]
+        alike.setdefault(tree.parent, []).append(tree)
+    return [
+        {
+            "parent": parent,
+            "chunks": sorted({chunk for tree in those for chunk in tree.chunks}),
+            "ways": ["up" if tree.upward else "down" for tree in those],
+        }
+        for parent, those in alike.items()
+    ]
 
 
 def _promise(s: Schedule) -> dict[str, Any]:

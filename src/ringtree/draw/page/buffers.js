@@ -1,8 +1,8 @@
 'use strict';
 
-// The buffers as a grid: a row a rank, a column a chunk, each cell filled by the share of the contributions that it has.
-// Where there are more than 64 ranks or chunks, a cell stands for several. A table that is not seen says the same to
-// screen readers (and to tests).
+// The buffers as a grid: a row a rank, a column a chunk, each cell filled by the share of the contributions that it
+// has. Where there are more than 64 ranks or chunks, a cell stands for several. A table that is not seen says the same
+// to screen readers (and to tests).
 class Buffers {
   static MOST = 64;
   static TALL = 14;
@@ -16,7 +16,10 @@ class Buffers {
     this.lines = Math.ceil(contents.participants / this.rowsEach);
     this.sections = [];
     for (let buffer = 0; buffer < 4; buffer++) {
-      const length = d3.max(d3.range(contents.participants), (rank) => contents.length[buffer * contents.participants + rank]);
+      const length = d3.max(
+        d3.range(contents.participants),
+        (rank) => contents.length[buffer * contents.participants + rank],
+      );
       const each = Math.ceil(length / Buffers.MOST);
       if (length) this.sections.push({buffer, length, each, columns: Math.ceil(length / each)});
     }
@@ -89,7 +92,11 @@ class Buffers {
     ink.shape((p) => whole.forEach((b) => p.rect(b.x, b.y, b.width, b.height)), {fill: colours.raised});
     for (const [colour, boxes] of Object.entries(filled)) {
       if (this.cellHeight < Buffers.TALL) this.#paintTints(ink, boxes, colours[colour]);
-      else ink.shape((p) => boxes.forEach((b) => p.rect(b.x, b.y + b.height * (1 - b.share), b.width, b.height * b.share)), {fill: colours[colour]});
+      else
+        ink.shape(
+          (p) => boxes.forEach((b) => p.rect(b.x, b.y + b.height * (1 - b.share), b.width, b.height * b.share)),
+          {fill: colours[colour]},
+        );
       if (this.cellWidth >= 20 && this.cellHeight >= 15) this.#paintMarks(ink, boxes, colour);
     }
     this.#paintRound(ink, round);
@@ -128,11 +135,16 @@ class Buffers {
     const {contents} = this;
     const {left, top} = Buffers.MARGIN;
     for (const section of this.sections) {
-      const words = t({0: 'schedule.data', 1: 'schedule.input', 2: 'schedule.output', 3: 'schedule.scratch'}[section.buffer]);
+      const words = t(
+        {0: 'schedule.data', 1: 'schedule.input', 2: 'schedule.output', 3: 'schedule.scratch'}[section.buffer],
+      );
       ink.text(words, section.x, 22, {fill: colours.muted, size: 12, weight: 600, anchor: 'start'});
       const every = niceStep((section.each > 1 ? 46 : 26) / this.cellWidth);
       for (let column = 0; column < section.columns; column += every) {
-        ink.text(`${column * section.each}`, section.x + (column + 0.5) * this.cellWidth - 1, top - 11, {fill: colours.muted, size: 11});
+        ink.text(`${column * section.each}`, section.x + (column + 0.5) * this.cellWidth - 1, top - 11, {
+          fill: colours.muted,
+          size: 11,
+        });
       }
     }
     const every = niceStep(13 / this.cellHeight);
@@ -140,8 +152,12 @@ class Buffers {
       const first = line * this.rowsEach;
       const focused = focus.rank >= first && focus.rank < first + this.rowsEach;
       if (line % every && !focused) continue;
-      ink.text(rankName(contents, first), left - 10, top + (line + 0.5) * this.cellHeight - 1,
-        {fill: focused ? colours.ink : colours.muted, size: focused ? 13 : 11, weight: focused ? 700 : 400, anchor: 'end'});
+      ink.text(rankName(contents, first), left - 10, top + (line + 0.5) * this.cellHeight - 1, {
+        fill: focused ? colours.ink : colours.muted,
+        size: focused ? 13 : 11,
+        weight: focused ? 700 : 400,
+        anchor: 'end',
+      });
     }
   }
 
@@ -169,7 +185,10 @@ class Buffers {
 
   #outline(ink, boxes, stroke, width) {
     if (!boxes.length) return;
-    ink.shape((p) => boxes.forEach((b) => p.rect(b.x, b.y, b.width, b.height)), {stroke, width: Math.min(width, this.cellHeight / 4)});
+    ink.shape((p) => boxes.forEach((b) => p.rect(b.x, b.y, b.width, b.height)), {
+      stroke,
+      width: Math.min(width, this.cellHeight / 4),
+    });
   }
 
   // [section, line, column] at a point, or null.
@@ -224,8 +243,11 @@ class Buffers {
     const [section, line, column] = this.focusCell;
     const {share, many, only} = this.#summary(section, line, column);
     const names = this.#names(section, line, column);
-    const key = {0: 'schedule.at_data', 1: 'schedule.at_input', 2: 'schedule.at_output', 3: 'schedule.at_scratch'}[section.buffer];
-    const what = many === 1 ? cellWords(this.contents, only, t) : t('schedule.cell_share', {percent: Math.round(100 * share)});
+    const key = {0: 'schedule.at_data', 1: 'schedule.at_input', 2: 'schedule.at_output', 3: 'schedule.at_scratch'}[
+      section.buffer
+    ];
+    const what =
+      many === 1 ? cellWords(this.contents, only, t) : t('schedule.cell_share', {percent: Math.round(100 * share)});
     return t(key, {...names, what});
   }
 

@@ -60,7 +60,8 @@ class Contents {
     const round = this.rows.round;
     this.roundFirst = new Int32Array(this.rounds + 1).fill(this.transfers);
     for (let row = this.transfers - 1; row >= 0; row--) this.roundFirst[round[row]] = row;
-    for (let r = this.rounds - 1; r >= 0; r--) this.roundFirst[r] = Math.min(this.roundFirst[r], this.roundFirst[r + 1]);
+    for (let r = this.rounds - 1; r >= 0; r--)
+      this.roundFirst[r] = Math.min(this.roundFirst[r], this.roundFirst[r + 1]);
   }
 
   cell(rank, buffer, chunk) {
@@ -85,7 +86,7 @@ class Contents {
         this.wanted[at + k] = this.reduces ? label[i] : origin[i] * this.chunks + label[i];
       }
     }
-    this.everyone = new Uint32Array(this.ranks * this.words);  // [rank, word]: the contributors as bits
+    this.everyone = new Uint32Array(this.ranks * this.words); // [rank, word]: the contributors as bits
     for (let rank = 0; rank < this.ranks && this.reduces; rank++) {
       for (let r = 0; r < contributors[rank]; r++) this.everyone[rank * this.words + (r >> 5)] |= 1 << (r & 31);
     }
@@ -96,10 +97,10 @@ class Contents {
     this.round = 0;
     this.label = new Int32Array(this.cells).fill(Contents.NOTHING);
     this.sets = new Uint32Array(this.cells * this.words);
-    this.count = new Uint16Array(this.cells);  // how many ranks have contributed
+    this.count = new Uint16Array(this.cells); // how many ranks have contributed
     this.state = new Uint8Array(this.cells);
-    this.has = new Int32Array(this.participants);  // contributions to what each rank is owed
-    this.right = new Int32Array(this.participants);  // chunks that are as promised
+    this.has = new Int32Array(this.participants); // contributions to what each rank is owed
+    this.right = new Int32Array(this.participants); // chunks that are as promised
     for (let rank = 0; rank < this.ranks; rank++) {
       const at = this.#window(rank, 1, heldStart[rank]);
       for (let k = 0; k < heldCount[rank]; k++) {
@@ -196,7 +197,8 @@ class Contents {
     let written = label;
     if (reduce) {
       let spoiled = !this.reduces || label < 0 || this.label[cell] !== label;
-      for (let w = 0; w < words && !this.repeats; w++) spoiled ||= (this.sets[cell * words + w] & sets[m * words + w]) !== 0;
+      for (let w = 0; w < words && !this.repeats; w++)
+        spoiled ||= (this.sets[cell * words + w] & sets[m * words + w]) !== 0;
       if (spoiled) written = Contents.SPOILED;
     }
     for (let w = 0; w < words; w++) {

@@ -58,7 +58,11 @@ class CanvasInk {
 
 class SvgInk {
   constructor(width, height, background) {
-    this.svg = d3.create('svg').attr('width', width).attr('height', height).attr('viewBox', `0 0 ${width} ${height}`)
+    this.svg = d3
+      .create('svg')
+      .attr('width', width)
+      .attr('height', height)
+      .attr('viewBox', `0 0 ${width} ${height}`)
       .attr('font-family', getComputedStyle(document.body).fontFamily);
     this.svg.append('rect').attr('width', width).attr('height', height).attr('fill', background);
     this.into = this.svg;
@@ -72,16 +76,27 @@ class SvgInk {
   shape(draw, {fill, stroke, width = 1, alpha = 1, dash = []}) {
     const path = d3.path();
     draw(path);
-    const element = this.into.append('path').attr('d', path.toString()).attr('fill', fill || 'none');
+    const element = this.into
+      .append('path')
+      .attr('d', path.toString())
+      .attr('fill', fill || 'none');
     if (stroke) element.attr('stroke', stroke).attr('stroke-width', width).attr('stroke-linecap', 'round');
     if (stroke && dash.length) element.attr('stroke-dasharray', dash.join(' '));
     if (alpha < 1) element.attr('opacity', alpha);
   }
 
   text(words, x, y, {fill, size, weight = 400, anchor = 'middle', alpha = 1}) {
-    this.into.append('text').attr('x', x).attr('y', y + size * 0.05).attr('fill', fill).attr('font-size', size)
-      .attr('font-weight', weight).attr('text-anchor', anchor).attr('dominant-baseline', 'central')
-      .attr('opacity', alpha).text(words);
+    this.into
+      .append('text')
+      .attr('x', x)
+      .attr('y', y + size * 0.05)
+      .attr('fill', fill)
+      .attr('font-size', size)
+      .attr('font-weight', weight)
+      .attr('text-anchor', anchor)
+      .attr('dominant-baseline', 'central')
+      .attr('opacity', alpha)
+      .text(words);
   }
 
   node() {

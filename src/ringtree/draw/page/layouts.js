@@ -4,7 +4,7 @@
 // (contents, width, height) -> {nodes, bend, frames?, place?}: nodes [{rank, x, y, tree}], the tree's edges as frames'
 // lines. A layout that a schedule cannot have is not in `layoutsOf`.
 const RADIUS = {most: 28, least: 3};
-const EDGE = 38;  // kept free above for the caption, below for the legend
+const EDGE = 38; // kept free above for the caption, below for the legend
 
 // The layouts of this schedule, the one to begin with first.
 function layoutsOf(contents) {
@@ -23,11 +23,15 @@ function layoutsOf(contents) {
 
 function place(name, contents, width, height) {
   const geometry = {ring: ringLayout, grid: gridLayout, trees: treesLayout, hosts: hostsLayout}[name](
-    contents, width, height - 2 * EDGE);
+    contents,
+    width,
+    height - 2 * EDGE,
+  );
   for (const at of [...geometry.nodes, ...(geometry.frames || [])]) at.y += EDGE;
   const nodeOf = new Map(geometry.nodes.map((node) => [node.tree * contents.participants + node.rank, node]));
   return {
-    frames: [], ...geometry,
+    frames: [],
+    ...geometry,
     node: (rank, tree) => nodeOf.get((name === 'trees' ? tree : 0) * contents.participants + rank),
   };
 }
@@ -36,13 +40,15 @@ const clampRadius = (radius) => Math.max(RADIUS.least, Math.min(RADIUS.most, rad
 
 function ringLayout({ranks, switches}, width, height) {
   const outer = Math.max(20, Math.min(width, height) / 2 - 22);
-  const straight = ranks > 24 ? Math.max(0, Math.min(width - 80 - 2 * outer, 2.2 * outer)) : 0;  // many need the room
+  const straight = ranks > 24 ? Math.max(0, Math.min(width - 80 - 2 * outer, 2.2 * outer)) : 0; // many need the room
   const around = 2 * straight + 2 * Math.PI * outer;
   const radius = clampRadius(Math.min((around * 0.3) / ranks, outer / 4));
   const inner = switches > 1 ? Math.min(outer * 0.4, switches * radius) : 0;
   const nodes = d3.range(ranks + switches).map((rank) => {
-    const at = rank < ranks ? onTrack(ranks > 1 ? rank / ranks : 0, ranks > 1 ? outer : 0, straight)
-      : onTrack((rank - ranks) / switches, inner, 0);
+    const at =
+      rank < ranks
+        ? onTrack(ranks > 1 ? rank / ranks : 0, ranks > 1 ? outer : 0, straight)
+        : onTrack((rank - ranks) / switches, inner, 0);
     return {rank, tree: 0, x: width / 2 + at.x, y: height / 2 + at.y};
   });
   return {nodes, radius, bend: () => 0.13};
@@ -80,7 +86,9 @@ function gridOf(contents) {
     return many;
   };
   const square = Math.ceil(Math.sqrt(ranks));
-  const divisors = d3.range(2, ranks).filter((d) => ranks % d === 0)
+  const divisors = d3
+    .range(2, ranks)
+    .filter((d) => ranks % d === 0)
     .sort((a, b) => Math.abs(Math.log(a / square)) - Math.abs(Math.log(b / square)));
   const best = divisors.find((columns) => pairs.size && straight(columns) === pairs.size);
   const columns = best || square;
@@ -94,14 +102,25 @@ function gridLayout(contents, width, height) {
   const across = Math.min(width / (columns + 0.2), Math.max(down * 1.6, 60));
   const gap = Math.min(across, down);
   const [left, top] = [width / 2 - (across * (columns - 1)) / 2, height / 2 - (down * (rows - 1)) / 2];
-  const nodes = d3.range(contents.ranks).map((rank) => (
-    {rank, tree: 0, x: left + across * (rank % columns), y: top + down * Math.floor(rank / columns)}));
+  const nodes = d3
+    .range(contents.ranks)
+    .map((rank) => ({
+      rank,
+      tree: 0,
+      x: left + across * (rank % columns),
+      y: top + down * Math.floor(rank / columns),
+    }));
   for (let i = 0; i < contents.switches; i++) {
     const along = (i + 0.5) / contents.switches;
-    nodes.push({rank: contents.ranks + i, tree: 0, x: left + across * (columns - 1) * along, y: height / 2 + down / 2});
+    nodes.push({
+      rank: contents.ranks + i,
+      tree: 0,
+      x: left + across * (columns - 1) * along,
+      y: height / 2 + down / 2,
+    });
   }
   const isNear = (a, b) => Math.abs(a.x - b.x) < 1.1 * across && Math.abs(a.y - b.y) < 1.1 * down;
-  const around = (a, b) => (gap * 0.4) / Math.hypot(a.x - b.x, a.y - b.y);  // those between, not through them
+  const around = (a, b) => (gap * 0.36) / Math.hypot(a.x - b.x, a.y - b.y); // those between, not through them
   return {nodes, radius: clampRadius(gap * 0.22), bend: (a, b) => (isNear(a, b) ? 0.1 : around(a, b))};
 }
 
@@ -119,7 +138,8 @@ function hostsLayout(contents, width, height) {
     members.forEach((rank, k) => {
       const inLine = Math.min(columns, members.length - Math.floor(k / columns) * columns);
       nodes.push({
-        rank, tree: 0,
+        rank,
+        tree: 0,
         x: box.x + box.width / 2 + gap * ((k % columns) - (inLine - 1) / 2),
         y: box.y + 12 + box.height / 2 + gap * (Math.floor(k / columns) - (lines - 1) / 2),
       });
@@ -137,8 +157,14 @@ function boxGrid(many, width, height, gap) {
   const lines = Math.ceil(many / Math.max(1, Math.min(many, Math.round(Math.sqrt((many * width) / height)))));
   const columns = Math.ceil(many / lines);
   const [w, h] = [(width - gap) / columns - gap, (height - gap) / lines - gap];
-  return d3.range(many).map((i) => (
-    {x: gap + (i % columns) * (w + gap), y: gap + Math.floor(i / columns) * (h + gap), width: w, height: h}));
+  return d3
+    .range(many)
+    .map((i) => ({
+      x: gap + (i % columns) * (w + gap),
+      y: gap + Math.floor(i / columns) * (h + gap),
+      width: w,
+      height: h,
+    }));
 }
 
 const ROOT = -1;
@@ -159,14 +185,21 @@ function treesLayout(contents, width, height) {
     const many = root.leaves().length;
     const [across, down] = [box.width / many, (box.height - 76) / Math.max(root.height, 1)];
     radius = Math.min(radius, across * 0.42, down * 0.3);
-    d3.tree().size([box.width, 1]).separation(() => 1)(root);
+    d3
+      .tree()
+      .size([box.width, 1])
+      .separation(() => 1)(root);
     const step = Math.min(down, 140);
     const levels = d3.group(root.descendants(), (node) => node.depth);
     for (const node of root.descendants()) {
       const level = levels.get(node.depth);
       const every = Math.ceil((20 * level.length) / box.width);
       nodes.push({
-        rank: node.data, tree: index, x: box.x + node.x, isNamed: level.indexOf(node) % every === 0, isLeaf: !node.children,
+        rank: node.data,
+        tree: index,
+        x: box.x + node.x,
+        isNamed: level.indexOf(node) % every === 0,
+        isLeaf: !node.children,
         y: box.y + 50 + (box.height - 76 - step * root.height) / 2 + step * node.depth,
       });
     }
@@ -182,7 +215,8 @@ function treeOfRows(contents) {
   const found = new Int8Array(contents.transfers);
   for (let row = 0; row < contents.transfers && trees.length; row++) {
     const [a, b] = [rows.source[row], rows.target[row]];
-    const isEdge = ({parent}) => parent[b] === a || parent[a] === b || a === b;
+    const isEdge = ({parent, ways}) =>
+      a === b || (parent[b] === a && ways.includes('down')) || (parent[a] === b && ways.includes('up'));
     const best = trees.findIndex((tree, i) => isEdge(tree) && chunks[i].has(rows.source_chunk[row]));
     found[row] = Math.max(0, best >= 0 ? best : trees.findIndex(isEdge));
   }

@@ -7,7 +7,7 @@ class Player {
   constructor(rounds, show, stats) {
     Object.assign(this, {rounds, show, stats});
     this.position = 0;
-    this.target = null;  // where playing ends by itself
+    this.target = null; // where playing ends by itself
     this.state = 'paused';
     this.speed = Player.SPEEDS.find((speed) => speed >= 1 && rounds / speed <= 24) || Player.SPEEDS.at(-1);
     this.isStill = matchMedia('(prefers-reduced-motion: reduce)');

@@ -3,8 +3,12 @@
 // The view of a schedule: stage and buffers above, the controls below them, then the table of transfers; and what they
 // tell each other about the round that is shown and about what is pointed at.
 const ICONS = {
-  first: '<path d="M6 5v14M19 5l-9 7 9 7z"/>', back: '<path d="M16 5l-9 7 9 7z"/>', play: '<path class="solid" d="M7 4l13 8-13 8z"/>',
-  pause: '<path d="M8 5v14M16 5v14" stroke-width="3.5"/>', forward: '<path d="M8 5l9 7-9 7z"/>', last: '<path d="M18 5v14M5 5l9 7-9 7z"/>',
+  first: '<path d="M6 5v14M19 5l-9 7 9 7z"/>',
+  back: '<path d="M16 5l-9 7 9 7z"/>',
+  play: '<path class="solid" d="M7 4l13 8-13 8z"/>',
+  pause: '<path d="M8 5v14M16 5v14" stroke-width="3.5"/>',
+  forward: '<path d="M8 5l9 7-9 7z"/>',
+  last: '<path d="M18 5v14M5 5l9 7-9 7z"/>',
 };
 
 const icon = (name) => `<svg viewBox="0 0 24 24" aria-hidden="true">${ICONS[name]}</svg>`;
@@ -38,8 +42,10 @@ const MARKUP = `
   </div>
   <div class="table panel" role="table" data-label="schedule.table">
     <div class="row heads" role="row">
-      <span role="columnheader" data-t="schedule.column_round"></span><span role="columnheader" data-t="schedule.column_from"></span>
-      <span role="columnheader" data-t="schedule.column_to"></span><span role="columnheader" data-t="schedule.column_chunks"></span>
+      <span role="columnheader" data-t="schedule.column_round"></span>
+      <span role="columnheader" data-t="schedule.column_from"></span>
+      <span role="columnheader" data-t="schedule.column_to"></span>
+      <span role="columnheader" data-t="schedule.column_chunks"></span>
       <span role="columnheader" data-t="schedule.column_what"></span>
     </div>
     <div id="transfers" tabindex="0" role="rowgroup" data-label="schedule.table"></div>
@@ -59,12 +65,17 @@ class ScheduleView {
     if (d3.sum(this.buffers.sections, (s) => s.columns) < 6) element.classList.add('few-chunks');
     this.buffers.buildMirror(this.find('contents'));
     this.table = new TransferTable(this.find('transfers'), this.contents, shell, {
-      point: (row) => this.point({row}), jump: (row) => this.player.seek(this.contents.rows.round[row] + 0.5),
+      point: (row) => this.point({row}),
+      jump: (row) => this.player.seek(this.contents.rows.round[row] + 0.5),
     });
     this.player = new Player(this.contents.rounds, (position, state) => this.show(position, state), shell.stats);
-    this.inks = Object.fromEntries(['still', 'stage', 'buffers'].map((id) => [id, new CanvasInk(this.find(id), shell.zoom)]));
+    this.inks = Object.fromEntries(
+      ['still', 'stage', 'buffers'].map((id) => [id, new CanvasInk(this.find(id), shell.zoom)]),
+    );
     this.setLayout(this.layouts[0]);
     this.listen();
+    const resized = new ResizeObserver(() => element.hidden || this.redraw());
+    for (const name of ['stage', 'buffers', 'transfers']) resized.observe(this.find(name));
     shell.onChange(() => this.word());
     this.word();
   }
@@ -72,8 +83,13 @@ class ScheduleView {
   listen() {
     const {player} = this;
     const clicks = {
-      first: () => player.seek(0), back: () => player.back(), play: () => player.toggle(), forward: () => player.forward(),
-      last: () => player.seek(player.rounds), slower: () => player.changeSpeed(-1), faster: () => player.changeSpeed(1),
+      first: () => player.seek(0),
+      back: () => player.back(),
+      play: () => player.toggle(),
+      forward: () => player.forward(),
+      last: () => player.seek(player.rounds),
+      slower: () => player.changeSpeed(-1),
+      faster: () => player.changeSpeed(1),
     };
     for (const [id, act] of Object.entries(clicks)) this.find(id).onclick = act;
     const scrub = this.find('scrub');
@@ -88,8 +104,16 @@ class ScheduleView {
     buffers.onblur = () => this.pointCell(null);
     buffers.onkeydown = (event) => this.moveCell(event);
     this.keys = {
-      ' ': clicks.play, ArrowRight: clicks.forward, ArrowLeft: clicks.back, Home: clicks.first, End: clicks.last,
-      '+': clicks.faster, '=': clicks.faster, '-': clicks.slower, l: () => this.nextLayout(), L: () => this.nextLayout(),
+      ' ': clicks.play,
+      ArrowRight: clicks.forward,
+      ArrowLeft: clicks.back,
+      Home: clicks.first,
+      End: clicks.last,
+      '+': clicks.faster,
+      '=': clicks.faster,
+      '-': clicks.slower,
+      l: () => this.nextLayout(),
+      L: () => this.nextLayout(),
     };
   }
 
@@ -107,8 +131,13 @@ class ScheduleView {
     this.layout = name;
     this.element.dataset.layout = name;
     this.find('transfers').classList.toggle('by-tree', name === 'trees' && this.contents.trees.length > 1);
-    d3.select(this.find('layouts')).selectAll('button').data(this.layouts).join('button')
-      .attr('type', 'button').attr('role', 'radio').attr('data-layout', (other) => other)
+    d3.select(this.find('layouts'))
+      .selectAll('button')
+      .data(this.layouts)
+      .join('button')
+      .attr('type', 'button')
+      .attr('role', 'radio')
+      .attr('data-layout', (other) => other)
       .attr('aria-checked', (other) => other === name)
       .text((other) => this.layoutWord(other))
       .on('click', (_, other) => this.setLayout(other));
@@ -116,7 +145,9 @@ class ScheduleView {
   }
 
   layoutWord(name) {
-    return this.shell.t({ring: 'schedule.ring', trees: 'schedule.trees', grid: 'schedule.grid', hosts: 'schedule.hosts'}[name]);
+    return this.shell.t(
+      {ring: 'schedule.ring', trees: 'schedule.trees', grid: 'schedule.grid', hosts: 'schedule.hosts'}[name],
+    );
   }
 
   nextLayout() {
@@ -179,7 +210,10 @@ class ScheduleView {
     if (!contents.transfers) return t('schedule.nothing');
     if (!this.shown.begun) return t('schedule.before');
     const {round} = this.shown;
-    return t('schedule.round', {round: number(round), transfers: number(contents.roundFirst[round + 1] - contents.roundFirst[round])});
+    return t('schedule.round', {
+      round: number(round),
+      transfers: number(contents.roundFirst[round + 1] - contents.roundFirst[round]),
+    });
   }
 
   // All words that depend on the language or on the round.
@@ -188,11 +222,19 @@ class ScheduleView {
     const {contents, data, player} = this;
     if (!this.shown) return;
     const root = data.root === null ? '' : ` · ${t('schedule.root', {root: data.root})}`;
-    this.find('facts').textContent = t('schedule.facts', {
-      ranks: number(data.ranks), chunks: number(data.chunks), rounds: number(data.rounds), transfers: number(data.transfers),
-    }) + root;
+    this.find('facts').textContent =
+      t('schedule.facts', {
+        ranks: number(data.ranks),
+        chunks: number(data.chunks),
+        rounds: number(data.rounds),
+        transfers: number(data.transfers),
+      }) + root;
+    this.find('caption').ariaLive = player.state === 'playing' ? 'off' : 'polite';
     this.find('caption').textContent = this.caption();
-    this.find('done').textContent = t('schedule.done', {done: number(this.shown.done), rounds: number(contents.rounds)});
+    this.find('done').textContent = t('schedule.done', {
+      done: number(this.shown.done),
+      rounds: number(contents.rounds),
+    });
     this.find('speed').textContent = t('schedule.speed', {speed: player.speed});
     const isPlaying = player.state === 'playing';
     this.find('play').innerHTML = icon(isPlaying ? 'pause' : 'play');
@@ -201,7 +243,9 @@ class ScheduleView {
     for (const element of this.element.querySelectorAll('[data-label]')) {
       element.setAttribute('aria-label', t(element.dataset.label));
     }
-    d3.select(this.find('layouts')).selectAll('button').text((name) => this.layoutWord(name));
+    d3.select(this.find('layouts'))
+      .selectAll('button')
+      .text((name) => this.layoutWord(name));
     this.wordVerdict();
   }
 
@@ -214,7 +258,8 @@ class ScheduleView {
     const {t, number} = this.shell;
     const {collective} = this.data;
     verdict.dataset.right = count === 0;
-    verdict.textContent = count ? t('schedule.refuted', {count: number(count), collective, first: this.wordCell(first)})
+    verdict.textContent = count
+      ? t('schedule.refuted', {count: number(count), collective, first: this.wordCell(first)})
       : t('schedule.proved', {collective});
   }
 
@@ -224,7 +269,9 @@ class ScheduleView {
     const rank = contents.rankOf[cell];
     const buffer = contents.inPlace ? 0 : 2;
     return t(buffer ? 'schedule.at_output' : 'schedule.at_data', {
-      rank, chunk: cell - contents.cell(rank, buffer, 0), what: cellWords(contents, cell, t),
+      rank,
+      chunk: cell - contents.cell(rank, buffer, 0),
+      what: cellWords(contents, cell, t),
     });
   }
 
@@ -235,7 +282,13 @@ class ScheduleView {
     this.focus = {row, rank};
     this.table.setPointed(row);
     this.paint(this.player.position);
-    this.tip(event && row >= 0 ? transferWords(this.contents, row, this.shell.t) : '', event?.clientX, event?.clientY);
+    this.tip(event ? this.wordPointed() : '', event?.clientX, event?.clientY);
+  }
+
+  wordPointed() {
+    const {row, rank} = this.focus;
+    if (row >= 0) return transferWords(this.contents, row, this.shell.t);
+    return rank >= 0 ? rankWords(this.contents, rank, this.shell.t) : '';
   }
 
   pointCell(at) {
@@ -290,8 +343,11 @@ ringtree.view('schedule', {
       keys: view.keys,
       notes: ['schedule.note_rounds', 'schedule.note_colours'],
       help: [
-        ['Space', 'schedule.key_play'], ['← →', 'schedule.key_step'], ['Home End', 'schedule.key_ends'],
-        ['+ −', 'schedule.key_speed'], ['L', 'schedule.key_layout'],
+        ['Space', 'schedule.key_play'],
+        ['← →', 'schedule.key_step'],
+        ['Home End', 'schedule.key_ends'],
+        ['+ −', 'schedule.key_speed'],
+        ['L', 'schedule.key_layout'],
       ],
     };
   },

@@ -29,8 +29,9 @@ const ringtree = (() => {
 
   // {name} is a parameter; {name|round|rounds} is one with the word for one or for many.
   function t(key, params = {}) {
-    return page.texts[key][language].replace(/\{(\w+)(?:\|(\w+)\|(\w+))?\}/g, (_, name, one, many) => (
-      one ? `${params[name]} ${`${params[name]}` === '1' ? one : many}` : params[name]));
+    return page.texts[key][language].replace(/\{(\w+)(?:\|(\w+)\|(\w+))?\}/g, (_, name, one, many) =>
+      one ? `${params[name]} ${`${params[name]}` === '1' ? one : many}` : params[name],
+    );
   }
 
   // data-t is an element's text, data-t-label what it is called (its tooltip, and for screen readers).
@@ -43,14 +44,17 @@ const ringtree = (() => {
   }
 
   // The values that the theme gives to the custom properties --NAME, for canvases and exported pictures.
-  const colours = new Proxy({}, {
-    get(_, name) {
-      if (!(name in resolved)) {
-        resolved[name] = getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-      }
-      return resolved[name];
+  const colours = new Proxy(
+    {},
+    {
+      get(_, name) {
+        if (!(name in resolved)) {
+          resolved[name] = getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+        }
+        return resolved[name];
+      },
     },
-  });
+  );
 
   function changed() {
     resolved = {};
@@ -83,12 +87,23 @@ const ringtree = (() => {
   }
 
   const shell = {
-    t, translate, decode, colours, download, stats,
+    t,
+    translate,
+    decode,
+    colours,
+    download,
+    stats,
     onChange: (listen) => listeners.push(listen),
     number: (value) => value.toLocaleString(document.documentElement.lang),
-    get language() { return document.documentElement.lang; },
-    get zoom() { return parseFloat(getComputedStyle(document.documentElement).fontSize) / 14.4; },  // larger on large screens
-    get theme() { return document.documentElement.dataset.theme; },
+    get language() {
+      return document.documentElement.lang;
+    },
+    get zoom() {
+      return parseFloat(getComputedStyle(document.documentElement).fontSize) / 14.4;
+    }, // larger on large screens
+    get theme() {
+      return document.documentElement.dataset.theme;
+    },
   };
 
   // -- tabs
@@ -161,21 +176,28 @@ const ringtree = (() => {
     const view = mounted[current];
     const row = ([keys, text]) => {
       const tr = document.createElement('tr');
-      tr.insertCell().append(...keys.split(' ').map((key) => {
-        const kbd = document.createElement('kbd');
-        kbd.textContent = key;
-        return kbd;
-      }));
+      tr.insertCell().append(
+        ...keys.split(' ').map((key) => {
+          const kbd = document.createElement('kbd');
+          kbd.textContent = key;
+          return kbd;
+        }),
+      );
       tr.insertCell().textContent = t(text);
       return tr;
     };
-    const shared = [['D', 'shell.theme_keys'], ['?', 'shell.help_keys']];
+    const shared = [
+      ['D', 'shell.theme_keys'],
+      ['?', 'shell.help_keys'],
+    ];
     byId('help-keys').replaceChildren(...[...(view.help || []), ...shared].map(row));
-    byId('help-notes').replaceChildren(...(view.notes || []).map((key) => {
-      const p = document.createElement('p');
-      p.textContent = t(key);
-      return p;
-    }));
+    byId('help-notes').replaceChildren(
+      ...(view.notes || []).map((key) => {
+        const p = document.createElement('p');
+        p.textContent = t(key);
+        return p;
+      }),
+    );
     byId('help-dialog').showModal();
   }
 
@@ -184,7 +206,8 @@ const ringtree = (() => {
     const target = event.target;
     if (event.ctrlKey || event.metaKey || event.altKey || byId('help-dialog').open) return true;
     if (target.matches('button, summary, [role=tab]')) return event.key === ' ' || event.key === 'Enter';
-    if (target.matches('input[type=range]')) return !('viewKeys' in target.dataset) && /^(Arrow|Home|End|Page)/.test(event.key);
+    if (target.matches('input[type=range]'))
+      return !('viewKeys' in target.dataset) && /^(Arrow|Home|End|Page)/.test(event.key);
     return target.matches('input, select, textarea');
   }
 
@@ -221,5 +244,12 @@ const ringtree = (() => {
     });
   }
 
-  return {view: (name, definition) => { definitions[name] = definition; }, start, stats, shell};
+  return {
+    view: (name, definition) => {
+      definitions[name] = definition;
+    },
+    start,
+    stats,
+    shell,
+  };
 })();

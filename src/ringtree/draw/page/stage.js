@@ -1,8 +1,8 @@
 'use strict';
 
-// The stage: the participants where a layout has put them, the links that the schedule uses, and the chunks of one round
-// on their way. Drawn by an ink, so that what moves on a canvas is saved as SVG by the same lines. What stands still
-// during a round has a canvas of its own, so that a frame is no more than its chunks.
+// The stage: the participants where a layout has put them, the links that the schedule uses, and the chunks of one
+// round on their way. Drawn by an ink, so that what moves on a canvas is saved as SVG by the same lines. What stands
+// still during a round has a canvas of its own, so that a frame is no more than its chunks.
 class Stage {
   static MOST_LINKS = 400;
   static MOST_LABELS = 96;
@@ -34,8 +34,8 @@ class Stage {
     return [...found.values()];
   }
 
-  // The way of one transfer: a curve from node to node, to the left of the straight line, so that the two directions of
-  // an exchange do not lie on each other. A copy within a rank is a loop beside it, away from the middle.
+  // The way of one transfer: a curve from node to node, to the left of the straight line, so that the two directions
+  // of an exchange do not lie on each other. A copy within a rank is a loop beside it, away from the middle.
   way(row) {
     const {rows} = this.contents;
     const {geometry} = this;
@@ -62,7 +62,8 @@ class Stage {
     return this.layout === 'trees' && this.contents.trees.length > 1;
   }
 
-  // Trees are told apart by colour; without them, what is added from what is stored. Added is always round, with a plus.
+  // Trees are told apart by colour; without them, what is added from what is stored. Added is always round, with a
+  // plus.
   colour(row) {
     if (this.isByTree()) return Stage.TREES[this.treeOf[row] % Stage.TREES.length];
     return this.contents.rows.reduce[row] ? 'orange' : 'blue';
@@ -89,7 +90,9 @@ class Stage {
     const {rows, participants} = this.contents;
     for (const [, queue] of d3.group(this.moving, ({row}) => rows.source[row] * participants + rows.target[row])) {
       const apart = Math.min(0.12, 0.6 / queue.length);
-      queue.forEach((moving, k) => Object.assign(moving, {first: k * apart, last: 1 - (queue.length - 1 - k) * apart}));
+      queue.forEach((moving, k) =>
+        Object.assign(moving, {first: k * apart, last: 1 - (queue.length - 1 - k) * apart}),
+      );
     }
   }
 
@@ -110,31 +113,46 @@ class Stage {
       const isTree = this.layout === 'trees';
       const words = isTree ? this.#treeTitle(frame.tree) : t('schedule.host', {host: frame.host});
       if (!isTree) {
-        ink.shape((p) => roundedRect(p, frame.x, frame.y, frame.width, frame.height, 12),
-          {fill: colours.raised, stroke: colours.line});
+        ink.shape((p) => roundedRect(p, frame.x, frame.y, frame.width, frame.height, 12), {
+          fill: colours.raised,
+          stroke: colours.line,
+        });
       }
       const fill = this.isByTree() ? colours[Stage.TREES[frame.tree % 4]] : colours.muted;
-      ink.text(words, isTree ? frame.x + frame.width / 2 : frame.x + 14, frame.y + (isTree ? 4 : 18),
-        {fill, size: 13, weight: 600, anchor: isTree ? 'middle' : 'start'});
+      ink.text(words, isTree ? frame.x + frame.width / 2 : frame.x + 14, frame.y + (isTree ? 4 : 18), {
+        fill,
+        size: 13,
+        weight: 600,
+        anchor: isTree ? 'middle' : 'start',
+      });
     }
   }
 
   #treeTitle(index) {
     const {t} = this.shell;
-    const {chunks} = this.contents.trees[index];
-    const words = {tree: index + 1, chunks: spans(chunks)};
-    if (chunks.length === this.contents.chunks) return t('schedule.tree_all');
+    const {trees, chunks: all} = this.contents;
+    const {chunks, ways} = trees[index];
+    if (trees.length === 1 && chunks.length === all) return t('schedule.tree_all');
+    const words = {
+      tree: index + 1,
+      chunks: spans(chunks),
+      ways: ways.length === 1 ? {up: ' ↑', down: ' ↓'}[ways] : '',
+    };
     return t(chunks.length > 1 ? 'schedule.tree' : 'schedule.tree_of_one', words);
   }
 
   #paintLinks(ink) {
     const width = this.geometry.radius > 8 ? 1.5 : 1;
-    ink.shape((p) => {
-      for (const row of this.links) {
-        const way = this.way(row);
-        if (way) curve(p, this.layout === 'trees' ? {...way, cx: (way.x0 + way.x1) / 2, cy: (way.y0 + way.y1) / 2} : way);
-      }
-    }, {stroke: this.shell.colours.line, width});
+    ink.shape(
+      (p) => {
+        for (const row of this.links) {
+          const way = this.way(row);
+          if (way)
+            curve(p, this.layout === 'trees' ? {...way, cx: (way.x0 + way.x1) / 2, cy: (way.y0 + way.y1) / 2} : way);
+        }
+      },
+      {stroke: this.shell.colours.line, width},
+    );
   }
 
   // One path for all ways of a colour: hundreds of them cost as little as a few.
@@ -145,7 +163,10 @@ class Stage {
     for (const [colour, group] of this.byColour) {
       const style = {stroke: colours[colour], width: many ? 1 : 2, alpha: many ? 0.45 : 0.75};
       ink.shape((p) => group.forEach(({way}) => curve(p, way)), style);
-      ink.shape((p) => group.forEach(({way}) => arrowHead(p, way, head)), {fill: colours[colour], alpha: many ? 0.6 : 1});
+      ink.shape((p) => group.forEach(({way}) => arrowHead(p, way, head)), {
+        fill: colours[colour],
+        alpha: many ? 0.6 : 1,
+      });
     }
     const pointed = focus.row >= 0 && this.way(focus.row);
     if (pointed) {
@@ -165,21 +186,30 @@ class Stage {
       const {share, complete} = contents.progress(rank);
       const outline = rank === focus.rank ? colours.ink : colours['line-strong'];
       const ring = Math.max(1.5, r * 0.16);
-      ink.shape((p) => (isSwitch ? p.rect(x - r, y - r, 2 * r, 2 * r) : disc(p, x, y, r)),
-        {fill: complete ? colours['green-tint'] : colours.surface, stroke: outline, width: rank === focus.rank ? ring * 1.6 : ring});
+      ink.shape((p) => (isSwitch ? p.rect(x - r, y - r, 2 * r, 2 * r) : disc(p, x, y, r)), {
+        fill: complete ? colours['green-tint'] : colours.surface,
+        stroke: outline,
+        width: rank === focus.rank ? ring * 1.6 : ring,
+      });
       if (share > 0) {
-        ink.shape((p) => p.arc(x, y, r, -Math.PI / 2, -Math.PI / 2 + 2 * Math.PI * Math.min(share, 0.9999)),
-          {stroke: colours[complete ? 'green' : 'blue'], width: ring * 1.3});
+        ink.shape((p) => p.arc(x, y, r, -Math.PI / 2, -Math.PI / 2 + 2 * Math.PI * Math.min(share, 0.9999)), {
+          stroke: colours[complete ? 'green' : 'blue'],
+          width: ring * 1.3,
+        });
       }
       if (r >= 6) {
-        ink.text(rankName(contents, rank), x, y, {fill: colours.ink, size: Math.max(8, Math.min(15, r * 0.8)), weight: 600});
+        ink.text(rankName(contents, rank), x, y, {
+          fill: colours.ink,
+          size: Math.max(8, Math.min(15, r * 0.8)),
+          weight: 600,
+        });
       } else if (node.isNamed ?? rank % every === 0) {
         this.#paintOuterName(ink, node, r);
       }
     }
   }
 
-  // A number beside a node that is too small for it: below a leaf, left of another in a tree, else away from the middle.
+  // A number beside a node too small for it: below a leaf, left of another in a tree, else away from the middle.
   #paintOuterName(ink, {rank, x, y, isLeaf}, r) {
     let [dx, dy] = isLeaf ? [0, 1] : [-1, -0.6];
     if (isLeaf === undefined) [dx, dy] = [x - this.size[0] / 2, y - this.size[1] / 2];
@@ -192,19 +222,24 @@ class Stage {
     const {colours} = this.shell;
     const {rows} = this.contents;
     const labelled = this.moving.length <= Stage.MOST_LABELS && this.geometry.radius >= 12;
-    const r = labelled ? Math.min(14, Math.max(10, this.geometry.radius * 0.5)) : Math.max(2.5, Math.min(6, this.geometry.radius * 0.5));
+    const r = labelled
+      ? Math.min(14, Math.max(10, this.geometry.radius * 0.5))
+      : Math.max(2.5, Math.min(6, this.geometry.radius * 0.5));
     for (const [colour, group] of this.byColour) {
       const places = group.map(({row, way, first, last}) => {
         const t = d3.easeCubicInOut(Math.max(0, Math.min(1, (progress - first) / (last - first))));
         return {row, words: labelled ? this.#chunkName(row) : '', ...pointOn(way, t)};
       });
-      ink.shape((p) => {
-        for (const {row, words, x, y} of places) {
-          const half = Math.max(r, words.length * 3.4 + 4);
-          if (rows.reduce[row]) roundedRect(p, x - half, y - r, 2 * half, 2 * r, r);
-          else roundedRect(p, x - half * 0.92, y - r * 0.92, half * 1.84, r * 1.84, r * 0.3);
-        }
-      }, {fill: colours[colour], stroke: places.length < 400 ? colours.surface : '', width: labelled ? 1.5 : 0.8});
+      ink.shape(
+        (p) => {
+          for (const {row, words, x, y} of places) {
+            const half = Math.max(r, words.length * 3.4 + 4);
+            if (rows.reduce[row]) roundedRect(p, x - half, y - r, 2 * half, 2 * r, r);
+            else roundedRect(p, x - half * 0.92, y - r * 0.92, half * 1.84, r * 1.84, r * 0.3);
+          }
+        },
+        {fill: colours[colour], stroke: places.length < 400 ? colours.surface : '', width: labelled ? 1.5 : 0.8},
+      );
       for (const {words, x, y} of labelled ? places : []) {
         ink.text(words, x, y, {fill: colours[`on-${colour}`], size: 11, weight: 700});
       }
@@ -264,6 +299,7 @@ function curve(p, {x0, y0, cx, cy, x1, y1}) {
 function arrowHead(p, {cx, cy, x1, y1}, size) {
   const angle = Math.atan2(y1 - cy, x1 - cx);
   p.moveTo(x1, y1);
-  for (const side of [-1, 1]) p.lineTo(x1 - size * Math.cos(angle + side * 0.45), y1 - size * Math.sin(angle + side * 0.45));
+  for (const side of [-1, 1])
+    p.lineTo(x1 - size * Math.cos(angle + side * 0.45), y1 - size * Math.sin(angle + side * 0.45));
   p.closePath();
 }

@@ -23,7 +23,9 @@ class TransferTable {
   arrange() {
     this.rowHeight = Math.round(27 * this.shell.zoom);
     this.total = this.contents.transfers * this.rowHeight;
-    this.body.style('height', `${Math.min(this.total, TransferTable.TALLEST)}px`).style('--row', `${this.rowHeight}px`);
+    this.body
+      .style('height', `${Math.min(this.total, TransferTable.TALLEST)}px`)
+      .style('--row', `${this.rowHeight}px`);
     this.draw();
   }
 
@@ -42,7 +44,8 @@ class TransferTable {
     if (!by) return;
     event.preventDefault();
     event.stopPropagation();
-    const from = this.pointed >= 0 ? this.pointed + by : Math.max(0, this.contents.roundFirst[Math.max(0, this.round)]);
+    const from =
+      this.pointed >= 0 ? this.pointed + by : Math.max(0, this.contents.roundFirst[Math.max(0, this.round)]);
     this.#point(Math.max(0, Math.min(this.contents.transfers - 1, from)));
     this.reveal(this.pointed);
   }
@@ -69,7 +72,7 @@ class TransferTable {
     this.round = round;
     const first = this.contents.roundFirst[Math.max(0, round)];
     if (first < this.contents.transfers && !this.element.matches(':hover, :focus')) {
-      this.element.scrollTop = first * this.rowHeight / this.#scale();
+      this.element.scrollTop = (first * this.rowHeight) / this.#scale();
     }
     this.draw();
   }
@@ -81,25 +84,49 @@ class TransferTable {
   }
 
   draw() {
-    const {contents, shell, rowHeight} = this;
+    const {contents, rowHeight} = this;
     const top = this.element.scrollTop * this.#scale();
     const first = Math.max(0, Math.floor(top / rowHeight) - 2);
     const last = Math.min(contents.transfers, Math.ceil((top + this.element.clientHeight) / rowHeight) + 2);
     const offset = this.element.scrollTop - top;
     const {rows} = contents;
-    const rowsShown = this.body.selectAll('div.row').data(d3.range(first, last), (row) => row).join((enter) => {
-      const added = enter.append('div').attr('class', 'row').attr('role', 'row').attr('data-row', (row) => row)
-        .attr('aria-rowindex', (row) => row + 1);
-      added.selectAll('span').data((row) => [
-        shell.number(rows.round[row]), rankName(contents, rows.source[row]), rankName(contents, rows.target[row]),
-        transferChunks(contents, row), '',
-      ]).join('span').attr('role', 'cell').text((words) => words);
-      return added;
-    });
-    rowsShown.style('transform', (row) => `translateY(${row * rowHeight + offset}px)`)
-      .classed('current', (row) => rows.round[row] === this.round)
-      .classed('pointed', (row) => row === this.pointed)
-      .select('span:last-child').text((row) => transferKind(contents, row, shell.t))
-      .attr('class', (row) => (rows.reduce[row] ? 'add' : 'store'));
+    const shown = this.body
+      .selectAll('div.row')
+      .data(d3.range(first, last), (row) => row)
+      .join((enter) =>
+        enter
+          .append('div')
+          .attr('role', 'row')
+          .attr('data-row', (row) => row)
+          .attr('aria-rowindex', (row) => row + 1),
+      );
+    shown
+      .style('transform', (row) => `translateY(${row * rowHeight + offset}px)`)
+      .attr(
+        'class',
+        (row) => `row${rows.round[row] === this.round ? ' current' : ''}${row === this.pointed ? ' pointed' : ''}`,
+      );
+    shown
+      .selectAll('span')
+      .data((row) => this.#words(row))
+      .join('span')
+      .attr('role', 'cell')
+      .text((words) => words);
+    shown.select('span:last-child').attr('class', (row) => (rows.reduce[row] ? 'add' : 'store'));
+  }
+
+  #words(row) {
+    const {
+      contents,
+      shell: {t, number},
+    } = this;
+    const {rows} = contents;
+    return [
+      number(rows.round[row]),
+      rankName(contents, rows.source[row]),
+      rankName(contents, rows.target[row]),
+      transferChunks(contents, row, t),
+      transferKind(contents, row, t),
+    ];
   }
 }

@@ -18,11 +18,13 @@ function spans(numbers) {
 }
 
 // The chunks of one transfer, with the buffers where there are several.
-function transferChunks(contents, row) {
+function transferChunks(contents, row, t) {
   const {rows} = contents;
-  const side = (buffer, chunk) => {
-    const plain = buffer === 0 || contents.inPlace && buffer !== 3;
-    return (plain ? '' : `${Contents.BUFFERS[buffer]} `) + chunkWords(chunk, rows.count[row], '–');
+  const side = (buffer, first) => {
+    const chunk = chunkWords(first, rows.count[row], '–');
+    return buffer === 0
+      ? chunk
+      : t({1: 'schedule.of_input', 2: 'schedule.of_output', 3: 'schedule.of_scratch'}[buffer], {chunk});
   };
   const from = side(rows.source_buffer[row], rows.source_chunk[row]);
   const to = side(rows.target_buffer[row], rows.target_chunk[row]);
@@ -39,16 +41,32 @@ function cellWords(contents, cell, t) {
   if (!contents.reduces) return t('schedule.cell_copy', of);
   const here = contents.rankOf[cell];
   const missing = d3.range(contents.contributors(here)).filter((rank) => !origins.includes(rank));
-  const [alone, part] = origins.length === 1 ? ['schedule.cell_alone', 'schedule.cell_own'] : ['schedule.cell_whole', 'schedule.cell_sum'];
+  const [alone, part] =
+    origins.length === 1
+      ? ['schedule.cell_alone', 'schedule.cell_own']
+      : ['schedule.cell_whole', 'schedule.cell_sum'];
   return t(missing.length ? part : alone, {...of, missing: spans(missing)});
+}
+
+// How far a rank is.
+function rankWords(contents, rank, t) {
+  const name = {rank: rankName(contents, rank)};
+  if (rank >= contents.ranks) return t('schedule.switch', name);
+  const owed = contents.promised.owedCount[rank];
+  if (!owed) return t('schedule.rank_owed_nothing', name);
+  const percent = Math.floor(100 * contents.progress(rank).share);
+  return t('schedule.rank', {...name, right: contents.right[rank], owed, percent});
 }
 
 // One transfer in a line.
 function transferWords(contents, row, t) {
   const {rows} = contents;
   return t('schedule.transfer', {
-    round: rows.round[row], from: rankName(contents, rows.source[row]), to: rankName(contents, rows.target[row]),
-    chunks: transferChunks(contents, row), what: transferKind(contents, row, t),
+    round: rows.round[row],
+    from: rankName(contents, rows.source[row]),
+    to: rankName(contents, rows.target[row]),
+    chunks: transferChunks(contents, row, t),
+    what: transferKind(contents, row, t),
   });
 }
 
