@@ -20,6 +20,7 @@ MOST_FOLDED = 40
 NARROW = 5
 """So wide are the sets of many ranks, that 16 columns of them have room."""
 FAR = 1 << 40
+"""Tells how far a label lies from its place from what is no label."""
 
 
 class Cell(NamedTuple):
@@ -65,37 +66,34 @@ class Grid:
     def columns(self, contents: Contents, written: Ints) -> list[Column]:
         """What the rows hold, the cells `written` marked. Neighbours that say the same are one column where there are
         many, and of too many some are left out, with a column of dots in their place."""
-        new, kept = (np.zeros(len(contents.label) + 1, dtype=np.bool_) for _ in range(2))  # the last: no cell
+        new, kept = (np.zeros(len(contents.label) + 1, dtype=np.bool_) for _ in range(2))  # the last: no such cell
         new[written] = True
         kept[self.promised.cell[self.promised.kept(contents)]] = True
+        marks = np.stack([new[self.cell], kept[self.cell]], axis=2)
         label = np.append(contents.label, NOTHING)[self.cell]
         reduces = len(contents.sets) > 0
         sets = contents.sets[self.cell] if reduces else np.zeros((*label.shape, 0), dtype=np.uint64)
-        first = np.arange(len(self.column))
-        if len(first) > MOST_UNFOLDED:
-            first = self._changes(label, sets, new[self.cell])
+        many = len(self.column) > MOST_UNFOLDED
+        first = self._changes(label, sets, marks) if many else np.arange(len(self.column))
         stops = np.append(first[1:], len(self.column))
         found, before = list[Column](), -1
         for at in spread(len(first), MOST_FOLDED):
             if at > before + 1:
                 found.append(gap(len(self.rows)))
             before, c = at, int(first[at])
-            cells = zip(
-                self._texts(label[:, c], sets[:, c], c), new[self.cell[:, c]], kept[self.cell[:, c]], strict=True
-            )
+            texts = self._texts(label[:, c], sets[:, c], c)
+            cells = tuple(Cell(text, *mark) for text, mark in zip(texts, marks[:, c].tolist(), strict=True))
             buffer, chunk = self.column[c]
-            head = place(buffer, chunk, int(stops[at]) - c, 1)
-            found.append(Column(head, tuple(Cell(text, bool(n), bool(k)) for text, n, k in cells)))
+            found.append(Column(place(buffer, chunk, int(stops[at]) - c, 1), cells))
         return found
 
-    def _changes(self, label: Ints, sets: Bits, new: NDArray[np.bool_]) -> Ints:
+    def _changes(self, label: Ints, sets: Bits, marks: NDArray[np.bool_]) -> Ints:
         """The columns that do not say the same as the one before."""
         at_home = np.where((label >= 0) & (self.position >= 0), label - self.position + FAR, label)
-        same = (at_home[:, 1:] == at_home[:, :-1]).all(axis=0) & (new[:, 1:] == new[:, :-1]).all(axis=0)
-        same &= (sets[:, 1:] == sets[:, :-1]).all(axis=(0, 2))
-        same &= ((self.cell[:, 1:] < 0) == (self.cell[:, :-1] < 0)).all(axis=0)
         buffer = np.array([b for b, _ in self.column])
-        same &= buffer[1:] == buffer[:-1]
+        same: NDArray[np.bool_] = buffer[1:] == buffer[:-1]
+        for said in (at_home[:, :, None], sets, marks, (self.cell < 0)[:, :, None]):
+            same &= (said[:, 1:] == said[:, :-1]).all(axis=(0, 2))
         return np.flatnonzero(np.append(True, ~same))
 
     def _texts(self, label: Ints, sets: Bits, column: int) -> Iterator[str]:
