@@ -13,7 +13,7 @@ from ringtree.draw.page.columns import encode
 from ringtree.ir.critical_path import Step, critical_path
 from ringtree.ir.trace import COLUMNS, Event, Trace
 
-MOST_EVENTS = 5_000_000
+MOST_EVENTS = 3_000_000
 """What a browser can hold; beyond it the page is refused."""
 
 STEPS = ("copy", "reduce", "message", "wait", "stall", "idle")

@@ -61,7 +61,7 @@ ringtree.view('trace', {
     view.interleaved.onclick = toggleInterleaved;
     view.critical.onclick = toggleCritical;
     const describe = (item) => traceDom.describe(traces, item, shell.t, shell.number);
-    tracePointer(view, state, {canvas, shown, selection, describe, tooltip: traceDom.tooltip(root)});
+    tracePointer(view, state, {canvas, shown, selection, describe, tooltip: traceDom.tooltip(root), shell});
     events.show({start_s: 0, end_s: total_s});
 
     const scrollBy = (by) => { view.scroll.scrollTop += by; };

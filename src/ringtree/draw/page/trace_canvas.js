@@ -6,7 +6,8 @@ function traceCanvas(view, traces, state, shell, overview) {
   const {t} = shell;
   const root = view.scroll.parentElement;
   const hasChannels = traces.some((trace) => trace.rows.some((row) => row.channel > 0));
-  const ratio = () => Math.ceil(devicePixelRatio);
+  const {GUTTER, AXIS} = traceLayout;
+  const ratio = () => shell.zoom * devicePixelRatio; // pixels of the screen to a unit of the layout
   let placed = null;
   let pen = null;
   let wide = []; // the bars that may have words in them
@@ -14,24 +15,25 @@ function traceCanvas(view, traces, state, shell, overview) {
   let frame = 0;
 
   function measure() {
-    const most = Math.max(300, Math.floor(innerHeight * 0.56));
+    const {zoom} = shell;
+    root.style.setProperty('--trace-unit', `${zoom}px`);
+    const most = Math.max(300, Math.floor((innerHeight / zoom) * 0.56));
     placed = traceLayout.layout(traces, state.isInterleaved, most);
-    const whole = placed.total + traceLayout.AXIS;
-    const height = Math.min(most, whole);
-    view.scroll.style.height = `${height}px`;
-    view.spacer.style.height = `${whole}px`;
-    const width = view.scroll.clientWidth;
+    const whole = placed.total + AXIS;
+    view.scroll.style.height = `${Math.min(most, whole) * zoom}px`;
+    view.spacer.style.height = `${whole * zoom}px`;
+    const [width, height] = [view.scroll.clientWidth / zoom, Math.min(most, whole)];
     const key = `${width} ${height} ${ratio()} ${shell.theme}`;
     if (key === sized) return;
     sized = key;
-    resize(view.over, width, height);
-    resize(view.bars, width - traceLayout.GUTTER, height - traceLayout.AXIS);
+    resize(view.over, 0, 0, width, height);
+    resize(view.bars, GUTTER, AXIS, width - GUTTER, height - AXIS);
     pen = tracePens.pixelPen(view.bars, ratio(), shell.colours);
   }
 
-  function resize(canvas, width, height) {
-    [canvas.width, canvas.height] = [width * ratio(), height * ratio()];
-    Object.assign(canvas.style, {width: `${width}px`, height: `${height}px`});
+  function resize(canvas, left, top, width, height) {
+    [canvas.width, canvas.height] = [Math.round(width * ratio()), Math.round(height * ratio())];
+    for (const [name, units] of Object.entries({left, top, width, height})) canvas.style[name] = `${units * shell.zoom}px`;
   }
 
   // What there is to draw, for traceTimeline.
@@ -40,8 +42,9 @@ function traceCanvas(view, traces, state, shell, overview) {
     const names = traces.map((trace) => traceDom.nameOf(traces, trace, t));
     const channel = (row) => (hasChannels ? t('trace.channel_short', {channel: row.channel}) : '');
     return {
-      ...state, placed, traces, t, colours: shell.colours, height: scroll.clientHeight, top: scroll.scrollTop,
-      scope: {start_s: state.start_s, end_s: state.end_s, width: scroll.clientWidth - traceLayout.GUTTER},
+      ...state, placed, traces, t, colours: shell.colours,
+      height: scroll.clientHeight / shell.zoom, top: scroll.scrollTop / shell.zoom,
+      scope: {start_s: state.start_s, end_s: state.end_s, width: scroll.clientWidth / shell.zoom - GUTTER},
       name: (trace) => names[trace.index],
       note: (row) => `${state.isInterleaved ? names[row.trace.index] : ''} ${channel(row)}`.trim(),
     };
@@ -49,7 +52,7 @@ function traceCanvas(view, traces, state, shell, overview) {
 
   function drawBars(shown) {
     const scale = view.bars.width / (state.end_s - state.start_s);
-    const shift = Math.round((state.start_s * scale) % (tracePens.TILE * ratio()));
+    const shift = Math.round((state.start_s * scale) % pen.period);
     wide = [];
     pen.clear();
     traceTimeline.bars(shown, ratio(), (kind, left, right, top, bottom) => {
@@ -70,7 +73,7 @@ function traceCanvas(view, traces, state, shell, overview) {
     context.setTransform(ratio(), 0, 0, ratio(), 0, 0);
     context.clearRect(0, 0, view.over.width, view.over.height);
     traceTimeline.over(tracePens.canvasPen(context), shown, wide);
-    overview.show(state, shell.colours, shell.theme);
+    overview.show(state, shell);
     Object.assign(root.dataset, {visibleStart: state.start_s, visibleEnd: state.end_s});
     shell.stats.frames.push(performance.now() - began);
     if (shell.stats.frames.length > 600) shell.stats.frames.splice(0, 300);
@@ -83,10 +86,10 @@ function traceCanvas(view, traces, state, shell, overview) {
   // Scrolls to an event's row, where it is out of sight.
   function reveal({trace, event}) {
     const place = placed.at.get(trace.rows[trace.rowOf[event]]);
-    const {scrollTop, clientHeight} = view.scroll;
-    const room = clientHeight - traceLayout.AXIS;
-    if (place.y < scrollTop) view.scroll.scrollTop = place.y;
-    if (place.y + placed.height > scrollTop + room) view.scroll.scrollTop = place.y + placed.height - room;
+    const top = view.scroll.scrollTop / shell.zoom;
+    const room = view.scroll.clientHeight / shell.zoom - AXIS;
+    if (place.y < top) view.scroll.scrollTop = place.y * shell.zoom;
+    if (place.y + placed.height > top + room) view.scroll.scrollTop = (place.y + placed.height - room) * shell.zoom;
   }
 
   return {measure, picture, draw, ask, reveal, get placed() { return placed; }};

@@ -3,7 +3,6 @@
 // The table of the events in the window: as many rows in the document as there is room for, whatever it scrolls over.
 const traceEvents = (() => {
   const {make, nameOf, bandwidth_Bps, KIND_NAMES} = traceDom;
-  const ROW = 24; // pixels; trace.css says the same
   const MOST_PX = 8e6; // browsers draw no taller element; beyond it, a pixel scrolls over several rows
 
   // {show(scope), mark(selected, pointed), redraw()}; `pick(item)` and `point(item)` tell of clicks and of the mouse.
@@ -49,8 +48,9 @@ const traceEvents = (() => {
       }
     }
 
-    const room = () => Math.max(4, Math.floor(scroll.clientHeight / ROW) - 1);
-    const height = () => Math.min(MOST_PX, (length + 1) * ROW);
+    const rowHeight = () => 24 * shell.zoom; // as in trace.css
+    const room = () => Math.max(4, Math.floor(scroll.clientHeight / rowHeight()) - 1);
+    const height = () => Math.min(MOST_PX, (length + 1) * rowHeight());
     const reach = () => Math.max(1, height() - scroll.clientHeight);
     const firstRow = () => Math.round((scroll.scrollTop / reach()) * Math.max(0, length - room()));
 

@@ -31,10 +31,10 @@ const traceOverview = (() => {
     let drawn = '';
     let profiles = [];
 
-    function draw(colours, theme) {
-      const ratio = Math.ceil(devicePixelRatio);
-      const [width, height] = [Math.floor(strip.clientWidth * ratio), HEIGHT * ratio];
-      const key = `${width} ${theme}`;
+    function draw({colours, theme, zoom}) {
+      const ratio = zoom * devicePixelRatio;
+      const [width, height] = [Math.round(strip.clientWidth * devicePixelRatio), Math.round(HEIGHT * ratio)];
+      const key = `${width} ${height} ${theme}`;
       if (!width || key === drawn) return;
       if (canvas.width !== width) profiles = traces.map((trace) => profile(trace, width, total_s));
       [canvas.width, canvas.height, drawn] = [width, height, key];
@@ -83,9 +83,9 @@ const traceOverview = (() => {
 
     let scope = {start_s: 0, end_s: total_s};
     return {
-      show(next, colours, theme) {
+      show(next, shell) {
         scope = next;
-        draw(colours, theme);
+        draw(shell);
         const part = (time_s) => `${(time_s / total_s) * 100}%`;
         window_.style.left = part(scope.start_s);
         window_.style.width = part(scope.end_s - scope.start_s);

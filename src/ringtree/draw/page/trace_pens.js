@@ -43,16 +43,19 @@ const tracePens = (() => {
     const context = canvas.getContext('2d', {alpha: false});
     const image = context.createImageData(canvas.width, canvas.height);
     const pixels = new Uint32Array(image.data.buffer);
-    const [width, period, ground] = [canvas.width, TILE * ratio, packed(colours.surface)];
+    const [width, ground] = [canvas.width, packed(colours.surface)];
+    const size = Math.max(1, Math.round(ratio)); // of a tile's pixel on the screen
+    const period = TILE * size;
     const tiles = inks(colours).map(({full, pale}, kind) => {
       const tile = new Uint32Array(period * period);
       for (let i = 0; i < tile.length; i++) {
-        const [x, y] = [Math.floor((i % period) / ratio), Math.floor(i / period / ratio)];
+        const [x, y] = [Math.floor((i % period) / size), Math.floor(i / period / size)];
         tile[i] = packed(PATTERNS[kind](x, y) ? full : pale);
       }
       return tile;
     });
     return {
+      period,
       clear: () => pixels.fill(ground),
       blank(left, right, top, bottom) {
         for (let y = Math.max(0, top); y < Math.min(bottom, canvas.height); y++) {

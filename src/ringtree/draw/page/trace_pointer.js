@@ -1,23 +1,24 @@
 'use strict';
 
 // The mouse over the timeline: the wheel zooms at it, dragging moves, a click selects, pointing says what an event is.
-function tracePointer(view, state, {canvas, shown, selection, describe, tooltip}) {
+function tracePointer(view, state, {canvas, shown, selection, describe, tooltip, shell}) {
   const {GUTTER, AXIS} = traceLayout;
   const NEAR_PX = 4;
   const {over, scroll} = view;
   let drag = null;
 
+  // In units of the layout, from where the rows begin; `at`: 0 left, 1 right; `inner`: how wide they are.
   const where = (event) => {
     const {left, top, width} = over.getBoundingClientRect();
-    const [x, inner] = [event.clientX - left - GUTTER, width - GUTTER];
-    return {x, y: event.clientY - top, inner, at: x / inner};
+    const [x, inner] = [(event.clientX - left) / shell.zoom - GUTTER, width / shell.zoom - GUTTER];
+    return {x, y: (event.clientY - top) / shell.zoom - AXIS, inner, at: x / inner};
   };
 
   // The event under the pointer, or null.
   function itemAt(event) {
     const {x, y, at, inner} = where(event);
-    if (x < 0 || y < AXIS) return null;
-    const down = y - AXIS + scroll.scrollTop;
+    if (x < 0 || y < 0) return null;
+    const down = y + scroll.scrollTop / shell.zoom;
     const place = traceLayout.rowAt(canvas.placed, down);
     if (!place) return null;
     const {row, strip, box} = place;
@@ -50,7 +51,7 @@ function tracePointer(view, state, {canvas, shown, selection, describe, tooltip}
     drag.isMove = true;
     tooltip.hide();
     over.style.cursor = 'grabbing';
-    const by_s = (dx / where(event).inner) * (drag.end_s - drag.start_s);
+    const by_s = (dx / shell.zoom / where(event).inner) * (drag.end_s - drag.start_s);
     shown.show(drag.start_s - by_s, drag.end_s - by_s);
     scroll.scrollTop = drag.top - dy;
   }
