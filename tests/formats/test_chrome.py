@@ -115,6 +115,17 @@ def test_what_a_viewer_gets(tmp_path: Path) -> None:
     assert sorted(arrows, key=lambda a: a[1]) == [("s", 0, 0, 2), ("f", 0, 1, 9.5), ("s", 1, 1, 7), ("f", 1, 0, 7)]
 
 
+def test_calls_of_one_name_are_told_apart_where_a_run_shows_it(tmp_path: Path) -> None:
+    """A rank leaves no gap in a call, and another rank's events do not fill one."""
+    times = [0, 1, 2, 5, 6, 0], [1, 2, 4, 6, 7, 7]
+    for source, expected in (("measured", [(0, 0, 4), (0, 5, 2), (1, 0, 7)]), ("simulated", [(0, 0, 7), (1, 0, 7)])):
+        ranks = [0, 0, 0, 0, 0, 1]
+        trace = Trace.of(2, ranks, Event.COPY, *np.array(times) * US, calls=["again"], facts={"source": source})
+        chrome.write(trace, tmp_path / "x.json")
+        events = json.loads((tmp_path / "x.json").read_text())["traceEvents"]
+        assert [(e["pid"], e["ts"], e["dur"]) for e in events if e.get("cat") == "call"] == expected
+
+
 def test_the_same_trace_gives_the_same_bytes(tmp_path: Path) -> None:
     one, two = tmp_path / "one.json.gz", tmp_path / "two.json.gz"
     chrome.write(exchange(), one)

@@ -21,12 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.formats.imported import FormatError
-from ringtree.formats.lanes import lanes
+from ringtree.formats.lanes import Ints, lanes
 from ringtree.ir import units
 from ringtree.ir.trace import COLUMNS, Event, Trace
 
 VERSION = 1
-LARGEST_BYTES = 2**32
+LARGEST_BYTES = 2**31
 """Traces beyond this, unpacked, are refused. A million events take some 300 MB."""
 LONGEST_S = 1e6
 """Of a trace that is written: in a double, a nanosecond more or less can be told for about so long."""
@@ -84,7 +84,7 @@ def _lines(trace: Trace) -> Iterator[list[str]]:
     yield _arrows("f", trace.rank[taken], tid[taken], arrives)
 
 
-def _distinct(*columns: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _distinct(*columns: NDArray[Any]) -> tuple[Ints, Ints]:
     """The different rows of the columns, sorted, and for each row its place among them. As numpy.unique with an axis,
     but by whole columns, which is ten times as fast."""
     rows = np.stack([column.astype(np.int64) for column in columns], axis=1)
@@ -101,7 +101,7 @@ def _title(thread: int, lane: int) -> str:
     return f"channel {thread >> 1}" + (", sends" if thread & 1 else "") + again
 
 
-def _heads(trace: Trace, tid: NDArray[np.int64], titles: dict[int, str]) -> list[str]:
+def _heads(trace: Trace, tid: Ints, titles: dict[int, str]) -> list[str]:
     lines = []
     for rank, thread in _distinct(trace.rank, tid)[0].tolist():
         lines.append(_head("thread_name", rank, thread, name=titles[thread]))
@@ -116,10 +116,13 @@ def _head(what: str, pid: int, tid: int, **args: object) -> str:
     return json.dumps({"ph": "M", "pid": pid, "tid": tid, "name": what, "args": args})
 
 
-def _calls(trace: Trace, start: NDArray[np.int64], end: NDArray[np.int64]) -> tuple[list[str], int]:
+def _calls(trace: Trace, start: Ints, end: Ints) -> tuple[list[str], int]:
     """A slice for each call on each rank, from its first event to its last, and how many threads they take. They are
     for the eye, and are not read."""
     keys, which = _distinct(trace.rank, trace.call)
+    if trace.facts.get("source") == "measured":  # without gaps: what comes after one is another call of that name
+        which, first = _stretches(which, start, end)
+        keys = keys[first]
     first = np.full(len(keys), np.iinfo(np.int64).max)
     last = np.zeros_like(first)
     np.minimum.at(first, which, start)
@@ -137,9 +140,19 @@ def _calls(trace: Trace, start: NDArray[np.int64], end: NDArray[np.int64]) -> tu
     return lines, int(lane.max(initial=-1)) + 1
 
 
-def _events(
-    trace: Trace, tid: NDArray[np.int64], start: NDArray[np.int64], end: NDArray[np.int64]
-) -> Iterator[list[str]]:
+def _stretches(track: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """The number of each interval's stretch, which its track's next gap ends; and the track of each stretch."""
+    moment = np.unique(np.concatenate([start, end]), return_inverse=True)[1].reshape(2, -1)
+    moment += track * (moment.max(initial=0) + 1)  # so that the tracks follow one another
+    order = np.lexsort((moment[0], track))
+    begins = np.ones(len(track), dtype=np.bool_)
+    begins[1:] = moment[0][order][1:] > np.maximum.accumulate(moment[1][order])[:-1]
+    stretch = np.empty(len(track), dtype=np.int64)
+    stretch[order] = np.cumsum(begins) - 1
+    return stretch, track[order[begins]]
+
+
+def _events(trace: Trace, tid: Ints, start: Ints, end: Ints) -> Iterator[list[str]]:
     """The events, one a line. Built from columns: what many events share is put into words once."""
     shared, which = _distinct(trace.kind, trace.nbytes, trace.peer)
     words = [_words(*key) for key in shared.tolist()]
@@ -170,7 +183,7 @@ def _words(kind: int, nbytes: int, peer: int) -> str:
     return f'"name":"{title}","cat":"{name}","args":{{"nbytes":{nbytes},"peer":{peer}'
 
 
-def _arrows(phase: str, rank: NDArray[np.int32], tid: NDArray[np.int64], at: NDArray[np.int64]) -> list[str]:
+def _arrows(phase: str, rank: NDArray[np.int32], tid: Ints, at: Ints) -> list[str]:
     """One end of each message's arrow."""
     tail = '"name":"message","cat":"message","bp":"e"}'
     columns = (rank.tolist(), tid.tolist(), (at / 1e3).tolist())
