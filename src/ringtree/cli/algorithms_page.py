@@ -21,8 +21,8 @@ ORDERED_RANKS = (5, 8)
 
 HEAD = (
     "<!-- written by `ringtree algorithms --page`; pytest tests/test_docs.py --update-golden brings it up to date -->",
-    "Every algorithm of the registry. `ringtree show NAME -n N --collective C` prints its schedule, `--picture` draws "
-    "it, `ringtree prove NAME` proves it, `ringtree bench C --algorithm NAME` measures it.",
+    "Every algorithm of the registry. `ringtree show NAME -n N --collective C` shows its schedule round by round, "
+    "`--picture` draws it, `ringtree prove NAME` proves it, `ringtree bench C --algorithm NAME` measures it.",
     "Options are passed as in `ringtree show split_tree -n 32 --option group=8`; for a call's `algorithm=`, as in "
     '`ringtree.algorithms.build("split_tree", "all_reduce", 32, group=8)`.',
     "Each serves any number of ranks. Formulas: {terms}. Bytes are what the rank that sends most sends. Where "
