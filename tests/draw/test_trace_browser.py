@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ringtree.draw.trace_page import trace_page
@@ -138,6 +139,50 @@ def test_the_table_lists_the_window_and_selects(both: Page) -> None:
 
 def fact_of_table(page: Page) -> int:
     return int(page.run("document.querySelector('.trace-events').dataset.rows"))
+
+
+BLUE = """(() => {
+  const shown = document.querySelector('.trace-bars');
+  const copy = Object.assign(document.createElement('canvas'), {width: shown.width, height: shown.height});
+  const context = copy.getContext('2d', {willReadFrequently: true});
+  context.drawImage(shown, 0, 0);
+  const {data} = context.getImageData(0, 0, copy.width, copy.height);
+  let count = 0;
+  for (let i = 0; i < data.length; i += 4) count += data[i] === 0x00 && data[i + 1] === 0x72 && data[i + 2] === 0xb2;
+  return count / (copy.width * copy.height);
+})()"""
+
+
+def test_an_event_has_the_same_area_at_any_zoom(browser: Browser, tmp_path: Path) -> None:
+    n = 20_000
+    kind, start_s = np.tile([Event.COPY, Event.WAIT], n), np.arange(2 * n) * 2e-6 + np.tile([0, -1e-6], n)
+    trace = Trace.of(1, 0, kind, start_s, start_s + np.tile([1e-6, 3e-6], n), peer=0)
+    with browser.open(written(tmp_path, trace)) as page:
+        whole = page.run(BLUE)
+        areas = []
+        for _ in range(12):
+            page.press("+")
+            page.run("new Promise(requestAnimationFrame)")
+            areas.append(page.run(BLUE))
+        assert window_s(page)[1] - window_s(page)[0] < 25e-6, "the last are bars, the first columns of many events"
+        assert whole == pytest.approx(0.25 * 0.85, rel=0.1), "a quarter of the row's box"
+        for i, area in enumerate(areas):  # an event is a pixel wide at least: where it nearly is, it has more
+            assert area == pytest.approx(whole, rel=0.6 if i in (3, 4, 5) else 0.1), i
+
+
+def test_the_overview_moves_the_window(both: Page) -> None:
+    both.press("+")
+    start_s, end_s = window_s(both)
+    left, top, width, height = both.run(
+        "(({left, top, width, height}) => [left, top, width, height])"
+        "(document.querySelector('.trace-window').getBoundingClientRect())"
+    )
+    both.call("mouse.move", left + width / 2, top + height / 2)
+    both.call("mouse.down")
+    both.call("mouse.move", left + width / 2 + 80, top + height / 2, {"steps": 4})
+    both.call("mouse.up")
+    moved = window_s(both)
+    assert moved[0] > start_s and moved[1] - moved[0] == pytest.approx(end_s - start_s)
 
 
 def test_both_languages_and_themes(both: Page) -> None:

@@ -33,7 +33,8 @@ function traceCanvas(view, traces, state, shell, overview) {
 
   function resize(canvas, left, top, width, height) {
     [canvas.width, canvas.height] = [Math.round(width * ratio()), Math.round(height * ratio())];
-    for (const [name, units] of Object.entries({left, top, width, height})) canvas.style[name] = `${units * shell.zoom}px`;
+    const box = Object.entries({left, top, width, height});
+    for (const [name, units] of box) canvas.style[name] = `${units * shell.zoom}px`;
   }
 
   // What there is to draw, for traceTimeline.

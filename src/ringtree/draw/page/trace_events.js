@@ -94,10 +94,11 @@ const traceEvents = (() => {
     }
 
     function redraw() {
-      const names = [t('trace.start'), ...(traces.length > 1 ? [t('trace.name')] : []), t('trace.rank'),
-        ...(hasChannels ? [t('trace.channel')] : []), t('trace.kind'), t('trace.duration'), t('trace.bytes'),
-        t('trace.rate'), t('trace.peer'), t('trace.chunk'), t('trace.call')];
-      head.replaceChildren(make('tr', {}, ...names.map((words) => make('th', {scope: 'col'}, words))));
+      const keys = ['trace.start', ...(traces.length > 1 ? ['trace.name'] : []), 'trace.rank',
+        ...(hasChannels ? ['trace.channel'] : []), 'trace.kind', 'trace.duration', 'trace.bytes', 'trace.rate',
+        'trace.peer', 'trace.chunk', 'trace.call'];
+      const cell = (key) => make(key === 'trace.kind' ? 'th.trace-kind' : 'th', {scope: 'col'}, t(key));
+      head.replaceChildren(make('tr', {}, ...keys.map(cell)));
       count.textContent = t('trace.listed', {count: shell.number(length)});
       draw();
     }
