@@ -1,0 +1,97 @@
+"""A critical path as a few lines of text: what repeats is said once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ringtree.ir.critical_path import Step
+from ringtree.ir.trace import Event, Trace
+from ringtree.ir.units import duration, size
+
+LONGEST_PATTERN = 6
+"""Steps of a pattern that is looked for."""
+MOST_RANKS = 5
+"""More are shown as the first and the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Steps `first` and those after it: the same few kinds of step, `times` over."""
+
+    first: int
+    pattern: int
+    times: int
+
+    @property
+    def stop(self) -> int:
+        return self.first + self.pattern * self.times
+
+
+def path_lines(trace: Trace, path: Sequence[Step], most: int = 12) -> list[str]:
+    """A line a step, or a run of like steps: when it begins, how long it takes, what is done and where. At most `most`
+    lines; the shortest are left out then, and a last line says so."""
+    runs = _runs([(step.what, _nbytes(trace, step)) for step in path])
+    origin = path[0].start_s if path else 0.0
+    kept = sorted(sorted(runs, key=lambda run: -_lasts(path, run))[:most], key=lambda run: run.first)
+    rows = [
+        (duration(path[run.first].start_s - origin), duration(_lasts(path, run)), _said(trace, path, run))
+        for run in kept
+    ]
+    begins, lasts = (max((len(row[k]) for row in rows), default=0) for k in (0, 1))
+    lines = [f"{begin:>{begins}}  +{last:<{lasts}}  {said}" for begin, last, said in rows]
+    if left := [run for run in runs if run not in kept]:
+        steps = sum(run.pattern * run.times for run in left)
+        lines.append(f"and {steps} shorter steps, {duration(sum(_lasts(path, run) for run in left))} in all")
+    return lines
+
+
+def _lasts(path: Sequence[Step], run: _Run) -> float:
+    return path[run.stop - 1].end_s - path[run.first].start_s
+
+
+def _nbytes(trace: Trace, step: Step) -> int:
+    return int(trace.nbytes[step.event]) if step.event >= 0 else 0
+
+
+def _runs(kinds: Sequence[object]) -> list[_Run]:
+    """From left to right: the pattern that covers most, if it is there twice at least."""
+    runs, at = list[_Run](), 0
+    while at < len(kinds):
+        best = _Run(at, 1, 1)
+        for pattern in range(1, LONGEST_PATTERN + 1):
+            stop = at + pattern
+            while stop < len(kinds) and kinds[stop] == kinds[stop - pattern]:
+                stop += 1
+            times = (stop - at) // pattern
+            if times > 1 and times * pattern > best.pattern * best.times:
+                best = _Run(at, pattern, times)
+        runs.append(best)
+        at = best.stop
+    return runs
+
+
+def _said(trace: Trace, path: Sequence[Step], run: _Run) -> str:
+    steps = path[run.first : run.stop]
+    words = ", ".join(_words(trace, step) for step in steps[: run.pattern])
+    over = f"{run.times} times: " if run.times > 1 else ""
+    return f"{over}{words}  ({_ranks(trace, steps)})"
+
+
+def _words(trace: Trace, step: Step) -> str:
+    nbytes = _nbytes(trace, step)
+    return step.what + (f" {size(nbytes)}" if nbytes and step.what != "wait" else "")
+
+
+def _ranks(trace: Trace, steps: Sequence[Step]) -> str:
+    """The ranks in the order in which the path comes through them."""
+    passed = list[int]()
+    for step in steps:
+        ends = [step.rank]
+        if step.what == "message" and trace.kind[step.event] == Event.SEND:
+            ends.append(int(trace.peer[step.event]))
+        passed += [rank for k, rank in enumerate(ends) if rank != (passed[-1] if passed and k == 0 else -1)]
+    passed = [rank for k, rank in enumerate(passed) if k == 0 or rank != passed[k - 1]]
+    if len(passed) > MOST_RANKS:
+        return f"rank {passed[0]} → {passed[1]} → … → {passed[-1]}"
+    return "rank " + " → ".join(map(str, passed))
