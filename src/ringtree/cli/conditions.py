@@ -1,0 +1,70 @@
+"""What is not as it should be, in the words of a command line: stragglers, and links that are slowed or failed."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ringtree.simulate import Conditions
+    from ringtree.topology import Topology
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--straggler", action="append", default=[], metavar="rank=R,delay=T|slowdown=F", help="a late or a slow rank")
+    add("--link", action="append", default=[], metavar="A-B,factor=F|failed", help="a slowed or a failed link, one way")
+    add("--jitter", type=float, default=0.0, metavar="J", help="latencies are longer by chance, by J on average")
+    add("--seed", type=int, default=0, metavar="S", help="what chance begins with (default 0)")
+
+
+def conditions(args: argparse.Namespace, topology: Topology) -> Conditions:
+    """ValueError, one line, at the first that cannot be."""
+    from ringtree.simulate import Conditions
+
+    delay_s: dict[int, float] = {}
+    slowdown: dict[int, float] = {}
+    for text in args.straggler:
+        rank, what, value = _straggler(text)
+        (delay_s if what == "delay" else slowdown)[rank] = value
+    if args.seed < 0:
+        raise ValueError(f"--seed {args.seed}: expected at least 0")
+    found = Conditions(delay_s, slowdown, dict(_link(text, topology) for text in args.link), args.jitter, args.seed)
+    found.check(topology)
+    return found
+
+
+def _straggler(text: str) -> tuple[int, str, float]:
+    """`rank=3,delay=1ms` or `rank=3,slowdown=2`."""
+    from ringtree.topology.text import seconds
+
+    given = dict(part.partition("=")[::2] for part in text.split(","))
+    what = next((key for key in ("delay", "slowdown") if set(given) == {"rank", key}), None)
+    expected = f"--straggler {text!r}: expected such as rank=3,delay=1ms or rank=3,slowdown=2"
+    if what is None or not given["rank"].isdecimal():
+        raise ValueError(expected)
+    try:
+        return int(given["rank"]), what, seconds(given[what]) if what == "delay" else float(given[what])
+    except ValueError:
+        raise ValueError(expected) from None
+
+
+def _link(text: str, topology: Topology) -> tuple[tuple[int, int], float]:
+    """`0-1,factor=0.5` or `rank0-switch,failed`: nodes by name, ranks by number too."""
+    ends, _, said = text.rpartition(",")
+    try:
+        factor = 0.0 if said == "failed" else float(said.removeprefix("factor="))
+    except ValueError:
+        factor = -1.0
+    if not ends or factor < 0:
+        raise ValueError(f"--link {text!r}: expected such as 0-1,factor=0.5 or rank0-switch,failed")
+    known = {name: node for node, name in enumerate(topology.nodes)}
+    known.update({str(rank): rank for rank in range(topology.ranks) if str(rank) not in known})
+    for dash in (k for k, letter in enumerate(ends) if letter == "-"):
+        if ends[:dash] in known and ends[dash + 1 :] in known:
+            source, target = known[ends[:dash]], known[ends[dash + 1 :]]
+            topology.link(source, target)
+            return (source, target), factor
+    raise ValueError(
+        f"--link {text!r}: expected two nodes of {topology.name}, such as {topology.link_name(0).replace(' -> ', '-')}"
+    )

@@ -1,0 +1,250 @@
+"""Play a schedule on described links: how long it would take, what it waits for, and where the links are full.
+
+    ringtree simulate ring -n 8 --bytes 1M
+    ringtree simulate double_tree -n 64 --bytes 16M --cut --topology cluster:hosts=8
+    ringtree simulate ring -n 8 --bytes 8,64K,1M              a line a size
+    ringtree simulate ring -n 8 --bytes 1M --straggler rank=3,delay=1ms
+    ringtree simulate ring -n 8 --bytes 1M --with double_tree:broadcast:1M:20us
+
+Bytes are those of the whole vector. A file is what `show` printed, MSCCL XML or an MSCCL++ execution plan. The
+topology is a shape in words (direct, switch, ring, torus:dims=4x4, cluster:hosts=4,nics=2; with latency=5us,
+bandwidth=25GB/s, and a rank's own costs message=, step=, copy=, reduce=), a JSON file, or trace:FILE: what a
+measured trace says of the machine it was taken on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ringtree.ir.program import Program
+    from ringtree.ir.schedule import Schedule
+    from ringtree.simulate import Job, Simulation
+    from ringtree.topology import Topology
+
+ASSUMED = "switch:latency=2us,bandwidth=25GB/s"
+"""A network of today's, where nothing else is said."""
+BUSIEST = 5
+"""Lines of links."""
+WITH = "ALGORITHM:COLLECTIVE:BYTES[:START]"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from ringtree.cli import conditions, subject
+
+    add = parser.add_argument
+    add("what", metavar="ALGORITHM|FILE", help="a name that `ringtree algorithms` lists, or a schedule's file")
+    add("-n", "--ranks", type=int, metavar="N", help="ranks (default 8; a file knows its own)")
+    add("--bytes", required=True, metavar="B", help="of the whole vector, such as 64K or 16M; 8,64K,16M: a line each")
+    add("--collective", metavar="C", help="which of the collectives it serves (default: the first)")
+    add("--root", type=int, help="the root, where the collective has one (default 0)")
+    subject.add_option(parser)
+    add("--cut", action="store_true", help="cut for the size as a call would have it (`ringtree show --bytes`)")
+    add("--topology", metavar="T", help=f"a shape, a .json file, or trace:FILE (default {ASSUMED})")
+    conditions.add_arguments(parser)
+    add("--with", dest="others", action="append", default=[], metavar=WITH, help="another collective at the same time")
+    add("--slots", type=int, metavar="K", help="staging slots of a rank (default: as many as it likes)")
+    add("--trace", type=Path, metavar="FILE", help="write the events as Chrome's JSON, for Perfetto and `show`")
+    add("--html", type=Path, metavar="FILE", help="write them as a page")
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """What is played: a schedule, itself or by the programs of a file in the rank's view."""
+
+    schedule: Schedule
+    what: Schedule | Sequence[Program]
+    nbytes: int
+
+    def bandwidths_GBps(self, time_s: float) -> tuple[float, float]:
+        """Algorithm and bus bandwidth."""
+        algbw = self.nbytes / time_s / 1e9 if time_s else 0.0
+        return algbw, algbw * self.schedule.promise.bus_factor(self.schedule.ranks)
+
+
+def run(args: argparse.Namespace) -> int:
+    from ringtree.bench.sweep import parse_bytes
+    from ringtree.cli.conditions import conditions
+    from ringtree.cli.destination import check_destination
+    from ringtree.simulate import Job, play
+
+    sizes = [parse_bytes(text) for text in args.bytes.split(",")]
+    for path in filter(None, (args.trace, args.html)):
+        check_destination(path)
+        if len(sizes) > 1:
+            raise ValueError(f"{path} shows one simulation; expected one size in --bytes")
+    subjects = [_subject(args, nbytes) for nbytes in sizes]
+    ranks = subjects[0].schedule.ranks
+    topology = _topology(args.topology or ASSUMED, ranks)
+    actual, others = conditions(args, topology), [_other(text, ranks) for text in args.others]
+
+    def played(subject: _Subject) -> Simulation:
+        return play([Job(subject.what, subject.nbytes), *others], topology, conditions=actual, slots=args.slots)
+
+    if len(sizes) > 1:
+        _table(args, subjects, topology, played)
+        return 0
+    begin_s = time.perf_counter()
+    found = played(subjects[0])
+    _report(args, subjects[0], found, time.perf_counter() - begin_s)
+    if args.trace:
+        from ringtree.formats.chrome import write
+
+        write(found.trace, args.trace)
+        print(f"{args.trace}: `ringtree show` draws it, and ui.perfetto.dev opens it")
+    if args.html:
+        from ringtree.cli import page
+        from ringtree.draw.trace_page import trace_page
+
+        page.write(args.html, trace_page([found.trace]))
+    return 0
+
+
+def _subject(args: argparse.Namespace, nbytes: int) -> _Subject:
+    from ringtree.cli import subject
+
+    if subject.is_file(args.what):
+        from ringtree.formats import load
+
+        for option in ("ranks", "collective", "root", "option", "cut"):
+            if getattr(args, option) not in (None, [], False):
+                raise ValueError(f"a file says itself what it is; leave --{option} out")
+        found = load(args.what)
+        return _Subject(found.schedule, found.programs or found.schedule, nbytes)
+    collective = subject.collectives(args.what, args.collective)[0]
+    ranks = 8 if args.ranks is None else args.ranks
+    schedule = subject.built(args.what, collective, ranks, args.root, args.option)
+    if args.cut:
+        if args.option:
+            raise ValueError("--cut: the size says the options; leave --option out")
+        schedule = _cut(schedule, args.what, nbytes)
+    return _Subject(schedule, schedule, nbytes)
+
+
+def _cut(schedule: Schedule, algorithm: str, nbytes: int) -> Schedule:
+    """As a call on that many bytes has it in a group of this machine."""
+    from ringtree.plan import steps_for
+    from ringtree.runtime.shm import staging
+
+    what = algorithm, schedule.collective, schedule.ranks, schedule.root
+    return steps_for(*what, nbytes, *staging(schedule.ranks)).apply(*what)
+
+
+def _topology(text: str, ranks: int) -> Topology:
+    from ringtree.topology.text import load, parse
+
+    kind, _, path = text.partition(":")
+    if kind == "trace":
+        from ringtree.formats.chrome import read
+        from ringtree.simulate.fit import fit
+
+        return fit([read(path)], ranks)
+    return load(text) if text.endswith(".json") else parse(text, ranks)
+
+
+def _other(text: str, ranks: int) -> Job:
+    """`ring:all_reduce:1M` or `ring:all_reduce:1M:20us`."""
+    from ringtree.algorithms import build
+    from ringtree.bench.sweep import parse_bytes
+    from ringtree.simulate import Job
+    from ringtree.topology.text import seconds
+
+    parts = text.split(":")
+    if len(parts) not in (3, 4):
+        raise ValueError(f"--with {text!r}: expected {WITH}, such as ring:all_reduce:1M:5us")
+    start_s = seconds(parts[3]) if len(parts) == 4 else 0.0
+    return Job(build(parts[0], parts[1], ranks), parse_bytes(parts[2]), start_s)
+
+
+def _table(
+    args: argparse.Namespace,
+    subjects: Sequence[_Subject],
+    topology: Topology,
+    played: Callable[[_Subject], Simulation],
+) -> None:
+    """A line a size, in nccl-tests' columns."""
+    from ringtree.draw.tables import Figures, nccl_header, nccl_row
+
+    first = subjects[0].schedule
+    root, op = -1 if first.root is None else first.root, "sum" if first.promise.reduces else "none"
+    print(f"# {first.name} {first.collective} over {first.ranks} ranks, simulated")
+    print(f"# on {_described(args, topology)}")
+    print("\n".join(("#", *nccl_header())))
+    for subject in subjects:
+        time_s = _own_time_s(played(subject))
+        figures = Figures(time_s * 1e6, *subject.bandwidths_GBps(time_s), None)
+        print(nccl_row(subject.nbytes, subject.nbytes, "byte", op, root, figures, None, first.name), flush=True)
+
+
+def _own_time_s(found: Simulation, job: int = 0) -> float:
+    """Until that job's last event, from the start of the first job on."""
+    mine = found.trace.call == job
+    return float(found.trace.end_s[mine].max(initial=0.0))
+
+
+def _described(args: argparse.Namespace, topology: Topology) -> str:
+    """The topology in a line: its nodes, links and a rank's own costs."""
+    from ringtree.ir.units import duration
+
+    t = topology
+    switches = len(t.nodes) - t.ranks
+    inner = f", {switches} switch{'es' if switches > 1 else ''}" if switches else ""
+    links = ""
+    if t.links:
+        latency_s, rate_GBps = sorted(set(t.latency_s.tolist())), sorted(set((t.bandwidth_Bps / 1e9).tolist()))
+        latencies = " to ".join(duration(s) for s in dict.fromkeys((latency_s[0], latency_s[-1])))
+        rates = " to ".join(f"{r:g}" for r in dict.fromkeys((rate_GBps[0], rate_GBps[-1])))
+        links = f", {t.links} links of {latencies}" + (f" and {rates} GB/s" if isfinite(rate_GBps[0]) else "")
+    costs = [f"{key[:-2]} {duration(getattr(t, key))}" for key in ("message_s", "step_s") if getattr(t, key)]
+    costs += [f"{k[:-4]} {getattr(t, k) / 1e9:.3g} GB/s" for k in ("copy_Bps", "reduce_Bps") if isfinite(getattr(t, k))]
+    own = f"; a rank's {', '.join(costs)}" if costs else ""
+    return f"{t.name}: {t.ranks} ranks{inner}{links}{own}" + ("" if args.topology else " (assumed: see --topology)")
+
+
+def _report(args: argparse.Namespace, subject: _Subject, found: Simulation, wall_s: float) -> None:
+    from ringtree.draw.path import path_lines
+    from ringtree.ir.critical_path import critical_path, seconds_by_what
+    from ringtree.ir.units import duration
+
+    s, trace = subject.schedule, found.trace
+    time_s = _own_time_s(found)
+    algbw, busbw = subject.bandwidths_GBps(time_s)
+    print(f"{s.name} {s.collective} over {s.ranks} ranks, {subject.nbytes:,} bytes in {s.chunks} chunks")
+    print(f"on {_described(args, found.topology)}")
+    print(f"time {duration(time_s)}, algbw {algbw:.2f} GB/s, busbw {busbw:.2f} GB/s")
+    for job, text in enumerate(args.others, start=1):
+        print(f"beside {text}, which ends at {duration(_own_time_s(found, job))}")
+    path = critical_path(trace)
+    print(f"\ncritical path, {len(path):,} steps:")
+    shares = [f"{what} {duration(s)} ({s / trace.makespan_s:.0%})" for what, s in seconds_by_what(path).items()]
+    for line in (*path_lines(trace, path), f"in all: {', '.join(shares) or 'nothing'}"):
+        print(f"  {line}")
+    print("\nbusiest links:")
+    for line in _busiest(found):
+        print(f"  {line}")
+    print(f"\n{len(trace):,} events simulated in {duration(wall_s)}")
+
+
+def _busiest(found: Simulation) -> list[str]:
+    """Links by how long they were busy; those that are alike in one line."""
+    from ringtree.ir.units import size
+
+    alike: dict[tuple[int, int], list[int]] = {}
+    share = (1000 * found.link_busy_s / (found.time_s or 1.0)).round().astype(int).tolist()
+    nbytes = found.link_nbytes.tolist()
+    for link in sorted(range(found.topology.links), key=lambda link: (-share[link], -nbytes[link])):
+        if nbytes[link]:
+            alike.setdefault((share[link], nbytes[link]), []).append(link)
+    lines = []
+    for (permille, carried), links in list(alike.items())[:BUSIEST]:
+        more = f" and {len(links) - 1:,} more like it" if len(links) > 1 else ""
+        lines.append(f"{permille / 10:5.1f} %  {size(carried):>8}  {found.topology.link_name(links[0])}{more}")
+    if left := sum(map(len, list(alike.values())[BUSIEST:])):
+        lines.append(f"and {left:,} less busy")
+    return lines or ["none carries anything"]

@@ -1,0 +1,110 @@
+"""A machine's constants from what was measured on it: the topology that its traces speak of.
+
+For ranks that share memory. What is moved, the ranks move themselves: so links take time and no bytes count on them,
+and copies and reductions cost a start and their bytes. All come from means without their tails: what a scheduler does
+to some events moves none of them, and where copies are of two sorts, each counts as often as it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.ir.trace import Event, Trace
+from ringtree.topology import Topology, shapes
+
+Floats = NDArray[np.float64]
+UNBELIEVABLE_BPS = 1e12
+"""What seems to be copied faster was there already."""
+LEAST_S = 1e-10
+"""A start that seems to take less is rounding."""
+TAIL = 0.1
+"""Of all, at either end: left out of a mean."""
+
+
+def fit(traces: Sequence[Trace], ranks: int | None = None) -> Topology:
+    """A link from each rank to each of `ranks` (default: the most that a trace has), and what a rank's work costs.
+
+    `latency_s`: from where a message goes out to where one who really waited has it. `message_s`: half of what a
+    message takes that was there already, for a simulation charges both ends and a trace shows one. `step_s`, `copy_Bps`
+    and `reduce_Bps`: so that relative errors are least, a reduction taking as many sources as its rank waited for since
+    it last moved anything, and its own. Caches make bytes cheaper in some sizes than in others: traces of about the
+    size that is asked about say more than others. ValueError where no trace has a message.
+    """
+    parts = [_messages(trace) for trace in traces]
+    late_s, had_s = (np.concatenate([part[k] for part in parts] or [np.zeros(0)]) for k in (0, 1))
+    if not len(late_s):
+        raise ValueError("the traces have no message to tell the machine's constants from; expected measured ones")
+    waited = late_s <= 0
+    hop_s = _typical(had_s[waited]) if waited.any() else 0.0
+    there = late_s >= hop_s
+    message_s = _typical((had_s - late_s)[there]) / 2 if there.any() else 0.0
+    step_s, copy_Bps, reduce_Bps = _work(traces)
+    most = max(trace.ranks for trace in traces)
+    return shapes.direct(
+        most if ranks is None else ranks,
+        latency_s=max(hop_s - 2 * message_s, 0.0),
+        bandwidth_Bps=np.inf,
+        message_s=message_s,
+        step_s=step_s,
+        copy_Bps=copy_Bps,
+        reduce_Bps=reduce_Bps,
+    )
+
+
+def _typical(values: Floats) -> float:
+    left_out = int(len(values) * TAIL)
+    return float(np.sort(values)[left_out : len(values) - left_out].mean())
+
+
+def _messages(trace: Trace) -> tuple[Floats, Floats]:
+    """For each message the seconds from its going out until it was wanted (below 0: it was waited for), and until the
+    receiver had it."""
+    send, wait = trace.messages()
+    return trace.start_s[wait] - trace.start_s[send], trace.end_s[wait] - trace.start_s[send]
+
+
+def _work(traces: Sequence[Trace]) -> tuple[float, float, float]:
+    """step_s, copy_Bps and reduce_Bps."""
+    rows, took_s = list[tuple[float, float, float]](), list[float]()
+    for trace in traces:
+        sources = _read(trace)
+        lasts = trace.end_s - trace.start_s
+        for kind in (Event.COPY, Event.REDUCE):
+            mine = np.flatnonzero((trace.kind == kind) & (lasts > trace.nbytes / UNBELIEVABLE_BPS))
+            times = np.ones(len(mine), np.int64) if kind == Event.COPY else sources[mine]
+            for nbytes in np.unique(times * trace.nbytes[mine]):
+                rows.append((1.0, nbytes * (kind == Event.COPY), nbytes * (kind == Event.REDUCE)))
+                took_s.append(_typical(lasts[mine][times * trace.nbytes[mine] == nbytes]))
+    if not rows:
+        return 0.0, np.inf, np.inf
+    step_s, copy_s, reduce_s = _least(np.array(rows), np.array(took_s))
+    step_s = step_s if step_s >= LEAST_S else 0.0
+    return step_s, 1 / copy_s if copy_s else np.inf, 1 / reduce_s if reduce_s else np.inf
+
+
+def _read(trace: Trace) -> NDArray[np.int64]:
+    """For each event how many messages its rank took since it last moved anything, at least 1."""
+    order = np.lexsort((trace.start_s, trace.rank))
+    kind = trace.kind[order]
+    taken = np.cumsum(kind == Event.WAIT)
+    moves = np.flatnonzero((kind == Event.COPY) | (kind == Event.REDUCE))
+    count = np.ones(len(trace), np.int64)
+    count[order[moves]] = np.maximum(np.diff(taken[moves], prepend=0), 1)
+    return count
+
+
+def _least(rows: Floats, took_s: Floats) -> tuple[float, float, float]:
+    """The factors of the columns, none below 0, with the least sum of squared relative errors."""
+    scaled = rows / took_s[:, None]
+    used = [k for k in range(rows.shape[1]) if rows[:, k].any()]
+    while True:
+        found = np.linalg.lstsq(scaled[:, used], np.ones(len(rows)), rcond=None)[0]
+        if found.min() >= 0 or len(used) == 1:
+            break
+        used.pop(int(found.argmin()))
+    factors = np.zeros(rows.shape[1])
+    factors[used] = np.maximum(found, 0)
+    return float(factors[0]), float(factors[1]), float(factors[2])

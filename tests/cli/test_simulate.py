@@ -1,0 +1,133 @@
+"""`ringtree simulate`: what it prints, what it writes, and what it refuses."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ringtree.formats import chrome
+from tests.cli.conftest import Ringtree
+
+RING = ["ring", "-n", "4", "--bytes", "64K"]
+
+
+def test_it_says_time_path_and_links(ringtree: Ringtree) -> None:
+    """2 (n-1) hops of 2 us and 16 KiB over 25 GB/s."""
+    got = ringtree("simulate", *RING)
+    assert got.code == 0 and got.err == ""
+    assert "ring all_reduce over 4 ranks, 65,536 bytes in 4 chunks" in got.out
+    assert "on switch: 4 ranks, 1 switch, 8 links of 1 µs and 25 GB/s (assumed: see --topology)" in got.out
+    assert "time 15.9 µs, algbw 4.11 GB/s, busbw 6.17 GB/s" in got.out
+    assert re.search(r"\n  0 s  \+15.9 µs  6 times: message 16 KiB  \(rank \d → \d → … → \d\)\n", got.out)
+    assert "24.7 %    96 KiB  rank0 -> switch and 7 more like it" in got.out
+    assert "76 events simulated in" in got.out
+
+
+def test_several_sizes_are_a_table(ringtree: Ringtree) -> None:
+    out = ringtree("simulate", "binomial", "-n", "8", "--collective", "broadcast", "--bytes", "8,1M").out
+    rows = [line.split() for line in out.splitlines() if not line.startswith("#")]
+    assert [row[:6] for row in rows] == [
+        ["8", "8", "byte", "none", "0", "6.00"],
+        ["1048576", "1048576", "byte", "none", "0", "131.83"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "time"),
+    [
+        ("--straggler rank=3,delay=1ms", "1.02 ms"),
+        ("--straggler rank=1,slowdown=2 --topology direct:latency=0s,step=1us", "18.8 µs"),
+        ("--link 0-switch,factor=0.5", "17.2 µs"),
+        ("--topology direct:latency=1us,bandwidth=16.384GB/s --link 0-1,failed", "14 µs"),
+        ("--topology ring:latency=1us,bandwidth=16.384GB/s", "12 µs"),
+        ("--slots 2", "15.9 µs"),
+        ("--cut", "15.9 µs"),
+    ],
+)
+def test_conditions_and_topologies(ringtree: Ringtree, words: str, time: str) -> None:
+    got = ringtree("simulate", *RING, *words.split())
+    assert got.code == 0 and f"time {time}," in got.out, got
+
+
+def test_chance_is_the_same_for_a_seed(ringtree: Ringtree) -> None:
+    def time(seed: str) -> str:
+        return ringtree("simulate", *RING, "--jitter", "0.5", "--seed", seed).out.splitlines()[2]
+
+    assert time("7") == time("7") != time("8")
+
+
+def test_another_collective_at_the_same_time(ringtree: Ringtree) -> None:
+    alone = ringtree("simulate", *RING).out
+    both = ringtree("simulate", *RING, "--with", "ring:all_reduce:64K", "--with", "chain:broadcast:8:1ms").out
+    assert "time 15.9 µs," in alone and "time 19.9 µs," in both
+    assert "beside ring:all_reduce:64K, which ends at 19.9 µs\n" in both
+    assert "beside chain:broadcast:8:1ms, which ends at 1.01 ms\n" in both
+
+
+def test_a_file_is_played(ringtree: Ringtree, tmp_path: Path) -> None:
+    path = tmp_path / "mine.txt"
+    path.write_text(ringtree("show", "ring", "-n", "4").out)
+    assert "time 15.9 µs," in ringtree("simulate", str(path), "--bytes", "64K").out
+
+
+def test_trace_and_page_are_written(ringtree: Ringtree, tmp_path: Path) -> None:
+    trace, page = tmp_path / "t.json.gz", tmp_path / "t.html"
+    got = ringtree("simulate", *RING, "--trace", str(trace), "--html", str(page))
+    assert got.code == 0 and str(trace) in got.out and str(page) in got.out
+    read = chrome.read(trace)
+    assert len(read) == 76 and read.facts["source"] == "simulated"
+    assert page.read_text().startswith("<!")
+
+
+def test_constants_come_from_a_trace(ringtree: Ringtree, tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    ringtree(
+        "simulate",
+        *RING,
+        "--topology",
+        "direct:latency=1us,bandwidth=inf,message=100ns,copy=1GB/s",
+        "--trace",
+        str(path),
+    )
+    out = ringtree("simulate", *RING, "--topology", f"trace:{path}").out
+    assert "12 links of 1.1 µs; a rank's copy 1 GB/s" in out  # all were waited for: one end's 100 ns are in the latency
+
+
+MISTAKES = [
+    ("ring", "required: --bytes"),
+    ("ring --bytes big", "'big' is not a size"),
+    ("nothing --bytes 8", "no algorithm and no file 'nothing'"),
+    ("ring --bytes 8 -n 0", "over 0 ranks: expected at least 1"),
+    ("ring --bytes 8 --topology mesh", "no shape 'mesh'; expected one of direct, switch"),
+    ("ring --bytes 8 --topology torus:dims=3x3", "expected dims= whose product is 8"),
+    ("ring --bytes 8 --topology switch:latency=5", "'5' is no time; expected such as 5us"),
+    ("ring --bytes 8 --topology missing.json", "missing.json: no such file"),
+    ("ring --bytes 8 --topology trace:missing.json", "missing.json"),
+    ("ring --bytes 8 --straggler 3", "--straggler '3': expected such as rank=3,delay=1ms"),
+    ("ring --bytes 8 --straggler rank=8,delay=1ms", "delay_s of rank 8: expected a rank of 0..7"),
+    ("ring --bytes 8 --straggler rank=1,delay=1", "expected such as rank=3,delay=1ms"),
+    ("ring --bytes 8 --straggler rank=1,slowdown=0", "slowdown of rank 1 is 0.0; expected more than 0"),
+    ("ring --bytes 8 --link 0-1,failed", "switch has no link from rank0 to rank1"),
+    ("ring --bytes 8 --link 0-9,failed", "expected two nodes of switch, such as rank0-switch"),
+    ("ring --bytes 8 --link 0-switch", "expected such as 0-1,factor=0.5"),
+    ("ring --bytes 8 --link 0-switch,factor=-1", "expected such as 0-1,factor=0.5"),
+    ("ring --bytes 8 --link 0-switch,failed", "rank 0"),
+    ("ring --bytes 8 --with ring", "expected ALGORITHM:COLLECTIVE:BYTES[:START]"),
+    ("ring --bytes 8 --with ring:broadcast:8", "ring does not serve broadcast"),
+    ("ring --bytes 8 --jitter -1", "jitter is -1.0; expected at least 0"),
+    ("ring --bytes 8 --seed -1", "--seed -1: expected at least 0"),
+    ("ring --bytes 8 --slots 0", "slots is 0; expected at least 1"),
+    ("chain --bytes 8 --cut --option pieces=2", "--cut: the size says the options; leave --option out"),
+    ("ring --bytes 8,64 --trace t.json", "t.json shows one simulation; expected one size in --bytes"),
+    ("ring --bytes 8 --trace missing/t.json", "no such folder to write to"),
+    ("ring --bytes 8 --html .", "is a folder; expected a file to write to"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), MISTAKES, ids=[words for words, _ in MISTAKES])
+def test_a_mistake_is_one_line(ringtree: Ringtree, words: str, said: str) -> None:
+    got = ringtree("simulate", *words.split())
+    assert got.code in (1, 2) and got.out == ""
+    assert said in got.err and "internal error" not in got.err and len(got.err.splitlines()) == 1
