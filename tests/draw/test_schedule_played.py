@@ -10,6 +10,7 @@ import pytest
 
 from ringtree.algorithms import build
 from ringtree.draw.schedule_page import schedule_page
+from ringtree.ir.collective import REDUCED
 from ringtree.ir.contents import Contents, rounds
 from ringtree.ir.moves import Moves
 from ringtree.ir.schedule import Buffer, Schedule
@@ -18,9 +19,12 @@ from ringtree.topology.shapes import cluster
 from tests.draw.browser.driver import Browser, Page
 from tests.draw.traces import ring
 
+Cell = tuple[str, int, int, str, str, str]
+"""Of a cell that holds something whole: buffer, rank, chunk, label, origins, and whether it is as promised."""
+
 VIEW = "document.querySelector('.view-schedule')"
 CELLS = """[...document.querySelectorAll('#contents td')].map(({dataset: d}) =>
-    [d.buffer, Number(d.rank), Number(d.chunk), d.position, d.origins])"""
+    [d.buffer, Number(d.rank), Number(d.chunk), d.position, d.origins, d.state])"""
 
 WRONG = "schedule mine all_reduce: 3 ranks, 1 chunks\nonce: 0 data[0] +> 1; 1 data[0] +> 2; 2 data[0] -> 0"
 TWICE = (
@@ -58,27 +62,38 @@ def seek(page: Page, position: float) -> None:
     )
 
 
-def contents(page: Page) -> set[tuple[str, int, int, str, str]]:
-    """Of every cell that holds something whole: buffer, rank, chunk, label, origins."""
+def contents(page: Page) -> set[Cell]:
     return {tuple(cell) for cell in page.run(CELLS) if cell[4]}
 
 
-def expected(s: Schedule) -> list[set[tuple[str, int, int, str, str]]]:
+def expected(s: Schedule) -> list[set[Cell]]:
     """The same after each round that moves anything, played in Python; the start first."""
     moves = Moves.of(s)
-    layout, state = moves.layout, Contents.at_start(s, moves.layout)
+    layout, state, wanted = moves.layout, Contents.at_start(s, moves.layout), promised(s)
 
-    def seen() -> set[tuple[str, int, int, str, str]]:
+    def seen() -> set[Cell]:
         found = set()
         for buffer in Buffer:
             for rank in range(s.participants):
                 for chunk in range(int(layout.length[buffer, rank])):
                     label, origins = state.read(s, int(layout.first[buffer, rank]) + chunk)
+                    holds = (buffer.name.lower(), rank, chunk, str(label), ",".join(map(str, origins)))
                     if label >= 0:
-                        found.add((buffer.name.lower(), rank, chunk, str(label), ",".join(map(str, origins))))
+                        found.add((*holds, "right" if holds in wanted else "some"))
         return found
 
     return [seen(), *(seen() for _ in rounds(moves, state, s.promise.repeats))]
+
+
+def promised(s: Schedule) -> set[tuple[str, int, int, str, str]]:
+    found = set()
+    for rank in range(s.ranks):
+        everyone = ",".join(map(str, s.promise.contributors(rank, s.ranks)))
+        columns = s.promise.promised(rank, s.ranks, s.chunks, s.root or 0)
+        for k, (position, label, origin) in enumerate(zip(*columns, strict=True)):
+            where = ("data", rank, int(position)) if s.in_place else ("output", rank, k)
+            found.add((*where, str(label), everyone if origin == REDUCED else str(origin)))
+    return found
 
 
 @pytest.mark.parametrize(
@@ -92,7 +107,7 @@ def expected(s: Schedule) -> list[set[tuple[str, int, int, str, str]]]:
         build("recursive_doubling", "all_reduce", 37),
         *map(parse_schedule, (WRONG, TWICE, WINDOWS)),
     ],
-    ids=str,
+    ids=lambda s: f"{s.name} {s.collective}",
 )
 def test_after_every_round_it_has_what_python_has(browser: Browser, tmp_path: Path, s: Schedule) -> None:
     with browser.open(written(tmp_path, s), reducedMotion="reduce") as page:

@@ -15,9 +15,9 @@ function layoutsOf(contents) {
   if (contents.hosts) found.push('hosts');
   let first = 'ring';
   if (grid.aligned && grid.columns > 1 && grid.rows > 1) first = 'grid';
-  if (contents.hosts) first = 'hosts';
   const depth = Math.max(0, ...trees.map((tree) => hierarchyOf(tree).height));
   if (trees.length && depth <= 5 + 2 * Math.log2(contents.ranks)) first = 'trees';
+  if (contents.hosts) first = 'hosts';
   return [first, ...found.filter((name) => name !== first)];
 }
 
@@ -86,12 +86,13 @@ function gridOf(contents) {
     return many;
   };
   const square = Math.ceil(Math.sqrt(ranks));
-  const divisors = d3
-    .range(2, ranks)
-    .filter((d) => ranks % d === 0)
-    .sort((a, b) => Math.abs(Math.log(a / square)) - Math.abs(Math.log(b / square)));
+  const off = (columns) => Math.abs(Math.log(columns / Math.sqrt(ranks)));
+  const divisors = d3.sort(
+    d3.range(ranks - 1, 1, -1).filter((d) => ranks % d === 0),
+    off,
+  ); // wide before high
   const best = divisors.find((columns) => pairs.size && straight(columns) === pairs.size);
-  const columns = best || square;
+  const columns = best || divisors.find((columns) => off(columns) < Math.log(2)) || square;
   contents.grid = {columns, rows: Math.ceil(ranks / columns), aligned: best !== undefined};
   return contents.grid;
 }
@@ -102,14 +103,12 @@ function gridLayout(contents, width, height) {
   const across = Math.min(width / (columns + 0.2), Math.max(down * 1.6, 60));
   const gap = Math.min(across, down);
   const [left, top] = [width / 2 - (across * (columns - 1)) / 2, height / 2 - (down * (rows - 1)) / 2];
-  const nodes = d3
-    .range(contents.ranks)
-    .map((rank) => ({
-      rank,
-      tree: 0,
-      x: left + across * (rank % columns),
-      y: top + down * Math.floor(rank / columns),
-    }));
+  const nodes = d3.range(contents.ranks).map((rank) => ({
+    rank,
+    tree: 0,
+    x: left + across * (rank % columns),
+    y: top + down * Math.floor(rank / columns),
+  }));
   for (let i = 0; i < contents.switches; i++) {
     const along = (i + 0.5) / contents.switches;
     nodes.push({
@@ -119,9 +118,12 @@ function gridLayout(contents, width, height) {
       y: height / 2 + down / 2,
     });
   }
-  const isNear = (a, b) => Math.abs(a.x - b.x) < 1.1 * across && Math.abs(a.y - b.y) < 1.1 * down;
-  const around = (a, b) => (gap * 0.36) / Math.hypot(a.x - b.x, a.y - b.y); // those between, not through them
-  return {nodes, radius: clampRadius(gap * 0.22), bend: (a, b) => (isNear(a, b) ? 0.1 : around(a, b))};
+  const bend = (a, b) => {
+    const [dx, dy] = [Math.abs(a.x - b.x), Math.abs(a.y - b.y)];
+    if (dx < 1.1 * across && dy < 1.1 * down) return 0.1;
+    return dx < 1 || dy < 1 ? (gap * 0.36) / (dx + dy) : 0.03; // around those between, not through them
+  };
+  return {nodes, radius: clampRadius(gap * 0.22), bend};
 }
 
 function hostsLayout(contents, width, height) {
@@ -157,14 +159,12 @@ function boxGrid(many, width, height, gap) {
   const lines = Math.ceil(many / Math.max(1, Math.min(many, Math.round(Math.sqrt((many * width) / height)))));
   const columns = Math.ceil(many / lines);
   const [w, h] = [(width - gap) / columns - gap, (height - gap) / lines - gap];
-  return d3
-    .range(many)
-    .map((i) => ({
-      x: gap + (i % columns) * (w + gap),
-      y: gap + Math.floor(i / columns) * (h + gap),
-      width: w,
-      height: h,
-    }));
+  return d3.range(many).map((i) => ({
+    x: gap + (i % columns) * (w + gap),
+    y: gap + Math.floor(i / columns) * (h + gap),
+    width: w,
+    height: h,
+  }));
 }
 
 const ROOT = -1;
