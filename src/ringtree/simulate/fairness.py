@@ -1,27 +1,25 @@
 """Max-min fair rates: no flow can have more without one that has no more than it having less (Bertsekas and Gallager,
-Data Networks, 1992, 6.5.2: progressive filling)."""
+Data Networks, 1992, 6.5.2: progressive filling).
+
+`most` is what each flow would take if it were alone. Every flow has a limit: a finite `most`, or a link.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 import numpy as np
+from numpy.typing import NDArray
 
 MANY = 48
-"""From so many flows on, numpy is quicker."""
+"""From so many flows on, `many` is quicker."""
 SLACK = 1 + 1e-12
 
 
-def max_min(crossed: Sequence[Sequence[int]], most: Sequence[float], bandwidth: Sequence[float]) -> list[float]:
-    """Each flow's rate. `crossed`: the links a flow crosses, by their place in `bandwidth`; `most`: what it would take
-    if it were alone. Every flow has a limit: a finite `most`, or a link."""
-    if len(crossed) < MANY:
-        return _few(crossed, most, bandwidth)
-    return _many(crossed, most, bandwidth)
-
-
-def _few(crossed: Sequence[Sequence[int]], most: Sequence[float], bandwidth: Sequence[float]) -> list[float]:
-    """One level after the other: the lowest share of a link, or the lowest limit of a flow."""
+def few(crossed: Sequence[Sequence[int]], most: Sequence[float], bandwidth: Sequence[float]) -> list[float]:
+    """Each flow's rate; `crossed`: the links it crosses, by their place in `bandwidth`. One level after the other: the
+    lowest share of a link, or the lowest limit of a flow."""
     rates = list(most)
     room, left = list(bandwidth), [0] * len(bandwidth)
     for links in crossed:
@@ -29,7 +27,7 @@ def _few(crossed: Sequence[Sequence[int]], most: Sequence[float], bandwidth: Seq
             left[link] += 1
     free = sorted(range(len(crossed)), key=most.__getitem__)
     while free:
-        level = min((room[link] / n for link, n in enumerate(left) if n), default=np.inf)
+        level = min((room[link] / n for link, n in enumerate(left) if n), default=inf)
         tight = {link for link, n in enumerate(left) if n and room[link] <= level * n * SLACK}
         if most[free[0]] <= level * SLACK:
             level, tight = most[free[0]], set()
@@ -46,28 +44,24 @@ def _few(crossed: Sequence[Sequence[int]], most: Sequence[float], bandwidth: Seq
     return rates
 
 
-def _many(crossed: Sequence[Sequence[int]], most: Sequence[float], bandwidth: Sequence[float]) -> list[float]:
-    """Many levels at once: a link is done when none of its flows is held lower elsewhere, a flow when it has what it
-    would take alone."""
-    lengths = np.array([len(links) for links in crossed])
-    flow = np.repeat(np.arange(len(crossed)), lengths)
-    link = np.array([at for links in crossed for at in links], dtype=np.intp)
-    limit, room = np.array(most), np.array(bandwidth, dtype=np.float64)
-    rates = limit.copy()
-    free = np.ones(len(crossed), np.bool_)
+def many(
+    flow: NDArray[np.intp], link: NDArray[np.intp], most: NDArray[np.float64], bandwidth: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Each flow's rate; flow[k] crosses link[k]. Many levels at once: a link is done when none of its flows is held
+    lower elsewhere, a flow when it has what it would take alone."""
+    rates, room = most.copy(), bandwidth.copy()
     while len(flow):
         left = np.bincount(link, minlength=len(room))
-        share = np.divide(room, left, out=np.full(len(room), np.inf), where=left > 0)
-        least = limit.copy()
+        share = np.divide(room, left, out=np.full(len(room), inf), where=left > 0)
+        least = most.copy()
         np.minimum.at(least, flow, share[link])
         held = np.zeros(len(room), np.bool_)  # some flow of it gets less than its share
         held[link[least[flow] * SLACK < share[link]]] = True
-        done = np.zeros(len(crossed), np.bool_)
+        done = np.zeros(len(most), np.bool_)
         done[flow[~held[link]]] = True
-        done |= free & (limit <= least * SLACK)
+        done[flow[most[flow] <= least[flow] * SLACK]] = True
         rates[done] = least[done]
-        free &= ~done
         gone = done[flow]
         room = np.maximum(room - np.bincount(link[gone], rates[flow[gone]], minlength=len(room)), 0.0)
         flow, link = flow[~gone], link[~gone]
-    return [float(rate) for rate in rates]
+    return rates

@@ -10,60 +10,70 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from heapq import heappop, heappush
-from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.simulate.fairness import max_min
+from ringtree.simulate.fairness import MANY, few, many
+from ringtree.simulate.ways import NONE, Ints, Ways
 from ringtree.topology import Topology
 
 INSTANT = 1 + 1e-12
 """Times that differ by less are one instant: rates are found once for all that begins and ends in it."""
-NOWHERE = -1
-"""The port of lanes without a route."""
+SAME = 1e-12
+"""Rates that differ by less, in proportion, are the same."""
 
 
 class Network:
-    """`lanes`: (source rank, target rank, job); `lane` and `nbytes` say of each message which it takes and how long it
-    is, `stretch` by what the latency of its way is multiplied."""
+    """`lanes`: the source, target and job of each. `lane` and `nbytes` say of each message which it takes and how long
+    it is, `stretch` by what the latency of its way is multiplied."""
 
     def __init__(
         self,
         topology: Topology,
-        lanes: Sequence[tuple[int, int, int]],
-        lane: NDArray[np.int64],
-        nbytes: NDArray[np.int64],
+        lanes: tuple[Ints, Ints, Ints],
+        lane: Ints,
+        nbytes: Ints,
         stretch: NDArray[np.float64],
     ) -> None:
         self.lane, self.nbytes = array("q", lane.tobytes()), array("q", nbytes.tobytes())
-        self.bandwidth: list[float] = topology.bandwidth_Bps.tolist()
-        self.routes, self.port, ports = list[tuple[int, ...]](), list[int](), dict[tuple[int, int, int], int]()
-        for source, target, job in lanes:
-            try:
-                route = topology.route(source, target)
-            except ValueError:
-                self.routes.append(())
-                self.port.append(NOWHERE)
-                continue
-            self.routes.append(route)
-            self.port.append(ports.setdefault((source, job, route[0] if route else -1), len(ports)))
-        self.most = [min((self.bandwidth[link] for link in route), default=inf) for route in self.routes]
-        by_lane = np.array([topology.latency_s[list(route)].sum() for route in self.routes])
-        self.latency_s = array("d", (by_lane[lane] * stretch).tobytes() if lanes else b"")
         self.lost: list[int] = []  # messages that have no route
-        self.busy_s = np.zeros(topology.links)
+        self.ways = Ways(topology, *lanes)
+        latency_s = self.ways.latency_s[lane] * stretch if len(lanes[0]) else np.zeros(0)
+        self.latency_s = array("d", latency_s.tobytes())
+        self._routes, self._most, self._bandwidth = (
+            self.ways.routes,
+            self.ways.most.tolist(),
+            self.ways.bandwidth.tolist(),
+        )
         self._heap: list[tuple[float, int, int]] = []  # time, tie, message that is handed over or ~port
         self._ties = 0
-        self._queue = [deque[int]() for _ in ports]  # the first one is the flow
-        self._due = [0] * len(ports)  # the tie of the flow's end in the heap
-        self._rate, self._left, self._since = ([0.0] * len(ports) for _ in range(3))  # bytes left at that time
-        self._flows: dict[int, dict[int, None]] = {}  # link -> ports of the flows on it
-        self._busy_since: dict[int, float] = {}
-        self._tight = set[int]()  # links that cannot give all their flows what each would take alone
+        ports, links = self.ways.ports, len(self.ways.used)
+        self._queue = [deque[int]() for _ in range(ports)]  # the first one is the flow
+        self._flow = array("q", [NONE]) * ports  # the lane that the port's flow takes
+        self._due = [0] * ports  # the tie of the flow's end in the heap
+        self._rate, self._left, self._since = (array("d", bytes(8 * ports)) for _ in range(3))  # left at that time
+        self._flows = [dict[int, None]() for _ in range(links)]  # the ports whose flows are on the link
+        self._busy_s, self._busy_since = [0.0] * links, [0.0] * links
+        self._tight = bytearray(links)  # whether it cannot give all its flows what each would take alone
         self._begun, self._eased = list[int](), list[int]()  # ports and links that change the rates of others
+
+    def busy_s(self, links: int) -> NDArray[np.float64]:
+        """For how long anything was on each of the topology's links."""
+        total = np.zeros(links)
+        total[self.ways.used] = self._busy_s
+        return total
+
+    def carried_nbytes(self, links: int) -> Ints:
+        """What crosses each of the topology's links in all."""
+        lane, nbytes = (np.frombuffer(column, np.int64) for column in (self.lane, self.nbytes))
+        by_lane = np.zeros(len(self._routes), np.int64)
+        np.add.at(by_lane, lane[lane != NONE], nbytes[lane != NONE])
+        total = np.zeros(links, np.int64)
+        np.add.at(total, self.ways.used[self.ways.link], np.repeat(by_lane, np.diff(self.ways.first)))
+        return total
 
     def hand_over(self, message: int, at_s: float) -> None:
         """The message is given to its port, now or later."""
@@ -73,7 +83,7 @@ class Network:
     def arrivals(self) -> Iterator[tuple[int, float]]:
         """(message, when it arrives), as soon as that is known; whoever asks may hand over more in between. Ends when
         nothing is under way."""
-        heap, lane, port_of, queues, due = self._heap, self.lane, self.port, self._queue, self._due
+        heap, lane, port_of, queues, due = self._heap, self.lane, self.ways.port, self._queue, self._due
         while heap:
             now, tie, what = heappop(heap)
             if what >= 0:
@@ -89,41 +99,29 @@ class Network:
             if (self._begun or self._eased) and not (heap and heap[0][0] <= now * INSTANT):
                 self._settle(now)
 
-    def carried_nbytes(self, messages: NDArray[np.intp]) -> NDArray[np.int64]:
-        """Bytes that crossed each link, when these messages have arrived."""
-        lane, nbytes = (np.frombuffer(column, np.int64)[messages] for column in (self.lane, self.nbytes))
-        by_lane = np.zeros(len(self.routes), np.int64)
-        np.add.at(by_lane, lane, nbytes)
-        total = np.zeros(len(self.bandwidth), np.int64)
-        for route, amount in zip(self.routes, by_lane.tolist(), strict=True):
-            for link in route:
-                total[link] += amount
-        return total
-
     def _begin(self, port: int, now: float) -> Iterator[tuple[int, float]]:
         """The first message of the port becomes a flow; those without bytes only pass."""
         queue, nbytes = self._queue[port], self.nbytes
         while queue:
             message = queue[0]
             lane = self.lane[message]
-            if nbytes[message] and self.routes[lane]:
+            if nbytes[message] and self._routes[lane]:
                 break
             queue.popleft()
             yield message, now + self.latency_s[message]
         else:
             return
         alone = True
-        for link in self.routes[lane]:
-            flows = self._flows.get(link)
+        for link in self._routes[lane]:
+            flows = self._flows[link]
             if flows:
                 alone = False
-                flows[port] = None
             else:
-                self._flows[link] = {port: None}
                 self._busy_since[link] = now
-        self._left[port], self._since[port] = nbytes[message], now
+            flows[port] = None
+        self._flow[port], self._left[port], self._since[port] = lane, nbytes[message], now
         if alone:
-            self._set_rate(port, self.most[lane], now)
+            self._set_rate(port, self._most[lane], now)
         else:
             self._rate[port], self._due[port] = 0.0, 0
             self._begun.append(port)
@@ -138,14 +136,15 @@ class Network:
             self._set_rate(port, self._rate[port], now)
             yield message, now + self.latency_s[message]
             return
-        for link in self.routes[lane]:
+        for link in self._routes[lane]:
             flows = self._flows[link]
             del flows[port]
             if not flows:
-                self.busy_s[link] += now - self._busy_since[link]
-                self._tight.discard(link)
-            elif link in self._tight:
+                self._busy_s[link] += now - self._busy_since[link]
+                self._tight[link] = False
+            elif self._tight[link]:
                 self._eased.append(link)
+        self._flow[port] = NONE
         yield message, now + self.latency_s[message]
         if queue:
             yield from self._begin(port, now)
@@ -158,41 +157,64 @@ class Network:
         heappush(self._heap, (now + self._left[port] / rate, self._ties, ~port))
 
     def _settle(self, now: float) -> None:
-        """Finds the rates anew of all flows that may have changed."""
-        flows, links = self._touched()
+        """Finds the rates anew of all flows that may have changed; where they are many, of all flows there are."""
+        found = self._touched()
+        self._begun, self._eased = [], []
+        if found is None:
+            self._settle_all(now)
+            return
+        flows, links = found
         place = {link: i for i, link in enumerate(links)}
-        ways = [[place[k] for k in self._way(port) if k in place] for port in flows]
-        most = [self.most[self.lane[self._queue[port][0]]] for port in flows]
-        rates = max_min(ways, most, [self.bandwidth[link] for link in links])
-        for port, rate in zip(flows, rates, strict=True):
+        crossed = [[place[k] for k in self._routes[self._flow[port]] if k in place] for port in flows]
+        most = [self._most[self._flow[port]] for port in flows]
+        for port, rate in zip(flows, few(crossed, most, [self._bandwidth[k] for k in links]), strict=True):
             old = self._rate[port]
-            if abs(rate - old) > 1e-12 * rate:
+            if abs(rate - old) > SAME * rate:
                 self._left[port] = max(self._left[port] - old * (now - self._since[port]), 0.0)
                 self._since[port] = now
                 self._set_rate(port, rate, now)
 
-    def _touched(self) -> tuple[list[int], list[int]]:
-        """The flows joined to those that began, or to links that were eased, and the tight links that join them."""
+    def _touched(self) -> tuple[list[int], list[int]] | None:
+        """The flows joined to those that began, or to links that were eased, and the tight links that join them; None
+        for too many."""
         found = dict.fromkeys(self._begun)
         for link in self._eased:
             found.update(self._flows[link])
-        self._begun, self._eased = [], []
         flows, looked, links = list(found), set[int](), list[int]()
         for port in flows:  # grows
-            for link in self._way(port):
+            if len(flows) > MANY:
+                return None
+            for link in self._routes[self._flow[port]]:
                 if link in looked:
                     continue
                 looked.add(link)
-                on, bandwidth = self._flows[link], self.bandwidth[link]
-                if len(on) > 1 and sum(self.most[self.lane[self._queue[p][0]]] for p in on) > bandwidth * INSTANT:
-                    self._tight.add(link)
+                on = self._flows[link]
+                tight = len(on) > 1 and sum(self._most[self._flow[p]] for p in on) > self._bandwidth[link] * INSTANT
+                self._tight[link] = tight
+                if tight:
                     links.append(link)
                     flows += [p for p in on if p not in found]
                     found.update(on)
-                else:
-                    self._tight.discard(link)
         return flows, links
 
-    def _way(self, port: int) -> tuple[int, ...]:
-        """The route of the port's flow."""
-        return self.routes[self.lane[self._queue[port][0]]]
+    def _settle_all(self, now: float) -> None:
+        ways, flow = self.ways, np.frombuffer(self._flow, np.int64)
+        rate, left, since = (np.frombuffer(column) for column in (self._rate, self._left, self._since))
+        ports = np.flatnonzero(flow != NONE)
+        most = ways.most[flow[ports]]
+        at, link = ways.spread(flow[ports])
+        links = len(ways.used)
+        tight = np.bincount(link, most[at], links) > ways.bandwidth * INSTANT
+        tight &= np.bincount(link, minlength=links) > 1
+        self._tight[:] = tight.tobytes()
+        join = tight[link]
+        rates = many(at[join], link[join], most, ways.bandwidth)
+        with np.errstate(invalid="ignore"):  # where there is no limit
+            changed = np.abs(rates - rate[ports]) > SAME * rates
+        ports, rates = ports[changed], rates[changed]
+        left[ports] = np.maximum(left[ports] - rate[ports] * (now - since[ports]), 0)
+        since[ports], rate[ports] = now, rates
+        for port, end in zip(ports.tolist(), (now + left[ports] / rates).tolist(), strict=True):
+            self._ties += 1
+            self._due[port] = self._ties
+            heappush(self._heap, (end, self._ties, ~port))

@@ -75,8 +75,8 @@ def play_events(
     return Simulation(
         trace,
         topology,
-        network.busy_s,
-        network.carried_nbytes(steps.messages),
+        network.busy_s(topology.links),
+        network.carried_nbytes(topology.links),
         end_s - min(job.start_s for job in jobs),
     )
 
@@ -140,7 +140,8 @@ def _network(steps: Steps, topology: Topology, conditions: Conditions) -> Networ
     lane, stretch = np.full(len(steps.kind), NONE), np.ones(len(steps.kind))
     lane[messages] = which.reshape(-1)
     stretch[messages] = conditions.stretches(len(messages))
-    return Network(topology, [(a, b, c) for a, b, c in lanes.tolist()], lane, steps.nbytes, stretch)
+    source, target, job = lanes.T
+    return Network(topology, (source, target, job), lane, steps.nbytes, stretch)
 
 
 def _trace(player: Player, topology: Topology, calls: list[str]) -> Trace:
