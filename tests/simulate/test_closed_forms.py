@@ -19,7 +19,7 @@ RANKS = (2, 3, 4, 8, 13)
 def near(schedule, topology):
     """The time by the event player, to be compared within 1 %; `play` may ask the other one, which test_levels holds
     to this one."""
-    return pytest.approx(play_events([Job(schedule, S)], topology).time_s, rel=0.01)
+    return pytest.approx(play_events([Job(schedule, S)], [None], topology).time_s, rel=0.01)
 
 
 def links(shape, n, **costs):

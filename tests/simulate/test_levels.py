@@ -14,6 +14,7 @@ from ringtree.ir.lower import lower
 from ringtree.ir.schedule import Schedule
 from ringtree.ir.trace import COLUMNS, Trace
 from ringtree.simulate import Conditions, Job, Simulation, levels
+from ringtree.simulate.code import of_job
 from ringtree.simulate.play import play_events
 from ringtree.topology import Topology
 from ringtree.topology.shapes import cluster, direct, switch, torus
@@ -48,11 +49,16 @@ def assert_same(got: Simulation, expected: Simulation) -> None:
     assert np.array_equal(got.link_nbytes, expected.link_nbytes)
 
 
+def played(job: Job, topology: Topology, conditions: Conditions) -> Simulation | None:
+    code = of_job(job)
+    return code and levels.play(job, code, topology, conditions)
+
+
 def compared(schedule: Schedule, nbytes: int, topology: Topology, conditions: Conditions) -> bool:
     """Whether there was an answer."""
-    got = levels.play(Job(schedule, nbytes, 1e-6), topology, conditions)
+    got = played(Job(schedule, nbytes, 1e-6), topology, conditions)
     if got is not None:
-        assert_same(got, play_events([Job(schedule, nbytes, 1e-6)], topology, conditions))
+        assert_same(got, play_events([Job(schedule, nbytes, 1e-6)], [None], topology, conditions))
     return got is not None
 
 
@@ -67,23 +73,23 @@ def test_every_algorithm_takes_as_long_as_events_say(name: str, what: str, ranks
 
 def test_programs_are_played_as_the_schedule_they_were_lowered_from() -> None:
     schedule, topology = build("two_shot", "all_reduce", 5), direct(5, **COSTS)
-    one = levels.play(Job(schedule, 4096), topology, Conditions())
-    two = levels.play(Job(lower(schedule), 4096), topology, Conditions())
+    one = played(Job(schedule, 4096), topology, Conditions())
+    two = played(Job(lower(schedule), 4096), topology, Conditions())
     assert one and two
     assert_same(one, two)
 
 
 def test_messages_that_meet_on_a_link_are_left_to_the_event_player() -> None:
     gather = Job(build("flat", "gather", 4, 0), 1 << 20)
-    assert levels.play(gather, direct(4), Conditions()) is not None
-    assert levels.play(gather, switch(4), Conditions()) is None
-    assert levels.play(gather, direct(4), Conditions(jitter=0.1)) is None
+    assert played(gather, direct(4), Conditions()) is not None
+    assert played(gather, switch(4), Conditions()) is None
+    assert played(gather, direct(4), Conditions(jitter=0.1)) is None
 
 
 @pytest.mark.parametrize("n", [100, pytest.param(1000, marks=pytest.mark.slow)])
 def test_a_thousand_ranks_have_all_their_events(n: int) -> None:
     """2 million messages, each with a reduction or copy and a wait; the closed form is 2 (n-1) hops of a chunk."""
     topology = switch(n, latency_s=2e-6, bandwidth_Bps=25e9)
-    found = levels.play(Job(build("ring", "all_reduce", n), n * 1000), topology, Conditions())
+    found = played(Job(build("ring", "all_reduce", n), n * 1000), topology, Conditions())
     assert found and len(found.trace) == 6 * n * (n - 1) + n
     assert found.time_s == pytest.approx(2 * (n - 1) * (2e-6 + 1000 / 25e9))

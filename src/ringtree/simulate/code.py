@@ -1,4 +1,4 @@
-"""Every rank's instructions as columns, with bytes: what the vectorised player plays.
+"""Every rank's instructions as columns, with bytes: what the players play.
 
 A schedule's are written a kind of ranks at a time (ir.alike), a thousand ranks in about the time of one.
 """
@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.ir.alike import alike
+from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.program import Instruction, Kind, Operand, Program, Space
 from ringtree.ir.schedule import Schedule
+from ringtree.simulate.simulation import Job
 
 Ints = NDArray[np.int64]
 
@@ -40,6 +42,13 @@ class Code:
     @property
     def rank(self) -> NDArray[np.int32]:
         return np.repeat(np.arange(len(self.first) - 1, dtype=np.int32), np.diff(self.first))
+
+
+def of_job(job: Job) -> Code | None:
+    """None for programs that are not told as columns, or whose signals and waits do not pair."""
+    head = job.what if isinstance(job.what, Schedule) else job.what[0]
+    sizes = find_collective(head.collective).chunk_sizes(head.ranks, head.chunks, job.nbytes)
+    return of_schedule(job.what, sizes) if isinstance(job.what, Schedule) else of_programs(job.what, sizes)
 
 
 def of_schedule(schedule: Schedule, sizes: Ints) -> Code | None:

@@ -10,12 +10,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.ir.collective import collective
 from ringtree.ir.program import Kind
 from ringtree.ir.schedule import Schedule
 from ringtree.ir.trace import Event, Trace
 from ringtree.simulate import flows
-from ringtree.simulate.code import Code, of_programs, of_schedule
+from ringtree.simulate.code import Code
 from ringtree.simulate.conditions import Conditions
 from ringtree.simulate.simulation import Job, Simulation
 from ringtree.topology import Topology
@@ -30,11 +29,10 @@ EVENT = np.array([Event.COPY, Event.REDUCE, Event.SEND, Event.WAIT], dtype=np.in
 """By the kind of instruction."""
 
 
-def play(job: Job, topology: Topology, conditions: Conditions) -> Simulation | None:
-    """What the event player says of one job, or None where it takes that player to say: messages meet on a link, come
-    late by chance, or never. Slots are unlimited."""
-    code = None if conditions.jitter else _code(job, topology.ranks)
-    if code is None:
+def play(job: Job, code: Code, topology: Topology, conditions: Conditions) -> Simulation | None:
+    """What the event player says of one job, whose code that is; or None where it takes that player to say: messages
+    meet on a link, come late by chance, or never. Slots are unlimited."""
+    if conditions.jitter:
         return None
     links = conditions.applied(topology)
     rank, moves, sends = code.rank, code.kind <= Kind.REDUCE, code.signal
@@ -77,18 +75,6 @@ def play(job: Job, topology: Topology, conditions: Conditions) -> Simulation | N
         np.bincount(link, code.nbytes[sends][message], links.links).astype(np.int64),
         end_s - job.start_s,
     )
-
-
-def _code(job: Job, ranks: int) -> Code | None:
-    """None where something is wrong, or not for this player."""
-    what = job.what
-    if isinstance(what, Schedule):
-        sizes = what.promise.chunk_sizes(what.ranks, what.chunks, job.nbytes)
-        return None if what.ranks > ranks else of_schedule(what, sizes)
-    if not what or [p.rank for p in what] != list(range(what[0].ranks)) or len(what) > ranks:
-        return None
-    p = what[0]
-    return of_programs(what, collective(p.collective).chunk_sizes(p.ranks, p.chunks, job.nbytes))
 
 
 def _trace(job: Job, code: Code, sweep: _Sweep, topology: Topology) -> Trace:

@@ -15,7 +15,7 @@ from ringtree.ir.program import Program
 from ringtree.ir.schedule import Schedule
 from ringtree.ir.trace import Event, Trace
 from ringtree.simulate import levels
-from ringtree.simulate.code import of_schedule
+from ringtree.simulate.code import Code, of_job
 from ringtree.simulate.conditions import Conditions
 from ringtree.simulate.events import Player
 from ringtree.simulate.network import Network
@@ -49,22 +49,27 @@ def play(
     conditions.check(topology)
     if slots is not None and slots < 1:
         raise ValueError(f"slots is {slots}; expected at least 1, or None for any number")
-    found = levels.play(jobs[0], topology, conditions) if len(jobs) == 1 and slots is None else None
-    return found or play_events(jobs, topology, conditions, slots)
+    for job in jobs:
+        _check(job.what, topology)
+    codes = [of_job(job) if slots is None else None for job in jobs]
+    if len(jobs) == 1 and codes[0] is not None:
+        found = levels.play(jobs[0], codes[0], topology, conditions)
+        if found is not None:
+            return found
+    return play_events(jobs, codes, topology, conditions, slots)
 
 
 def play_events(
-    jobs: Sequence[Job], topology: Topology, conditions: Conditions = ALL_IS_WELL, slots: int | None = None
+    jobs: Sequence[Job],
+    codes: Sequence[Code | None],
+    topology: Topology,
+    conditions: Conditions = ALL_IS_WELL,
+    slots: int | None = None,
 ) -> Simulation:
-    """The same, event by event: what answers where messages meet."""
+    """The same, event by event: what answers where messages meet. Jobs without code are read from their programs."""
     actual = conditions.applied(topology)
-    parts, calls = [], []
-    for job in jobs:
-        head = _head(job.what, topology)
-        sizes = collective(head.collective).chunk_sizes(head.ranks, head.chunks, job.nbytes)
-        parts.append(_steps(job.what, sizes, slots is not None))
-        calls.append(f"{head.name} {head.collective}({job.nbytes} bytes)")
-    steps = join(parts)
+    steps = join([_read(job, slots) if code is None else of_code(code) for job, code in zip(jobs, codes, strict=True)])
+    calls = [_called(job) for job in jobs]
     network = _network(steps, actual, conditions)
     begin_s = [jobs[t.job].start_s + conditions.delay_s.get(t.rank, 0.0) for t in steps.threads]
     player = Player(steps, network, _busy_s(steps, topology, conditions), begin_s, slots)
@@ -98,25 +103,32 @@ def _jobs(what: Schedule | Sequence[Program] | Sequence[Job], nbytes: int | None
     return jobs
 
 
-def _head(what: Schedule | Sequence[Program], topology: Topology) -> Schedule | Program:
-    """The schedule, or the first program, which speaks for all in what is alike."""
+def _check(what: Schedule | Sequence[Program], topology: Topology) -> None:
     if not isinstance(what, Schedule) and [p.rank for p in what] != list(range(what[0].ranks if what else 1)):
         said = f"{len(what)} programs of ranks {[p.rank for p in what][:8]}"
         raise ValueError(f"{said}; expected every rank's, in order")
-    head = what if isinstance(what, Schedule) else what[0]
+    head = _head(what)
     if head.ranks > topology.ranks:
         raise ValueError(
             f"{head.name} is for {head.ranks} ranks; expected at most the {topology.ranks} of {topology.name}"
         )
-    return head
 
 
-def _steps(what: Schedule | Sequence[Program], sizes: NDArray[np.int64], slots: bool) -> Steps:
-    """Schedules become columns without their programs being written out, where slots need not be counted."""
-    code = of_schedule(what, sizes) if isinstance(what, Schedule) and not slots else None
-    if code is not None:
-        return of_code(code)
-    return read(lower(what) if isinstance(what, Schedule) else what, sizes, slots)
+def _head(what: Schedule | Sequence[Program]) -> Schedule | Program:
+    """What speaks for all: the schedule, or the first program."""
+    return what if isinstance(what, Schedule) else what[0]
+
+
+def _called(job: Job) -> str:
+    head = _head(job.what)
+    return f"{head.name} {head.collective}({job.nbytes} bytes)"
+
+
+def _read(job: Job, slots: int | None) -> Steps:
+    head = _head(job.what)
+    sizes = collective(head.collective).chunk_sizes(head.ranks, head.chunks, job.nbytes)
+    programs = lower(job.what) if isinstance(job.what, Schedule) else job.what
+    return read(programs, sizes, slots is not None)
 
 
 def _busy_s(steps: Steps, topology: Topology, conditions: Conditions) -> NDArray[np.float64]:

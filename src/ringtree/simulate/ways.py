@@ -16,8 +16,8 @@ NONE = -1
 
 class Ways:
     """By lane: `port` (NONE where there is no route), `latency_s`, `most` (the least bandwidth of its links) and
-    `routes`. Links are numbered anew, without those that no lane takes: `used` are the topology's numbers, `bandwidth` theirs. The
-    links of lane k are link[first[k] : first[k + 1]]."""
+    `routes`. Links are numbered anew, without those that no lane takes: `used` are the topology's numbers, `bandwidth`
+    is theirs. The links of lane k are link[first[k] : first[k + 1]]."""
 
     def __init__(self, topology: Topology, source: Ints, target: Ints, job: Ints) -> None:
         self.first, links, lost = _routes(topology, source, target)
