@@ -73,31 +73,35 @@ class Grid:
         label = np.append(contents.label, NOTHING)[self.cell]
         reduces = len(contents.sets) > 0
         sets = contents.sets[self.cell] if reduces else np.zeros((*label.shape, 0), dtype=np.uint64)
-        many = len(self.column) > MOST_UNFOLDED
-        first = self._changes(label, sets, marks) if many else np.arange(len(self.column))
+        fold = len(self.column) > MOST_UNFOLDED
+        first = self._changes(label, sets, marks) if fold else np.arange(len(self.column))
         stops = np.append(first[1:], len(self.column))
         found, before = list[Column](), -1
         for at in spread(len(first), MOST_FOLDED):
             if at > before + 1:
                 found.append(gap(len(self.rows)))
             before, c = at, int(first[at])
-            texts = self._texts(label[:, c], sets[:, c], c)
+            many = int(stops[at]) - c
+            texts = self._texts(label[:, c], sets[:, c], c, many)
             cells = tuple(Cell(text, *mark) for text, mark in zip(texts, marks[:, c].tolist(), strict=True))
             buffer, chunk = self.column[c]
-            found.append(Column(place(buffer, chunk, int(stops[at]) - c, 1), cells))
+            found.append(Column(place(buffer, chunk, many, 1), cells))
         return found
 
     def _changes(self, label: Ints, sets: Bits, marks: NDArray[np.bool_]) -> Ints:
         """The columns that do not say the same as the one before."""
-        at_home = np.where((label >= 0) & (self.position >= 0), label - self.position + FAR, label)
+        where = np.where(self.position >= 0, self.position, np.arange(len(self.column)))
+        apart = np.where(label >= 0, label - where + FAR, label)
+        origin = label // self.schedule.chunks
         buffer = np.array([b for b, _ in self.column])
         same: NDArray[np.bool_] = buffer[1:] == buffer[:-1]
-        for said in (at_home[:, :, None], sets, marks, (self.cell < 0)[:, :, None]):
+        for said in (apart[:, :, None], origin[:, :, None], sets, marks, (self.cell < 0)[:, :, None]):
             same &= (said[:, 1:] == said[:, :-1]).all(axis=(0, 2))
         return np.flatnonzero(np.append(True, ~same))
 
-    def _texts(self, label: Ints, sets: Bits, column: int) -> Iterator[str]:
-        """The cells of a column: whose contributions; `.3` after them where they are of another chunk."""
+    def _texts(self, label: Ints, sets: Bits, column: int, many: int) -> Iterator[str]:
+        """The cells of a column that stands for `many`: whose contributions; `.3` after them where they are of another
+        chunk, `.3:5` where of several."""
         s = self.schedule
         for row, code in enumerate(label.tolist()):
             if self.cell[row, column] < 0:
@@ -110,7 +114,7 @@ class Grid:
                 who = [r for r in range(s.ranks) if bits[r // 64] >> r % 64 & 1] if bits else [code // s.chunks]
                 home = chunk == self.position[row, column] or s.chunks == 1
                 said = ranks(who, s.ranks, NARROW if s.ranks > MOST_UNFOLDED // 2 else 7)
-                yield said if home else f"{said}.{chunk}"
+                yield said if home else f"{said}.{place(Buffer.DATA, chunk, many, 0)}"
 
 
 def gap(rows: int) -> Column:
