@@ -16,7 +16,17 @@ from typing import Any
 FOLDER = Path(__file__).parent
 
 VIEWS: dict[str, tuple[str, ...]] = {
-    "schedule": ("ink", "wording", "contents", "layouts", "stage", "buffers", "transfers", "player", "schedule"),
+    "schedule": (
+        "schedule_ink",
+        "schedule_wording",
+        "schedule_contents",
+        "schedule_layouts",
+        "schedule_stage",
+        "schedule_buffers",
+        "schedule_transfers",
+        "schedule_player",
+        "schedule",
+    ),
     "trace": (
         "trace_model",
         "trace_units",

@@ -172,6 +172,10 @@ class ScheduleView {
   }
 
   show(position, state) {
+    if (state === 'playing' && this.element.hidden) {
+      this.player.seek(position); // another view is looked at
+      return;
+    }
     const done = Math.floor(position);
     const round = this.roundAt(position);
     const shown = {done, round, state, begun: position > 0};
@@ -179,12 +183,15 @@ class ScheduleView {
     this.contents.at(done);
     this.paint(position);
     this.find('scrub').value = position;
-    if (!isNew) return;
+    if (isNew) this.showRound(shown);
+  }
+
+  showRound(shown) {
     this.shown = shown;
-    this.table.setRound(round);
-    this.buffers.updateMirror(state === 'playing');
+    this.table.setRound(shown.round);
+    this.buffers.updateMirror(shown.state === 'playing');
     this.word();
-    Object.assign(this.element.dataset, {round: done, state});
+    Object.assign(this.element.dataset, {round: shown.done, state: shown.state});
   }
 
   // Within a round only the chunks change.
@@ -235,6 +242,7 @@ class ScheduleView {
       done: number(this.shown.done),
       rounds: number(contents.rounds),
     });
+    this.find('scrub').setAttribute('aria-valuetext', this.find('done').textContent);
     this.find('speed').textContent = t('schedule.speed', {speed: player.speed});
     const isPlaying = player.state === 'playing';
     this.find('play').innerHTML = icon(isPlaying ? 'pause' : 'play');
@@ -348,6 +356,8 @@ ringtree.view('schedule', {
         ['Home End', 'schedule.key_ends'],
         ['+ −', 'schedule.key_speed'],
         ['L', 'schedule.key_layout'],
+        ['↑ ↓ Enter', 'schedule.key_table'],
+        ['← → ↑ ↓', 'schedule.key_buffers'],
       ],
     };
   },

@@ -63,7 +63,7 @@ class Player {
       this.position = Math.min(end, this.position + ((elapsed - last) / 1000) * (stepSpeed || this.speed));
       last = elapsed;
       if (this.position >= end) this.seek(end);
-      else this.show(this.position, 'playing');
+      else this.show(this.isStill.matches ? Math.floor(this.position) : this.position, 'playing');
       this.#measure(begun);
     });
   }
