@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 
 from ringtree.draw.comparison import comparison
 from ringtree.ir.trace import Event, Trace
-from tests.draw.test_timeline import chain
+from tests.draw.test_timeline import chain, traces
 
 
 def measured(trace: Trace) -> Trace:
@@ -54,3 +55,11 @@ def test_nothing_beside_nothing() -> None:
     assert "makespan: first 0 s, second 0 s\nfrom when the last rank began: first 0 s, second 0 s\n" in comparison(
         nothing, nothing
     )
+
+
+@settings(max_examples=60, deadline=None)
+@given(traces(), traces())
+def test_any_two_traces_of_as_many_ranks_are_compared(one: Trace, other: Trace) -> None:
+    ranks = max(one.ranks, other.ranks)
+    text = comparison(replace(one, ranks=ranks), replace(other, ranks=ranks))
+    assert "makespan: first " in text and "nan" not in text and "inf" not in text

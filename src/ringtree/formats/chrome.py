@@ -26,7 +26,7 @@ from ringtree.ir import units
 from ringtree.ir.trace import COLUMNS, Event, Trace
 
 VERSION = 1
-LARGEST_BYTES = 2**31
+LARGEST_BYTES = 2**32
 """Traces beyond this, unpacked, are refused. A million events take some 300 MB."""
 LONGEST_S = 1e6
 """Of a trace that is written: in a double, a nanosecond more or less can be told for about so long."""
