@@ -4,6 +4,7 @@ beside after."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,7 +79,7 @@ def _bytes(both: tuple[Trace, Trace], names: tuple[str, str]) -> list[str]:
         ]
     pairs = pairs[np.argsort(-np.abs(a - b)[pairs[:, 0], pairs[:, 1]], kind="stable")].tolist()
     lines = [f"{s} to {t}: {names[0]} {size(int(a[s, t]))}, {names[1]} {size(int(b[s, t]))}" for s, t in pairs]
-    return _most(f"bytes differ for {count(len(pairs), 'pair')} of ranks:", lines)
+    return _most(f"bytes differ for {count(len(pairs), 'pair')} of ranks:", lines, len(lines))
 
 
 def _calls(both: tuple[Trace, Trace], names: tuple[str, str]) -> list[str]:
@@ -88,11 +89,11 @@ def _calls(both: tuple[Trace, Trace], names: tuple[str, str]) -> list[str]:
         return [f"calls are not compared: {counts}"]
     a, b = (_call_seconds(trace) for trace in both)
     lines = []
-    for call in np.argsort(-np.abs(a - b), kind="stable").tolist():
+    for call in _furthest(a, b):
         ours, theirs = both[0].calls[call] or "the call", both[1].calls[call]
         named = ours if theirs in (ours, "") else f"{ours} / {theirs}"
         lines.append(f"{named}: {_deviation(a[call], b[call], names)}")
-    return _most("calls, the furthest apart first:", lines)
+    return _most("calls, the furthest apart first:", lines, len(a))
 
 
 def _call_seconds(trace: Trace) -> NDArray[np.float64]:
@@ -106,33 +107,59 @@ def _call_seconds(trace: Trace) -> NDArray[np.float64]:
 
 def _messages(both: tuple[Trace, Trace], names: tuple[str, str]) -> list[str]:
     """How long each message took from being handed over until the receiver had it. The k-th from one rank to another is
-    compared with the k-th of the other trace, for pairs of ranks that have as many in both."""
-    (a_pair, a_way), (b_pair, b_way) = (_ways(trace) for trace in both)
-    (a_keys, a_counts), (b_keys, b_counts) = (np.unique(pair, return_counts=True) for pair in (a_pair, b_pair))
-    keys, in_a, in_b = np.intersect1d(a_keys, b_keys, return_indices=True)
-    keys = keys[a_counts[in_a] == b_counts[in_b]]
-    unlike = len(np.union1d(a_keys, b_keys)) - len(keys)
-    compared = np.isin(a_pair, keys)
-    pair, a, b = a_pair[compared], a_way[compared], b_way[np.isin(b_pair, keys)]
+    compared with the k-th of the other trace. Where one has more of them, cut to other lengths, their whole is."""
+    a, b = (_Ways.of(trace) for trace in both)
+    keys, in_a, in_b = np.intersect1d(a.keys, b.keys, return_indices=True)
+    alike = a.counts[in_a] == b.counts[in_b]
+    in_both = [np.isin(ways.pair, keys[alike]) for ways in (a, b)]
+    pair = a.pair[in_both[0]]
     nth = np.arange(len(pair)) - np.searchsorted(pair, pair)
-    lines = []
-    for i in np.argsort(-np.abs(a - b), kind="stable").tolist()[:MOST_DEVIATIONS]:
-        source, target = divmod(int(pair[i]), both[0].ranks)
-        lines.append(f"{source} to {target}, message {nth[i]}: {_deviation(a[i], b[i], names)}")
-    said = _most("messages from handed over to taken, the furthest apart first:", lines) if lines else []
-    if unlike:
-        said.append(
-            f"messages of {count(unlike, 'pair')} of ranks are not compared: there are more in one than in the other"
-        )
-    return said or ["no messages"]
+    times = tuple((ways.taken_s - ways.sent_s)[there] for ways, there in zip((a, b), in_both, strict=True))
+    said = []
+    for at in _furthest(*times):
+        source, target = divmod(int(pair[at]), both[0].ranks)
+        said.append(f"{source} to {target}, message {nth[at]}: {_deviation(times[0][at], times[1][at], names)}")
+    lines = _most("messages from handed over to taken, the furthest apart first:", said, len(pair)) if said else []
+    wholes = a.whole_s()[in_a][~alike], b.whole_s()[in_b][~alike]
+    said = []
+    for at in _furthest(*wholes):
+        source, target = divmod(int(keys[~alike][at]), both[0].ranks)
+        counts = f"{a.counts[in_a][~alike][at]} beside {b.counts[in_b][~alike][at]}"
+        said.append(f"{source} to {target}, {counts} messages: {_deviation(wholes[0][at], wholes[1][at], names)}")
+    if said:
+        lines += _most("messages of other lengths, from the first handed over to the last taken:", said, len(wholes[0]))
+    return lines or ["no messages in both"]
 
 
-def _ways(trace: Trace) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The pair of ranks of each message, as one number, and how long it took; by pair and in the order of sending."""
-    sent, taken = trace.messages()
-    pair = trace.rank[sent].astype(np.int64) * trace.ranks + trace.peer[sent]
-    order = np.lexsort((trace.start_s[sent], pair))
-    return pair[order], (trace.end_s[taken] - trace.start_s[sent])[order]
+class _Ways(NamedTuple):
+    """Messages by pair of ranks and in the order of sending; a pair is one number, and `keys` has each pair once."""
+
+    pair: NDArray[np.int64]
+    sent_s: NDArray[np.float64]
+    taken_s: NDArray[np.float64]
+    keys: NDArray[np.int64]
+    first: NDArray[np.intp]
+    counts: NDArray[np.intp]
+
+    @staticmethod
+    def of(trace: Trace) -> _Ways:
+        sent, taken = trace.messages()
+        pair = trace.rank[sent].astype(np.int64) * trace.ranks + trace.peer[sent]
+        order = np.lexsort((trace.start_s[sent], pair))
+        pair, sent_s, taken_s = pair[order], trace.start_s[sent[order]], trace.end_s[taken[order]]
+        return _Ways(pair, sent_s, taken_s, *np.unique(pair, return_index=True, return_counts=True))
+
+    def whole_s(self) -> NDArray[np.float64]:
+        """For each pair, from handing over its first message to the last one's being taken."""
+        last_s = np.maximum.reduceat(self.taken_s, self.first) if len(self.first) else self.taken_s
+        whole_s: NDArray[np.float64] = last_s - self.sent_s[self.first]
+        return whole_s
+
+
+def _furthest(a: NDArray[np.float64], b: NDArray[np.float64]) -> list[int]:
+    """Where the two differ most, as many as are listed."""
+    found: list[int] = np.argsort(-np.abs(a - b), kind="stable")[:MOST_DEVIATIONS].tolist()
+    return found
 
 
 def _deviation(a: float, b: float, names: tuple[str, str]) -> str:
@@ -141,7 +168,7 @@ def _deviation(a: float, b: float, names: tuple[str, str]) -> str:
     return f"{names[0]} {duration(a)}, {names[1]} {duration(b)} ({'+' if b > a else ''}{duration(b - a)})"
 
 
-def _most(head: str, lines: Sequence[str]) -> list[str]:
+def _most(head: str, lines: Sequence[str], all_there_are: int) -> list[str]:
     """The head and the first few lines."""
-    left = len(lines) - MOST_DEVIATIONS
+    left = all_there_are - MOST_DEVIATIONS
     return [head, *(f"  {line}" for line in lines[:MOST_DEVIATIONS])] + ([f"  … and {left} more"] if left > 0 else [])
