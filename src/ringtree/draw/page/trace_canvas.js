@@ -71,8 +71,9 @@ function traceCanvas(view, traces, state, shell, overview) {
     if (key !== drawn) drawBars(shown);
     drawn = key;
     const context = view.over.getContext('2d');
-    context.setTransform(ratio(), 0, 0, ratio(), 0, 0);
+    context.resetTransform();
     context.clearRect(0, 0, view.over.width, view.over.height);
+    context.scale(ratio(), ratio());
     traceTimeline.over(tracePens.canvasPen(context), shown, wide);
     overview.show(state, shell);
     Object.assign(root.dataset, {visibleStart: state.start_s, visibleEnd: state.end_s});

@@ -171,7 +171,7 @@ const traceTimeline = (() => {
       const points = criticalPoints(picture, trace);
       if (points.length < 2) continue;
       pen.line(points, {stroke: colours.surface, width: 5});
-      pen.line(points, {stroke: colours.purple, width: 2.5});
+      pen.line(points, {stroke: colours.purple, width: 2.5, dash: trace.index ? [9, 4] : []}); // the first one's is whole
     }
   }
 
