@@ -13,7 +13,7 @@ using ringtree::Recorder;
 
 // One value of every event, as an array of its own.
 template <class T, class Of>
-nb::object column(std::span<const Recorder::Event> events, Of of) {
+nb::object column(const std::vector<Recorder::Event>& events, Of of) {
   auto values = new T[events.size()];
   for (std::size_t at = 0; at < events.size(); at++) values[at] = of(events[at]);
   nb::capsule owner(values, [](void* p) noexcept { delete[] static_cast<T*>(p); });

@@ -61,7 +61,7 @@ void Interpreter::run(const std::shared_ptr<Plan>& shared, std::uint64_t call, s
   spaces_[static_cast<int>(Space::scratch)] = scratch_.get();
   recorder_ = recording_.load(std::memory_order_relaxed);
   if (recorder_) {
-    recorder_->begin(plan.print);
+    recorder_->begin(plan.print, sends_at_once());
     for (std::int64_t window = 0; window < plan.windows; window++) turn<true>(window);
   } else {
     for (std::int64_t window = 0; window < plan.windows; window++) turn<false>(window);
@@ -84,10 +84,8 @@ void Interpreter::turn(std::int64_t window) {
       case Kind::copy:
       case Kind::reduce: {
         auto nbytes = move(i, window);
-        if constexpr (recorded) {
-          auto& about = plan_->subject_of(i);
-          if (nbytes) recorder_->note(i.kind == Kind::copy ? Did::copy : Did::reduce, about.peer, nbytes, about.chunk);
-        }
+        if constexpr (recorded)
+          if (nbytes) recorder_->note_work(i.kind == Kind::copy ? Did::copy : Did::reduce, i.peer, nbytes, i.chunk);
         break;
       }
       case Kind::signal:
@@ -95,7 +93,7 @@ void Interpreter::turn(std::int64_t window) {
         break;
       case Kind::wait: {
         auto nbytes = wait(i);
-        if constexpr (recorded) recorder_->note(Did::wait, i.peer, nbytes, plan_->subject_of(i).chunk);
+        if constexpr (recorded) recorder_->note(Did::wait, i.peer, nbytes, i.chunk);
         break;
       }
       case Kind::release:
@@ -105,10 +103,22 @@ void Interpreter::turn(std::int64_t window) {
   if (!plan_->finish) return;
   auto nbytes = finish(window);
   if constexpr (recorded)
-    if (nbytes) recorder_->note(Did::reduce, -1, nbytes, -1);
+    if (nbytes) recorder_->note_work(Did::reduce, -1, nbytes, -1);
 }
 
-// Called where a wait for room is over, and so off the path of those who need not wait.
+// Whether a message is the first that takes time in it.
+bool Interpreter::sends_at_once() const {
+  auto& all = plan_->instructions;
+  if (all.empty() || all[0].kind == Kind::signal) return !all.empty();
+  bool works = all[0].kind == Kind::copy || all[0].kind == Kind::reduce;
+  return works && bytes(all[0], 0) <= Recorder::short_work && all.size() > 1 && all[1].kind == Kind::signal;
+}
+
+// Called before and after a wait for room, and so off the path of those who need not wait.
+void Interpreter::stall() {
+  if (recorder_) recorder_->stall();
+}
+
 void Interpreter::stalled(int peer) {
   if (recorder_) recorder_->note(Recorder::Did::stall, peer, 0, -1);
 }
@@ -178,6 +188,7 @@ bool Interpreter::send_in_place(const Plan::Instruction& i, std::int64_t window,
 std::byte* Interpreter::stage(Parcel& parcel) {
   auto take = [&] { return (parcel.slot = outbox_.take(out_)) >= 0; };
   if (!take()) {
+    stall();
     auto holder = outbox_.holder(out_);
     seat_.until(take, holder, *this, *hooks_);
     stalled(holder);
@@ -240,8 +251,9 @@ void Interpreter::write(const Plan::Instruction& i, void* const* targets, int nt
 
 template <bool recorded>
 std::uint64_t Interpreter::publish(const Plan::Instruction& i, std::size_t nbytes) {
-  if constexpr (recorded) recorder_->note_send(i.peer, nbytes, plan_->subject_of(i).chunk);
-  return out_[i.peer].publish();
+  auto number = out_[i.peer].publish();
+  if constexpr (recorded) recorder_->note_send(i.peer, nbytes, i.chunk);
+  return number;
 }
 
 // To wake a peer is a system call, and no part of what comes next.
@@ -256,6 +268,7 @@ template <bool recorded>
 void Interpreter::signal(const Plan::Instruction& i) {
   auto& lane = out_[i.peer];
   if (!lane.room()) {
+    stall();
     seat_.until([&] { return lane.room(); }, i.peer, *this, *hooks_);
     stalled(i.peer);
   }

@@ -94,7 +94,9 @@ class Interpreter : Situation {
   std::size_t wait(const Plan::Instruction& i);
   template <bool recorded>
   void release(int peer);
-  void stalled(int peer);
+  bool sends_at_once() const;
+  [[gnu::cold, gnu::noinline]] void stall();
+  [[gnu::cold, gnu::noinline]] void stalled(int peer);
   std::size_t finish(std::int64_t window);
   void settle(const std::byte* begin, const std::byte* end);
   void repay(const Loan& loan);

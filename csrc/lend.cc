@@ -44,6 +44,7 @@ bool Interpreter::repaid(const Loan& loan) {
 
 void Interpreter::repay(const Loan& loan) {
   if (repaid(loan)) return;
+  stall();
   seat_.until([&] { return repaid(loan); }, loan.peer, *this, *hooks_);
   stalled(loan.peer);
 }

@@ -230,26 +230,24 @@ class Binder {
     }
   }
 
-  // A signal is about what was last written to its slot, a wait about what is read of its message.
+  // Says what each instruction is about: a signal, what was last written to its slot; a wait, what is read of its
+  // message.
   void find_subjects() {
-    plan_.subjects.resize(plan_.instructions.size());
     std::vector<std::int32_t> staged(plan_.slot_registers, -1);
-    std::vector<std::size_t> came(plan_.message_registers);
+    std::vector<Plan::Instruction*> came(plan_.message_registers);
     for (std::size_t at = 0; at < plan_.instructions.size(); at++) {
       auto& i = plan_.instructions[at];
-      auto& subject = plan_.subjects[at];
-      if (i.kind == Kind::signal && i.reg >= 0) subject.chunk = staged[i.reg];
-      if (i.kind == Kind::wait && i.reg >= 0) came[i.reg] = at;
+      if (i.kind == Kind::signal && i.reg >= 0) i.chunk = staged[i.reg];
+      if (i.kind == Kind::wait && i.reg >= 0) came[i.reg] = &i;
       if (i.kind != Kind::copy && i.kind != Kind::reduce) continue;
-      auto& from = program_.instructions[at];
-      auto& first = program_.operands[from.first];
-      if (first.count == 1) subject.chunk = first.label;
-      if (i.slots) staged[i.reg] = subject.chunk;
+      auto& first = program_.operands[program_.instructions[at].first];
+      if (first.count == 1) i.chunk = first.label;
+      if (i.slots) staged[i.reg] = i.chunk;
       for (int k = i.targets + i.sources - 1; k >= i.targets; k--) {
         auto& o = plan_.operands[i.operand + k];
         if (o.space != Space::message) continue;
-        subject.peer = plan_.instructions[came[o.reg]].peer;
-        plan_.subjects[came[o.reg]].chunk = subject.chunk;
+        i.peer = came[o.reg]->peer;
+        came[o.reg]->chunk = i.chunk;
       }
     }
   }

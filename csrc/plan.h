@@ -64,8 +64,9 @@ struct Plan {
     bool last = false;         // nothing names the slot after this
     bool overwritten = false;  // what it leaves in place is reduced into later, for `aliasing`
     std::int32_t sources = 0;
-    std::int32_t peer = -1;
+    std::int32_t peer = -1;  // of a copy or a reduction: whose message it reads
     std::int32_t reg = -1;
+    std::int32_t chunk = -1;    // what it is about, by its position on the whole vector; -1 for several
     std::uint32_t operand = 0;  // targets, then sources
     std::uint32_t pieces = 0;
     std::uint32_t size = 0;  // the first of `pieces` sizes
@@ -73,15 +74,9 @@ struct Plan {
   struct Run {
     std::int64_t offset, size;
   };
-  // For who records: the position on the whole vector (-1: several), and whose message a copy or a reduction reads.
-  struct Subject {
-    std::int32_t chunk = -1, peer = -1;
-  };
-  const Subject& subject_of(const Instruction& i) const { return subjects[&i - instructions.data()]; }
 
   std::vector<Instruction> instructions;
   std::vector<Operand> operands;
-  std::vector<Subject> subjects;      // of each instruction
   std::vector<std::int64_t> offsets;  // elements from the start of the space
   std::vector<std::int64_t> sizes;    // elements
   std::vector<Run> outputs;           // what is written of the output, for the division of an average

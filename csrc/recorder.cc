@@ -20,27 +20,47 @@ const bool Ticks::counted = [] {
 }();
 #endif
 
-Recorder::Recorder(std::size_t most) : most_(most), events_(new Event[most]) {
-  make_ready();
+Recorder::Recorder(std::size_t most) : room_(most) {
+  extend();
   began_ = Clock::Moment::now();
 }
 
-// Takes memory for some more, many pages at once: to be given them one by one takes longer than all the rest. False,
-// and one more is dropped, where there may be no more.
-bool Recorder::make_ready() {
-  constexpr std::size_t step = 4096;
-  if (ready_ == most_) {
+// Takes memory for more events; false, and the event is dropped, where there may be or is no more. The first of it will
+// do for most; then it is large pages, for to be given small ones one by one takes longer than all the rest.
+bool Recorder::extend() {
+  constexpr std::size_t first = 4096;
+  auto alignment = chunks_.empty() ? Mapping::page : Mapping::large_page;
+  auto size = std::min(room_, chunks_.empty() ? first : Mapping::large_page / sizeof(Event));
+  auto nbytes = (size * sizeof(Event) + alignment - 1) / alignment * alignment;
+  auto memory = size > 0 ? std::aligned_alloc(alignment, nbytes) : nullptr;
+  if (!memory) {
     dropped_.store(dropped_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return false;
   }
-  auto begin = reinterpret_cast<std::uintptr_t>(events_.get() + ready_) / Mapping::page * Mapping::page;
-  ready_ = std::min(ready_ + step, most_);
+  if (alignment == Mapping::large_page) madvise(memory, nbytes, MADV_HUGEPAGE);
 #if defined(MADV_POPULATE_WRITE)  // where it fails, pages come as they are touched
-  auto end = reinterpret_cast<std::uintptr_t>(events_.get() + ready_);
-  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE);
+  madvise(memory, nbytes, MADV_POPULATE_WRITE);
 #endif
+  std::lock_guard lock(mutex_);
+  chunks_.push_back({std::unique_ptr<Event, Free>(static_cast<Event*>(memory)), size});
+  next_.store(chunks_.back().events.get(), std::memory_order_relaxed);
+  end_ = chunks_.back().events.get() + size;
+  room_ -= size;
   resume();
   return true;
+}
+
+std::vector<Recorder::Event> Recorder::events() const {
+  std::lock_guard lock(mutex_);
+  auto next = next_.load(std::memory_order_acquire);  // pairs with add()
+  std::vector<Event> all;
+  for (auto& [events, size] : chunks_)
+    all.insert(all.end(), events.get(), &events == &chunks_.back().events ? next : events.get() + size);
+  // What was over at once before the time was told happened then.
+  while (!all.empty() && all.back().end == unknown) all.pop_back();
+  for (auto e = all.rbegin(); e != all.rend(); ++e)
+    if (e->end == unknown) e->start = e->end = std::prev(e)->start;
+  return all;
 }
 
 // Calls are few and mostly the same again: begin() compares with the last one first.

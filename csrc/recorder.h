@@ -4,9 +4,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -51,9 +51,11 @@ class Recorder {
   // Keeps `most` events and counts the rest. Memory is taken as it fills.
   explicit Recorder(std::size_t most);
 
-  void begin(const Fingerprint& print) {
+  // A call begins. Where it `sends_at_once`, the time is told when its first message is out: while that is on its way,
+  // to tell it costs nothing.
+  void begin(const Fingerprint& print, bool sends_at_once) {
     if (call_ < 0 || !(print == print_)) call_ = place_of(print_ = print);
-    last_ = Ticks::now();
+    last_ = sends_at_once ? unknown : Ticks::now();
   }
 
   // What was done since the last event of this call, or since resume().
@@ -62,15 +64,31 @@ class Recorder {
     add({start, last_, nbytes, peer, chunk, call_, did});
   }
 
-  // A message goes out now, which takes no longer than it takes to tell the time.
-  void note_send(int peer, std::size_t nbytes, int chunk) {
-    add({last_, last_, nbytes, peer, chunk, call_, Did::send});
+  // The same where it hardly takes longer than it takes to tell the time, and is over at once.
+  void note_moment(Did did, int peer, std::size_t nbytes, int chunk) {
+    add({last_, last_, nbytes, peer, chunk, call_, did});
   }
 
-  // What was done since then is none of the events.
-  void resume() { last_ = Ticks::now(); }
+  // A copy or a reduction.
+  void note_work(Did did, int peer, std::size_t nbytes, int chunk) {
+    nbytes <= short_work ? note_moment(did, peer, nbytes, chunk) : note(did, peer, nbytes, chunk);
+  }
+  static constexpr std::size_t short_work = 1024;
 
-  std::span<const Event> events() const { return {events_.get(), size_.load(std::memory_order_acquire)}; }
+  // A message is out.
+  void note_send(int peer, std::size_t nbytes, int chunk) {
+    if (last_ == unknown) resume();
+    note_moment(Did::send, peer, nbytes, chunk);
+  }
+
+  // What was done since the last event is none of the events.
+  void resume() { last_ = Ticks::now(); }
+  // A wait for room begins, which note() ends.
+  void stall() {
+    if (last_ == unknown) resume();
+  }
+
+  std::vector<Event> events() const;
   std::vector<Fingerprint> calls() const;
   std::uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
@@ -96,23 +114,32 @@ class Recorder {
 
  private:
   void add(const Event& event) {
-    auto at = size_.load(std::memory_order_relaxed);
-    if (at == ready_ && !make_ready()) return;
-    events_[at] = event;
-    size_.store(at + 1, std::memory_order_release);  // pairs with events()
+    if (next_.load(std::memory_order_relaxed) == end_ && !extend()) return;
+    auto at = next_.load(std::memory_order_relaxed);
+    *at = event;
+    next_.store(at + 1, std::memory_order_release);  // pairs with events()
   }
-  bool make_ready();
+  bool extend();
   std::int32_t place_of(const Fingerprint& print);
 
-  std::size_t most_;
-  std::size_t ready_ = 0;  // events that there is memory for already
-  std::unique_ptr<Event[]> events_;
-  std::atomic<std::size_t> size_ = 0;
+  struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+  };
+  struct Chunk {
+    std::unique_ptr<Event, Free> events;
+    std::size_t size;
+  };
+
+  std::size_t room_;  // for so many more events there may be chunks
+  std::atomic<Event*> next_ = nullptr;
+  Event* end_ = nullptr;
   std::atomic<std::uint64_t> dropped_ = 0;
-  std::uint64_t last_ = 0;
+  static constexpr std::uint64_t unknown = 0;
+  std::uint64_t last_ = unknown;
   Fingerprint print_;
   std::int32_t call_ = -1;
-  mutable std::mutex mutex_;  // guards the next
+  mutable std::mutex mutex_;  // guards these
+  std::vector<Chunk> chunks_;
   std::vector<Fingerprint> calls_;
   Clock::Moment began_;
 };

@@ -220,7 +220,8 @@ class Group:
         how many events were dropped. None where nothing is recorded. At any time, also when the group has failed.
 
         What a rank does is told without gaps from a call's beginning to its end, but for releases that wake a peer. A SEND
-        has no length: its time is where the event before it ends, some tens of ns before the message is out."""
+        has no length, nor has what copies or reduces up to 1 KiB. A SEND's time is that of the event before it; of the first
+        one of a call, right after the message is out."""
 
     def kin(self, ranks: list[int]) -> Kin:
         """The members with these ranks, for a group made of them in their order."""

@@ -63,6 +63,8 @@ class Rank {
   static constexpr std::int64_t most = 3000;
 
   void make(const Call& call) {
+    if (call.stamp % 4 == 0) group_->record(call.stamp % 500, hooks_);  // also while asynchronous calls run
+    read_events(call);
     if (call.which == Call::puts) {
       put(call);
       return;
@@ -243,6 +245,20 @@ class Rank {
     }
     other.join();
     meet();  // or the next call's messages would be taken for these
+  }
+
+  // Those there are, while others may be written down: each begins when the one before it is over, or later.
+  void read_events(const Call& c) {
+    auto recorder = group_->recorder();
+    if (!recorder) return;
+    auto events = recorder->events();
+    auto calls = static_cast<int>(recorder->calls().size());
+    std::uint64_t last = 0;
+    for (auto& e : events) {
+      if (e.start < last || e.end < e.start || e.call < 0 || e.call >= calls) wrong("a wrong event", rank_, c.stamp);
+      last = e.end;
+    }
+    if (recorder->dropped() && events.empty()) wrong("dropped all events", rank_, c.stamp);
   }
 
   void meet() {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,22 +63,30 @@ def merge(ranks: int, parts: Iterable[Part], place: str, facts: Mapping[str, str
     for name in ("start_s", "end_s"):
         whole[name] = whole[name] - zero_s
     trace = Trace.of(ranks, **whole, calls=tuple(calls) or ("",), facts=said)
-    _put_causes_first(trace, np.cumsum([len(part.recorded.kind) for part in parts]))
+    _put_causes_first(trace, np.cumsum([0, *(len(part.recorded.kind) for part in parts)]).tolist())
     return trace
 
 
-def _put_causes_first(trace: Trace, ends: NDArray[np.intp]) -> None:
-    """Moves what a rank seems to have had before it was sent, and what the rank did then, by the little that is due to
-    the clocks. `ends`: of each part's events, which are in the order in which they were done."""
+def _put_causes_first(trace: Trace, edges: list[int]) -> None:
+    """Moves a SEND that seems to be later than what it caused: a rank may have been interrupted between a message and
+    the time, which is told after it where that is cheaper. What is left of it is due to the clocks, little, and moves
+    the receiver. The events of a part lie between two `edges`, in the order in which they were done."""
     send, wait = trace.messages()
     start_s, end_s = trace.start_s, trace.end_s
-    for _ in range(len(ends)):
+    late = start_s[send] > end_s[wait]
+    for s, w in zip(send[late].tolist(), wait[late].tolist(), strict=True):
+        first = s  # of what was told the same time
+        while first not in edges and start_s[first - 1] == end_s[first - 1] == start_s[s]:
+            first -= 1
+        before_s = -np.inf if first in edges else end_s[first - 1]
+        start_s[first : s + 1] = end_s[first : s + 1] = max(end_s[w], before_s)
+    for _ in edges:
         late_s = start_s[send] - end_s[wait]
         moved = (late_s > 0) & (late_s < APART_S)
         if not moved.any():
             return
         np.maximum.at(end_s, wait[moved], start_s[send][moved])
-        for first, last in zip([0, *ends[:-1]], ends, strict=True):
+        for first, last in pairwise(edges):
             so_far = np.maximum.accumulate(end_s[first:last])
             start_s[first + 1 : last] = np.maximum(start_s[first + 1 : last], so_far[:-1])
             end_s[first:last] = np.maximum(end_s[first:last], start_s[first:last])
