@@ -72,6 +72,7 @@ def run(args: argparse.Namespace) -> int:
     from ringtree.bench.sweep import parse_bytes
     from ringtree.cli.conditions import conditions
     from ringtree.cli.destination import check_destination
+    from ringtree.cli.subject import topology as topology_of
     from ringtree.simulate import Job, play
 
     sizes = [parse_bytes(text) for text in args.bytes.split(",")]
@@ -81,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError(f"{path} shows one simulation; expected one size in --bytes")
     subjects = [_subject(args, nbytes) for nbytes in sizes]
     ranks = subjects[0].schedule.ranks
-    topology = _topology(args.topology or ASSUMED, ranks)
+    topology = topology_of(args.topology or ASSUMED, ranks)
     actual, others = conditions(args, topology), [_other(text, ranks) for text in args.others]
 
     def played(subject: _Subject) -> Simulation:
@@ -134,18 +135,6 @@ def _cut(schedule: Schedule, algorithm: str, nbytes: int) -> Schedule:
 
     what = algorithm, schedule.collective, schedule.ranks, schedule.root
     return steps_for(*what, nbytes, *staging(schedule.ranks)).apply(*what)
-
-
-def _topology(text: str, ranks: int) -> Topology:
-    from ringtree.topology.text import load, parse
-
-    kind, _, path = text.partition(":")
-    if kind == "trace":
-        from ringtree.formats.chrome import read
-        from ringtree.simulate.fit import fit
-
-        return fit([read(path)], ranks)
-    return load(text) if text.endswith(".json") else parse(text, ranks)
 
 
 def _other(text: str, ranks: int) -> Job:

@@ -38,9 +38,16 @@ def read(path: str) -> tuple[Schedule, tuple[Program, ...]]:
 
 
 def topology(text: str, ranks: int) -> Topology:
-    """A machine for so many ranks: a shape in a few words, or one as JSON in a file."""
+    """A machine for so many ranks: a shape in a few words, one as JSON in a file, or `trace:FILE`, what a trace's
+    machine is like."""
     from ringtree.topology import load, parse
 
+    kind, _, path = text.partition(":")
+    if kind == "trace":
+        from ringtree.formats.chrome import read
+        from ringtree.simulate.fit import fit
+
+        return fit([read(path)], ranks)
     return load(text) if text.endswith(".json") else parse(text, ranks)
 
 
