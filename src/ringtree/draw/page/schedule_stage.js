@@ -65,11 +65,11 @@ class Stage {
   // Trees are told apart by colour; without them, what is added from what is stored. Added is always round, with a
   // plus.
   colour(row) {
-    if (this.isByTree()) return Stage.TREES[this.treeOf[row] % Stage.TREES.length];
+    if (this.isByTree()) return Stage.TREES[this.treeOf[row]];
     return this.contents.rows.reduce[row] ? 'orange' : 'blue';
   }
 
-  static TREES = ['blue', 'orange', 'green', 'purple'];
+  static TREES = ['blue', 'orange'];
 
   // All but the chunks while `round` is on its way; `focus` says what is pointed at: {row, rank}.
   paintStill(ink, round, focus) {
@@ -108,24 +108,29 @@ class Stage {
   }
 
   #paintFrames(ink) {
-    const {colours, t} = this.shell;
     for (const frame of this.geometry.frames) {
-      const isTree = this.layout === 'trees';
-      const words = isTree ? this.#treeTitle(frame.tree) : t('schedule.host', {host: frame.host});
-      if (!isTree) {
-        ink.shape((p) => roundedRect(p, frame.x, frame.y, frame.width, frame.height, 12), {
-          fill: colours.raised,
-          stroke: colours.line,
-        });
-      }
-      const fill = this.isByTree() ? colours[Stage.TREES[frame.tree % 4]] : colours.muted;
-      ink.text(words, isTree ? frame.x + frame.width / 2 : frame.x + 14, frame.y + (isTree ? 4 : 18), {
-        fill,
-        size: 13,
-        weight: 600,
-        anchor: isTree ? 'middle' : 'start',
-      });
+      if (this.layout === 'trees') this.#paintTreeTitle(ink, frame);
+      else this.#paintHost(ink, frame);
     }
+  }
+
+  #paintHost(ink, {host, x, y, width, height}) {
+    const {colours, t} = this.shell;
+    ink.shape((p) => roundedRect(p, x, y, width, height, 12), {fill: colours.raised, stroke: colours.line});
+    ink.text(t('schedule.host', {host}), x + 14, y + 18, {
+      fill: colours.muted,
+      size: 13,
+      weight: 600,
+      anchor: 'start',
+    });
+  }
+
+  #paintTreeTitle(ink, {tree, x, y, width}) {
+    const {colours} = this.shell;
+    const middle = x + width / 2;
+    ink.text(this.#treeTitle(tree), middle, y, {fill: colours.ink, size: 13, weight: 600});
+    if (!this.isByTree()) return;
+    ink.shape((p) => roundedRect(p, middle - 24, y + 11, 48, 4, 2), {fill: colours[Stage.TREES[tree]]});
   }
 
   #treeTitle(index) {
