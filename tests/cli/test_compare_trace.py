@@ -50,3 +50,16 @@ def test_a_page_with_both(ringtree: Ringtree, files: list[str], tmp_path: Path) 
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
     got = ringtree("compare-trace", *files[:2], "--html", str(tmp_path / "absent" / "both.html"))
     assert got.code == 1 and "no such folder to write to" in got.err
+
+
+def test_a_real_run_beside_its_simulation(ringtree: Ringtree, tmp_path: Path) -> None:
+    """All the way: measured, simulated with the constants of that measurement, laid beside each other. How long it
+    takes is the machine's business; the bytes between ranks are not."""
+    real, simulated = str(tmp_path / "real.json.gz"), str(tmp_path / "simulated.json.gz")
+    words = ("-n", "2", "-b", "64K", "-e", "64K", "--iters", "1", "--algorithm", "ring", "--trace", real)
+    assert ringtree("bench", "all_reduce", *words).code == 0
+    words = ("-n", "2", "--bytes", "64K", "--cut", "--topology", f"trace:{real}", "--trace", simulated)
+    assert ringtree("simulate", "ring", *words).code == 0
+    got = ringtree("compare-trace", real, simulated)
+    assert got.code == 0 and "simulated / measured = " in got.out
+    assert "bytes per pair of ranks: equal (2 pairs, 128 KiB in all)" in got.out
