@@ -111,7 +111,7 @@ def test_no_message_and_no_link_is_faster_than_it_can_be(which, topology, nbytes
 @settings(max_examples=40, deadline=None)
 def test_without_sharing_nothing_gets_faster_when_a_link_slows(which, link, factor, jitter):
     """Over links of their own all times are sums and maxima of the parts, which grow with them. (Where links are shared
-    that need not hold: docs/decisions/0016.)"""
+    that need not hold: test_where_links_are_shared_a_slower_link_may_help.)"""
     topology, schedule = TOPOLOGIES[0], build(*which, 6)
     ends = int(topology.source[link]), int(topology.target[link])
     before = play(schedule, topology, 60_000, conditions=Conditions(jitter=0.3 * jitter))

@@ -3,6 +3,8 @@
 Links have 1 byte a second and no latency, unless a test says otherwise, so that bytes are seconds.
 """
 
+from dataclasses import replace
+
 import pytest
 
 from ringtree.algorithms import build
@@ -126,6 +128,17 @@ def test_a_slowed_link():
     half = Conditions(links={(3, 1): 0.5})
     got = arrivals(play(messages(3, (0, 1), (0, 2)), unit(switch, 3), 10, conditions=half))
     assert got == {(0, 1, 0): 20, (0, 2, 0): 30}
+
+
+def test_where_links_are_shared_a_slower_link_may_help():
+    """Ranks 0 and 1 send to 2, which passes on what 0 sent to 3. Half and half both arrive after 20 s, and the end is
+    after 30. With 0.4 for rank 1, rank 0 has 0.6 of the link they share and is through after 16 2/3 s."""
+    programs = list(messages(4, (0, 2), (1, 2), (2, 3)))
+    copy, signal, first, release, *second = programs[2].instructions
+    programs[2] = replace(programs[2], threads=((first, release, copy, signal, *second),))
+    assert play(programs, unit(switch, 4), 10).time_s == 30
+    slower = Conditions(links={(1, 4): 0.4})
+    assert play(programs, unit(switch, 4), 10, conditions=slower).time_s == pytest.approx(10 / 0.6 + 10)
 
 
 def test_a_failed_link_is_gone_round():
