@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--with", dest="others", action="append", default=[], metavar=WITH, help="another collective at the same time")
     add("--slots", type=int, metavar="K", help="staging slots of a rank (default: as many as it likes)")
     add("--trace", type=Path, metavar="FILE", help="write the events as Chrome's JSON, for Perfetto and `show`")
-    add("--html", type=Path, metavar="FILE", help="write them as a page")
+    add("--html", type=Path, metavar="FILE", help="write them as a page, beside the schedule")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +101,9 @@ def run(args: argparse.Namespace) -> int:
         print(f"{args.trace}: `ringtree show` draws it, and ui.perfetto.dev opens it")
     if args.html:
         from ringtree.cli import page
-        from ringtree.draw.trace_page import trace_page
+        from ringtree.draw.schedule_page import schedule_page
 
-        page.write(args.html, trace_page([found.trace]))
+        page.write(args.html, schedule_page(subjects[0].schedule, topology, [found.trace]))
     return 0
 
 
