@@ -3,7 +3,7 @@
 // Where the participants lie on the stage: in a ring, as trees, on a grid or on their hosts. Each layout is a function
 // (contents, width, height) -> {nodes, bend, frames?, place?}: nodes [{rank, x, y, tree}], the tree's edges as frames'
 // lines. A layout that a schedule cannot have is not in `layoutsOf`.
-const RADIUS = {most: 28, least: 3};
+const RADIUS = {most: 28, least: 1.5};
 const EDGE = 38; // kept free above for the caption, below for the legend
 
 // The layouts of this schedule, the one to begin with first.

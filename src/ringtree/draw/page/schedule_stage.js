@@ -11,6 +11,7 @@ class Stage {
     this.contents = contents;
     this.shell = shell;
     this.treeOf = treeOfRows(contents);
+    this.links = this.#distinctLinks();
     this.size = [0, 0];
   }
 
@@ -18,20 +19,17 @@ class Stage {
     this.layout = layout;
     this.size = [width, height];
     this.geometry = place(layout, this.contents, width, height);
-    this.links = this.#distinctLinks();
   }
 
-  // One row for each pair, in each tree, of which one sends to the other; none where there are too many to make out.
+  // One row for each pair of which one sends to the other; none where there are too many to make out.
   #distinctLinks() {
     const {rows, participants} = this.contents;
     const found = new Map();
-    for (let row = 0; row < this.contents.transfers; row++) {
-      const pair = (rows.source[row] * participants + rows.target[row]) * 128 + this.treeOf[row];
-      if (rows.source[row] === rows.target[row] || found.has(pair)) continue;
-      found.set(pair, row);
-      if (found.size > Stage.MOST_LINKS) return [];
+    for (let row = 0; row < this.contents.transfers && found.size <= Stage.MOST_LINKS; row++) {
+      const pair = rows.source[row] * participants + rows.target[row];
+      if (rows.source[row] !== rows.target[row] && !found.has(pair)) found.set(pair, row);
     }
-    return [...found.values()];
+    return found.size > Stage.MOST_LINKS ? [] : [...found.values()];
   }
 
   // The way of one transfer: a curve from node to node, to the left of the straight line, so that the two directions
@@ -147,17 +145,28 @@ class Stage {
   }
 
   #paintLinks(ink) {
+    const {colours} = this.shell;
     const width = this.geometry.radius > 8 ? 1.5 : 1;
-    ink.shape(
-      (p) => {
-        for (const row of this.links) {
-          const way = this.way(row);
-          if (way)
-            curve(p, this.layout === 'trees' ? {...way, cx: (way.x0 + way.x1) / 2, cy: (way.y0 + way.y1) / 2} : way);
-        }
-      },
-      {stroke: this.shell.colours.line, width},
-    );
+    if (this.layout !== 'trees') {
+      ink.shape((p) => this.links.forEach((row) => curve(p, this.way(row))), {stroke: colours.line, width});
+      return;
+    }
+    this.contents.trees.forEach((_, tree) => {
+      const tint = this.isByTree()
+        ? d3.interpolateRgb(colours.surface, colours[Stage.TREES[tree]])(0.35)
+        : colours.line;
+      ink.shape((p) => this.#drawEdges(p, tree), {stroke: tint, width});
+    });
+  }
+
+  #drawEdges(p, tree) {
+    const {parent} = this.contents.trees[tree];
+    for (const node of this.geometry.nodes) {
+      if (node.tree !== tree || parent[node.rank] < 0) continue;
+      const above = this.geometry.node(parent[node.rank], tree);
+      p.moveTo(node.x, node.y);
+      p.lineTo(above.x, above.y);
+    }
   }
 
   // One path for all ways of a colour: hundreds of them cost as little as a few.
@@ -238,7 +247,7 @@ class Stage {
       ink.shape(
         (p) => {
           for (const {row, words, x, y} of places) {
-            const half = Math.max(r, words.length * 3.4 + 4);
+            const half = words ? Math.max(r, words.length * 3.4 + 4) : r;
             if (rows.reduce[row]) roundedRect(p, x - half, y - r, 2 * half, 2 * r, r);
             else roundedRect(p, x - half * 0.92, y - r * 0.92, half * 1.84, r * 1.84, r * 0.3);
           }
