@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -149,15 +148,6 @@ def test_what_was_there_stays_when_writing_fails(tmp_path: Path, monkeypatch: py
     with pytest.raises(ZeroDivisionError):
         chrome.write(exchange(), path)
     assert [p.read_text() for p in tmp_path.iterdir()] == ["mine"]
-
-
-def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path: Path) -> None:
-    path, link = tmp_path / "x.json", tmp_path / "link.json"
-    link.symlink_to(path)
-    chrome.write(exchange(), link)
-    assert link.is_symlink() and same(chrome.read(path), exchange())
-    chrome.write(exchange(), os.devnull)
-    assert not Path(os.devnull).is_file()
 
 
 def broken(change: str) -> bytes:

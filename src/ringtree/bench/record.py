@@ -12,6 +12,7 @@ from ringtree.bench.data import datatype
 from ringtree.bench.machine import Machine, describe
 from ringtree.bench.measure import Effort, Sample, measure
 from ringtree.bench.sweep import Case
+from ringtree.formats.replacing import replacing
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.collective import collective as find_collective
 
@@ -106,7 +107,8 @@ def write(path: Path, rows: Sequence[Row], effort: Effort) -> None:
     """Writes the record as JSON."""
     said: dict[str, object] = {name: getattr(effort, name) for name in effort.__slots__}
     record = Record(machine=describe(), effort=said, rows=list(rows))
-    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    with replacing(path) as file:
+        file.write((json.dumps(record, indent=1) + "\n").encode())
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import gc
 import gzip
 import json
-import os
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 
 from ringtree.formats.imported import FormatError
 from ringtree.formats.lanes import Ints, lanes
+from ringtree.formats.replacing import replacing
 from ringtree.ir import units
 from ringtree.ir.trace import COLUMNS, Event, Trace
 
@@ -43,7 +43,7 @@ def write(trace: Trace, path: str | Path) -> None:
     `path` is replaced when all is written, not before."""
     if len(trace) and not trace.makespan_s <= LONGEST_S:
         raise ValueError(f"a trace of {trace.makespan_s:g} s cannot be written; expected at most {LONGEST_S:g} s")
-    with _replaced(Path(path)) as file:
+    with replacing(Path(path)) as file:
         if str(path).endswith(".gz"):
             with gzip.GzipFile("", "wb", _GZIP_LEVEL, file, mtime=0) as packed:
                 _write(trace, packed)
@@ -191,24 +191,6 @@ def _arrows(phase: str, rank: NDArray[np.int32], tid: Ints, at: Ints) -> list[st
         f'{{"ph":"{phase}","id":{i},"pid":{r},"tid":{t},"ts":{ts:.3f},{tail}'
         for i, (r, t, ts) in enumerate(zip(*columns, strict=True))
     ]
-
-
-@contextmanager
-def _replaced(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write that takes the place of `path` when it is done. What is no file (a pipe) is written to."""
-    place = path.resolve()
-    if place.exists() and not place.is_file():
-        with open(place, "wb") as file:
-            yield file
-        return
-    beside = place.with_name(place.name + ".part")
-    try:
-        with open(beside, "wb") as file:
-            yield file
-        os.replace(beside, place)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
 
 
 def is_trace(path: str | Path) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ringtree.ir.trace import Event, Trace
 
@@ -84,7 +85,7 @@ class _Before:
 class _Sorted:
     """Events by key and start."""
 
-    def __init__(self, trace: Trace, events: np.ndarray, key: np.ndarray) -> None:
+    def __init__(self, trace: Trace, events: NDArray[np.intp], key: NDArray[np.int64]) -> None:
         order = np.lexsort((trace.start_s[events], key))
         self._events, self._start_s = events[order], trace.start_s[events][order]
         keys, first = np.unique(key[order], return_index=True)

@@ -1,0 +1,28 @@
+"""A file that takes the place of what was there when it is whole, not before."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write that becomes `path` at the end of the block; if the block fails, `path` is as it was. What is no
+    file (a pipe, a device) is written to; a link is followed."""
+    place = path.resolve()
+    if place.exists() and not place.is_file():
+        with open(place, "wb") as file:
+            yield file
+        return
+    beside = place.with_name(f".{place.name}.part")
+    try:
+        with open(beside, "wb") as file:
+            yield file
+        os.replace(beside, place)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
