@@ -18,7 +18,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 export PATH := $(CURDIR)/$(venv)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench browser test-long test-core test-all setup clean
+.PHONY: help demo test check bench browser screenshots test-long test-core test-all setup clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -41,6 +41,9 @@ bench: $(built) ## measure all_reduce on 1, 2 and 4 ranks; writes build/bench.js
 	ringtree bench all_reduce -n 1,2,4 -b 8 -e 64M -f 8 --json build/bench.json $(ARGS)
 
 browser: $(playwright) ## fetch what drives chromium (playwright-core), for the tests of the pages
+
+screenshots: $(built) $(playwright) ## take the pictures of the documentation again (docs/images)
+	@$(py) -m docs.screenshots
 
 test-long: $(built) ## the long campaigns (an hour and a half; ARGS=tests/verify for one room's)
 	$(py) -m pytest -n $(JOBS) -m slow --durations=20 $(ARGS)

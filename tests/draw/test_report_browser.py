@@ -89,6 +89,18 @@ def test_a_point_says_its_figures(page: Page) -> None:
     assert page.count(".report-line.faded") == 4
 
 
+def test_the_line_that_is_pointed_at_shows_its_crossings(browser: Browser, tmp_path: Path) -> None:
+    third = [
+        r | {"algorithm": "third", "time_us": 2 * r["time_us"] ** 0.9} for r in rows() if r["algorithm"] == "short"
+    ]
+    with shown(browser, tmp_path, {"bench": record(*rows(), *third)}) as page:
+        assert page.count('[data-chart="time-size"] .report-crossing') == 1
+        page.hover('.report-legend [data-line="third"]')
+        assert page.count('[data-chart="time-size"] g.guide') == 2
+        page.hover(".report-heading")
+        assert page.count("g.guide") == 0
+
+
 def test_the_table_sorts(page: Page) -> None:
     def column() -> list[float]:
         cells = "[...document.querySelectorAll('.report-table tr[data-point] td:nth-child(5)')]"

@@ -142,18 +142,19 @@ ringtree.view('report', {mount(element, data, shell) {
     };
   }
 
-  // The crossings at which the best of the lines that are shown changes.
+  // Where lines that are shown cross, and whether the best of them changes there.
   function marks(lines, axis, at, isTime, format) {
     const byLine = new Map(lines.map((line) => [line.line, line]));
     const best = (heights) => (isTime ? Math.min : Math.max)(...heights.filter((h) => !Number.isNaN(h)));
+    const isBest = (m) => Math.abs(m.y / best(lines.map((line) => reportChart.heightAt(line.points, m.x))) - 1) < 1e-6;
     return crossings.filter((c) => c.what === state.what && c.statistic === statistic() && c.axis === axis && c.at === at)
       .filter((c) => byLine.has(c.below) && byLine.has(c.above))
       .map((c) => ({
-        x: c.x, y: reportChart.heightAt(byLine.get(c.below).points, c.x),
+        ...c, y: reportChart.heightAt(byLine.get(c.below).points, c.x),
         before: data.lines[c.below], after: data.lines[c.above],
         label: format(c.x), title: t('report.crossing', {size: format(c.x), before: data.lines[c.below], after: data.lines[c.above]}),
       }))
-      .filter((m) => Math.abs(m.y / best(lines.map((line) => reportChart.heightAt(line.points, m.x))) - 1) < 1e-6);
+      .map((m) => ({...m, isBest: isBest(m)}));
   }
 
   function drawCharts(target, width) {
@@ -179,9 +180,11 @@ ringtree.view('report', {mount(element, data, shell) {
 
   function highlight(what) {
     const faded = (line) => what !== null && line.line !== what.line;
-    for (const {g, spec} of panels) {
+    for (const {g, spec, axis} of panels) {
       g.selectAll('.report-line').classed('faded', (_, i) => faded(spec.lines[i]));
       g.selectAll('.guide').remove();
+      const own = what ? spec.crossings.filter((c) => !c.isBest && [c.below, c.above].includes(what.line)) : [];
+      reportChart.drawTheirCrossings(g, own, axis, shell);
     }
     if (!what || what.index === undefined) return;
     for (const {g, places, box} of panels) {

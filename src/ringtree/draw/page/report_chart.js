@@ -110,7 +110,7 @@ const reportChart = (() => {
   function drawCrossings(g, spec, box, {x, y}, shell, rem) {
     const side = spec.lowerIsBetter ? 1 : -1;
     let last = -Infinity;
-    for (const mark of spec.crossings) {
+    for (const mark of spec.crossings.filter((crossing) => crossing.isBest)) {
       const [at, height] = [x(mark.x), y(mark.y)];
       const group = g.append('g').attr('class', 'report-crossing').attr('data-x', mark.x)
         .attr('data-before', mark.before).attr('data-after', mark.after);
@@ -128,6 +128,21 @@ const reportChart = (() => {
     }
   }
 
+  // The other crossings of the line that is pointed at: small rings, with the size where there is room.
+  function drawTheirCrossings(g, crossings, {x, y}, shell) {
+    let last = -Infinity;
+    for (const mark of crossings) {
+      const group = g.append('g').attr('class', 'guide');
+      group.append('circle').attr('cx', x(mark.x)).attr('cy', y(mark.y)).attr('r', 4)
+        .attr('fill', shell.colours.surface).attr('stroke', shell.colours.ink).attr('stroke-width', 1.4);
+      if (x(mark.x) - last < 50) continue;
+      last = x(mark.x);
+      group.append('text').attr('x', last).attr('y', y(mark.y) - 9).attr('text-anchor', 'middle').text(mark.label)
+        .attr('font-size', 11).attr('fill', shell.colours.ink)
+        .attr('stroke', shell.colours.surface).attr('stroke-width', 3).attr('paint-order', 'stroke');
+    }
+  }
+
   // Draws into `g` within width x height. Returns what a pointer needs: the box, the scales, the points in pixels.
   function draw(g, spec, {width, height}, shell, rem) {
     g.append('rect').attr('width', width).attr('height', height).attr('rx', 0.6 * rem)
@@ -141,7 +156,7 @@ const reportChart = (() => {
     if (!spec.lines.length) {
       g.append('text').attr('x', width / 2).attr('y', height / 2).attr('text-anchor', 'middle')
         .attr('fill', shell.colours.muted).attr('font-size', 0.9 * rem).text(spec.empty);
-      return {box, places: []};
+      return {box, places: [], axis: null};
     }
     const axis = scales(spec, box);
     axes(g, spec, box, axis, shell, rem);
@@ -152,5 +167,5 @@ const reportChart = (() => {
     return {box, places: pixels, axis};
   }
 
-  return {draw, style, symbolPath, heightAt, size, time, bandwidth};
+  return {draw, drawTheirCrossings, style, symbolPath, heightAt, size, time, bandwidth};
 })();
