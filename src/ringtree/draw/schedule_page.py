@@ -95,12 +95,13 @@ def _promise(s: Schedule) -> dict[str, Any]:
 
 
 def _refuse_large(s: Schedule) -> None:
-    words = -(-s.ranks // 32) if s.promise.reduces else 1
-    nbytes = 4 * words * s.participants * (s.chunks + s.scratch)
+    cells = s.participants * (s.chunks + s.scratch)
+    nbytes = 4 * cells * (-(-s.ranks // 32) if s.promise.reduces else 1)
     if s.transfers > MOST_TRANSFERS:
         much = f"{s.transfers:,} transfers; expected at most {MOST_TRANSFERS:,}"
     elif nbytes > MOST_CONTENTS_NBYTES:
-        much = f"{s.participants:,} ranks of {s.chunks + s.scratch:,} chunks; expected fewer chunks in all"
+        most = MOST_CONTENTS_NBYTES >> 20
+        much = f"{nbytes >> 20:,} MiB for the contents of {cells:,} chunks; expected at most {most} MiB"
     else:
         return
     raise ValueError(f"{s.name} {s.collective}: too large for a page: {much}: take fewer ranks")

@@ -1,8 +1,9 @@
 'use strict';
 
 // Where the participants lie on the stage: in a ring, as trees, on a grid or on their hosts. Each layout is a function
-// (contents, width, height) -> {nodes, bend, frames?, place?}: nodes [{rank, x, y, tree}], the tree's edges as frames'
-// lines. A layout that a schedule cannot have is not in `layoutsOf`.
+// (contents, width, height) -> {nodes, radius, bend, frames?}: nodes are [{rank, x, y, tree}], all of one radius;
+// bend(a, b) says how far the way between two of them leaves the straight line, as a share of its length; frames are
+// the boxes of hosts or trees.
 const RADIUS = {most: 28, least: 1.5};
 const EDGE = 38; // kept free above for the caption, below for the legend
 
@@ -14,7 +15,7 @@ function layoutsOf(contents) {
   if (trees.length) found.push('trees');
   if (contents.hosts) found.push('hosts');
   let first = 'ring';
-  if (grid.aligned && grid.columns > 1 && grid.rows > 1) first = 'grid';
+  if (grid.isAligned) first = 'grid';
   const depth = Math.max(0, ...trees.map((tree) => hierarchyOf(tree).height));
   if (trees.length && depth <= 5 + 2 * Math.log2(contents.ranks)) first = 'trees';
   if (contents.hosts) first = 'hosts';
@@ -68,7 +69,8 @@ function onTrack(share, radius, straight) {
   return {x: -straight / 2 + way - turn, y: -radius};
 }
 
-// Columns and rows so that most pairs that exchange something are in one row or column; else nearest to a square.
+// Columns and rows nearest to a square such that all pairs that exchange something are in one row or column; where
+// there are none, nearest to a square. Wide before high.
 function gridOf(contents) {
   if (contents.grid) return contents.grid;
   const {ranks, rows} = contents;
@@ -77,23 +79,19 @@ function gridOf(contents) {
     const [a, b] = [rows.source[row], rows.target[row]];
     if (a !== b && a < ranks && b < ranks) pairs.add(a * ranks + b);
   }
-  const straight = (columns) => {
-    let many = 0;
+  const isAligned = (columns) => {
     for (const pair of pairs) {
       const [a, b] = [Math.floor(pair / ranks), pair % ranks];
-      many += a % columns === b % columns || Math.floor(a / columns) === Math.floor(b / columns);
+      if (a % columns !== b % columns && Math.floor(a / columns) !== Math.floor(b / columns)) return false;
     }
-    return many;
+    return pairs.size > 0;
   };
-  const square = Math.ceil(Math.sqrt(ranks));
   const off = (columns) => Math.abs(Math.log(columns / Math.sqrt(ranks)));
-  const divisors = d3.sort(
-    d3.range(ranks - 1, 1, -1).filter((d) => ranks % d === 0),
-    off,
-  ); // wide before high
-  const best = divisors.find((columns) => pairs.size && straight(columns) === pairs.size);
-  const columns = best || divisors.find((columns) => off(columns) < Math.log(2)) || square;
-  contents.grid = {columns, rows: Math.ceil(ranks / columns), aligned: best !== undefined};
+  const divisors = d3.range(ranks - 1, 1, -1).filter((d) => ranks % d === 0);
+  const nearest = d3.sort(divisors, off);
+  const aligned = nearest.find(isAligned);
+  const columns = aligned || nearest.find((d) => off(d) < Math.log(2)) || Math.ceil(Math.sqrt(ranks));
+  contents.grid = {columns, rows: Math.ceil(ranks / columns), isAligned: aligned !== undefined};
   return contents.grid;
 }
 

@@ -6,6 +6,7 @@
 class Stage {
   static MOST_LINKS = 400;
   static MOST_LABELS = 96;
+  static TREES = ['blue', 'orange'];
 
   constructor(contents, shell) {
     this.contents = contents;
@@ -60,14 +61,11 @@ class Stage {
     return this.layout === 'trees' && this.contents.trees.length > 1;
   }
 
-  // Trees are told apart by colour; without them, what is added from what is stored. Added is always round, with a
-  // plus.
+  // Trees are told apart by colour; without them, what is added from what is stored.
   colour(row) {
     if (this.isByTree()) return Stage.TREES[this.treeOf[row]];
     return this.contents.rows.reduce[row] ? 'orange' : 'blue';
   }
-
-  static TREES = ['blue', 'orange'];
 
   // All but the chunks while `round` is on its way; `focus` says what is pointed at: {row, rank}.
   paintStill(ink, round, focus) {
