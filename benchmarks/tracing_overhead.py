@@ -1,8 +1,8 @@
 """What it costs to be recorded: all_reduce in and out of a `comm.trace()` block, by turns, at sizes from 8 B to 16 MiB.
 
-    python benchmarks/tracing_overhead.py [-n 2] [--turns 40]
+    python benchmarks/tracing_overhead.py [-n 2] [--turns 200]
 
-Each turn makes as many calls as take some 5 ms without a recording, then as many with one, back to back; the order
+Each turn makes as many calls as take some 1 ms without a recording, then as many with one, back to back; the order
 alternates. Shown is the median over turns of the slowest rank's time a call, and of each turn's own ratio.
 """
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 import ringtree
 
-TURN_S = 5e-3
+TURN_S = 1e-3
 
 
 def timed(comm: ringtree.Communicator, call: Callable[[], object], calls: int, on: bool) -> float:
@@ -54,7 +54,7 @@ def measure(comm: ringtree.Communicator, nbytes: int, turns: int) -> NDArray[np.
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-n", "--ranks", type=int, default=2)
-    parser.add_argument("--turns", type=int, default=40)
+    parser.add_argument("--turns", type=int, default=200)
     args = parser.parse_args()
     print(f"{'bytes':>10}  {'off us':>9}  {'on us':>9}  ratio")
     with ringtree.Pool(args.ranks, pin=True) as pool:

@@ -29,7 +29,8 @@ std::uint64_t this_process() {
 
 }  // namespace
 
-Group::Group(Descriptor file, int rank, int ranks, Options options) : ranks_(ranks), threads_(options.threads) {
+Group::Group(Descriptor file, int rank, int ranks, Options options)
+    : ranks_(ranks), threads_(options.threads), frugal_(options.kin.has_value()) {
   Layout layout(ranks, options.slots, options.slot_bytes);
   check_rank(rank);
   segment_ = std::make_unique<Segment>(file.fd(), layout, rank, options.kin.has_value());
@@ -228,7 +229,7 @@ void Group::record(std::size_t most, Hooks& hooks) {
   if (most > 0) {
     check_usable();
     auto lock = turn(hooks);
-    interpreter_->start_recording(most);
+    interpreter_->start_recording(most, frugal_);
     return;
   }
   check_home();

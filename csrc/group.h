@@ -86,6 +86,7 @@ class Group {
 
   int ranks_;
   bool threads_;
+  bool frugal_ = false;  // made from another: there may be thousands
   bool open_ = true;
   std::uint64_t home_ = 0;  // the process that this seat is in
   std::unique_ptr<Segment> segment_;

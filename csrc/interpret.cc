@@ -70,9 +70,9 @@ void Interpreter::run(const std::shared_ptr<Plan>& shared, std::uint64_t call, s
   loans_.clear();
 }
 
-void Interpreter::start_recording(std::size_t most) {
+void Interpreter::start_recording(std::size_t most, bool frugal) {
   recording_.store(nullptr, std::memory_order_relaxed);
-  last_recorder_ = std::make_unique<Recorder>(most);
+  last_recorder_ = std::make_unique<Recorder>(most, frugal);
   recording_.store(last_recorder_.get(), std::memory_order_relaxed);
 }
 

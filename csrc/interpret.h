@@ -32,7 +32,7 @@ class Interpreter : Situation {
   void add_region(Region region);
 
   // From the next call on, events are written down: anew, by at most so many. Not while a call runs.
-  void start_recording(std::size_t most);
+  void start_recording(std::size_t most, bool frugal);
   // No more of them from the next call on.
   void stop_recording() { recording_.store(nullptr, std::memory_order_relaxed); }
   // The last recording, nullptr where there is none.

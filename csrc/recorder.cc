@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "mapping.h"
-
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -20,18 +18,16 @@ const bool Ticks::counted = [] {
 }();
 #endif
 
-Recorder::Recorder(std::size_t most) : room_(most) {
-  extend();
+Recorder::Recorder(std::size_t most, bool frugal) : room_(most) {
+  frugal || most * sizeof(Event) < Mapping::large_page ? extend(first_bytes, Mapping::page)
+                                                       : extend(2 * Mapping::large_page, Mapping::large_page);
   began_ = Clock::Moment::now();
 }
 
-// Takes memory for more events; false, and the event is dropped, where there may be or is no more. The first of it will
-// do for most; then it is large pages, for to be given small ones one by one takes longer than all the rest.
-bool Recorder::extend() {
-  constexpr std::size_t first = 4096;
-  auto alignment = chunks_.empty() ? Mapping::page : Mapping::large_page;
-  auto size = std::min(room_, chunks_.empty() ? first : Mapping::large_page / sizeof(Event));
-  auto nbytes = (size * sizeof(Event) + alignment - 1) / alignment * alignment;
+// Takes memory for more events; false, and the event is dropped, where there may be or is no more. Large pages, where
+// the kernel has them: to be given small ones one by one takes ten times as long, and longer than all the rest.
+bool Recorder::extend(std::size_t nbytes, std::size_t alignment) {
+  auto size = std::min(room_, nbytes / sizeof(Event));
   auto memory = size > 0 ? std::aligned_alloc(alignment, nbytes) : nullptr;
   if (!memory) {
     dropped_.store(dropped_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);

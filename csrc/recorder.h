@@ -12,6 +12,7 @@
 
 #include "call.h"
 #include "machine.h"
+#include "mapping.h"
 
 namespace ringtree {
 
@@ -48,8 +49,9 @@ class Recorder {
     Did did;
   };
 
-  // Keeps `most` events and counts the rest. Memory is taken as it fills.
-  explicit Recorder(std::size_t most);
+  // Keeps `most` events and counts the rest. There is memory for so many at once: to take more takes time, 2 ns an
+  // event. `frugal`: for few, as there may be thousands of groups.
+  Recorder(std::size_t most, bool frugal);
 
   // A call begins. Where it `sends_at_once`, the time is told when its first message is out: while that is on its way,
   // to tell it costs nothing.
@@ -73,7 +75,7 @@ class Recorder {
   void note_work(Did did, int peer, std::size_t nbytes, int chunk) {
     nbytes <= short_work ? note_moment(did, peer, nbytes, chunk) : note(did, peer, nbytes, chunk);
   }
-  static constexpr std::size_t short_work = 1024;
+  static constexpr std::size_t short_work = 1024, first_bytes = 40 * Mapping::page;
 
   // A message is out.
   void note_send(int peer, std::size_t nbytes, int chunk) {
@@ -119,7 +121,8 @@ class Recorder {
     *at = event;
     next_.store(at + 1, std::memory_order_release);  // pairs with events()
   }
-  bool extend();
+  bool extend() { return extend(Mapping::large_page, Mapping::large_page); }
+  bool extend(std::size_t nbytes, std::size_t alignment);
   std::int32_t place_of(const Fingerprint& print);
 
   struct Free {
