@@ -170,8 +170,9 @@ const traceTimeline = (() => {
     for (const trace of picture.traces) {
       const points = criticalPoints(picture, trace);
       if (points.length < 2) continue;
-      pen.line(points, {stroke: colours.surface, width: 5});
-      pen.line(points, {stroke: colours.purple, width: 2.5, dash: trace.index ? [9, 4] : []}); // the first one's is whole
+      const width = picture.placed.height < 16 ? 1.5 : 2.5;
+      pen.line(points, {stroke: colours.surface, width: 2 * width});
+      pen.line(points, {stroke: colours.purple, width, dash: trace.index ? [9, 4] : []}); // the first one's is whole
     }
   }
 
@@ -228,7 +229,7 @@ const traceTimeline = (() => {
   // The picture as an SVG element of its own, with a legend below.
   function svg(picture) {
     const {element} = tracePens;
-    const {scope, height, colours, t} = picture;
+    const {scope, height, colours} = picture;
     const [width, whole] = [GUTTER + scope.width, height + LEGEND];
     const root = element('svg', {width, height: whole, viewBox: `0 0 ${width} ${whole}`});
     root.append(tracePens.patterns(colours), element('rect', {width, height: whole, fill: colours.surface}));
@@ -237,12 +238,18 @@ const traceTimeline = (() => {
     root.append(element('clipPath', {id: 'rows'}, inside), svgBars(picture, wide));
     const pen = tracePens.svgPen(root);
     over(pen, picture, wide);
-    traceDom.KIND_NAMES.forEach((key, kind) => {
-      const x = GUTTER + 8 + kind * 130;
-      root.append(tracePens.swatch([[kind, 22]], 12, {x, y: height + 8}));
-      pen.text(x + 30, height + 14, t(key), {fill: colours.muted, size: 12});
-    });
+    svgLegend(root, pen, picture);
     return root;
+  }
+
+  function svgLegend(root, pen, {height, colours, t, hasCritical}) {
+    const keys = [...traceDom.KIND_NAMES, ...(hasCritical ? ['trace.critical'] : [])];
+    keys.forEach((key, kind) => {
+      const [x, y] = [GUTTER + 8 + kind * 130, height + LEGEND / 2];
+      if (key === 'trace.critical') pen.line([[x, y], [x + 22, y]], {stroke: colours.purple, width: 2.5});
+      else root.append(tracePens.swatch([[kind, 22]], 12, {x, y: y - 6}));
+      pen.text(x + 30, y, t(key), {fill: colours.muted, size: 12});
+    });
   }
 
   return {GUTTER, AXIS, bars, over, svg, atX, messages};
