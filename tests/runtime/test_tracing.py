@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -144,6 +145,36 @@ def before_and_beside(comm: Communicator) -> tuple[int, int]:
 
 def test_what_a_recording_covers(pools: Pools, engine: str) -> None:
     assert set(pools(engine, 3).run(before_and_beside)) == {(2, 1)}
+
+
+LATE_S = 0.05
+
+
+def held_up(comm: Communicator) -> Trace:
+    """Rank 1 comes late, and rank 0 has more to send than slots."""
+    x = np.ones(LARGE * 16, np.float32)
+    comm.barrier()
+    with comm.trace() as recording:
+        if comm.rank == 1:
+            time.sleep(LATE_S)
+        comm.broadcast(x, root=0)
+    return recording.trace
+
+
+def test_who_waits_for_room_says_who_has_to_give_it_back(pools: Pools, engine: str) -> None:
+    trace = pools(engine, 2).run(held_up)[0]
+    stalls = trace.take(trace.kind == Event.STALL)
+    assert set(stalls.rank.tolist()) == {0}
+    assert set(stalls.peer.tolist()) == {1}
+    assert 0.5 * LATE_S < (stalls.end_s - stalls.start_s).max() < 100 * LATE_S
+    assert not stalls.nbytes.any()
+
+
+def test_a_division_at_the_end_is_a_reduction_of_nobodys_message(pools: Pools, engine: str) -> None:
+    trace = pools(engine, 2).run(traced, several)[0][0]
+    divided = trace.take((trace.kind == Event.REDUCE) & (trace.peer == -1))
+    assert {trace.calls[call].split(" by ")[0] for call in divided.call} == {"all_reduce(float32, avg, count 7)"}
+    assert divided.nbytes.tolist() == [28, 28]
 
 
 def nested(comm: Communicator) -> tuple[int, int]:
