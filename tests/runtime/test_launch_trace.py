@@ -88,9 +88,10 @@ def test_where_nothing_is_recorded_that_is_said(tmp_path: Path, capfd: pytest.Ca
     assert not file.exists()
 
 
-def test_forks_of_a_rank_leave_nothing(tmp_path: Path) -> None:
+def test_forks_of_a_rank_leave_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code, file = traced(tmp_path, CALLS + "if os.fork() == 0: sys.exit(0)\nos.wait()\ncomm.barrier()\n", 2)
     assert code == 0
+    assert capfd.readouterr().err == ""
     assert sends(chrome.read(file)) == [11, 11]
 
 
