@@ -43,7 +43,7 @@ function ringLayout({ranks, switches}, width, height) {
   const outer = Math.max(20, Math.min(width, height) / 2 - 22);
   const straight = ranks > 24 ? Math.max(0, Math.min(width - 80 - 2 * outer, 2.2 * outer)) : 0; // many need the room
   const around = 2 * straight + 2 * Math.PI * outer;
-  const radius = clampRadius(Math.min((around * 0.3) / ranks, outer / 4));
+  const radius = clampRadius(Math.min((around * 0.23) / ranks, outer / 4));
   const inner = switches > 1 ? Math.min(outer * 0.4, switches * radius) : 0;
   const nodes = d3.range(ranks + switches).map((rank) => {
     const at =
