@@ -38,10 +38,10 @@ STYLES = {
     "faint": "dim",
     "wrong": "bold #d55e00",
     "copy": "#56b4e9",
-    "reduce": "#009e73",
+    "reduce": "#e69f00",
     "wait": "dim",
     "stall": "#d55e00",
-    "path": "#e69f00",
+    "path": "#cc79a7",
 }
 """Of the pieces of a line, by what they are; Okabe and Ito's colours."""
 
