@@ -71,6 +71,7 @@ const traceModel = (() => {
     };
   }
 
+  // Each value made the largest up to there.
   function latest(values) {
     for (let i = 1; i < values.length; i++) values[i] = Math.max(values[i], values[i - 1]);
     return values;

@@ -11,7 +11,21 @@ const traceTimeline = (() => {
   const atX = ({scope}, time_s) => GUTTER + ((time_s - scope.start_s) / (scope.end_s - scope.start_s)) * scope.width;
   const atY = ({top}, y) => AXIS + y - top;
   const rowsOf = (picture) => traceLayout.visible(picture.placed, picture.top, picture.height - AXIS);
-  const clampX = (picture, x) => Math.max(-1e4, Math.min(1e4 + picture.scope.width, x));
+
+  // A line as far as it is near the window: deep in a long trace its ends are too far away for a canvas to be exact.
+  function within({scope}, points) {
+    const [low, high] = [-1000, GUTTER + scope.width + 1000];
+    const at = (x, a, b) => [x, a[1] + ((x - a[0]) / (b[0] - a[0])) * (b[1] - a[1])];
+    const cut = (a, b) => (a[0] < low ? at(low, a, b) : a[0] > high ? at(high, a, b) : a);
+    const kept = [];
+    for (let i = 1; i < points.length; i++) {
+      const [a, b] = [points[i - 1], points[i]];
+      if (Math.max(a[0], b[0]) < low || Math.min(a[0], b[0]) > high) continue;
+      if (!kept.length) kept.push(cut(a, b));
+      kept.push(cut(b, a));
+    }
+    return kept;
+  }
 
   // The events of the visible rows as rectangles of whole pixels, `ratio` to a unit of the layout.
   function bars(picture, ratio, rect, bar) {
@@ -117,8 +131,9 @@ const traceTimeline = (() => {
     const wait = trace.other[send];
     const place = (event) => picture.placed.at.get(trace.rows[trace.rowOf[event]]);
     const middle = (event) => atY(picture, (place(event).box.top + place(event).box.bottom) / 2);
-    const from = [clampX(picture, atX(picture, trace.start_s[send])), middle(send)];
-    const to = [clampX(picture, atX(picture, trace.end_s[wait])), middle(wait)];
+    const ends = [[atX(picture, trace.start_s[send]), middle(send)], [atX(picture, trace.end_s[wait]), middle(wait)]];
+    const [from, to] = within(picture, ends);
+    if (!from) return;
     pen.line([from, to], style);
     const [dx, dy] = [to[0] - from[0], to[1] - from[1]];
     const length = Math.hypot(dx, dy);
@@ -149,7 +164,7 @@ const traceTimeline = (() => {
     const {critical, rows, other} = trace;
     const points = [];
     const add = (time_s, row) => {
-      const at = [clampX(picture, atX(picture, time_s)), atY(picture, picture.placed.at.get(row).box.bottom - 1)];
+      const at = [atX(picture, time_s), atY(picture, picture.placed.at.get(row).box.bottom - 1)];
       const before = points.at(-1);
       if (!before || before[1] !== at[1] || Math.abs(before[0] - at[0]) >= 0.5) points.push(at);
     };
@@ -162,7 +177,7 @@ const traceTimeline = (() => {
       add(critical.start_s[i], rows[row]);
       add(critical.end_s[i], rows[isMessage ? trace.rowOf[other[event]] : row]);
     }
-    return points;
+    return within(picture, points);
   }
 
   function criticalPaths(pen, picture) {

@@ -38,9 +38,9 @@ const traceUnits = (() => {
   // Ticks of a window: {base, ticks: [{at_s, text}]}. Where the numbers would be long, they count from `base_s`.
   function axis(start_s, end_s, most) {
     const step = niceStep(Math.max((end_s - start_s) / most, 1e-13));
-    const [unit, size] = unitOf(TIMES, step);
+    const isLong = end_s / step >= 1e5;
+    const [unit, size] = unitOf(TIMES, isLong ? step : end_s);
     const first = Math.ceil(start_s / step - 1e-9);
-    const isLong = Math.abs(end_s) / step >= 1e5;
     const coarse = isLong ? niceStep((end_s - start_s) * 2) : 0;
     const base_s = isLong ? Math.floor(start_s / coarse) * coarse : 0;
     const decimals = decimalsFor(step / size);
