@@ -143,6 +143,23 @@ def test_machines_that_differ_are_warned_of(browser: Browser, tmp_path: Path) ->
         assert "Other long" in page.text(".report-legend")
 
 
+@pytest.mark.parametrize(
+    "lone",
+    [
+        row(8, 1.0),
+        row(8, 1.0, ranks=1),
+        row(0, 1.0, collective="barrier", op="none"),
+        row(8, 0.0, in_place_time_min_us=2.0),
+        row(1 << 40, 1e9, algorithm="a<b>&c", library="x" * 80),
+    ],
+    ids=["one row", "one rank", "barrier", "only a minimum", "long names"],
+)
+def test_little_is_drawn_too(browser: Browser, tmp_path: Path, lone: dict[str, Any]) -> None:
+    with shown(browser, tmp_path, {"bench": record(lone)}) as page:
+        assert page.count(".report-table tr[data-point]") == 1 and page.count("#view-report .report-chart") == 2
+        assert float(page.run("document.querySelector('.report-charts > svg').getAttribute('height')")) > 100
+
+
 def test_a_barrier_has_no_sizes(browser: Browser, tmp_path: Path) -> None:
     barrier = [row(0, 2.0 * n, collective="barrier", ranks=n, in_place_time_us=1.0 * n) for n in (2, 4)]
     with shown(browser, tmp_path, {"bench": record(*barrier)}) as page:

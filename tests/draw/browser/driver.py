@@ -16,6 +16,8 @@ ROOT = Path(__file__).parents[3]
 INSTALLED = ROOT / "build" / "browser"
 """Where `make browser` puts playwright-core."""
 
+OLDEST_NODE = 20
+"""That playwright-core runs on."""
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -23,8 +25,12 @@ def missing() -> str:
     """What a machine lacks to run a browser, and how to get it; empty where nothing is missing."""
     if not _chromium():
         return "no chromium here: apt-get install chromium (and nodejs, npm), then make browser"
-    if not shutil.which("node"):
-        return "no node here: apt-get install nodejs npm, then make browser"
+    node = shutil.which("node")
+    version = subprocess.run([node, "--version"], capture_output=True, text=True).stdout.strip() if node else ""
+    if not version or int(version.removeprefix("v").split(".")[0]) < OLDEST_NODE:
+        return (
+            f"{f'node {version}' if node else 'no node'} here: install node {OLDEST_NODE} or newer, then make browser"
+        )
     if not (INSTALLED / "node_modules" / "playwright-core").is_dir():
         return "no playwright-core here: make browser"
     return ""

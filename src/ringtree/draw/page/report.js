@@ -37,7 +37,8 @@ ringtree.view('report', {mount(element, data, shell) {
 
   // Another collective: its own numbers of ranks and sizes, and a side that it has.
   function settle() {
-    if (!here().some((p) => p.times[statistic()] > 0)) state.inPlace = 1 - state.inPlace;
+    const figures = [statistic(), 0, 2, 1, 3].find((i) => here().some((p) => p.times[i] > 0));
+    Object.assign(state, {inPlace: figures >> 1, min: figures & 1});
     for (const name of ['ranks', 'nbytes']) {
       if (!distinct(name).includes(state[name])) state[name] = richest(name);
     }
@@ -161,6 +162,7 @@ ringtree.view('report', {mount(element, data, shell) {
     const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
     const gap = rem;
     const axes = [0, 1].filter((axis) => (axis === 0 ? distinct('nbytes').at(-1) > 0 : distinct('ranks').length > 1));
+    if (!axes.length) axes.push(1); // a barrier on one number of ranks
     const specs = axes.flatMap((axis) => [chartSpec(axis, true), chartSpec(axis, false)]);
     const rows = specs.length / 2;
     const room = (innerHeight - charts.offsetTop - rem) / rows - gap; // all of them in one window, if it is large enough
