@@ -160,6 +160,12 @@ def test_little_is_drawn_too(browser: Browser, tmp_path: Path, lone: dict[str, A
         assert float(page.run("document.querySelector('.report-charts > svg').getAttribute('height')")) > 100
 
 
+def test_of_two_rows_of_one_case_the_later_is_drawn(browser: Browser, tmp_path: Path) -> None:
+    with shown(browser, tmp_path, {"bench": record(row(8, 1.0), row(64, 2.0), row(8, 3.0))}) as page:
+        assert drawn(page, "time-size", "ringtree") == [(8, 3.0), (64, 2.0)]
+        assert page.count(".report-table tr[data-point]") == 3
+
+
 def test_a_barrier_has_no_sizes(browser: Browser, tmp_path: Path) -> None:
     barrier = [row(0, 2.0 * n, collective="barrier", ranks=n, in_place_time_us=1.0 * n) for n in (2, 4)]
     with shown(browser, tmp_path, {"bench": record(*barrier)}) as page:

@@ -45,7 +45,15 @@ VIEWS: dict[str, tuple[str, ...]] = {
         "trace_pointer",
         "trace",
     ),
-    "report": ("report_chart", "report_figures", "report_table", "report"),
+    "report": (
+        "report_chart",
+        "report_figures",
+        "report_table",
+        "report_choice",
+        "report_controls",
+        "report_charts",
+        "report",
+    ),
 }
 """The scripts of each view, without .js, in the order in which they are read. Its style sheet has its own name."""
 

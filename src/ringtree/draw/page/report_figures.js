@@ -23,11 +23,17 @@ function reportCrossings(data, shell) {
   return d3.range(count).map((i) => Object.fromEntries(names.map((name, k) => [name, columns[k][i]])));
 }
 
-const reportRanks = (ranks, t) => t('report.n_ranks', {ranks});
+// A new element of a class, at the end of another.
+function reportPart(parent, tag, className) {
+  const made = document.createElement(tag);
+  made.className = className;
+  parent.append(made);
+  return made;
+}
 
-function reportSwatch(look, shell) {
+function reportSwatch(line, shell) {
   const svg = d3.create('svg').attr('class', 'report-swatch').attr('viewBox', '0 0 27 16').attr('aria-hidden', true);
-  reportSample(svg, look, shell);
+  reportSample(svg, lineStyle(line), shell);
   return svg.node();
 }
 
@@ -35,21 +41,21 @@ function reportSwatch(look, shell) {
 function reportSample(g, look, shell) {
   const colour = shell.colours[look.colour];
   g.append('path').attr('d', 'M1 8H26').attr('stroke', colour).attr('stroke-width', 2).attr('stroke-dasharray', look.dash);
-  g.append('path').attr('d', reportChart.symbolPath(look, 14)).attr('fill', colour).attr('transform', 'translate(13.5,8)');
+  g.append('path').attr('d', symbolPath(look, 14)).attr('fill', colour).attr('transform', 'translate(13.5,8)');
 }
 
 // What is said beside a point: where, and every line's figures there, the best first.
-function reportTip(point, same, names, looks, statistic, shell) {
+function reportTip(point, same, names, statistic, shell) {
   const where = document.createElement('p');
   const exactly = point.nbytes < 1024 ? '' : ` (${shell.number(point.nbytes)} B)`;
-  where.textContent = `${reportChart.size(point.nbytes)}${exactly} · ${reportRanks(point.ranks, shell.t)}`;
+  where.textContent = `${sizeText(point.nbytes)}${exactly} · ${shell.t('report.n_ranks', {ranks: point.ranks})}`;
   const table = document.createElement('table');
   const exact = (value) => value.toLocaleString(shell.language, {maximumSignificantDigits: 5});
   for (const p of same) {
     const tr = table.insertRow();
     tr.className = p.index === point.index ? 'near' : '';
     const name = tr.insertCell();
-    name.append(reportSwatch(looks[p.line], shell), names[p.line]);
+    name.append(reportSwatch(p.line, shell), names[p.line]);
     for (const text of [`${exact(p.times[statistic])} µs`, `${exact(p.busbw(statistic))} GB/s`]) {
       const td = tr.insertCell();
       td.className = 'number';
@@ -58,6 +64,21 @@ function reportTip(point, same, names, looks, statistic, shell) {
     if (p.algorithm && !names[p.line].includes(p.algorithm)) tr.insertCell().textContent = p.algorithm;
   }
   return [where, table];
+}
+
+// The points that are shown, as rows of the table.
+function reportRows(choice, names) {
+  const {statistic, inPlace} = choice;
+  const shown = choice.shown();
+  const figure = (p, i) => (p.times[i] > 0 ? p.times[i] : NaN);
+  const place = (p) => `${p.ranks} ${p.nbytes}`;
+  const least = d3.rollup(shown, (own) => d3.min(own, (p) => p.times[statistic]), place);
+  return shown.map((p) => ({
+    ...p, name: names[p.line], wrong: p.wrong[inPlace],
+    median: figure(p, 2 * inPlace), min: figure(p, 2 * inPlace + 1),
+    algbw: p.nbytes / p.times[statistic] / 1e3, busbw: p.busbw(statistic),
+    behind: p.times[statistic] / least.get(place(p)),
+  }));
 }
 
 const REPORT_MACHINE = {
@@ -69,7 +90,7 @@ const REPORT_MACHINE = {
 function reportValue(machine, key) {
   const value = machine[key];
   if (value === undefined || value === null || value === '' || value === 0) return '';
-  if (key === 'memory_bytes') return reportChart.size(value);
+  if (key === 'memory_bytes') return sizeText(value);
   return Array.isArray(value) ? value.join(', ') : String(value);
 }
 
@@ -118,7 +139,7 @@ function reportMachines(data, shell) {
 }
 
 // The charts with a legend under them, as one picture that stands alone.
-function reportPicture(node, shown, names, looks, shell) {
+function reportPicture(node, shown, names, shell) {
   const copy = d3.select(node.cloneNode(true));
   const [width, height] = [Number(copy.attr('width')), Number(copy.attr('height'))];
   const lines = [...new Set(shown)];
@@ -129,7 +150,7 @@ function reportPicture(node, shown, names, looks, shell) {
   lines.forEach((line, i) => {
     const at = [20 + (i % columns) * 220, height + 18 + Math.floor(i / columns) * 24];
     const g = copy.append('g').attr('transform', `translate(${at})`);
-    reportSample(g, looks[line], shell);
+    reportSample(g, lineStyle(line), shell);
     g.append('text').attr('x', 36).attr('y', 13).attr('font-size', 13).attr('fill', shell.colours.ink).text(names[line]);
   });
   return copy.attr('height', height + 30 + Math.ceil(lines.length / columns) * 24).node();

@@ -1,0 +1,82 @@
+'use strict';
+
+// What of the records is looked at: which collective, side, figure, number of ranks and size, and without which lines.
+class ReportChoice {
+  static STATISTICS = ['time_us', 'time_min_us', 'in_place_time_us', 'in_place_time_min_us'];
+
+  what = 0;
+  inPlace = 0;
+  min = 0;
+  ranks = 0;
+  nbytes = 0;
+  hidden = new Set();
+
+  constructor(points) {
+    this.points = points;
+    this.#settle();
+  }
+
+  set(change) {
+    Object.assign(this, change);
+    this.#settle();
+  }
+
+  // Shows or hides a line; alone, it hides all others, or shows all again.
+  toggle(line, alone) {
+    const others = this.lines().filter((other) => other !== line);
+    if (alone) this.hidden = new Set(others.every((other) => this.hidden.has(other)) ? [] : others);
+    else if (!this.hidden.delete(line)) this.hidden.add(line);
+  }
+
+  step(by) {
+    const ranks = this.distinct('ranks');
+    this.set({ranks: ranks[Math.min(Math.max(ranks.indexOf(this.ranks) + by, 0), ranks.length - 1)]});
+  }
+
+  // Which of the four times of a point: its place in STATISTICS.
+  get statistic() {
+    return 2 * this.inPlace + this.min;
+  }
+
+  here() {
+    return this.points.filter((p) => p.what === this.what);
+  }
+
+  has(statistic) {
+    return this.here().some((p) => p.times[statistic] > 0);
+  }
+
+  shown() {
+    return this.here().filter((p) => !this.hidden.has(p.line) && p.times[this.statistic] > 0);
+  }
+
+  lines() {
+    return this.distinct('line');
+  }
+
+  distinct(name) {
+    return [...new Set(this.here().map((p) => p[name]))].sort(d3.ascending);
+  }
+
+  // 0: over sizes, 1: over ranks; of a barrier on one number of ranks, that one place.
+  axes() {
+    const axes = [0, 1].filter((axis) => (axis === 0 ? this.distinct('nbytes').at(-1) > 0 : this.distinct('ranks').length > 1));
+    return axes.length ? axes : [1];
+  }
+
+  // Another collective: its own numbers of ranks and sizes, and a figure that it has.
+  #settle() {
+    const statistic = [this.statistic, 0, 2, 1, 3].find((i) => this.has(i));
+    Object.assign(this, {inPlace: statistic >> 1, min: statistic & 1});
+    for (const name of ['ranks', 'nbytes']) {
+      if (!this.distinct(name).includes(this[name])) this[name] = this.#richest(name);
+    }
+  }
+
+  // The number of ranks, or the size, that most was measured at; of several the most ranks, or the size in the middle.
+  #richest(name) {
+    const counts = d3.rollup(this.here(), (own) => own.length, (p) => p[name]);
+    const most = this.distinct(name).filter((value) => counts.get(value) === d3.max(counts.values()));
+    return most[name === 'ranks' ? most.length - 1 : Math.floor(most.length / 2)];
+  }
+}
