@@ -202,10 +202,11 @@ def test_what_is_shown_is_exported(both: Page) -> None:
 
 
 def test_dropped_events_and_large_ones_are_told(browser: Browser, tmp_path: Path) -> None:
-    facts = {"source": "measured", "dropped": "7", "note": "<b>bold</b>"}
+    facts = {"source": "measured", "dropped": "7", "missing": "rank 1", "note": "<b>bold</b>"}
     trace = Trace.of(2, 0, Event.COPY, 0.0, 1.0, nbytes=5 << 30, facts=facts)
     with browser.open(written(tmp_path, trace)) as page:
         assert page.text(".trace-warning").startswith("7 events dropped")
+        assert page.text(".trace-warning + .trace-warning").startswith("Nothing was recorded of rank 1")
         assert "<b>bold</b>" in page.text(".trace-card"), "a fact is words, whatever is in it"
         assert "5 GiB" in page.text(".trace-events tbody") and "5.37 GB/s" in page.text(".trace-events tbody")
 

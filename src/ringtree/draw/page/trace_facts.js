@@ -4,7 +4,9 @@
 const traceFacts = (() => {
   const {make, nameOf, STEP_NAMES} = traceDom;
 
-  // The facts that have a name of their own on the page; others keep theirs. "source" and "dropped" are told apart.
+  const APART = ['source', 'dropped', 'missing']; // facts that are not told in the list
+
+  // The facts that have a name of their own on the page; others keep theirs.
   function factName(key, t) {
     const known = {name: t('trace.fact_name'), machine: t('trace.fact_machine'), topology: t('trace.fact_topology')};
     return known[key] || key;
@@ -19,7 +21,7 @@ const traceFacts = (() => {
   }
 
   function card(traces, trace, {t, number}) {
-    const facts = Object.entries(trace.facts).filter(([key, value]) => !['source', 'dropped'].includes(key) && value);
+    const facts = Object.entries(trace.facts).filter(([key, value]) => !APART.includes(key) && value);
     const shown = facts.flatMap(([key, value]) => [make('dt', {}, factName(key, t)), make('dd', {}, value)]);
     const counts = t('trace.counts', {
       ranks: number(trace.ranks), events: number(trace.count), messages: number(trace.messages),
@@ -29,7 +31,9 @@ const traceFacts = (() => {
     const title = make('h2', {}, nameOf(traces, trace, t), make('b', {}, traceUnits.time(trace.span_s)));
     const lines = [title, make('p', {}, counts), make('dl', {}, ...shown)];
     if (trace.critical.count) lines.push(make('p.trace-path', {}, criticalWords(trace, t)));
-    if (dropped) lines.push(make('p.trace-warning', {role: 'alert'}, t('trace.dropped', {count: number(dropped)})));
+    const warn = (words) => lines.push(make('p.trace-warning', {role: 'alert'}, words));
+    if (dropped) warn(t('trace.dropped', {count: number(dropped)}));
+    if (trace.facts.missing) warn(t('trace.missing', {who: trace.facts.missing}));
     return make('article.trace-card', {data: {trace: trace.index, makespan: trace.span_s, dropped}}, ...lines);
   }
 
