@@ -104,6 +104,7 @@ def take(studio: Studio, folder: Path) -> None:
         for line in HIDDEN:
             page.click(f'.report-legend [data-line="{line}"]')
         page.call("mouse.move", 0, 0)
+        page.press("ArrowLeft")  # 2 ranks
         page.screenshot(IMAGES / "report.png")
     studio.terminal("terminal", "show", "ring", "-n", "4", "--collective", "all_reduce")
 
