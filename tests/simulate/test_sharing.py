@@ -188,7 +188,7 @@ def test_a_sender_stalls_for_a_slot():
 def test_too_few_slots_are_named():
     """Both write two payloads before either gives one back."""
     both = messages(2, (0, 1), (0, 1), (1, 0), (1, 0))
-    with pytest.raises(StuckError, match=r"rank 0 waits for a slot in mine.*with 1 slots a rank; 1 other rank"):
+    with pytest.raises(StuckError, match=r"rank 0 waits for a slot in mine.*of the 1 slot it has; 1 other rank"):
         play(both, direct(2), 10, slots=1)
 
 

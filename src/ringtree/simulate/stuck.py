@@ -11,12 +11,13 @@ from ringtree.topology import Topology
 
 def why(player: Player, topology: Topology, calls: Sequence[str]) -> str:
     """Which rank waits for whose message in what, and which link failed. `topology`: with its links as they were
-    played. A rank whose message got lost comes before those that only wait for it in turn."""
+    played. Ranks whose message got lost, then those without a slot, come before those that wait for them in turn."""
     steps = player.steps
     stuck = [t for t, at in enumerate(player.at) if at < steps.threads[t].stop]
     lost = set(player.network.lost)
     waits = {t: player.number[player.at[t]] for t in stuck if player.kind[player.at[t]] in (WAIT, LAND)}
-    thread = next((t for t in stuck if waits.get(t) in lost), stuck[0])
+    slotless = [t for t in stuck if player.kind[player.at[t]] == FILL]
+    thread = [*(t for t in stuck if waits.get(t) in lost), *slotless, *stuck][0]
     rank, at = steps.threads[thread].rank, player.at[thread]
     call, many = calls[steps.threads[thread].job], len({steps.threads[t].rank for t in stuck})
     others = f"; {many - 1} other rank{'s' * (many > 2)} cannot go on either" if many > 1 else ""
@@ -28,7 +29,8 @@ def why(player: Player, topology: Topology, calls: Sequence[str]) -> str:
         reason = _no_route(topology, source, target) if message in lost else _not_sent(message, source)
         return f"{where}{whose} in {call}: {reason}{others}"
     if player.kind[at] == FILL:
-        return f"{where}a slot in {call}, which is not given back with {player.slots} slots a rank{others}"
+        count = f"{player.slots} slot{'s' * (player.slots != 1)}"
+        return f"{where}a slot in {call}: none is given back of the {count} it has{others}"
     return f"{where}another of its threads in {call}, which cannot go on{others}"
 
 
