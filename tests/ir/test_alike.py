@@ -33,7 +33,7 @@ def retold(schedule: Schedule) -> dict[int, list[tuple[object, ...]]]:
             peers = dict(zip(kind.peers[0].tolist(), kind.peers[i].tolist(), strict=True))
             labels = dict(zip(kind.labels[0].tolist(), kind.labels[i].tolist(), strict=True))
             rows = [
-                (*head[:1], peers.get(head[1], -1), *head[2:], tuple(labels[x] for x in own))
+                (*head[:1], peers.get(head[1], -1), *head[2:], tuple(sorted(labels[x] for x in own)))
                 for *head, own in said(kind.code)
             ]
             who, start, count = kind.finish

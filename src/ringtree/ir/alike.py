@@ -1,9 +1,9 @@
 """Ranks that do the same, up to what they call their peers and chunks: one of them is lowered for all.
 
-A rank's rows are retold in names, given in order of first mention: of peers, of the chunks of its own buffers, and of
-the labels that say whose size a chunk has. Ranks that tell the same story in names have the same program in names; a
-ring's or a pipelined tree's ranks are of a few kinds, however many they are. Cost: O(chunks moved) in numpy, and a
-program a kind in Python.
+A rank's rows are retold in names: of peers, of the chunks of its own buffers, and of the labels that say whose size a
+chunk has. Names go by first mention; where rows have several chunks, by which rows a chunk is in. Ranks that tell the
+same story in names have the same program in names; a ring's or a torus's ranks are of a few kinds, however many they
+are. Cost: O(chunks moved) in numpy, and a program a kind in Python.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ringtree.ir.lower import Columns, columns, write
 from ringtree.ir.program import Instruction
-from ringtree.ir.schedule import Buffer, Schedule
+from ringtree.ir.schedule import Buffer, Schedule, Transfers
 
 Ints = NDArray[np.int64]
 DENSE = 1 << 25
@@ -43,7 +43,14 @@ def alike(schedule: Schedule) -> Iterator[Alike]:
     shared = columns(schedule)
     story = _told(schedule, shared)
     for ranks in _kinds(story):
-        yield _lowered(schedule, shared, story, ranks)
+        found = _lowered(schedule, shared, story, ranks)
+        if found is not None:
+            yield found
+            continue
+        for rank in ranks:
+            alone = _lowered(schedule, shared, story, np.array([rank]))
+            assert alone is not None
+            yield alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +75,12 @@ class _Story:
     rows: _Ragged
     cells: _Ragged
     labels: _Ragged
-    keys: int  # of a rank's cells
 
 
 def _told(schedule: Schedule, shared: Columns) -> _Story:
     rows, n = shared.rows, schedule.ranks
-    away = rows.source != rows.target
-    row = np.concatenate([np.arange(len(rows)), np.flatnonzero(away)])
-    at = np.concatenate([rows.target, rows.source[away]]).astype(np.int64)
-    receives = np.arange(len(row)) < len(rows)
-    order = np.lexsort((row, receives, rows.round[row], at))  # in a round it sends first, then it receives
-    row, at, sends = row[order], at[order], ~receives[order]
-    local = ~away[row]
+    row, at, sends = _sides(rows)
+    local = rows.source[row] == rows.target[row]
     bounds = np.searchsorted(at, np.arange(n + 1))
     opens = np.diff(rows.round[row], prepend=-1) != 0
     opens[bounds[:-1][bounds[:-1] < len(row)]] = True
@@ -93,52 +94,81 @@ def _told(schedule: Schedule, shared: Columns) -> _Story:
     told = (row, peer, shape, count, ordinal, _names(at, peer, n + 1))
 
     # the chunks a row touches here: those it reads, then those it writes
-    lengths = [schedule.buffer_chunks(b) for b in Buffer]
-    start = np.cumsum([0, *lengths])
+    start = np.cumsum([0, *(schedule.buffer_chunks(b) for b in Buffer)])
     reads = start[rows.source_buffer[row]] + rows.source_chunk[row]
     writes = start[rows.target_buffer[row]] + rows.target_chunk[row]
-    cell_at, cell = _spread(at, np.where(sends | local, reads, writes), count, np.where(local, writes, -1))
-    held, owed = _windows(schedule)
-    inside = np.zeros(len(cell), dtype=np.int64)
-    data = cell < start[1]
-    for bit, (low, high) in enumerate((held, owed)):
+    use, cell = _spread(np.where(sends | local, reads, writes), count, np.where(local, writes, -1))
+    cell_at = at[use // 4]
+    data, inside = cell < start[1], np.zeros(len(cell), dtype=np.int64)
+    for bit, (low, high) in enumerate(_windows(schedule)):
         inside |= (data & (cell >= low[cell_at]) & (cell < high[cell_at])).astype(np.int64) << bit
-    cells = (cell, _names(cell_at, cell, int(start[-1])), inside)
-
     placed = cell + (cell_at * schedule.chunks if schedule.promise.transposes else 0)
-    label_at, label = _spread(at, shared.label[row], count)
-    label_at, label = _joined((label_at, label), (cell_at[data], placed[data]))
-    domain = int(label.max(initial=0)) + 1
+    label_use, label = _spread(shared.label[row], count)
+    label_at, label, label_use = _joined(
+        (at[label_use // 4], label, label_use + 2), (cell_at[data], placed[data], use[data])
+    )
+    cells, labels = (cell, cell_at, int(start[-1])), (label, label_at, int(label.max(initial=0)) + 1)
+    if count.max(initial=1) > 1:
+        step = use - 4 * bounds[cell_at]
+        cell, cell_name, inside = _by_use(*cells, use, step * 4 + inside, inside)
+        label, label_name, _ = _by_use(*labels, label_use, label_use - 4 * bounds[label_at], label)
+    else:
+        cell_name, label_name = (_names(ranks, key, keys) for key, ranks, keys in (cells, labels))
     return _Story(
         _Ragged(bounds, told),
-        _Ragged(np.searchsorted(cell_at, np.arange(n + 1)), cells),
-        _Ragged(np.searchsorted(label_at, np.arange(n + 1)), (label, _names(label_at, label, domain))),
-        int(start[-1]),
+        _Ragged(np.searchsorted(cell_at, np.arange(n + 1)), (cell, cell_name, inside)),
+        _Ragged(np.searchsorted(label_at, np.arange(n + 1)), (label, label_name)),
     )
 
 
-def _spread(at: Ints, first: Ints, count: Ints, second: Ints | None = None) -> tuple[Ints, Ints]:
-    """Ranges chunk by chunk: `count` from `first`, and where there is a `second` (not -1) as many from there."""
+def _sides(rows: Transfers) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+    """Each row as its ends see it: (row, rank, whether it sends), by rank. In a round a rank first sends, then
+    receives, as listed; but it adds what is its own before what is others': that takes as long."""
+    away = np.flatnonzero(rows.source != rows.target)
+    row = np.concatenate([np.arange(len(rows)), away])
+    at = np.concatenate([rows.target, rows.source[away]]).astype(np.int64)
+    receives = np.arange(len(row)) < len(rows)
+    order = np.lexsort((row, receives, rows.round[row], at))
+    row, at, receives = row[order], at[order], receives[order]
+    joins = receives & rows.reduce[row]
+    for column in (at, rows.round[row], rows.target_buffer[row], rows.target_chunk[row], rows.count[row]):
+        joins[1:] &= column[1:] == column[:-1]
+    joins[1:] &= receives[:-1]
+    own = joins & (rows.source[row] == rows.target[row])
+    if own.any():
+        order = np.lexsort((np.arange(len(row)), joins * 2 - own, np.cumsum(~joins)))
+        row, at, receives = row[order], at[order], receives[order]
+    return row, at, ~receives
+
+
+def _spread(first: Ints, count: Ints, second: Ints | None = None) -> tuple[Ints, Ints]:
+    """Ranges chunk by chunk: `count` from `first`, and where there is a `second` (not -1) as many from there. With each
+    chunk 4 * the place of its range, and 1 more for those of the second."""
+    use = 4 * np.arange(len(first))
     if second is not None and np.any(second >= 0):
-        twice = np.where(second >= 0, 2, 1)
-        place = np.repeat(np.arange(len(at)), twice)
-        again = np.diff(place, prepend=-1) == 0
-        at, count = at[place], count[place]
-        first = np.where(again, second[place], first[place])
+        use = np.repeat(use, np.where(second >= 0, 2, 1))
+        use[1:] += np.diff(use) == 0
+        first, count = np.where(use % 4 == 1, second[use // 4], first[use // 4]), count[use // 4]
     if count.max(initial=1) == 1:
-        return at, first
+        return use, first
     step = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-    return np.repeat(at, count), np.repeat(first, count) + step
+    return np.repeat(use, count), np.repeat(first, count) + step
 
 
-def _joined(one: tuple[Ints, Ints], two: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
-    """Both streams, sorted by rank: first those of the one, then those of the other, for each rank."""
-    ranks = max(int(at[-1]) + 1 if len(at) else 0 for at, _ in (one, two))
-    ones, twos = (np.bincount(at, minlength=ranks) for at, _ in (one, two))
-    both = np.concatenate([one[1], two[1]])
-    both[np.arange(len(one[0])) + (np.cumsum(twos) - twos)[one[0]]] = one[1]
-    both[np.arange(len(two[0])) + np.cumsum(ones)[two[0]]] = two[1]
-    return np.repeat(np.arange(ranks), ones + twos), both
+def _joined(one: tuple[Ints, Ints, Ints], two: tuple[Ints, Ints, Ints]) -> tuple[Ints, Ints, Ints]:
+    """Both streams (rank, and two more columns), sorted by rank: for each rank those of the one, then of the other."""
+    ranks = max(int(at[-1]) + 1 if len(at) else 0 for at, *_ in (one, two))
+    ones, twos = (np.bincount(at, minlength=ranks) for at, *_ in (one, two))
+    place = np.concatenate(
+        [
+            np.arange(len(one[0])) + (np.cumsum(twos) - twos)[one[0]],
+            np.arange(len(two[0])) + np.cumsum(ones)[two[0]],
+        ]
+    )
+    columns = np.empty((2, len(place)), dtype=np.int64)
+    for column, k in zip(columns, (1, 2), strict=True):
+        column[place] = np.concatenate([one[k], two[k]])
+    return np.repeat(np.arange(ranks), ones + twos), columns[0], columns[1]
 
 
 def _windows(schedule: Schedule) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
@@ -171,6 +201,24 @@ def _starts(at: Ints) -> tuple[Ints, Ints]:
     return start, np.diff(start, append=len(at))
 
 
+def _by_use(key: Ints, at: Ints, keys: int, use: Ints, mention: Ints, also: Ints) -> tuple[Ints, Ints, Ints]:
+    """(key, name, also) with names by all that is mentioned of a key: `mention` is what, `use` by which range. Keys of
+    a rank that are mentioned alike may change places. Within a range names are sorted: the order there is that of the
+    rank's memory."""
+    whole, group = np.unique(at * keys + key, return_inverse=True)
+    group = group.reshape(-1)
+    mark = np.random.default_rng(1).integers(1, 1 << 63, int(mention.max(initial=0)) + 1, dtype=np.uint64)
+    marks = np.zeros(len(whole), dtype=np.uint64)
+    np.add.at(marks, group, mark[mention])
+    rank = whole // keys
+    order = np.lexsort((marks, rank))
+    name = np.empty(len(whole), dtype=np.int64)
+    name[order] = np.arange(len(whole)) - np.searchsorted(rank, rank)
+    names = name[group]
+    order = np.lexsort((names, use, at))
+    return key[order], names[order], also[order]
+
+
 def _kinds(story: _Story) -> Iterator[Ints]:
     """The ranks whose stories are the same in names."""
     told = [(story.rows, k) for k in (2, 3, 4, 5)] + [(story.cells, 1), (story.cells, 2), (story.labels, 1)]
@@ -195,9 +243,12 @@ def _kinds(story: _Story) -> Iterator[Ints]:
             rest = np.setdiff1d(rest, same, assume_unique=True)
 
 
-def _lowered(schedule: Schedule, shared: Columns, story: _Story, ranks: Ints) -> Alike:
+def _lowered(schedule: Schedule, shared: Columns, story: _Story, ranks: Ints) -> Alike | None:
+    """None where chunks are brought together: what lies beside what decides how, and that no story tells."""
     row, peer = story.rows.of(ranks, 0), story.rows.of(ranks, 1)
     program, placement = write(schedule, shared, int(ranks[0]), row[0])
+    if placement.gathered and len(ranks) > 1:
+        return None
     finish = len(list(placement.finish())) if schedule.in_place else 0
     code = program.instructions[: len(program.instructions) - finish]
     cell = _named(story.cells.of(ranks, 0), story.cells.of(ranks[:1], 1)[0])
@@ -215,8 +266,7 @@ def _lowered(schedule: Schedule, shared: Columns, story: _Story, ranks: Ints) ->
 
 def _named(said: Ints, names: Ints) -> Ints:
     """[ranks, names]: what each rank calls it, from what they say in the same order."""
-    first = np.flatnonzero(np.diff(np.maximum.accumulate(names), prepend=-1))
-    return said[:, first]
+    return said[:, np.unique(names, return_index=True)[1]]
 
 
 def _finish(

@@ -30,6 +30,7 @@ class Placement:
         self._start = {Space.INPUT: self.held.start, Space.OUTPUT: self.owed.start, Space.SCRATCH: -self.mirror}
         self.written = np.zeros(schedule.chunks, dtype=np.bool_)
         self.direct = not _crosses(self.owed, rank, rows)
+        self.gathered = False  # whether what was read had some chunks in the input that were written, some not
 
     def operand(self, space: Space, chunk: int, count: int) -> Operand:
         """Chunks of the whole vector as they lie in the input, the output or the scratch mirror."""
@@ -47,6 +48,8 @@ class Placement:
         if chunk in self.held and chunk + count <= self.held.stop and not touched.any():
             return self.operand(Space.INPUT, chunk, count), []
         moves = []
+        low, high = max(chunk, self.held.start), min(chunk + count, self.held.stop)
+        self.gathered |= bool(self.written[low:high].any())
         for k, c in self._untouched(chunk, count):
             moves.append(Instruction(Kind.COPY, (self.home(k, c),), (self.operand(Space.INPUT, k, c),)))
             self.written[k : k + c] = True
