@@ -102,23 +102,47 @@ def _told(schedule: Schedule, shared: Columns) -> _Story:
     data, inside = cell < start[1], np.zeros(len(cell), dtype=np.int64)
     for bit, (low, high) in enumerate(_windows(schedule)):
         inside |= (data & (cell >= low[cell_at]) & (cell < high[cell_at])).astype(np.int64) << bit
-    placed = cell + (cell_at * schedule.chunks if schedule.promise.transposes else 0)
-    label_use, label = _spread(shared.label[row], count)
+    where = np.searchsorted(cell_at, np.arange(n + 1))
+    several = int(count.max(initial=1)) > 1
+    cells = cell, cell_at, int(start[-1])
+    if several:
+        cell, cell_name, inside = _by_use(*cells, use, (use - 4 * bounds[cell_at]) * 4 + inside, inside)
+    else:
+        cell_name = _names(cell_at, cell, int(start[-1]))
+    touched = _Ragged(where, (cell, cell_name, inside))
+    return _Story(_Ragged(bounds, told), touched, _labels(schedule, shared, row, at, bounds, use, cells, touched))
+
+
+def _labels(
+    schedule: Schedule,
+    shared: Columns,
+    row: Ints,
+    at: Ints,
+    bounds: Ints,
+    use: Ints,
+    cells: tuple[Ints, Ints, int],
+    touched: _Ragged,
+) -> _Ragged:
+    """Whose sizes the rows' chunks have, and those of DATA that a rank touches: often the place says it all."""
+    rows, s, (cell, cell_at, _) = shared.rows, schedule, cells
+    if (
+        int(cell.max(initial=0)) < s.chunks
+        and not s.promise.transposes
+        and all(np.array_equal(shared.label, chunk) for chunk in (rows.source_chunk, rows.target_chunk))
+    ):
+        return _Ragged(touched.first, touched.columns[:2])
+    data = cell < s.buffer_chunks(Buffer.DATA)
+    placed = cell + (cell_at * s.chunks if s.promise.transposes else 0)
+    label_use, label = _spread(shared.label[row], rows.count[row].astype(np.int64))
     label_at, label, label_use = _joined(
         (at[label_use // 4], label, label_use + 2), (cell_at[data], placed[data], use[data])
     )
-    cells, labels = (cell, cell_at, int(start[-1])), (label, label_at, int(label.max(initial=0)) + 1)
-    if count.max(initial=1) > 1:
-        step = use - 4 * bounds[cell_at]
-        cell, cell_name, inside = _by_use(*cells, use, step * 4 + inside, inside)
-        label, label_name, _ = _by_use(*labels, label_use, label_use - 4 * bounds[label_at], label)
-    else:
-        cell_name, label_name = (_names(ranks, key, keys) for key, ranks, keys in (cells, labels))
-    return _Story(
-        _Ragged(bounds, told),
-        _Ragged(np.searchsorted(cell_at, np.arange(n + 1)), (cell, cell_name, inside)),
-        _Ragged(np.searchsorted(label_at, np.arange(n + 1)), (label, label_name)),
-    )
+    labels = label, label_at, int(label.max(initial=0)) + 1
+    where = np.searchsorted(label_at, np.arange(s.ranks + 1))
+    if int(rows.count.max(initial=1)) > 1:
+        label, name, _ = _by_use(*labels, label_use, label_use - 4 * bounds[label_at], label)
+        return _Ragged(where, (label, name))
+    return _Ragged(where, (label, _names(label_at, label, labels[2])))
 
 
 def _sides(rows: Transfers) -> tuple[Ints, Ints, NDArray[np.bool_]]:
@@ -205,17 +229,23 @@ def _by_use(key: Ints, at: Ints, keys: int, use: Ints, mention: Ints, also: Ints
     """(key, name, also) with names by all that is mentioned of a key: `mention` is what, `use` by which range. Keys of
     a rank that are mentioned alike may change places. Within a range names are sorted: the order there is that of the
     rank's memory."""
-    whole, group = np.unique(at * keys + key, return_inverse=True)
-    group = group.reshape(-1)
+    whole, size = at * keys + key, (int(at[-1]) + 1) * keys if len(at) else 0
+    if size <= max(DENSE, 4 * len(at)):
+        group = whole
+        whole = np.arange(size)
+    else:
+        whole, group = np.unique(whole, return_inverse=True)
     mark = np.random.default_rng(1).integers(1, 1 << 63, int(mention.max(initial=0)) + 1, dtype=np.uint64)
     marks = np.zeros(len(whole), dtype=np.uint64)
     np.add.at(marks, group, mark[mention])
-    rank = whole // keys
-    order = np.lexsort((marks, rank))
+    mentioned = np.flatnonzero(marks)
+    rank = whole[mentioned] // keys
+    order = np.lexsort((marks[mentioned], rank))
     name = np.empty(len(whole), dtype=np.int64)
-    name[order] = np.arange(len(whole)) - np.searchsorted(rank, rank)
+    name[mentioned[order]] = np.arange(len(order)) - np.searchsorted(rank, rank)
     names = name[group]
-    order = np.lexsort((names, use, at))
+    ranges = np.cumsum(np.diff(use, prepend=-1) != 0)
+    order = np.argsort(ranges * (int(names.max(initial=0)) + 1) + names)
     return key[order], names[order], also[order]
 
 
