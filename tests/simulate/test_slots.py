@@ -59,3 +59,16 @@ def test_a_threaded_rank_has_slots_for_each_lane():
     programs = (first, *takers, refilled(0, 1)[3])
     t = direct(4, latency_s=0, bandwidth_Bps=1, copy_Bps=2)
     assert sorted(stalls(play(programs, t, 10, slots=1))) == [(0, 0, 5, 20, 1), (0, 0, 5, 20, 2)]
+
+
+def test_a_slot_that_its_own_rank_reads_later_is_not_free():
+    """Of one slot the second filling waits for the first to be read, which comes after it."""
+    data = Operand(Space.INPUT, 0, 0)
+    one, two = (data._replace(space=Space.SLOT, index=k) for k in range(2))
+    send, take = refilled(0, 1, 2)[0].instructions[:2], refilled(0, 1, 2)[1]
+    late = (Instruction(Kind.COPY, (two,), (data,)), Instruction(Kind.SIGNAL, peer=1, register=1))
+    read = (Instruction(Kind.COPY, (data._replace(space=Space.OUTPUT),), (one,)),)
+    stuck, well = (Program("mine", "all_reduce", 0, 2, 1, (code,)) for code in (send + late + read, send + read + late))
+    with pytest.raises(StuckError, match="rank 0 waits for a slot"):
+        play((stuck, take), direct(2), 10, slots=1)
+    assert len(stalls(play((well, take), direct(2), 10, slots=1))) == 1
