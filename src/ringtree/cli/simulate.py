@@ -93,11 +93,13 @@ def run(args: argparse.Namespace) -> int:
         return 0
     begin_s = time.perf_counter()
     found = played(subjects[0])
-    _report(args, subjects[0], found, time.perf_counter() - begin_s)
-    if args.trace:
+    wall_s = time.perf_counter() - begin_s
+    if args.trace:  # before anything is printed, which a reader such as head may end
         from ringtree.formats.chrome import write
 
         write(found.trace, args.trace)
+    _report(args, subjects[0], found, wall_s)
+    if args.trace:
         print(f"{args.trace}: `ringtree show` draws it, and ui.perfetto.dev opens it")
     if args.html:
         from ringtree.cli import page
