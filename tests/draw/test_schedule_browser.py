@@ -151,6 +151,16 @@ def test_the_picture_is_saved(browser: Browser, tmp_path: Path) -> None:
         assert name.endswith(".png") and picture.startswith(b"\x89PNG")
 
 
+def test_chunks_that_lie_on_each_other_have_one_label(browser: Browser, tmp_path: Path) -> None:
+    with shown(browser, tmp_path, build("bruck", "all_to_all", 8)) as page:
+        for key in ("Home", "End"):
+            page.press(key)
+            _, picture = page.download("#export-svg")
+            texts = ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}text")
+            bold = [(text.get("x"), text.get("y")) for text in texts if text.get("font-size") == "11"]
+            assert len(bold) == len(set(bold)) > 8
+
+
 def test_help_names_the_keys(ring: Page) -> None:
     ring.press("?")
     assert "Help and keys" in ring.text("#help-dialog")

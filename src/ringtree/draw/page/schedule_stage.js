@@ -84,10 +84,10 @@ class Stage {
   // Those of a round that go the same way go one behind the other: `first` and `last` of the round's time are theirs.
   #queue() {
     const {rows, participants} = this.contents;
-    for (const [, queue] of d3.group(this.moving, ({row}) => rows.source[row] * participants + rows.target[row])) {
+    for (const [pair, queue] of d3.group(this.moving, ({row}) => rows.source[row] * participants + rows.target[row])) {
       const apart = Math.min(0.12, 0.6 / queue.length);
       queue.forEach((moving, k) =>
-        Object.assign(moving, {first: k * apart, last: 1 - (queue.length - 1 - k) * apart}),
+        Object.assign(moving, {pair, first: k * apart, last: 1 - (queue.length - 1 - k) * apart}),
       );
     }
   }
@@ -237,30 +237,44 @@ class Stage {
     const r = labelled
       ? Math.min(14, Math.max(10, this.geometry.radius * 0.5))
       : Math.max(2.5, Math.min(6, this.geometry.radius * 0.5));
+    const outline = {stroke: this.moving.length < 400 ? colours.surface : '', width: labelled ? 1.5 : 0.8};
+    const at = ({row, pair, way, first, last}) => {
+      const t = d3.easeCubicInOut(Math.max(0, Math.min(1, (progress - first) / (last - first))));
+      return {row, pair, t, ...pointOn(way, t)};
+    };
     for (const [colour, group] of this.byColour) {
-      const places = group.map(({row, way, first, last}) => {
-        const t = d3.easeCubicInOut(Math.max(0, Math.min(1, (progress - first) / (last - first))));
-        return {row, words: labelled ? this.#chunkName(row) : '', ...pointOn(way, t)};
-      });
-      ink.shape(
-        (p) => {
-          for (const {row, words, x, y} of places) {
-            const half = words ? Math.max(r, words.length * 3.4 + 4) : r;
-            if (rows.reduce[row]) roundedRect(p, x - half, y - r, 2 * half, 2 * r, r);
-            else roundedRect(p, x - half * 0.92, y - r * 0.92, half * 1.84, r * 1.84, r * 0.3);
-          }
-        },
-        {fill: colours[colour], stroke: places.length < 400 ? colours.surface : '', width: labelled ? 1.5 : 0.8},
-      );
-      for (const {words, x, y} of labelled ? places : []) {
-        ink.text(words, x, y, {fill: colours[`on-${colour}`], size: 11, weight: 700});
-      }
+      const style = {fill: colours[colour], ...outline};
+      if (labelled) this.#paintLabelled(ink, group.map(at), r, style, colours[`on-${colour}`]);
+      else ink.shape((p) => group.forEach((moving) => this.#drawChunk(p, at(moving), r, r)), style);
     }
   }
 
-  #chunkName(row) {
-    const {rows} = this.contents;
-    return (rows.reduce[row] ? '+' : '') + chunkWords(rows.source_chunk[row], rows.count[row], '–');
+  // One after the other, so that of two that overlap one can be read.
+  #paintLabelled(ink, places, r, style, fill) {
+    for (const heap of this.#heaps(places)) {
+      const words = this.#chunkNames(heap.map(({row}) => row));
+      ink.shape((p) => this.#drawChunk(p, heap[0], Math.max(r, words.length * 3.4 + 4), r), style);
+      ink.text(words, heap[0].x, heap[0].y, {fill, size: 11, weight: 700});
+    }
+  }
+
+  // Those of one way that have not left, and those that are there, lie on each other: a heap has one label.
+  #heaps(places) {
+    const {reduce} = this.contents.rows;
+    const heapOf = ({row, pair, t}) => (t % 1 ? row : `${pair} ${t} ${reduce[row]}`);
+    return [...d3.group(places, heapOf).values()];
+  }
+
+  #drawChunk(p, {row, x, y}, half, r) {
+    if (this.contents.rows.reduce[row]) roundedRect(p, x - half, y - r, 2 * half, 2 * r, r);
+    else roundedRect(p, x - half * 0.92, y - r * 0.92, half * 1.84, r * 1.84, r * 0.3);
+  }
+
+  #chunkNames(heap) {
+    const {source_chunk: first, count, reduce} = this.contents.rows;
+    const chunks = new Set(heap.flatMap((row) => d3.range(first[row], first[row] + count[row])));
+    const runs = spans(d3.sort(chunks)).split(', ');
+    return (reduce[heap[0]] ? '+' : '') + (runs.length > 3 ? `${runs.slice(0, 2).join(', ')} …` : runs.join(', '));
   }
 
   // What is at a point: a transfer of the round that was painted last, or a rank.
