@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ import ringtree
 from ringtree.errors import RankFailed
 from ringtree.ir.program import Kind
 from ringtree.ir.trace import Event, Trace
+from ringtree.ir.units import count
 from ringtree.runtime.communicator import Communicator
 from tests.runtime.conftest import Pools
 
@@ -68,6 +70,18 @@ def test_bytes_are_those_that_the_engine_counts(
     assert all(other.calls == trace.calls and np.array_equal(other.start_s, trace.start_s) for other, _ in given)
     assert trace.facts["source"] == "measured"
     assert "dropped" not in trace.facts
+
+
+def test_the_machine_has_the_cores_of_all_ranks() -> None:
+    cores = sorted(os.sched_getaffinity(0))
+
+    def work(comm: Communicator) -> str:
+        os.sched_setaffinity(0, {cores[comm.rank % len(cores)]})
+        with comm.trace() as recording:
+            comm.barrier()
+        return recording.trace.facts["machine"]
+
+    assert all(said.startswith(count(len(cores), "core") + ", ") for said in ringtree.spawn(work, 2))
 
 
 @pytest.mark.parametrize("work", PROGRAMS)

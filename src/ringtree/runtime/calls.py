@@ -64,6 +64,7 @@ class Calls:
 
     def __init__(self, joined: Joined, engine: str, terms: Terms, beside: Callable[..., Calls]) -> None:
         self._joined, self._terms, self._beside = joined, terms, beside
+        self.cores = joined.cores
         self._room = (joined.slots, joined.slot_bytes)  # what calls are cut for, also where a roomier group makes them
         self._seat: Any = joined.seat
         self.plans = Plans(joined.seat)

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from ringtree.ir.trace import Trace
+from ringtree.ir.units import count
 from ringtree.runtime.engine import Recorded
 from ringtree.runtime.lifetime import Gone
 from ringtree.runtime.trace_parts import Part, merge
@@ -104,9 +105,10 @@ class Recording:
         self._parts.append(part)
 
     def facts(self) -> dict[str, str]:
-        return {"source": "measured", "machine": _machine(), "engine": self._communicator._engine}
+        return {"source": "measured", "machine": self._machine(), "engine": self._communicator._engine}
 
-
-def _machine() -> str:
-    system = os.uname()
-    return f"{len(os.sched_getaffinity(0))} cores, {system.sysname} {system.release} {system.machine}"
+    def _machine(self) -> str:
+        """With the cores of all ranks: this one may be bound to one of them."""
+        system = os.uname()
+        cores = self._communicator._calls.cores
+        return f"{count(cores, 'core')}, {system.sysname} {system.release} {system.machine}"
