@@ -94,7 +94,8 @@ def path_line(path: Sequence[Step]) -> str:
     """What the critical path consists of, and on whom it lies."""
     total = sum(step.end_s - step.start_s for step in path)
     shares = {name: seconds / total for name, seconds in seconds_by_what(path).items()}
-    what = ", ".join(f"{name} {share:.0%}" for name, share in shares.items() if share >= 0.005)
+    names = {"idle": "idle (nothing recorded)"}
+    what = ", ".join(f"{names.get(name, name)} {share:.0%}" for name, share in shares.items() if share >= 0.005)
     by_rank = list(seconds_by_rank(path).items())
     on = ", ".join(f"{rank} ({seconds / total:.0%})" for rank, seconds in by_rank[:4])
     more = f" and {len(by_rank) - 4} more" if len(by_rank) > 4 else ""

@@ -8,7 +8,10 @@ const traceFacts = (() => {
 
   // The facts that have a name of their own on the page; others keep theirs.
   function factName(key, t) {
-    const known = {name: t('trace.fact_name'), machine: t('trace.fact_machine'), topology: t('trace.fact_topology')};
+    const known = {
+      name: t('trace.fact_name'), machine: t('trace.fact_machine'), topology: t('trace.fact_topology'),
+      engine: t('trace.fact_engine'),
+    };
     return known[key] || key;
   }
 
@@ -17,7 +20,7 @@ const traceFacts = (() => {
     const parts = critical.sums_s.map((part_s, what) => [part_s, STEP_NAMES[what]]).filter(([part_s]) => part_s > 0);
     const words = parts.sort(([a], [b]) => b - a).map(([part_s, name]) => (
       `${t(name)} ${traceUnits.time(part_s, 3)} (${traceUnits.percent(part_s / total_s)})`));
-    return `${t('trace.critical')}: ${words.join(' + ')}`;
+    return t('trace.critical_parts', {parts: words.join(' + ')});
   }
 
   function card(traces, trace, {t, number}) {
