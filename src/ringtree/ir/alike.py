@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ringtree.ir.lower import Columns, columns, write
 from ringtree.ir.program import Instruction
+from ringtree.ir.ranges import places
 from ringtree.ir.schedule import Buffer, Schedule, Transfers
 
 Ints = NDArray[np.int64]
@@ -175,8 +176,7 @@ def _spread(first: Ints, count: Ints, second: Ints | None = None) -> tuple[Ints,
         first, count = np.where(use % 4 == 1, second[use // 4], first[use // 4]), count[use // 4]
     if count.max(initial=1) == 1:
         return use, first
-    step = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-    return np.repeat(use, count), np.repeat(first, count) + step
+    return np.repeat(use, count), np.repeat(first, count) + places(count)
 
 
 def _joined(one: tuple[Ints, Ints, Ints], two: tuple[Ints, Ints, Ints]) -> tuple[Ints, Ints, Ints]:

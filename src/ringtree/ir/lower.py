@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ringtree.ir.peephole import drop_dead_scratch, fuse_slot, is_aliasable
 from ringtree.ir.placement import Placement
 from ringtree.ir.program import Instruction, Kind, Operand, Program, Space
+from ringtree.ir.ranges import places
 from ringtree.ir.schedule import Buffer, Schedule, Transfers
 
 
@@ -66,7 +67,7 @@ def _ordinals(rows: Transfers) -> NDArray[np.int64]:
     start = np.flatnonzero(np.diff(lane, prepend=-1))
     ordinal = np.full(m, -1, dtype=np.int64)
     if len(order):
-        ordinal[order] = np.arange(len(order)) - np.repeat(start, np.diff(np.append(start, len(order))))
+        ordinal[order] = places(np.diff(start, append=len(order)))
     return ordinal
 
 
@@ -103,7 +104,7 @@ def _followed(schedule: Schedule, rows: Transfers) -> tuple[Transfers, NDArray[n
         for buffer in (Buffer.DATA, Buffer.INPUT):
             holds[rank, first[buffer] :][: s.chunks] = s.promise.held_labels(rank, s.ranks, s.chunks)
     row = np.repeat(np.arange(len(rows)), rows.count)
-    offset = np.arange(len(row)) - np.repeat(np.cumsum(rows.count) - rows.count, rows.count)
+    offset = places(rows.count)
     source = (first[rows.source_buffer] + rows.source_chunk)[row] + offset
     target = (first[rows.target_buffer] + rows.target_chunk)[row] + offset
     label = np.zeros(len(row), dtype=np.int64)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ringtree.ir.ranges import places
 from ringtree.ir.schedule import Buffer, Schedule, Transfers
 from ringtree.ir.spec import ScheduleError, describe, title
 
@@ -68,7 +69,7 @@ class Moves:
         count = rows.count.astype(np.int64)
         row = np.repeat(np.arange(len(rows)), count)
         if len(row) > len(rows):
-            step = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+            step = places(count)
             source, target = source[row] + step, target[row] + step
         round_ = rows.round[row]
         layer = _occurrence(round_, target, layout.cells)
@@ -116,7 +117,7 @@ def _occurrence(round_: NDArray[np.int32], target: Ints, cells: int) -> Ints:
     new[1:] = placed[1:] != placed[:-1]
     start = np.flatnonzero(new)
     nth = np.empty(len(key), dtype=np.int64)
-    nth[order] = np.arange(len(key)) - np.repeat(start, np.diff(np.append(start, len(key))))
+    nth[order] = places(np.diff(start, append=len(key)))
     return nth
 
 

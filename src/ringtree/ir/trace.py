@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ringtree.ir.ranges import places
+
 
 class Event(IntEnum):
     """What a rank did for a while, and with which peer.
@@ -126,7 +128,7 @@ class Trace:
             order = np.lexsort((self.start_s[index], lane))
             index, lane = index[order], lane[order]
             first = np.flatnonzero(np.diff(lane, prepend=-1))
-            nth = np.arange(len(lane)) - np.repeat(first, np.diff(np.append(first, len(lane))))
+            nth = places(np.diff(first, append=len(lane)))
             ends.append((index, lane * len(self) + nth))
         (sent, sent_key), (taken, taken_key) = ends
         _, a, b = np.intersect1d(sent_key, taken_key, assume_unique=True, return_indices=True)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ringtree.ir.alike import alike
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.program import Instruction, Kind, Operand, Program, Space
+from ringtree.ir.ranges import places
 from ringtree.ir.schedule import Schedule
 from ringtree.simulate.simulation import Job
 
@@ -122,8 +123,7 @@ def _chunks(first: Ints, count: Ints) -> Ints:
     """All labels of the ranges, one after the other."""
     if count.min(initial=1) == count.max(initial=1) == 1:
         return first
-    step = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-    return np.repeat(first, count) + step
+    return np.repeat(first, count) + places(count)
 
 
 def _renamed(label: Ints, count: Ints, labels: Ints) -> Ints:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ringtree.ir.ranges import places
 from ringtree.topology import Topology
 
 Floats = NDArray[np.float64]
@@ -42,8 +43,7 @@ def spread(way: Routes, pair: Ints) -> tuple[Ints, Ints]:
     """Messages by the links that they take: (message, link), `pair` being each message's."""
     count = np.diff(way.first)[pair]
     message = np.repeat(np.arange(len(pair)), count)
-    step = np.arange(len(message)) - np.repeat(np.cumsum(count) - count, count)
-    return message, way.link[np.repeat(way.first[pair], count) + step]
+    return message, way.link[np.repeat(way.first[pair], count) + places(count)]
 
 
 def shared(link: Ints, port: Ints, links: int) -> NDArray[np.bool_]:
@@ -55,7 +55,7 @@ def shared(link: Ints, port: Ints, links: int) -> NDArray[np.bool_]:
     return found
 
 
-def fit(link: Ints, start_s: Floats, end_s: Floats, rate_Bps: Floats, topology: Topology) -> bool:
+def have_room(link: Ints, start_s: Floats, end_s: Floats, rate_Bps: Floats, topology: Topology) -> bool:
     """Whether no link is ever asked for more than it has."""
     links = np.concatenate([link, link])
     change = np.concatenate([rate_Bps, -rate_Bps])

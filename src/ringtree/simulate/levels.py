@@ -65,7 +65,7 @@ def play(job: Job, code: Code, topology: Topology, conditions: Conditions) -> Si
     left_s = leave_s + flow_s[sends][message]
     meet = flows.shared(link, port[sends][message], links.links) & (left_s - leave_s > TOLERANCE * end_s)
     met = link[meet], leave_s[meet], left_s[meet] - TOLERANCE * end_s
-    if not flows.fit(*met, ways.bandwidth_Bps[nth][message[meet]], links):
+    if not flows.have_room(*met, ways.bandwidth_Bps[nth][message[meet]], links):
         return None
     alone_s = np.bincount(link[~meet], (left_s - leave_s)[~meet], links.links)
     return Simulation(

@@ -8,6 +8,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
+from ringtree.ir.ranges import places
 from ringtree.topology import Topology
 
 Ints = NDArray[np.int64]
@@ -41,8 +42,7 @@ class Ways:
         """The links of many lanes: (place in `lane`, link)."""
         count = self.first[lane + 1] - self.first[lane]
         at = np.repeat(np.arange(len(lane)), count)
-        step = np.arange(len(at)) - np.repeat(np.cumsum(count) - count, count)
-        return at, self.link[np.repeat(self.first[lane], count) + step]
+        return at, self.link[np.repeat(self.first[lane], count) + places(count)]
 
 
 def _routes(topology: Topology, source: Ints, target: Ints) -> tuple[Ints, Ints, NDArray[np.bool_]]:

@@ -1,0 +1,13 @@
+"""Places in ranges, laid end to end."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ringtree.ir.ranges import places
+
+
+@pytest.mark.parametrize("count", [[], [0], [3], [2, 0, 3, 1], [0, 0, 4]])
+def test_each_element_has_its_place_in_its_own_range(count: list[int]) -> None:
+    assert places(np.array(count, np.int32)).tolist() == [k for n in count for k in range(n)]
