@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.ir.alike import alike
-from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.program import Instruction, Kind, Operand, Program, Space
 from ringtree.ir.ranges import places
 from ringtree.ir.schedule import Schedule
@@ -47,9 +46,8 @@ class Code:
 
 def of_job(job: Job) -> Code | None:
     """None for programs that are not told as columns, or whose signals and waits do not pair."""
-    head = job.what if isinstance(job.what, Schedule) else job.what[0]
-    sizes = find_collective(head.collective).chunk_sizes(head.ranks, head.chunks, job.nbytes)
-    return of_schedule(job.what, sizes) if isinstance(job.what, Schedule) else of_programs(job.what, sizes)
+    what, sizes = job.what, job.chunk_nbytes
+    return of_schedule(what, sizes) if isinstance(what, Schedule) else of_programs(what, sizes)
 
 
 def of_schedule(schedule: Schedule, sizes: Ints) -> Code | None:

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.ir.program import Kind
-from ringtree.ir.schedule import Schedule
 from ringtree.ir.trace import Event, Trace
 from ringtree.simulate import flows
 from ringtree.simulate.code import Code
 from ringtree.simulate.conditions import Conditions
+from ringtree.simulate.costs import busy_s
 from ringtree.simulate.simulation import Job, Simulation
 from ringtree.topology import Topology
 
@@ -35,28 +35,22 @@ def play(job: Job, code: Code, topology: Topology, conditions: Conditions) -> Si
     if conditions.jitter:
         return None
     links = conditions.applied(topology)
-    rank, moves, sends = code.rank, code.kind <= Kind.REDUCE, code.signal
+    rank, sends = code.rank, code.signal
     lane = rank[sends] * np.int64(topology.ranks) + code.peer[sends]
     pair = lane[np.diff(lane, prepend=-1) != 0]
     nth = np.cumsum(np.diff(lane, prepend=-1) != 0) - 1
     ways = flows.routes(links, pair // topology.ranks, pair % topology.ranks)
     if ways is None:
         return None
-    slow = np.ones(topology.ranks)
-    slow[list(conditions.slowdown)] = list(conditions.slowdown.values())
     begin_s = np.full(len(code.first) - 1, job.start_s)
     for late, delay_s in conditions.delay_s.items():
         if late < len(begin_s):
             begin_s[late] += delay_s
-    busy_s = np.full(len(rank), topology.message_s)
-    speed = np.where(code.kind == Kind.COPY, topology.copy_Bps, topology.reduce_Bps)
-    times = np.where(code.kind == Kind.COPY, 1, code.sources - 1)
-    busy_s[moves] = topology.step_s + (times * code.nbytes / speed)[moves]
     flow_s, latency_s = np.zeros(len(rank)), np.zeros(len(rank))
     flow_s[sends], latency_s[sends] = code.nbytes[sends] / ways.bandwidth_Bps[nth], ways.latency_s[nth]
     port = np.zeros(len(rank), dtype=np.int64)
     port[sends] = ways.link[ways.first[nth]]
-    sweep = _Sweep(code, begin_s, busy_s * slow[rank], flow_s, latency_s, port)
+    sweep = _Sweep(code, begin_s, busy_s(code, topology, conditions), flow_s, latency_s, port)
     if not sweep.run():
         return None
     end_s = max(float(sweep.end.max(initial=0)), float(sweep.clock.max(initial=job.start_s)))
@@ -78,8 +72,6 @@ def play(job: Job, code: Code, topology: Topology, conditions: Conditions) -> Si
 
 
 def _trace(job: Job, code: Code, sweep: _Sweep, topology: Topology) -> Trace:
-    what = job.what if isinstance(job.what, Schedule) else job.what[0]
-    called = f"{what.name} {what.collective}({job.nbytes} bytes)"
     zeros = np.zeros(len(code.kind), dtype=np.int32)
     return Trace(
         topology.ranks,
@@ -92,8 +84,8 @@ def _trace(job: Job, code: Code, sweep: _Sweep, topology: Topology) -> Trace:
         nbytes=code.nbytes,
         peer=code.peer,
         chunk=code.chunk,
-        calls=(called,),
-        facts={"source": "simulated", "name": called, "topology": topology.name},
+        calls=(job.called,),
+        facts={"source": "simulated", "name": job.called, "topology": topology.name},
     )
 
 

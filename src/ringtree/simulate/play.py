@@ -7,9 +7,7 @@ from dataclasses import replace
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ringtree.ir.collective import collective
 from ringtree.ir.lower import lower
 from ringtree.ir.program import Program
 from ringtree.ir.schedule import Schedule
@@ -17,6 +15,7 @@ from ringtree.ir.trace import Event, Trace
 from ringtree.simulate import levels
 from ringtree.simulate.code import Code, of_job
 from ringtree.simulate.conditions import Conditions
+from ringtree.simulate.costs import busy_s
 from ringtree.simulate.events import Player
 from ringtree.simulate.network import Network
 from ringtree.simulate.reading import read
@@ -50,7 +49,7 @@ def play(
     if slots is not None and slots < 1:
         raise ValueError(f"slots is {slots}; expected at least 1, or None for any number")
     for job in jobs:
-        _check(job.what, topology)
+        _check(job, topology)
     codes = [of_job(job) if slots is None else None for job in jobs]
     if len(jobs) == 1 and codes[0] is not None:
         found = levels.play(jobs[0], codes[0], topology, conditions)
@@ -69,10 +68,10 @@ def play_events(
     """The same, event by event: what answers where messages meet. Jobs without code are read from their programs."""
     actual = conditions.applied(topology)
     steps = join([_read(job, slots) if code is None else of_code(code) for job, code in zip(jobs, codes, strict=True)])
-    calls = [_called(job) for job in jobs]
+    calls = [job.called for job in jobs]
     network = _network(steps, actual, conditions)
     begin_s = [jobs[t.job].start_s + conditions.delay_s.get(t.rank, 0.0) for t in steps.threads]
-    player = Player(steps, network, _busy_s(steps, topology, conditions), begin_s, slots)
+    player = Player(steps, network, busy_s(steps, topology, conditions), begin_s, slots)
     if not player.play():
         raise StuckError(why(player, actual, calls))
     trace = _trace(player, topology, calls)
@@ -103,45 +102,21 @@ def _jobs(what: Schedule | Sequence[Program] | Sequence[Job], nbytes: int | None
     return jobs
 
 
-def _check(what: Schedule | Sequence[Program], topology: Topology) -> None:
+def _check(job: Job, topology: Topology) -> None:
+    what = job.what
     if not isinstance(what, Schedule) and [p.rank for p in what] != list(range(what[0].ranks if what else 1)):
         said = f"{len(what)} programs of ranks {[p.rank for p in what][:8]}"
         raise ValueError(f"{said}; expected every rank's, in order")
-    head = _head(what)
+    head = job.head
     if head.ranks > topology.ranks:
         raise ValueError(
             f"{head.name} is for {head.ranks} ranks; expected at most the {topology.ranks} of {topology.name}"
         )
 
 
-def _head(what: Schedule | Sequence[Program]) -> Schedule | Program:
-    """What speaks for all: the schedule, or the first program."""
-    return what if isinstance(what, Schedule) else what[0]
-
-
-def _called(job: Job) -> str:
-    head = _head(job.what)
-    return f"{head.name} {head.collective}({job.nbytes} bytes)"
-
-
 def _read(job: Job, slots: int | None) -> Steps:
-    head = _head(job.what)
-    sizes = collective(head.collective).chunk_sizes(head.ranks, head.chunks, job.nbytes)
     programs = lower(job.what) if isinstance(job.what, Schedule) else job.what
-    return read(programs, sizes, slots is not None)
-
-
-def _busy_s(steps: Steps, topology: Topology, conditions: Conditions) -> NDArray[np.float64]:
-    """How long each step takes its rank, waiting aside."""
-    copied, reduced = steps.kind == COPY, steps.kind == REDUCE
-    busy_s = np.where(copied | reduced, topology.step_s, 0.0)
-    busy_s[copied] += steps.nbytes[copied] / topology.copy_Bps
-    busy_s[reduced] += (steps.sources - 1)[reduced] * steps.nbytes[reduced] / topology.reduce_Bps
-    busy_s[(steps.kind == SIGNAL) | (steps.kind == WAIT)] = topology.message_s
-    slowdown = np.ones(topology.ranks)
-    for rank, factor in conditions.slowdown.items():
-        slowdown[rank] = factor
-    return busy_s * slowdown[steps.rank]
+    return read(programs, job.chunk_nbytes, slots is not None)
 
 
 def _network(steps: Steps, topology: Topology, conditions: Conditions) -> Network:

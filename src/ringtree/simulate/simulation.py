@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ringtree.ir.collective import collective
 from ringtree.ir.program import Program
 from ringtree.ir.schedule import Schedule
 from ringtree.ir.trace import Trace
@@ -22,6 +23,21 @@ class Job:
     what: Schedule | Sequence[Program]
     nbytes: int
     start_s: float = 0.0
+
+    @property
+    def head(self) -> Schedule | Program:
+        """What speaks for all: the schedule, or the first program."""
+        return self.what if isinstance(self.what, Schedule) else self.what[0]
+
+    @property
+    def called(self) -> str:
+        """As a trace names it."""
+        return f"{self.head.name} {self.head.collective}({self.nbytes} bytes)"
+
+    @property
+    def chunk_nbytes(self) -> NDArray[np.int64]:
+        """Bytes of each chunk by its label."""
+        return collective(self.head.collective).chunk_sizes(self.head.ranks, self.head.chunks, self.nbytes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
