@@ -70,6 +70,8 @@ def test_a_file_is_played(ringtree: Ringtree, tmp_path: Path) -> None:
     path = tmp_path / "mine.txt"
     path.write_text(ringtree("show", "ring", "-n", "4").out)
     assert "time 15.9 µs," in ringtree("simulate", str(path), "--bytes", "64K").out
+    for option in (["-n", "4"], ["--root", "0"], ["--cut"], ["--option", "a=1"]):
+        assert "a file says itself" in ringtree("simulate", str(path), "--bytes", "64K", *option).err
 
 
 def test_trace_and_page_are_written(ringtree: Ringtree, tmp_path: Path) -> None:

@@ -31,13 +31,7 @@ WIDTH = 100
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from ringtree.cli import subject
 
-    parser.add_argument(
-        "what", metavar="ALGORITHM|FILE", help="a name of those that `ringtree algorithms` lists, or a schedule's file"
-    )
-    parser.add_argument("-n", "--ranks", type=int, metavar="N", help="ranks (default 8; a file knows its own)")
-    parser.add_argument("--collective", metavar="C", help="which of the collectives it serves (default: the first)")
-    parser.add_argument("--root", type=int, help="the root, where the collective has one (default 0)")
-    subject.add_option(parser)
+    subject.add_arguments(parser)
     parser.add_argument("--bytes", metavar="B", help="cut as for a whole vector of that size, such as 64K or 16M")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--rounds", action="store_true", help="round by round, and only so (at a terminal the default)")
@@ -54,7 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from ringtree.cli import show_trace, subject
-    from ringtree.formats import load
 
     if args.topology and not args.html:
         raise ValueError("--topology says what machine a page shows the ranks on; give --html FILE too")
@@ -62,10 +55,7 @@ def run(args: argparse.Namespace) -> int:
     if subject.is_file(args.what):
         if show_trace.is_trace(args.what):
             return show_trace.show(args)
-        for option in ("ranks", "collective", "root", "bytes", "option"):
-            if getattr(args, option) not in (None, []):
-                raise ValueError(f"a file says itself what it is; leave --{option} out")
-        found = load(args.what)
+        found = subject.from_file(args, "bytes")
         schedule, programs = found.schedule, found.programs
     else:
         schedule = _algorithms(args)
@@ -84,11 +74,9 @@ def _algorithms(args: argparse.Namespace) -> Schedule:
     """The schedule of the algorithm that the call names."""
     from ringtree.cli import subject
 
-    collective = subject.collectives(args.what, args.collective)[0]
-    ranks = 8 if args.ranks is None else args.ranks
     if args.bytes and args.option:
         raise ValueError(f"--bytes {args.bytes}: the size says the options; leave --option out")
-    schedule = subject.built(args.what, collective, ranks, args.root, args.option)
+    schedule = subject.schedule(args)
     return _cut(schedule, args.what, args.bytes) if args.bytes else schedule
 
 
@@ -136,15 +124,13 @@ def _show(schedule: Schedule, args: argparse.Namespace) -> None:
 
 
 def _cut(schedule: Schedule, algorithm: str, size: str) -> Schedule:
-    """As a call on that many bytes has it in a group of this machine; says the steps in a comment."""
+    """Cut for so many bytes; says the steps in a comment."""
     from ringtree.bench.sweep import parse_bytes
-    from ringtree.plan import steps_for
+    from ringtree.cli import subject
     from ringtree.runtime.shm import staging
 
     nbytes, (slots, slot_bytes) = parse_bytes(size), staging(schedule.ranks)
-    what = (algorithm, schedule.collective, schedule.ranks, schedule.root)
-    steps = steps_for(*what, nbytes, slots, slot_bytes)
-    cut = steps.apply(*what)
+    cut, steps = subject.cut(schedule, algorithm, nbytes)
     widest = max((int(b.rows.count.max(initial=1)) for b in cut.blocks), default=1)
     chunk, window = nbytes // cut.chunks, slot_bytes // widest
     passing = f"{window} at a time" if window < chunk else "whole"

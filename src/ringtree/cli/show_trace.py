@@ -17,12 +17,12 @@ def is_trace(path: str) -> bool:
 
 def show(args: argparse.Namespace) -> int:
     """`ringtree show FILE` of a trace. ValueError for an option that only schedules have."""
-    from ringtree.cli import page, terminal
+    from ringtree.cli import page, subject, terminal
     from ringtree.draw.timeline import spans, timeline
     from ringtree.formats import chrome
 
     for name, value in vars(args).items():
-        if name not in ("what", "command", "run", "html") and value is not None and value is not False and value != []:
+        if name not in ("what", "command", "run", "html") and subject.is_given(value):
             raise ValueError(f"{args.what} is a trace, not a schedule; leave --{name} out")
     trace = chrome.read(args.what)
     if args.html:

@@ -39,12 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from ringtree.cli import conditions, subject
 
     add = parser.add_argument
-    add("what", metavar="ALGORITHM|FILE", help="a name that `ringtree algorithms` lists, or a schedule's file")
-    add("-n", "--ranks", type=int, metavar="N", help="ranks (default 8; a file knows its own)")
+    subject.add_arguments(parser)
     add("--bytes", required=True, metavar="B", help="of the whole vector, such as 64K or 16M; 8,64K,16M: a line each")
-    add("--collective", metavar="C", help="which of the collectives it serves (default: the first)")
-    add("--root", type=int, help="the root, where the collective has one (default 0)")
-    subject.add_option(parser)
     add("--cut", action="store_true", help="cut for the size as a call would have it (`ringtree show --bytes`)")
     add("--topology", metavar="T", help=f"a shape, a .json file, or trace:FILE (default {ASSUMED})")
     conditions.add_arguments(parser)
@@ -55,8 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Subject:
-    """What is played: a schedule, itself or by the programs of a file in the rank's view."""
+class _Case:
+    """What is simulated: a schedule, itself or by the programs of a file in the rank's view, on so many bytes."""
 
     schedule: Schedule
     what: Schedule | Sequence[Program]
@@ -80,63 +76,47 @@ def run(args: argparse.Namespace) -> int:
         check_destination(path)
         if len(sizes) > 1:
             raise ValueError(f"{path} shows one simulation; expected one size in --bytes")
-    subjects = [_subject(args, nbytes) for nbytes in sizes]
-    ranks = subjects[0].schedule.ranks
+    cases = [_case(args, nbytes) for nbytes in sizes]
+    ranks = cases[0].schedule.ranks
     topology = topology_of(args.topology or ASSUMED, ranks)
     actual, others = conditions(args, topology), [_other(text, ranks) for text in args.others]
 
-    def played(subject: _Subject) -> Simulation:
-        return play([Job(subject.what, subject.nbytes), *others], topology, conditions=actual, slots=args.slots)
+    def simulated(case: _Case) -> Simulation:
+        return play([Job(case.what, case.nbytes), *others], topology, conditions=actual, slots=args.slots)
 
     if len(sizes) > 1:
-        _table(args, subjects, topology, played)
+        _table(args, cases, topology, simulated)
         return 0
     begin_s = time.perf_counter()
-    found = played(subjects[0])
+    found = simulated(cases[0])
     wall_s = time.perf_counter() - begin_s
     if args.trace:  # before anything is printed, which a reader such as head may end
         from ringtree.formats.chrome import write
 
         write(found.trace, args.trace)
-    _report(args, subjects[0], found, wall_s)
+    _report(args, cases[0], found, wall_s)
     if args.trace:
         print(f"{args.trace}: `ringtree show` draws it, and ui.perfetto.dev opens it")
     if args.html:
         from ringtree.cli import page
         from ringtree.draw.schedule_page import schedule_page
 
-        page.write(args.html, schedule_page(subjects[0].schedule, topology, [found.trace]))
+        page.write(args.html, schedule_page(cases[0].schedule, topology, [found.trace]))
     return 0
 
 
-def _subject(args: argparse.Namespace, nbytes: int) -> _Subject:
+def _case(args: argparse.Namespace, nbytes: int) -> _Case:
     from ringtree.cli import subject
 
     if subject.is_file(args.what):
-        from ringtree.formats import load
-
-        for option in ("ranks", "collective", "root", "option", "cut"):
-            if getattr(args, option) not in (None, [], False):
-                raise ValueError(f"a file says itself what it is; leave --{option} out")
-        found = load(args.what)
-        return _Subject(found.schedule, found.programs or found.schedule, nbytes)
-    collective = subject.collectives(args.what, args.collective)[0]
-    ranks = 8 if args.ranks is None else args.ranks
-    schedule = subject.built(args.what, collective, ranks, args.root, args.option)
+        found = subject.from_file(args, "cut")
+        return _Case(found.schedule, found.programs or found.schedule, nbytes)
+    schedule = subject.schedule(args)
     if args.cut:
         if args.option:
             raise ValueError("--cut: the size says the options; leave --option out")
-        schedule = _cut(schedule, args.what, nbytes)
-    return _Subject(schedule, schedule, nbytes)
-
-
-def _cut(schedule: Schedule, algorithm: str, nbytes: int) -> Schedule:
-    """As a call on that many bytes has it in a group of this machine."""
-    from ringtree.plan import steps_for
-    from ringtree.runtime.shm import staging
-
-    what = algorithm, schedule.collective, schedule.ranks, schedule.root
-    return steps_for(*what, nbytes, *staging(schedule.ranks)).apply(*what)
+        schedule, _ = subject.cut(schedule, args.what, nbytes)
+    return _Case(schedule, schedule, nbytes)
 
 
 def _other(text: str, ranks: int) -> Job:
@@ -155,22 +135,22 @@ def _other(text: str, ranks: int) -> Job:
 
 def _table(
     args: argparse.Namespace,
-    subjects: Sequence[_Subject],
+    cases: Sequence[_Case],
     topology: Topology,
-    played: Callable[[_Subject], Simulation],
+    simulated: Callable[[_Case], Simulation],
 ) -> None:
     """A line a size, in nccl-tests' columns."""
     from ringtree.draw.tables import Figures, nccl_header, nccl_row
 
-    first = subjects[0].schedule
+    first = cases[0].schedule
     root, op = -1 if first.root is None else first.root, "sum" if first.promise.reduces else "none"
     print(f"# {first.name} {first.collective} over {first.ranks} ranks, simulated")
     print(f"# on {_described(args, topology)}")
     print("\n".join(("#", *nccl_header())))
-    for subject in subjects:
-        time_s = _own_time_s(played(subject))
-        figures = Figures(time_s * 1e6, *subject.bandwidths_GBps(time_s), None)
-        print(nccl_row(subject.nbytes, subject.nbytes, "byte", op, root, figures, None, first.name), flush=True)
+    for case in cases:
+        time_s = _own_time_s(simulated(case))
+        figures = Figures(time_s * 1e6, *case.bandwidths_GBps(time_s), None)
+        print(nccl_row(case.nbytes, case.nbytes, "byte", op, root, figures, None, first.name), flush=True)
 
 
 def _own_time_s(found: Simulation, job: int = 0) -> float:
@@ -198,15 +178,15 @@ def _described(args: argparse.Namespace, topology: Topology) -> str:
     return f"{t.name}: {t.ranks} ranks{inner}{links}{own}" + ("" if args.topology else " (assumed: see --topology)")
 
 
-def _report(args: argparse.Namespace, subject: _Subject, found: Simulation, wall_s: float) -> None:
+def _report(args: argparse.Namespace, case: _Case, found: Simulation, wall_s: float) -> None:
     from ringtree.draw.path import path_lines
     from ringtree.ir.critical_path import critical_path, seconds_by_what
     from ringtree.ir.units import duration
 
-    s, trace = subject.schedule, found.trace
+    s, trace = case.schedule, found.trace
     time_s = _own_time_s(found)
-    algbw, busbw = subject.bandwidths_GBps(time_s)
-    print(f"{s.name} {s.collective} over {s.ranks} ranks, {subject.nbytes:,} bytes in {s.chunks} chunks")
+    algbw, busbw = case.bandwidths_GBps(time_s)
+    print(f"{s.name} {s.collective} over {s.ranks} ranks, {case.nbytes:,} bytes in {s.chunks} chunks")
     print(f"on {_described(args, found.topology)}")
     print(f"time {duration(time_s)}, algbw {algbw:.2f} GB/s, busbw {busbw:.2f} GB/s")
     for job, text in enumerate(args.others, start=1):

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ringtree.formats import Imported
     from ringtree.ir.program import Program
     from ringtree.ir.schedule import Schedule
+    from ringtree.plan.steps import Steps
     from ringtree.topology import Topology
 
 Options = Sequence[tuple[str, object]]
@@ -49,6 +51,47 @@ def topology(text: str, ranks: int) -> Topology:
 
         return fit([read(path)], ranks)
     return load(text) if text.endswith(".json") else parse(text, ranks)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What names one schedule: `schedule` and `from_file` read it."""
+    add = parser.add_argument
+    add("what", metavar="ALGORITHM|FILE", help="a name that `ringtree algorithms` lists, or a schedule's file")
+    add("-n", "--ranks", type=int, metavar="N", help="ranks (default 8; a file knows its own)")
+    add("--collective", metavar="C", help="which of the collectives it serves (default: the first)")
+    add("--root", type=int, help="the root, where the collective has one (default 0)")
+    add_option(parser)
+
+
+def schedule(args: argparse.Namespace) -> Schedule:
+    """The algorithm's schedule that the arguments name."""
+    ranks = 8 if args.ranks is None else args.ranks
+    return built(args.what, collectives(args.what, args.collective)[0], ranks, args.root, args.option)
+
+
+def from_file(args: argparse.Namespace, *others: str) -> Imported:
+    """What the file says; ValueError for arguments, of these and the `others`, that only an algorithm can have."""
+    from ringtree.formats import load
+
+    for option in ("ranks", "collective", "root", "option", *others):
+        if is_given(getattr(args, option)):
+            raise ValueError(f"a file says itself what it is; leave --{option} out")
+    return load(args.what)
+
+
+def is_given(value: object) -> bool:
+    """Whether an argument was, by its value; 0 is one."""
+    return value is not None and value is not False and value != []
+
+
+def cut(schedule: Schedule, algorithm: str, nbytes: int) -> tuple[Schedule, Steps]:
+    """As a call on that many bytes has it in a group of this machine, and by which steps."""
+    from ringtree.plan import steps_for
+    from ringtree.runtime.shm import staging
+
+    what = algorithm, schedule.collective, schedule.ranks, schedule.root
+    steps = steps_for(*what, nbytes, *staging(schedule.ranks))
+    return steps.apply(*what), steps
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:
