@@ -88,8 +88,9 @@ def run(args: argparse.Namespace) -> int:
     factor = 8.0 if args.stepfactor is None and step is None else args.stepfactor
     nbytes = sizes(parse_bytes(args.minbytes), parse_bytes(args.maxbytes), factor=factor, step=step)
     effort = _effort(args)
-    for path in filter(None, (args.json, args.trace)):
-        check_destination(path)
+    written = [path for path in (args.json, args.trace) if path]
+    for path in written:
+        check_destination(path, *(other for other in written if other is not path))
     tables = plan(args.collective, args.ranks, nbytes, args.dtype, args.op, args.root, args.algorithm)
     rows: list[Row] = []
     traces: list[Trace] | None = [] if args.trace else None

@@ -30,5 +30,5 @@ def run(args: argparse.Namespace) -> int:
     first, second = chrome.read(args.first), chrome.read(args.second)
     terminal.show(spans(comparison(first, second, terminal.columns(WIDTH))))
     if args.html is not None:
-        page.write(args.html, trace_page([first, second]))
+        page.write(args.html, trace_page([first, second]), args.first, args.second)
     return 0

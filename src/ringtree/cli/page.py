@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 
-def write(path: Path, html: str) -> None:
-    """Writes the page and says where it lies. ValueError where it cannot lie there."""
+def write(path: Path, html: str, *others: str | Path) -> None:
+    """Writes the page and says where it lies. ValueError where it cannot lie there, or is one of the `others`, which
+    the command read."""
     from ringtree.cli.destination import check_destination
     from ringtree.formats.replacing import replacing
 
-    check_destination(path)
+    check_destination(path, *others)
     with replacing(path) as file:
         file.write(html.encode())
     print(f"{path}: any browser opens it")

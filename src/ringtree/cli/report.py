@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     if args.html is None:
         print(report_text(records))
         return 0
-    page.write(args.html, report_page(records))
+    page.write(args.html, report_page(records), *args.files)
     return 0
 
 

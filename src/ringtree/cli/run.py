@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     from ringtree.cli.destination import check_destination
     from ringtree.runtime.launch import run
 
-    if args.trace:
-        check_destination(args.trace)
     program = args.program[1:] if args.program[:1] == ["--"] else args.program
+    if args.trace:
+        check_destination(args.trace, *program[:1])
     return run(program, args.ranks, module=args.module, trace=args.trace)

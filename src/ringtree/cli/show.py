@@ -85,7 +85,7 @@ def _write_page(schedule: Schedule, args: argparse.Namespace) -> None:
     from ringtree.draw.schedule_page import schedule_page
 
     topology = subject.topology(args.topology, schedule.ranks) if args.topology else None
-    page.write(args.html, schedule_page(schedule, topology))
+    page.write(args.html, schedule_page(schedule, topology), args.what, *filter(None, [args.topology]))
 
 
 def _draw(schedule: Schedule) -> None:

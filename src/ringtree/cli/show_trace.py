@@ -28,7 +28,7 @@ def show(args: argparse.Namespace) -> int:
     if args.html:
         from ringtree.draw.trace_page import trace_page
 
-        page.write(args.html, trace_page([trace]))
+        page.write(args.html, trace_page([trace]), args.what)
     else:
         terminal.show(spans(timeline(trace, terminal.columns(WIDTH))))
     return 0

@@ -72,8 +72,9 @@ def run(args: argparse.Namespace) -> int:
     from ringtree.simulate import Job, play
 
     sizes = [parse_bytes(text) for text in args.bytes.split(",")]
-    for path in filter(None, (args.trace, args.html)):
-        check_destination(path)
+    read, written = [args.what, (args.topology or "").removeprefix("trace:")], [args.trace, args.html]
+    for path in filter(None, written):
+        check_destination(path, *read, *(other for other in written if other and other is not path))
         if len(sizes) > 1:
             raise ValueError(f"{path} shows one simulation; expected one size in --bytes")
     cases = [_case(args, nbytes) for nbytes in sizes]
