@@ -39,6 +39,14 @@ def test_a_broken_trace_is_one_line(ringtree: Ringtree, tmp_path: Path) -> None:
     assert got.code == 1 and "x.json: not JSON" in got.err and len(got.err.splitlines()) == 1
 
 
+def test_many_ranks_and_no_call_are_shown(ringtree: Ringtree, tmp_path: Path) -> None:
+    """In memory that grows with the ranks, not with their pairs."""
+    empty = str(tmp_path / "empty.json")
+    chrome.write(Trace.of(chrome.MOST_RANKS // 8, [], [], [], [], calls=()), empty)
+    assert ringtree("show", empty).code == 0
+    assert ringtree("show", empty, "--html", f"{empty}.html").code == 0
+
+
 def on_a_terminal(path: str, **environment: str) -> str:
     """What the command writes to a terminal of 80 columns."""
     ours, theirs = pty.openpty()

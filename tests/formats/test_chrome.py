@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -176,6 +177,7 @@ def broken(change: str) -> bytes:
         ("d['otherData'] = []", "not a trace of ringtree's"),
         ("d['otherData']['ringtree'] = 2", "otherData.ringtree is 2; expected 1"),
         ("d['otherData']['ranks'] = -1", "otherData.ranks is -1; expected a number of ranks"),
+        ("d['otherData']['ranks'] = 2**31 - 1", "otherData.ranks is 2147483647; expected a number of ranks, at most"),
         ("d['otherData']['ranks'] = 1e400", "otherData.ranks is inf; expected"),
         ("d['otherData']['calls'] = [1]", "otherData.calls: expected a list of names"),
         ("d['otherData']['facts'] = {'x': 1}", "otherData.facts: expected texts by name"),
@@ -198,6 +200,12 @@ def broken(change: str) -> bytes:
         ("a['start_s'] = 2e-6", "expected its end after its start"),
         ("a['end_s'] = float('inf')", "expected a finite start and end"),
         ("a['call'] = 1", "expected a call of 0..0"),
+        ("a['end_s'] = 1e7", r"a trace of 1e\+07 s; expected at most 1e\+06 s"),
+        (
+            "a['end_s'] = 1e308; d['traceEvents'].append(e | {'args': a | {'start_s': -1e308, 'end_s': -1e308}}); "
+            "a['start_s'] = 1e308",
+            "a trace of inf s; expected at most",
+        ),
         ("e['cat'] = 'send'", "expected a peer of 0..1"),
     ],
 )
@@ -242,6 +250,13 @@ def test_what_is_no_file(tmp_path: Path) -> None:
         with pytest.raises(FormatError, match="cannot be read"):
             chrome.read(path)
         assert not chrome.is_trace(path)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert not chrome.is_trace(tmp_path / "pipe")
+    with pytest.raises(FormatError, match="cannot be read: not a file"):
+        chrome.read(tmp_path / "pipe")
 
 
 def test_a_schedule_is_no_trace(tmp_path: Path) -> None:

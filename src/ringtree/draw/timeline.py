@@ -186,13 +186,13 @@ def _marks(trace: Trace, path: Sequence[Step], cell_s: float, cells: int) -> dic
 
 def table(trace: Trace, ranks: Sequence[int]) -> list[str]:
     """What each of the ranks did in all, in columns."""
-    seconds, nbytes = trace.kind_seconds(), trace.sent_nbytes()
+    seconds, (sent, received) = trace.kind_seconds(), trace.traffic_nbytes()
     end_s = np.zeros(trace.ranks)
     np.maximum.at(end_s, trace.rank, trace.end_s - trace.start_s.min(initial=np.inf))
     rows = [["rank", *WORK.values(), "ends at", "sent", "received"]]
     for r in ranks:
         times = (*seconds[r, list(WORK)].tolist(), float(end_s[r]))
-        sizes = (int(nbytes[r].sum()), int(nbytes[:, r].sum()))
+        sizes = (int(sent[r]), int(received[r]))
         rows.append([str(r), *map(units.duration, times), *map(units.size, sizes)])
     return aligned(rows)
 

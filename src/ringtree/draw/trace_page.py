@@ -30,7 +30,7 @@ def trace_page(traces: Sequence[Trace], title: str = "") -> str:
 
 def _title(trace: Trace) -> str:
     more = f" and {len(trace.calls) - 1} more" if len(trace.calls) > 1 else ""
-    return trace.facts.get("name") or (trace.calls[0] + more if trace.calls[0] else "trace")
+    return trace.facts.get("name") or (trace.calls[0] + more if any(trace.calls[:1]) else "trace")
 
 
 def trace_data(traces: Sequence[Trace]) -> dict[str, Any]:
@@ -80,8 +80,8 @@ def per_rank(trace: Trace) -> Mapping[str, NDArray[Any]]:
     kinds = (Event.COPY, Event.REDUCE, Event.WAIT, Event.STALL)
     seconds: dict[str, NDArray[Any]] = {f"{kind.name.lower()}_s": total(kind, lasted_s) for kind in kinds}
     seconds["idle_s"] = np.maximum(0.0, trace.makespan_s - np.sum(list(seconds.values()), axis=0))
-    sent = trace.sent_nbytes()
-    return seconds | {"sent_nbytes": sent.sum(axis=1), "received_nbytes": sent.sum(axis=0)}
+    sent, received = trace.traffic_nbytes()
+    return seconds | {"sent_nbytes": sent, "received_nbytes": received}
 
 
 def _critical(steps: Sequence[Step], zero_s: float) -> dict[str, Any]:

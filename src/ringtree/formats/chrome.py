@@ -29,7 +29,8 @@ VERSION = 1
 LARGEST_BYTES = 2**32
 """Traces beyond this, unpacked, are refused. A million events take some 300 MB."""
 LONGEST_S = 1e6
-"""Of a trace that is written: in a double, a nanosecond more or less can be told for about so long."""
+"""In a double, a nanosecond more or less can be told for about so long."""
+MOST_RANKS = 1 << 20
 _KINDS = {kind.name.lower(): int(kind) for kind in Event}
 _GZIP = b"\x1f\x8b"
 _AT_ONCE = 1 << 16
@@ -196,6 +197,8 @@ def _arrows(phase: str, rank: NDArray[np.int32], tid: Ints, at: Ints) -> list[st
 def is_trace(path: str | Path) -> bool:
     """Whether a file is a Chrome trace, ringtree's or not; told by how it begins."""
     try:
+        if not Path(path).is_file():  # a pipe could be read but once
+            return False
         with open(path, "rb") as file:
             head = file.read(1 << 16)
     except OSError:
@@ -221,21 +224,28 @@ def read(path: str | Path) -> Trace:
     if not isinstance(events, list):
         raise FormatError(f"{path}: traceEvents: expected a list")
     ranks, calls, facts = other.get("ranks"), other.get("calls"), other.get("facts")
-    if type(ranks) is not int or not 0 <= ranks <= np.iinfo(np.int32).max:
-        raise FormatError(f"{path}: otherData.ranks is {ranks!r:.40}; expected a number of ranks")
+    if type(ranks) is not int or not 0 <= ranks <= MOST_RANKS:
+        raise FormatError(f"{path}: otherData.ranks is {ranks!r:.40}; expected a number of ranks, at most {MOST_RANKS}")
     if not isinstance(calls, list) or not all(isinstance(name, str) for name in calls):
         raise FormatError(f"{path}: otherData.calls: expected a list of names")
     if not isinstance(facts, dict) or not all(isinstance(value, str) for value in facts.values()):
         raise FormatError(f"{path}: otherData.facts: expected texts by name")
     columns = _columns(path, events)
     try:
-        return Trace.of(ranks, **columns, calls=calls, facts=facts)
+        trace = Trace.of(ranks, **columns, calls=calls, facts=facts)
     except ValueError as e:
         raise FormatError(f"{path}: {e}") from None
+    with np.errstate(over="ignore"):
+        makespan_s = trace.makespan_s
+    if makespan_s > LONGEST_S:
+        raise FormatError(f"{path}: a trace of {makespan_s:g} s; expected at most {LONGEST_S:g} s")
+    return trace
 
 
 def _document(path: Path) -> Any:
     """The file's JSON."""
+    if path.exists() and not path.is_file():
+        raise FormatError(f"{path}: cannot be read: not a file")
     try:
         with open(path, "rb") as file:
             packed = file.read(2) == _GZIP

@@ -134,6 +134,14 @@ class Trace:
         _, a, b = np.intersect1d(sent_key, taken_key, assume_unique=True, return_indices=True)
         return sent[a], taken[b]
 
+    def traffic_nbytes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """([ranks], [ranks]): bytes that each rank sent, and that were sent to it."""
+        sends = self.kind == Event.SEND
+        sent, received = np.zeros((2, self.ranks), dtype=np.int64)
+        np.add.at(sent, self.rank[sends], self.nbytes[sends])
+        np.add.at(received, self.peer[sends], self.nbytes[sends])
+        return sent, received
+
     def sent_nbytes(self) -> NDArray[np.int64]:
         """[ranks, ranks]: bytes sent from each rank (row) to each (column)."""
         total = np.zeros((self.ranks, self.ranks), dtype=np.int64)
