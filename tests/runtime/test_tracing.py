@@ -278,6 +278,8 @@ def test_nothing_is_kept_when_it_is_off(pools: Pools, engine: str) -> None:
 def misuse(comm: Communicator) -> None:
     with pytest.raises(ValueError, match="most_events is 0; expected at least 1"):
         comm.trace(most_events=0)
+    with pytest.raises(ValueError, match="expected at least 1, and less than 2"):
+        comm.trace(most_events=1 << 64)
     recording = comm.trace()
     with pytest.raises(RuntimeError, match="when its block has ended"):
         _ = recording.trace

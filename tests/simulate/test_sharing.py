@@ -166,6 +166,9 @@ def test_a_topology_without_a_route_is_named():
     t = Topology.of("halves", 2, ("a", "b"), 0, 1, 0, 1)
     with pytest.raises(StuckError, match=r"rank 0 waits for rank 1's message in .*: halves has no route from b to a"):
         play(messages(2, (1, 0)), t, 1)
+    t = Topology.of("apart", 2, ("a", "b"), [], [], [], [])
+    with pytest.raises(StuckError, match="apart has no route from b to a"):
+        play(build("ring", "all_reduce", 2), t, 8)
 
 
 def test_programs_that_wait_for_what_nobody_sends():

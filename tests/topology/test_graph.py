@@ -102,8 +102,10 @@ def test_links_and_nodes_are_found_by_their_names():
         ({"latency_s": [0, -1]}, "link 1 .* expected a latency"),
         ({"latency_s": np.inf}, "link 0 .* expected a latency"),
         ({"bandwidth_Bps": [np.nan, 1]}, "link 0 .* expected a bandwidth"),
+        ({"bandwidth_Bps": [1, 1e-300]}, "link 1 .* expected a bandwidth"),
         ({"message_s": -1.0}, "message_s is -1.0; expected at least 0"),
-        ({"copy_Bps": 0.0}, "copy_Bps is 0.0; expected more than 0"),
+        ({"step_s": 1e300}, r"step_s is 1e\+300; expected at least 0, at most 1e\+09"),
+        ({"copy_Bps": 0.0}, "copy_Bps is 0.0; expected at least 1e-09"),
         ({"speed": 1.0}, "has no 'speed'"),
     ],
 )

@@ -51,7 +51,7 @@ def test_a_shape_in_a_few_words(spec, topology):
         ("cluster", "expected hosts= that divides 8"),
         ("cluster:hosts=3", "expected hosts= that divides 8"),
         ("cluster:hosts=two", "hosts: 'two'; expected a whole number"),
-        ("ring:copy=0B/s", "copy_Bps is 0.0; expected more than 0"),
+        ("ring:copy=0B/s", "copy_Bps is 0.0; expected at least 1e-09"),
     ],
 )
 def test_a_bad_spec_is_named(spec, message):
@@ -92,6 +92,8 @@ def test_what_is_left_out_is_unlimited(tmp_path):
         ({"ranks": True}, "ranks is true"),
         ({"ranks": 2**31 - 1}, "2147483647 ranks and 2 nodes"),
         ({"name": 3}, "name is 3; expected a text"),
+        ({"name": "\x1b[2J"}, r"name is \"\\u001b\[2J\"; expected a text that can be printed"),
+        ({"nodes": ["a", "\ud800"]}, "expected a list of names that can be printed"),
         ({"nodes": "ab"}, 'nodes is "ab"; expected a list of names'),
         ({"nodes": ["a", 1]}, "expected a list of names"),
         ({"colour": 1}, 'the topology has "colour"; expected only'),
@@ -105,6 +107,8 @@ def test_what_is_left_out_is_unlimited(tmp_path):
         ({"links": [{"source": "a", "target": "b", "latency_s": "1us"}]}, r"latency_s is \"1us\"; expected a number"),
         ({"links": [{"source": "a", "target": "b", "latency_s": float("nan")}]}, "latency_s is NaN; expected a number"),
         ({"links": [{"source": "a", "target": "b", "latency_s": 10**400}]}, "link 0 .*expected a latency"),
+        ({"links": [PAIR["links"][0] | {"bandwidth_Bps": -(10**400)}]}, "link 0 .*expected a bandwidth"),
+        ({"links": [PAIR["links"][0] | {"bandwidth_Bps": 5e-324}]}, "link 0 .*expected a bandwidth of 0, or at least"),
         ({"hosts": [0]}, r"hosts is \[0\]; expected a list of 2 numbers"),
         ({"hosts": [0, -1]}, r"hosts\[1\] is -1"),
         ({"message_s": None}, "message_s is null; expected a number"),
@@ -125,6 +129,7 @@ def test_a_bad_file_is_named_with_its_element(change, message, tmp_path):
         (b"{", "not JSON: Expecting property name"),
         (b"\xff\xfe\xff", "not JSON: not text"),
         (b"[" * 100_000, "nested too deeply"),
+        (b"9" * 10_000, "a number has too many digits"),
         (None, "no such file"),
     ],
 )

@@ -10,6 +10,9 @@ from ringtree.bench.data import datatype
 from ringtree.ir.collective import collective as find_collective
 from ringtree.runtime.types import BY_LABEL, op_code
 
+MOST_BYTES = 1 << 50
+"""Of a size: a thousand ranks' of it are still counted in 64 bits."""
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -39,7 +42,10 @@ def parse_bytes(text: str) -> int:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGkmg]?)(?:i?[Bb])?", text.strip())
     if not match:
         raise ValueError(f"{text!r} is not a size: expected a number of bytes such as 8, 64K, 16M or 1G")
-    return int(float(match[1]) * 1024 ** " KMG".index(match[2].upper() or " "))
+    nbytes = int(float(match[1]) * 1024 ** " KMG".index(match[2].upper() or " "))
+    if nbytes > MOST_BYTES:
+        raise ValueError(f"{text!r}: {nbytes:.3g} bytes; expected at most {MOST_BYTES}")
+    return nbytes
 
 
 def sizes(first: int, last: int, *, factor: float | None = None, step: int | None = None) -> list[int]:

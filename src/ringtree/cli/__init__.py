@@ -89,4 +89,6 @@ def _one_line(error: Exception) -> str:
         return f"no such file: {error.filename}"
     if isinstance(error, (ValueError, OSError, RuntimeError, ImportError)) and message:
         return message
+    if isinstance(error, MemoryError):
+        return f"not enough memory for so much: {message or 'expected less'}"
     return f"internal error, {type(error).__name__}: {message} (RINGTREE_DEBUG=trace shows where)"

@@ -38,10 +38,11 @@ def _straggler(text: str) -> tuple[int, str, float]:
     """`rank=3,delay=1ms` or `rank=3,slowdown=2`."""
     from ringtree.topology.text import seconds
 
-    given = dict(part.partition("=")[::2] for part in text.split(","))
+    parts = text.split(",")
+    given = dict(part.partition("=")[::2] for part in parts)
     what = next((key for key in ("delay", "slowdown") if set(given) == {"rank", key}), None)
     expected = f"--straggler {text!r}: expected such as rank=3,delay=1ms or rank=3,slowdown=2"
-    if what is None or not given["rank"].isdecimal():
+    if what is None or len(parts) > 2 or not given["rank"].isdecimal():
         raise ValueError(expected)
     try:
         return int(given["rank"]), what, seconds(given[what]) if what == "delay" else float(given[what])

@@ -120,6 +120,8 @@ def built(algorithm: str, collective_name: str, ranks: int, root: int | None, op
     """The algorithm's schedule; ValueError for options that it cannot have."""
     from ringtree.algorithms import build
 
+    if ranks > MOST_RANKS:
+        raise ValueError(f"{ranks} ranks: expected at most {MOST_RANKS}")
     try:
         return build(algorithm, collective_name, ranks, root, **dict(options))
     except TypeError as refusal:

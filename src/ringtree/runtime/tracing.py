@@ -30,8 +30,8 @@ class Recording:
     together. If the block raised, they do not meet, and it is what this rank itself did."""
 
     def __init__(self, communicator: Communicator, most_events: int = MOST_EVENTS) -> None:
-        if most_events < 1:
-            raise ValueError(f"most_events is {most_events}; expected at least 1")
+        if not 1 <= most_events < 1 << 62:
+            raise ValueError(f"most_events is {most_events}; expected at least 1, and less than 2^62")
         self._communicator, self._most_events = communicator, most_events
         self._before: dict[Communicator, tuple[int, int]] = {}  # events and dropped ones that are another recording's
         self._parts: list[Part] = []

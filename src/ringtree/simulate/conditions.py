@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.topology import Topology
+
+MOST = 1e9
+"""Of delays in seconds and of factors; beyond it, or its reciprocal, a number is a mistake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +31,21 @@ class Conditions:
 
     def check(self, topology: Topology) -> None:
         """ValueError at the first that names what the topology has not, or is out of range."""
-        rules = (("delay_s", self.delay_s, 0.0, "at least 0"), ("slowdown", self.slowdown, 1e-9, "more than 0"))
+        most = f", at most {MOST:g}"
+        rules = (("delay_s", self.delay_s, 0.0, "at least 0"), ("slowdown", self.slowdown, 1 / MOST, "more than 0"))
         for what, given, least, expected in rules:
             for rank, value in given.items():
                 if not 0 <= rank < topology.ranks:
                     raise ValueError(f"{what} of rank {rank}: expected a rank of 0..{topology.ranks - 1}")
-                if not least <= value < inf:
-                    raise ValueError(f"{what} of rank {rank} is {value}; expected {expected}")
+                if not least <= value <= MOST:
+                    raise ValueError(f"{what} of rank {rank} is {value}; expected {expected}{most}")
         for (source, target), factor in self.links.items():
             link = topology.link(source, target)
-            if not 0 <= factor < inf:
-                raise ValueError(f"the factor of link {topology.link_name(link)} is {factor}; expected at least 0")
-        if not 0 <= self.jitter < inf:
-            raise ValueError(f"jitter is {self.jitter}; expected at least 0")
+            if not (factor == 0 or 1 / MOST <= factor <= MOST):
+                name = topology.link_name(link)
+                raise ValueError(f"the factor of link {name} is {factor}; expected 0, or {1 / MOST:g} to {MOST:g}")
+        if not 0 <= self.jitter <= MOST:
+            raise ValueError(f"jitter is {self.jitter}; expected at least 0{most}")
 
     def applied(self, topology: Topology) -> Topology:
         """The topology with its links as they are under these conditions."""

@@ -23,6 +23,7 @@ from ringtree.simulate.simulation import Job, Simulation, StuckError
 from ringtree.simulate.steps import ASK, COPY, NONE, REDUCE, SIGNAL, WAIT, Steps, join, of_code
 from ringtree.simulate.stuck import why
 from ringtree.topology import Topology
+from ringtree.topology.graph import LONGEST_S
 
 ALL_IS_WELL = Conditions()
 EVENTS = (COPY, REDUCE, SIGNAL, WAIT, ASK)
@@ -97,8 +98,8 @@ def _jobs(what: Schedule | Sequence[Program] | Sequence[Job], nbytes: int | None
     for number, job in enumerate(jobs):
         if job.nbytes < 0:
             raise ValueError(f"job {number} has {job.nbytes} bytes; expected at least 0")
-        if not 0 <= job.start_s < np.inf:
-            raise ValueError(f"job {number} starts at {job.start_s} s; expected at least 0")
+        if not 0 <= job.start_s <= LONGEST_S:
+            raise ValueError(f"job {number} starts at {job.start_s} s; expected at least 0, at most {LONGEST_S:g}")
     return jobs
 
 

@@ -23,6 +23,9 @@ LINK_COLUMNS: dict[str, type[np.generic]] = {
 }
 COSTS = {"message_s": 0.0, "step_s": 0.0, "copy_Bps": inf, "reduce_Bps": inf}
 """What a rank's own work costs, and the defaults: nothing."""
+LONGEST_S = 1e9
+SLOWEST_BPS = 1e-9
+"""Beyond these a number is a mistake, and would only make times that no double can hold."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +127,7 @@ class Topology:
         """`route` of many pairs at once, as (first, link): those of pair k are link[first[k] : first[k + 1]]. None
         where a pair has none."""
         direct = self.find(source, target)
-        direct = np.where((direct >= 0) & (self.bandwidth_Bps[direct] > 0), direct, -1)
+        direct = np.where((direct >= 0) & (np.append(self.bandwidth_Bps, 0)[direct] > 0), direct, -1)
         backwards, node = [direct], np.where(direct >= 0, source, target)
         if np.any(node != source):
             far, place = np.unique(source[node != source], return_inverse=True)
@@ -218,9 +221,10 @@ class Topology:
             ends = ", ".join(f"{key} {getattr(self, key)[link]}" for key in LINK_COLUMNS)
             raise ValueError(f"{self.name}: link {link} ({ends}): {said}")
         for key in COSTS:
-            value, least = getattr(self, key), "at least 0" if key.endswith("_s") else "more than 0"
-            if not (0 <= value < inf if key.endswith("_s") else value > 0):
-                raise ValueError(f"{self.name}: {key} is {value}; expected {least}")
+            value, is_time = getattr(self, key), key.endswith("_s")
+            if not (0 <= value <= LONGEST_S if is_time else value >= SLOWEST_BPS):
+                expected = f"at least 0, at most {LONGEST_S:g}" if is_time else f"at least {SLOWEST_BPS:g}"
+                raise ValueError(f"{self.name}: {key} is {value}; expected {expected}")
 
     def _faults(self) -> Iterator[tuple[int, str]]:
         last = len(self.nodes) - 1
@@ -228,8 +232,14 @@ class Topology:
         rules = (
             (outside[0] | outside[1], f"expected nodes of 0..{last}"),
             (self.source == self.target, "expected two nodes"),
-            (~((self.latency_s >= 0) & (self.latency_s < inf)), "expected a latency of at least 0"),
-            (~(self.bandwidth_Bps >= 0), "expected a bandwidth of at least 0"),
+            (
+                ~((self.latency_s >= 0) & (self.latency_s <= LONGEST_S)),
+                f"expected a latency of at least 0, at most {LONGEST_S:g}",
+            ),
+            (
+                ~((self.bandwidth_Bps == 0) | (self.bandwidth_Bps >= SLOWEST_BPS)),
+                f"expected a bandwidth of 0, or at least {SLOWEST_BPS:g}",
+            ),
         )
         for bad, expected in rules:
             if np.any(bad):

@@ -82,11 +82,11 @@ def bytes_per_second(text: str) -> float:
 def load(path: str | Path) -> Topology:
     """The topology in a JSON file; ValueError, in one line, naming file and element where it is none."""
     path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"{path}: {'not a file' if path.exists() else 'no such file'}; expected a topology")
+    if path.stat().st_size > LARGEST_BYTES:
+        raise ValueError(f"{path}: {path.stat().st_size} bytes; expected at most {LARGEST_BYTES}")
     try:
-        if not path.is_file():
-            raise ValueError(f"{path}: {'not a file' if path.exists() else 'no such file'}; expected a topology")
-        if path.stat().st_size > LARGEST_BYTES:
-            raise ValueError(f"{path}: {path.stat().st_size} bytes; expected at most {LARGEST_BYTES}")
         data = json.loads(path.read_bytes())
     except OSError as error:
         raise ValueError(f"{path}: cannot be read: {error.strerror}") from None
@@ -96,6 +96,8 @@ def load(path: str | Path) -> Topology:
         raise ValueError(f"{path}: not JSON: not text") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"{path}: not JSON: {error}") from None
+    except ValueError:  # Python's own, of a number of thousands of digits
+        raise ValueError(f"{path}: a number has too many digits") from None
     try:
         return _built(data)
     except ValueError as error:
@@ -152,12 +154,14 @@ def _shaped(name: str, ranks: int, given: dict[str, Any]) -> Topology:
 def _built(data: object) -> Topology:
     """From what the file says. Every element is checked before it is used."""
     head = _object(data, "the topology", {"name", "ranks", "nodes", "links"}, {"hosts", *COSTS})
-    if not isinstance(head["name"], str):
-        raise ValueError(f"name is {_short(head['name'])}; expected a text")
+    if not isinstance(head["name"], str) or not head["name"].isprintable():
+        raise ValueError(f"name is {_short(head['name'])}; expected a text that can be printed")
     ranks = _whole(head["ranks"], "ranks")
     nodes = [*map(str, head["nodes"])] if isinstance(head["nodes"], list) else []
-    if not nodes or nodes != head["nodes"]:
-        raise ValueError(f"nodes is {_short(head['nodes'])}; expected a list of names, the ranks' first")
+    if not nodes or nodes != head["nodes"] or not all(map(str.isprintable, nodes)):
+        raise ValueError(
+            f"nodes is {_short(head['nodes'])}; expected a list of names that can be printed, the ranks' first"
+        )
     number = {name: n for n, name in enumerate(nodes)}
     columns: dict[str, Any] = {key: [] for key in LINK_COLUMNS}
     if not isinstance(head["links"], list):
@@ -192,7 +196,7 @@ def _object(value: object, where: str, needed: set[str], known: set[str]) -> dic
 def _number(value: object, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= inf:
         raise ValueError(f"{where} is {_short(value)}; expected a number")
-    return float(value) if abs(value) < 1e300 else inf
+    return float(value) if abs(value) < 1e300 else inf if value > 0 else -inf
 
 
 def _whole(value: object, where: str) -> int:
@@ -202,5 +206,5 @@ def _whole(value: object, where: str) -> int:
 
 
 def _short(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value)
     return text if len(text) <= 40 else text[:40] + "…"
