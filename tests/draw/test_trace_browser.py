@@ -108,6 +108,7 @@ def test_a_click_selects_and_the_other_end_is_a_key_away(browser: Browser, tmp_p
         assert all(words in tip for words in ("reduce · rank 1", "4 KiB (4,096 B)", "rank 0", "all_reduce(float32"))
         page.call("mouse.click", x, y)
         assert "reduce · rank 1" in page.text(".trace-selected-event")
+        page.wait("!!document.querySelector('.trace-events tr.selected')")  # the table follows with the next frame
         assert page.run("document.querySelector('.trace-events tr.selected').dataset.event") == fact(page, "selected")
         page.press(",")
         assert "wait · rank 1" in page.text(".trace-selected-event")
@@ -168,6 +169,14 @@ def test_an_event_has_the_same_area_at_any_zoom(browser: Browser, tmp_path: Path
         assert whole == pytest.approx(0.25 * 0.85, rel=0.1), "a quarter of the row's box"
         for i, area in enumerate(areas):  # an event is a pixel wide at least: where it nearly is, it has more
             assert area == pytest.approx(whole, rel=0.6 if i in (3, 4, 5) else 0.1), i
+
+
+def test_one_copy_is_told_apart_from_the_next(browser: Browser, tmp_path: Path) -> None:
+    with browser.open(written(tmp_path, Trace.of(1, 0, Event.COPY, [0, 2, 4], [2, 4, 5]))) as page:
+        without = page.run(BLUE)
+        page.press("+")  # two of them are in the window
+        page.run("new Promise(requestAnimationFrame)")
+        assert without < page.run(BLUE), "two gaps, then one"
 
 
 def test_the_overview_moves_the_window(both: Page) -> None:

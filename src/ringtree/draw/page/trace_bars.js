@@ -6,6 +6,7 @@
 const traceBars = (() => {
   const {COPY, REDUCE, SEND, WAIT, STALL, after, soonAfter, shares} = traceModel;
   const WIDE_PX = 1.5; // from here on an event is a bar of its own
+  const ROOMY_PX = 8; // from here on it is told apart from one of its kind that it follows
   const HEIGHT = [1, 1, 0, 0.4, 0.7]; // of the box, by kind
   const STACK = [COPY, REDUCE, STALL, WAIT]; // upwards
   const BLANK = -1;
@@ -22,7 +23,8 @@ const traceBars = (() => {
       if (isWide(i)) {
         const left = Math.max(free, Math.round(at(start_s[i])));
         const right = Math.min(scope.width, Math.round(at(end_s[i])));
-        rect(kind[i], left, right, box.bottom - height(kind[i], box), box.bottom);
+        const gap = i && kind[i] === kind[i - 1] && left === free && right - left > ROOMY_PX ? 1 : 0;
+        rect(kind[i], left + gap, right, box.bottom - height(kind[i], box), box.bottom);
         if (bar) bar(events[i], left, right);
         free = Math.max(free, right);
         i += 1;
