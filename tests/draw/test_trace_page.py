@@ -59,7 +59,14 @@ def test_traces_lie_side_by_side() -> None:
     text = trace_page([ring(2, 3), ring(2, 3, source="simulated", noise=0)], title="both")
     data = data_of(text)
     assert data["title"] == "both" and data["views"] == ["trace"]
-    assert [t["facts"]["source"] for t in data["data"]["trace"]["traces"]] == ["measured", "simulated"]
+    traces = data["data"]["trace"]["traces"]
+    assert [t["facts"]["source"] for t in traces] == ["measured", "simulated"]
+
+
+def test_when_the_last_rank_began_is_in_it() -> None:
+    late = Trace.of(2, [0, 1], Event.COPY, [1, 3], [2, 7])
+    trace = data_of(trace_page([late]))["data"]["trace"]["traces"][0]
+    assert (trace["span_s"], trace["all_begun_s"]) == (6, 4)
 
 
 def test_a_page_is_called_after_what_was_traced() -> None:

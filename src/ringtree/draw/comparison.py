@@ -41,14 +41,15 @@ def _makespans(both: tuple[Trace, Trace], names: tuple[str, str]) -> list[str]:
     lines = []
     for what, seconds in (
         ("makespan", [trace.makespan_s for trace in both]),
-        ("from when the last rank began", [_all_begun_seconds(trace) for trace in both]),
+        ("from when the last rank began", [all_begun_seconds(trace) for trace in both]),
     ):
         ratio = f"; {names[1]} / {names[0]} = {seconds[1] / seconds[0]:.3g}" if seconds[0] else ""
         lines.append(f"{what}: {names[0]} {duration(seconds[0])}, {names[1]} {duration(seconds[1])}{ratio}")
     return lines
 
 
-def _all_begun_seconds(trace: Trace) -> float:
+def all_begun_seconds(trace: Trace) -> float:
+    """From when the last of the ranks began to the end."""
     begun_s = np.full(trace.ranks, -np.inf)  # where nothing is recorded
     np.maximum.at(begun_s, trace.rank, -trace.start_s)
     recorded = begun_s[np.isfinite(begun_s)]

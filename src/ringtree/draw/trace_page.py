@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.draw import page
+from ringtree.draw.comparison import all_begun_seconds
 from ringtree.draw.page.columns import encode
 from ringtree.ir.critical_path import Step, critical_path
 from ringtree.ir.trace import COLUMNS, Event, Trace
@@ -56,6 +57,7 @@ def _trace(given: Trace) -> dict[str, Any]:
         "ranks": trace.ranks,
         "count": len(trace),
         "span_s": trace.makespan_s,
+        "all_begun_s": all_begun_seconds(trace),
         "messages": len(sends),
         "calls": list(trace.calls),
         "facts": dict(trace.facts),

@@ -42,11 +42,12 @@ const traceFacts = (() => {
 
   // How the second of two traces compares with the first, in words.
   function comparison(traces, {t}) {
-    if (traces.length !== 2 || !(traces[0].span_s > 0)) return [];
+    if (traces.length !== 2 || !(traces[0].all_begun_s > 0)) return [];
     const [first, second] = traces;
     const ratio = second.span_s / first.span_s;
     const words = t('trace.comparison', {
       first: nameOf(traces, first, t), second: nameOf(traces, second, t), ratio: Number(ratio.toPrecision(3)),
+      begun_ratio: Number((second.all_begun_s / first.all_begun_s).toPrecision(3)),
     });
     return [make('p.trace-comparison', {data: {ratio}}, words)];
   }
