@@ -182,12 +182,12 @@ def _described(args: argparse.Namespace, topology: Topology) -> str:
 def _report(args: argparse.Namespace, case: _Case, found: Simulation, wall_s: float) -> None:
     from ringtree.draw.path import path_lines
     from ringtree.ir.critical_path import critical_path, seconds_by_what
-    from ringtree.ir.units import duration
+    from ringtree.ir.units import count, duration
 
     s, trace = case.schedule, found.trace
     time_s = _own_time_s(found)
     algbw, busbw = case.bandwidths_GBps(time_s)
-    print(f"{s.name} {s.collective} over {s.ranks} ranks, {case.nbytes:,} bytes in {s.chunks} chunks")
+    print(f"{s.name} {s.collective} over {s.ranks} ranks, {case.nbytes:,} bytes in {count(s.chunks, 'chunk')}")
     print(f"on {_described(args, found.topology)}")
     print(f"time {duration(time_s)}, algbw {algbw:.2f} GB/s, busbw {busbw:.2f} GB/s")
     for job, text in enumerate(args.others, start=1):

@@ -148,7 +148,7 @@ def report_text(records: Mapping[str, Record]) -> str:
 
 def _table(names: Sequence[str], what: tuple[str, str, str], ranks: int, group: Sequence[Point]) -> Iterator[str]:
     statistic = 0 if all(p.times_us[0] for p in group) else 2
-    yield f"{' '.join(what)}, {ranks} ranks, {'in place' if statistic else 'out of place'}, median"
+    yield f"{' '.join(what)}, {units.count(ranks, 'rank')}, {'in place' if statistic else 'out of place'}, median"
     yield f"{'size':>10}  {'time us':>12}  {'busbw GB/s':>11}  {'best':<22}  next"
     for nbytes in sorted({p.nbytes for p in group}):
         there = [(time, p) for p in group if p.nbytes == nbytes and (time := p.times_us[statistic])]
