@@ -21,7 +21,7 @@ def test_a_record_reads_back() -> None:
 
 def test_a_row_of_another_program_needs_little(tmp_path: Path) -> None:
     path = tmp_path / "rows.json"
-    path.write_text(json.dumps({"machine": {}, "rows": [ROW]}))
+    path.write_text(json.dumps({"machine": {}, "rows": [ROW]}), encoding="utf-8-sig")  # as some editors save it
     assert read(path)["rows"] == [ROW]
 
 
@@ -41,6 +41,10 @@ def test_a_row_of_another_program_needs_little(tmp_path: Path) -> None:
         ({"machine": {}, "rows": [ROW | {"time_us": "fast"}]}, "row 0: expected time_us or in_place_time_us"),
         ({"machine": {}, "rows": [ROW | {"time_us": float("nan")}]}, "row 0: expected time_us or in_place_time_us"),
         ({"machine": {}, "rows": [ROW | {"library": 3}]}, "row 0: library: got 3; expected its name"),
+        ({"machine": {}, "rows": [ROW | {"time_us": 10**400}]}, "row 0: expected time_us or in_place_time_us"),
+        ({"machine": {}, "rows": [ROW], "effort": "much"}, "effort: expected an object"),
+        ({"machine": {"cores": float("inf")}, "rows": [ROW]}, "expected figures that are finite, and text"),
+        ({"machine": {"cpu": "\ud800"}, "rows": [ROW]}, "expected figures that are finite, and text"),
         ({"machine": {}, "rows": [ROW | {"wrong": "no"}]}, "row 0: wrong: got 'no'; expected a whole number"),
     ],
 )
@@ -50,3 +54,13 @@ def test_something_else_is_refused(tmp_path: Path, record: Any, said: str) -> No
     with pytest.raises(ValueError, match=re.escape(f"{path}: ")) as error:
         read(path)
     assert said in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("[" * 100_000, "nested too deeply"), ("9" * 10_000, "not JSON"), ("{", "not JSON")]
+)
+def test_what_cannot_be_read_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "rows.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=f"{path}: {said}"):
+        read(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -104,6 +105,14 @@ def test_a_traceback_is_there_for_who_asks(ringtree: Ringtree, monkeypatch: pyte
 def test_no_command_is_answered_with_help(ringtree: Ringtree) -> None:
     got = ringtree()
     assert got.code == 2 and "prove" in got.err
+
+
+def test_what_an_encoding_lacks_is_a_question_mark() -> None:
+    command = [sys.executable, "-m", "ringtree.cli", "show", "ring", "-n", "2", "--rounds"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, env=os.environ | {"PYTHONIOENCODING": "ascii"}
+    )
+    assert done.returncode == 0 and "ring all_reduce: 2 ranks" in done.stdout and not done.stderr
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:

@@ -6,6 +6,7 @@ import os
 import pty
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from ringtree.draw.timeline import timeline
@@ -45,6 +46,16 @@ def test_many_ranks_and_no_call_are_shown(ringtree: Ringtree, tmp_path: Path) ->
     chrome.write(Trace.of(chrome.MOST_RANKS // 8, [], [], [], [], calls=()), empty)
     assert ringtree("show", empty).code == 0
     assert ringtree("show", empty, "--html", f"{empty}.html").code == 0
+
+
+def test_names_cannot_write_to_the_terminal(ringtree: Ringtree, tmp_path: Path) -> None:
+    """Nor stop what is written: a name may hold half a surrogate pair, as of a file whose name is no UTF-8."""
+    path = str(tmp_path / "x.json")
+    chrome.write(replace(TRACE, facts={"name": "\x1b[2J\u202e\ud800 ü"}), path)
+    for words in (("show", path), ("compare-trace", path, path)):
+        got = ringtree(*words)
+        assert got.code == 0 and "\ufffd[2J\ufffd\ufffd ü: 2 ranks" in got.out and "\x1b" not in got.out
+    assert ringtree("show", path, "--html", f"{path}.html").code == 0
 
 
 def on_a_terminal(path: str, **environment: str) -> str:

@@ -116,19 +116,27 @@ def read(path: Path) -> dict[str, Any]:
     collective, ranks, nbytes, dtype, op and a time (out of place or in); `library` says whose it is. ValueError where
     the file is something else."""
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        record = json.loads(path.read_text(encoding="utf-8-sig"))
+    except RecursionError:
+        raise ValueError(f"{path}: nested too deeply for a record of a bench") from None
+    except ValueError as error:
         raise ValueError(f"{path}: not JSON ({error}); expected what `ringtree bench --json` writes") from None
     rows = record.get("rows") if isinstance(record, dict) else None
     if not isinstance(rows, list) or not isinstance(record.get("machine"), dict):
         raise ValueError(
             f"{path}: no record of a bench: expected `machine` and `rows`, as `ringtree bench --json` writes"
         )
+    if not isinstance(record.get("effort", {}), dict):
+        raise ValueError(f"{path}: effort: expected an object, as `ringtree bench --json` writes")
     if not rows:
         raise ValueError(f"{path}: nothing was measured: it has no rows")
     for number, row in enumerate(rows):
         if lacking := _lacking(row):
             raise ValueError(f"{path}: row {number}: {lacking}")
+    try:
+        json.dumps(record, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: {error}; expected figures that are finite, and text") from None
     return dict(record)
 
 
@@ -137,6 +145,7 @@ NAMES = {"collective": True, "dtype": True, "op": True, "library": False, "algor
 COUNTS = {"ranks": 1, "nbytes": 0}
 """Fields that a row must have, and the least of each."""
 TIMES = ("time_us", "time_min_us", "in_place_time_us", "in_place_time_min_us")
+LONGEST_US = 1e15
 
 
 def _lacking(row: object) -> str:
@@ -155,7 +164,7 @@ def _lacking(row: object) -> str:
     if row["collective"] not in COLLECTIVES:
         return f"collective: got {row['collective']!r}; expected one of {', '.join(COLLECTIVES)}"
     times = [row.get(name) or 0 for name in TIMES]
-    if not all(isinstance(t, (int, float)) and 0 <= t < float("inf") for t in times) or not any(times):
+    if not all(isinstance(t, (int, float)) and 0 <= t < LONGEST_US for t in times) or not any(times):
         return "expected time_us or in_place_time_us, in microseconds"
     return ""
 

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from io import TextIOWrapper
 from typing import NoReturn
 
 import ringtree
@@ -58,6 +59,9 @@ def parser_for(command: str | None) -> Parser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Does one command; returns its exit code: 2 for a call that makes no sense, 1 for one that failed."""
     words = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # what its encoding has not is a question mark, no failure
     if not words:
         parser_for(None).print_help(sys.stderr)
         return 2

@@ -13,5 +13,5 @@ def write(path: Path, html: str, *others: str | Path) -> None:
 
     check_destination(path, *others)
     with replacing(path) as file:
-        file.write(html.encode())
+        file.write(html.encode(errors="replace"))  # half of a surrogate pair, in a name
     print(f"{path}: any browser opens it")

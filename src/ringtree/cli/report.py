@@ -20,13 +20,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from ringtree.bench.record import read
-    from ringtree.cli import page
+    from ringtree.cli import page, terminal
     from ringtree.draw.report import report_text
     from ringtree.draw.report_page import report_page
 
     records = dict(zip(_names(args.files), map(read, args.files), strict=True))
     if args.html is None:
-        print(report_text(records))
+        print("\n".join(map(terminal.printable, report_text(records).split("\n"))))
         return 0
     page.write(args.html, report_page(records), *args.files)
     return 0

@@ -46,6 +46,12 @@ STYLES = {
 """Of the pieces of a line, by what they are; Okabe and Ito's colours."""
 
 
+def printable(text: str) -> str:
+    """The text without what moves a terminal's cursor, changes its colours or turns its writing round: a file's names
+    may be anybody's."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
 def show(lines: Iterable[Line], before: str = "") -> None:
     """Prints lines that draw has made, coloured where a person looks on who has not set NO_COLOR. `before`: what each
     begins with."""
@@ -53,11 +59,11 @@ def show(lines: Iterable[Line], before: str = "") -> None:
         from rich.text import Text
 
         for line in lines:
-            pieces = ((piece.text, STYLES.get(piece.role, "")) for piece in line)
+            pieces = ((printable(piece.text), STYLES.get(piece.role, "")) for piece in line)
             screen.print(Text.assemble(before, *pieces), soft_wrap=True)
         return
     for line in lines:
-        print((before + "".join(piece.text for piece in line)).rstrip())
+        print((before + "".join(printable(piece.text) for piece in line)).rstrip())
 
 
 class Bar:
