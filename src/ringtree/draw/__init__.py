@@ -1,1 +1,1 @@
-"""Pictures as text. Pure: every function returns strings, nothing here prints."""
+"""Pictures as text, for a terminal or as pages. Pure: every function returns text, nothing here prints."""
