@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -101,9 +100,3 @@ def test_a_job_within_a_job_is_not_recorded(tmp_path: Path, monkeypatch: pytest.
     program = tmp_path / "program.py"
     program.write_text("import os\nassert 'RINGTREE_TRACE_FOLDER' not in os.environ\n")
     assert run([str(program)], 1) == 0
-
-
-def test_the_cores_are_those_of_all_ranks(tmp_path: Path) -> None:
-    cores = min(len(os.sched_getaffinity(0)), 2)
-    _, file = traced(tmp_path, CALLS, 2)  # each rank has a core of its own where there are two
-    assert chrome.read(file).facts["machine"].startswith(f"{cores} core{'s' * (cores > 1)}, ")
