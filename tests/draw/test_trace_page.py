@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ringtree.draw import page
 from ringtree.draw import trace_page as module
 from ringtree.draw.trace_page import STEPS, per_rank, trace_data, trace_page
 from ringtree.ir.trace import COLUMNS, Event, Trace
@@ -77,6 +78,12 @@ def test_a_page_is_called_after_what_was_traced() -> None:
     ]
     titles = [data_of(trace_page([t]))["title"] for t in traces]
     assert titles == [calls[0], f"{calls[0]} and 1 more", "ring all_reduce, 2 ranks", "trace"]
+
+
+def test_the_script_numbers_events_and_steps_as_python_does() -> None:
+    script = (page.FOLDER / "trace_model.js").read_text(encoding="utf-8")
+    for name, words in (("KINDS", [kind.name.lower() for kind in Event]), ("STEPS", STEPS)):
+        assert f"const {name} = [{', '.join(map(repr, words))}];" in script
 
 
 def test_a_trace_of_nothing_is_a_page() -> None:
