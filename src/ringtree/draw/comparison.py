@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.draw.timeline import LEGEND, WORK, aligned, picture
+from ringtree.draw.timeline import LEGEND, WORK, aligned, drawing
+from ringtree.ir.critical_path import critical_path
 from ringtree.ir.trace import Trace
 from ringtree.ir.units import count, duration, size
 
@@ -24,7 +25,7 @@ def comparison(first: Trace, second: Trace, width: int = 100) -> str:
         raise ValueError(f"traces of {first.ranks} and {second.ranks} ranks; expected two of as many")
     both, names = (first, second), labels(first, second)
     span_s = max(trace.makespan_s for trace in both)
-    parts = [picture(trace, width, span_s).splitlines() for trace in both]
+    parts = [drawing(trace, critical_path(trace), width, span_s).splitlines() for trace in both]
     parts += [[LEGEND], _makespans(both, names), _ranks(both, names), _bytes(both, names), _calls(both, names)]
     parts += [_messages(both, names)]
     return "\n\n".join("\n".join(lines) for lines in parts)

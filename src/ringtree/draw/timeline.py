@@ -44,18 +44,17 @@ def spans(text: str) -> list[Line]:
 
 
 def timeline(trace: Trace, width: int = 100, span_s: float | None = None) -> str:
-    """The trace as `picture` draws it, and a table of its ranks below."""
+    """The trace drawn, and a table of its ranks below."""
     path = critical_path(trace)
     legend = [LEGEND] if path else []
-    return "\n".join([picture(trace, width, span_s), *legend, "", *table(trace, chosen(trace, path))])
+    return "\n".join([drawing(trace, path, width, span_s), *legend, "", *table(trace, chosen(trace, path))])
 
 
-def picture(trace: Trace, width: int = 100, span_s: float | None = None) -> str:
-    """The trace drawn, no line of the rows longer than `width` (at least 40). `span_s`: what the width stands for, at
-    least the makespan, so that several traces can be drawn on one scale."""
+def drawing(trace: Trace, path: Sequence[Step], width: int = 100, span_s: float | None = None) -> str:
+    """The trace and its critical path drawn, no line of the rows longer than `width` (at least 40). `span_s`: what the
+    width stands for, at least the makespan, so that several traces can be drawn on one scale."""
     if not trace.makespan_s > 0:
         return heading(trace)
-    path = critical_path(trace)
     margin = len(f"rank {trace.ranks - 1}") + 3
     cells = max(width, 40) - margin
     cell_s = max(span_s or 0.0, trace.makespan_s) / cells
