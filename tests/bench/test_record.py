@@ -41,6 +41,8 @@ def test_a_row_of_another_program_needs_little(tmp_path: Path) -> None:
         ({"machine": {}, "rows": [ROW | {"time_us": "fast"}]}, "row 0: expected time_us or in_place_time_us"),
         ({"machine": {}, "rows": [ROW | {"time_us": float("nan")}]}, "row 0: expected time_us or in_place_time_us"),
         ({"machine": {}, "rows": [ROW | {"library": 3}]}, "row 0: library: got 3; expected its name"),
+        ({"machine": {}, "rows": [ROW | {"time_us": -1}]}, "row 0: expected time_us or in_place_time_us"),
+        ({"machine": {}, "rows": [ROW | {"time_us": 5e-324}]}, "row 0: expected time_us or in_place_time_us"),
         ({"machine": {}, "rows": [ROW | {"time_us": 10**400}]}, "row 0: expected time_us or in_place_time_us"),
         ({"machine": {}, "rows": [ROW], "effort": "much"}, "effort: expected an object"),
         ({"machine": {"cores": float("inf")}, "rows": [ROW]}, "expected figures that are finite, and text"),

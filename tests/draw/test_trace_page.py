@@ -93,6 +93,8 @@ def test_a_trace_of_nothing_is_a_page() -> None:
 def test_what_no_page_can_show_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"^no trace to show: expected at least one$"):
         trace_page([])
+    with pytest.raises(ValueError, match=r"^a trace of no ranks: expected at least one$"):
+        trace_page([Trace.of(0, [], [], [], [])])
     monkeypatch.setattr(module, "MOST_EVENTS", 10)
     with pytest.raises(ValueError, match=r"^too large for a page: 18 events; expected at most 10: trace fewer calls"):
         trace_page([ring(2, 3)])

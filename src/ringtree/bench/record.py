@@ -145,7 +145,7 @@ NAMES = {"collective": True, "dtype": True, "op": True, "library": False, "algor
 COUNTS = {"ranks": 1, "nbytes": 0}
 """Fields that a row must have, and the least of each."""
 TIMES = ("time_us", "time_min_us", "in_place_time_us", "in_place_time_min_us")
-LONGEST_US = 1e15
+SHORTEST_US, LONGEST_US = 1e-6, 1e15
 
 
 def _lacking(row: object) -> str:
@@ -164,7 +164,8 @@ def _lacking(row: object) -> str:
     if row["collective"] not in COLLECTIVES:
         return f"collective: got {row['collective']!r}; expected one of {', '.join(COLLECTIVES)}"
     times = [row.get(name) or 0 for name in TIMES]
-    if not all(isinstance(t, (int, float)) and 0 <= t < LONGEST_US for t in times) or not any(times):
+    numbers = all(isinstance(t, (int, float)) for t in times)
+    if not numbers or not any(times) or not all(t == 0 or SHORTEST_US < t < LONGEST_US for t in times):
         return "expected time_us or in_place_time_us, in microseconds"
     return ""
 

@@ -35,7 +35,10 @@ def _title(trace: Trace) -> str:
 
 
 def trace_data(traces: Sequence[Trace]) -> dict[str, Any]:
-    """What the view "trace" of a page reads. ValueError where there are more events than a browser can hold."""
+    """What the view "trace" of a page reads. ValueError where there are more events than a browser can hold, or no
+    rank."""
+    if not all(trace.ranks for trace in traces):
+        raise ValueError("a trace of no ranks: expected at least one")
     events = sum(map(len, traces))
     if events > MOST_EVENTS:
         raise ValueError(

@@ -12,7 +12,7 @@ const traceFacts = (() => {
       name: t('trace.fact_name'), machine: t('trace.fact_machine'), topology: t('trace.fact_topology'),
       engine: t('trace.fact_engine'),
     };
-    return known[key] || key;
+    return Object.hasOwn(known, key) ? known[key] : key;
   }
 
   function criticalWords({critical}, t) {
