@@ -70,7 +70,8 @@ class ReportCharts {
       const [before, after, size] = [data.lines[c.below], data.lines[c.above], format(c.x)];
       const y = heightAt(byLine.get(c.below).points, c.x);
       const isBest = Math.abs(y / best(lines.map((line) => heightAt(line.points, c.x))) - 1) < 1e-6;
-      return {...c, y, isBest, before, after, label: size, title: shell.t('report.crossing', {size, before, after})};
+      const label = axis === 0 ? size : `≥ ${size}`;
+      return {...c, y, isBest, before, after, label, title: shell.t('report.crossing', {size, before, after})};
     });
   }
 

@@ -94,7 +94,7 @@ const traceEvents = (() => {
     }
 
     function redraw() {
-      const keys = ['trace.start', ...(traces.length > 1 ? ['trace.name'] : []), 'trace.rank',
+      const keys = ['trace.start', ...(traces.length > 1 ? ['trace.trace'] : []), 'trace.rank',
         ...(hasChannels ? ['trace.channel'] : []), 'trace.kind', 'trace.duration', 'trace.bytes', 'trace.rate',
         'trace.peer', 'trace.chunk', 'trace.call'];
       const cell = (key) => make(key === 'trace.kind' ? 'th.trace-kind' : 'th', {scope: 'col'}, t(key));
