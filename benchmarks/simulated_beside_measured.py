@@ -32,7 +32,7 @@ from ringtree.runtime.binding import part_of, window
 from ringtree.runtime.shm import staging
 from ringtree.runtime.types import BY_LABEL
 from ringtree.simulate import Conditions, play
-from ringtree.simulate.engine import as_run
+from ringtree.simulate.windows import as_run
 from ringtree.simulate.fit import fit
 from ringtree.topology import Topology
 

@@ -10,7 +10,7 @@ from ringtree.algorithms.registry import pairs
 from ringtree.ir.lower import lower
 from ringtree.ir.trace import Event
 from ringtree.simulate import play
-from ringtree.simulate.engine import as_run
+from ringtree.simulate.windows import as_run
 from ringtree.topology.shapes import direct
 
 MACHINE = direct(4, copy_Bps=1e9, reduce_Bps=1e9)
