@@ -32,8 +32,8 @@ from ringtree.runtime.binding import part_of, window
 from ringtree.runtime.shm import staging
 from ringtree.runtime.types import BY_LABEL
 from ringtree.simulate import Conditions, play
-from ringtree.simulate.windows import as_run
 from ringtree.simulate.fit import fit
+from ringtree.simulate.windows import as_run
 from ringtree.topology import Topology
 
 SIZES = [1 << k for k in range(12, 25, 2)]
