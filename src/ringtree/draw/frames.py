@@ -28,7 +28,7 @@ class Frame(NamedTuple):
         return bool(self.sends) or any(cell.text not in ("", "·") for column in self.columns for cell in column.cells)
 
 
-class Page:
+class Arrangement:
     """The sends stand beside the buffers and the title before both; above where these need the room. Columns that have
     none even so are left out."""
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ringtree.draw.branches import branches
 from ringtree.draw.buffers import Grid
-from ringtree.draw.frames import Frame, Page
+from ringtree.draw.frames import Arrangement, Frame
 from ringtree.draw.labels import spread
 from ringtree.draw.lines import Line, Span
 from ringtree.draw.repeats import Repeat, repeats
@@ -52,14 +52,14 @@ def rounds(schedule: Schedule, width: int = 100) -> list[Line]:
         lines += [(), *((Span(line),) for line in branches(found, width))]
     repeated = repeats(s)
     frames, end = _played(s, moves, repeated)
-    page = Page(spread(s.participants, MOST_RANKS), frames, width)
+    arrangement = Arrangement(spread(s.participants, MOST_RANKS), frames, width)
     lines += [(), *((Span(line, "faint"),) for line in _legend(s, frames, width))]
     shown = {frame.number for frame in frames}
     before = -1
     for frame in frames:
         if frame.number > before + 1:
             lines += [(), (Span(_left_out(before + 1, frame.number - 1, repeated, shown), "head"),)]
-        lines += [(), *page.frame(frame)] if frame.says_anything else [(), NOTHING_YET]
+        lines += [(), *arrangement.frame(frame)] if frame.says_anything else [(), NOTHING_YET]
         before = frame.number
     return [*lines, (), _verdict(s, layout, end)]
 
