@@ -135,6 +135,16 @@ def test_the_picture_stands_alone(page: Page) -> None:
     assert name.endswith(".png") and picture.startswith(b"\x89PNG")
 
 
+def test_how_it_was_measured_is_told_in_words(browser: Browser, tmp_path: Path) -> None:
+    effort = {"warmup": 5, "iterations": None, "check": True, "across": 3, "symmetric": False, "rounds": 2}
+    with shown(browser, tmp_path, {"bench": record(*rows()) | {"effort": effort}}) as page:
+        said = "5 calls to warm up · every element checked · time of the slowest rank · rounds 2"
+        assert page.text(".report-machines").split("\t")[-1] == said
+    odd = {"across": "all", "warmup": "some", "check": 0}
+    with shown(browser, tmp_path, {"bench": record(*rows()) | {"effort": odd}}, locale="zh-CN") as page:
+        assert page.text(".report-machines").split("\t")[-1] == "预热 some 次 · 未校验"
+
+
 def test_machines_that_differ_are_warned_of(browser: Browser, tmp_path: Path) -> None:
     records = {"here": record(*rows(), cores=2), "there": record(*rows(library="Other"), cores=64)}
     with shown(browser, tmp_path, records) as page:

@@ -132,10 +132,23 @@ function reportMachines(data, shell) {
   for (const [key, text] of Object.entries(REPORT_MACHINE)) {
     row(shell.t(text), data.records.map((record) => reportValue(record.machine, key)));
   }
-  const effort = (record) => Object.entries(record.effort).filter(([, value]) => value !== null)
-    .map(([name, value]) => `${name} ${value}`).join(', ');
+  const effort = (record) => reportEffort(record.effort, shell).join(' · ');
   row(shell.t('report.effort'), data.records.map(effort));
   return [heading, table];
+}
+
+// How it was measured, in words; what other programs say of themselves, as they say it.
+function reportEffort(effort, {t}) {
+  const whose = ['report.effort_rank_0', 'report.effort_average', 'report.effort_fastest', 'report.effort_slowest'];
+  const words = {
+    warmup: (count) => t('report.effort_warmup', {count}),
+    iterations: (count) => t('report.effort_iterations', {count}),
+    check: (isChecked) => t(isChecked ? 'report.effort_checked' : 'report.effort_unchecked'),
+    across: (which) => (whose[which] ? t(whose[which]) : ''),
+    symmetric: (isSymmetric) => (isSymmetric ? t('report.effort_symmetric') : ''),
+  };
+  return Object.entries(effort).filter(([, value]) => value !== null)
+    .map(([name, value]) => (words[name] ? words[name](value) : `${name} ${value}`)).filter(Boolean);
 }
 
 // The charts with a legend under them, as one picture that stands alone.
