@@ -118,7 +118,10 @@ class Topology:
         where no link goes there directly."""
         known = self._routes.get((source, target))
         if known is None:
-            known = self._routes[source, target] = self._search(source, target)
+            found = self.routes(np.array([source]), np.array([target]))
+            if found is None:
+                raise ValueError(f"{self.name} has no route from {self.nodes[source]} to {self.nodes[target]}")
+            known = self._routes[source, target] = tuple(found[1].tolist())
         return known
 
     def routes(
@@ -127,8 +130,9 @@ class Topology:
         """`route` of many pairs at once, as (first, link): those of pair k are link[first[k] : first[k + 1]]. None
         where a pair has none."""
         direct = self.find(source, target)
-        direct = np.where((direct >= 0) & (np.append(self.bandwidth_Bps, 0)[direct] > 0), direct, -1)
-        backwards, node = [direct], np.where(direct >= 0, source, target)
+        there = direct >= 0
+        there[there] = self.bandwidth_Bps[direct[there]] > 0
+        backwards, node = [np.where(there, direct, -1)], np.where(there, source, target)
         if np.any(node != source):
             far, place = np.unique(source[node != source], return_inverse=True)
             last = np.full((len(far), len(self.nodes)), -1, dtype=np.int64)
@@ -147,22 +151,6 @@ class Topology:
         ways = np.stack(backwards[::-1], axis=1)
         taken = ways >= 0
         return np.concatenate([[0], np.cumsum(taken.sum(axis=1))]), ways[taken]
-
-    def _search(self, source: int, target: int) -> tuple[int, ...]:
-        if source == target:
-            return ()
-        direct = int(self.find(np.array([source]), np.array([target]))[0])
-        if direct >= 0 and self.bandwidth_Bps[direct] > 0:
-            return (direct,)
-        if source not in self._trees:
-            self._trees[source] = self._tree(source)
-        tree, path, node = self._trees[source], list[int](), target
-        while node != source:
-            if node not in tree:
-                raise ValueError(f"{self.name} has no route from {self.nodes[source]} to {self.nodes[target]}")
-            path.append(tree[node])
-            node = int(self.source[tree[node]])
-        return tuple(path[::-1])
 
     def _tree(self, source: int) -> dict[int, int]:
         """For each node that can be reached the last link of its route: level by level, each with its least latency."""
