@@ -59,9 +59,10 @@ class _Case:
     nbytes: int
 
     def bandwidths_GBps(self, time_s: float) -> tuple[float, float]:
-        """Algorithm and bus bandwidth."""
-        algbw = self.nbytes / time_s / 1e9 if time_s else 0.0
-        return algbw, algbw * self.schedule.promise.bus_factor(self.schedule.ranks)
+        """Algorithm and bus bandwidth, as the bench has them."""
+        from ringtree.bench.record import bandwidths
+
+        return bandwidths(self.schedule.collective, self.schedule.ranks, self.nbytes, time_s * 1e6)
 
 
 def run(args: argparse.Namespace) -> int:
