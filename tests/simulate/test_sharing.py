@@ -5,12 +5,14 @@ Links have 1 byte a second and no latency, unless a test says otherwise, so that
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from ringtree.algorithms import build
 from ringtree.ir.program import Instruction, Kind, Operand, Program, Space
 from ringtree.ir.trace import Event
 from ringtree.simulate import Conditions, Job, StuckError, play
+from ringtree.simulate.fairness import MANY
 from ringtree.topology import Topology, cluster, direct, ring, switch
 
 IN, OUT, SLOT, MESSAGE = Space.INPUT, Space.OUTPUT, Space.SLOT, Space.MESSAGE
@@ -90,6 +92,15 @@ def test_jobs_have_ports_of_their_own_and_share_links():
     assert arrivals(simulation) == {(0, 1, 0): 20, (0, 1, 1): 20}
     assert simulation.trace.calls == ("mine all_reduce(10 bytes)",) * 2
     assert sorted(set(simulation.trace.channel.tolist())) == [0, 1]  # told apart, so that messages pair
+
+
+@pytest.mark.parametrize("n", [3, 2 * MANY])
+def test_on_links_without_a_limit_nobody_waits_for_another(n):
+    """However the rates are found: of few flows or of many."""
+    job = Job(build("one_shot", "all_reduce", n), 8 * n)
+    together = play([job, job], switch(n, latency_s=1, bandwidth_Bps=np.inf), slots=n)
+    assert together.time_s == 1
+    assert not together.link_busy_s.any()
 
 
 def test_several_collectives_take_longer_together_than_alone_but_less_than_in_turn():

@@ -54,7 +54,7 @@ class Conditions:
         bandwidth_Bps = topology.bandwidth_Bps.copy()
         for ends, factor in self.links.items():
             link = topology.link(*ends)
-            bandwidth_Bps[link] = bandwidth_Bps[link] * factor if factor else 0.0
+            bandwidth_Bps[link] = float(bandwidth_Bps[link]) * factor if factor else 0.0
         return replace(topology, bandwidth_Bps=bandwidth_Bps)
 
     def stretches(self, messages: int) -> NDArray[np.float64]:

@@ -169,7 +169,7 @@ class Network:
         most = [self._most[self._flow[port]] for port in flows]
         for port, rate in zip(flows, few(crossed, most, [self._bandwidth[k] for k in links]), strict=True):
             old = self._rate[port]
-            if abs(rate - old) > SAME * rate:
+            if not old * (1 - SAME) <= rate <= old * (1 + SAME):
                 self._left[port] = max(self._left[port] - old * (now - self._since[port]), 0.0)
                 self._since[port] = now
                 self._set_rate(port, rate, now)
@@ -209,8 +209,7 @@ class Network:
         self._tight[:] = tight.tobytes()
         join = tight[link]
         rates = many(at[join], link[join], most, ways.bandwidth)
-        with np.errstate(invalid="ignore"):  # where there is no limit
-            changed = np.abs(rates - rate[ports]) > SAME * rates
+        changed = (rates < rate[ports] * (1 - SAME)) | (rates > rate[ports] * (1 + SAME))
         ports, rates = ports[changed], rates[changed]
         left[ports] = np.maximum(left[ports] - rate[ports] * (now - since[ports]), 0)
         since[ports], rate[ports] = now, rates
