@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringtree.draw.report import Crossing, best_changes, crossings, points, report_text
+from ringtree.draw import page
+from ringtree.draw.report import STATISTICS, Crossing, best_changes, crossings, points, report_text
 from ringtree.draw.report_page import report_data, report_page
 
 
@@ -112,3 +113,8 @@ def test_the_page_says_which_machines_differ() -> None:
 def test_a_page_too_large_is_refused() -> None:
     with pytest.raises(ValueError, match="20,001 rows: too many for a page: expected at most 20,000"):
         report_page({"a": record(*[row(8, 1.0)] * 20_001)})
+
+
+def test_the_script_numbers_times_as_python_does() -> None:
+    script = (page.FOLDER / "report_choice.js").read_text(encoding="utf-8")
+    assert f"static STATISTICS = [{', '.join(map(repr, STATISTICS))}];" in script
