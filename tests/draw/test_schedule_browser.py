@@ -161,6 +161,18 @@ def test_chunks_that_lie_on_each_other_have_one_label(browser: Browser, tmp_path
             assert len(bold) == len(set(bold)) > 8
 
 
+def test_a_moving_chunk_leaves_nothing_behind(browser: Browser, tmp_path: Path) -> None:
+    lowest = """(canvas => {
+        const {data} = canvas.getContext('2d').getImageData(0, canvas.height - 10, canvas.width, 10);
+        return data.some(Boolean);
+    })(document.querySelector('#stage'))"""
+    small = {"width": 900, "height": 800}  # where all is drawn smaller
+    with shown(browser, tmp_path, build("bruck", "all_to_all", 8), viewport=small) as page:
+        page.press("ArrowRight")
+        page.wait(f"{VIEW}.dataset.round === '1' && {VIEW}.dataset.state === 'paused'")
+        assert not page.run(lowest)
+
+
 def test_help_names_the_keys(ring: Page) -> None:
     ring.press("?")
     assert "Help and keys" in ring.text("#help-dialog")

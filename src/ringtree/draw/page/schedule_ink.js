@@ -22,9 +22,10 @@ class CanvasInk {
     const [width, height] = [canvas.clientWidth, canvas.clientHeight];
     const sharp = [width, height].map((length) => Math.round(length * devicePixelRatio));
     if (canvas.width !== sharp[0] || canvas.height !== sharp[1]) [canvas.width, canvas.height] = sharp;
+    context.resetTransform();
+    context.clearRect(0, 0, canvas.width, canvas.height);
     const scale = devicePixelRatio * this.zoom;
-    context.setTransform(scale, 0, 0, scale, 0, 0);
-    context.clearRect(0, 0, width, height);
+    context.scale(scale, scale);
     context.lineCap = 'round';
   }
 
