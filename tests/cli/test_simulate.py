@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ringtree.formats import chrome
+from ringtree.ir.trace import Event
 from tests.cli.conftest import Ringtree
 
 RING = ["ring", "-n", "4", "--bytes", "64K"]
@@ -97,6 +98,17 @@ def test_constants_come_from_a_trace(ringtree: Ringtree, tmp_path: Path) -> None
     assert "12 links of 1.1 µs; a rank's copy 1 GB/s" in out  # all were waited for: one end's 100 ns are in the latency
 
 
+def test_on_a_measured_machine_a_cut_schedule_runs_as_the_engine_runs_it(ringtree: Ringtree, tmp_path: Path) -> None:
+    """The bytes and the messages of a measured call are those of its simulation."""
+    real, played = tmp_path / "real.json", tmp_path / "played.json"
+    ringtree(*f"bench all_reduce -n 2 -b 4M -e 4M --iters 1 --algorithm ring --trace {real}".split())
+    ringtree(*f"simulate ring -n 2 --bytes 4M --cut --in-place --topology trace:{real} --trace {played}".split())
+    measured, simulated = chrome.read(real), chrome.read(played)
+    assert (measured.sent_nbytes() == simulated.sent_nbytes()).all()
+    for kind in (Event.SEND, Event.COPY, Event.REDUCE):
+        assert sorted(measured.nbytes[measured.kind == kind]) == sorted(simulated.nbytes[simulated.kind == kind])
+
+
 MISTAKES = [
     ("ring", "required: --bytes"),
     ("ring --bytes big", "'big' is not a size"),
@@ -131,6 +143,7 @@ MISTAKES = [
     ("ring --bytes 8 --jitter -1", "jitter is -1.0; expected at least 0"),
     ("ring --bytes 8 --seed -1", "--seed -1: expected at least 0"),
     ("ring --bytes 8 --slots 0", "slots is 0; expected at least 1"),
+    ("ring --bytes 8 --cut --in-place", "--in-place tells how calls run on a measured machine"),
     ("chain --bytes 8 --cut --option pieces=2", "--cut: the size says the options; leave --option out"),
     ("ring --bytes 8,64 --trace t.json", "t.json shows one simulation; expected one size in --bytes"),
     ("ring --bytes 8 --trace missing/t.json", "no such folder to write to"),

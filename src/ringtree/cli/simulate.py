@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 ASSUMED = "switch:latency=2us,bandwidth=25GB/s"
 """A network of today's, where nothing else is said."""
+MEASURED = "trace:"
+"""Before the file of a measured trace, where a topology is expected."""
 BUSIEST = 5
 """Lines of links."""
 WITH = "ALGORITHM:COLLECTIVE:BYTES[:START]"
@@ -41,7 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     subject.add_arguments(parser)
     add("--bytes", required=True, metavar="B", help="of the whole vector, such as 64K or 16M; 8,64K,16M: a line each")
-    add("--cut", action="store_true", help="cut for the size as a call would have it (`ringtree show --bytes`)")
+    add("--cut", action="store_true", help="cut for the size as a call would have it (`ringtree show --bytes`); with "
+        "trace:FILE also into the windows in which the engine goes through it")  # fmt: skip
+    add("--in-place", action="store_true", help="with --cut and trace:FILE: input and output are one array")
     add("--topology", metavar="T", help=f"a shape, a .json file, or trace:FILE (default {ASSUMED})")
     conditions.add_arguments(parser)
     add("--with", dest="others", action="append", default=[], metavar=WITH, help="another collective at the same time")
@@ -72,8 +76,12 @@ def run(args: argparse.Namespace) -> int:
     from ringtree.cli.subject import topology as topology_of
     from ringtree.simulate import Job, play
 
+    if args.in_place and not (args.cut and (args.topology or "").startswith(MEASURED)):
+        raise ValueError(
+            "--in-place tells how calls run on a measured machine: it goes with --cut and --topology trace:FILE"
+        )
     sizes = [parse_bytes(text) for text in args.bytes.split(",")]
-    read, written = [args.what, (args.topology or "").removeprefix("trace:")], [args.trace, args.html]
+    read, written = [args.what, (args.topology or "").removeprefix(MEASURED)], [args.trace, args.html]
     for path in filter(None, written):
         check_destination(path, *read, *(other for other in written if other and other is not path))
         if len(sizes) > 1:
@@ -118,7 +126,24 @@ def _case(args: argparse.Namespace, nbytes: int) -> _Case:
         if args.option:
             raise ValueError("--cut: the size says the options; leave --option out")
         schedule, _ = subject.cut(schedule, args.what, nbytes)
+        if (args.topology or "").startswith(MEASURED):
+            return _Case(schedule, _as_run(schedule, nbytes, args.in_place), nbytes)
     return _Case(schedule, schedule, nbytes)
+
+
+def _as_run(schedule: Schedule, nbytes: int, in_place: bool) -> Sequence[Program]:
+    """The programs as this machine's engine runs them on elements of 4 bytes."""
+    from ringtree.ir.lower import lower
+    from ringtree.runtime.binding import part_of, window
+    from ringtree.runtime.shm import staging
+    from ringtree.runtime.types import Dtype
+    from ringtree.simulate.windows import as_run
+
+    part, item = part_of(schedule, 0), Dtype.FLOAT32
+    chunk = -(-nbytes // item.itemsize // schedule.chunks)
+    elements = window(part, staging(schedule.ranks)[1], item)
+    message_nbytes = min(elements, chunk) * item.itemsize * part.widest
+    return as_run(lower(schedule), max(-(-chunk // elements), 1), message_nbytes, in_place)
 
 
 def _other(text: str, ranks: int) -> Job:
