@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ringtree.draw.comparison import comparison
+from ringtree.draw.text.comparison import comparison
 from ringtree.formats import chrome
 from ringtree.ir.trace import Event, Trace
 from tests.cli.conftest import Ringtree

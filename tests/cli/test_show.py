@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ringtree.draw.lines import plain
-from ringtree.draw.rounds import rounds
+from ringtree.draw.text.lines import plain
+from ringtree.draw.text.rounds import rounds
 from ringtree.formats import chrome, load
 from ringtree.ir.trace import Event, Trace
 from tests.cli.conftest import Ringtree

@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from ringtree.draw.timeline import timeline
+from ringtree.draw.text.timeline import timeline
 from ringtree.formats import chrome
 from ringtree.ir.trace import Event, Trace
 from tests.cli.conftest import Ringtree

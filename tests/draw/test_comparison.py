@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from ringtree.draw.comparison import comparison
+from ringtree.draw.text.comparison import comparison
 from ringtree.ir.trace import Event, Trace
 from tests.draw.test_timeline import chain, traces
 

@@ -39,8 +39,8 @@ def data_of(text: str) -> dict[str, Any]:
 
 def own(*suffixes: str) -> list[tuple[str, str]]:
     """The page's own files as (name, text)."""
-    paths = sorted(p for p in page.FOLDER.iterdir() if p.suffix in suffixes and not p.name.startswith("d3."))
-    return [(p.name, p.read_text(encoding="utf-8")) for p in paths]
+    paths = sorted(p for p in page.FOLDER.rglob("*.*") if p.suffix in suffixes and not p.name.startswith("d3."))
+    return [(str(p.relative_to(page.FOLDER)), p.read_text(encoding="utf-8")) for p in paths]
 
 
 NUMBERS = st.lists(st.integers(-(2**53), 2**53)) | st.lists(st.floats(allow_nan=False, allow_infinity=False))
@@ -111,7 +111,7 @@ def test_hostile_names_stay_words() -> None:
 
 
 def test_every_word_is_in_both_languages_and_in_use() -> None:
-    quoted = re.compile(rf"""(?<=['"])(?:{"|".join(SECTIONS)})\.(?!html|js)\w+(?=['"])""")
+    quoted = re.compile(rf"""(?<=['"])(?:{"|".join(SECTIONS)})\.(?!html|js|css)\w+(?=['"])""")
     used = {f"{view}.name" for view in page.VIEWS}  # the tabs
     for _, source in own(".js", ".html", ".py"):
         used |= set(quoted.findall(source))

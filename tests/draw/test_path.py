@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ringtree.algorithms import build
-from ringtree.draw.path import path_lines
+from ringtree.draw.text.path import path_lines
 from ringtree.ir.critical_path import critical_path
 from ringtree.ir.trace import Trace
 from ringtree.simulate import Conditions, play

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ringtree.algorithms import build, pairs
-from ringtree.draw.picture import picture
+from ringtree.draw.text.picture import picture
 from ringtree.ir.schedule import Block, Buffer, Schedule, Shift, Transfers
 from ringtree.ir.text import parse_schedule
 

@@ -10,10 +10,10 @@ from itertools import pairwise
 import pytest
 
 from ringtree.algorithms import build, pairs
-from ringtree.draw.labels import ranks, spread
-from ringtree.draw.lines import plain
-from ringtree.draw.rounds import rounds
-from ringtree.draw.sends import sends
+from ringtree.draw.text.labels import ranks, spread
+from ringtree.draw.text.lines import plain
+from ringtree.draw.text.rounds import rounds
+from ringtree.draw.text.sends import sends
 from ringtree.ir.collective import collective
 from ringtree.ir.schedule import Block, Schedule, Shift, Transfers
 from ringtree.ir.text import parse_schedule

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ringtree.draw.tables import Figures, markdown, nccl_footer, nccl_header, nccl_row
+from ringtree.draw.text.tables import Figures, markdown, nccl_footer, nccl_header, nccl_row
 
 TABLE = """\
 #                                                             out-of-place                      in-place

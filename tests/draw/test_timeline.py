@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ringtree.draw.timeline import GLYPHS, MOST_ROWS, timeline
+from ringtree.draw.text.timeline import GLYPHS, MOST_ROWS, timeline
 from ringtree.ir.trace import Event, Trace
 
 US = 1e-6

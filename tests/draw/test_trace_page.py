@@ -81,7 +81,7 @@ def test_a_page_is_called_after_what_was_traced() -> None:
 
 
 def test_the_script_numbers_events_and_steps_as_python_does() -> None:
-    script = (page.FOLDER / "trace_model.js").read_text(encoding="utf-8")
+    script = (page.FOLDER / "trace/model.js").read_text(encoding="utf-8")
     for name, words in (("KINDS", [kind.name.lower() for kind in Event]), ("STEPS", STEPS)):
         assert f"const {name} = [{', '.join(map(repr, words))}];" in script
 

@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _readme_table(algorithms: Sequence[Algorithm]) -> str:
-    from ringtree.draw.tables import markdown
+    from ringtree.draw.text.tables import markdown
 
     rows = [(f"[{a.name}](docs/algorithms.md#{a.name})", ", ".join(a.serves), a.source) for a in algorithms]
     return markdown(("algorithm", "serves", "source"), rows)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from textwrap import fill
 
 from ringtree.algorithms import Algorithm
-from ringtree.draw.picture import LEGEND, picture
-from ringtree.draw.tables import markdown
+from ringtree.draw.text.picture import LEGEND, picture
+from ringtree.draw.text.tables import markdown
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.verify.order import Order, rank_order
 

@@ -116,7 +116,7 @@ def _table(
     """Measures one table's cases, and prints each as it is done."""
     from ringtree.bench.machine import describe
     from ringtree.bench.session import rows
-    from ringtree.draw.tables import nccl_footer, nccl_header
+    from ringtree.draw.text.tables import nccl_footer, nccl_header
 
     machine, first = describe(), table[0]
     kind = "threads" if args.threads else "processes"
@@ -143,7 +143,7 @@ def _table(
 
 
 def _line(row: Row) -> str:
-    from ringtree.draw.tables import Figures, nccl_row
+    from ringtree.draw.text.tables import Figures, nccl_row
 
     apart = Figures(row["time_us"], row["algbw_GBps"], row["busbw_GBps"], row["wrong"])
     inside = Figures(

@@ -22,8 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from ringtree.cli import page, terminal
     from ringtree.cli.show_trace import WIDTH
-    from ringtree.draw.comparison import comparison
-    from ringtree.draw.timeline import spans
+    from ringtree.draw.text.comparison import comparison
+    from ringtree.draw.text.timeline import spans
     from ringtree.draw.trace_page import trace_page
     from ringtree.formats import chrome
 

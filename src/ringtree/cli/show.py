@@ -89,7 +89,7 @@ def _write_page(schedule: Schedule, args: argparse.Namespace) -> None:
 
 
 def _draw(schedule: Schedule) -> None:
-    from ringtree.draw.picture import LEGEND, picture
+    from ringtree.draw.text.picture import LEGEND, picture
 
     drawn = picture(schedule)
     print(drawn if drawn.startswith("#") else f"{drawn}\n\n{LEGEND}")  # what does not fit is text, and says so
@@ -106,8 +106,8 @@ def _show_program(schedule: Schedule, programs: tuple[Program, ...], rank: int) 
 def _show(schedule: Schedule, args: argparse.Namespace) -> None:
     """Round by round, as text, or as text with the rounds in comments."""
     from ringtree.cli import terminal
-    from ringtree.draw.lines import Span
-    from ringtree.draw.rounds import rounds
+    from ringtree.draw.text.lines import Span
+    from ringtree.draw.text.rounds import rounds
     from ringtree.ir.spec import ScheduleError
 
     person = sys.stdout.isatty()

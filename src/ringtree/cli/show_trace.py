@@ -18,7 +18,7 @@ def is_trace(path: str) -> bool:
 def show(args: argparse.Namespace) -> int:
     """`ringtree show FILE` of a trace. ValueError for an option that only schedules have."""
     from ringtree.cli import page, subject, terminal
-    from ringtree.draw.timeline import spans, timeline
+    from ringtree.draw.text.timeline import spans, timeline
     from ringtree.formats import chrome
 
     for name, value in vars(args).items():

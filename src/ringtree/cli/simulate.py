@@ -167,7 +167,7 @@ def _table(
     simulated: Callable[[_Case], Simulation],
 ) -> None:
     """A line a size, in nccl-tests' columns."""
-    from ringtree.draw.tables import Figures, nccl_header, nccl_row
+    from ringtree.draw.text.tables import Figures, nccl_header, nccl_row
 
     first = cases[0].schedule
     root, op = -1 if first.root is None else first.root, "sum" if first.promise.reduces else "none"
@@ -206,7 +206,7 @@ def _described(args: argparse.Namespace, topology: Topology) -> str:
 
 
 def _report(args: argparse.Namespace, case: _Case, found: Simulation, wall_s: float) -> None:
-    from ringtree.draw.path import path_lines
+    from ringtree.draw.text.path import path_lines
     from ringtree.ir.critical_path import critical_path, seconds_by_what
     from ringtree.ir.units import count, duration
 

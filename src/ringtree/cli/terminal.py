@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
-    from ringtree.draw.lines import Line
+    from ringtree.draw.text.lines import Line
 
 WIDE = 200
 """Columns of a line that nobody's window cuts: a pipe's."""

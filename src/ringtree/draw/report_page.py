@@ -9,7 +9,7 @@ import numpy as np
 
 from ringtree.draw.page import assemble
 from ringtree.draw.page.columns import encode
-from ringtree.draw.report import STATISTICS, Crossing, Point, Record, crossings, curves, points
+from ringtree.draw.text.report import STATISTICS, Crossing, Point, Record, crossings, curves, points
 
 MOST_ROWS = 20_000
 MACHINE = ("cpu", "cores", "caches", "numa_nodes", "memory_bytes")

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.draw import page
-from ringtree.draw.comparison import all_begun_seconds
 from ringtree.draw.page.columns import encode
+from ringtree.draw.text.comparison import all_begun_seconds
 from ringtree.ir.critical_path import Step, critical_path
 from ringtree.ir.trace import COLUMNS, Event, Trace
 

@@ -1,6 +1,6 @@
 """A page: one HTML file with everything in it, that any browser opens from the disk and that fetches nothing.
 
-A view is a name, its scripts and its style sheet in this folder, and its section of texts.json. The shell (shell.js)
+A view is a folder here, with its scripts and its style sheet, and its section of texts.json. The shell (shell.js)
 is around them: tabs, language, theme, export, help. See docs/pages.md.
 """
 
@@ -16,46 +16,28 @@ from typing import Any
 FOLDER = Path(__file__).parent
 
 VIEWS: dict[str, tuple[str, ...]] = {
-    "schedule": (
-        "schedule_ink",
-        "schedule_wording",
-        "schedule_contents",
-        "schedule_layouts",
-        "schedule_stage",
-        "schedule_buffers",
-        "schedule_transfers",
-        "schedule_player",
-        "schedule",
-    ),
+    "schedule": ("ink", "wording", "contents", "layouts", "stage", "buffers", "transfers", "player", "view"),
     "trace": (
-        "trace_model",
-        "trace_units",
-        "trace_bars",
-        "trace_pens",
-        "trace_layout",
-        "trace_timeline",
-        "trace_dom",
-        "trace_facts",
-        "trace_events",
-        "trace_overview",
-        "trace_parts",
-        "trace_canvas",
-        "trace_window",
-        "trace_selection",
-        "trace_pointer",
-        "trace",
+        "model",
+        "units",
+        "bars",
+        "pens",
+        "layout",
+        "timeline",
+        "dom",
+        "facts",
+        "events",
+        "overview",
+        "parts",
+        "canvas",
+        "window",
+        "selection",
+        "pointer",
+        "view",
     ),
-    "report": (
-        "report_chart",
-        "report_figures",
-        "report_table",
-        "report_choice",
-        "report_controls",
-        "report_charts",
-        "report",
-    ),
+    "report": ("chart", "figures", "table", "choice", "controls", "charts", "view"),
 }
-"""The scripts of each view, without .js, in the order in which they are read. Its style sheet has its own name."""
+"""The scripts of each view's folder, without .js, in the order in which they are read."""
 
 
 def assemble(title: str, views: Sequence[str], data: Mapping[str, Any]) -> str:
@@ -67,7 +49,7 @@ def assemble(title: str, views: Sequence[str], data: Mapping[str, Any]) -> str:
         title=escape(title),
         licence=escape(_read("d3.LICENSE")),
         noscript=" ".join(texts.pop("shell.noscript")),
-        styles="\n".join(_read(f"{name}.css") for name in ("shell", *views)),
+        styles="\n".join(map(_read, ("shell.css", *(f"{view}/style.css" for view in views)))),
         scripts="\n".join(f"<script>\n{script}</script>" for script in scripts),
         data=_inline({"title": title, "views": list(views), "data": dict(data), "texts": texts}),
     )
@@ -79,7 +61,7 @@ def _read(name: str) -> str:
 
 def _script(view: str) -> str:
     """The view's scripts in a block, so that no name in it meets another view's."""
-    parts = "\n".join(_read(f"{name}.js").removeprefix("'use strict';\n") for name in VIEWS[view])
+    parts = "\n".join(_read(f"{view}/{name}.js").removeprefix("'use strict';\n") for name in VIEWS[view])
     return f"'use strict';\n{{\n{parts}}}\n"
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from ringtree.draw.buffers import Cell, Column, gap
-from ringtree.draw.labels import spread
-from ringtree.draw.lines import Line, Span
+from ringtree.draw.text.buffers import Cell, Column, gap
+from ringtree.draw.text.labels import spread
+from ringtree.draw.text.lines import Line, Span
 
 TITLE = 11
 ABOVE = -2

@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from ringtree.draw.labels import place
+from ringtree.draw.text.labels import place
 from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.ir.text import format_head, format_schedule
 

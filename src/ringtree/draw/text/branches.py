@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from ringtree.draw.labels import place, spread
+from ringtree.draw.text.labels import place, spread
 from ringtree.draw.trees import ROOT, Tree
 from ringtree.ir.schedule import Buffer
 

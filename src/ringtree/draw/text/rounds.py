@@ -13,13 +13,13 @@ import re
 
 import numpy as np
 
-from ringtree.draw.branches import branches
-from ringtree.draw.buffers import Grid
-from ringtree.draw.frames import Arrangement, Frame
-from ringtree.draw.labels import spread
-from ringtree.draw.lines import Line, Span
-from ringtree.draw.repeats import Repeat, repeats
-from ringtree.draw.sends import sends
+from ringtree.draw.text.branches import branches
+from ringtree.draw.text.buffers import Grid
+from ringtree.draw.text.frames import Arrangement, Frame
+from ringtree.draw.text.labels import spread
+from ringtree.draw.text.lines import Line, Span
+from ringtree.draw.text.repeats import Repeat, repeats
+from ringtree.draw.text.sends import sends
 from ringtree.draw.trees import few, trees
 from ringtree.ir.contents import Contents, Promised
 from ringtree.ir.contents import rounds as play

@@ -17,7 +17,7 @@ from itertools import groupby
 
 import numpy as np
 
-from ringtree.draw.lines import Line, Span
+from ringtree.draw.text.lines import Line, Span
 from ringtree.ir import units
 from ringtree.ir.critical_path import Step, critical_path, seconds_by_rank, seconds_by_what
 from ringtree.ir.trace import Event, Trace

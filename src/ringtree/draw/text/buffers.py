@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.draw.labels import place, ranks, spread
+from ringtree.draw.text.labels import place, ranks, spread
 from ringtree.ir.contents import NOTHING, Bits, Contents, Promised
 from ringtree.ir.moves import Ints, Layout
 from ringtree.ir.schedule import Buffer, Schedule

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ringtree.draw.labels import place, targets
+from ringtree.draw.text.labels import place, targets
 from ringtree.ir.schedule import Transfers
 
 SHORTEST = 4

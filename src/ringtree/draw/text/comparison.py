@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.draw.timeline import LEGEND, WORK, aligned, drawing
+from ringtree.draw.text.timeline import LEGEND, WORK, aligned, drawing
 from ringtree.ir.critical_path import critical_path
 from ringtree.ir.trace import Trace
 from ringtree.ir.units import count, duration, size
