@@ -75,6 +75,14 @@ def test_a_file_is_played(ringtree: Ringtree, tmp_path: Path) -> None:
         assert "a file says itself" in ringtree("simulate", str(path), "--bytes", "64K", *option).err
 
 
+def test_a_schedule_that_is_wrong_is_said_to_be(ringtree: Ringtree, tmp_path: Path) -> None:
+    path = tmp_path / "wrong.txt"
+    path.write_text("schedule mine broadcast: 3 ranks, 1 chunks, root 0\nonce: 0 data[0] -> 1\n")
+    ran = ringtree("simulate", str(path), "--bytes", "1M")
+    assert "not proved, but played: mine broadcast over 3 ranks: rank 2 chunk 0: expected" in ran.err
+    assert "time " in ran.out
+
+
 def test_trace_and_page_are_written(ringtree: Ringtree, tmp_path: Path) -> None:
     trace, page = tmp_path / "t.json.gz", tmp_path / "t.html"
     got = ringtree("simulate", *RING, "--trace", str(trace), "--html", str(page))

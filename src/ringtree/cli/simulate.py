@@ -15,6 +15,7 @@ measured trace says of the machine it was taken on.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -120,6 +121,7 @@ def _case(args: argparse.Namespace, nbytes: int) -> _Case:
 
     if subject.is_file(args.what):
         found = subject.from_file(args, "cut")
+        _warn(found.schedule)
         return _Case(found.schedule, found.programs or found.schedule, nbytes)
     schedule = subject.schedule(args)
     if args.cut:
@@ -129,6 +131,16 @@ def _case(args: argparse.Namespace, nbytes: int) -> _Case:
         if (args.topology or "").startswith(MEASURED):
             return _Case(schedule, _as_run(schedule, nbytes, args.in_place), nbytes)
     return _Case(schedule, schedule, nbytes)
+
+
+def _warn(schedule: Schedule) -> None:
+    """Says that a schedule does not do what it promises: its time is played all the same."""
+    from ringtree.verify import ProofError, prove
+
+    try:
+        prove(schedule)
+    except ProofError as refusal:
+        print(f"ringtree simulate: not proved, but played: {refusal}", file=sys.stderr)
 
 
 def _as_run(schedule: Schedule, nbytes: int, in_place: bool) -> Sequence[Program]:
