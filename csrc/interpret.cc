@@ -247,12 +247,12 @@ void Interpreter::apply(const Plan::Instruction& i, std::int64_t window, std::si
 void Interpreter::write(const Plan::Instruction& i, void* const* targets, int ntargets, std::size_t count) {
   auto nbytes = count * plan_->item;
   if (i.kind == Kind::copy) return copy(targets, ntargets, sources_[0], nbytes);
-  if (ntargets == 1) return plan_->reduce(targets, 1, sources_.data(), i.sources, count);
+  if (ntargets == 1) return plan_->reduce(targets[0], sources_.data(), i.sources, count);
   constexpr std::size_t block = 8192;
   for (std::size_t at = 0; at < nbytes; at += block) {
     auto part = std::min(block, nbytes - at);
-    void* first = static_cast<std::byte*>(targets[0]) + at;
-    plan_->reduce(&first, 1, sources_.data(), i.sources, part / plan_->item);
+    auto first = static_cast<std::byte*>(targets[0]) + at;
+    plan_->reduce(first, sources_.data(), i.sources, part / plan_->item);
     for (int k = 1; k < ntargets; k++) std::memcpy(static_cast<std::byte*>(targets[k]) + at, first, part);
     for (int k = 0; k < i.sources; k++) sources_[k] = static_cast<const std::byte*>(sources_[k]) + part;
   }

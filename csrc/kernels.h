@@ -39,10 +39,9 @@ std::string_view dtype_name(int dtype);
 std::string_view op_name(int op);
 std::size_t dtype_bytes(int dtype);
 
-// targets[k][i] = sources[0][i] op sources[1][i] op ..., in that order, for i < count and every k < ntargets.
-// A target may be one of the sources, but not overlap one otherwise. 16- and 8-bit floats are rounded once, at the end.
-using Reduce = void (*)(void* const* targets, int ntargets, const void* const* sources, int nsources,
-                        std::size_t count);
+// target[i] = sources[0][i] op sources[1][i] op ..., in that order, for i < count. The target may be one of the
+// sources, but not overlap one otherwise. 16- and 8-bit floats are rounded once, at the end.
+using Reduce = void (*)(void* target, const void* const* sources, int nsources, std::size_t count);
 
 // What is done to a result once, when all is reduced: an average is divided by the number of ranks (integers truncate
 // toward zero), and a logical value that was joined with nothing becomes 0 or 1.

@@ -98,11 +98,6 @@ struct Loops {
     for (size_t i = 0; i < n; i++) t[i] = T::store(F::apply(T::load(a[i]), T::load(b[i])));
   }
 
-  static void two_twice(S* t, S* u, const S* a, const S* b, size_t n) {
-    RINGTREE_INDEPENDENT
-    for (size_t i = 0; i < n; i++) t[i] = u[i] = T::store(F::apply(T::load(a[i]), T::load(b[i])));
-  }
-
   static void begin(V* acc, const S* a, const S* b, size_t n) {
     RINGTREE_INDEPENDENT
     for (size_t i = 0; i < n; i++) acc[i] = F::apply(T::load(a[i]), T::load(b[i]));
@@ -118,44 +113,32 @@ struct Loops {
     for (size_t i = 0; i < n; i++) t[i] = T::store(F::apply(acc[i], T::load(a[i])));
   }
 
-  static void end_twice(S* t, S* u, const V* acc, const S* a, size_t n) {
-    RINGTREE_INDEPENDENT
-    for (size_t i = 0; i < n; i++) t[i] = u[i] = T::store(F::apply(acc[i], T::load(a[i])));
-  }
-
-  static void many(void* const* targets, int ntargets, const void* const* sources, int nsources, size_t count) {
+  static void many(S* target, const void* const* sources, int nsources, size_t count) {
     V acc[block];
     for (size_t at = 0; at < count; at += block) {
       size_t n = count - at < block ? count - at : block;
       auto source = [&](int k) { return static_cast<const S*>(sources[k]) + at; };
       begin(acc, source(0), source(1), n);
       for (int k = 2; k < nsources - 1; k++) go_on(acc, source(k), n);
-      S* first = static_cast<S*>(targets[0]) + at;
-      if (ntargets == 1)
-        end(first, acc, source(nsources - 1), n);
-      else
-        end_twice(first, static_cast<S*>(targets[1]) + at, acc, source(nsources - 1), n);
+      end(target + at, acc, source(nsources - 1), n);
     }
   }
 
-  static void reduce(void* const* targets, int ntargets, const void* const* sources, int nsources, size_t count) {
-    auto a = static_cast<const S*>(sources[0]);
+  static void reduce(void* target, const void* const* sources, int nsources, size_t count) {
+    auto t = static_cast<S*>(target);
     if (nsources == 1) {
-      for (int k = 0; k < ntargets; k++)
-        if (targets[k] != sources[0]) memcpy(targets[k], sources[0], count * sizeof(S));
+      if (target != sources[0]) memcpy(target, sources[0], count * sizeof(S));
     } else if (nsources > 2) {
-      many(targets, ntargets, sources, nsources, count);
-    } else if (ntargets == 1) {
-      two(static_cast<S*>(targets[0]), a, static_cast<const S*>(sources[1]), count);
+      many(t, sources, nsources, count);
     } else {
-      two_twice(static_cast<S*>(targets[0]), static_cast<S*>(targets[1]), a, static_cast<const S*>(sources[1]), count);
+      two(t, static_cast<const S*>(sources[0]), static_cast<const S*>(sources[1]), count);
     }
   }
 };
 
-// The same for what is not worth six loops: in blocks, one source after the other.
+// The same for what is not worth four loops: in blocks, one source after the other.
 template <class T, class F>
-void reduce_in_steps(void* const* targets, int ntargets, const void* const* sources, int nsources, size_t count) {
+void reduce_in_steps(void* target, const void* const* sources, int nsources, size_t count) {
   using S = typename T::Stored;
   using V = typename T::Value;
   constexpr size_t block = 4096 / sizeof(V);
@@ -168,17 +151,15 @@ void reduce_in_steps(void* const* targets, int ntargets, const void* const* sour
       auto next = static_cast<const S*>(sources[k]) + at;
       for (size_t i = 0; i < n; i++) acc[i] = F::apply(acc[i], T::load(next[i]));
     }
-    for (int k = 0; k < ntargets; k++) {
-      auto target = static_cast<S*>(targets[k]) + at;
-      for (size_t i = 0; i < n; i++) target[i] = T::store(acc[i]);
-    }
+    auto t = static_cast<S*>(target) + at;
+    for (size_t i = 0; i < n; i++) t[i] = T::store(acc[i]);
   }
 }
 
 // An element that is `parts` of what `f` reduces.
 template <ringtree::Reduce f, int parts>
-void reduce_parts(void* const* targets, int ntargets, const void* const* sources, int nsources, size_t count) {
-  f(targets, ntargets, sources, nsources, count * parts);
+void reduce_parts(void* target, const void* const* sources, int nsources, size_t count) {
+  f(target, sources, nsources, count * parts);
 }
 template <ringtree::Finish f, int parts>
 void finish_parts(void* data, size_t count, int ranks) {
