@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -10,7 +13,7 @@ from ringtree.algorithms.registry import pairs
 from ringtree.ir.lower import lower
 from ringtree.ir.trace import Event
 from ringtree.simulate import play
-from ringtree.simulate.windows import as_run
+from ringtree.simulate.windows import SHORT_NBYTES, as_run
 from ringtree.topology.shapes import direct
 
 MACHINE = direct(4, copy_Bps=1e9, reduce_Bps=1e9)
@@ -39,3 +42,9 @@ def test_what_is_in_its_place_is_not_copied_there() -> None:
     apart, inside = (play(as_run(programs, 1, 4096, in_place), MACHINE, 4096).trace for in_place in (False, True))
     copies = [np.bincount(t.rank[t.kind == Event.COPY], minlength=4).tolist() for t in (apart, inside)]
     assert copies[0][0] == copies[1][0] + 1 and copies[0][1:] == copies[1][1:]
+
+
+def test_what_is_short_is_so_for_the_engine() -> None:
+    header = (Path(__file__).parents[2] / "csrc/segment.h").read_text(encoding="utf-8")
+    room = re.search(r"struct alignas\(cache_line\) Notice \{\s+static constexpr std::size_t room = (\d+);", header)
+    assert room and int(room[1]) == SHORT_NBYTES
