@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 ASSUMED = "switch:latency=2us,bandwidth=25GB/s"
 """A network of today's, where nothing else is said."""
-MEASURED = "trace:"
-"""Before the file of a measured trace, where a topology is expected."""
 BUSIEST = 5
 """Lines of links."""
 WITH = "ALGORITHM:COLLECTIVE:BYTES[:START]"
@@ -74,6 +72,7 @@ def run(args: argparse.Namespace) -> int:
     from ringtree.bench.sweep import parse_bytes
     from ringtree.cli.conditions import conditions
     from ringtree.cli.destination import check_destination
+    from ringtree.cli.subject import MEASURED
     from ringtree.cli.subject import topology as topology_of
     from ringtree.simulate import Job, play
 
@@ -128,7 +127,7 @@ def _case(args: argparse.Namespace, nbytes: int) -> _Case:
         if args.option:
             raise ValueError("--cut: the size says the options; leave --option out")
         schedule, _ = subject.cut(schedule, args.what, nbytes)
-        if (args.topology or "").startswith(MEASURED):
+        if (args.topology or "").startswith(subject.MEASURED):
             return _Case(schedule, _as_run(schedule, nbytes, args.in_place), nbytes)
     return _Case(schedule, schedule, nbytes)
 

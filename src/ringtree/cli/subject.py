@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ringtree.topology import Topology
 
 Options = Sequence[tuple[str, object]]
+MEASURED = "trace:"
+"""Before the file of a measured trace, where a topology is expected."""
 MOST_RANKS = 1 << 20
 
 
@@ -44,12 +46,11 @@ def topology(text: str, ranks: int) -> Topology:
     machine is like."""
     from ringtree.topology import load, parse
 
-    kind, _, path = text.partition(":")
-    if kind == "trace":
+    if text.startswith(MEASURED):
         from ringtree.formats.chrome import read
         from ringtree.simulate.fit import fit
 
-        return fit([read(path)], ranks)
+        return fit([read(text.removeprefix(MEASURED))], ranks)
     return load(text) if text.endswith(".json") else parse(text, ranks)
 
 
