@@ -1,0 +1,1 @@
+"""Rings, trees and orders of the ranks for a given machine."""

@@ -1,0 +1,1 @@
+"""Known machines, one entry each."""
