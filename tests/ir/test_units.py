@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ringtree.ir.units import count, duration, size
+from ringtree.ir.units import bandwidth, count, duration, line_rate, size
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,11 @@ def test_sizes(nbytes: int, said: str) -> None:
 
 def test_counts() -> None:
     assert [count(n, "rank") for n in (0, 1, 2)] == ["0 ranks", "1 rank", "2 ranks"]
+
+
+def test_bandwidths_and_line_rates() -> None:
+    """Powers of ten, as links are sold."""
+    assert [bandwidth(b) for b in (450e9, 3.6e12, 12.5e6, 63.015e9, 0)] == [
+        "450 GB/s", "3.6 TB/s", "12.5 MB/s", "63 GB/s", "0 B/s",
+    ]  # fmt: skip
+    assert [line_rate(b) for b in (50e9, 1.25e8, 2.5e11)] == ["400 Gb/s", "1 Gb/s", "2 Tb/s"]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 TIMES = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}
 """What a unit of time is in seconds, the largest first."""
+RATES = {"TB/s": 1e12, "GB/s": 1e9, "MB/s": 1e6, "kB/s": 1e3, "B/s": 1.0}
+LINE_RATES = {"Tb/s": 1.25e11, "Gb/s": 1.25e8, "Mb/s": 1.25e5}
+"""What they are in bytes a second."""
 SIZES = {"TiB": 1024.0**4, "GiB": 1024.0**3, "MiB": 1024.0**2, "KiB": 1024.0, "B": 1.0}
 
 
@@ -15,6 +18,16 @@ def duration(seconds: float) -> str:
 def size(nbytes: float) -> str:
     """64 KiB, 1.41 MiB, 1000 B."""
     return _in(nbytes, SIZES, "B")
+
+
+def bandwidth(Bps: float) -> str:
+    """450 GB/s, 3.6 TB/s, 12.5 MB/s."""
+    return _in(Bps, RATES, "B/s")
+
+
+def line_rate(Bps: float) -> str:
+    """A network port's, as it is sold: 400 Gb/s of 50e9 bytes a second."""
+    return _in(Bps, LINE_RATES, "Mb/s")
 
 
 def count(number: int, what: str) -> str:
