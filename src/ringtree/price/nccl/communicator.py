@@ -1,0 +1,131 @@
+"""What NCCL's model asks of a communicator: how many, of which generation, and the channels found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from ringtree.price.nccl.figures import GENERATIONS, MAX_CHANNELS, NVLS_CHANNELS, NVLS_CHANNELS_NODES
+from ringtree.topology.channels import Channels, Pattern
+from ringtree.topology.clusters import Cluster
+from ringtree.topology.machine import DeviceKind, PathKind
+
+TREES = (Pattern.BALANCED_TREE, Pattern.SPLIT_TREE, Pattern.TREE)
+_PATTERNS = {
+    "ring": (Pattern.RING,),
+    "tree": TREES,
+    "pat": TREES,
+    "nvls": (Pattern.NVLS,),
+    "nvls_tree": (Pattern.NVLS,),
+    "collnet_direct": (Pattern.COLLNET_DIRECT,),
+    "collnet_chain": (Pattern.COLLNET_CHAIN,),
+}
+
+
+@dataclass(frozen=True)
+class Communicator:
+    """All GPUs of a cluster, with the channels a search found on it."""
+
+    cluster: Cluster
+    graphs: Mapping[Pattern, Channels]
+
+    @property
+    def nodes(self) -> int:
+        """Machines."""
+        return self.cluster.nodes
+
+    @property
+    def ranks(self) -> int:
+        """GPUs in all."""
+        return self.cluster.ranks
+
+    @property
+    def per_node(self) -> int:
+        """GPUs of a machine."""
+        return len(self.cluster.machine.gpus)
+
+    @cached_property
+    def sm(self) -> int:
+        """The least compute capability, times 10."""
+        return min(self._sms)
+
+    @cached_property
+    def like(self) -> bool:
+        """Whether all GPUs are of one compute capability."""
+        return len(set(self._sms)) == 1
+
+    @cached_property
+    def generation(self) -> int:
+        """The row of the tables."""
+        return max(n for n, least in enumerate(GENERATIONS) if self.sm >= least)
+
+    @property
+    def column(self) -> int:
+        """Of the tables: 1, 2, or more nodes."""
+        return min(self.nodes, 3) - 1
+
+    @cached_property
+    def cpu(self) -> str:
+        """`intel`, `amd`, `arm`, `power` or nothing."""
+        for d in self.cluster.machine.devices:
+            if d.kind is DeviceKind.CPU:
+                said = f"{d.vendor} {d.model} {d.attributes.get('arch', '')}".lower()
+                for sign, name in _CPUS:
+                    if sign in said:
+                        return name
+        return ""
+
+    @cached_property
+    def nvswitch(self) -> bool:
+        """Whether the machine has any."""
+        return bool(self.cluster.machine.of_kind(DeviceKind.NVSWITCH))
+
+    def graph(self, algorithm: str) -> Channels | None:
+        """The channels an algorithm runs on; None where none were found."""
+        return next((self.graphs[p] for p in _PATTERNS[algorithm] if p in self.graphs and self.graphs[p].count), None)
+
+    def near(self, algorithm: str) -> str:
+        """What hops within a machine are priced as: `nvlink` or `pci`."""
+        graph = self.graph(algorithm)
+        return "nvlink" if graph is not None and graph.intra == PathKind.NVL else "pci"
+
+    @cached_property
+    def channels(self) -> int:
+        """Rings and trees there are once NCCL has connected them: the found ones twice, and more where they are few
+        and fast (connect.cc)."""
+        ring = self.graph("ring")
+        if ring is None:
+            return 0
+        tree = self.graph("tree")
+        count = min(2 * min(ring.count, tree.count if tree else ring.count), MAX_CHANNELS)
+        chain = self.graph("collnet_chain")
+        if self.cluster.sharp and chain and chain.intra_Bps > chain.inter_Bps and self.ranks > self.nodes:
+            count = min(count + count // 2, MAX_CHANNELS)
+        if self.sm >= 90 and self.nodes > 1 and ring.intra_Bps > 45e9 and count < 16:
+            count *= 2
+        return count
+
+    @cached_property
+    def nvls_channels(self) -> int:
+        """Blocks that NVLS runs on."""
+        table = NVLS_CHANNELS if self.nodes == 1 else NVLS_CHANNELS_NODES
+        return table[100 if self.sm >= 100 else 90]
+
+    @cached_property
+    def _sms(self) -> tuple[int, ...]:
+        machine = self.cluster.machine
+        return tuple(machine.devices[g].sm for g in machine.gpus)
+
+
+_CPUS = (
+    ("amd", "amd"),
+    ("epyc", "amd"),
+    ("intel", "intel"),
+    ("xeon", "intel"),
+    ("ppc64", "power"),
+    ("power", "power"),
+    ("arm", "arm"),
+    ("aarch64", "arm"),
+    ("grace", "arm"),
+)
