@@ -1,0 +1,86 @@
+"""What NCCL takes a link to carry: its own figures, below the nominal ones. In GB/s (10^9 bytes), as it prints them.
+
+Source: NVIDIA/nccl 2.30.7, src/graph/topo.h and topo.cc; for AMD's xGMI ROCm/rccl 2.21, src/graph/topo.h.
+"""
+
+from __future__ import annotations
+
+from ringtree.topology.machine import Device, Link, LinkKind
+
+NVLINK_GBps = {100: 40.1, 90: 20.6, 87: 20.0, 86: 12.0, 80: 20.0, 70: 20.0, 60: 18.0}
+"""One NVLink, by the least compute capability (times 10) it holds from."""
+PCIE_LANE_GBps = {1: 15 / 80, 2: 30 / 80, 3: 60 / 80, 4: 120 / 80, 5: 240 / 80, 6: 480 / 80}
+XGMI_LINK_GBps = {"gfx94": 48.0, "gfx95": 48.0, "mi3": 48.0, "gfx90a": 36.0, "mi2": 36.0}
+"""One xGMI link, by how the model's name begins."""
+XGMI_OLD_GBps = 24.0
+CPU_GBps = {"amd": 16.0, "ibm": 32.0, "arm": 6.0, "zhaoxin": 6.0, "yongfeng": 9.0}
+INTEL_GBps = (("emerald", 40.0), ("granite", 40.0), ("sapphire", 22.0), ("broadwell", 6.0), ("haswell", 6.0))
+INTEL_MODEL_GBps = ((0xCF, 40.0), (0x8F, 22.0), (0x55, 10.0), (0, 6.0))
+"""Between two Intel CPUs by the least model number of family 6."""
+SKYLAKE_GBps = 10.0
+LOCAL_GBps = 5000.0
+NIC_UNTOLD_GBps = 10 / 8
+"""A NIC of no told speed is one of 10 Gbit/s."""
+PCI_OF_NOMINAL = 12 / 15.754
+"""For a PCIe link whose generation was not told: what NCCL gives Gen3 x16, over what that carries."""
+
+
+def link_GBps(link: Link, source: Device, target: Device) -> float:
+    """What NCCL counts for a link, each way. C2C and what leaves a NIC go by their nominal figures there too."""
+    if link.kind is LinkKind.NVLINK:
+        return nvlink_GBps(max(source.sm, target.sm)) * link.width
+    if link.kind is LinkKind.PCIE:
+        lane = PCIE_LANE_GBps.get(link.generation)
+        return link.bandwidth_Bps / 1e9 * PCI_OF_NOMINAL if lane is None else lane * (link.width or 16)
+    if link.kind is LinkKind.XGMI:
+        return _xgmi_GBps(source if source.model else target) * link.width
+    if link.kind in (LinkKind.CPU, LinkKind.SHM):
+        return cpu_GBps(source)
+    return link.bandwidth_Bps / 1e9
+
+
+def nvlink_GBps(sm: int) -> float:
+    """One NVLink of a GPU of that compute capability (times 10)."""
+    return next((GBps for least, GBps in NVLINK_GBps.items() if sm >= least), 20.0)
+
+
+def nic_GBps(nic: Device) -> float:
+    """All ports of a NIC."""
+    return nic.rate_Bps / 1e9 or NIC_UNTOLD_GBps
+
+
+def cpu_GBps(cpu: Device) -> float:
+    """From a CPU to the next, by its vendor and model."""
+    maker = is_of(cpu)
+    if maker != "intel":
+        return CPU_GBps.get(maker, LOCAL_GBps)
+    model = cpu.attributes.get("modelid", "")
+    if model.isdigit() and cpu.attributes.get("familyid", "6") == "6":
+        return next(GBps for least, GBps in INTEL_MODEL_GBps if int(model) >= least)
+    return next((GBps for word, GBps in INTEL_GBps if word in cpu.model.lower()), SKYLAKE_GBps)
+
+
+def is_of(cpu: Device) -> str:
+    """A CPU's maker: intel, amd, zhaoxin, ibm, arm, or nothing where it is not told."""
+    told = f"{cpu.vendor} {cpu.model} {cpu.attributes.get('vendor', '')} {cpu.attributes.get('arch', '')}".lower()
+    words = {
+        "intel": "intel",
+        "amd": "amd",
+        "epyc": "amd",
+        "yongfeng": "yongfeng",
+        "zhaoxin": "zhaoxin",
+        "centaur": "zhaoxin",
+        "shanghai": "zhaoxin",
+        "power": "ibm",
+        "ppc": "ibm",
+        "arm": "arm",
+        "grace": "arm",
+        "graviton": "arm",
+        "aarch": "arm",
+    }
+    return next((maker for word, maker in words.items() if word in told), "")
+
+
+def _xgmi_GBps(gpu: Device) -> float:
+    told = f"{gpu.attributes.get('gcn', '')} {gpu.model}".lower()
+    return next((GBps for start, GBps in XGMI_LINK_GBps.items() if start in told), XGMI_OLD_GBps)
