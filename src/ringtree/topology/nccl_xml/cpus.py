@@ -1,0 +1,68 @@
+"""The <cpu> elements: NUMA nodes, and the links between them, which the format has no word for."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from ringtree.topology import parts
+from ringtree.topology.machine import Device, DeviceKind, Link, LinkKind, NoteKind
+from ringtree.topology.nccl_xml.parsed import Parsed
+from ringtree.topology.xml_elements import Element
+
+_KEPT = ("affinity", "affinity_offset", "arch", "familyid", "modelid", "host_hash")
+_UNKNOWN_Bps = 32e9
+
+
+def add(parsed: Parsed, element: Element) -> int:
+    """The NUMA node's number; those that follow are of its host."""
+    numa = element.whole("numaid", -1, 65535)
+    host = element.attributes.get("host_hash", "")
+    for number, other in parsed.hosts.items():
+        if other == host and parsed.draft.devices[number].numa == numa:
+            element.refuse("a second <cpu> with this numaid on its host; expected one that differs")
+    for key in ("familyid", "modelid"):
+        element.whole(key, 0, 2**31, 0)
+    several = len({e.attributes.get("host_hash", "") for e in parsed.root.inside("cpu")}) > 1
+    hosts = list(dict.fromkeys([*parsed.hosts.values(), host]))
+    name = ("cpu" if numa < 0 else f"cpu{numa}") + (f".host{hosts.index(host)}" if several else "")
+    name = element.attributes.get("name") or name
+    told = {key: element.attributes[key] for key in _KEPT if element.attributes.get(key)}
+    part = part_of(element)
+    vendor = element.attributes.get("vendor", "") or (part.vendor if part else "")
+    model = element.attributes.get("model", "") or (part.model if part else "")
+    number = parsed.draft.add(Device(name, DeviceKind.CPU, vendor, model, numa=numa, attributes=told))
+    parsed.host = host
+    parsed.hosts[number] = host
+    parsed.cpus[number] = element
+    if numa < 0:
+        text = (
+            "numaid -1, a virtual machine that does not tell its NUMA nodes: all devices look equally near to the CPU, "
+            "and threads may be put on the far socket; give a file with the host's nodes"
+        )
+        parsed.draft.note(NoteKind.TRAP, name, text)
+    return number
+
+
+def part_of(element: Element) -> parts.Cpu | None:
+    """The part of that vendor and family whose model is the nearest; AMD's family also as older files have it."""
+    vendor, family = element.attributes.get("vendor", ""), element.whole("familyid", 0, 2**31, 0)
+    arch, model = element.attributes.get("arch", ""), element.whole("modelid", 0, 2**31, 0)
+    if family & 0xF == 0xF and 0x80 <= family <= 0xFF:  # base family 15, the extended one shifted: 143 is 23
+        family = 15 + (family >> 4)
+    near = [c for c in parts.CPUS.values() if c.vendor == vendor and c.family == family]
+    if arch == "arm64" and not vendor:
+        near = [c for c in parts.CPUS.values() if c.model == "Grace"]
+    return min(near, key=lambda c: abs(c.modelid - model), default=None)
+
+
+def link(parsed: Parsed) -> None:
+    """Every two NUMA nodes of a host, as NCCL takes them to be."""
+    for a, b in combinations(parsed.hosts, 2):
+        if parsed.hosts[a] != parsed.hosts[b]:
+            continue
+        part = part_of(parsed.cpus[a])
+        bandwidth = part.to_socket_Bps if part else _UNKNOWN_Bps
+        parsed.draft.join(Link(a, b, LinkKind.CPU, bandwidth, parts.CPU_LATENCY_S))
+        like = f"that of {part.model}" if part else "one of an unknown make"
+        text = f"the link between NUMA nodes is taken as {like}: {bandwidth / 1e9:g} GB/s each way"
+        parsed.draft.note(NoteKind.ASSUMED, "CPU to CPU", text)

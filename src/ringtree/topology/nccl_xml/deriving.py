@@ -1,0 +1,111 @@
+"""GPUs and NICs of a file that holds PCI devices alone, as the clouds' do: what NCCL would ask the machine itself."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from ringtree.topology import parts, pci
+from ringtree.topology.machine import DeviceKind, NoteKind
+from ringtree.topology.nccl_xml import fabric, gpus
+from ringtree.topology.nccl_xml.assumed import Assumed
+from ringtree.topology.nccl_xml.parsed import Parsed, Slot
+
+_BOARDS = {3: "V100 SXM2", 4: "A100 SXM4 40GB", 5: "H100 SXM5", 6: "B300"}
+"""What eight and more GPUs of a PCIe generation are, most likely …"""
+_CARDS = {3: "V100 PCIe", 4: "A100 PCIe 80GB", 5: "H100 PCIe", 6: "H100 PCIe"}
+"""… and what fewer are."""
+_RATES_Gbps = (800, 400, 200, 100, 50, 40, 25, 10)
+_GIVE_GPU = "give gpu=MODEL"
+
+
+def derive(parsed: Parsed, given: Assumed) -> None:
+    """Fills what was derived from a PCI class alone, and links the GPUs as boards of their model do."""
+    found = {kind: [s for s in parsed.derived if _kind(parsed, s) is kind] for kind in (DeviceKind.GPU, DeviceKind.NIC)}
+    slots = sorted(found[DeviceKind.GPU], key=lambda s: (s.key[0], pci.busid_order(s.key[1])))
+    models = _models(parsed, slots, given)
+    for place, (slot, part) in enumerate(zip(slots, models, strict=True)):
+        _gpu(parsed, slot, part, place)
+    if slots:
+        text = (
+            "no <gpu> in the file: GPUs are derived from their PCI class and numbered as on the bus; add <gpu> to tell"
+        )
+        parsed.draft.note(NoteKind.ASSUMED, "GPUs", text)
+        fabric.link(parsed, [s.number for s in slots if s.number is not None], models, given)
+    for slot in found[DeviceKind.NIC]:
+        _nic(parsed, slot, given)
+
+
+def _kind(parsed: Parsed, slot: Slot) -> DeviceKind | None:
+    return None if slot.number is None else parsed.draft.devices[slot.number].kind
+
+
+def _models(parsed: Parsed, slots: list[Slot], given: Assumed) -> list[parts.Gpu]:
+    """Each GPU's: what was given, what its device id is of, or what is likely."""
+    models = []
+    for slot in slots:
+        assert slot.number is not None
+        device = parsed.draft.devices[slot.number]
+        part = parts.gpu_by_id(*gpus.ids(device))
+        generation = slot.link.generation if slot.link else pci.NCCL_DEFAULT_GENERATION
+        if given.gpu is not None:
+            text = f"taken as {given.gpu.model}, as it was given"
+            part = given.gpu
+        elif part is not None:
+            text = f"device id {device.attributes['device']} is {part.model}'s"
+            parsed.draft.note(NoteKind.SOURCE, slot.number, text)
+            models.append(part)
+            continue
+        else:
+            part = _likely(parsed, slot, len(slots), generation)
+            text = (
+                f"its device id is not told or not known: taken as {part.model}, as {len(slots)} GPUs of PCIe "
+                f"{generation} are likely to be; {_GIVE_GPU}"
+            )
+        parsed.draft.note(NoteKind.ASSUMED, slot.number, text)
+        models.append(part)
+    return models
+
+
+def _likely(parsed: Parsed, slot: Slot, count: int, generation: int) -> parts.Gpu:
+    assert slot.number is not None
+    code = slot.element.whole("class", 0, 0xFFFFFF)
+    vendor = parsed.draft.devices[slot.number].vendor
+    if vendor == "amd" or (not vendor and (code >> 16 == 0x12 or code >> 8 == 0x0380)):
+        return parts.GPUS["MI300X" if generation > 4 else "MI210"]
+    if vendor in ("hygon", "huawei"):
+        return next(p for p in parts.GPUS.values() if p.vendor == vendor)
+    if code >> 8 == 0x0300:  # it has a display: a workstation's or a player's
+        return parts.GPUS["RTX 4090"]
+    return parts.GPUS[(_BOARDS if count >= 8 else _CARDS)[min(max(generation, 3), 6)]]
+
+
+def _gpu(parsed: Parsed, slot: Slot, part: parts.Gpu, place: int) -> None:
+    assert slot.number is not None
+    told = {**parsed.draft.devices[slot.number].attributes, "memory_Bps": f"{part.memory_Bps:.0f}"}
+    if not part.p2p:
+        told["p2p"] = "0"
+    kept = MappingProxyType(told)
+    parsed.draft.change(slot.number, vendor=part.vendor, model=part.model, sm=part.sm, gdr=part.gdr, attributes=kept)
+    parsed.draft.put(slot.number, place)
+
+
+def _nic(parsed: Parsed, slot: Slot, given: Assumed) -> None:
+    assert slot.number is not None and slot.link is not None
+    device = parsed.draft.devices[slot.number]
+    part = parts.nic_by_id(*gpus.ids(device))
+    if given.nic_Bps is not None:
+        rate, why = given.nic_Bps, "as it was given"
+    elif part is not None:
+        rate, why = part.rate_Bps, f"that of {part.model}; give nic=RATE for another"
+    else:
+        slot_Bps = slot.link.bandwidth_Bps
+        rate = next((r * parts.Gbps for r in _RATES_Gbps if r * parts.Gbps <= slot_Bps), slot_Bps)
+        why = f"the fastest that its slot, PCIe {slot.link.generation} x{slot.link.width}, carries; give nic=RATE"
+    gdr = given.gdr
+    if gdr is None:
+        # Amazon's cards are one id before and after they learnt it: machines of A100 on have it (AWS EC2 guide, EFA)
+        newer = any(d.sm >= 80 for d in parsed.draft.devices)
+        gdr = newer if device.vendor == "amazon" else part.gdr if part else True
+    text = f"its rate is not told: taken as {rate * 8 / 1e9:g} Gb/s, {why}; GPUDirect RDMA {'on' if gdr else 'off'}"
+    parsed.draft.note(NoteKind.ASSUMED, slot.number, text + ", give gdr=0 or 1")
+    parsed.draft.change(slot.number, rate_Bps=rate, gdr=gdr, model=part.model if part else "")
