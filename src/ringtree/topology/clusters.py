@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 
+from ringtree.topology.contraction import seats, shared_switch
 from ringtree.topology.fabrics import Fabric
+from ringtree.topology.graph import Topology
 from ringtree.topology.machine import Machine
+from ringtree.topology.networks import Network
+from ringtree.topology.wiring import wire
 
-
-class Network(str, Enum):
-    """RAILS: the k-th NIC of every machine on a leaf of its own, so that rails meet at the spine only. FAT_TREE:
-    machines under leaves. TORUS: machines in a grid, links to neighbours."""
-
-    RAILS = "rails"
-    FAT_TREE = "fat_tree"
-    TORUS = "torus"
+__all__ = ["Cluster", "Network"]
 
 
 @dataclass(frozen=True)
@@ -33,11 +29,13 @@ class Cluster:
     def __post_init__(self) -> None:
         if self.nodes < 1:
             raise ValueError(f"{self.name}: {self.nodes} nodes; expected at least 1")
-        if self.nodes > 1 and (self.fabric is None or not self.machine.nics):
+        if self.nodes > 1 and (self.fabric is None or not self.machine.nics) and shared_switch(self.machine) is None:
             missing = "no NIC: expected some, as --nics 8x400Gb" if self.fabric else "no fabric"
             raise ValueError(f"{self.name}: {self.nodes} nodes and {missing}")
         if not self.oversubscription >= 1:
             raise ValueError(f"{self.name}: oversubscription {self.oversubscription}; expected at least 1")
+        if self.network is Network.TORUS and self.oversubscription > 1:
+            raise ValueError(f"{self.name}: oversubscription {self.oversubscription}; expected 1, a torus has no spine")
 
     @property
     def name(self) -> str:
@@ -46,5 +44,13 @@ class Cluster:
 
     @property
     def ranks(self) -> int:
-        """GPUs in all, machine by machine."""
-        return self.nodes * len(self.machine.gpus)
+        """GPUs in all, machine by machine; CPUs where a machine has no GPU."""
+        return self.nodes * len(seats(self.machine))
+
+    def topology(self) -> Topology:
+        """The ranks, machine by machine, then each machine's other devices ("node1/nic0"), then the network's
+        switches. Routes from rank to rank are NCCL's paths, and cost no search. O(nodes times the machine's links).
+
+        Bandwidths are what is left for data. NVSwitches of the same GPUs are one node, and so are NICs that one GPU
+        has to itself, side by side. ValueError where a rank reaches no NIC, or a NIC tells no rate."""
+        return wire(self.name, self.machine, self.nodes, self.fabric, self.network, self.oversubscription)
