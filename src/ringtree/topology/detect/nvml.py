@@ -1,0 +1,78 @@
+"""NVIDIA's GPUs as their driver tells of them, through NVML (the package nvidia-ml-py, the extra `gpu`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+MISSING = "NVML's Python package is not installed: pip install 'ringtree[gpu]' (nvidia-ml-py) tells NVLinks and models"
+MOST_NVLINKS = 18
+SWITCH, CPU = 2, 1
+"""What NVML calls the device at the other end of an NVLink; a GPU is 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class NvmlGpu:
+    """`sm` is the compute capability times 10. `nvlinks`: how many active ones lead to each (kind, busid): kind
+    "nvswitch", "gpu" or "cpu"."""
+
+    index: int
+    busid: str
+    name: str
+    sm: int
+    nvlinks: Mapping[tuple[str, str], int]
+
+
+def nvml_gpus() -> tuple[tuple[NvmlGpu, ...], str]:
+    """(the GPUs that this process may use, in NVML's order; "" or, in one line, why none are told)."""
+    try:
+        import pynvml
+    except ImportError:
+        return (), MISSING
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        return (), f"NVML does not answer ({error}): is the NVIDIA driver in this container?"
+    try:
+        return tuple(_gpu(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount())), ""
+    except pynvml.NVMLError as error:
+        return (), f"NVML does not tell of the GPUs ({error})"
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _gpu(nvml: Any, index: int) -> NvmlGpu:
+    handle = nvml.nvmlDeviceGetHandleByIndex(index)
+    major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
+    busid = _short(nvml.nvmlDeviceGetPciInfo(handle).busId)
+    return NvmlGpu(index, busid, _text(nvml.nvmlDeviceGetName(handle)), 10 * major + minor, _nvlinks(nvml, handle))
+
+
+def _nvlinks(nvml: Any, handle: Any) -> Mapping[tuple[str, str], int]:
+    found: Counter[tuple[str, str]] = Counter()
+    for n in range(MOST_NVLINKS):
+        try:
+            if not nvml.nvmlDeviceGetNvLinkState(handle, n):
+                continue
+            kind = _end(nvml, handle, n)
+            found[kind, _short(nvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, n).busId)] += 1
+        except nvml.NVMLError:  # this one is not there, or not told in this machine
+            continue
+    return dict(found)
+
+
+def _end(nvml: Any, handle: Any, n: int) -> str:
+    kind = int(nvml.nvmlDeviceGetNvLinkRemoteDeviceType(handle, n))
+    return {SWITCH: "nvswitch", CPU: "cpu"}.get(kind, "gpu")
+
+
+def _text(said: bytes | str) -> str:
+    return said.decode("utf-8", "replace") if isinstance(said, bytes) else said
+
+
+def _short(busid: bytes | str) -> str:
+    """sysfs' spelling of 00000000:1B:00.0."""
+    domain, _, rest = _text(busid).lower().partition(":")
+    return f"{domain[-4:] if domain.startswith('0000') else domain}:{rest}"

@@ -1,0 +1,71 @@
+"""/sys and /proc below a root. What is not there, may not be read or makes no sense is empty, never an error."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+MOST_BYTES = 1 << 20
+
+
+class Sysfs:
+    """`root` is `/`, or the root of another tree, such as a container's or a test's; no link leads out of it."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root.resolve()
+
+    def text(self, path: str) -> str:
+        """The file's text without space around it."""
+        try:
+            with open(self._root / path, "rb") as file:
+                return file.read(MOST_BYTES).decode("utf-8", "replace").strip().strip("\0")
+        except OSError:
+            return ""
+
+    def number(self, path: str, otherwise: int = -1) -> int:
+        """A whole number, decimal or after 0x hexadecimal."""
+        return number(self.text(path), otherwise)
+
+    def folder(self, path: str) -> tuple[str, ...]:
+        """The names in a folder, numbers within them in order: node2 before node10."""
+        try:
+            names = os.listdir(self._root / path)
+        except OSError:
+            return ()
+        return tuple(sorted(names, key=natural))
+
+    def real(self, path: str) -> str:
+        """Where a link leads, below the root; empty where there is nothing, or it leads out."""
+        try:
+            found = (self._root / path).resolve(strict=True)
+        except (OSError, RuntimeError):  # a link that leads to itself
+            return ""
+        return str(found.relative_to(self._root)) if found.is_relative_to(self._root) else ""
+
+
+def number(text: str, otherwise: int = -1) -> int:
+    """As `Sysfs.number` reads it."""
+    try:
+        return int(text, 0)
+    except ValueError:
+        return otherwise
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """A key that sorts the numbers in names as numbers."""
+    return [
+        (int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,18})", name, flags=re.ASCII)
+    ]
+
+
+def cpu_list(text: str) -> tuple[int, ...]:
+    """The numbers of a list such as 0-3,8; those before the first that makes no sense."""
+    found: list[int] = []
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        low, high = number(first), number(last or first)
+        if not 0 <= low <= high < 1 << 16:
+            break
+        found += range(low, high + 1)
+    return tuple(found)
