@@ -1,0 +1,125 @@
+"""How devices and links are called in pictures of a machine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from ringtree.ir import units
+from ringtree.topology.machine import Device, DeviceKind, Link, LinkKind, Machine
+
+KINDS = {
+    DeviceKind.GPU: "GPU",
+    DeviceKind.CPU: "NUMA node",
+    DeviceKind.PCI: "PCIe switch",
+    DeviceKind.NVSWITCH: "NVSwitch",
+    DeviceKind.NIC: "NIC",
+    DeviceKind.STORAGE: "storage device",
+    DeviceKind.SWITCH: "network switch",
+}
+LINKS = {
+    LinkKind.SHM: "shared memory",
+    LinkKind.PCIE: "PCIe",
+    LinkKind.NVLINK: "NVLink",
+    LinkKind.C2C: "C2C",
+    LinkKind.XGMI: "xGMI",
+    LinkKind.CPU: "CPU link",
+    LinkKind.ETHERNET: "Ethernet",
+    LinkKind.INFINIBAND: "InfiniBand",
+}
+VENDORS = {
+    "nvidia": "NVIDIA",
+    "amd": "AMD",
+    "authenticamd": "AMD",
+    "genuineintel": "Intel",
+    "mellanox": "Mellanox",
+    "hygon": "Hygon",
+    "hygongenuine": "Hygon",
+    "huawei": "Huawei",
+    "hisilicon": "HiSilicon",
+    "amazon": "Amazon",
+    "google": "Google",
+    "microsoft": "Microsoft",
+    "hpe": "HPE",
+    "generic": "",
+}
+"""As makers write themselves, by how files and CPUID do."""
+
+
+def kinds(machine: Machine) -> str:
+    """8 GPUs, 2 NUMA nodes, 4 PCIe switches, …: what it has of each kind."""
+    there = [(len(machine.of_kind(kind)), word) for kind, word in KINDS.items()]
+    plural = {"PCIe switch": "PCIe switches", "NVSwitch": "NVSwitches", "network switch": "network switches"}
+    said = [f"{n} {plural.get(word, f'{word}s') if n > 1 else word}" for n, word in there if n]
+    return ", ".join(said) or "no devices"
+
+
+def link(k: Link) -> str:
+    """PCIe 5 x16, 18 × NVLink 4, CPU link."""
+    generation = f" {k.generation}" if k.generation else ""
+    if k.kind is LinkKind.PCIE:
+        return f"PCIe{generation} x{k.width}" if k.generation else "PCIe"
+    many = f"{k.width} × " if k.width > 1 else ""
+    return f"{many}{LINKS[k.kind]}{generation}"
+
+
+def joined(machine: Machine) -> str:
+    """What joins its GPUs: NVSwitch, 18 × NVLink 4, 450 GB/s a GPU; the most that one has. Empty for one GPU."""
+    if len(machine.gpus) < 2:
+        return ""
+    leaving = {g: [machine.links[n] for n in machine.leaving(g)] for g in machine.gpus}
+    for kind in (LinkKind.NVLINK, LinkKind.XGMI):
+        total, links = max(
+            ((sum(k.bandwidth_Bps for k in of), of) for of in (_of(kind, each) for each in leaving.values())),
+            key=lambda found: found[0],
+        )
+        if links:
+            switched = any(machine.devices[k.target].kind is DeviceKind.NVSWITCH for k in links)
+            together = replace(links[0], width=sum(k.width for k in links))
+            return f"{'NVSwitch, ' * switched}{link(together)}, {units.bandwidth(total)} a GPU"
+    slots = _of(LinkKind.PCIE, next(iter(leaving.values())))
+    return link(slots[0]) if slots else ""
+
+
+def _of(kind: LinkKind, links: Iterable[Link]) -> list[Link]:
+    return [k for k in links if k.kind is kind]
+
+
+def about(device: Device) -> str:
+    """What is known of it beside its name: vendor, model, rate, as one line; empty where nothing is."""
+    vendor = VENDORS.get(device.vendor.lower(), device.vendor)
+    model = device.model if vendor.lower() in device.model.lower() else f"{vendor} {device.model}"
+    rate = units.line_rate(device.rate_Bps) if device.rate_Bps else ""
+    return ", ".join(filter(None, [model.strip(), rate]))
+
+
+def names(machine: Machine, devices: Sequence[int], most: int = 6) -> str:
+    """gpu0, gpu2–5; of what has no numbers at most `most`, and how many there are."""
+    said = list(_runs(machine.devices[n].name for n in devices))
+    if len(said) > most:
+        return f"{', '.join(said[: most - 2])}, … {said[-1]} ({len(devices)})"
+    return ", ".join(said)
+
+
+def _runs(called: Iterable[str]) -> Iterable[str]:
+    """Names that count on from one to the next, as first–last."""
+    runs: list[tuple[str, int, int]] = []
+    for name in called:
+        stem, digits = split(name)
+        number = int(digits) if digits else -1
+        if runs and digits and runs[-1][0] == stem and runs[-1][2] + 1 == number:
+            runs[-1] = (stem, runs[-1][1], number)
+        else:
+            runs.append((stem, number, number))
+    for stem, first, last in runs:
+        if last - first > 1:
+            yield f"{stem}{first}–{last}"
+        else:
+            yield from (stem if n < 0 else f"{stem}{n}" for n in range(first, last + 1))
+
+
+def split(name: str) -> tuple[str, str]:
+    """(gpu, 12) of gpu12. A number that does not read back (007), or is part of an address, is none."""
+    found = re.fullmatch(r"(.*?[^\d.:])(0|[1-9]\d{0,8})", name, re.ASCII)
+    return (found[1], found[2]) if found else (name, "")

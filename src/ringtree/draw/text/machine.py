@@ -1,0 +1,153 @@
+"""A machine for a terminal: what hangs below which NUMA node, what joins the rest, and what is to be known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
+
+from ringtree.draw import machine_words
+from ringtree.draw.machine_tree import Branch, Bundle, bundles, fold, tree
+from ringtree.draw.text.lines import Line, Span
+from ringtree.ir import units
+from ringtree.topology.machine import Device, DeviceKind, Machine, NoteKind
+
+MOST_ROWS = 48
+"""Of a tree; in one that has more, neighbours alike are one row."""
+MOST_STARS = 12
+"""Devices or groups of them whose links are told one by one."""
+NO_BREAK = "\N{NO-BREAK SPACE}"
+ROLES = {
+    DeviceKind.GPU: "gpu",
+    DeviceKind.CPU: "head",
+    DeviceKind.NIC: "nic",
+    DeviceKind.PCI: "faint",
+    DeviceKind.STORAGE: "faint",
+}
+NOTES = {NoteKind.TRAP: ("trap", "wrong"), NoteKind.ASSUMED: ("assumed", "new"), NoteKind.SOURCE: ("source", "faint")}
+"""How each is called, and its role; in the order in which they are told."""
+
+
+def head_line(machine: Machine) -> Line:
+    """Its name, and what it has of each kind of device."""
+    return Span(machine.name, "head"), Span(f": {machine_words.kinds(machine)}")
+
+
+def tree_lines(machine: Machine, width: int) -> list[Line]:
+    """A line a device, below what it hangs on, the link to it at the end. In a machine that is large, devices alike
+    that are neighbours share one."""
+    rows = [row for b in fold(machine, tree(machine), MOST_ROWS) for row in _rows(machine, b, 1, "", "")]
+    room = max((sum(len(s.text) for s in left) for left, right in rows if right), default=0)
+    links = max((len(right) for _, right in rows), default=0)
+    column = max(20, min(room, width - links - 2))
+    return [_beside(left, right, column) for left, right in rows]
+
+
+def _beside(left: Line, right: str, column: int) -> Line:
+    gap = max(column - sum(len(s.text) for s in left), 0) + 2
+    return (*left, Span(" " * gap + right, "faint")) if right else left
+
+
+def _rows(machine: Machine, branch: Branch, holders: int, before: str, below: str) -> Iterator[tuple[Line, str]]:
+    """(the line's beginning, its link). `holders`: how many it hangs on."""
+    first, many = machine.devices[branch.devices[0]], len(branch.devices)
+    named = machine_words.names(machine, branch.devices)
+    about = machine_words.about(first)
+    what = f"{many} × {about or machine_words.KINDS[first.kind]}" if many > 1 else about
+    spans = [Span(before, "faint"), Span(named, ROLES.get(first.kind, ""))]
+    if what:
+        spans.append(Span(f"  {what}"))
+    if many > holders > 1:
+        spans.append(Span(f", {many // holders} each"))
+    spans += [Span(f"  {text}", "faint") for text in _further(first) if many == 1]
+    if first.kind in (DeviceKind.GPU, DeviceKind.NIC) and not first.gdr:
+        spans.append(Span("  no GPUDirect RDMA", "new"))
+    link = branch.link
+    end = "" if link is None else f"{machine_words.link(link)}  {units.bandwidth(link.bandwidth_Bps):>9}"
+    yield tuple(spans), end
+    for i, b in enumerate(branch.branches):
+        last = i == len(branch.branches) - 1
+        yield from _rows(machine, b, many, below + ("└─ " if last else "├─ "), below + ("   " if last else "│  "))
+
+
+def _further(device: Device) -> Iterator[str]:
+    """What a file or sysfs tells of one device beyond what the catalogue would."""
+    if "cpus" in device.attributes:
+        yield f"{device.attributes['cpus']} CPUs"
+    if device.attributes.get("memory_bytes", "").isdecimal():
+        yield units.size(int(device.attributes["memory_bytes"]))
+    yield from filter(None, (device.attributes.get("caches", ""), device.busid))
+
+
+def link_lines(machine: Machine, width: int) -> list[Line]:
+    """The links that the tree has not, those alike together, with their bandwidth each way."""
+    there = bundles(machine)
+    said = [(f"{machine_words.link(b.link)}", _bandwidth(b)) for b in there]
+    kind, bandwidth = (max((len(s[i]) for s in said), default=0) for i in (0, 1))
+    lines: list[Line] = []
+    for (what, how), bundle in zip(said, there, strict=True):
+        left = f"{what:<{kind}}  {how:<{bandwidth}}  "
+        ends = wrap(_ends(machine, bundle), max(width - len(left), 24), break_on_hyphens=False) or [""]
+        text = [line.replace(NO_BREAK, " ") for line in ends]
+        lines.append((Span(left, "faint"), Span(text[0])))
+        lines += [(Span(" " * len(left)), Span(more)) for more in text[1:]]
+    return lines
+
+
+def _bandwidth(bundle: Bundle) -> str:
+    there, back = bundle.link.bandwidth_Bps, bundle.back_Bps
+    if there == back:
+        return f"{units.bandwidth(there)} each way"
+    return f"{units.bandwidth(there)} there, {units.bandwidth(back) if back else 'none'} back"
+
+
+def _ends(machine: Machine, bundle: Bundle) -> str:
+    """Which pairs, as short as may be: between any two of some, else each of some with each of others."""
+    both = sorted({n for pair in bundle.pairs for n in pair})
+    if len(both) > 2 and len(set(bundle.pairs)) == len(both) * (len(both) - 1) // 2:
+        return f"between any two of {machine_words.names(machine, both)}"
+    leading: dict[int, set[int]] = {}
+    for a, b in sorted(bundle.pairs):
+        leading.setdefault(a, set()).add(b)
+    stars: dict[tuple[int, ...], list[int]] = {}
+    for a, reached in leading.items():
+        stars.setdefault(tuple(sorted(reached)), []).append(a)
+    said = [_star(machine, some, others) for others, some in stars.items()]
+    if len(said) > MOST_STARS:
+        said[MOST_STARS - 2 : -1] = ["…"]
+        said.append(f"{len(bundle.pairs)} pairs")
+    return "; ".join(said).replace("…;", "…")
+
+
+def _star(machine: Machine, some: Sequence[int], others: Sequence[int]) -> str:
+    """Names are not broken at the end of a line."""
+    each = "each of " * (len(some) > 1)
+    said = (
+        f"{each}{machine_words.names(machine, some)} – {each * (len(others) > 1)}{machine_words.names(machine, others)}"
+    )
+    return said.replace(" ", NO_BREAK)
+
+
+def note_lines(machine: Machine, width: int, sources: bool = False) -> list[Line]:
+    """Its notes, in the order of NOTES; those that say the same of several things once."""
+    lines: list[Line] = []
+    for kind, (word, role) in NOTES.items():
+        if kind is NoteKind.SOURCE and not sources:
+            continue
+        alike: dict[str, list[str]] = {}
+        for note in machine.notes:
+            if note.kind is kind:
+                alike.setdefault(note.text, []).append(note.about)
+        for text, about in alike.items():
+            lines += _note(word, role, f"{_several(about)}: {text}", width)
+    return lines
+
+
+def _several(about: Sequence[str]) -> str:
+    distinct = list(dict.fromkeys(filter(None, about)))
+    return ", ".join(distinct) if len(distinct) <= 4 else f"{', '.join(distinct[:3])} and {len(distinct) - 3} more"
+
+
+def _note(word: str, role: str, text: str, width: int) -> Iterator[Line]:
+    first, *rest = wrap(text, max(width - 9, 24), break_on_hyphens=False, break_long_words=False) or [""]
+    yield Span(f"{word:<9}", role), Span(first)
+    yield from ((Span(" " * 9), Span(more)) for more in rest)
