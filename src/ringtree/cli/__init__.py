@@ -21,6 +21,7 @@ COMMANDS = {
     "report": "show what bench wrote: a page of charts, or the best at each size",
     "compare-trace": "lay two traces side by side: measured and simulated, before and after",
     "algorithms": "list the algorithms and what each costs",
+    "topo": "describe this machine, draw those of the catalogue and of files",
     "info": "describe this machine as ringtree sees it",
     "version": "print ringtree's version",
 }

@@ -42,6 +42,11 @@ STYLES = {
     "wait": "dim",
     "stall": "#d55e00",
     "path": "#cc79a7",
+    "gpu": "bold #009e73",
+    "nic": "#56b4e9",
+    "near": "#009e73",
+    "mid": "#e69f00",
+    "far": "#d55e00",
 }
 """Of the pieces of a line, by what they are; Okabe and Ito's colours."""
 

@@ -1,0 +1,83 @@
+"""List the machines and the networks that are known by name."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ringtree.topology.machine import Machine
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="the same as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    from ringtree.topology.catalogue import NAMES, machine
+    from ringtree.topology.fabrics import FABRICS
+
+    machines = [_facts(machine(name)) for name in NAMES]
+    fabrics: list[dict[str, Any]] = [
+        {
+            "name": f.name,
+            "rdma": f.rdma,
+            "gpudirect_rdma": f.gdr,
+            "payload": f.payload,
+            "latency_us": f.latency_s * 1e6,
+            "message_us": f.message_s * 1e6,
+        }
+        for f in FABRICS.values()
+    ]
+    if args.json:
+        print(json.dumps({"machines": machines, "fabrics": fabrics}, indent=2))
+        return 0
+    _table(("machine", "GPUs", "joined by", "NICs"), [_row(m) for m in machines])
+    print()
+    _table(
+        ("network", "RDMA", "line rate left", "latency", "a message costs its sender"),
+        [
+            (
+                str(f["name"]),
+                "with GPUs" if f["gpudirect_rdma"] else "yes" if f["rdma"] else "no",
+                f"{100 * f['payload']:.0f} %",
+                f"{f['latency_us']:g} µs",
+                f"{f['message_us']:g} µs",
+            )
+            for f in fabrics
+        ],
+    )
+    return 0
+
+
+def _facts(machine: Machine) -> dict[str, Any]:
+    from ringtree.draw import machine_words
+
+    devices = machine.devices
+    gpus, nics = ([devices[n] for n in numbers] for numbers in (machine.gpus, machine.nics))
+    return {
+        "name": machine.name,
+        "gpus": len(gpus),
+        "gpu": ", ".join(dict.fromkeys(g.model for g in gpus)),
+        "joined": machine_words.joined(machine),
+        "nics": len(nics),
+        "nic_Gbps": [nic.rate_Bps * 8e-9 for nic in nics],
+    }
+
+
+def _row(m: dict[str, Any]) -> tuple[str, ...]:
+    rates = sorted(set(m["nic_Gbps"]), reverse=True)
+    nics = ", ".join(f"{m['nic_Gbps'].count(rate)} × {rate:g} Gb/s" for rate in rates)
+    gpus = f"{m['gpus']} × {m['gpu']}" if m["gpus"] else "none"
+    return m["name"], gpus, m["joined"], nics or "none"
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    """Columns as wide as need be; the head in bold where a person looks on."""
+    from ringtree.cli import terminal
+    from ringtree.draw.text.lines import Span
+
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    lines = ["  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)) for row in [head, *rows]]
+    terminal.show([(Span(line, "head" if n == 0 else ""),) for n, line in enumerate(lines)])
