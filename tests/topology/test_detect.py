@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from ringtree.topology.detect import detect
-from ringtree.topology.machine import DeviceKind, LinkKind, Machine, NoteKind
+from ringtree.topology.machine import DeviceKind, LinkKind, Machine, NoteKind, PathKind
+from ringtree.topology.paths import Paths
 from tests.topology.sysfs_trees import CX7, H100, PORT, SysTree, gpu_server, virtual_machine
 
 
@@ -40,6 +41,14 @@ def test_a_gpu_server(tmp_path: Path) -> None:
     assert link(m, "gpu3", "nvswitch") == (LinkKind.NVLINK, 4, 18)
     assert m.devices[m.device("nvswitch")].attributes["chips"] == "4"
     assert link(m, "cpu0", "cpu1")[0] is LinkKind.CPU
+
+
+def test_its_paths_are_those_of_the_hardware(tmp_path: Path) -> None:
+    gpu_server(tmp_path)
+    paths = Paths(detect(tmp_path))
+    assert paths.gpus(0, 7).kind is PathKind.NVL
+    to = [paths.between(paths.machine.gpus[0], n).kind for n in paths.machine.nics]
+    assert to == [PathKind.PIX, PathKind.PHB, PathKind.SYS, PathKind.SYS]
 
 
 def test_links_below_their_maximum_are_traps(tmp_path: Path) -> None:

@@ -1,0 +1,85 @@
+"""How each GPU of a machine reaches each other and every NIC, as a matrix; devices that are alike there as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.topology.machine import DeviceKind, PathKind
+from ringtree.topology.paths import Paths
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """`devices` are the GPUs, then the NICs, by number; `kinds` and `bandwidths_Bps` between each two of them. A NIC's
+    rate is counted into its bandwidths."""
+
+    paths: Paths
+    devices: tuple[int, ...]
+    kinds: NDArray[np.int8]
+    bandwidths_Bps: NDArray[np.float64]
+
+    def name(self, place: int) -> str:
+        """GPU3, NIC0: as they are counted in the machine."""
+        gpus = len(self.paths.machine.gpus)
+        return f"GPU{place}" if place < gpus else f"NIC{place - gpus}"
+
+    @cached_property
+    def twins(self) -> tuple[tuple[int, ...], ...]:
+        """Places whose rows are the same but for each other, together; by the first of each."""
+        groups: list[list[int]] = []
+        for place in range(len(self.devices)):
+            group = next((g for g in groups if self._alike(g[0], place)), None)
+            if group is None:
+                groups.append([place])
+            else:
+                group.append(place)
+        return tuple(map(tuple, groups))
+
+    def _alike(self, a: int, b: int) -> bool:
+        devices = self.paths.machine.devices
+        if devices[self.devices[a]].kind is not devices[self.devices[b]].kind:
+            return False
+        others = np.ones(len(self.devices), dtype=bool)
+        others[[a, b]] = False
+        return all(
+            np.array_equal(of[a, others], of[b, others]) and of[a, b] == of[b, a]
+            for of in (self.kinds, self.bandwidths_Bps)
+        )
+
+
+def matrix(paths: Paths) -> Matrix:
+    """Of the machine whose paths these are: O((GPUs + NICs)²)."""
+    machine = paths.machine
+    devices = (*machine.gpus, *machine.nics)
+    rates = [d.rate_Bps or inf if (d := machine.devices[n]).kind is DeviceKind.NIC else inf for n in devices]
+    kinds = np.zeros((len(devices), len(devices)), dtype=np.int8)
+    bandwidths_Bps = np.zeros((len(devices), len(devices)))
+    for i, a in enumerate(devices):
+        for j, b in enumerate(devices):
+            if i != j:
+                path = paths.between(a, b)
+                kinds[i, j] = path.kind
+                bandwidths_Bps[i, j] = min(path.bandwidth_Bps, rates[i], rates[j])
+    return Matrix(paths, devices, kinds, bandwidths_Bps)
+
+
+def kind_of(found: Matrix, some: Sequence[int], others: Sequence[int]) -> PathKind:
+    """Between two groups of `twins`, or within one."""
+    i, j = _pair(some, others)
+    return PathKind(int(found.kinds[i, j]))
+
+
+def bandwidth_of(found: Matrix, some: Sequence[int], others: Sequence[int]) -> float:
+    """In B/s; 0 from a device to itself."""
+    i, j = _pair(some, others)
+    return float(found.bandwidths_Bps[i, j])
+
+
+def _pair(some: Sequence[int], others: Sequence[int]) -> tuple[int, int]:
+    return some[0], others[-1]

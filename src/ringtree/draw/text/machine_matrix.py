@@ -1,0 +1,160 @@
+"""The connection matrix of a machine for a terminal, laid out as by `nvidia-smi topo -m`, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
+from textwrap import wrap
+
+import numpy as np
+
+from ringtree.draw.machine_matrix import Matrix, bandwidth_of, kind_of, matrix
+from ringtree.draw.text.labels import spread
+from ringtree.draw.text.lines import Line, Span
+from ringtree.topology.fabrics import Fabric
+from ringtree.topology.machine import PathKind
+from ringtree.topology.paths import Paths, Verdict, gdr, p2p
+
+MEANINGS = {
+    PathKind.NVL: "NVLink or xGMI alone",
+    PathKind.NVB: "NVLink through another GPU",
+    PathKind.C2C: "the CPU's own link",
+    PathKind.PIX: "one PCIe switch at most",
+    PathKind.PXB: "several PCIe switches",
+    PathKind.P2C: "C2C, then PCIe",
+    PathKind.PXN: "a NIC through another GPU",
+    PathKind.PHB: "through a CPU",
+    PathKind.SYS: "between NUMA nodes",
+    PathKind.NET: "over the network",
+    PathKind.DIS: "no path",
+}
+MOST_NAMED = 32
+"""NICs whose own names are listed."""
+Group = Sequence[int]
+
+
+def matrix_lines(paths: Paths, width: int) -> list[Line]:
+    """The kinds of the paths, then their bandwidths, then what the kinds are called. What is too many for the width is
+    grouped where it is alike, and left out in the middle where it is not."""
+    if len(paths.machine.gpus) + len(paths.machine.nics) < 2:
+        return []
+    found = matrix(paths)
+    kinds = _table(found, width, "path", lambda a, b: _kind(found, a, b), len(found.devices))
+    gpus = len(paths.machine.gpus)
+    bandwidths = _table(found, width, "GB/s", lambda a, b: _bandwidth(found, a, b), gpus or len(found.devices))
+    return [*kinds, (), *bandwidths, (), *_legend(found, width)]
+
+
+def _kind(found: Matrix, a: Group, b: Group) -> Span:
+    if a == b and len(a) == 1:
+        return Span("X", "faint")
+    kind = kind_of(found, a, b)
+    return Span(kind.name, role_of(kind))
+
+
+def _bandwidth(found: Matrix, a: Group, b: Group) -> Span:
+    if a == b and len(a) == 1:
+        return Span("X", "faint")
+    GBps = bandwidth_of(found, a, b) / 1e9
+    if not GBps:
+        return Span("-", "faint")
+    return Span(f"{GBps:.0f}" if GBps >= 99.95 else f"{GBps:.1f}", role_of(kind_of(found, a, b)))
+
+
+def role_of(kind: PathKind) -> str:
+    """near, mid or far; faint where there is none."""
+    if kind <= PathKind.C2C:
+        return "near"
+    if kind <= PathKind.PXN:
+        return "mid"
+    return "far" if kind <= PathKind.SYS else "faint"
+
+
+def _table(found: Matrix, width: int, corner: str, cell: Callable[[Group, Group], Span], rows: int) -> list[Line]:
+    """A column a group, and a row one of those before place `rows`; it says its NUMA node at the end."""
+    every = [(place,) for place in range(len(found.devices))]
+    groups: Sequence[Group] = every if _fits(found, every, width) else found.twins
+    names = [_name(found, g) for g in groups]
+    label, cells = max(map(len, [corner, *names])), max(*map(len, names), 4)
+    kept = spread(len(groups), max((width - label - len("  NUMA")) // (cells + 2), 4))
+    cut = [n for n, place in enumerate(kept) if n and kept[n - 1] + 1 < place]
+    head = [f"{names[n]:>{cells}}" for n in kept]
+    lines = [_row(corner, [Span(h, "head") for h in head], cut, label, cells, "NUMA")]
+    for n, place in enumerate(kept):
+        if groups[place][0] >= rows:
+            break
+        if n in cut:
+            lines.append((Span("…", "faint"),))
+        spans = [cell(groups[place], groups[other]) for other in kept]
+        numas = {found.paths.machine.devices[found.devices[p]].numa for p in groups[place]}
+        numa = str(numas.pop()) if len(numas) == 1 and -1 not in numas else "-"
+        lines.append(_row(names[place], spans, cut, label, cells, f"{numa:>4}"))
+    return lines
+
+
+def _fits(found: Matrix, groups: Sequence[Group], width: int) -> bool:
+    names = [_name(found, g) for g in groups]
+    return max(map(len, names)) + len(names) * (max(map(len, [*names, "0000"])) + 2) + len("  NUMA") <= width
+
+
+def _row(name: str, cells: Sequence[Span], cut: Sequence[int], label: int, room: int, end: str) -> Line:
+    spans = [Span(f"{name:<{label}}", "head")]
+    for n, span in enumerate(cells):
+        before = " …" if n in cut else "  "
+        spans += [Span(f"{before}{' ' * (room - len(span.text))}"), span]
+    return (*spans, Span(f"  {end}", "faint"))
+
+
+def _name(found: Matrix, group: Group) -> str:
+    """GPU3, GPU0–7 of neighbours, GPU0+2 of others."""
+    first = found.name(group[0])
+    if len(group) == 1:
+        return first
+    if group[-1] - group[0] == len(group) - 1:
+        return f"{first}–{found.name(group[-1])[len('GPU') :]}"
+    return f"{first}+{len(group) - 1}"
+
+
+def _legend(found: Matrix, width: int) -> Iterator[Line]:
+    """What the kinds are, how many pairs have each; and the NICs' names."""
+    machine = found.paths.machine
+    gpus = len(machine.gpus)
+    above = np.triu(np.ones_like(found.kinds, dtype=bool), 1)
+    above[gpus:, gpus:] = False  # NICs among themselves are not what anybody asks
+    for kind, meaning in MEANINGS.items():
+        if many := int(np.count_nonzero((found.kinds == kind) & above)):
+            pairs = f"{many} pair{'s' * (many > 1)}"
+            yield Span(f"{kind.name:<6}", role_of(kind)), Span(f"{meaning:<28}"), Span(pairs, "faint")
+    called = {found.name(gpus + k): machine.devices[n].name for k, n in enumerate(machine.nics)}
+    if any(name.lower() != own for name, own in called.items()) and len(called) <= MOST_NAMED:
+        said = ", ".join(f"{name} {own}" for name, own in called.items())
+        yield from ((Span(line, "faint"),) for line in wrap(said, width))
+
+
+def verdict_lines(paths: Paths, width: int, fabric: Fabric | None = None) -> list[Line]:
+    """Whether GPUs reach one another directly (P2P), and their nearest NICs them (GPUDirect RDMA): how many do, how
+    many do not, and by which rule."""
+    gpus = range(len(paths.machine.gpus))
+    pairs = [p2p(paths, a, b) for a, b in combinations(gpus, 2)]
+    near = [gdr(paths, g, nic, fabric) for g in gpus for nic in paths.nearest_nics(g)[:1]]
+    lines = _verdicts("P2P", pairs, "pair", width) + _verdicts("GPUDirect RDMA", near, "GPU", width)
+    if len(near) < len(gpus):
+        lines.append((Span(f"{'GPUDirect RDMA':<16}"), Span("no   ", "far"), Span("no NIC to do it with")))
+    return lines
+
+
+def _verdicts(what: str, found: Sequence[Verdict], of: str, width: int) -> list[Line]:
+    """A line a rule; of which the first case is told. A rule begins with the kind of path, where that decides."""
+    rules: dict[tuple[bool, str], list[str]] = {}
+    for verdict in found:
+        rule = verdict.why.partition(" between ")[0] if " between " in verdict.why else ""
+        rules.setdefault((verdict.applies, rule), []).append(verdict.why)
+    lines: list[Line] = []
+    for (applies, _), whys in sorted(rules.items(), key=lambda rule: not rule[0][0]):
+        says, role = ("yes", "near") if applies else ("no", "far")
+        spans = (Span(f"{what:<16}"), Span(f"{says:<5}", role), Span(f"{f'{len(whys)} of {len(found)} {of}s':<24}"))
+        room = sum(len(span.text) for span in spans)
+        first, *rest = wrap(whys[0], max(width - room, 30), break_on_hyphens=False)
+        lines.append((*spans, Span(first, "faint")))
+        lines += [(Span(" " * room), Span(more, "faint")) for more in rest]
+    return lines
