@@ -1,0 +1,142 @@
+"""The CSV that NCCL's example tuner plugin reads (NCCL_TUNER_CONFIG_FILE): which algorithm and protocol for which size.
+
+Source: NVIDIA/nccl 2.30.7, plugins/tuner/example/plugin.c and, for what it makes nothing of, src/graph/tuning.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import isqrt
+
+COLLECTIVES = {
+    "broadcast": "broadcast",
+    "reduce": "reduce",
+    "all_gather": "allgather",
+    "reduce_scatter": "reducescatter",
+    "all_reduce": "allreduce",
+}
+"""Ours, and the plugin's names."""
+ALL = ("ll", "ll128", "simple")
+SIMPLE = ("simple",)
+Protocols = dict[str, tuple[str, ...]]
+ROOTED: Protocols = {"ring": ALL}
+SCATTERED: Protocols = {"ring": ALL, "nvls": SIMPLE, "collnet_direct": SIMPLE, "pat": SIMPLE}
+REDUCED: Protocols = dict.fromkeys(("nvls", "nvls_tree", "collnet_direct", "collnet_chain"), SIMPLE)
+REDUCED |= {"ring": ALL, "tree": ALL}
+HEARD = {
+    "broadcast": ROOTED,
+    "reduce": ROOTED,
+    "all_gather": SCATTERED,
+    "reduce_scatter": SCATTERED,
+    "all_reduce": REDUCED,
+}
+"""The algorithms and protocols NCCL prices for a collective: it makes nothing of a line that names another."""
+MOST_CHANNELS = 64
+LONGEST_LINE = 254
+"""In bytes: the plugin reads 255 at once, with the end of the line."""
+BEYOND_BYTES = 2**64 - 1
+HEADER = "# collective,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """From `min_bytes` to `max_bytes`, both counted in. -1: any, and for `channels` what NCCL takes itself."""
+
+    collective: str
+    min_bytes: int
+    max_bytes: int
+    algorithm: str
+    protocol: str
+    channels: int = -1
+    nodes: int = -1
+    ranks: int = -1
+    pipe_ops: int = -1
+    reg_buff: int = -1
+
+    def __post_init__(self) -> None:
+        algorithms = tuple(REDUCED | SCATTERED)
+        named = {"collective": tuple(COLLECTIVES), "algorithm": algorithms, "protocol": ALL}
+        for key, known in named.items():
+            if (value := getattr(self, key)) not in known:
+                raise ValueError(f"a tuner's row has {key} {value!r}: expected one of {', '.join(known)}")
+        if not 0 <= self.min_bytes <= self.max_bytes <= BEYOND_BYTES:
+            raise ValueError(f"a tuner's row is from {self.min_bytes} to {self.max_bytes} bytes: expected min <= max")
+        for key in ("channels", "nodes", "ranks", "pipe_ops", "reg_buff"):
+            most = MOST_CHANNELS if key == "channels" else 2**31 - 1
+            if not -1 <= (value := getattr(self, key)) <= most or (
+                value == 0 and key in ("channels", "nodes", "ranks")
+            ):
+                raise ValueError(f"a tuner's row has {key} {value}: expected -1 for any, or 1..{most}")
+
+    @property
+    def heard(self) -> bool:
+        """Whether NCCL makes anything of it."""
+        return self.protocol in HEARD[self.collective].get(self.algorithm, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What is best at one size."""
+
+    nbytes: int
+    algorithm: str
+    protocol: str
+    channels: int = -1
+
+
+def rows(collective: str, choices: Sequence[Choice], nodes: int = -1, ranks: int = -1) -> tuple[Row, ...]:
+    """A row for each run of sizes with the same choice; from one to the next at the geometric mean of both. `choices`
+    go by size, each once. A choice NCCL would make nothing of is left out: it then takes its own."""
+    sizes = [c.nbytes for c in choices]
+    if sizes != sorted(set(sizes)):
+        raise ValueError(f"{collective}: sizes {sizes[:20]}; expected them ascending, each once")
+    if not choices:
+        return ()
+    edges = [0, *(isqrt(a * b) + 1 for a, b in pairwise(sizes)), BEYOND_BYTES + 1]
+    made: list[Row] = []
+    for choice, (low, above) in zip(choices, pairwise(edges), strict=True):
+        what = (choice.algorithm, choice.protocol, choice.channels)
+        row = Row(collective, low, above - 1, *what, nodes, ranks)
+        if made and (made[-1].algorithm, made[-1].protocol, made[-1].channels) == what:
+            made[-1] = replace(made[-1], max_bytes=row.max_bytes)
+        else:
+            made.append(row)
+    return tuple(row for row in made if row.heard)
+
+
+def write(table: Iterable[Row]) -> str:
+    """The file: a comment that names the columns, then a line each; rows NCCL would make nothing of are left out."""
+    lines = [HEADER]
+    for row in table:
+        if row.heard:
+            size = (row.min_bytes, row.max_bytes)
+            rest = (row.channels, row.nodes, row.ranks, row.pipe_ops, row.reg_buff)
+            named = (row.algorithm, row.protocol)
+            lines.append(",".join(map(str, (COLLECTIVES[row.collective], *size, *named, *rest))))
+    return "\n".join(lines) + "\n"
+
+
+def read(text: str, file: str = "tuner CSV") -> tuple[Row, ...]:
+    """The rows as the plugin takes them, its defaults for the last two fields. ValueError, with the line, where the
+    plugin would silently take something else."""
+    ours = {theirs: name for name, theirs in COLLECTIVES.items()}
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line or line.startswith("#"):
+            continue
+        where = f"{file}: line {number}"
+        if len(line.encode()) > LONGEST_LINE:
+            raise ValueError(f"{where}: {len(line.encode())} bytes; expected at most {LONGEST_LINE}")
+        fields = [f.strip(" \t") for f in line.split(",")]
+        if not 8 <= len(fields) <= 10:
+            raise ValueError(f"{where}: {len(fields)} fields; expected 8 to 10: {HEADER[2:]}")
+        if fields[0] not in ours:
+            raise ValueError(f"{where}: collective {fields[0][:40]!r}; expected one of {', '.join(ours)}")
+        try:
+            low, high, *rest = (int(f) for f in (*fields[1:3], *fields[5:]))
+            found.append(Row(ours[fields[0]], low, high, fields[3], fields[4], *rest))
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from None
+    return tuple(found)
