@@ -82,5 +82,35 @@ def cube_mesh() -> Machine:
     return m.machine("hybrid cube mesh")
 
 
+def meshed(gpus: int, sm: int, width: int) -> Machine:
+    """GPUs with NVLinks from each to each, one to a CPU."""
+    m = Maker()
+    for n in range(gpus):
+        cpu = m.add(DeviceKind.CPU, f"cpu{n}", vendor="amd")
+        gpu = m.add(DeviceKind.GPU, f"gpu{n}", vendor="nvidia", sm=sm)
+        m.pcie(cpu, gpu, 4)
+    gpu_numbers = [n for n, d in enumerate(m.devices) if d.kind is DeviceKind.GPU]
+    for k, a in enumerate(gpu_numbers):
+        for b in gpu_numbers[k + 1 :]:
+            m.join(a, b, LinkKind.NVLINK, width * 25e9, 3, width)
+    return m.machine(f"{gpus} GPUs of sm{sm}, each with each")
+
+
+def two_sockets(
+    vendor: str, pcie: int, width: int = 16, gpus: int = 2, nic_Gbps: float = 0.0, sockets: int = 2, model: str = ""
+) -> Machine:
+    """GPUs right under the CPUs, shared out evenly, and as many NICs; `width` is the last GPU's."""
+    m = Maker()
+    cpus = [m.add(DeviceKind.CPU, f"cpu{n}", vendor=vendor, model=model) for n in range(sockets)]
+    if sockets > 1:
+        m.join(*cpus, LinkKind.CPU, 32e9)
+    for n in range(gpus):
+        cpu = cpus[n * sockets // gpus]
+        m.pcie(cpu, m.add(DeviceKind.GPU, f"gpu{n}", vendor="nvidia", sm=80), pcie, width if n == gpus - 1 else 16)
+        if nic_Gbps:
+            m.pcie(cpu, m.add(DeviceKind.NIC, f"nic{n}", rate_Bps=nic_Gbps * GIGABIT_Bps, gdr=False), 3)
+    return m.machine(f"{gpus} GPUs under {sockets} CPUs")
+
+
 def cluster(machine: Machine, nodes: int = 1, sharp: bool = False) -> Cluster:
     return Cluster(machine, nodes, FABRIC if nodes > 1 else None, sharp=sharp)

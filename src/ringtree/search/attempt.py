@@ -123,7 +123,6 @@ class Attempt:
         self.hops = 0
         self.reached = False
         self._saved_budget = 0
-        self._selected: dict[int, tuple[int, ...]] = {}
         self._begin()
 
     def _begin(self) -> None:
@@ -219,7 +218,7 @@ class Attempt:
         return self._back(leg)
 
     def _from_nets(self) -> Iterator[Move]:
-        nets, channel = self._select(-1), len(self.orders)
+        nets, channel = self.system.nets_to_try(-1, self.terms.inter), len(self.orders)
         for k in range(len(nets)):
             net = nets[(channel + k) % len(nets)]
             if self.net_left[net] < self.net_share:
@@ -255,7 +254,7 @@ class Attempt:
         elif channel and self.terms.same:
             gpus = [(self.orders[-1][0], Order.REPLAY)]
         else:
-            near, local = system.near_gpus(self.entry), system.local_gpu[self.entry]
+            near, local = system.near_gpus[self.entry], system.local_gpu[self.entry]
             gpus = [(0, Order.PCI)] if channel == 0 and system.switch < 0 else []
             gpus += [(g, Order.FREE) for g in dict.fromkeys((local, *near)) if g >= 0]
         for gpu, rule in gpus:
@@ -312,7 +311,7 @@ class Attempt:
     def _back(self, leg: Leg) -> Iterator[Move]:
         gpu, half = self.order[-1], leg is not Leg.BACK
         share = self.terms.inter_MBps // 2 if half else self.terms.inter_MBps
-        for net in self._select(gpu):
+        for net in self.system.nets_to_try(gpu, self.terms.inter):
             way, back = self.system.to_net(gpu, net), self.system.from_net(net, gpu)
             if self._may_leave_by(net, leg) and self._near_enough(way, back, self.terms.inter):
                 yield Move(leg, net, ((way, share),))
@@ -325,17 +324,6 @@ class Attempt:
         if self.terms.cross_nic == 0 and net != self.entry:
             return False
         return leg is not Leg.SAME or net == self.exit
-
-    def _select(self, gpu: int) -> tuple[int, ...]:
-        """The NICs to try for a GPU (-1: for any): those it prefers, then the others that are near enough."""
-        if gpu not in self._selected:
-            system = self.system
-            gpus = range(len(system.gpus)) if gpu < 0 else (gpu,)
-            far = {(g, n): system.to_net(g, n).kind for g in gpus for n in range(len(system.nets))}
-            nets = [n for g in gpus for n in system.local_nets[g]]
-            nets += [n for (_, n), kind in sorted(far.items(), key=lambda f: f[1]) if kind <= self.terms.inter]
-            self._selected[gpu] = tuple(dict.fromkeys(nets))
-        return self._selected[gpu]
 
     def _spread(self, head: int) -> Move:
         """All GPUs send to the head's share and take from it: through the switch twice for the head itself (NVLS), or

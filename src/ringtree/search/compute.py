@@ -15,10 +15,11 @@ from ringtree.search.system import System
 from ringtree.topology.channels import Pattern
 from ringtree.topology.machine import PathKind
 
-ALL_STEPS = 1 << 19
-STEPS = 1 << 14
+STEPS = 1 << 12
 SAME_STEPS = 1 << 8
-"""What an attempt may take: where channels differ, and where they are all the same."""
+"""What an attempt may take at least: where channels differ, and where they are all the same."""
+MOST_ATTEMPTS = 32
+"""So many attempts' steps may be spent once something is found. NCCL allows as many, of four times the steps."""
 MOST_HEADS = {Pattern.NVLS: 32, Pattern.COLLNET_DIRECT: 8}
 HALF = 0.49
 """A speed below half the found one is not tried: twice the channels of it were no better."""
@@ -44,8 +45,10 @@ class _Search:
         self.system, self.pattern, self.least, self.most = system, pattern, least, most
         self.speeds = ladder(system.sm, system.inter)
         self.found: Found | None = None
-        self.left = ALL_STEPS
+        self.steps = max(STEPS, 2 * most * len(system.gpus))
+        self.left = MOST_ATTEMPTS * self.steps
         self.spent = False
+        self.tried: set[Terms] = set()
         gpus = len(system.gpus)
         self.total = system.total_MBps
         self.reach = self.total if pattern is Pattern.RING or gpus == 1 else self.total * gpus / (gpus - 1)
@@ -62,9 +65,9 @@ class _Search:
     def _try(self, terms: Terms) -> bool:
         """One attempt; whether no better one can come."""
         most = most_channels(self.system, terms)
-        if most < terms.least or not self._worth(terms, most):
+        if most < terms.least or not self._worth(terms, most) or self._known(terms):
             return False
-        steps = SAME_STEPS if terms.same else STEPS
+        steps = SAME_STEPS if terms.same else self.steps
         attempt = Attempt(self.system, terms, self.found, steps, most)
         self.found = attempt.run()
         self.left -= steps - max(attempt.budget, 0)
@@ -72,6 +75,16 @@ class _Search:
         if attempt.budget == -1 or (self.left < 0 and self.found is not None):
             return True
         return self.found is not None and self.found.count * self.found.terms.inter_MBps >= self.total
+
+    def _known(self, terms: Terms) -> bool:
+        """Whether looser terms allow no path that those of an earlier attempt did not."""
+        intra = max((k for k in self.system.gpu_kinds if k <= terms.intra), default=PathKind.LOC)
+        inter = max((k for k in self.system.net_kinds if k <= terms.inter), default=PathKind.LOC)
+        alike = replace(terms, intra=intra, inter=inter)
+        if alike in self.tried:
+            return True
+        self.tried.add(alike)
+        return False
 
     def _worth(self, terms: Terms, most: int) -> bool:
         """Whether so many channels were better than the found ones."""

@@ -24,10 +24,8 @@ def most_channels(system: System, terms: Terms) -> int:
 
 def _usable(system: System, terms: Terms, net: int) -> bool:
     """Whether a channel can come by a NIC, and where it must leave by the same one, can do that from the right GPU."""
-    gpus = range(len(system.gpus))
-    into = {g for g in gpus if system.from_net(net, g).kind <= terms.inter}
-    back = {g for g in gpus if system.to_net(g, net).kind <= terms.inter}
+    into, back = system.ends(net, terms.inter)
     if terms.pattern is Pattern.RING:
-        alone = len(gpus) == 1
+        alone = len(system.gpus) == 1
         return bool(into) and (terms.cross_nic == 2 or (bool(back) and (alone or len(into | back) > 1)))
     return bool(into & back)

@@ -131,9 +131,8 @@ class System:
 
     @cached_property
     def net_kinds(self) -> tuple[PathKind, ...]:
-        """The kinds of path from a GPU to a NIC."""
-        pairs = ((g, n) for g in range(len(self.gpus)) for n in range(len(self.nets)))
-        return tuple(sorted({self.to_net(g, n).kind for g, n in pairs}))
+        """The kinds of path between a GPU and a NIC."""
+        return tuple(sorted({way.kind for ways in self._net_ways for row in ways for way in row}))
 
     def leaving_MBps(self, gpu: int) -> int:
         """All that a GPU can send over its links."""
@@ -160,11 +159,39 @@ class System:
     @cached_property
     def local_gpu(self) -> tuple[int, ...]:
         """For each NIC the GPU that prefers it, -1 where none does."""
-        return tuple(_takes(n, self.near_gpus(n), self.local_nets) for n in range(len(self.nets)))
+        return tuple(_takes(n, self.near_gpus[n], self.local_nets) for n in range(len(self.nets)))
 
-    def near_gpus(self, net: int) -> tuple[int, ...]:
-        """The GPUs a NIC reaches fastest, then by the shortest path."""
-        return _nearest([self.from_net(net, g) for g in range(len(self.gpus))])
+    @cached_property
+    def near_gpus(self) -> tuple[tuple[int, ...], ...]:
+        """For each NIC the GPUs it reaches fastest, of them those by the shortest path."""
+        return tuple(_nearest(ways) for ways in self._net_ways[1])
+
+    def ends(self, net: int, farthest: PathKind) -> tuple[set[int], set[int]]:
+        """The GPUs that a NIC reaches, and that reach it, by a path of that kind or a nearer one."""
+        if (net, farthest) not in self._ends:
+            both = (self._net_ways[1][net], self._net_ways[0][net])
+            into, back = ({g for g, way in enumerate(ways) if way.kind <= farthest} for ways in both)
+            self._ends[net, farthest] = into, back
+        return self._ends[net, farthest]
+
+    def nets_to_try(self, gpu: int, farthest: PathKind) -> tuple[int, ...]:
+        """The NICs for a GPU (-1: for any), those it prefers first, then others that are near enough."""
+        if (gpu, farthest) not in self._tried:
+            gpus = range(len(self.gpus)) if gpu < 0 else (gpu,)
+            nets = [n for g in gpus for n in self.local_nets[g]]
+            if len(set(nets)) < len(self.nets):
+                far = [(self.to_net(g, n).kind, g, n) for g in gpus for n in range(len(self.nets))]
+                nets += [n for kind, _, n in sorted(far) if kind <= farthest]
+            self._tried[gpu, farthest] = tuple(dict.fromkeys(nets))
+        return self._tried[gpu, farthest]
+
+    @cached_property
+    def _ends(self) -> dict[tuple[int, PathKind], tuple[set[int], set[int]]]:
+        return {}
+
+    @cached_property
+    def _tried(self) -> dict[tuple[int, PathKind], tuple[int, ...]]:
+        return {}
 
     @cached_property
     def split(self) -> bool:
