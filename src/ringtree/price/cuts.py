@@ -1,0 +1,157 @@
+"""The narrowest cuts of a topology: what no schedule gets round, whatever it is. Exact.
+
+Every cut is told by the nodes that bytes must enter. What must leave a set is what must enter it with every link the
+other way round, so a collective that collects is bounded on the reversed graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from ringtree.price.graph import UNBOUNDED, Graph, Side, flow
+
+MOST_RANKS = 64
+"""With more ranks than this not every rank is looked at for itself."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cut:
+    """`per_byte_s`: seconds for each byte of the whole vector. `inside`: the nodes that the bytes must enter, one of
+    `sets` such sets where the load is on all of them together."""
+
+    per_byte_s: Fraction
+    inside: Side
+    sets: int = 1
+
+
+def widest(cuts: Iterable[Cut]) -> Cut:
+    """The one that takes the longest; the first of equals."""
+    return max(cuts, key=lambda c: c.per_byte_s)
+
+
+def all_gather(graph: Graph) -> Cut:
+    """What the ranks outside a set have must enter it: the worst of all sets (ForestColl, NSDI 2026: 1/x*). By Newton's
+    method on cuts: from a rate that is too high, the cut that forbids it gives the next."""
+    n = graph.ranks
+    rate, inside = _first_rate(graph)
+    for rank in graph.representatives():
+        one = graph.apart([rank])
+        while True:
+            supply = {k: rate * count for k, count in enumerate(one.ranks_of_kind()) if count}
+            total, side = flow(one, supply, {int(one.kind[rank]): UNBOUNDED})
+            if total >= rate * n:
+                break
+            within = int(side[:n].sum())
+            rate, inside = _rate(total - rate * within, n - within, graph), side
+    return Cut(1 / (n * rate), inside)
+
+
+def scatter(graph: Graph, root: int) -> Cut:
+    """A set without the root must let in its ranks' parts. One kind of goods, so the bound is reached."""
+    n, one = graph.ranks, graph.apart([root])
+    at_root = int(one.kind[root])
+    counts = {k: count for k, count in enumerate(one.ranks_of_kind()) if count and k != at_root}
+    rate, inside = _rate(_leaving(graph, root), n - 1, graph), np.arange(graph.nodes) != root
+    while True:
+        total, side = flow(one, {at_root: UNBOUNDED}, {k: rate * count for k, count in counts.items()})
+        if total >= rate * (n - 1):
+            return Cut(1 / (n * rate), inside)
+        within = int(side[:n].sum())
+        rate, inside = _rate(total - rate * (n - 1 - within), within, graph), side
+
+
+def broadcast(graph: Graph, root: int) -> Cut:
+    """The whole vector must enter every set without the root: the least of the maximum flows from it (Edmonds 1973)."""
+    others = [rank for rank in graph.apart([root]).representatives() if rank != root]
+    return widest(_whole(graph, [root], [rank]) for rank in others)
+
+
+def all_to_all(graph: Graph, sets: Sequence[Sequence[int]]) -> Cut:
+    """Every pair's part crosses between the two that a set has apart: the worst of these sets of ranks."""
+    return widest(
+        Cut(Fraction(len(ranks) * (graph.ranks - len(ranks)), graph.ranks) * cut.per_byte_s, cut.inside)
+        for ranks in sets
+        for cut in [_whole(graph, _but(graph, ranks), ranks)]
+    )
+
+
+def prefix(graph: Graph) -> Cut:
+    """What the first r ranks have must reach the others, for each r."""
+    n = graph.ranks
+    firsts = range(1, n) if n <= MOST_RANKS else [n // 2]
+    return widest(_whole(graph, range(r), range(r, n)) for r in firsts)
+
+
+def all_reduce(graph: Graph, partitions: Sequence[Sequence[Sequence[int]]]) -> Cut:
+    """Each partition of the ranks into k sets, none of which computes for another: every element enters one of them
+    2(k-1) times at least, for so many one-way calls it takes until each of k knows of all (Harary and Schwenk 1974).
+    Switches must neither add nor copy."""
+    return widest(_shared(graph, sets) for sets in partitions if len(sets) > 1)
+
+
+def _shared(graph: Graph, sets: Sequence[Sequence[int]]) -> Cut:
+    """All sets' ways in together, for 2(k-1) vectors. Sets of alike ranks have alike ways in."""
+    total, known, narrowest = Fraction(0), dict[tuple[int, ...], Cut](), Cut(Fraction(0), np.zeros(0, np.bool_))
+    for ranks in sets:
+        like = tuple(sorted(graph.kind[list(ranks)].tolist()))
+        if like not in known:
+            known[like] = _whole(graph, _but(graph, ranks), ranks)
+            narrowest = widest([narrowest, known[like]])
+        total += 1 / known[like].per_byte_s
+    return Cut(2 * (len(sets) - 1) / total, narrowest.inside, len(sets))
+
+
+def tight_sets(graph: Graph, cut: Cut) -> list[list[int]]:
+    """A partition of the ranks: the smallest sets that are as narrow as the worst for all_gather, and what is left one
+    by one."""
+    n, found, left = graph.ranks, list[set[int]](), set(range(graph.ranks))
+    if n > MOST_RANKS:
+        return []
+    rate = 1 / (n * cut.per_byte_s)
+    for rank in range(n):
+        one = graph.apart([rank])
+        supply = {k: rate * count for k, count in enumerate(one.ranks_of_kind()) if count}
+        side = flow(one, supply, {int(one.kind[rank]): UNBOUNDED})[1]
+        found.append(set(np.flatnonzero(side[:n]).tolist()))
+    sets = []
+    for ranks in sorted(found, key=len):
+        if ranks <= left and len(ranks) < n:
+            sets.append(sorted(ranks))
+            left -= ranks
+    return sets + [[rank] for rank in sorted(left)]
+
+
+def _whole(graph: Graph, sources: Iterable[int], targets: Iterable[int]) -> Cut:
+    """The whole vector goes from one set of ranks to another."""
+    sources, targets = list(sources), list(targets)
+    parts = graph.apart(sources, targets)
+    ends = [{int(k): UNBOUNDED for k in np.unique(parts.kind[ranks])} for ranks in (sources, targets)]
+    total, side = flow(parts, *ends)
+    return Cut(1 / _rate(total, 1, graph), side)
+
+
+def _but(graph: Graph, ranks: Iterable[int]) -> list[int]:
+    """All other ranks."""
+    others: list[int] = np.setdiff1d(np.arange(graph.ranks), list(ranks)).tolist()
+    return others
+
+
+def _first_rate(graph: Graph) -> tuple[Fraction, Side]:
+    """At what rate each rank could send to the rank of the narrowest links in."""
+    entering = {rank: _leaving(graph.reversed(), rank) for rank in graph.representatives()}
+    rank = min(entering, key=entering.__getitem__)
+    return _rate(entering[rank], graph.ranks - 1, graph), np.arange(graph.nodes) == rank
+
+
+def _leaving(graph: Graph, rank: int) -> Fraction:
+    return sum((graph.capacities[w] for w in graph.which[graph.source == rank].tolist()), Fraction(0))
+
+
+def _rate(bandwidth_Bps: Fraction, share: int, graph: Graph) -> Fraction:
+    if not bandwidth_Bps:
+        raise ValueError(f"{graph.name}: some ranks cannot reach others; expected links that join all of them")
+    return bandwidth_Bps / share

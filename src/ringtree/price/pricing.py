@@ -1,0 +1,218 @@
+"""What a schedule costs on a topology: docs/price.md says by which rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
+from ringtree.price import clocks
+from ringtree.price.rounds import NOTHING, Round, Ways, read, written
+from ringtree.topology import Topology
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+MOST_WRITTEN_OUT = 1 << 22
+"""Rows of a block whose peers move on: of one that has more, as many repetitions as this stand for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """`seconds` is `latency_s` (that of a vector of no bytes), `bandwidth_s` (what its bytes on links add) and `work_s`
+    (what copying and reducing them adds). `busiest`: the link that most seconds' bytes cross, `busiest_s` how many.
+    `blocks_s`: what each block of the schedule adds."""
+
+    seconds: float
+    latency_s: float
+    bandwidth_s: float
+    work_s: float
+    busiest: str
+    busiest_s: float
+    blocks_s: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A block: the rounds of the first repetition, and those of the others. Of its repetitions each may stand for
+    `weight`."""
+
+    first: tuple[Round, ...]
+    others: tuple[Round, ...]
+    times: int
+    weight: float
+
+
+class Priced:
+    """A schedule read for a topology, to be priced at any size. ValueError for more ranks than the topology has, or
+    ranks with no route between them. Memory: O(rows of the blocks)."""
+
+    def __init__(self, schedule: Schedule, topology: Topology) -> None:
+        _check(schedule, topology)
+        self.schedule, self.topology = schedule, topology
+        blocks = [_still(schedule, b) for b in schedule.blocks]
+        ways = _ways(topology, [b for b, _ in blocks])
+        lengths = np.array([max(schedule.buffer_chunks(b), 1) for b in Buffer], np.int64)
+        self._parts, before = list[_Part](), NOTHING
+        for block, weight in blocks:
+            if block.rounds:
+                part, before = _read(block, weight, ways, before, lengths)
+                self._parts.append(part)
+        rounds = [r for p in self._parts for r in p.first]
+        self._ports = np.unique(np.concatenate([r.port for r in rounds])) if rounds else np.zeros(0, np.int64)
+
+    def seconds(self, nbytes: int) -> float:
+        """How long it takes on a whole vector of `nbytes`."""
+        chunk_nbytes = self._chunk_nbytes(nbytes)
+        return self._play(chunk_nbytes, chunk_nbytes)[-1]
+
+    def quote(self, nbytes: int) -> Quote:
+        """The same, and of what it consists."""
+        chunk_nbytes = self._chunk_nbytes(nbytes)
+        latency_s = self._play(0.0, 0.0)[-1]
+        moved_s = self._play(chunk_nbytes, 0.0)[-1]
+        ends_s = self._play(chunk_nbytes, chunk_nbytes)
+        full_s = self._links_s(chunk_nbytes)
+        busiest = int(full_s.argmax()) if len(full_s) else -1
+        return Quote(
+            ends_s[-1],
+            latency_s,
+            moved_s - latency_s,
+            ends_s[-1] - moved_s,
+            self.topology.link_name(busiest) if busiest >= 0 and full_s[busiest] else "no link",
+            float(full_s[busiest]) if busiest >= 0 else 0.0,
+            tuple(np.diff(ends_s[:-1]).tolist()),
+        )
+
+    def _chunk_nbytes(self, nbytes: int) -> float:
+        if nbytes < 0:
+            raise ValueError(f"{nbytes} bytes; expected at least 0")
+        s = self.schedule
+        whole = nbytes // s.ranks * s.ranks if s.promise.blocked else nbytes
+        return whole / s.chunks
+
+    def _play(self, chunk_nbytes: float, work_nbytes: float) -> list[float]:
+        """When each block ends, the first being none; then when all is over: no link carries its bytes any sooner."""
+        participants = self.schedule.participants
+        clock_s = np.zeros(participants + len(self._ports))
+        ends_s = [0.0]
+        for part in self._parts:
+            began_s = clock_s.copy() if part.weight != 1 else clock_s
+            first, others = (
+                [clocks.Step(r, participants, self._ports, chunk_nbytes, work_nbytes) for r in rounds]
+                for rounds in (part.first, part.others)
+            )
+            clocks.play(clock_s, first)
+            clocks.repeat(clock_s, others, part.times - 1)
+            if part.weight != 1:
+                clock_s += (clock_s - began_s) * (part.weight - 1)
+            ends_s.append(float(clock_s[:participants].max()))
+        return [*ends_s, max(ends_s[-1], float(self._links_s(chunk_nbytes).max(initial=0.0)))]
+
+    def _links_s(self, chunk_nbytes: float) -> Floats:
+        """The seconds of bytes that cross each link."""
+        chunks = np.zeros(self.topology.links)
+        for part in self._parts:
+            for r in part.first:
+                chunks[r.links] += r.link_chunks * (part.times * part.weight)
+        used = chunks > 0
+        chunks[used] *= chunk_nbytes / self.topology.bandwidth_Bps[used]
+        return chunks
+
+
+def seconds(schedule: Schedule, topology: Topology, nbytes: int) -> float:
+    """How long the schedule takes on a whole vector of `nbytes`; its rank r is the topology's rank r. For many sizes
+    `Priced` reads the schedule once."""
+    return Priced(schedule, topology).seconds(nbytes)
+
+
+def quote(schedule: Schedule, topology: Topology, nbytes: int) -> Quote:
+    """The same, and of what it consists."""
+    return Priced(schedule, topology).quote(nbytes)
+
+
+def _check(schedule: Schedule, topology: Topology) -> None:
+    if schedule.ranks > topology.ranks:
+        raise ValueError(
+            f"{schedule.name} is for {schedule.ranks} ranks; expected at most the {topology.ranks} of {topology.name}"
+        )
+    if schedule.switches and (schedule.ranks, schedule.participants) != (
+        topology.ranks,
+        min(schedule.participants, len(topology.nodes)),
+    ):
+        raise ValueError(
+            f"{schedule.name} is for {schedule.ranks} ranks and {schedule.switches} switches; expected those of "
+            f"{topology.name}: {topology.ranks} and {len(topology.nodes) - topology.ranks}"
+        )
+
+
+def _still(schedule: Schedule, block: Block) -> tuple[Block, float]:
+    """The block with its peers written out where they move on, and for how many each repetition stands."""
+    shift, rows = block.shift, block.rows
+    if not (shift.source or shift.target) or not len(rows):
+        return block, 1.0
+    most = max(MOST_WRITTEN_OUT // len(rows), 1)
+    which = np.unique(np.linspace(0, block.times - 1, min(block.times, most)).astype(np.int64))
+    parts = [_repetition(schedule, block, int(i), k * block.rounds) for k, i in enumerate(which)]
+    return Block(Transfers.concatenate(parts)), block.times / len(which)
+
+
+def _repetition(schedule: Schedule, block: Block, i: int, start: int) -> Transfers:
+    """Repetition i of a block, its rounds counted from `start`."""
+    rows, s = block.rows, block.shift
+
+    def rank(column: NDArray[np.int32], by: int) -> Ints:
+        return np.where(column < schedule.ranks, (column + i * by) % schedule.ranks, column)
+
+    def chunk(column: NDArray[np.int32], buffer: NDArray[np.int32], by: int) -> Ints:
+        lengths = np.array([max(schedule.buffer_chunks(b), 1) for b in Buffer], np.int64)
+        return (column + i * by) % lengths[buffer] if by else column.astype(np.int64)
+
+    return Transfers.of(
+        rank(rows.source, s.source),
+        rank(rows.target, s.target),
+        chunk(rows.source_chunk, rows.source_buffer, s.source_chunk),
+        to=chunk(rows.target_chunk, rows.target_buffer, s.target_chunk),
+        count=rows.count,
+        reduce=rows.reduce,
+        round=rows.round + start,
+        source_buffer=rows.source_buffer,
+        target_buffer=rows.target_buffer,
+    )
+
+
+def _ways(topology: Topology, blocks: list[Block]) -> Ways:
+    pairs = [np.zeros((2, 0), np.int64)]
+    for b in blocks:
+        away = b.rows.source != b.rows.target
+        pairs.append(np.stack([b.rows.source[away], b.rows.target[away]]).astype(np.int64))
+    return Ways(topology, *np.concatenate(pairs, axis=1))
+
+
+def _read(block: Block, weight: float, ways: Ways, before: Ints, lengths: Ints) -> tuple[_Part, Ints]:
+    """The block's rounds, and what its last one writes."""
+    edges = np.searchsorted(block.rows.round, np.arange(block.rounds + 1))
+    first, ready = list[Round](), before
+    for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        if high > low:
+            rows = block.rows.take(slice(low, high))
+            first.append(read(rows, ways, ready))
+            ready = written(rows)
+    others, shift = first, block.shift
+    if block.times > 1 and _copies(ways.topology):
+        rows = block.rows.take(slice(int(edges[0]), int(edges[1])))
+        others = [read(rows, ways, _moved(ready, lengths, -shift.source_chunk)), *first[1:]]
+    last = _moved(ready, lengths, (block.times - 1) * shift.target_chunk)
+    return _Part(tuple(first), tuple(others), block.times, weight), last
+
+
+def _copies(topology: Topology) -> bool:
+    return bool(topology.step_s or topology.copy_Bps < np.inf)
+
+
+def _moved(ranges: Ints, lengths: Ints, by: int) -> Ints:
+    """Ranges as (rank, buffer, chunk, count), their chunks moved."""
+    moved = ranges.copy()
+    moved[:, 2] = (ranges[:, 2] + by) % lengths[ranges[:, 1]]
+    return moved

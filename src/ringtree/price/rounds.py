@@ -1,0 +1,203 @@
+"""Rounds as numbers: what each row of a round costs, whatever the size.
+
+Every cost is a + b * chunk_nbytes, so a round is read once and priced for any size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.ir.ranges import places
+from ringtree.ir.schedule import Transfers
+from ringtree.price.routes import routes
+from ringtree.topology import Topology
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Ways:
+    """The routes of the pairs of ranks that were asked for, each looked up once."""
+
+    def __init__(self, topology: Topology, source: Ints, target: Ints) -> None:
+        self.topology = topology
+        self.keys = np.unique(source * len(topology.nodes) + target)
+        ends = np.divmod(self.keys, len(topology.nodes))
+        self.first, self.link = routes(topology, *ends)
+        starts = self.first[:-1]
+        self.latency_s, self.per_byte_s, self.entry = np.zeros(len(starts)), np.zeros(len(starts)), self.link[starts]
+        if len(starts):
+            self.latency_s = np.add.reduceat(topology.latency_s[self.link], starts)
+            self.per_byte_s = 1 / np.minimum.reduceat(topology.bandwidth_Bps[self.link], starts)
+
+    def of(self, source: Ints, target: Ints) -> Ints:
+        """The number of each pair."""
+        return np.searchsorted(self.keys, source * len(self.topology.nodes) + target)
+
+    def spread(self, way: Ints) -> tuple[Ints, Ints]:
+        """Rows by the links that they take: (row, link)."""
+        count = self.first[way + 1] - self.first[way]
+        row = np.repeat(np.arange(len(way)), count)
+        return row, self.link[np.repeat(self.first[way], count) + places(count)]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """a + b * chunk_nbytes seconds, a row each."""
+
+    fixed_s: Floats
+    per_chunk_byte_s: Floats
+
+    def seconds(self, chunk_nbytes: float) -> Floats:
+        total: Floats = self.fixed_s + self.per_chunk_byte_s * chunk_nbytes
+        return total
+
+    def take(self, index: Ints) -> Cost:
+        return Cost(self.fixed_s[index], self.per_chunk_byte_s[index])
+
+    def upto(self, group: Ints) -> Cost:
+        """The sum of each row and those before it in its group; rows of a group lie together."""
+        return Cost(_upto(self.fixed_s, group), _upto(self.per_chunk_byte_s, group))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Round:
+    """Messages are sorted by port, the link of a rank by which they leave; `port_starts` is each port's first row.
+    `hand`: when the sender has handed it over, from when it began the round; `ahead`: how long what goes before it
+    takes on the port; `wire` its own time; `shared` that of all that crosses its fullest link in this round, where
+    several ports meet. `arrival` are receivers' rows, sorted by receiver, by their message's place (-1: local work);
+    `rest` is what the receiver does from that row on."""
+
+    sender: Ints
+    port: Ints
+    port_starts: Ints
+    sender_starts: Ints
+    hand: Cost
+    ahead: Cost
+    wire: Cost
+    shared: Cost
+    latency_s: Floats
+    arrival: Ints
+    receiver: Ints
+    receiver_starts: Ints
+    rest: Cost
+    links: Ints
+    link_chunks: Floats
+
+
+def written(rows: Transfers) -> Ints:
+    """What they write: (rank, buffer, chunk, count), a row each."""
+    columns = (rows.target, rows.target_buffer, rows.target_chunk, rows.count)
+    return np.stack([c.astype(np.int64) for c in columns], axis=1)
+
+
+def read(rows: Transfers, ways: Ways, before: Ints) -> Round:
+    """One round's rows, priced. `before`: what the round before wrote, which lies ready to be sent."""
+    topology = ways.topology
+    away = np.flatnonzero(rows.source != rows.target)
+    source, target = rows.source[away].astype(np.int64), rows.target[away].astype(np.int64)
+    way = ways.of(source, target)
+    order = np.lexsort((away, ways.entry[way], source))
+    away, source, way = away[order], source[order], way[order]
+    chunks = rows.count[away].astype(np.float64)
+    port = source * (topology.links + 1) + ways.entry[way]
+    port_starts = np.flatnonzero(np.diff(port, prepend=-1) != 0)
+    wire = Cost(np.zeros(len(away)), ways.per_byte_s[way] * chunks)
+    group = np.cumsum(np.diff(port, prepend=-1) != 0) - 1
+    whole = wire.upto(group)
+    ahead = Cost(whole.fixed_s - wire.fixed_s, whole.per_chunk_byte_s - wire.per_chunk_byte_s)
+    shared, links, link_chunks = _shared(ways, way, group, chunks)
+    receiver, arrival, rest = _receivers(topology, rows, away)
+    return Round(
+        source,
+        port,
+        port_starts,
+        np.flatnonzero(np.diff(source, prepend=-1) != 0),
+        _handed(topology, rows, away, source, before),
+        ahead,
+        wire,
+        shared,
+        ways.latency_s[way],
+        arrival,
+        receiver[np.flatnonzero(np.diff(receiver, prepend=-1) != 0)],
+        np.flatnonzero(np.diff(receiver, prepend=-1) != 0),
+        rest,
+        links,
+        link_chunks,
+    )
+
+
+def _upto(values: Floats, group: Ints) -> Floats:
+    total = np.cumsum(values)
+    starts = np.flatnonzero(np.diff(group, prepend=-1) != 0)
+    before = (total - values)[starts]
+    found: Floats = total - before[group]
+    return found
+
+
+def _shared(ways: Ways, way: Ints, port: Ints, chunks: Floats) -> tuple[Cost, Ints, Floats]:
+    """Each row's fullest link among those where several ports meet; and all links with what crosses them."""
+    row, link = ways.spread(way)
+    used, place = np.unique(link, return_inverse=True)
+    load: Floats = np.bincount(place, chunks[row], len(used)).astype(np.float64)
+    low, high = np.full(len(used), np.iinfo(np.int64).max), np.full(len(used), -1)
+    np.minimum.at(low, place, port[row])
+    np.maximum.at(high, place, port[row])
+    meet = (low < high)[place]
+    most = np.zeros(len(way))
+    full = load / ways.topology.bandwidth_Bps[used]
+    np.maximum.at(most, row[meet], full[place[meet]])
+    return Cost(np.zeros(len(way)), most), used, load
+
+
+def _handed(topology: Topology, rows: Transfers, away: Ints, source: Ints, before: Ints) -> Cost:
+    """A message each, and a copy of what does not lie ready; one copy serves all to whom it goes."""
+    order = np.lexsort((away, source))
+    at = away[order]
+    copies = np.zeros(len(at), np.bool_)
+    if topology.step_s or topology.copy_Bps < np.inf:
+        columns = (rows.source, rows.source_buffer, rows.source_chunk, rows.count)
+        ranges = np.stack([c[at].astype(np.int64) for c in columns], axis=1)
+        both, number = np.unique(np.concatenate([before, ranges]), axis=0, return_inverse=True)
+        number = number.reshape(-1)
+        ready = np.zeros(len(both), np.bool_)
+        ready[number[: len(before)]] = True
+        opens = np.zeros(len(at), np.bool_)
+        opens[np.unique(number[len(before) :], return_index=True)[1]] = True
+        copies = opens & ~ready[number[len(before) :]]
+    fixed_s: Floats = topology.message_s + topology.step_s * copies.astype(np.float64)
+    copied = np.where(copies, rows.count[at], 0).astype(np.float64)
+    handed = Cost(fixed_s, copied * (1 / topology.copy_Bps))
+    group = np.cumsum(np.diff(source[order], prepend=-1) != 0) - 1
+    back = np.empty_like(order)
+    back[order] = np.arange(len(order))
+    return handed.upto(group).take(back)
+
+
+def _receivers(topology: Topology, rows: Transfers, away: Ints) -> tuple[Ints, Ints, Cost]:
+    """(receiver, its message's place in `away` or -1, what it has to do from there on). What several messages add to
+    one range is added up when the last is there."""
+    message = np.full(len(rows), -1)
+    message[away] = np.arange(len(away))
+    order = np.argsort(rows.target, kind="stable")
+    target, message = rows.target[order].astype(np.int64), message[order]
+    count, reduce = rows.count[order], rows.reduce[order]
+    per_byte_s = np.where(reduce, count / topology.reduce_Bps, count / topology.copy_Bps)
+    fixed_s = np.where(message >= 0, topology.message_s, 0.0)
+    if topology.step_s or np.any(per_byte_s):
+        columns = (target, rows.target_buffer[order], rows.target_chunk[order], count)
+        number = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
+        last = np.zeros(int(number.max(initial=-1)) + 1, np.int64)
+        np.maximum.at(last, number, np.arange(len(number)))
+        work_s = np.bincount(last[number], per_byte_s, len(number))
+        per_byte_s, fixed_s = work_s, fixed_s + topology.step_s * (last[number] == np.arange(len(number)))
+    group = np.cumsum(np.diff(target[::-1], prepend=-1) != 0) - 1
+    rest = Cost(fixed_s[::-1], per_byte_s[::-1]).upto(group)
+    return target, message, Cost(rest.fixed_s[::-1], rest.per_chunk_byte_s[::-1])
+
+
+NOTHING = np.zeros((0, 4), np.int64)
+"""What is written before the first round."""

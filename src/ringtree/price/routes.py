@@ -1,0 +1,153 @@
+"""Routes of many pairs of nodes at once, on topologies too large to search from every node.
+
+The same rule as `Topology.route`: the fewest links, then the least latency. Both ends are searched towards each other,
+all pairs in step, so that a node with many links is met and not passed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.ir.ranges import places
+from ringtree.topology import Topology
+
+Ints = NDArray[np.int64]
+FEW_SOURCES = 32
+"""So many the topology searches from itself."""
+NONE = -1
+
+
+def routes(topology: Topology, source: Ints, target: Ints) -> tuple[Ints, Ints]:
+    """(first, link): the links of pair k are link[first[k] : first[k + 1]]. ValueError for a pair that has none."""
+    direct = topology.find(source, target)
+    direct = np.where((direct >= 0) & (topology.bandwidth_Bps[direct] > 0), direct, NONE)
+    far = np.flatnonzero(direct < 0)
+    if not len(far):
+        return np.arange(len(source) + 1), direct
+    if len(np.unique(source[far])) <= FEW_SOURCES:
+        known = topology.routes(source, target)
+        if known is None:
+            raise ValueError(_lost(topology, source, target))
+        return known
+    ways = _Search(topology, source[far], target[far]).run()
+    if np.any(lost := ways[:, 0] == NONE):
+        raise ValueError(_lost(topology, source[far[lost]], target[far[lost]]))
+    columns = np.full((len(source), ways.shape[1]), NONE)
+    columns[:, 0] = direct
+    columns[far] = ways
+    taken = columns >= 0
+    return np.concatenate([[0], np.cumsum(taken.sum(axis=1))]), columns[taken]
+
+
+def _lost(topology: Topology, source: Ints, target: Ints) -> str:
+    """Names a pair that has no route."""
+    for a, b in zip(source.tolist(), target.tolist(), strict=True):
+        try:
+            topology.route(a, b)
+        except ValueError as error:
+            return str(error)
+    raise AssertionError("every pair has a route")
+
+
+@dataclass(slots=True)
+class _Side:
+    """How far the search from one end has come: a row for each (pair, node) of the last level, sorted by pair, and for
+    each level the link and the row of the level before by which it was reached."""
+
+    first: Ints
+    order: Ints
+    ends: NDArray[np.integer[Any]]
+    pair: Ints
+    node: Ints
+    latency_s: NDArray[np.float64]
+    links: list[Ints]
+    parents: list[Ints]
+
+    @staticmethod
+    def of(topology: Topology, nodes: Ints, near: NDArray[np.int32], ends: NDArray[np.int32]) -> _Side:
+        usable = np.flatnonzero(topology.bandwidth_Bps > 0)
+        order = usable[np.argsort(near[usable], kind="stable")]
+        first = np.searchsorted(near[order], np.arange(len(topology.nodes) + 1))
+        return _Side(first, order, ends, np.arange(len(nodes)), nodes, np.zeros(len(nodes)), [], [])
+
+    def degree(self) -> int:
+        """How many rows the next level has at most."""
+        return int((self.first[self.node + 1] - self.first[self.node]).sum())
+
+    def grow(self, topology: Topology) -> None:
+        """One link on; of several ways to a node the one of the least latency."""
+        count = self.first[self.node + 1] - self.first[self.node]
+        row = np.repeat(np.arange(len(self.node)), count)
+        link = self.order[np.repeat(self.first[self.node], count) + places(count)]
+        latency_s = self.latency_s[row] + topology.latency_s[link]
+        pair, node = self.pair[row], self.ends[link].astype(np.int64)
+        best = np.lexsort((latency_s, node, pair))
+        kept = best[(np.diff(pair[best], prepend=-1) != 0) | (np.diff(node[best], prepend=-1) != 0)]
+        self.pair, self.node, self.latency_s = pair[kept], node[kept], latency_s[kept]
+        self.links.append(link[kept])
+        self.parents.append(row[kept])
+
+    def keep(self, pairs: NDArray[np.bool_]) -> None:
+        """Goes on with those pairs alone."""
+        rows = pairs[self.pair]
+        self.pair, self.node, self.latency_s = self.pair[rows], self.node[rows], self.latency_s[rows]
+        if self.links:
+            self.links[-1], self.parents[-1] = self.links[-1][rows], self.parents[-1][rows]
+
+    def back(self, row: Ints) -> list[Ints]:
+        """The links from those rows back to where the search began."""
+        found = []
+        for links, parents in zip(reversed(self.links), reversed(self.parents), strict=True):
+            found.append(links[row])
+            row = parents[row]
+        return found
+
+
+class _Search:
+    def __init__(self, topology: Topology, source: Ints, target: Ints) -> None:
+        self.topology, self.pairs = topology, len(source)
+        self.out = _Side.of(topology, source, topology.source, topology.target)
+        self.into = _Side.of(topology, target, topology.target, topology.source)
+        self.ways = np.full((self.pairs, 1), NONE)
+
+    def run(self) -> Ints:
+        """[pair, place]: the links in order, NONE behind the last one; NONE alone where there is no route."""
+        left = np.ones(self.pairs, np.bool_)
+        for _ in range(len(self.topology.nodes)):
+            left[self._meet()] = False
+            if not left.any():
+                break
+            self.out.keep(left)
+            self.into.keep(left)
+            side = min(self.out, self.into, key=_Side.degree)
+            if not side.degree():
+                break
+            side.grow(self.topology)
+        return self.ways
+
+    def _meet(self) -> Ints:
+        """Joins the two sides by one more link where there is one; the pairs that are done."""
+        out, into = self.out, self.into
+        first = np.searchsorted(into.pair, np.arange(self.pairs + 1))
+        count = (first[1:] - first[:-1])[out.pair]
+        a = np.repeat(np.arange(len(out.pair)), count)
+        b = np.repeat(first[out.pair], count) + places(count)
+        link = self.topology.find(out.node[a], into.node[b])
+        there = link >= 0
+        there[there] = self.topology.bandwidth_Bps[link[there]] > 0
+        a, b, link = a[there], b[there], link[there]
+        latency_s = out.latency_s[a] + self.topology.latency_s[link] + into.latency_s[b]
+        best = np.lexsort((latency_s, out.pair[a]))
+        best = best[np.diff(out.pair[a][best], prepend=-1) != 0]
+        pair: Ints = out.pair[a[best]]
+        way = [*out.back(a[best])[::-1], link[best], *into.back(b[best])]
+        wider = len(way) - self.ways.shape[1]
+        if wider > 0 and len(pair):
+            self.ways = np.pad(self.ways, ((0, 0), (0, wider)), constant_values=NONE)
+        if len(pair):
+            self.ways[pair, : len(way)] = np.stack(way, axis=1)
+        return pair

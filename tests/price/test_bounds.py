@@ -1,0 +1,145 @@
+"""Lower bounds: ForestColl's published optima, brute force over all cuts, and no schedule below them."""
+
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ringtree.algorithms import build, pairs
+from ringtree.price import Bounds, bound, cuts, seconds
+from ringtree.price.graph import Graph
+from ringtree.topology import Topology, cluster, direct, ring, switch, torus
+
+M = 1 << 40
+
+
+def boxes(count, gpus, nvswitch_Bps, nic_Bps):
+    """GPUs on an NVSwitch a box, each with a NIC of its own where there are several boxes."""
+    ranks, links = count * gpus, []
+    for rank in range(ranks):
+        links += [(rank, ranks + rank // gpus, nvswitch_Bps)]
+        links += [(rank, ranks + count, nic_Bps)] if count > 1 else []
+    return joined(f"{count} boxes", ranks, ranks + count + (count > 1), links, np.arange(ranks) // gpus)
+
+
+def joined(name, ranks, nodes, links, hosts=0):
+    """Links both ways."""
+    a, b, bandwidth_Bps = (np.array(column) for column in zip(*links, strict=True))
+    ends = np.concatenate([a, b]), np.concatenate([b, a])
+    names = tuple(f"node{n}" for n in range(nodes))
+    return Topology.of(name, ranks, names, *ends, 1e-6, np.tile(bandwidth_Bps, 2), hosts)
+
+
+@pytest.mark.parametrize(
+    ("count", "algbw_GBps"), [(1, Fraction(2400, 7)), (2, Fraction(1040, 3)), (4, Fraction(800, 3))]
+)
+def test_the_optimum_of_dgx_a100(count, algbw_GBps):
+    """ForestColl (NSDI 2026): 342.86, 346.67 and 266.67 GB/s; all_reduce takes twice as long."""
+    topology = boxes(count, 8, 300e9, 25e9)
+    graph = Graph.of(topology)
+    assert 1 / cuts.all_gather(graph).per_byte_s == algbw_GBps * 10**9
+    for collective, times in (("all_gather", 1), ("reduce_scatter", 1), ("all_reduce", 2)):
+        assert bound(collective, topology, M).bandwidth_s == pytest.approx(times * M / (float(algbw_GBps) * 1e9))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_no_cut_is_narrower(data, reverse):
+    """Every set of nodes, on small directed graphs with switches."""
+    graph = Graph.of(data.draw(topologies()))
+    graph = graph.reversed() if reverse else graph
+    n = graph.ranks
+    into = {inside: entering(graph, inside) for inside in subsets(graph.nodes)}
+    ranks = {inside: [r for r in inside if r < n] for inside in into}
+    if any(not into[inside] for inside in into if 0 < len(ranks[inside]) < n):
+        with pytest.raises(ValueError, match="some ranks cannot reach others"):
+            cuts.all_gather(graph)
+        return
+    told = [inside for inside in into if 0 < len(ranks[inside]) < n]
+    assert cuts.all_gather(graph).per_byte_s == max((n - len(ranks[s])) / (n * into[s]) for s in told)
+    rootless = [s for s in told if 0 not in s]
+    assert cuts.broadcast(graph, 0).per_byte_s == max(1 / into[s] for s in rootless)
+    assert cuts.scatter(graph, 0).per_byte_s == max(len(ranks[s]) / (n * into[s]) for s in rootless)
+
+
+@st.composite
+def topologies(draw):
+    """Up to 4 ranks and 2 switches, most links there, capacities 1 to 3 so that some nodes are alike."""
+    ranks = draw(st.integers(2, 4))
+    nodes = ranks + draw(st.integers(0, 2))
+    pairs = [(a, b) for a in range(nodes) for b in range(nodes) if a != b]
+    capacity = draw(st.lists(st.sampled_from([0, 1, 1, 2, 3]), min_size=len(pairs), max_size=len(pairs)))
+    links = [(a, b, c) for (a, b), c in zip(pairs, capacity, strict=True) if c]
+    source, target, bandwidth_Bps = zip(*links, strict=True) if links else ((), (), ())
+    return Topology.of("random", ranks, tuple(f"node{n}" for n in range(nodes)), source, target, 1e-6, bandwidth_Bps)
+
+
+def subsets(nodes):
+    return [frozenset(s) for size in range(1, nodes) for s in combinations(range(nodes), size)]
+
+
+def entering(graph, inside):
+    ends = zip(graph.source.tolist(), graph.target.tolist(), graph.which.tolist(), strict=True)
+    return sum((graph.capacities[w] for a, b, w in ends if b in inside and a not in inside), Fraction(0))
+
+
+TOPOLOGIES = (switch(8), direct(8), ring(8), torus(2, 4), cluster(2, 4, nics=2, message_s=5e-7, reduce_Bps=20e9))
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES, ids=lambda t: t.name)
+def test_no_schedule_is_quicker(topology):
+    """Nor is its price: of every algorithm, long and short."""
+    bounds = Bounds(topology)
+    for name, collective in pairs():
+        for nbytes in (8, 1 << 26):
+            least = bounds.bound(collective, nbytes)
+            if collective != "barrier":
+                assert seconds(build(name, collective, 8), topology, nbytes) >= least.time_s * (1 - 1e-9), name
+
+
+def test_some_schedules_reach_it():
+    for topology in (switch(8, latency_s=0), ring(8, latency_s=0)):
+        found = seconds(build("ring", "all_reduce", 8), topology, M)
+        assert found / bound("all_reduce", topology, M).time_s < (1 + 1e-9) * (1 if topology.name == "switch" else 2)
+
+
+def test_alike_hosts_are_bounded_as_a_few():
+    """12,500 hosts, by the same rule as 4: the way into one of n hosts takes (n-1)/n of the vector."""
+    for hosts in (4, 12_500):
+        found = bound("all_gather", cluster(hosts, 8, local_bandwidth_Bps=400e9), M)
+        assert found.bandwidth_s == pytest.approx((hosts - 1) / hosts * M / 25e9)
+        assert found.bottleneck == "the link into host 0 (network -> nic0), 25 GB/s"
+
+
+def test_switches_that_add_and_copy():
+    """Every rank sends the vector once and receives it once."""
+    topology = switch(8, bandwidth_Bps=450e9)
+    assert bound("all_reduce", topology, M).bandwidth_s == pytest.approx(2 * 7 / 8 * M / 450e9)
+    assert bound("all_reduce", topology, M, in_network=True).bandwidth_s == pytest.approx(M / 450e9)
+
+
+def test_latency():
+    """The farthest two, or with a cost a message who can have been told by when: 1 + 2 + 4 after three hops."""
+    assert bound("all_gather", ring(8, latency_s=1e-6), 8).latency_s == pytest.approx(4e-6)
+    assert bound("broadcast", direct(8, latency_s=1e-6), 8, root=3).latency_s == pytest.approx(1e-6)
+    slow = direct(8, latency_s=0, message_s=1e-6)  # told after 2, who knows tells every 1
+    assert bound("broadcast", slow, 8).latency_s == pytest.approx(5e-6)
+    assert bound("barrier", slow, 0).bottleneck == "latency"
+
+
+def test_mistakes():
+    with pytest.raises(ValueError, match=r"root 8: expected a rank of switch, 0\.\.7"):
+        bound("broadcast", switch(8), 8, root=8)
+    with pytest.raises(ValueError, match="no collective 'al_reduce'"):
+        bound("al_reduce", switch(8), 8)
+    apart = Topology.of("apart", 2, ("a", "b"), [0], [1], 1e-6, 1e9)
+    with pytest.raises(ValueError, match="apart: some ranks cannot reach others"):
+        bound("all_gather", apart, 8)
+
+
+def test_one_rank():
+    assert bound("all_reduce", switch(1), M).time_s == 0
