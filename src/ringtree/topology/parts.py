@@ -295,7 +295,16 @@ NICS = {
             ((0x1D0F, 0xEFA1),),
             "AWS EC2 guide: EFA on p4d, 100 Gb/s a card",
         ),
-        Nic("EFA 2", "amazon", 100 * Gbps, 1, 4, True, ((0x1D0F, 0xEFA2),), "AWS EC2 guide: EFA on p5, 32 of 100 Gb/s"),
+        Nic(
+            "EFA 2",
+            "amazon",
+            100 * Gbps,
+            1,
+            4,
+            True,
+            ((0x1D0F, 0xEFA1), (0x1D0F, 0xEFA2)),
+            "AWS EC2 guide: EFA on p5, 32 of 100 Gb/s",
+        ),
         Nic("gVNIC 100G", "google", 100 * Gbps, 1, 4, False, ((0x1AE0, 0x0042),), "Google Cloud: gVNIC"),
         Nic("gVNIC 200G", "google", 200 * Gbps, 1, 5, True, ((0x1AE0, 0x0042),), "Google Cloud: A3 machine types"),
         Nic(
@@ -323,6 +332,7 @@ def gpu_by_id(vendor: int, device: int) -> Gpu | None:
 
 
 def nic_by_id(vendor: int, device: int) -> Nic | None:
-    """The NIC of a PCI vendor and device id (of several, the fastest port); None where the tables do not know it."""
+    """The NIC of a PCI vendor and device id (of several the one of the fastest port, then with GPUDirect RDMA); None
+    where the tables do not know it."""
     found = [n for n in NICS.values() if (vendor, device) in n.ids]
-    return max(found, key=lambda n: n.rate_Bps / n.ports, default=None)
+    return max(found, key=lambda n: (n.rate_Bps / n.ports, n.gdr), default=None)
