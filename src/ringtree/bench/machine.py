@@ -10,6 +10,7 @@ from typing import TypedDict
 import numpy as np
 
 import ringtree
+from ringtree.runtime.fingerprint import cpu
 
 
 class Machine(TypedDict):
@@ -29,7 +30,7 @@ class Machine(TypedDict):
 def describe(root: Path = Path("/")) -> Machine:
     """This machine, as Linux tells below `root`; on another system what Python itself knows."""
     return Machine(
-        cpu=_field(root / "proc/cpuinfo", "model name") or platform.processor() or platform.machine(),
+        cpu=cpu(root),
         cores=usable_cores(),
         caches=_caches(root / "sys/devices/system/cpu/cpu0/cache"),
         numa_nodes=len(list((root / "sys/devices/system/node").glob("node[0-9]*"))),

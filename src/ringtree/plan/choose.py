@@ -1,30 +1,30 @@
-"""The rule by which the shared-memory engine picks an algorithm.
+"""Which algorithm the shared-memory engine runs: the one that is predicted to be done first.
 
-Inside one machine every rank reaches every other in one step, so the direct algorithms have the fewest meetings and
-the fewest bytes both: one shot while latency is what counts, two shot once bytes do. One shot moves (n-1)*S bytes a
-rank against two shot's 2*S*(n-1)/n, with one meeting fewer. A prefix goes along the chain then: S a rank.
+Inside one machine every rank reaches every other in one step, so only those come into question that have few rounds, or
+whose busiest rank sends few bytes, by the formulas that the algorithms state.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
-from ringtree.algorithms import serving
+from ringtree.algorithms import REGISTRY, serving
 from ringtree.ir.collective import collective as find_collective
+from ringtree.ir.units import duration
+from ringtree.plan.figures import BUILT_IN, Figures
+from ringtree.plan.predict import Prediction, Room, predict
+from ringtree.plan.steps import Steps, wanted
 
-ONE_SHOT_NBYTES = 16 << 10
-"""Up to n/2 times less than this, one shot's extra bytes cost less than two shot's second meeting."""
-
-FIRST_CHOICE = {
-    "reduce_scatter": "two_shot",
-    "all_gather": "two_shot",
-    "broadcast": "flat",
-    "reduce": "flat",
-    "gather": "flat",
-    "scatter": "flat",
-    "all_to_all": "pairwise",
-    "barrier": "dissemination",
-}
+SHORTLIST = 4
+"""How many with the fewest rounds, and how many with the fewest bytes."""
+TELLING_RANKS = 8
+"""Over fewer ranks many algorithms are the same; what they are over so many tells them apart."""
+NOTEWORTHY = 0.01
+"""A later one of the list is chosen if it is predicted to be so much faster. What is equal by rights may differ in the
+last bit between two ranks."""
+ROOM = Room(cores=1 << 20, slots=8, slot_bytes=1 << 17)
+"""Where nobody says: of 8 ranks, each with a core."""
 
 IN_RANK_ORDER = {
     "all_reduce": ("one_shot", "two_shot", "locality_tree", "parameter_server"),
@@ -54,25 +54,81 @@ class Choice:
     why: str
 
 
-def choose(collective: str, ranks: int, nbytes: int, rank_order: bool = False) -> Choice:
-    """The algorithm for a call; `nbytes` is the whole vector's. Every rank must ask with the same values.
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An algorithm, how it is cut for the size, and what it is predicted to take."""
 
-    `rank_order`: one of those that agree to the last bit, which all but the chain do."""
+    algorithm: str
+    steps: Steps
+    prediction: Prediction
+
+
+def choose(
+    collective: str,
+    ranks: int,
+    nbytes: int,
+    rank_order: bool = False,
+    figures: Figures = BUILT_IN,
+    room: Room = ROOM,
+) -> Choice:
+    """The algorithm for a call; `nbytes` is the whole vector's. Every rank must ask with the same values. Sizes up to
+    the next power of two are of one kind, of which the first costs milliseconds.
+
+    `rank_order`: one of those that agree to the last bit."""
     if rank_order and collective not in AT_ONCE:
         raise ValueError(f"no algorithm for {collective} reduces all ranks in order at once")
-    prefix = find_collective(collective).prefix
-    if collective == "all_reduce" or prefix:
-        limit = 2 * ONE_SHOT_NBYTES // max(ranks, 2)
-        if nbytes <= limit:
-            return Choice("one_shot", f"{nbytes} bytes is at most {limit}: one meeting costs more than the extra bytes")
-        if not prefix:
-            return Choice("two_shot", f"{nbytes} bytes is more than {limit}: every rank adds up its own block")
-        if rank_order:
-            return Choice("one_shot", "the only algorithm that adds up a prefix at once")
-        return Choice("chain", f"{nbytes} bytes is more than {limit}: every rank sends the vector once")
-    if collective in FIRST_CHOICE:
-        return Choice(FIRST_CHOICE[collective], f"the only rule for {collective} so far")
-    raise ValueError(f"nothing to choose from for {collective!r}: algorithms serve {', '.join(serving(collective))}")
+    return _choose(collective, ranks, 1 << (nbytes - 1).bit_length() if nbytes else 0, rank_order, figures, room)
+
+
+@lru_cache(maxsize=1024)
+def _choose(collective: str, ranks: int, nbytes: int, rank_order: bool, figures: Figures, room: Room) -> Choice:
+    names = AT_ONCE[collective] if rank_order else shortlist(collective, ranks)
+    if len(names) == 1:
+        return Choice(names[0], f"the only one that serves {collective}" + " all at once" * rank_order)
+    found = candidates(names, collective, ranks, nbytes, figures, room)
+    best = chosen(found)
+    others = [c for c in found if c is not best]
+    next_best = chosen(others)
+    return Choice(
+        best.algorithm,
+        f"{duration(best.prediction.time_s)} predicted, {duration(next_best.prediction.time_s)} for "
+        f"{next_best.algorithm}, by {figures.source}",
+    )
+
+
+def candidates(
+    names: tuple[str, ...], collective: str, ranks: int, nbytes: int, figures: Figures, room: Room
+) -> list[Candidate]:
+    """The algorithms of these names, as they would be cut (`steps_for` may take steps back), and what they would take;
+    root 0 where there is one."""
+    root = 0 if find_collective(collective).rooted else None
+    found = []
+    for name in names:
+        steps = wanted(name, collective, ranks, root, nbytes, room.slot_bytes)
+        prediction = predict(name, collective, ranks, root, nbytes, steps, figures, room)
+        found.append(Candidate(name, steps, prediction))
+    return found
+
+
+def chosen(found: list[Candidate]) -> Candidate:
+    """The fastest; of those alike, the one listed first."""
+    best = found[0]
+    for other in found[1:]:
+        if other.prediction.time_s < best.prediction.time_s * (1 - NOTEWORTHY):
+            best = other
+    return best
+
+
+@lru_cache(maxsize=256)
+def shortlist(collective: str, ranks: int) -> tuple[str, ...]:
+    """The algorithms that come into question, those with fewer rounds first."""
+    names = serving(collective)
+    if not names:
+        raise ValueError(f"nothing to choose from for {collective!r}")
+    costs = {name: REGISTRY[name].costs[collective].evaluate(max(ranks, TELLING_RANKS), 1.0) for name in names}
+    by_rounds, by_bytes = (sorted(names, key=lambda name: (costs[name][k], costs[name])) for k in (0, 1))
+    few = {*by_rounds[:SHORTLIST], *by_bytes[:SHORTLIST]}
+    return tuple(name for name in by_rounds if name in few)
 
 
 def choose_whole(collective: str, ranks: int, rank_order: bool = False) -> Choice:

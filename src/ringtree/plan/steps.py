@@ -85,8 +85,7 @@ def steps_for(
     They are those of the next power of two, so that ever-new lengths are not proved again and again. Steps that would
     need more slots than there are, or a longer program than MOST_INSTRUCTIONS, are taken back.
     """
-    rounded = 1 << (nbytes - 1).bit_length() if nbytes else 0
-    return _steps(algorithm, collective, ranks, root, rounded, slots, slot_bytes)
+    return _steps(algorithm, collective, ranks, root, _rounded(nbytes), slots, slot_bytes)
 
 
 @lru_cache(maxsize=512)
@@ -108,6 +107,19 @@ def _steps(
     return Steps()
 
 
+def wanted(algorithm: str, collective: str, ranks: int, root: int | None, nbytes: int, slot_bytes: int) -> Steps:
+    """What `steps_for` tries first: nothing is lowered or proved, and the group may have too few slots for it."""
+    if ranks < 2 or find_collective(collective).repeats:
+        return Steps()
+    return _wanted(algorithm, collective, ranks, root, _rounded(nbytes), slot_bytes)
+
+
+def _rounded(nbytes: int) -> int:
+    """To the next power of two."""
+    return 1 << (nbytes - 1).bit_length() if nbytes else 0
+
+
+@lru_cache(maxsize=2048)
 def _wanted(algorithm: str, collective: str, ranks: int, root: int | None, nbytes: int, slot_bytes: int) -> Steps:
     """What the model asks for, whatever it needs."""
     a = find(algorithm)

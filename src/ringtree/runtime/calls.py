@@ -226,10 +226,14 @@ class Calls:
         free = algorithm is None and not whole  # for what the environment asks
         if self._forced is not None and free and collective in self._forced_for:
             return self._cut(self._forced, collective, root, nbytes, "RINGTREE_ALGORITHM asks for it")
-        from ringtree.plan import choose, choose_whole
+        from ringtree.plan import BUILT_IN, Room, choose, choose_whole
 
         ordered, ranks = algorithm == RANK_ORDER, self._terms.ranks
-        choice = choose_whole(collective, ranks, ordered) if whole else choose(collective, ranks, nbytes, ordered)
+        if whole:
+            choice = choose_whole(collective, ranks, ordered)
+        else:
+            figures, room = self._terms.figures or BUILT_IN, Room(self.cores, *self._room)
+            choice = choose(collective, ranks, nbytes, ordered, figures, room)
         said = "" if self._forced is None else f" (RINGTREE_ALGORITHM, {self._forced}, does not serve here)"
         return self._cut(choice.algorithm, collective, root, nbytes, choice.why + said, whole)
 

@@ -46,7 +46,8 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         self.rank = terms.rank
         self.size = terms.ranks
         joined = join(engine, terms)
-        terms = replace(terms, look=None, kin=None)  # this group keeps nothing of the one that it was made from
+        # this group keeps nothing of the one that it was made from
+        terms = replace(terms, look=None, kin=None, figures=joined.figures)
         self._engine, self._terms = engine, terms
         self._seat: Any = joined.seat
         self._call: Any = joined.seat.call

@@ -92,6 +92,7 @@ class Groups(Collectives):
             self._terms.threads,
             partial(self._seat.look, call, list(members)),
             kin=self._seat.kin(list(members)),
+            figures=self._terms.figures,
         )
         try:
             return self._made_from_here(Communicator(self._engine, terms))

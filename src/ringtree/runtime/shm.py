@@ -7,6 +7,7 @@ import os
 import ringtree.errors  # noqa: F401  # teaches the native errors to say their message
 from ringtree.runtime.engine import Joined, Terms
 from ringtree.runtime.rendezvous import Party, meet
+from ringtree.runtime.tuned import as_json, figures_from
 
 STAGING_BYTES = 1 << 20
 """Per rank, for all slots: what stays in a core's own cache is staged at the cache's speed."""
@@ -22,8 +23,11 @@ def join(terms: Terms) -> Joined:
     mine = sum(1 << core for core in os.sched_getaffinity(0))
     sizes = terms.ranks, slots, slot_bytes
     whole = segment_bytes(*sizes)
-    fd, masks = meet(party, whole, f"{mine:x}", frugal_bytes(*sizes) if terms.kin else whole)
-    cores = _union(masks).bit_count()
+    figures = None if terms.kin or terms.rank else terms.figures
+    offer = [f"{mine:x}", *([as_json(figures), figures.source] if figures else [])]
+    fd, offers = meet(party, whole, offer, frugal_bytes(*sizes) if terms.kin else whole)
+    cores = _union([mask for mask, *_ in offers]).bit_count()
+    said = offers[0][1:]  # rank 0's, which a group that is made from another has already
     seat = Group(
         fd,
         terms.rank,
@@ -36,7 +40,7 @@ def join(terms: Terms) -> Joined:
         names=list(terms.names),
         kin=terms.kin,
     )
-    return Joined(seat, slots, slot_bytes, cores)
+    return Joined(seat, slots, slot_bytes, cores, figures_from(*said) if said else terms.figures if terms.kin else None)
 
 
 def staging(ranks: int, needed: int = 0) -> tuple[int, int]:

@@ -10,6 +10,8 @@ As JSON, links go one way each, between nodes by name; a bandwidth that is left 
     {"name": "pair", "ranks": 2, "nodes": ["rank0", "rank1"],
      "links": [{"source": "rank0", "target": "rank1", "latency_s": 1e-6, "bandwidth_Bps": 1e10}],
      "hosts": [0, 0], "message_s": 2e-7}
+
+What `tuned` holds, where a file has it, is the runtime's (runtime/tuned.py), and passed over here.
 """
 
 from __future__ import annotations
@@ -106,6 +108,11 @@ def load(path: str | Path) -> Topology:
 
 def save(topology: Topology, path: str | Path) -> None:
     """Writes the topology as JSON; `load` gives it back."""
+    Path(path).write_text(dumps(topology))
+
+
+def dumps(topology: Topology, tuned: dict[str, Any] | None = None) -> str:
+    """The topology as JSON, a link a line, with what `load` passes over."""
     t = topology
     columns = (t.source.tolist(), t.target.tolist(), t.latency_s.tolist(), t.bandwidth_Bps.tolist())
     links = []
@@ -115,7 +122,8 @@ def save(topology: Topology, path: str | Path) -> None:
     costs = {key: getattr(t, key) for key, default in COSTS.items() if getattr(t, key) != default}
     head = {"name": t.name, "ranks": t.ranks, "hosts": t.hosts.tolist(), **costs, "nodes": list(t.nodes)}
     lines = ",\n  ".join(json.dumps(link) for link in links)
-    Path(path).write_text(f'{json.dumps(head)[:-1]}, "links": [\n  {lines}\n]}}\n')
+    beside = "" if tuned is None else f'"tuned": {json.dumps(tuned, indent=1)}, '
+    return f'{json.dumps(head)[:-1]}, {beside}"links": [\n  {lines}\n]}}\n'
 
 
 def _parameters(shape: Callable[..., Topology]) -> list[str]:
@@ -153,7 +161,7 @@ def _shaped(name: str, ranks: int, given: dict[str, Any]) -> Topology:
 
 def _built(data: object) -> Topology:
     """From what the file says. Every element is checked before it is used."""
-    head = _object(data, "the topology", {"name", "ranks", "nodes", "links"}, {"hosts", *COSTS})
+    head = _object(data, "the topology", {"name", "ranks", "nodes", "links"}, {"hosts", "tuned", *COSTS})
     if not isinstance(head["name"], str) or not head["name"].isprintable():
         raise ValueError(f"name is {_short(head['name'])}; expected a text that can be printed")
     ranks = _whole(head["ranks"], "ranks")

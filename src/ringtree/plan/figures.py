@@ -1,0 +1,81 @@
+"""What calls cost among ranks that share a machine's memory: the constants of plan.predict."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from math import log2
+
+CALL_COSTS = ("call_s", "latency_s", "message_s", "step_s", "turn_s", "switch_s")
+RATES = ("copy_Bps", "fetch_Bps", "reduce_Bps")
+MEMORY_NBYTES = (1 << 15, 1 << 18, 1 << 21, 1 << 24, 1 << 27)
+"""What the ranks of a core have in arrays: within a core's first cache, its second, the last one, and beyond."""
+FASTEST_BPS = 1e12
+"""What seems faster costs nothing that can be measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Seconds: `call_s` a call, `latency_s` from handing over a message until it can be seen, `message_s` to hand over
+    or take one, `step_s` a copy or a reduction, beside their bytes. Where ranks share a core: `turn_s` for each rank of
+    a core until all had a turn, `switch_s` for each at every further meeting.
+
+    Bytes a second, one for each of `memory_nbytes`, the bytes that the ranks of a core have in arrays: `copy_Bps` of
+    one's own bytes, `fetch_Bps` of bytes that a peer wrote, `reduce_Bps` of what is joined, on top of both. Between two
+    of `memory_nbytes` the seconds a byte follow the logarithm. `source`: where the figures are from, in words.
+    """
+
+    call_s: float
+    latency_s: float
+    message_s: float
+    step_s: float
+    turn_s: float
+    switch_s: float
+    copy_Bps: tuple[float, ...]
+    fetch_Bps: tuple[float, ...]
+    reduce_Bps: tuple[float, ...]
+    memory_nbytes: tuple[int, ...] = MEMORY_NBYTES
+    source: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        for name in CALL_COSTS:
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} is {getattr(self, name)!r}; expected 0 to 1 second")
+        sizes = self.memory_nbytes
+        if not sizes or any(nbytes < 1 for nbytes in sizes) or list(sizes) != sorted(set(sizes)):
+            raise ValueError(f"memory_nbytes is {sizes!r}; expected numbers of bytes, the least first")
+        for name in RATES:
+            rates = getattr(self, name)
+            if len(rates) != len(sizes) or not all(1 <= rate <= FASTEST_BPS for rate in rates):
+                raise ValueError(
+                    f"{name} is {rates!r}; expected {len(sizes)} numbers, each 1 to {FASTEST_BPS:g} bytes a second"
+                )
+
+    def seconds_a_byte(self, nbytes: float) -> tuple[float, ...]:
+        """By RATES, where the ranks of a core have so many bytes in arrays."""
+        shares = weights(self.memory_nbytes, nbytes)
+        return tuple(sum(w / getattr(self, name)[k] for k, w in shares) for name in RATES)
+
+
+def weights(sizes: tuple[int, ...], nbytes: float) -> list[tuple[int, float]]:
+    """The places among `sizes` that `nbytes` is between, each with its share."""
+    high = bisect_right(sizes, nbytes)
+    if high in (0, len(sizes)):
+        return [(min(high, len(sizes) - 1), 1.0)]
+    share = log2(nbytes / sizes[high - 1]) / log2(sizes[high] / sizes[high - 1])
+    return [(high - 1, 1 - share), (high, share)]
+
+
+BUILT_IN = Figures(
+    call_s=0.4e-6,
+    latency_s=0.3e-6,
+    message_s=0.02e-6,
+    step_s=0.02e-6,
+    turn_s=7e-6,
+    switch_s=1e-6,
+    copy_Bps=(200e9, 120e9, 60e9, 50e9, 25e9),
+    fetch_Bps=(25e9, 25e9, 40e9, 40e9, 35e9),
+    reduce_Bps=(50e9, 200e9, 200e9, 200e9, 200e9),
+    source="built-in figures",
+)
+"""Of 2 cores of an AMD EPYC: benchmarks/README.md."""

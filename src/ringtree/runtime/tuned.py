@@ -1,0 +1,153 @@
+"""The file that `ringtree tune` writes of this machine: a topology, and beside it the figures that plan calls.
+
+RINGTREE_TOPOLOGY names it; else it is ringtree/machine.json where XDG_CONFIG_HOME says, ~/.config by default. Only rank
+0 reads it, and the others take what it found, so that files which differ cannot make ranks disagree.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ringtree.runtime.fingerprint import cores, cpu
+
+if TYPE_CHECKING:
+    from ringtree.plan import Figures
+    from ringtree.topology import Topology
+
+VARIABLE = "RINGTREE_TOPOLOGY"
+VERSION = 1
+"""Of the figures' form: another one's are not read."""
+LARGEST_BYTES = 1 << 24
+TYPICAL_NBYTES = 2 << 20
+"""The bytes in arrays at which the topology's own costs, which know one size only, are those of the figures."""
+
+_warned = set[Path]()
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """What the file says: the figures, and when, by what and over how many ranks they were measured."""
+
+    figures: Figures
+    date: str
+    ringtree: str
+    ranks: tuple[int, ...]
+
+
+def place(env: Mapping[str, str] | None = None) -> Path:
+    """Where the file is, or would be."""
+    env = os.environ if env is None else env
+    if named := env.get(VARIABLE):
+        return Path(named)
+    home = env.get("XDG_CONFIG_HOME") or Path(env.get("HOME") or Path.home()) / ".config"
+    return Path(home) / "ringtree" / "machine.json"
+
+
+def figures_here(env: Mapping[str, str] | None = None) -> Figures | None:
+    """The figures of this machine's file; None where there is none. One that is of no use is said once, in a line."""
+    env = os.environ if env is None else env
+    path = place(env)
+    try:
+        if not env.get(VARIABLE) and not path.exists():
+            return None
+        return read(path).figures
+    except (OSError, ValueError) as error:
+        if path not in _warned:
+            _warned.add(path)
+            why = f"{path}: {error.strerror}" if isinstance(error, OSError) else str(error)
+            remedy = "built-in figures are used, and `ringtree tune` measures this machine"
+            print(f"ringtree: {why}; {remedy}", file=sys.stderr, flush=True)
+        return None
+
+
+def read(path: Path) -> Tuned:
+    """What the file says; ValueError, in one line, where it says nothing of this machine."""
+    if path.stat().st_size > LARGEST_BYTES:
+        raise ValueError(f"{path}: {path.stat().st_size} bytes; expected what `ringtree tune` writes")
+    try:
+        data = json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
+        raise ValueError(f"{path}: not JSON; expected what `ringtree tune` writes") from None
+    said = data.get("tuned") if isinstance(data, dict) else None
+    if not isinstance(said, dict):
+        raise ValueError(f"{path}: no figures of a machine; expected what `ringtree tune` writes")
+    if said.get("version") != VERSION:
+        raise ValueError(f"{path}: version {said.get('version')!r} of the figures; expected {VERSION}")
+    machine, here = said.get("machine"), fingerprint()
+    if machine != here:
+        raise ValueError(f"{path}: of another machine, {_words(machine)}; this is {_words(here)}")
+    try:
+        return Tuned(
+            figures_from(said["figures"], f"what was measured on {said['date']}"),
+            str(said["date"]),
+            str(said["ringtree"]),
+            tuple(map(int, said["ranks"])),
+        )
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        why = f"lacks {error}" if isinstance(error, KeyError) else str(error)
+        raise ValueError(f"{path}: {' '.join(why.split())}; expected what `ringtree tune` writes") from None
+
+
+def text(figures: Figures, ranks: tuple[int, ...], date: str) -> str:
+    """What the file of these figures says, measured over those numbers of ranks at that date."""
+    from ringtree import __version__
+    from ringtree.topology.text import dumps
+
+    said = {
+        "version": VERSION,
+        "ringtree": __version__,
+        "date": date,
+        "machine": fingerprint(),
+        "ranks": list(ranks),
+        "figures": as_json(figures),
+    }
+    return dumps(topology(figures, max(ranks)), said)
+
+
+def fingerprint() -> dict[str, object]:
+    return {"cpu": cpu(), "cores": cores()}
+
+
+def topology(figures: Figures, ranks: int) -> Topology:
+    """The machine as a simulation takes it: ranks that move the bytes themselves, over links that only take time."""
+    from ringtree.topology import direct
+
+    copy_s, fetch_s, reduce_s = figures.seconds_a_byte(TYPICAL_NBYTES)
+    return direct(
+        ranks,
+        latency_s=figures.latency_s,
+        bandwidth_Bps=inf,
+        message_s=figures.message_s,
+        step_s=figures.step_s,
+        copy_Bps=2 / (copy_s + fetch_s),
+        reduce_Bps=1 / (copy_s + fetch_s + reduce_s),
+    )
+
+
+def as_json(figures: Figures) -> dict[str, Any]:
+    """All but where they are from."""
+    return {name: value for name, value in asdict(figures).items() if name != "source"}
+
+
+def figures_from(said: Mapping[str, Any], source: str) -> Figures:
+    """What `as_json` was made of. ValueError, TypeError or KeyError for anything else."""
+    from ringtree.plan import Figures
+
+    known = [f.name for f in fields(Figures) if f.name != "source"]
+    values: dict[str, Any] = {
+        name: tuple(said[name]) if isinstance(said[name], (list, tuple)) else said[name] for name in known
+    }
+    return Figures(**values, source=source)
+
+
+def _words(machine: object) -> str:
+    if not isinstance(machine, dict):
+        return "which it does not name"
+    return f"{machine.get('cores')} cores of {machine.get('cpu')}"

@@ -1,0 +1,81 @@
+"""Figures are found again from calls that were made up by them; a few disturbed ones change little."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ringtree.ir.collective import COLLECTIVES
+from ringtree.plan import BUILT_IN, Figures, Room, predict
+from ringtree.plan.fitting import Measured, fit
+from ringtree.plan.steps import wanted
+
+ROOM = Room(cores=4, slots=8, slot_bytes=1 << 17)
+TRUE = Figures(
+    call_s=0.5e-6,
+    latency_s=0.4e-6,
+    message_s=0.05e-6,
+    step_s=0.03e-6,
+    turn_s=5e-6,
+    switch_s=2e-6,
+    copy_Bps=(100e9, 90e9, 60e9, 40e9, 20e9),
+    fetch_Bps=(20e9, 25e9, 30e9, 25e9, 18e9),
+    reduce_Bps=(50e9,) * 5,
+    source="made up",
+)
+SIZES = [1 << k for k in range(3, 28, 2)]
+CASES = [
+    ("all_reduce", "one_shot"),
+    ("all_reduce", "two_shot"),
+    ("all_reduce", "parameter_server"),
+    ("broadcast", "flat"),
+]
+
+
+def made(cases: list[tuple[str, str]], ranks: tuple[int, ...], figures: Figures = TRUE) -> list[Measured]:
+    found = []
+    for collective, algorithm in cases:
+        for n in ranks:
+            for nbytes in SIZES:
+                root = 0 if COLLECTIVES[collective].rooted else None
+                steps = wanted(algorithm, collective, n, root, nbytes, ROOM.slot_bytes)
+                took_s = predict(algorithm, collective, n, root, nbytes, steps, figures, ROOM).time_s
+                found.append(Measured(algorithm, collective, n, root, nbytes, steps, ROOM, took_s))
+    return found
+
+
+def errors(figures: Figures, calls: list[Measured]) -> np.ndarray:
+    guesses = [
+        predict(c.algorithm, c.collective, c.ranks, c.root, c.nbytes, c.steps, figures, ROOM).time_s for c in calls
+    ]
+    return np.abs(np.array(guesses) / [c.time_s for c in calls] - 1)
+
+
+def test_a_machine_that_obeys_the_formula_is_found_again() -> None:
+    figures = fit(made(CASES, (2, 4, 8)), "found")
+    assert figures.source == "found"
+    others = made([("all_gather", "ring"), ("reduce", "binomial"), ("all_reduce", "swing")], (2, 3, 4, 8))
+    assert np.median(errors(figures, made(CASES, (2, 4, 8)))) < 0.02
+    assert np.median(errors(figures, others)) < 0.06, "other algorithms, other ranks"
+    assert abs(figures.turn_s / TRUE.turn_s - 1) < 0.1
+
+
+def test_disturbed_calls_bend_little() -> None:
+    calls = made(CASES, (2, 4))
+    noisy = [replace(c, time_s=c.time_s * (5 if k % 7 == 3 else 1)) for k, c in enumerate(calls)]
+    assert np.median(errors(fit(noisy), calls)) < 0.1
+
+
+@pytest.mark.parametrize("ranks", [(2,), (8,)])
+def test_what_was_not_measured_stays_as_it_was_built_in(ranks: tuple[int, ...]) -> None:
+    figures = fit(made(CASES, ranks))
+    assert np.median(errors(figures, made(CASES, ranks))) < 0.05
+    if ranks == (2,):
+        assert figures.turn_s == BUILT_IN.turn_s
+
+
+def test_there_must_be_something_to_fit() -> None:
+    with pytest.raises(ValueError, match="two ranks or more"):
+        fit([])

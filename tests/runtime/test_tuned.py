@@ -1,0 +1,166 @@
+"""The file of this machine's figures: read by rank 0, agreed on by all, and refused in one line where it is no use."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ringtree
+from ringtree.plan import BUILT_IN
+from ringtree.runtime import tuned
+from ringtree.topology import load
+
+FIGURES = replace(BUILT_IN, latency_s=1e-3, switch_s=1e-3)
+"""On such a machine one meeting is worth any number of bytes."""
+
+
+def written(path: Path, **changes: Any) -> Path:
+    data = json.loads(tuned.text(FIGURES, (2, 4), "2026-11-21"))
+    data["tuned"] |= changes
+    path.write_text(json.dumps(data))
+    return path
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = written(tmp_path / "machine.json")
+    monkeypatch.setenv(tuned.VARIABLE, str(path))
+    return path
+
+
+def picked(comm: ringtree.Communicator) -> tuple[str, str]:
+    group = comm.split(0)
+    names = {c.chosen("all_reduce", 1 << 14).part.program.name for c in (comm, group)}
+    assert int(comm.all_reduce([1])[0]) == comm.size
+    return ",".join(names), comm.chosen("all_reduce", 1 << 14).why
+
+
+def test_what_was_written_is_read_again(here: Path) -> None:
+    found = tuned.read(here)
+    assert found.figures == FIGURES
+    assert (found.date, found.ranks, found.ringtree) == ("2026-11-21", (2, 4), ringtree.__version__)
+    assert found.figures.source == "what was measured on 2026-11-21"
+
+
+def test_it_is_a_topology_too(here: Path) -> None:
+    machine = load(here)
+    assert machine.ranks == 4 and machine.latency_s[0] == 1e-3
+
+
+def test_ranks_choose_by_it(here: Path) -> None:
+    for name, why in ringtree.spawn(picked, 4):
+        assert name == "one_shot" and "measured on 2026-11-21" in why
+
+
+def test_threads_choose_by_it(here: Path) -> None:
+    assert {name for name, _ in ringtree.spawn(picked, 4, threads=True)} == {"one_shot"}
+
+
+def test_without_it_the_choice_is_another(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv(tuned.VARIABLE, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert "one_shot" not in {name for name, _ in ringtree.spawn(picked, 4)}
+
+
+def test_where_the_file_is(tmp_path: Path) -> None:
+    assert tuned.place({"RINGTREE_TOPOLOGY": "/a/b.json", "XDG_CONFIG_HOME": "/c"}) == Path("/a/b.json")
+    assert tuned.place({"XDG_CONFIG_HOME": "/c"}) == Path("/c/ringtree/machine.json")
+    assert tuned.place({"HOME": "/me"}) == Path("/me/.config/ringtree/machine.json")
+    assert tuned.figures_here({"XDG_CONFIG_HOME": str(tmp_path)}) is None
+
+
+BROKEN = {
+    "not JSON": "{",
+    "a list": "[]",
+    "nested": "[" * 100_000,
+    "no figures": '{"name": "x", "ranks": 1, "nodes": ["rank0"], "links": []}',
+    "bytes": "\x00\x01",
+}
+
+
+@pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN)
+def test_a_broken_file_is_one_line(
+    text: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "broken.json"
+    path.write_text(text)
+    monkeypatch.setenv(tuned.VARIABLE, str(path))
+    assert {name for name, _ in ringtree.spawn(picked, 2)} == {"two_shot"}
+    said = capfd.readouterr().err.splitlines()
+    assert len(said) == 1 and said[0].startswith(f"ringtree: {path}: ") and "built-in figures are used" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"version": 2}, "version 2 of the figures; expected 1"),
+        ({"machine": {"cpu": "Another", "cores": 999}}, "of another machine, 999 cores of Another; this is "),
+        ({"machine": "mine"}, "of another machine, which it does not name"),
+        ({"figures": {}}, "lacks 'call_s'"),
+        ({"figures": {**tuned.as_json(FIGURES), "call_s": "fast"}}, "expected what `ringtree tune` writes"),
+        ({"figures": {**tuned.as_json(FIGURES), "copy_Bps": [1, 2]}}, "copy_Bps is .* expected 5 numbers"),
+        ({"figures": {**tuned.as_json(FIGURES), "latency_s": -1}}, "latency_s is -1; expected 0 to 1 second"),
+        ({"figures": [1]}, "expected what `ringtree tune` writes"),
+        ({"ranks": None}, "expected what `ringtree tune` writes"),
+    ],
+)
+def test_figures_of_no_use_here_are_refused(changes: dict[str, Any], why: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=why) as refusal:
+        tuned.read(written(tmp_path / "machine.json", **changes))
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_file_that_is_named_must_be_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(tuned.VARIABLE, str(tmp_path / "none.json"))
+    assert tuned.figures_here() is None and tuned.figures_here() is None
+    said = capfd.readouterr().err
+    assert said.count("\n") == 1 and "none.json: No such file or directory" in said
+
+
+PROGRAM = """
+import os, ringtree
+if os.environ["RINGTREE_RANK"] != "0":
+    os.environ["RINGTREE_TOPOLOGY"] = os.environ["OTHER"]
+comm = ringtree.init(timeout_s=20)
+print(comm.chosen("all_reduce", 1 << 14).part.program.name, int(comm.all_reduce([1])[0]))
+"""
+
+
+@pytest.mark.parametrize("other", ["another", "broken", "none"])
+def test_ranks_with_different_files_take_rank_zeros(other: str, here: Path, tmp_path: Path) -> None:
+    if other != "none":
+        (tmp_path / other).write_text(here.read_text().replace("0.001", "1e-09") if other == "another" else "{")
+    (tmp_path / "program.py").write_text(PROGRAM)
+    done = subprocess.run(
+        [sys.executable, "-m", "ringtree.cli", "run", "-n", "3", str(tmp_path / "program.py")],
+        env=os.environ | {"OTHER": str(tmp_path / other)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [line.split("] ")[-1] for line in done.stdout.splitlines()] == ["one_shot 3"] * 3
+    assert not done.stderr
+
+
+def test_a_broken_file_is_said_by_rank_zero_alone(tmp_path: Path) -> None:
+    (tmp_path / "broken.json").write_text("{")
+    (tmp_path / "program.py").write_text("import ringtree; ringtree.init(); ringtree.init()")
+    done = subprocess.run(
+        [sys.executable, "-m", "ringtree.cli", "run", "-n", "3", str(tmp_path / "program.py")],
+        env=os.environ | {tuned.VARIABLE: str(tmp_path / "broken.json")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0
+    assert len(done.stderr.splitlines()) == 1 and "broken.json: not JSON" in done.stderr
