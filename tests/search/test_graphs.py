@@ -50,7 +50,7 @@ LOGGED = [
         True,
     ),
 ]
-"""What NCCL printed for such a machine: nChannels, bw, type, crossNic and sameChannels (None: otherwise before 2.12)."""
+"""What NCCL printed for such a machine: nChannels, bw, type, crossNic and sameChannels (None: of an old NCCL)."""
 
 
 @pytest.mark.parametrize(("system", "pattern", "count", "intra", "inter", "kinds", "cross", "same"), LOGGED)
