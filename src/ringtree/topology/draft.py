@@ -63,6 +63,11 @@ class Draft:
                 way = replace(way, width=old.width + way.width, bandwidth_Bps=old.bandwidth_Bps + way.bandwidth_Bps)
             self._links[key] = way
 
+    def part(self, source: int, target: int, kind: LinkKind) -> None:
+        """Takes the links of a kind away, one way."""
+        for key in [k for k in self._links if k[:3] == (source, target, kind)]:
+            del self._links[key]
+
     @property
     def links(self) -> list[Link]:
         """All so far, between devices by number."""

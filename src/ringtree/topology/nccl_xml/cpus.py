@@ -17,9 +17,9 @@ def add(parsed: Parsed, element: Element) -> int:
     """The NUMA node's number; those that follow are of its host."""
     numa = element.whole("numaid", -1, 65535)
     host = element.attributes.get("host_hash", "")
-    for number, other in parsed.hosts.items():
-        if other == host and parsed.draft.devices[number].numa == numa:
-            element.refuse("a second <cpu> with this numaid on its host; expected one that differs")
+    if (host, numa) in parsed.nodes:
+        element.refuse("a second <cpu> with this numaid on its host; expected one that differs")
+    parsed.nodes.add((host, numa))
     for key in ("familyid", "modelid"):
         element.whole(key, 0, 2**31, 0)
     several = len({e.attributes.get("host_hash", "") for e in parsed.root.inside("cpu")}) > 1
@@ -31,6 +31,8 @@ def add(parsed: Parsed, element: Element) -> int:
     vendor = element.attributes.get("vendor", "") or (part.vendor if part else "")
     model = element.attributes.get("model", "") or (part.model if part else "")
     number = parsed.draft.add(Device(name, DeviceKind.CPU, vendor, model, numa=numa, attributes=told))
+    if "numa" in element.attributes:
+        parsed.draft.change(number, numa=element.whole("numa", -1, 65535))
     parsed.host = host
     parsed.hosts[number] = host
     parsed.cpus[number] = element
@@ -56,13 +58,29 @@ def part_of(element: Element) -> parts.Cpu | None:
 
 
 def link(parsed: Parsed) -> None:
-    """Every two NUMA nodes of a host, as NCCL takes them to be."""
-    for a, b in combinations(parsed.hosts, 2):
-        if parsed.hosts[a] != parsed.hosts[b]:
+    """NUMA nodes of a socket are all joined; of two sockets, those of the same place. A host is taken to have two
+    sockets, Arm's NUMA nodes each to be one. What the file says itself goes before."""
+    if any(e.attributes.get("kind") == LinkKind.CPU.value for e in parsed.root.inside("link")):
+        return
+    for host in dict.fromkeys(parsed.hosts.values()):
+        nodes = sorted((n for n, h in parsed.hosts.items() if h == host), key=lambda n: parsed.draft.devices[n].numa)
+        if len(nodes) > 1:
+            _host(parsed, nodes)
+
+
+def _host(parsed: Parsed, nodes: list[int]) -> None:
+    part = part_of(parsed.cpus[nodes[0]])
+    each_is_one = len(nodes) % 2 == 1 or parsed.cpus[nodes[0]].attributes.get("arch", "").startswith("arm")
+    per = 1 if each_is_one else len(nodes) // 2
+    socket_Bps = part.to_socket_Bps / per if part else _UNKNOWN_Bps
+    for a, b in combinations(range(len(nodes)), 2):
+        if a // per == b // per:
+            bandwidth = part.to_numa_Bps if part else _UNKNOWN_Bps
+        elif a % per == b % per:
+            bandwidth = socket_Bps
+        else:
             continue
-        part = part_of(parsed.cpus[a])
-        bandwidth = part.to_socket_Bps if part else _UNKNOWN_Bps
-        parsed.draft.join(Link(a, b, LinkKind.CPU, bandwidth, parts.CPU_LATENCY_S))
-        like = f"that of {part.model}" if part else "one of an unknown make"
-        text = f"the link between NUMA nodes is taken as {like}: {bandwidth / 1e9:g} GB/s each way"
-        parsed.draft.note(NoteKind.ASSUMED, "CPU to CPU", text)
+        parsed.draft.join(Link(nodes[a], nodes[b], LinkKind.CPU, bandwidth, parts.CPU_LATENCY_S))
+    like = f"as between {part.model}" if part else "as no known make has it"
+    text = f"{per} a socket, links {like}: {socket_Bps / 1e9:g} GB/s each way from a node to the next socket's"
+    parsed.draft.note(NoteKind.ASSUMED, f"{len(nodes)} NUMA nodes", text)

@@ -81,10 +81,7 @@ def _likely(parsed: Parsed, slot: Slot, count: int, generation: int) -> parts.Gp
 
 def _gpu(parsed: Parsed, slot: Slot, part: parts.Gpu, place: int) -> None:
     assert slot.number is not None
-    told = {**parsed.draft.devices[slot.number].attributes, "memory_Bps": f"{part.memory_Bps:.0f}"}
-    if not part.p2p:
-        told["p2p"] = "0"
-    kept = MappingProxyType(told)
+    kept = MappingProxyType({**parsed.draft.devices[slot.number].attributes, **gpus.told_of(part)})
     parsed.draft.change(slot.number, vendor=part.vendor, model=part.model, sm=part.sm, gdr=part.gdr, attributes=kept)
     parsed.draft.put(slot.number, place)
 

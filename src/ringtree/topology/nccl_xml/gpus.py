@@ -9,7 +9,7 @@ from ringtree.topology.machine import Device, DeviceKind, Link, LinkKind, NoteKi
 from ringtree.topology.nccl_xml.parsed import Parsed, Slot
 from ringtree.topology.xml_elements import Element
 
-_KEPT = ("dev", "gcn", "arch", "mlopart")
+_KEPT = ("dev", "gcn", "arch", "mlopart", "memory_Bps", "p2p")
 _MOST_LINKS = 1024
 NVLINK_OF_SM = {60: 1, 70: 2, 72: 2, 80: 3, 86: 3, 87: 3, 90: 4, 100: 5, 103: 5}
 """The NVLink generation of a compute capability: NVIDIA's whitepapers of each."""
@@ -34,7 +34,7 @@ def add(parsed: Parsed, element: Element, busid: str, above: int) -> int | None:
     if parsed.has_ranks and "rank" not in gpu.attributes:
         parsed.draft.note(NoteKind.TRAP, busid, "has a <gpu> without a rank: left out, as NCCL does")
         return None
-    number = parsed.device(element, DeviceKind.GPU, gpu.attributes.get("name", "gpu"), busid, above)
+    number = parsed.device(element, DeviceKind.GPU, "gpu", busid, above)
     place = gpu.whole("rank" if parsed.has_ranks else "dev", 0, 2**31, 0)
     for other in parsed.ranks.setdefault(place, []):
         if parsed.has_ranks:
@@ -43,26 +43,37 @@ def add(parsed: Parsed, element: Element, busid: str, above: int) -> int | None:
     parsed.draft.put(number, place, pci.busid_order(busid))
     device = parsed.draft.devices[number]
     kept = {**device.attributes, **{key: gpu.attributes[key] for key in _KEPT if gpu.attributes.get(key)}}
-    parsed.draft.change(number, **_known(parsed, gpu, device), attributes=MappingProxyType(kept))
+    known = _known(parsed, gpu, device, element.attributes.get("maker", ""))
+    if part := parts.GPUS.get(element.attributes.get("model") or str(known.get("model"))):
+        kept = {**told_of(part), **kept}
+    parsed.change(number, element, **known, attributes=MappingProxyType(kept))
     return number
 
 
-def _known(parsed: Parsed, gpu: Element, device: Device) -> dict[str, object]:
+def told_of(part: parts.Gpu) -> dict[str, str]:
+    """What the catalogue's machines tell of a model, too."""
+    return {"memory_Bps": f"{part.memory_Bps:.0f}"} | ({} if part.p2p else {"p2p": "0"})
+
+
+def _known(parsed: Parsed, gpu: Element, device: Device, maker: str) -> dict[str, object]:
     """What is known of the model: from the device id, else from what the <gpu> says."""
     sm = gpu.whole("sm", 0, 100_000, 0)
     amd = device.vendor == "amd" or "gcn" in gpu.attributes or parsed.maker == "amd"
-    vendor = device.vendor or ("amd" if amd else "nvidia")
+    vendor = maker or device.vendor or ("amd" if amd else "nvidia")
     known: dict[str, object] = {"gdr": gpu.whole("gdr", 0, 1, 1) == 1, "vendor": vendor}
     part = parts.gpu_by_id(*ids(device))
     if part is not None:
         known |= {"model": part.model}
-    elif amd and (xgmi := _xgmi(gpu.attributes.get("gcn", ""))):
-        known |= {"model": xgmi}
-    if gpu.attributes.get("model"):
-        known |= {"model": gpu.attributes["model"]}
+    elif amd and (wire := _xgmi(gpu.attributes.get("gcn", ""))):
+        known |= {"model": next(g.model for g in parts.GPUS.values() if g.wire == wire)}
     # RCCL's sm counts compute units
     known |= {"sm": sm if vendor == "nvidia" else 0}
     return known
+
+
+def vendor_id(maker: str) -> int:
+    """The PCI vendor of a maker of GPUs."""
+    return next(number for number, name in parts.PCI_VENDORS.items() if name == maker)
 
 
 def ids(device: Device) -> tuple[int, int]:
@@ -97,8 +108,8 @@ def _gpu_link(parsed: Parsed, slot: Slot, number: int, element: Element) -> None
     kind = pci.kind_of_class(code)
     both = True
     if kind is DeviceKind.NVSWITCH:
-        other = nvswitch(parsed, wire.generation)
-        parsed.switch_places.add(element.attributes["target"].strip().lower())
+        told = parsed.told.get(element.attributes["target"].strip().lower())
+        other = nvswitch(parsed, wire.generation) if told is None else told
     elif kind is DeviceKind.CPU:
         other = parsed.cpu_of(number)
     elif kind is DeviceKind.GPU:
@@ -179,5 +190,6 @@ def number(parsed: Parsed) -> None:
     """Names by local rank, where the file gave none."""
     found = sorted((n for n, d in enumerate(parsed.draft.devices) if d.kind is DeviceKind.GPU), key=parsed.draft.place)
     for rank, n in enumerate(found):
-        if parsed.draft.devices[n].name.split(".")[0] == "gpu":
+        slot = parsed.by_number[n]
+        if not slot.element.attributes.get("name"):
             parsed.draft.change(n, name=f"gpu{rank}")

@@ -38,9 +38,9 @@ def add(parsed: Parsed, element: Element, busid: str, above: int) -> int | None:
     device = parsed.draft.devices[number]
     part = parts.nic_by_id(*(element.whole(key, 0, 0xFFFF, 0) for key in ("vendor", "device")))
     fields = _fields(parsed, ports, device.attributes)
-    if part is not None and not fields.get("model"):
+    if part is not None:
         fields["model"] = part.model
-    parsed.draft.change(number, **{"vendor": device.vendor or _vendor(ports), **fields})
+    parsed.change(number, element, vendor=device.vendor or _vendor(ports), **fields)
     parsed.draft.put(number, ports[0].whole("dev", 0, 2**31), pci.busid_order(busid))
     return number
 
@@ -48,10 +48,10 @@ def add(parsed: Parsed, element: Element, busid: str, above: int) -> int | None:
 def add_unplaced(parsed: Parsed, element: Element, cpu: int) -> None:
     """NICs directly under a CPU, one a <net>: where they are on the bus is not told."""
     for port in _ports(parsed, element):
-        fields = _fields(parsed, [port], {})
-        name, numa = _name([port]), parsed.draft.devices[cpu].numa
+        fields = _fields(parsed, [port], {"unplaced": "1"})
+        name, numa = element.attributes.get("name") or _name([port]), parsed.draft.devices[cpu].numa
         number = parsed.draft.add(Device(name, DeviceKind.NIC, _vendor([port]), numa=numa))
-        parsed.draft.change(number, **fields)
+        parsed.change(number, element, **fields)
         parsed.draft.put(number, port.whole("dev", 0, 2**31), ())
         rate = parsed.draft.devices[number].rate_Bps
         wire = next((w for g, w in parts.PCIE.items() if g > 2 and 16 * w.bandwidth_Bps >= rate), parts.PCIE[6])
@@ -109,8 +109,6 @@ def _fields(parsed: Parsed, ports: list[Element], told: Mapping[str, str]) -> di
     names = ",".join(p.attributes.get("name", "") for p in ports)
     more = {"net": names, "ports": str(len(rates))} if names.strip(",") else {"ports": str(len(rates))}
     fields: dict[str, object] = {"rate_Bps": sum(rates.values()), "latency_s": latency_s, "gdr": gdr}
-    if ports[0].attributes.get("model"):
-        fields["model"] = ports[0].attributes["model"]
     if ports[0].attributes.get("fabric"):
         more["fabric"] = ports[0].attributes["fabric"]
     return {**fields, "attributes": MappingProxyType({**told, **kept, **more})}
@@ -130,5 +128,6 @@ def number(parsed: Parsed) -> None:
     """Names by place, of those that were derived."""
     found = sorted((n for n, d in enumerate(parsed.draft.devices) if d.kind is DeviceKind.NIC), key=parsed.draft.place)
     for place, n in enumerate(found):
-        if parsed.draft.devices[n].name.split(".")[0] == "nic":
+        slot = parsed.by_number.get(n)
+        if slot in parsed.derived and not slot.element.attributes.get("name"):
             parsed.draft.change(n, name=f"nic{place}")

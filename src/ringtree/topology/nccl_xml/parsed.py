@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
 
 from ringtree.topology import parts, pci
 from ringtree.topology.draft import Draft
@@ -11,6 +13,8 @@ from ringtree.topology.xml_elements import Element
 
 Key = tuple[str, str]
 """A host, by its hash, and a place on its bus."""
+OURS = {"maker": "vendor", "model": "model"}
+"""Attributes that NCCL does not know, and the fields of a device they give; and numa, and name."""
 _KEPT = (
     "class", "vendor", "device", "subsystem_vendor", "subsystem_device", "link_speed", "link_width",
 )  # fmt: skip
@@ -38,12 +42,13 @@ class Parsed:
     by_key: dict[Key, Slot] = field(default_factory=dict)
     by_number: dict[int, Slot] = field(default_factory=dict)
     host: str = ""
+    nodes: set[tuple[str, int]] = field(default_factory=set)
     cpus: dict[int, Element] = field(default_factory=dict)
     hosts: dict[int, str] = field(default_factory=dict)
     up: dict[int, int] = field(default_factory=dict)
     derived: list[Slot] = field(default_factory=list)
     nvswitch: int | None = None
-    switch_places: set[str] = field(default_factory=set)
+    told: dict[str, int] = field(default_factory=dict)
     ranks: dict[int, list[int]] = field(default_factory=dict)
     devs: dict[tuple[str, int], int] = field(default_factory=dict)
     has_gpus: bool = False
@@ -71,13 +76,21 @@ class Parsed:
         """A device at a place on the bus, with what the element says of it."""
         vendor = pci.VENDORS.get(element.whole("vendor", 0, 0xFFFF, 0), "")
         told = {key: element.attributes[key] for key in _KEPT if element.attributes.get(key)}
-        numa = self.draft.devices[above].numa
-        number = self.draft.add(Device(name, kind, vendor, busid=busid, numa=numa, attributes=told))
+        numa = self.draft.devices[self.cpu_of(above)].numa
+        name = element.attributes.get("name") or name
+        number = self.draft.add(Device(name, kind, vendor, busid=busid, numa=numa, attributes=MappingProxyType(told)))
         slot = self.by_key[self.host, busid]
         slot.number = number
         self.by_number[number] = slot
         self.up[number] = above
         return number
+
+    def change(self, number: int, element: Element, **known: Any) -> None:
+        """What is known of a device, and what the element says of it in words of ours, which go before."""
+        said = {field: element.attributes[key] for key, field in OURS.items() if element.attributes.get(key)}
+        if "numa" in element.attributes:
+            known["numa"] = element.whole("numa", -1, 65535)
+        self.draft.change(number, **{**known, **said})
 
     def uplink(self, element: Element, number: int, above: int) -> None:
         """The PCIe link of a <pci> to what it hangs from."""

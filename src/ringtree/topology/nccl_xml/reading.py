@@ -9,7 +9,7 @@ from ringtree.topology import parts, pci
 from ringtree.topology.draft import Draft
 from ringtree.topology.file_bytes import file_bytes
 from ringtree.topology.machine import DeviceKind, Link, LinkKind, Machine, NoteKind
-from ringtree.topology.nccl_xml import cpus, gpus, nics, traps
+from ringtree.topology.nccl_xml import cpus, further, gpus, nics, traps
 from ringtree.topology.nccl_xml.assumed import Assumed
 from ringtree.topology.nccl_xml.deriving import derive
 from ringtree.topology.nccl_xml.parsed import Parsed
@@ -46,6 +46,7 @@ def machine_of(root: Element, assume: Mapping[str, str] | None = None) -> Machin
     name = root.attributes.get("name") or Path(root.file).stem
     parsed = Parsed(root, Draft(name), _VERSIONS[version])
     try:
+        further.devices(parsed)
         _walk(parsed)
     except ValueError as error:
         text = str(error)
@@ -57,6 +58,7 @@ def machine_of(root: Element, assume: Mapping[str, str] | None = None) -> Machin
     traps.find(parsed)
     gpus.number(parsed)
     nics.number(parsed)
+    further.links(parsed)
     return parsed.draft.machine()
 
 
@@ -94,7 +96,8 @@ def _pci(parsed: Parsed, element: Element, above: int) -> int | None:
     elif kind in (DeviceKind.NVSWITCH, DeviceKind.CPU):
         return None  # the PCIe side of an NVSwitch or of Power's NVLink bridge carries none of our traffic
     else:
-        number = parsed.device(element, kind, element.attributes.get("name") or busid, busid, above)
+        number = parsed.device(element, kind, busid, busid, above)
+        parsed.change(number, element)
     if number is None:
         return None
     parsed.uplink(element, number, above)
