@@ -1,5 +1,6 @@
 """Lower bounds: ForestColl's published optima, brute force over all cuts, and no schedule below them."""
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 
@@ -12,6 +13,9 @@ from ringtree.algorithms import build, pairs
 from ringtree.price import Bounds, bound, cuts, seconds
 from ringtree.price.graph import Graph
 from ringtree.topology import Topology, cluster, direct, ring, switch, torus
+from ringtree.topology.catalogue import machine
+from ringtree.topology.clusters import Cluster, Network
+from ringtree.topology.fabrics import FABRICS
 
 M = 1 << 40
 
@@ -113,6 +117,20 @@ def test_alike_hosts_are_bounded_as_a_few():
         found = bound("all_gather", cluster(hosts, 8, local_bandwidth_Bps=400e9), M)
         assert found.bandwidth_s == pytest.approx((hosts - 1) / hosts * M / 25e9)
         assert found.bottleneck == "the link into host 0 (network -> nic0), 25 GB/s"
+
+
+@pytest.mark.parametrize("network", Network)
+@pytest.mark.parametrize("nodes", [1, 2, 5])
+def test_alike_nodes_stand_for_one_another(network, nodes):
+    """Whatever is put together: as when every node is of a kind of its own."""
+    topology = Cluster(machine("dgx-h100"), nodes, FABRICS["roce"], network).topology()
+    graph = Graph.of(topology)
+    alone = replace(graph, kind=np.arange(graph.nodes))
+    assert int(graph.kind.max()) < graph.nodes / 2
+    for there in (lambda g: g, Graph.reversed):
+        assert cuts.all_gather(there(graph)).per_byte_s == cuts.all_gather(there(alone)).per_byte_s
+    assert cuts.broadcast(graph, 3).per_byte_s == cuts.broadcast(alone, 3).per_byte_s
+    assert cuts.scatter(graph, 3).per_byte_s == cuts.scatter(alone, 3).per_byte_s
 
 
 def test_switches_that_add_and_copy():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from ringtree.price.graph import Graph
 from ringtree.price.latency import least_s
 from ringtree.price.wording import narrow
 from ringtree.topology import Topology
+from ringtree.topology.clusters import Cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +31,13 @@ class Bound:
 
 
 class Bounds:
-    """A topology's, for any collective and size: each cut is looked for once. `in_network`: switches add and copy."""
+    """Those of a topology or cluster, for any collective and size: each cut is looked for once. `in_network`: switches
+    add and copy."""
 
-    def __init__(self, topology: Topology, *, in_network: bool = False) -> None:
-        self.topology, self.in_network = topology, in_network
-        self._graph = Graph.of(topology)
+    def __init__(self, where: Topology | Cluster, *, in_network: bool = False) -> None:
+        self.topology = where.topology() if isinstance(where, Cluster) else where
+        self.in_network = in_network
+        self._graph = Graph.of(self.topology)
         self._cuts = dict[tuple[str, int], tuple[Cut, bool]]()
         self._least_s = dict[tuple[int | None, bool], float]()
 
@@ -93,34 +97,46 @@ class Bounds:
     def _all_reduce(self) -> tuple[Cut, bool]:
         """Each side of any cut must hear of the other; and what it takes that ranks alone add and copy."""
         graph = self._graph
+        shared = Cut(Fraction(0), np.zeros(graph.nodes, np.bool_))
+        if not self.in_network:
+            gather, scatter = (self._cut(name, 0)[0] for name in ("all_gather", "reduce_scatter"))
+            shared = cuts.all_reduce(graph, [cuts.tight_sets(graph, gather), self._hosts(), self._ones()])
+            if shared.per_byte_s >= 2 * max(gather.per_byte_s, scatter.per_byte_s):
+                return shared, False  # one side of any cut has half of the ranks, so no cut says more
         way_in, way_out = cuts.broadcast(graph, 0), cuts.broadcast(graph.reversed(), 0)
-        if self.in_network:
-            return (way_in, False) if way_in.per_byte_s >= way_out.per_byte_s else (way_out, True)
-        ones = [[rank] for rank in range(graph.ranks)]
-        tight = cuts.tight_sets(graph, self._cut("all_gather", 0)[0])
-        shared = cuts.all_reduce(graph, [tight, self._hosts(), ones])
         best = cuts.widest([shared, way_in, way_out])
         return best, best is way_out
 
-    def _hosts(self) -> list[list[int]]:
+    def _ones(self) -> list[cuts.Alike]:
+        """Every rank for itself."""
+        kinds = self._graph.kind[: self._graph.ranks]
+        _, first, count = np.unique(kinds, return_index=True, return_counts=True)
+        return [([rank], times) for rank, times in zip(first.tolist(), count.tolist(), strict=True)]
+
+    def _hosts(self) -> list[cuts.Alike]:
+        """The ranks of each host."""
         hosts = self.topology.hosts
-        order = np.argsort(hosts, kind="stable")
-        return [h.tolist() for h in np.split(order, np.flatnonzero(np.diff(hosts[order])) + 1)]
+        order = np.lexsort((self._graph.kind[: len(hosts)], hosts))
+        starts = np.flatnonzero(np.diff(hosts[order], prepend=-1))
+        kinds = self._graph.kind[order]
+        if len(order) % len(starts) == 0 and np.all(np.diff(starts) == len(order) // len(starts)):
+            rows = kinds.reshape(len(starts), -1)
+            _, first, count = np.unique(rows, axis=0, return_index=True, return_counts=True)
+            return list(zip(order.reshape(rows.shape)[first].tolist(), count.tolist(), strict=True))
+        return [(ranks.tolist(), 1) for ranks in np.split(order, starts[1:])]
 
     def _sets(self) -> list[list[int]]:
         """Sets of ranks that may be the worst to leave or to enter: a rank, a host, half of the hosts or ranks, and
-        what is the worst for all_gather. A rank or host of each kind is enough."""
-        graph, hosts, n = self._graph, self._hosts(), self._graph.ranks
-        half = [rank for host in hosts[: len(hosts) // 2] for rank in host] or list(range(n // 2))
-        gather = np.flatnonzero(self._cut("all_gather", 0)[0].inside[:n]).tolist()
-        sets = [[rank] for rank in graph.representatives()] + [half, gather]
-        kinds = {tuple(sorted(graph.kind[host].tolist())): host for host in hosts}
-        sets += [host for host in kinds.values() if len(host) < n]
+        what is the worst for all_gather. One rank or host of those that are alike is enough."""
+        hosts, n = self.topology.hosts, self._graph.ranks
+        half = np.flatnonzero(hosts < np.median(hosts)) if len(np.unique(hosts)) > 1 else np.arange(n // 2)
+        gather = np.flatnonzero(self._cut("all_gather", 0)[0].inside[:n])
+        sets = [ranks for ranks, _ in (*self._ones(), *self._hosts())] + [half.tolist(), gather.tolist()]
         rest = [np.setdiff1d(np.arange(n), ranks).tolist() for ranks in sets]
         return [ranks for ranks in sets + rest if 0 < len(ranks) < n]
 
 
-def bound(collective: str, where: Topology, nbytes: int, *, root: int = 0, in_network: bool = False) -> Bound:
+def bound(collective: str, where: Topology | Cluster, nbytes: int, *, root: int = 0, in_network: bool = False) -> Bound:
     """What no schedule can beat there, on a whole vector of `nbytes`. `in_network`: switches add and copy. For many
     sizes `Bounds` looks for the cuts once."""
     return Bounds(where, in_network=in_network).bound(collective, nbytes, root)

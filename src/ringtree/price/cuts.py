@@ -18,6 +18,10 @@ MOST_RANKS = 64
 """With more ranks than this not every rank is looked at for itself."""
 
 
+Alike = tuple[Sequence[int], int]
+"""A set of ranks, and how many sets there are that are like it."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Cut:
     """`per_byte_s`: seconds for each byte of the whole vector. `inside`: the nodes that the bytes must enter, one of
@@ -86,26 +90,22 @@ def prefix(graph: Graph) -> Cut:
     return widest(_whole(graph, range(r), range(r, n)) for r in firsts)
 
 
-def all_reduce(graph: Graph, partitions: Sequence[Sequence[Sequence[int]]]) -> Cut:
-    """Each partition of the ranks into k sets, none of which computes for another: every element enters one of them
-    2(k-1) times at least, for so many one-way calls it takes until each of k knows of all (Harary and Schwenk 1974).
-    Switches must neither add nor copy."""
-    return widest(_shared(graph, sets) for sets in partitions if len(sets) > 1)
+def all_reduce(graph: Graph, partitions: Iterable[Sequence[Alike]]) -> Cut:
+    """Each partition of the ranks into k sets: every element enters one of them 2(k-1) times at least, for so many
+    one-way calls it takes until each of k knows of all (Harary and Schwenk 1974). Switches must neither add nor
+    copy."""
+    return widest(_together(graph, sets) for sets in partitions if sum(count for _, count in sets) > 1)
 
 
-def _shared(graph: Graph, sets: Sequence[Sequence[int]]) -> Cut:
-    """All sets' ways in together, for 2(k-1) vectors. Sets of alike ranks have alike ways in."""
-    total, known, narrowest = Fraction(0), dict[tuple[int, ...], Cut](), Cut(Fraction(0), np.zeros(0, np.bool_))
-    for ranks in sets:
-        like = tuple(sorted(graph.kind[list(ranks)].tolist()))
-        if like not in known:
-            known[like] = _whole(graph, _but(graph, ranks), ranks)
-            narrowest = widest([narrowest, known[like]])
-        total += 1 / known[like].per_byte_s
-    return Cut(2 * (len(sets) - 1) / total, narrowest.inside, len(sets))
+def _together(graph: Graph, sets: Sequence[Alike]) -> Cut:
+    """All sets' ways in take 2(k-1) vectors."""
+    ways = [_whole(graph, _but(graph, ranks), ranks) for ranks, _ in sets]
+    k = sum(count for _, count in sets)
+    total = sum((count / way.per_byte_s for way, (_, count) in zip(ways, sets, strict=True)), Fraction(0))
+    return Cut(2 * (k - 1) / total, widest(ways).inside, k)
 
 
-def tight_sets(graph: Graph, cut: Cut) -> list[list[int]]:
+def tight_sets(graph: Graph, cut: Cut) -> list[Alike]:
     """A partition of the ranks: the smallest sets that are as narrow as the worst for all_gather, and what is left one
     by one."""
     n, found, left = graph.ranks, list[set[int]](), set(range(graph.ranks))
@@ -122,7 +122,7 @@ def tight_sets(graph: Graph, cut: Cut) -> list[list[int]]:
         if ranks <= left and len(ranks) < n:
             sets.append(sorted(ranks))
             left -= ranks
-    return sets + [[rank] for rank in sorted(left)]
+    return [(ranks, 1) for ranks in sets + [[rank] for rank in sorted(left)]]
 
 
 def _whole(graph: Graph, sources: Iterable[int], targets: Iterable[int]) -> Cut:

@@ -16,6 +16,7 @@ from math import lcm
 import numpy as np
 from numpy.typing import NDArray
 
+from ringtree.ir.ranges import places
 from ringtree.price.maxflow import Network
 from ringtree.topology import Topology
 
@@ -23,22 +24,42 @@ Ints = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
 Side = NDArray[np.bool_]
 UNBOUNDED = Fraction(-1)
+MOST_COUNTED = 1 << 20
 ODD = np.uint64(0x9E3779B97F4A7C15)
 MIX = np.uint64(0xBF58476D1CE4E5B9)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Incidence:
+    """Each node's links: order[first[node] : first[node + 1]]."""
+
+    order: Ints
+    first: Ints
+
+    @staticmethod
+    def of(ends: Ints, nodes: int) -> Incidence:
+        order = np.argsort(ends, kind="stable")
+        return Incidence(order, np.searchsorted(ends[order], np.arange(nodes + 1)))
+
+    def links(self, nodes: Ints) -> tuple[Ints, Ints]:
+        """Those of all these nodes, one node after the other, and how many each has."""
+        count = self.first[nodes + 1] - self.first[nodes]
+        return self.order[np.repeat(self.first[nodes], count) + places(count)], count
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Graph:
-    """Links by the numbers of their ends and of their capacity among `capacities` (bytes a second, exact). `kind`:
-    nodes of one number are alike."""
+    """Links by the numbers of their ends and of their capacity among `capacities` (bytes a second, exact). `leaving`
+    and `entering`: each node's links. `kind`: nodes of one number are alike."""
 
     name: str
     ranks: int
-    nodes: int
     source: Ints
     target: Ints
     which: Ints
     capacities: tuple[Fraction, ...]
+    leaving: Incidence
+    entering: Incidence
     kind: Ints
 
     @staticmethod
@@ -46,47 +67,66 @@ class Graph:
         """Without the links that have failed."""
         there = np.flatnonzero(topology.bandwidth_Bps > 0)
         levels, which = np.unique(topology.bandwidth_Bps[there], return_inverse=True)
-        graph = Graph(
-            topology.name,
-            topology.ranks,
-            len(topology.nodes),
-            topology.source[there].astype(np.int64),
-            topology.target[there].astype(np.int64),
-            which.reshape(-1),
-            tuple(map(Fraction, levels.tolist())),
-            (np.arange(len(topology.nodes)) >= topology.ranks).astype(np.int64),
-        )
-        return graph.refined()
+        source, target = topology.source[there].astype(np.int64), topology.target[there].astype(np.int64)
+        nodes = len(topology.nodes)
+        incidences = Incidence.of(source, nodes), Incidence.of(target, nodes)
+        capacities = tuple(map(Fraction, levels.tolist()))
+        kind = np.zeros(nodes, np.int64)
+        graph = Graph(topology.name, topology.ranks, source, target, which.reshape(-1), capacities, *incidences, kind)
+        return graph._split([range(topology.ranks)], range(nodes))
+
+    @property
+    def nodes(self) -> int:
+        return len(self.kind)
 
     def reversed(self) -> Graph:
         """Every link the other way round."""
-        return replace(self, source=self.target, target=self.source)
+        return replace(self, source=self.target, target=self.source, leaving=self.entering, entering=self.leaving)
 
     def apart(self, *groups: Iterable[int]) -> Graph:
         """With the nodes of each group of no other's kind."""
+        return self._split(groups, [node for group in groups for node in group])
+
+    def _split(self, groups: Iterable[Iterable[int]], moved: Iterable[int]) -> Graph:
+        """With kinds so fine that groups are of their own and alike nodes have alike neighbours. `moved`: the nodes
+        that others are to be told apart by, at first; then, of each kind that falls into parts, all parts but one
+        (Hopcroft 1971), for in the whole of it neighbours are alike already."""
         kind = self.kind.copy()
-        for n, group in enumerate(groups):
-            kind[list(group)] = self.nodes * (n + 1) + kind[list(group)]
-        return replace(self, kind=kind).refined()
+        for group in groups:
+            nodes = np.array(list(group), np.int64)
+            kind[nodes] = kind.max() + 1 + np.unique(kind[nodes], return_inverse=True)[1].reshape(-1)
+        told = np.array(list(moved), np.int64)
+        while len(told):
+            told = self._round(kind, told)
+        return replace(self, kind=np.unique(kind, return_inverse=True)[1].reshape(-1))
 
-    def refined(self) -> Graph:
-        """With kinds so fine that alike nodes have alike neighbours."""
-        sides = [(near, far, np.argsort(near, kind="stable")) for near, far in self._ends()]
-        count, kind = 0, self.kind.astype(np.uint64)
-        while True:
-            found, place = np.unique(kind, return_inverse=True)
-            place = place.reshape(-1)
-            if len(found) in (count, self.nodes):
-                return replace(self, kind=place.astype(np.int64))
-            count = len(found)
-            own = _mixed(place.astype(np.uint64) + ODD)
-            kind = own
-            for near, far, order in sides:
-                seen = _mixed(own[far[order]] + self.which[order].astype(np.uint64) * MIX)
-                kind = _mixed(kind + _sums(near[order], seen, self.nodes))
-
-    def _ends(self) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
-        return (self.target, self.source), (self.source, self.target)
+    def _round(self, kind: Ints, told: Ints) -> Ints:
+        """Splits kinds by what their nodes have to and from the nodes `told`; the nodes whose kind is new."""
+        nodes, seen = list[Ints](), list[Hashes]()
+        for salt, near, far in ((1, self.leaving, self.target), (2, self.entering, self.source)):
+            link, count = near.links(told)
+            label = np.repeat(kind[told], count) * (2 * len(self.capacities)) + 2 * self.which[link] + salt
+            nodes.append(far[link])
+            seen.append(_mixed(label.astype(np.uint64) + ODD))
+        ends = np.concatenate(nodes)
+        if not len(ends):
+            return ends
+        order = np.argsort(ends, kind="stable")
+        starts = np.flatnonzero(np.diff(ends[order], prepend=-1) != 0)
+        met, sums = ends[order][starts], np.add.reduceat(np.concatenate(seen)[order], starts)
+        order = np.lexsort((sums, kind[met]))
+        met, sums = met[order], sums[order]
+        old = kind[met]
+        opens = (np.diff(old, prepend=-1) != 0) | (np.diff(sums, prepend=sums[:1]) != 0)
+        part = np.cumsum(opens) - 1
+        size, of = np.bincount(part), old[opens]
+        unmet = np.bincount(kind, minlength=int(kind.max()) + 1)[of] - np.bincount(of, size)[of].astype(np.int64)
+        first = np.diff(of, prepend=-1) != 0
+        new = ~first | (unmet > 0)  # what was not met, or else the first part, keeps its number
+        number = np.where(new, kind.max() + np.cumsum(new), of)
+        kind[met] = number[part]
+        found: Ints = met[new[part]]
+        return found
 
     def representatives(self) -> list[int]:
         """A rank of each kind."""
@@ -101,9 +141,13 @@ class Graph:
     def between_kinds(self) -> dict[tuple[int, int], Fraction]:
         """What can flow from each kind to each other one, all nodes together."""
         kinds, levels = int(self.kind.max()) + 1, len(self.capacities)
-        keys, count = np.unique(
-            (self.kind[self.source] * kinds + self.kind[self.target]) * levels + self.which, return_counts=True
-        )
+        keys = (self.kind[self.source] * kinds + self.kind[self.target]) * levels + self.which
+        if kinds * kinds * levels <= MOST_COUNTED:
+            count = np.bincount(keys, minlength=kinds * kinds * levels)
+            keys = np.flatnonzero(count)
+            count = count[keys]
+        else:
+            keys, count = np.unique(keys, return_counts=True)
         found: dict[tuple[int, int], Fraction] = {}
         for key, n in zip(keys.tolist(), count.tolist(), strict=True):
             ends, which = divmod(key, levels)
@@ -111,10 +155,6 @@ class Graph:
             if pair[0] != pair[1]:
                 found[pair] = found.get(pair, Fraction(0)) + n * self.capacities[which]
         return found
-
-    def entering(self, side: NDArray[np.bool_]) -> Ints:
-        """The links from outside a set of nodes into it."""
-        return np.flatnonzero(side[self.target] & ~side[self.source])
 
 
 def flow(graph: Graph, supply: Mapping[int, Fraction], demand: Mapping[int, Fraction]) -> tuple[Fraction, Side]:
@@ -137,11 +177,3 @@ def _mixed(values: Hashes) -> Hashes:
     values = (values ^ (values >> np.uint64(30))) * MIX
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
-
-
-def _sums(group: Ints, values: Hashes, groups: int) -> Hashes:
-    """The sum of each group's values, modulo 2**64; `group` is sorted."""
-    total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values, dtype=np.uint64)])
-    edges = np.searchsorted(group, np.arange(groups + 1))
-    found: Hashes = total[edges[1:]] - total[edges[:-1]]
-    return found

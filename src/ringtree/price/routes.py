@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ringtree.ir.ranges import places
 from ringtree.topology import Topology
+from ringtree.topology.cluster_topology import ClusterTopology
 
 Ints = NDArray[np.int64]
 FEW_SOURCES = 32
@@ -23,6 +24,11 @@ NONE = -1
 
 def routes(topology: Topology, source: Ints, target: Ints) -> tuple[Ints, Ints]:
     """(first, link): the links of pair k are link[first[k] : first[k + 1]]. ValueError for a pair that has none."""
+    if isinstance(topology, ClusterTopology):  # it knows them
+        known = topology.routes(source, target)
+        if known is None:
+            raise ValueError(_lost(topology, source, target))
+        return known
     direct = topology.find(source, target)
     direct = np.where((direct >= 0) & (topology.bandwidth_Bps[direct] > 0), direct, NONE)
     far = np.flatnonzero(direct < 0)
