@@ -1,0 +1,81 @@
+"""What names a cluster: a machine, how many of it, and the network between them."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ringtree.topology.clusters import Cluster
+    from ringtree.topology.machine import Machine
+
+MOST_NODES = 1 << 20
+
+
+def add_arguments(parser: argparse.ArgumentParser, topology: str = "NAME|FILE") -> None:
+    """`cluster` reads them."""
+    add = parser.add_argument
+    add("--topology", metavar=topology, help="a machine: a name that `ringtree topo list` knows, or a topology file")
+    add("--nodes", type=int, default=1, metavar="N", help="so many of that machine (default 1)")
+    add("--gpus", metavar="K", help="only the first K GPUs of each, or those named, as 0,1,4,5")
+    add("--nics", metavar="KxRATE", help="other NICs than the machine's own, as 8x400Gb")
+    add("--fabric", metavar="F", help="infiniband, roce, efa, slingshot, tcp, … (default: the NICs' own)")
+    add("--network", metavar="W", help="rails, fat_tree or torus (default rails)")
+    add("--oversubscription", type=float, default=1.0, metavar="X", help="of the network's spine (default 1: none)")
+    add("--sharp", action="store_true", help="the network's switches reduce (SHARP)")
+
+
+def cluster(args: argparse.Namespace) -> Cluster:
+    """The cluster that the arguments name; ValueError, in one line, for what cannot be."""
+    from ringtree.topology.clusters import Cluster, Network
+    from ringtree.topology.fabrics import FABRICS
+    from ringtree.topology.nics import usual_fabric
+    from ringtree.topology.reading import find
+
+    if not 1 <= args.nodes <= MOST_NODES:
+        raise ValueError(f"--nodes {args.nodes}: expected 1 to {MOST_NODES}")
+    machine = find(args.topology)
+    if args.gpus:
+        machine = machine.part(_gpus(machine, args.gpus))
+    if args.nics:
+        machine = _with_nics(machine, args.nics)
+    if args.nodes > 1 and not machine.nics:
+        raise ValueError(f"{machine.name} has no NICs to join {args.nodes} nodes: say some, as --nics 8x400Gb")
+    name = args.fabric or usual_fabric(machine)
+    networks = {n.value: n for n in Network}
+    for option, said, known in (("--fabric", name, FABRICS), ("--network", args.network, networks)):
+        if said is not None and said not in known:
+            raise ValueError(f"{option} {said}: expected one of {', '.join(known)}")
+    network = networks[args.network or Network.RAILS.value]
+    return Cluster(machine, args.nodes, FABRICS[name] if name else None, network, args.oversubscription, args.sharp)
+
+
+def rate_Bps(text: str) -> float:
+    """`400Gb`, `400Gb/s` or `50GB/s` as bytes a second."""
+    from ringtree.topology.text import bytes_per_second
+
+    return bytes_per_second(text if text.endswith(("/s", "ps")) else text + "/s")
+
+
+def _gpus(machine: Machine, text: str) -> range | list[int]:
+    if not re.fullmatch(r"\d{1,6}(,\d{1,6})*", text):
+        raise ValueError(f"--gpus {text}: expected how many, such as 4, or which, such as 0,1,4,5")
+    there = len(machine.gpus)
+    if "," in text:
+        return [int(g) for g in text.split(",")]
+    if not 1 <= int(text) <= there:
+        raise ValueError(f"--gpus {text}: {machine.name} has {there}")
+    return range(int(text))
+
+
+def _with_nics(machine: Machine, text: str) -> Machine:
+    from ringtree.topology.nics import with_nics
+
+    count, times, rate = text.partition("x")
+    try:
+        if not times or not count.isdigit():
+            raise ValueError("no count and rate")
+        return with_nics(machine, int(count[:9]), rate_Bps(rate))
+    except ValueError as error:
+        raise ValueError(f"--nics {text}: {error}; expected such as 8x400Gb") from None

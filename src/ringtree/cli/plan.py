@@ -1,0 +1,91 @@
+"""What a collective should reach on a machine or a cluster, by which algorithm, and how far that is from the possible.
+
+    ringtree plan all_reduce --topology dgx-h100 --nodes 4 --bytes 8:8G
+    ringtree plan all_gather --topology gcp-a3-high --nodes 2 --bytes 1M,64M,1G --all
+    ringtree plan all_reduce --topology topo.xml --gpus 4 --bytes 64M:1G --json rows.json
+    ringtree plan all_reduce --topology rtx4090-pcie --nodes 2 --nics 1x100Gb --fabric roce --bytes 1M
+    ringtree plan all_reduce -n 4 --bytes 1M                   on this machine, by ringtree itself
+
+With --topology: nccl-tests' table, without GPUs. Bytes are those of the whole vector. The algorithm, protocol and
+channels are those NCCL picks by its own estimate; the time is our model's (--model nccl: NCCL's estimate). The last
+columns say how much of the possible that is, and what holds it up. Without --topology: what a Communicator of -n
+ranks chooses here, and why.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ringtree.plan.cluster import Planned
+    from ringtree.price.estimate import Estimate
+
+ALIASES = {"allreduce": "all_reduce", "allgather": "all_gather", "reducescatter": "reduce_scatter",
+           "alltoall": "all_to_all", "sendrecv": "send_recv"}  # fmt: skip
+"""nccl-tests' names."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from ringtree.cli import cluster_options, plan_here
+
+    add = parser.add_argument
+    add("collective", metavar="COLLECTIVE", help="all_reduce, all_gather, reduce_scatter, broadcast, reduce, …")
+    add("--bytes", default="8:8G", metavar="B", help="8:8G (doubling), 8:8G:4 (times 4), or 1M,64M (default 8:8G)")
+    cluster_options.add_arguments(parser)
+    add("--model", default="transport", choices=("transport", "nccl"), help="whose time (default transport: ours)")
+    add("--all", action="store_true", help="every candidate, not the pick alone")
+    add("--json", type=Path, metavar="FILE", help="write the rows as JSON")
+    add("--export-graph", type=Path, metavar="FILE", help="write the rings and trees as NCCL_GRAPH_FILE reads them")
+    add(
+        "--export-tuner", type=Path, metavar="FILE", help="write the quickest choices as NCCL's tuner plugin reads them"
+    )
+    plan_here.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from ringtree.cli import cluster_options, plan_here, plan_table
+    from ringtree.cli.byte_sizes import byte_sizes
+    from ringtree.cli.destination import check_destination
+    from ringtree.formats.replacing import replacing
+    from ringtree.plan.cluster import ClusterPlan
+
+    args.collective = ALIASES.get(args.collective, args.collective)
+    written = [path for path in (args.json, args.export_graph, args.export_tuner) if path]
+    for path in written:
+        check_destination(path, *(other for other in written if other is not path))
+    if args.topology is None:
+        return plan_here.run(args)
+    plan = ClusterPlan(cluster_options.cluster(args), args.model)
+    rows = list(plan.rows(args.collective, byte_sizes(args.bytes)))
+    for line in plan_table.lines(plan, rows, every=args.all):
+        print(line)
+    if args.json:
+        with replacing(args.json) as file:
+            file.write((json.dumps({"rows": [_record(row, row.pick) for row in rows]}, indent=1) + "\n").encode())
+    if args.export_graph:
+        from ringtree.formats import nccl_graph
+
+        nccl_graph.write(plan.graphs, plan.cluster, args.export_graph)
+    if args.export_tuner:
+        from ringtree.formats import tuner_csv
+
+        tuner_csv.write(plan.choices(args.collective), args.export_tuner)
+    return 0
+
+
+def _record(row: Planned, estimate: Estimate) -> dict[str, Any]:
+    algbw, busbw = row.bandwidths_GBps(estimate)
+    return {
+        "nbytes": row.nbytes,
+        "algorithm": estimate.algorithm,
+        "protocol": estimate.protocol,
+        "channels": estimate.channels,
+        "time_us": estimate.time_s * 1e6,
+        "algbw_GBps": algbw,
+        "busbw_GBps": busbw,
+        "bound_fraction": row.bound_fraction(estimate),
+        "bottleneck": estimate.bottleneck,
+    }

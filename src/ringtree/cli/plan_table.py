@@ -1,0 +1,113 @@
+"""The table of `ringtree plan`, in nccl-tests' manner, and what follows from it in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from ringtree.ir.units import size
+from ringtree.topology.clusters import Network
+
+if TYPE_CHECKING:
+    from ringtree.plan.cluster import ClusterPlan, Planned
+    from ringtree.price.estimate import Estimate
+    from ringtree.topology.clusters import Cluster
+
+NETWORKS = {Network.RAILS: "rails", Network.FAT_TREE: "a fat tree", Network.TORUS: "a torus"}
+HEADER = ("size (B)", "algorithm", "protocol", "channels", "time (us)", "algbw (GB/s)", "busbw (GB/s)", "of bound")
+WIDTHS = (13, 15, 9, 9, 12, 13, 13, 9)
+
+
+def lines(plan: ClusterPlan, rows: Sequence[Planned], every: bool = False) -> Iterator[str]:
+    """The table and what follows from it. `every`: all candidates of each size, the quickest first."""
+    yield f"# {rows[0].collective} over {rows[0].ranks} ranks, predicted: no GPU was touched"
+    yield f"# on {describe(plan.cluster)}"
+    time = "NCCL's estimate" if plan.model == "nccl" else "our model of the hardware"
+    yield f"# algorithm, protocol and channels: what NCCL picks; time: {time}"
+    yield "#"
+    yield "#" + "".join(f"{name:>{width}}" for name, width in zip(HEADER, WIDTHS, strict=True))[1:] + "  bottleneck"
+    for row in rows:
+        for estimate in row.candidates if every else (row.pick,):
+            yield _line(row, estimate) + ("  <- NCCL's pick" if every and estimate is row.pick else "")
+    yield "#"
+    for line in _conclusions(rows):
+        yield f"# {line}"
+
+
+def _line(row: Planned, estimate: Estimate) -> str:
+    algbw, busbw = row.bandwidths_GBps(estimate)
+    cells = (
+        row.nbytes, estimate.algorithm, estimate.protocol, estimate.channels, _figure(estimate.time_s * 1e6),
+        f"{algbw:.2f}", f"{busbw:.2f}", f"{row.bound_fraction(estimate):.0%}",
+    )  # fmt: skip
+    line = "".join(f"{cell:>{width}}" for cell, width in zip(cells, WIDTHS, strict=True))
+    return f"{line}  {estimate.bottleneck}"
+
+
+def _figure(time_us: float) -> str:
+    return f"{time_us:.0f}" if time_us >= 10_000 else f"{time_us:.1f}" if time_us >= 100 else f"{time_us:.2f}"
+
+
+def describe(cluster: Cluster) -> str:
+    """`dgx-h100 x4: 8 GPUs a node, 8 NICs of 50 GB/s (400 Gb/s), infiniband over rails`."""
+    machine = cluster.machine
+    words = [f"{len(machine.gpus)} GPU{'s' * (len(machine.gpus) != 1)} a node"]
+    if cluster.nodes > 1 and cluster.fabric:
+        rates = {machine.devices[n].rate_Bps for n in machine.nics}
+        told = " or ".join(f"{r / 1e9:g} GB/s ({r * 8 / 1e9:g} Gb/s)" for r in sorted(rates))
+        words.append(f"{len(machine.nics)} NIC{'s' * (len(machine.nics) != 1)} of {told}")
+        words.append(f"{cluster.fabric.name} over {NETWORKS[cluster.network]}")
+        if cluster.oversubscription > 1:
+            words.append(f"oversubscribed {cluster.oversubscription:g} to 1")
+        if cluster.sharp:
+            words.append("SHARP")
+    return f"{cluster.name}: {', '.join(words)}"
+
+
+def _conclusions(rows: Sequence[Planned]) -> Iterator[str]:
+    """Which pick from where on, what would be quicker, and what is left of the possible."""
+    last = rows[-1]
+    for first, run in _runs(rows, lambda row: _named(row.pick)):
+        yield f"{first} from {size(run[0].nbytes)}" + (f" to {size(run[-1].nbytes)}" if run[-1] is not last else "")
+    for name, run in _runs(rows, lambda row: _named(row.quicker) if row.quicker else ""):
+        if name:
+            saved = max(1 - row.candidates[0].time_s / row.pick.time_s for row in run)
+            best = run[0].candidates[0]
+            yield (
+                f"{name} would be quicker from {size(run[0].nbytes)} to {size(run[-1].nbytes)}, by up to {saved:.0%}: "
+                f"NCCL_ALGO={_environment(best.algorithm)} NCCL_PROTO={_environment(best.protocol)}"
+            )
+    reached = last.bandwidths_GBps(last.pick)[1]
+    yield (
+        f"{size(last.nbytes)}: {reached:.1f} GB/s busbw, {last.bound_fraction(last.pick):.0%} of the possible "
+        f"({last.bound.bottleneck}); the bottleneck is {last.pick.bottleneck}"
+    )
+
+
+def _runs(rows: Sequence[Planned], key: Callable[[Planned], str]) -> Iterator[tuple[str, Sequence[Planned]]]:
+    for name, run in groupby(rows, key):
+        yield name, list(run)
+
+
+def _named(estimate: Estimate) -> str:
+    return f"{estimate.algorithm}/{estimate.protocol}"
+
+
+_ENVIRONMENT = {
+    "ring": "Ring",
+    "tree": "Tree",
+    "collnet_direct": "CollnetDirect",
+    "collnet_chain": "CollnetChain",
+    "nvls": "NVLS",
+    "nvls_tree": "NVLSTree",
+    "pat": "PAT",
+    "ll": "LL",
+    "ll128": "LL128",
+    "simple": "Simple",
+}
+
+
+def _environment(name: str) -> str:
+    """As NCCL's variables spell it."""
+    return _ENVIRONMENT.get(name, name)

@@ -1,0 +1,91 @@
+"""What a collective reaches on a cluster: the candidates NCCL has there, the one it picks, and the bound.
+
+NCCL picks by its own estimate (price.nccl); how long that takes is told by ours (price.transport), unless the first is
+asked for. A candidate that ours finds quicker than the pick is worth an environment variable, and named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ringtree import price, search
+from ringtree.ir.collective import collective as find_collective
+from ringtree.price import nccl, transport
+from ringtree.price.bounds import Bound
+from ringtree.price.estimate import Estimate
+from ringtree.topology.channels import Channels, Pattern
+from ringtree.topology.clusters import Cluster
+
+MODELS = {"transport": transport.estimates, "nccl": nccl.estimates}
+"""By name: ours of the hardware, and NCCL's own estimate."""
+NOTEWORTHY = 0.95
+"""Another candidate is named when it takes less than this of the pick's time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One size: all candidates, the quickest first, which of them NCCL picks, and the bound."""
+
+    collective: str
+    ranks: int
+    nbytes: int
+    candidates: tuple[Estimate, ...]
+    pick: Estimate
+    bound: Bound
+
+    @property
+    def quicker(self) -> Estimate | None:
+        """A candidate that is worth forcing."""
+        best = self.candidates[0]
+        return best if best.time_s < NOTEWORTHY * self.pick.time_s else None
+
+    def bandwidths_GBps(self, of: Estimate) -> tuple[float, float]:
+        """Algorithm and bus bandwidth, as nccl-tests has them."""
+        algbw = self.nbytes / of.time_s / 1e9
+        return algbw, algbw * find_collective(self.collective).bus_factor(self.ranks)
+
+    def bound_fraction(self, of: Estimate) -> float:
+        """How much of the possible that is: 1 is as quick as can be."""
+        return self.bound.time_s / of.time_s
+
+
+class ClusterPlan:
+    """The answers for one cluster; its channels are searched once, its bounds' cuts found once."""
+
+    def __init__(self, cluster: Cluster, model: str = "transport") -> None:
+        if model not in MODELS:
+            raise ValueError(f"no model {model!r}: expected one of {', '.join(MODELS)}")
+        if not cluster.machine.gpus:
+            raise ValueError(f"{cluster.name} has no GPUs, and NCCL's algorithms are for GPUs")
+        if cluster.ranks < 2:
+            raise ValueError(f"{cluster.name} is one GPU: expected two ranks at least")
+        self.cluster, self.model = cluster, model
+
+    @cached_property
+    def graphs(self) -> Mapping[Pattern, Channels]:
+        """The rings and trees that NCCL would find."""
+        return search.graphs(self.cluster)
+
+    def rows(self, collective: str, sizes: Sequence[int]) -> Iterator[Planned]:
+        """A size each; ValueError where the collective has no candidates here."""
+        for nbytes in sizes:
+            yield self.row(collective, nbytes)
+
+    def row(self, collective: str, nbytes: int) -> Planned:
+        """What a call of that many bytes (the whole vector's) reaches."""
+        graphs = self.graphs
+        found = sorted(MODELS[self.model](self.cluster, graphs, collective, nbytes), key=lambda e: e.time_s)
+        if not found:
+            raise ValueError(f"{self.cluster.name}: no candidates for {collective}")
+        theirs = found if self.model == "nccl" else nccl.estimates(self.cluster, graphs, collective, nbytes)
+        chosen = min(theirs, key=lambda e: e.time_s, default=found[0])
+        pick = next((e for e in found if (e.algorithm, e.protocol) == (chosen.algorithm, chosen.protocol)), found[0])
+        bound = price.bounds.bound(collective, self.cluster, nbytes, in_network=self.in_network)
+        return Planned(collective, self.cluster.ranks, nbytes, tuple(found), pick, bound)
+
+    @property
+    def in_network(self) -> bool:
+        """Whether switches add up on the way: NVLink SHARP on one machine, the network's SHARP on several."""
+        return Pattern.NVLS in self.graphs and (self.cluster.nodes == 1 or self.cluster.sharp)
