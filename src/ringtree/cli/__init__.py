@@ -22,6 +22,7 @@ COMMANDS = {
     "compare-trace": "lay two traces side by side: measured and simulated, before and after",
     "algorithms": "list the algorithms and what each costs",
     "topo": "describe this machine, draw those of the catalogue and of files",
+    "plan": "what a collective should reach on a machine or a cluster, by which algorithm",
     "info": "describe this machine as ringtree sees it",
     "version": "print ringtree's version",
 }

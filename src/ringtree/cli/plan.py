@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ringtree.plan.cluster import Planned
+    from ringtree.plan.cluster import ClusterPlan, Planned
     from ringtree.price.estimate import Estimate
 
 ALIASES = {"allreduce": "all_reduce", "allgather": "all_gather", "reducescatter": "reduce_scatter",
@@ -29,26 +30,26 @@ ALIASES = {"allreduce": "all_reduce", "allgather": "all_gather", "reducescatter"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from ringtree.cli import cluster_options, plan_here
+    from ringtree.cli import cluster_options
 
     add = parser.add_argument
     add("collective", metavar="COLLECTIVE", help="all_reduce, all_gather, reduce_scatter, broadcast, reduce, …")
     add("--bytes", default="8:8G", metavar="B", help="8:8G (doubling), 8:8G:4 (times 4), or 1M,64M (default 8:8G)")
     cluster_options.add_arguments(parser)
-    add("--model", default="transport", choices=("transport", "nccl"), help="whose time (default transport: ours)")
+    add("--model", default="nccl", choices=("transport", "nccl"), help="whose time (default transport: ours)")
     add("--all", action="store_true", help="every candidate, not the pick alone")
     add("--json", type=Path, metavar="FILE", help="write the rows as JSON")
     add("--export-graph", type=Path, metavar="FILE", help="write the rings and trees as NCCL_GRAPH_FILE reads them")
     add(
         "--export-tuner", type=Path, metavar="FILE", help="write the quickest choices as NCCL's tuner plugin reads them"
     )
-    plan_here.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from ringtree.cli import cluster_options, plan_here, plan_table
+    from ringtree.cli import cluster_options, plan_table
     from ringtree.cli.byte_sizes import byte_sizes
     from ringtree.cli.destination import check_destination
+    from ringtree.formats import nccl_graph
     from ringtree.formats.replacing import replacing
     from ringtree.plan.cluster import ClusterPlan
 
@@ -57,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     for path in written:
         check_destination(path, *(other for other in written if other is not path))
     if args.topology is None:
-        return plan_here.run(args)
+        raise ValueError("no --topology: expected a name that `ringtree topo list` knows, or a topology file")
     plan = ClusterPlan(cluster_options.cluster(args), args.model)
     rows = list(plan.rows(args.collective, byte_sizes(args.bytes)))
     for line in plan_table.lines(plan, rows, every=args.all):
@@ -66,14 +67,22 @@ def run(args: argparse.Namespace) -> int:
         with replacing(args.json) as file:
             file.write((json.dumps({"rows": [_record(row, row.pick) for row in rows]}, indent=1) + "\n").encode())
     if args.export_graph:
-        from ringtree.formats import nccl_graph
-
-        nccl_graph.write(plan.graphs, plan.cluster, args.export_graph)
+        with replacing(args.export_graph) as file:
+            file.write(nccl_graph.write(plan.graphs).encode())
     if args.export_tuner:
-        from ringtree.formats import tuner_csv
-
-        tuner_csv.write(plan.choices(args.collective), args.export_tuner)
+        with replacing(args.export_tuner) as file:
+            file.write(_tuner(plan, rows).encode())
     return 0
+
+
+def _tuner(plan: ClusterPlan, rows: Sequence[Planned]) -> str:
+    """The quickest candidate of each size, for NCCL's tuner plugin."""
+    from ringtree.formats import tuner_csv
+
+    choices = [
+        tuner_csv.Choice(row.nbytes, e.algorithm, e.protocol, e.channels) for row in rows for e in row.candidates[:1]
+    ]
+    return tuner_csv.write(tuner_csv.rows(rows[0].collective, choices, plan.cluster.nodes, plan.cluster.ranks))
 
 
 def _record(row: Planned, estimate: Estimate) -> dict[str, Any]:

@@ -10,15 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ringtree import price, search
+from ringtree import search
 from ringtree.ir.collective import collective as find_collective
-from ringtree.price import nccl, transport
-from ringtree.price.bounds import Bound
+from ringtree.price import nccl
+from ringtree.price.bounds import Bound, Bounds
 from ringtree.price.estimate import Estimate
 from ringtree.topology.channels import Channels, Pattern
 from ringtree.topology.clusters import Cluster
 
-MODELS = {"transport": transport.estimates, "nccl": nccl.estimates}
+MODELS = {"nccl": nccl.estimates}
 """By name: ours of the hardware, and NCCL's own estimate."""
 NOTEWORTHY = 0.95
 """Another candidate is named when it takes less than this of the pick's time."""
@@ -54,7 +54,7 @@ class Planned:
 class ClusterPlan:
     """The answers for one cluster; its channels are searched once, its bounds' cuts found once."""
 
-    def __init__(self, cluster: Cluster, model: str = "transport") -> None:
+    def __init__(self, cluster: Cluster, model: str = "nccl") -> None:
         if model not in MODELS:
             raise ValueError(f"no model {model!r}: expected one of {', '.join(MODELS)}")
         if not cluster.machine.gpus:
@@ -82,8 +82,12 @@ class ClusterPlan:
         theirs = found if self.model == "nccl" else nccl.estimates(self.cluster, graphs, collective, nbytes)
         chosen = min(theirs, key=lambda e: e.time_s, default=found[0])
         pick = next((e for e in found if (e.algorithm, e.protocol) == (chosen.algorithm, chosen.protocol)), found[0])
-        bound = price.bounds.bound(collective, self.cluster, nbytes, in_network=self.in_network)
+        bound = self._bounds.bound(collective, nbytes)
         return Planned(collective, self.cluster.ranks, nbytes, tuple(found), pick, bound)
+
+    @cached_property
+    def _bounds(self) -> Bounds:
+        return Bounds(self.cluster.topology(), in_network=self.in_network)
 
     @property
     def in_network(self) -> bool:
