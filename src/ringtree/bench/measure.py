@@ -74,6 +74,12 @@ def measure(comm: Communicator, case: Case, effort: Effort) -> tuple[Sample | No
     return apart, _time(comm, data, effort, _in_place(comm, case, data, effort))
 
 
+def measure_apart(comm: Communicator, case: Case, effort: Effort) -> Sample:
+    """The out-of-place side alone; a barrier has none."""
+    data = _data(comm, case)
+    return _time(comm, data, effort, _apart(comm, case, data, effort))
+
+
 def in_place(comm: Communicator, case: Case, effort: Effort) -> Side:
     """The in-place call, with arrays of its own that are still 0."""
     return _in_place(comm, case, _data(comm, case), effort)

@@ -18,6 +18,7 @@ COMMANDS = {
     "show": "show a schedule, round by round, or a trace",
     "bench": "time a collective, in nccl-tests' columns, every element checked",
     "simulate": "play a schedule on described links: its time, what it waits for, where links are full",
+    "tune": "measure this machine, so that calls are planned for it",
     "report": "show what bench wrote: a page of charts, or the best at each size",
     "compare-trace": "lay two traces side by side: measured and simulated, before and after",
     "algorithms": "list the algorithms and what each costs",

@@ -81,6 +81,10 @@ class Bar:
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, advance=by, refresh=True)
 
+    def reach(self, done: float) -> None:
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, completed=done, refresh=True)
+
     def note(self, text: str) -> None:
         """Shows beside the bar what is being done."""
         if self._progress is not None and self._task is not None:

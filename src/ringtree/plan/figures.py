@@ -67,15 +67,15 @@ def weights(sizes: tuple[int, ...], nbytes: float) -> list[tuple[int, float]]:
 
 
 BUILT_IN = Figures(
-    call_s=0.4e-6,
-    latency_s=0.3e-6,
-    message_s=0.02e-6,
-    step_s=0.02e-6,
-    turn_s=7e-6,
-    switch_s=1e-6,
-    copy_Bps=(200e9, 120e9, 60e9, 50e9, 25e9),
-    fetch_Bps=(25e9, 25e9, 40e9, 40e9, 35e9),
-    reduce_Bps=(50e9, 200e9, 200e9, 200e9, 200e9),
+    call_s=0.6e-6,
+    latency_s=0.25e-6,
+    message_s=15e-9,
+    step_s=10e-9,
+    turn_s=5e-6,
+    switch_s=2e-6,
+    copy_Bps=(200e9, 120e9, 45e9, 40e9, 20e9),
+    fetch_Bps=(18e9, 25e9, 45e9, 50e9, 45e9),
+    reduce_Bps=(400e9, 500e9, 500e9, 500e9, 500e9),
     source="built-in figures",
 )
-"""Of 2 cores of an AMD EPYC: benchmarks/README.md."""
+"""Of 2 cores of an AMD EPYC, as `ringtree tune` found them while a cache line was slow to come from the other core."""

@@ -1,0 +1,103 @@
+"""Calls whose times tell this machine's figures apart, measured in turns for as long as there is time.
+
+A machine's state changes while it is measured (clocks, neighbours, where caches lie), so all sizes are measured in
+turns, next the one that had the least time so far, and what counts is the median over turns.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import TYPE_CHECKING
+
+from ringtree.bench.machine import usable_cores
+from ringtree.bench.measure import Effort, measure_apart
+from ringtree.bench.sweep import Case, cases
+from ringtree.ir.collective import collective as find_collective
+from ringtree.plan import Room, steps_for
+from ringtree.plan.fitting import Measured
+from ringtree.runtime.shm import staging
+from ringtree.runtime.spawn import Pool
+
+if TYPE_CHECKING:
+    from ringtree.runtime.communicator import Communicator
+
+PROGRAMS = (
+    ("all_reduce", "one_shot"),
+    ("all_reduce", "two_shot"),
+    ("all_reduce", "parameter_server"),
+    ("broadcast", "flat"),
+    ("reduce", "flat"),
+    ("all_gather", "two_shot"),
+)
+"""One meeting or two, all ranks alike or one that does the work, bytes copied or joined: no two figures always meet."""
+CROWDED = ("all_reduce",)
+"""Those measured over more ranks than cores: all wait for all in them; in others who begins last need not wait."""
+SIZES = (8, 512, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20, 64 << 20)
+WARMUP = 1
+MOST_CALLS, FEWEST_CALLS = 15, 2
+CALLS_NBYTES = 16 << 20
+"""As many calls of a size in a turn as move about so much, no fewer and no more than these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What was measured: each call's median over the turns of its size, of which there were `turns` in all."""
+
+    calls: tuple[Measured, ...]
+    turns: int
+
+
+def tune(ranks: Sequence[int], seconds: float, step: Callable[[str], None], most_nbytes: int = SIZES[-1]) -> Tuning:
+    """Measures for about `seconds`, each size up to `most_nbytes` once at least. `step` is told what is measured next.
+    RankFailed where ranks cannot be started or do not come through."""
+    cores = usable_cores()
+    sizes = [here for n in sorted(set(ranks)) for here in _sizes(n, cores, most_nbytes)]
+    times: dict[Case, list[float]] = {case: [] for here in sizes for case in here}
+    spent_s, turns = [0.0] * len(sizes), 0
+    with ExitStack() as stack:
+        pools = {n: stack.enter_context(Pool(n, pin=True)) for n in sorted(set(ranks))}
+        while min(spent_s) == 0 or sum(spent_s) < seconds:
+            least = min(range(len(sizes)), key=spent_s.__getitem__)
+            here = sizes[least]
+            step(f"{here[0].ranks} ranks, {here[0].nbytes:,} bytes")
+            began_s = time.monotonic()
+            for case, took_s in zip(here, pools[here[0].ranks].run(_measured, here)[0], strict=True):
+                times[case].append(took_s)
+            spent_s[least] += time.monotonic() - began_s
+            turns += 1
+    return Tuning(tuple(as_measured(case, median(took), cores) for case, took in times.items()), turns)
+
+
+def _sizes(ranks: int, cores: int, most_nbytes: int) -> list[list[Case]]:
+    """The calls of each size."""
+    found = []
+    for nbytes in filter(lambda nbytes: nbytes <= most_nbytes, SIZES):
+        here: list[Case] = []
+        for collective, algorithm in PROGRAMS:
+            if ranks <= cores or collective in CROWDED:
+                here += cases(collective, ranks, [nbytes], "float32", "sum", 0, algorithm)
+        found.append(here)
+    return found
+
+
+def _measured(comm: Communicator, here: Sequence[Case]) -> list[float]:
+    """Median seconds of each."""
+    found = []
+    for case in here:
+        calls = min(max(CALLS_NBYTES // max(case.nbytes * case.ranks, 1), FEWEST_CALLS), MOST_CALLS)
+        found.append(median(measure_apart(comm, case, Effort(WARMUP, calls)).seconds))
+    return found
+
+
+def as_measured(case: Case, took_s: float, cores: int) -> Measured:
+    """The measured call as figures are fitted to it."""
+    root = case.root if find_collective(case.collective).rooted else None
+    room = Room(cores, *staging(case.ranks))
+    steps = steps_for(case.algorithm, case.collective, case.ranks, root, case.nbytes, room.slots, room.slot_bytes)
+    return Measured(
+        case.algorithm, case.collective, case.ranks, root, case.nbytes, replace(steps, slots=0), room, took_s
+    )

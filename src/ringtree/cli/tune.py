@@ -1,0 +1,123 @@
+"""Measure this machine, so that calls are planned for it.
+
+    ringtree tune                       some seconds; writes ~/.config/ringtree/machine.json, which init() reads
+    ringtree tune -n 2,4,8 --seconds 30 --output machine.json
+
+Calls of a few algorithms are measured in turns, and a formula's figures fitted to them: a call, a message, bytes
+copied, fetched from a peer and reduced, by what fits the caches, and turns where ranks share a core. The file is a
+topology, for `ringtree simulate --topology FILE` too; RINGTREE_TOPOLOGY=FILE makes init() read another than the usual
+one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ringtree.bench.tuning import Tuning
+    from ringtree.plan import Figures
+
+SECONDS = 10.0
+LONGEST_S = 3600.0
+MOST_RANKS = 64
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from ringtree.cli.subject import rank_counts
+
+    add = parser.add_argument
+    add(
+        "-n",
+        "--ranks",
+        type=rank_counts,
+        metavar="N",
+        help="numbers of ranks such as 2,4 (default: 2, and to 2 a core)",
+    )
+    add("--seconds", type=float, default=SECONDS, metavar="S", help="how long to measure (default 10)")
+    add("-e", "--maxbytes", default="64M", metavar="SIZE", help="no size over this (default 64M; 8 at least)")
+    add("--output", type=Path, metavar="FILE", help="where to write (default: where init() looks)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from datetime import datetime
+
+    from ringtree.bench.machine import describe, usable_cores
+    from ringtree.bench.sweep import parse_bytes
+    from ringtree.bench.tuning import tune
+    from ringtree.cli.destination import check_destination
+    from ringtree.cli.subject import span
+    from ringtree.cli.terminal import progress
+    from ringtree.formats.replacing import replacing
+    from ringtree.plan.fitting import errors, fit
+    from ringtree.runtime import tuned
+
+    ranks = args.ranks or usual_ranks(usable_cores())
+    if not 0 < args.seconds <= LONGEST_S:
+        raise ValueError(f"--seconds {args.seconds:g}: expected more than 0, at most {LONGEST_S:g}")
+    if not 2 <= min(ranks) <= max(ranks) <= MOST_RANKS:
+        raise ValueError(f"-n {span(ranks)}: expected 2 to {MOST_RANKS} ranks; one alone sends nothing")
+    if (most := parse_bytes(args.maxbytes)) < 8:
+        raise ValueError(f"--maxbytes {args.maxbytes}: expected 8 bytes at least")
+    path = args.output or tuned.place()
+    if args.output is None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    check_destination(path)
+    began = time.monotonic()
+    with progress("tune", total=round(args.seconds)) as bar:
+
+        def step(text: str) -> None:
+            bar.reach(min(time.monotonic() - began, args.seconds))
+            bar.note(text)
+
+        measured = tune(ranks, args.seconds, step, most)
+    date = datetime.now().astimezone().isoformat(timespec="seconds")
+    figures = fit(measured.calls, f"what was measured on {date}")
+    with replacing(path) as file:
+        file.write(tuned.text(figures, tuple(sorted({c.ranks for c in measured.calls})), date).encode())
+    machine = describe()
+    print(f"{machine['cores']} cores of {machine['cpu']}, {_said(measured)}")
+    for line in told(figures):
+        print(line)
+    found = errors(figures, measured.calls)
+    print(f"these calls, predicted: median error {found[0]:.0%}, 90th percentile {found[1]:.0%}")
+    print(
+        f"written to {path}" + ("" if path == tuned.place() else f"; init() reads it where {tuned.VARIABLE} names it")
+    )
+    return 0
+
+
+def usual_ranks(cores: int) -> list[int]:
+    """Two, a core each, and two a core, of the first eight."""
+    few = min(cores, 8)
+    return sorted({2, max(few, 2), 2 * few if few > 1 else 3})
+
+
+def told(figures: Figures) -> Iterator[str]:
+    """The figures in words."""
+    from ringtree.ir.units import duration, size
+
+    f = figures
+    yield f"a call {duration(f.call_s)}, a step {duration(f.step_s)}"
+    yield f"a message {duration(f.message_s)} at either end and {duration(f.latency_s)} on its way"
+    yield f"where ranks share a core, for each of them: a turn {duration(f.turn_s)}, a meeting {duration(f.switch_s)}"
+    yield f"{'bytes in arrays':>15}  {'copy':>10}  {'from a peer':>12}  {'reduce':>10}"
+    for nbytes, *rates in zip(f.memory_nbytes, f.copy_Bps, f.fetch_Bps, f.reduce_Bps, strict=True):
+        copy, fetch, reduce = map(_rate, rates)
+        yield f"{size(nbytes):>15}  {copy:>10}  {fetch:>12}  {reduce:>10}"
+
+
+def _rate(rate_Bps: float) -> str:
+    from ringtree.plan.figures import FASTEST_BPS
+
+    return "not seen" if rate_Bps >= FASTEST_BPS / 2 else f"{rate_Bps / 1e9:.3g} GB/s"
+
+
+def _said(measured: Tuning) -> str:
+    from ringtree.ir.units import count
+
+    ranks = ", ".join(str(n) for n in sorted({c.ranks for c in measured.calls}))
+    return f"{ranks} ranks, {len(measured.calls)} calls in {count(measured.turns, 'turn')}"
