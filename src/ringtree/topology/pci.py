@@ -51,6 +51,14 @@ def kind_of_class(code: int) -> DeviceKind:
     return {0x01: DeviceKind.STORAGE, 0x02: DeviceKind.NIC}.get(major, DeviceKind.PCI)
 
 
+def kind_of(code: int, vendor: int) -> DeviceKind:
+    """As `kind_of_class`, but that a display that nobody computes with (a server's console) is no GPU: AMD's and other
+    makers' with a VGA connector."""
+    console = code >> 16 == 0x03 and vendor not in (0, *parts.PCI_VENDORS)
+    console |= code >> 8 == 0x0300 and VENDORS.get(vendor) == "amd"
+    return DeviceKind.PCI if console else kind_of_class(code)
+
+
 def is_busid(text: str) -> bool:
     """Whether it is a place such as `0000:a1:00.0`; virtual machines have longer domains."""
     return re.fullmatch(r"[0-9a-fA-F]{1,8}:[0-9a-fA-F]{1,2}:[0-9a-fA-F]{1,2}\.[0-9a-fA-F]", text) is not None

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
-from ringtree.topology import catalogue, machine_json, nccl_xml
+from ringtree.topology import catalogue, hwloc_xml, machine_json, nccl_xml
 from ringtree.topology.file_bytes import file_bytes
 from ringtree.topology.machine import Machine
 from ringtree.topology.xml_elements import MOST_BYTES, elements
 
-EXPECTED = "a machine: topology XML of NCCL or RCCL, or ringtree's JSON"
+EXPECTED = "a machine: topology XML of NCCL, RCCL or hwloc, or ringtree's JSON"
 
 
 def read(path: str | Path, assume: Mapping[str, str] | None = None) -> Machine:
@@ -25,6 +25,8 @@ def read(path: str | Path, assume: Mapping[str, str] | None = None) -> Machine:
         root = elements(data, file)
         if root.tag == "system":
             return nccl_xml.machine_of(root, assume)
+        if root.tag == "topology":
+            return hwloc_xml.machine_of(root, assume)
         if root.tag == "graphs":
             raise ValueError(f"{file}: an NCCL graph file, rings and trees of a machine; expected {EXPECTED}; "
                              "ringtree.formats.nccl_graph reads it")  # fmt: skip

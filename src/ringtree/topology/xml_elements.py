@@ -21,13 +21,14 @@ MOST_ATTRIBUTES = 100
 
 @dataclass(slots=True)
 class Element:
-    """`file` and `line` are where it starts."""
+    """`file` and `line` are where it starts; `content` is the text in it."""
 
     tag: str
     attributes: dict[str, str]
     line: int
     file: str
     children: list[Element] = field(default_factory=list)
+    content: str = ""
 
     def inside(self, *tags: str) -> list[Element]:
         """The children with one of those tags."""
@@ -106,9 +107,11 @@ class _Reader:
         self.file = file
         self.open = [Element("", {}, 0, file)]
         self.count = 0
+        self._pieces: list[str] = []
         self.parser = expat.ParserCreate()
         self.parser.StartElementHandler = self._start
-        self.parser.EndElementHandler = lambda _: self.open.pop()
+        self.parser.EndElementHandler = self._end
+        self.parser.CharacterDataHandler = self._pieces.append
         self.parser.EntityDeclHandler = self._entity
         self.parser.UnparsedEntityDeclHandler = self._entity
         self.parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
@@ -119,7 +122,13 @@ class _Reader:
     def _entity(self, *_: object) -> None:
         self._refuse("declares an entity; expected none in a topology")
 
+    def _end(self, _: str) -> None:
+        """Text counts where no further element follows it."""
+        self.open.pop().content = "".join(self._pieces).strip()
+        self._pieces.clear()
+
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        self._pieces.clear()
         self.count += 1
         if self.count > MOST_ELEMENTS:
             self._refuse(f"more than {MOST_ELEMENTS:,} elements; expected a machine's")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import combinations
 
 from ringtree.topology import parts
@@ -70,8 +71,7 @@ def link(parsed: Parsed) -> None:
 
 def _host(parsed: Parsed, nodes: list[int]) -> None:
     part = part_of(parsed.cpus[nodes[0]])
-    each_is_one = len(nodes) % 2 == 1 or parsed.cpus[nodes[0]].attributes.get("arch", "").startswith("arm")
-    per = 1 if each_is_one else len(nodes) // 2
+    per = _per_socket(parsed, nodes)
     socket_Bps = part.to_socket_Bps / per if part else _UNKNOWN_Bps
     for a, b in combinations(range(len(nodes)), 2):
         if a // per == b // per:
@@ -84,3 +84,12 @@ def _host(parsed: Parsed, nodes: list[int]) -> None:
     like = f"as between {part.model}" if part else "as no known make has it"
     text = f"{per} a socket, links {like}: {socket_Bps / 1e9:g} GB/s each way from a node to the next socket's"
     parsed.draft.note(NoteKind.ASSUMED, f"{len(nodes)} NUMA nodes", text)
+
+
+def _per_socket(parsed: Parsed, nodes: list[int]) -> int:
+    """NUMA nodes of one socket, which are one after the other: as `socket` tells, else as most machines have it."""
+    told = Counter(parsed.cpus[n].attributes.get("socket") for n in nodes)
+    if None not in told and len(set(told.values())) == 1:
+        return told[parsed.cpus[nodes[0]].attributes.get("socket")]
+    each_is_one = len(nodes) % 2 == 1 or parsed.cpus[nodes[0]].attributes.get("arch", "").startswith("arm")
+    return 1 if each_is_one else len(nodes) // 2

@@ -15,6 +15,8 @@ _BOARDS = {3: "V100 SXM2", 4: "A100 SXM4 40GB", 5: "H100 SXM5", 6: "B300"}
 _CARDS = {3: "V100 PCIe", 4: "A100 PCIe 80GB", 5: "H100 PCIe", 6: "H100 PCIe"}
 """… and what fewer are."""
 _RATES_Gbps = (800, 400, 200, 100, 50, 40, 25, 10)
+_RDMA_MAKERS = ("", "mellanox", "amazon", "hpe", "google", "broadcom", "huawei")
+_PLAIN_Bps = 10 * parts.Gbps
 _GIVE_GPU = "give gpu=MODEL"
 
 
@@ -26,9 +28,7 @@ def derive(parsed: Parsed, given: Assumed) -> None:
     for place, (slot, part) in enumerate(zip(slots, models, strict=True)):
         _gpu(parsed, slot, part, place)
     if slots:
-        text = (
-            "no <gpu> in the file: GPUs are derived from their PCI class and numbered as on the bus; add <gpu> to tell"
-        )
+        text = "the file tells PCI devices alone: GPUs are known by class and device id, and numbered as on the bus"
         parsed.draft.note(NoteKind.ASSUMED, "GPUs", text)
         fabric.link(parsed, [s.number for s in slots if s.number is not None], models, given)
     for slot in found[DeviceKind.NIC]:
@@ -94,6 +94,8 @@ def _nic(parsed: Parsed, slot: Slot, given: Assumed) -> None:
         rate, why = given.nic_Bps, "as it was given"
     elif part is not None:
         rate, why = part.rate_Bps, f"that of {part.model}; give nic=RATE for another"
+    elif not _rdma(slot, device.vendor):
+        rate, why = _PLAIN_Bps, "as NCCL takes what tells none; give nic=RATE"
     else:
         slot_Bps = slot.link.bandwidth_Bps
         rate = next((r * parts.Gbps for r in _RATES_Gbps if r * parts.Gbps <= slot_Bps), slot_Bps)
@@ -102,7 +104,12 @@ def _nic(parsed: Parsed, slot: Slot, given: Assumed) -> None:
     if gdr is None:
         # Amazon's cards are one id before and after they learnt it: machines of A100 on have it (AWS EC2 guide, EFA)
         newer = any(d.sm >= 80 for d in parsed.draft.devices)
-        gdr = newer if device.vendor == "amazon" else part.gdr if part else True
+        gdr = newer if device.vendor == "amazon" else part.gdr if part else _rdma(slot, device.vendor)
     text = f"its rate is not told: taken as {rate * 8 / 1e9:g} Gb/s, {why}; GPUDirect RDMA {'on' if gdr else 'off'}"
     parsed.draft.note(NoteKind.ASSUMED, slot.number, text + ", give gdr=0 or 1")
     parsed.draft.change(slot.number, rate_Bps=rate, gdr=gdr, model=part.model if part else "")
+
+
+def _rdma(slot: Slot, maker: str) -> bool:
+    """Whether a NIC of no known id is one for GPUs' traffic: by its maker, or its class (InfiniBand, fabric)."""
+    return maker in _RDMA_MAKERS or slot.element.whole("class", 0, 0xFFFFFF) >> 8 in (0x0207, 0x0208)

@@ -115,7 +115,7 @@ def _kind(element: Element) -> DeviceKind:
             return kind
     if "class" not in element.attributes:
         return DeviceKind.PCI
-    kind = pci.kind_of_class(element.whole("class", 0, 0xFFFFFF))
+    kind = pci.kind_of(element.whole("class", 0, 0xFFFFFF), element.whole("vendor", 0, 0xFFFF, 0))
     switches = kind is DeviceKind.GPU and element.inside("pci")  # a bridge that says it is a GPU
     return DeviceKind.PCI if switches else kind
 
