@@ -1,0 +1,48 @@
+"""What the hardware makes of NCCL's algorithms: links, NICs, fabrics, the blocks that copy, and pipelines that fill."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ringtree.price.estimate import Estimate
+from ringtree.price.nccl.channels import channels
+from ringtree.price.nccl.communicator import Communicator
+from ringtree.price.nccl.enabled import enabled
+from ringtree.price.nccl.figures import ALGORITHMS, PROTOCOLS
+from ringtree.price.transport.latency import latency_us
+from ringtree.price.transport.rings import ring_limits, ring_us
+from ringtree.price.transport.trees import tree_limits, tree_us
+from ringtree.topology.channels import Channels, Pattern
+from ringtree.topology.clusters import Cluster
+
+__all__ = ["estimates"]
+
+
+def estimates(
+    cluster: Cluster, graphs: Mapping[Pattern, Channels], collective: str, nbytes: int
+) -> tuple[Estimate, ...]:
+    """The candidates NCCL has there, as `price.nccl.estimates`, the fastest first by what the hardware does."""
+    comm = Communicator(cluster, graphs)
+    found = [
+        _estimate(comm, collective, algorithm, protocol, nbytes)
+        for algorithm in ALGORITHMS
+        for protocol in PROTOCOLS
+        if enabled(comm, collective, algorithm, protocol)
+    ]
+    return tuple(sorted(found, key=lambda e: e.time_s))
+
+
+def _estimate(comm: Communicator, collective: str, algorithm: str, protocol: str, nbytes: int) -> Estimate:
+    blocks = channels(comm, collective, algorithm, protocol, nbytes)
+    latency = latency_us(comm, collective, algorithm, protocol, nbytes)
+    if algorithm == "ring":
+        least = min(ring_limits(comm, collective, protocol), key=lambda limit: limit.GBps)
+        time = ring_us(comm, collective, protocol, nbytes, max(comm.channels, 1), least.GBps)
+    else:
+        least = min(tree_limits(comm, collective, algorithm, protocol), key=lambda limit: limit.GBps)
+        time = tree_us(comm, collective, algorithm, protocol, nbytes, least.GBps)
+    if time > 2 * latency:
+        words = least.words
+    else:
+        words = f"latency: {comm.ranks} ranks" + (f" on {comm.nodes} nodes" if comm.nodes > 1 else "")
+    return Estimate(algorithm, protocol, blocks, time * 1e-6, latency * 1e-6, least.GBps * 1e9, words)

@@ -1,0 +1,77 @@
+"""What limits an algorithm at length: links and NICs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+from ringtree.price.nccl.communicator import Communicator
+from ringtree.price.nccl.figures import HOP_LATENCY_us, PROTOCOLS
+from ringtree.price.transport.figures import BUFFER_bytes, FABRIC_BUFFERS_bytes, NIC_SHARE, UNDER_WAY
+from ringtree.price.transport.latency import hop_us
+from ringtree.topology.channels import Channels
+from ringtree.topology.clusters import Network
+from ringtree.topology.fabrics import Fabric
+from ringtree.topology.machine import LinkKind, PathKind
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Limit:
+    """`GBps` in bytes of the collective a second."""
+
+    GBps: float
+    words: str
+
+
+def nic_limit(comm: Communicator, algorithm: str, protocol: str = "simple") -> Limit:
+    """What all NICs that an algorithm's channels use carry together, each way, in bytes on the wire."""
+    graph = comm.graph(algorithm)
+    assert graph is not None
+    if comm.nodes == 1:
+        return Limit(inf, "")
+    machine, fabric = comm.cluster.machine, comm.cluster.fabric
+    assert fabric is not None
+    used = sorted({n for pair in graph.nics for n in pair}) or list(range(min(graph.count, len(machine.nics))))
+    rates = [machine.devices[machine.nics[n]].rate_Bps / 1e9 for n in used]
+    least = Limit(sum(rates) * fabric.payload * NIC_SHARE, f"NICs: {len(rates)} x {rates[0]:g} GB/s")
+    if not fabric.rdma:
+        kernel = fabric.kernel_Bps / 1e9 * comm.channels
+        least = min(least, Limit(kernel, f"{fabric.name}: {fabric.kernel_Bps / 1e9:.3g} GB/s a connection"))
+    if protocol == "simple":
+        least = min(least, _window(comm, algorithm, fabric))
+    if graph.inter >= PathKind.PHB:
+        least = min(least, Limit(graph.count * graph.inter_Bps / 1e9, "CPU link: between GPUs and NICs"))
+    over = comm.cluster.oversubscription if comm.cluster.network is Network.FAT_TREE else 1.0
+    return least if over == 1 else Limit(least.GBps / over, f"{least.words}, oversubscribed {over:g}")
+
+
+def _window(comm: Communicator, algorithm: str, fabric: Fabric) -> Limit:
+    """What connections carry with their buffers under way, a hop's latency long."""
+    buffer = FABRIC_BUFFERS_bytes.get(fabric.name, BUFFER_bytes)
+    share = UNDER_WAY["ring" if algorithm == "ring" else "tree"]
+    hop = HOP_LATENCY_us["net"][algorithm][PROTOCOLS.index("simple")] + hop_us(comm, "simple")
+    connections = comm.nvls_channels if algorithm.startswith("nvls") else comm.channels
+    return Limit(connections * share * buffer / hop / 1e3, f"{fabric.name}: {buffer >> 20} MiB under way for {hop:.0f} us")
+
+
+def link_limit(comm: Communicator, graph: Channels) -> Limit:
+    """What the channels carry within a machine, together."""
+    GBps = graph.count * graph.intra_Bps / 1e9
+    return Limit(GBps, _link_words(comm, graph, GBps))
+
+
+def _link_words(comm: Communicator, graph: Channels, GBps: float) -> str:
+    if graph.intra > PathKind.C2C:
+        return {
+            PathKind.PIX: "PCIe: a switch",
+            PathKind.PXB: "PCIe: switches",
+            PathKind.SYS: "CPU link: between two CPUs",
+        }.get(graph.intra, "PCIe: through a CPU")
+    machine = comm.cluster.machine
+    own = [machine.links[n] for n in machine.leaving(machine.gpus[0])]
+    for kind, name in ((LinkKind.NVLINK, "NVLink"), (LinkKind.XGMI, "xGMI")):
+        links = [k for k in own if k.kind is kind]
+        if links:
+            total, width = sum(k.bandwidth_Bps for k in links) / 1e9, sum(k.width for k in links)
+            return f"{name}: {width} x {total / width:g} GB/s at {100 * min(GBps / total, 1):.0f} %"
+    return "NVLink"

@@ -1,0 +1,92 @@
+"""Trees, and the switches that reduce: chunks that follow one another through stages."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from ringtree.price.nccl.bandwidth import bandwidth_GBps, correction, steps
+from ringtree.price.nccl.communicator import Communicator
+from ringtree.price.nccl.figures import NVLS_TREE_CHANNEL_GBps, TREE_CHANNEL_GBps
+from ringtree.price.transport import figures
+from ringtree.price.transport.hardware import Limit, link_limit, nic_limit
+from ringtree.price.transport.latency import latency_us
+from ringtree.price.transport.rings import WIRE
+
+
+TREE_SHARE = 0.92
+"""Of what links carry, for a tree (NCCL's tuning.cc)."""
+
+
+def tree_limits(comm: Communicator, collective: str, algorithm: str, protocol: str) -> list[Limit]:
+    """Of a tree over the nodes, in bytes of the collective; NCCL's own figure for what its blocks do."""
+    graph = comm.graph(algorithm)
+    assert graph is not None
+    nic = nic_limit(comm, algorithm, protocol)
+    limits = [Limit(nic.GBps / WIRE[protocol] / _times_a_nic(comm, algorithm), nic.words)]
+    if algorithm in ("nvls", "nvls_tree"):
+        return [*limits, *_switch_limits(comm, collective, algorithm)]
+    link = link_limit(comm, graph)
+    if algorithm == "tree" and protocol == "simple":
+        copied = graph.count * TREE_CHANNEL_GBps[comm.generation][comm.column]
+        return [*limits, Limit(min(link.GBps * TREE_SHARE, copied) / 2, link.words)]
+    words = link.words if protocol == "simple" else f"protocol: {protocol.upper()}"
+    return [*limits, Limit(bandwidth_GBps(comm, collective, algorithm, protocol), words)]
+
+
+def _times_a_nic(comm: Communicator, algorithm: str) -> float:
+    """How often a node sends the whole vector, of two trees with half each: up and down on two nodes; up, up and to
+    two children on four and more. Switches that reduce take it once."""
+    if algorithm not in ("tree", "nvls_tree"):
+        return 1.0
+    return {1: 1.0, 2: 1.0, 3: 1.5}.get(comm.nodes, 2.0)
+
+
+def _switch_limits(comm: Communicator, collective: str, algorithm: str) -> list[Limit]:
+    graph = comm.graph(algorithm)
+    assert graph is not None
+    each = figures.NVLS_BLOCK_GBps[comm.generation]
+    words = f"NVLink SHARP: {comm.nvls_channels} blocks of {each:.1f} GB/s"
+    blocks = comm.nvls_channels * each
+    if algorithm == "nvls_tree":
+        channel = NVLS_TREE_CHANNEL_GBps[comm.generation][comm.column]
+        return [Limit(min(blocks, graph.count * channel * comm.ranks / steps(comm, collective)), words)]
+    own = bandwidth_GBps(comm, collective, algorithm, "simple")
+    if collective != "all_reduce" or comm.nodes > 1:
+        return [Limit(own, words)]
+    wire = link_limit(comm, graph)
+    return [Limit(min(own, blocks), words), Limit(wire.GBps / (1 + 1 / graph.count), wire.words)]
+
+
+def tree_us(comm: Communicator, collective: str, algorithm: str, protocol: str, nbytes: int, GBps: float) -> float:
+    """Latency, transfer, and what it takes to fill the stages."""
+    latency = latency_us(comm, collective, algorithm, protocol, nbytes)
+    if protocol != "simple" or algorithm.startswith("collnet") or algorithm == "pat":
+        return latency + nbytes / (GBps * correction(comm, collective, algorithm, protocol, nbytes)) / 1e3
+    if algorithm == "tree":
+        hops = 2 * (comm.per_node - 1 + (comm.nodes - 1).bit_length())
+        blocks = max(comm.channels, 1)
+        chunk = min(nbytes / blocks, figures.TREE_CHUNK_bytes)
+        return latency + (nbytes + (hops - 1) * chunk * blocks) / GBps / 1e3
+    loop = chunk_bytes(comm, algorithm, nbytes) * comm.nvls_channels * heads(comm, algorithm)
+    return latency + (ceil(nbytes / loop) * min(loop, nbytes) + figures.NVLS_STAGES * min(loop, nbytes)) / GBps / 1e3
+
+
+def heads(comm: Communicator, algorithm: str) -> int:
+    """GPUs that reduce for a node."""
+    graph = comm.graph(algorithm)
+    assert graph is not None
+    return max(len({order[0] for order in graph.orders if order}), 1)
+
+
+def chunk_bytes(comm: Communicator, algorithm: str, nbytes: int) -> int:
+    """What each head has of a loop on each block."""
+    chunk, table = figures.NVLS_CHUNK_bytes, figures.NVLS_CHUNKS_bytes
+    if algorithm == "nvls_tree":
+        table = figures.NVLS_TREE_CHUNKS_bytes
+        if comm.nodes >= 4:
+            chunk = figures.NVLS_TREE_CHUNK_NODES_bytes
+    together = comm.nvls_channels * heads(comm, algorithm)
+    for times, smaller in table:
+        if chunk > smaller and nbytes < times * together * chunk:
+            chunk = smaller
+    return chunk
