@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ringtree.price.nccl.figures import GENERATIONS, MAX_CHANNELS, NVLS_CHANNELS, NVLS_CHANNELS_NODES
+from ringtree.price.nccl.settings import Settings, settings
 from ringtree.topology.channels import Channels, Pattern
 from ringtree.topology.clusters import Cluster
 from ringtree.topology.machine import DeviceKind, PathKind
@@ -49,6 +50,11 @@ class Communicator:
     def sm(self) -> int:
         """The least compute capability, times 10."""
         return min(self._sms)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """What the fabric's plugin sets."""
+        return settings(self.cluster, self.sm)
 
     @cached_property
     def like(self) -> bool:

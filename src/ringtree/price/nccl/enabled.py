@@ -17,13 +17,13 @@ COLLECTIVES = {
 
 
 def enabled(comm: Communicator, collective: str, algorithm: str, protocol: str) -> bool:
-    """Whether NCCL would consider it, no variable set."""
+    """Whether NCCL would consider it, no variable set but by the fabric's plugin."""
     graph = comm.graph(algorithm)
     if graph is None or algorithm not in COLLECTIVES.get(collective, ()):
         return False
     if protocol != "simple" and algorithm not in ("ring", "tree"):
         return False
-    if not _set(comm, algorithm, protocol):
+    if algorithm not in comm.settings.algorithms or protocol not in comm.settings.protocols:
         return False
     if protocol == "ll128" and not _ll128(comm, algorithm):
         return False
@@ -34,18 +34,6 @@ def enabled(comm: Communicator, collective: str, algorithm: str, protocol: str) 
     if algorithm in ("collnet_direct", "collnet_chain"):
         return _collnet(comm, collective, algorithm)
     return True
-
-
-def _set(comm: Communicator, algorithm: str, protocol: str) -> bool:
-    """What a fabric's plugin comes with. GPUDirect-TCPX: rings and Simple (Google Kubernetes Engine, its settings).
-    GPUDirect-TCPXO: LL128 by a profile of its own. EFA: Simple, where it may write 128 bytes out of order, which it
-    does before p5 (aws-ofi-nccl, nccl_ofi_platform)."""
-    fabric = comm.cluster.fabric.name if comm.cluster.fabric and comm.nodes > 1 else ""
-    if fabric == "tcpx":
-        return (algorithm, protocol) == ("ring", "simple")
-    if fabric == "efa" and comm.sm < 90:
-        return protocol == "simple"
-    return not (fabric == "tcpxo" and protocol == "ll128")
 
 
 def _ll128(comm: Communicator, algorithm: str) -> bool:

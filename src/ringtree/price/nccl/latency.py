@@ -9,17 +9,25 @@ from ringtree.price.nccl.figures import PROTOCOLS, BASE_LATENCY_us, HOP_LATENCY_
 
 def latency_us(comm: Communicator, collective: str, algorithm: str, protocol: str, nbytes: int) -> float:
     """At a size: a ring's grows once it is long."""
-    base, intra, inter = _parts(comm, algorithm, protocol)
-    levels = comm.nodes.bit_length() - 1
+    base, intra, inter = parts_us(comm, algorithm, protocol)
+    graph = comm.graph(algorithm)
+    assert graph is not None
+    told = max(graph.inter_latency_s * 1e6, comm.settings.latency_us)
+    inter += told * 2 + comm.settings.simple_us if protocol == "simple" else told
     if algorithm == "ring":
         return _ring_us(comm, collective, protocol, nbytes, base, intra, inter)
+    return staged_us(comm, algorithm, base, intra, inter)
+
+
+def staged_us(comm: Communicator, algorithm: str, base: float, intra: float, inter: float) -> float:
+    """Of all but rings, from what one thing costs once, a hop in a machine, and a hop between machines."""
+    levels, others = comm.nodes.bit_length() - 1, comm.per_node - 1
     if algorithm == "tree":
-        return base + 2 * ((comm.ranks // comm.nodes - 1) * intra + levels * inter)
+        return base + 2 * (others * intra + levels * inter)
     if algorithm == "collnet_direct":
-        others = comm.per_node - 1
         return base + 2 * (min(1, others) * intra + others * 0.4) + inter
     if algorithm == "collnet_chain":
-        return base + 2 * (comm.per_node - 1) * intra + inter
+        return base + 2 * others * intra + inter
     if algorithm == "nvls":
         return intra + (inter if comm.nodes > 1 else 0.0)
     if algorithm == "nvls_tree":
@@ -27,13 +35,10 @@ def latency_us(comm: Communicator, collective: str, algorithm: str, protocol: st
     return base + levels * (inter / 3.5) + comm.ranks * 2.8
 
 
-def _parts(comm: Communicator, algorithm: str, protocol: str) -> tuple[float, float, float]:
-    """Once, per hop in a machine, per hop between machines (twice the NIC's own with Simple, for its flush)."""
+def parts_us(comm: Communicator, algorithm: str, protocol: str) -> tuple[float, float, float]:
+    """Once, per hop in a machine, and per hop between machines without what the NIC tells of itself."""
     p = PROTOCOLS.index(protocol)
-    graph = comm.graph(algorithm)
-    assert graph is not None
     inter = HOP_LATENCY_us["net"]["tree" if comm.per_node == 1 else algorithm][p]
-    inter += graph.inter_latency_s * 1e6 * (2 if protocol == "simple" else 1)
     near = comm.near(algorithm)
     intra = HOP_LATENCY_us[near][algorithm][p]
     if near == "pci" and comm.cpu == "power" and (algorithm, protocol) == ("tree", "simple"):

@@ -34,10 +34,10 @@ def estimates(
 
 def _estimate(comm: Communicator, collective: str, algorithm: str, protocol: str, nbytes: int) -> Estimate:
     blocks = channels(comm, collective, algorithm, protocol, nbytes)
-    latency = latency_us(comm, collective, algorithm, protocol, nbytes)
+    latency = latency_us(comm, collective, algorithm, protocol)
     if algorithm == "ring":
         least = min(ring_limits(comm, collective, protocol), key=lambda limit: limit.GBps)
-        time = ring_us(comm, collective, protocol, nbytes, max(comm.channels, 1), least.GBps)
+        time = ring_us(comm, collective, protocol, nbytes, least.GBps)
     else:
         least = min(tree_limits(comm, collective, algorithm, protocol), key=lambda limit: limit.GBps)
         time = tree_us(comm, collective, algorithm, protocol, nbytes, least.GBps)

@@ -11,32 +11,23 @@ NIC_SHARE = 47 / 49.7
 (NVIDIA/nccl-tests issue 290)."""
 
 NVLS_BLOCK_GBps = (0.0, 0.0, 370.8 * 8 / 9 * 0.85 / 16, 721.8 * 8 / 9 * 0.74 / 24)
-"""What a thread block gets done where a switch reduces, by generation (Volta, Ampere, Hopper, Blackwell): NCCL's efficiency for a board of eight GPUs (tuning.cc, nvlsEfficiency) of what
-its links carry, an eighth of it twice, over the blocks it runs on (nvls.cc)."""
+"""What a thread block gets done where a switch reduces, by generation (Volta, Ampere, Hopper, Blackwell): NCCL's
+efficiency for a board of eight GPUs (tuning.cc, nvlsEfficiency) of what its links carry, an eighth of it twice, over
+the blocks it runs on (nvls.cc)."""
 
-BUFFER_bytes = 4 << 20
-"""Of a connection, with Simple, in eight steps (init.cc). A ring's chunk is four of them in two slices, a tree's one
-(collectives.h)."""
-FABRIC_BUFFERS_bytes = {"tcpxo": 8 << 20}
-"""Where a fabric's maker sets another (Google Cloud, GPUDirect-TCPXO)."""
+RING_STEPS, TREE_STEPS, STEPS = 4, 1, 8
+"""Of the eight steps a connection's buffer has with Simple, those of a ring's chunk and of a tree's (collectives.h)."""
+SLICES = 2
+"""Pieces in which a ring's chunk travels (collectives.h)."""
 UNDER_WAY = {"ring": 3 / 4, "tree": 7 / 8}
 """Of a connection's buffer: all but the piece that the GPU is filling."""
-DIRECT_TCP_us = {"tcpx": 415.0, "tcpxo": 448.0}
-"""What a hop takes beyond NCCL's latency with Simple, where TCP's payload goes to a GPU's memory. Nobody publishes it,
-so each of the two is what a table of the *other* shows: tcpx' from a3-mega (all_reduce of 64 MiB: 1262 us, of which
-NCCL's latency 67 and the NICs 363, two hops), tcpxo's from a3-high (all_gather of 1 to 4 MiB: 976 us, of which NCCL's
-80, two hops)."""
-RING_CHUNK_bytes = BUFFER_bytes // 2
-TREE_CHUNK_bytes = BUFFER_bytes // 8
-SLICES = 2
 
-NVLS_CHUNKS_bytes = ((64, 65536), (8, 32768), (2, 16384))
-"""From 128 KiB down: to the second where less than the first, in loops of all heads and channels, is to be done
-(enqueue.cc)."""
-NVLS_TREE_CHUNKS_bytes = ((4, 65536), (1, 32768))
 NVLS_CHUNK_bytes = 128 << 10
 NVLS_TREE_CHUNK_NODES_bytes = 64 << 10
-"""From four nodes on (nvls.cc)."""
+"""At most: a tree's from four nodes on (nvls.cc)."""
+NVLS_CHUNKS_bytes = ((64, 65536), (8, 32768), (2, 16384))
+NVLS_TREE_CHUNKS_bytes = ((32, 262144), (16, 131072), (4, 65536), (1, 32768))
+"""Down to the second where fewer loops than the first, of all heads and blocks, are to be done (enqueue.cc)."""
 NVLS_STAGES = 2
 """Loops in which a pipeline of three (scatter, reduce, gather) fills and empties."""
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from math import inf
 
 from ringtree.price.nccl.communicator import Communicator
-from ringtree.price.nccl.figures import HOP_LATENCY_us, PROTOCOLS
-from ringtree.price.transport.figures import BUFFER_bytes, FABRIC_BUFFERS_bytes, NIC_SHARE, UNDER_WAY
+from ringtree.price.nccl.figures import PROTOCOLS, HOP_LATENCY_us
+from ringtree.price.transport.figures import NIC_SHARE, UNDER_WAY
 from ringtree.price.transport.latency import hop_us
 from ringtree.topology.channels import Channels
 from ringtree.topology.clusters import Network
@@ -47,11 +47,13 @@ def nic_limit(comm: Communicator, algorithm: str, protocol: str = "simple") -> L
 
 def _window(comm: Communicator, algorithm: str, fabric: Fabric) -> Limit:
     """What connections carry with their buffers under way, a hop's latency long."""
-    buffer = FABRIC_BUFFERS_bytes.get(fabric.name, BUFFER_bytes)
+    buffer = comm.settings.buffer_bytes
     share = UNDER_WAY["ring" if algorithm == "ring" else "tree"]
     hop = HOP_LATENCY_us["net"][algorithm][PROTOCOLS.index("simple")] + hop_us(comm, "simple")
     connections = comm.nvls_channels if algorithm.startswith("nvls") else comm.channels
-    return Limit(connections * share * buffer / hop / 1e3, f"{fabric.name}: {buffer >> 20} MiB under way for {hop:.0f} us")
+    return Limit(
+        connections * share * buffer / hop / 1e3, f"{fabric.name}: {buffer >> 20} MiB under way for {hop:.0f} us"
+    )
 
 
 def link_limit(comm: Communicator, graph: Channels) -> Limit:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ringtree.price.nccl.communicator import Communicator
-from ringtree.price.nccl.figures import BASE_LATENCY_us, HOP_LATENCY_us, PROTOCOLS
-from ringtree.price.nccl.latency import latency_us as nccl_latency_us
-from ringtree.price.transport.figures import DIRECT_TCP_us, NET_LATENCY_us
+from ringtree.price.nccl.figures import PROTOCOLS, HOP_LATENCY_us
+from ringtree.price.nccl.latency import parts_us, staged_us
+from ringtree.price.transport.figures import NET_LATENCY_us
 
 
 def hop_us(comm: Communicator, protocol: str) -> float:
@@ -13,8 +13,8 @@ def hop_us(comm: Communicator, protocol: str) -> float:
     says first that it is ready, so the wire is crossed twice."""
     if comm.nodes == 1 or comm.cluster.fabric is None:
         return 0.0
-    if protocol == "simple" and comm.cluster.fabric.name in DIRECT_TCP_us:
-        return DIRECT_TCP_us[comm.cluster.fabric.name]
+    if protocol == "simple" and comm.settings.simple_us:
+        return comm.settings.simple_us
     extra = comm.cluster.fabric.latency_s * 1e6 - NET_LATENCY_us
     return max(extra, 0.0) * (2 if protocol == "simple" else 1)
 
@@ -24,29 +24,20 @@ def slice_us(comm: Communicator) -> float:
     return HOP_LATENCY_us[comm.near("ring")]["ring"][PROTOCOLS.index("simple")]
 
 
-def crossings(comm: Communicator, collective: str, algorithm: str) -> int:
-    """How often the longest way goes over the network."""
+def crossings(comm: Communicator, collective: str) -> int:
+    """How often the longest way round a ring goes over the network."""
     if comm.nodes == 1:
         return 0
-    levels = (comm.nodes - 1).bit_length()
-    if algorithm == "ring":
-        return 2 * comm.nodes - 1 if collective == "all_reduce" else comm.nodes
-    if algorithm in ("tree", "nvls_tree"):
-        return 2 * levels
-    return levels if algorithm == "pat" else 1
+    return 2 * comm.nodes - 1 if collective == "all_reduce" else comm.nodes
 
 
-def latency_us(comm: Communicator, collective: str, algorithm: str, protocol: str, nbytes: int) -> float:
-    """Of the whole collective. A ring's hops are counted as they are: NCCL spreads those between machines over all."""
-    extra = crossings(comm, collective, algorithm) * hop_us(comm, protocol)
-    if algorithm == "ring" and collective in ("all_gather", "reduce_scatter", "all_reduce"):
-        return _ring_us(comm, collective, protocol) + extra
-    return nccl_latency_us(comm, collective, algorithm, protocol, nbytes) + extra
-
-
-def _ring_us(comm: Communicator, collective: str, protocol: str) -> float:
-    p = PROTOCOLS.index(protocol)
+def latency_us(comm: Communicator, collective: str, algorithm: str, protocol: str) -> float:
+    """Of the whole collective. A ring's hops between machines are counted as they are, and cost what a tree's do:
+    NCCL spreads them over all."""
+    base, intra, inter = parts_us(comm, algorithm, protocol)
+    if algorithm != "ring":
+        return staged_us(comm, algorithm, base, intra, inter + hop_us(comm, protocol))
     hops = (comm.ranks - 1) * (2 if collective == "all_reduce" else 1)
-    far = min(crossings(comm, collective, "ring"), hops)
-    near_us, far_us = HOP_LATENCY_us[comm.near("ring")]["ring"][p], HOP_LATENCY_us["net"]["tree"][p]
-    return BASE_LATENCY_us["ring"][p] + (hops - far) * near_us + far * far_us
+    far = min(crossings(comm, collective), hops)
+    over = HOP_LATENCY_us["net"]["tree"][PROTOCOLS.index(protocol)] + hop_us(comm, protocol)
+    return base + (hops - far) * intra + far * over

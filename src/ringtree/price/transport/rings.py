@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 from ringtree.price.nccl.bandwidth import bandwidth_GBps, steps
 from ringtree.price.nccl.communicator import Communicator
-from ringtree.price.nccl.figures import BASE_LATENCY_us, PROTOCOLS
-from ringtree.price.transport.figures import RING_CHUNK_bytes, SLICES, TREE_CHUNK_bytes
+from ringtree.price.nccl.figures import PROTOCOLS, BASE_LATENCY_us
+from ringtree.price.transport.figures import RING_STEPS, SLICES, STEPS, TREE_STEPS
 from ringtree.price.transport.hardware import Limit, link_limit, nic_limit
 from ringtree.price.transport.latency import latency_us, slice_us
 
@@ -27,20 +29,20 @@ def ring_limits(comm: Communicator, collective: str, protocol: str) -> list[Limi
     return [*limits, Limit(link.GBps * times, link.words)]
 
 
-def ring_us(comm: Communicator, collective: str, protocol: str, nbytes: int, blocks: int, GBps: float) -> float:
-    """With LL and LL128, latency and transfer. With Simple a loop takes as many chunks as steps, each slice of them
-    what a slice costs besides, and one slice more that nothing hides; or, where hops are long, what the first slice
-    takes all round and the others behind it."""
-    latency = latency_us(comm, collective, "ring", protocol, nbytes)
+def ring_us(comm: Communicator, collective: str, protocol: str, nbytes: int, GBps: float) -> float:
+    """With LL and LL128, latency and transfer. With Simple each slice costs what one of nothing does, where that is
+    more than the first slice takes all round with the others behind it; and in a machine each loop waits for a slice
+    that nothing hides (between machines the buffers keep NICs busy)."""
+    latency = latency_us(comm, collective, "ring", protocol)
+    transfer = nbytes / GBps / 1e3
     if protocol != "simple":
-        return latency + nbytes / GBps / 1e3
+        return latency + transfer
+    blocks, step = max(comm.channels, 1), comm.settings.buffer_bytes / STEPS
     if collective in ("broadcast", "reduce"):
-        chunk = min(nbytes / blocks, TREE_CHUNK_bytes)
-        return latency + nbytes / GBps / 1e3 + (comm.ranks - 2) * (chunk * blocks / GBps / 1e3 + slice_us(comm))
+        chunk = min(nbytes / blocks, step * TREE_STEPS)
+        return latency + transfer + (comm.ranks - 2) * (chunk * blocks / GBps / 1e3 + slice_us(comm))
     base = BASE_LATENCY_us["ring"][PROTOCOLS.index("simple")]
     slices = steps(comm, collective) * SLICES
-    whole, rest = divmod(nbytes, RING_CHUNK_bytes * comm.ranks * blocks)
-    transfer = nbytes / GBps / 1e3
-    first = (nbytes if not whole else nbytes / (whole + 1)) / GBps / 1e3
-    round_us = latency - base + first / SLICES
-    return base + transfer + max(slices * slice_us(comm), round_us - first) + transfer / slices
+    first = transfer / ceil(nbytes / (step * RING_STEPS * comm.ranks * blocks))
+    waits = transfer / slices if comm.nodes == 1 else 0.0
+    return base + transfer + max(slices * slice_us(comm), latency - base - first / SLICES) + waits

@@ -12,7 +12,6 @@ from ringtree.price.transport.hardware import Limit, link_limit, nic_limit
 from ringtree.price.transport.latency import latency_us
 from ringtree.price.transport.rings import WIRE
 
-
 TREE_SHARE = 0.92
 """Of what links carry, for a tree (NCCL's tuning.cc)."""
 
@@ -59,16 +58,24 @@ def _switch_limits(comm: Communicator, collective: str, algorithm: str) -> list[
 
 def tree_us(comm: Communicator, collective: str, algorithm: str, protocol: str, nbytes: int, GBps: float) -> float:
     """Latency, transfer, and what it takes to fill the stages."""
-    latency = latency_us(comm, collective, algorithm, protocol, nbytes)
+    latency = latency_us(comm, collective, algorithm, protocol)
     if protocol != "simple" or algorithm.startswith("collnet") or algorithm == "pat":
         return latency + nbytes / (GBps * correction(comm, collective, algorithm, protocol, nbytes)) / 1e3
     if algorithm == "tree":
-        hops = 2 * (comm.per_node - 1 + (comm.nodes - 1).bit_length())
-        blocks = max(comm.channels, 1)
-        chunk = min(nbytes / blocks, figures.TREE_CHUNK_bytes)
-        return latency + (nbytes + (hops - 1) * chunk * blocks) / GBps / 1e3
+        return latency + nbytes / GBps / 1e3 + _fill_us(comm, nbytes, GBps)
     loop = chunk_bytes(comm, algorithm, nbytes) * comm.nvls_channels * heads(comm, algorithm)
     return latency + (ceil(nbytes / loop) * min(loop, nbytes) + figures.NVLS_STAGES * min(loop, nbytes)) / GBps / 1e3
+
+
+def _fill_us(comm: Communicator, nbytes: int, GBps: float) -> float:
+    """What a chunk takes up and down the tree, but for the hop that transfers: in a machine as quickly as a block
+    copies, between machines as quickly as all chunks together."""
+    blocks = max(comm.channels, 1)
+    chunk = min(nbytes / blocks, comm.settings.buffer_bytes * figures.TREE_STEPS / figures.STEPS)
+    near, far = 2 * (comm.per_node - 1), 2 * (comm.nodes - 1).bit_length()
+    copied = TREE_CHANNEL_GBps[comm.generation][comm.column] / 2
+    together = chunk * blocks / GBps / 1e3
+    return max(near * chunk / copied / 1e3 + (far - 1) * together, 0.0)
 
 
 def heads(comm: Communicator, algorithm: str) -> int:
@@ -80,10 +87,11 @@ def heads(comm: Communicator, algorithm: str) -> int:
 
 def chunk_bytes(comm: Communicator, algorithm: str, nbytes: int) -> int:
     """What each head has of a loop on each block."""
-    chunk, table = figures.NVLS_CHUNK_bytes, figures.NVLS_CHUNKS_bytes
+    chunk = comm.settings.nvls_chunk_bytes or figures.NVLS_CHUNK_bytes
+    table: tuple[tuple[int, int], ...] = figures.NVLS_CHUNKS_bytes
     if algorithm == "nvls_tree":
         table = figures.NVLS_TREE_CHUNKS_bytes
-        if comm.nodes >= 4:
+        if comm.nodes >= 4 and not comm.settings.nvls_chunk_bytes:
             chunk = figures.NVLS_TREE_CHUNK_NODES_bytes
     together = comm.nvls_channels * heads(comm, algorithm)
     for times, smaller in table:

@@ -1,0 +1,116 @@
+"""Our model of the hardware: what must hold of it whatever its figures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ringtree import search
+from ringtree.price import nccl, transport
+from ringtree.price.estimate import Estimate
+from ringtree.topology.catalogue import machine
+from ringtree.topology.clusters import Cluster, Network
+from ringtree.topology.fabrics import FABRICS
+from ringtree.topology.nics import with_nics
+
+INFINIBAND = FABRICS["infiniband"]
+GiB = 1 << 30
+
+
+def found(cluster: Cluster, collective: str, nbytes: int) -> dict[str, Estimate]:
+    some = transport.estimates(cluster, search.graphs(cluster), collective, nbytes)
+    return {f"{e.algorithm}/{e.protocol}": e for e in some}
+
+
+def test_the_candidates_are_nccls() -> None:
+    cluster = Cluster(machine("dgx-h100"), 2, INFINIBAND)
+    graphs = search.graphs(cluster)
+    for collective in nccl.COLLECTIVES:
+        ours = transport.estimates(cluster, graphs, collective, 1 << 20)
+        theirs = nccl.estimates(cluster, graphs, collective, 1 << 20)
+        assert {(e.algorithm, e.protocol) for e in ours} == {(e.algorithm, e.protocol) for e in theirs}
+
+
+@pytest.mark.parametrize("collective", ["all_reduce", "all_gather", "broadcast"])
+def test_half_the_nics_rate_is_half_the_plateau_where_they_are_the_limit(collective: str) -> None:
+    plateaus = []
+    for rate in (25e9, 12.5e9):
+        cluster = Cluster(with_nics(machine("dgx-h100"), 8, rate), 4, INFINIBAND)
+        ring = found(cluster, collective, 16 * GiB)["ring/simple"]
+        assert ring.bottleneck.startswith("NICs: 8 x")
+        plateaus.append(16 * GiB / ring.time_s)
+    assert plateaus[1] / plateaus[0] == pytest.approx(0.5, rel=0.01)
+
+
+def test_a_name_changes_nothing() -> None:
+    known = machine("gcp-a3-high")
+    renamed = replace(known, name="something")
+    for nbytes in (1 << 10, 1 << 30):
+        one, other = (found(Cluster(m, 2, FABRICS["tcpx"]), "all_gather", nbytes) for m in (known, renamed))
+        assert one == other
+
+
+def test_a_fabric_with_longer_hops_is_slower_where_the_size_is_small() -> None:
+    times = [
+        found(Cluster(machine("dgx-h100"), 2, FABRICS[name]), "all_reduce", 1 << 10)["tree/ll"].time_s
+        for name in ("infiniband", "roce", "tcp")
+    ]
+    assert times == sorted(times) and times[0] < times[-1]
+
+
+def test_an_oversubscribed_fat_tree_carries_less() -> None:
+    narrow = Cluster(machine("dgx-h100"), 4, INFINIBAND, Network.FAT_TREE, 4.0)
+    wide = Cluster(machine("dgx-h100"), 4, INFINIBAND, Network.FAT_TREE)
+    one, other = (found(c, "all_gather", 16 * GiB)["ring/simple"] for c in (narrow, wide))
+    assert one.bandwidth_Bps == pytest.approx(other.bandwidth_Bps / 4)
+    assert "oversubscribed 4" in one.bottleneck
+
+
+BOTTLENECKS = [
+    ("dgx-a100", 1, "all_reduce", "ring/simple", GiB, "NVLink: 12 x 25 GB/s at 80 %"),
+    ("dgx-h100", 1, "all_reduce", "nvls/simple", GiB, "NVLink SHARP"),
+    ("dgx-h100", 1, "all_reduce", "ring/ll", 8, "latency: 8 ranks"),
+    ("dgx-h100", 4, "all_reduce", "ring/simple", GiB, "NICs: 8 x 50 GB/s"),
+    ("dgx-h100", 4, "all_reduce", "tree/ll", 8, "latency: 32 ranks on 4 nodes"),
+    ("dgx-h100", 1, "all_reduce", "ring/ll", GiB, "protocol: LL"),
+    ("rtx4090-pcie", 1, "all_reduce", "ring/simple", GiB, "CPU link: between two CPUs"),
+]
+
+
+@pytest.mark.parametrize(("name", "nodes", "collective", "which", "nbytes", "words"), BOTTLENECKS)
+def test_the_bottleneck_is_told(name: str, nodes: int, collective: str, which: str, nbytes: int, words: str) -> None:
+    cluster = Cluster(machine(name), nodes, INFINIBAND if nodes > 1 else None)
+    assert found(cluster, collective, nbytes)[which].bottleneck.startswith(words)
+
+
+CLUSTERS = [
+    Cluster(machine("dgx-h100")),
+    Cluster(machine("dgx-a100"), 4, INFINIBAND),
+    Cluster(machine("mi300x8")),
+    Cluster(machine("gh200x4"), 3, FABRICS["slingshot"]),
+    Cluster(machine("gcp-a3-high"), 2, FABRICS["tcpx"]),
+]
+GRAPHS = [search.graphs(c) for c in CLUSTERS]
+
+
+@given(
+    st.integers(0, len(CLUSTERS) - 1),
+    st.sampled_from(sorted(nccl.COLLECTIVES)),
+    st.integers(1, 1 << 34),
+    st.sampled_from([2, 3, 8]),
+)
+@settings(max_examples=60, deadline=None)
+def test_times_are_above_latency_and_more_takes_longer(place: int, collective: str, nbytes: int, times: int) -> None:
+    one, more = (
+        {(e.algorithm, e.protocol): e for e in transport.estimates(CLUSTERS[place], GRAPHS[place], collective, n)}
+        for n in (nbytes, nbytes * times)
+    )
+    assert one.keys() == more.keys() and one
+    for which, e in one.items():
+        assert 0 < e.latency_s <= e.time_s * 1.001
+        assert e.bandwidth_Bps > 0 and e.channels >= 1
+        assert nbytes / e.time_s <= e.bandwidth_Bps * 1.001
+        assert more[which].time_s > e.time_s * 0.95
