@@ -113,6 +113,14 @@ def test_prices():
     assert path.in_turn_s(10**9) == pytest.approx(latency_s + sum(10**9 / c.bandwidth_Bps for c in path.copies))
 
 
+@pytest.mark.parametrize("name", ["tcp", "infiniband", "tcpx"])
+def test_a_fabrics_latency_is_there_once(name):
+    fabric = FABRICS[name]
+    for way in to_machine(machine("dgx-h100"), 0, 0, fabric):
+        on_pcie = sum(c.latency_s for c in way.copies if c.by in (Mover.GPU, Mover.NIC))
+        assert sum(c.latency_s for c in way.copies) - on_pcie == pytest.approx(fabric.latency_s)
+
+
 def test_disks():
     m = machine("dgx-a100")
     near, far = (from_storage(m, m.device(disk), 0) for disk in ("nvme0", "nvme2"))

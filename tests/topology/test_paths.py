@@ -94,6 +94,11 @@ def test_kinds_to_nics(name, gpu, nic, expected, sent):
     assert paths.to_nic(gpu, nic).kind.name == sent
 
 
+def test_nobody_hands_on_to_a_nic_that_does_not_reach_its_memory():
+    paths = Paths(machine("dgx-h100"))
+    assert paths.to_nic(0, 1, FABRICS["tcp"]).kind is PathKind.PHB
+
+
 def test_two_gpus_over_their_cpus_are_c2c_and_networks_net():
     b = Builder()
     for name, kind in (("cpu0", "cpu"), ("gpu0", "gpu"), ("gpu1", "gpu"), ("nic0", "nic"), ("net", "switch")):

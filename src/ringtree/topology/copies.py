@@ -77,8 +77,9 @@ def in_machine(machine: Machine, a: int, b: int) -> tuple[Transfer, ...]:
     found = []
     if steps.paths.between(one, other).kind is not PathKind.DIS:
         found.append(Transfer("P2P", direct, steps.between_gpus(one, other)))
-    if direct.applies and steps.paths.cpu(one) is None:
-        return tuple(found)
+    cpu = steps.paths.cpu(one)
+    if found and (cpu is None or steps.paths.between(cpu, other).kind is PathKind.DIS):
+        return tuple(found)  # as between the trays of a rack
     return (*found, Transfer("by the host's memory", _instead(direct), steps.by_host(one, other)))
 
 

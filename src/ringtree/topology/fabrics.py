@@ -15,7 +15,7 @@ class Fabric:
     `payload` is the share of the line rate that is left for data; `latency_s` from NIC to NIC through one switch,
     of a small message, with what software has with it at both ends; `message_s` how long a sender's CPU is busy with
     each message; `hop_s` what each further switch adds. Where a kernel is in between, one core of a CPU sends and
-    receives at most `core_Bps`, and NCCL has `cores` of them work for one connection unless told otherwise."""
+    receives at most `core_Bps`, and `cores` of them work for a rank unless NCCL is told otherwise."""
 
     name: str
     rdma: bool
@@ -30,7 +30,7 @@ class Fabric:
 
     @property
     def kernel_Bps(self) -> float:
-        """What the kernel gets through for one connection, each way; no limit where it is not in between."""
+        """What the kernel gets through for a rank, each way; no limit where it is not in between."""
         return self.core_Bps * self.cores
 
 
@@ -112,8 +112,8 @@ FABRICS: dict[str, Fabric] = {
             hop_s=0.6e-6,
             core_Bps=42e9 / 8,
             source="payload: frames of 1500 bytes, IEEE 802.3, RFC 9293 and 7323; latency: two kernels, their "
-            f"interrupts and wake-ups, and a switch, as netperf's TCP_RR tells; {_LINUX}; one thread a connection: "
-            "NCCL's documentation, NCCL_SOCKET_NTHREADS",
+            f"interrupts and wake-ups, and a switch, as netperf's TCP_RR tells; {_LINUX}; one thread a rank, its "
+            "proxy's: NCCL's documentation of NCCL_SOCKET_NTHREADS (NCCL takes 2 on AWS' cards and 4 on Google's)",
         ),
         Fabric(
             "tcpx",
@@ -127,8 +127,9 @@ FABRICS: dict[str, Fabric] = {
             cores=4,
             source="payload: 8192 bytes in frames of 8244, Google Cloud, GPUDirect-TCPX; the payload goes to the "
             "GPU's memory and only headers to the kernel, so that a core does what a sender's does that copies once: "
-            "89 Gb/s, Cai et al., SIGCOMM 2021; four sockets a connection: Google's settings of its plugin; latency: "
-            "tcp's and a kernel on the GPU that gathers the pages",
+            "89 Gb/s, Cai et al., SIGCOMM 2021; four sockets a connection, each with a core that takes its packets: "
+            "Google's settings of its plugin, NCCL_NSOCKS_PERTHREAD; latency: tcp's and a kernel of the GPU's for the "
+            "pages",
         ),
         Fabric(
             "tcpxo",
