@@ -124,7 +124,7 @@ MISTAKES = [
     ("nothing --bytes 8", "no algorithm and no file 'nothing'"),
     ("ring --bytes 8 -n 0", "over 0 ranks: expected at least 1"),
     ("ring --bytes 8 -n 1000000000", "1000000000 ranks: expected at most 1048576"),
-    ("ring --bytes 8 --topology mesh", "no shape 'mesh'; expected one of direct, switch"),
+    ("ring --bytes 8 --topology mesh", "no shape of that name (direct, switch, ring, torus, cluster), and"),
     ("ring --bytes 8 --topology torus:dims=3x3", "expected dims= whose product is 8"),
     ("ring --bytes 8 --topology switch:latency=5", "'5' is no time; expected such as 5us"),
     ("ring --bytes 8 --topology missing.json", "missing.json: no such file"),

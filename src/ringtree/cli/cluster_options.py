@@ -17,6 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser, topology: str = "NAME|FILE") 
     """`cluster` reads them."""
     add = parser.add_argument
     add("--topology", metavar=topology, help="a machine: a name that `ringtree topo list` knows, or a topology file")
+    add("--assume", metavar="A", help="what a topology file does not tell, as gpu=h100-sxm,nic=400Gb/s")
     add("--nodes", type=int, default=1, metavar="N", help="so many of that machine (default 1)")
     add("--gpus", metavar="K", help="only the first K GPUs of each, or those named, as 0,1,4,5")
     add("--nics", metavar="KxRATE", help="other NICs than the machine's own, as 8x400Gb")
@@ -30,12 +31,13 @@ def cluster(args: argparse.Namespace) -> Cluster:
     """The cluster that the arguments name; ValueError, in one line, for what cannot be."""
     from ringtree.topology.clusters import Cluster, Network
     from ringtree.topology.fabrics import FABRICS
+    from ringtree.topology.nccl_xml import assumptions
     from ringtree.topology.nics import usual_fabric
     from ringtree.topology.reading import find
 
     if not 1 <= args.nodes <= MOST_NODES:
         raise ValueError(f"--nodes {args.nodes}: expected 1 to {MOST_NODES}")
-    machine = find(args.topology)
+    machine = find(args.topology, assumptions(args.assume or ""))
     if args.gpus:
         machine = machine.part(_gpus(machine, args.gpus))
     if args.nics:

@@ -8,8 +8,8 @@
 
 Bytes are those of the whole vector. A file is what `show` printed, MSCCL XML or an MSCCL++ execution plan. The
 topology is a shape in words (direct, switch, ring, torus:dims=4x4, cluster:hosts=4,nics=2; with latency=5us,
-bandwidth=25GB/s, and a rank's own costs message=, step=, copy=, reduce=), a JSON file, or trace:FILE: what a
-measured trace says of the machine it was taken on.
+bandwidth=25GB/s, and a rank's own costs message=, step=, copy=, reduce=), a machine by its name (`ringtree topo
+list`) or a topology file, or trace:FILE: what a measured trace says of the machine it was taken on.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--cut", action="store_true", help="cut for the size as a call would have it (`ringtree show --bytes`); with "
         "trace:FILE also into the windows in which the engine goes through it")  # fmt: skip
     add("--in-place", action="store_true", help="with --cut and trace:FILE: input and output are one array")
-    add("--topology", metavar="T", help=f"a shape, a .json file, or trace:FILE (default {ASSUMED})")
+    add("--topology", metavar="T", help=f"a shape, a machine by name or file, or trace:FILE (default {ASSUMED})")
     conditions.add_arguments(parser)
     add("--with", dest="others", action="append", default=[], metavar=WITH, help="another collective at the same time")
     add("--slots", type=int, metavar="K", help="staging slots of a rank (default: as many as it likes)")
