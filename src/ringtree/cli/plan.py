@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("collective", metavar="COLLECTIVE", help="all_reduce, all_gather, reduce_scatter, broadcast, reduce, …")
     add("--bytes", default="8:8G", metavar="B", help="8:8G (doubling), 8:8G:4 (times 4), or 1M,64M (default 8:8G)")
     cluster_options.add_arguments(parser)
-    add("--model", default="nccl", choices=("transport", "nccl"), help="whose time (default transport: ours)")
+    add("--model", default="transport", choices=("transport", "nccl"), help="whose time (default transport: ours)")
     add("--all", action="store_true", help="every candidate, not the pick alone")
     add("--json", type=Path, metavar="FILE", help="write the rows as JSON")
     add("--export-graph", type=Path, metavar="FILE", help="write the rings and trees as NCCL_GRAPH_FILE reads them")

@@ -12,13 +12,13 @@ from functools import cached_property
 
 from ringtree import search
 from ringtree.ir.collective import collective as find_collective
-from ringtree.price import nccl
+from ringtree.price import nccl, transport
 from ringtree.price.bounds import Bound, Bounds
 from ringtree.price.estimate import Estimate
 from ringtree.topology.channels import Channels, Pattern
 from ringtree.topology.clusters import Cluster
 
-MODELS = {"nccl": nccl.estimates}
+MODELS = {"transport": transport.estimates, "nccl": nccl.estimates}
 """By name: ours of the hardware, and NCCL's own estimate."""
 NOTEWORTHY = 0.95
 """Another candidate is named when it takes less than this of the pick's time."""
@@ -54,7 +54,7 @@ class Planned:
 class ClusterPlan:
     """The answers for one cluster; its channels are searched once, its bounds' cuts found once."""
 
-    def __init__(self, cluster: Cluster, model: str = "nccl") -> None:
+    def __init__(self, cluster: Cluster, model: str = "transport") -> None:
         if model not in MODELS:
             raise ValueError(f"no model {model!r}: expected one of {', '.join(MODELS)}")
         if not cluster.machine.gpus:
