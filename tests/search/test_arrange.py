@@ -1,0 +1,57 @@
+"""Trees that pass near links first."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ringtree import price
+from ringtree.algorithms import binary_tree, binomial, double_tree, locality_tree
+from ringtree.search import arrange, distances
+from ringtree.search.roads import Where, topology_of
+from ringtree.simulate import play
+from ringtree.topology.catalogue import machine
+from ringtree.topology.clusters import Cluster
+from ringtree.topology.fabrics import FABRICS
+from ringtree.transform import relabel
+from ringtree.verify import prove
+
+V100 = machine("dgx-1-v100")
+TWO = Cluster(V100, 2, FABRICS["infiniband"])
+KIB, MIB = 1 << 10, 1 << 20
+
+
+@pytest.mark.parametrize("where", [V100, V100.part((0, 1, 2, 4, 5, 6)), TWO])
+@pytest.mark.parametrize("nbytes", [4 * KIB, 64 * MIB])
+def test_arranged_trees_are_faster_where_the_machine_is_uneven(where: Where, nbytes: int) -> None:
+    topology = topology_of(where)
+    for schedule in (double_tree.all_reduce(topology.ranks), binomial.broadcast(topology.ranks, 1)):
+        arranged = relabel(schedule, arrange(schedule, where, nbytes))
+        assert arranged.root == schedule.root
+        assert price.seconds(arranged, topology, nbytes) < 0.85 * price.seconds(schedule, topology, nbytes)
+        assert play(arranged, topology, nbytes).time_s < play(schedule, topology, nbytes).time_s
+
+
+@pytest.mark.parametrize("where", [machine("dgx-h100"), machine("dgx-a100"), machine("azure-nc96")])
+def test_an_arranged_tree_is_never_slower(where: Where) -> None:
+    topology = topology_of(where)
+    schedule = binary_tree.all_reduce(topology.ranks)
+    arranged = relabel(schedule, arrange(schedule, where, MIB))
+    assert price.seconds(arranged, topology, MIB) <= price.seconds(schedule, topology, MIB)
+    assert prove(arranged)
+
+
+def test_a_locality_tree_by_distances_enters_each_pair_once() -> None:
+    pairs = machine("azure-nc96").part((0, 2, 3, 1))
+    apart = distances(pairs, 64 * MIB)
+    assert np.array_equal(apart, apart.T)
+    assert apart[0, 3] == apart[1, 2] == apart[apart > 0].min()
+    topology = topology_of(pairs)
+    by_distance = locality_tree.broadcast(4, 0, distances=apart)
+    plain = binomial.broadcast(4, 0)
+    assert price.seconds(by_distance, topology, 64 * MIB) < price.seconds(plain, topology, 64 * MIB)
+
+
+def test_a_schedule_of_other_ranks_is_refused() -> None:
+    with pytest.raises(ValueError, match="has 4 ranks and dgx-1-v100 8; expected as many"):
+        arrange(binomial.broadcast(4, 0), V100, 8)
