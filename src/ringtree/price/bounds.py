@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -15,7 +15,10 @@ from ringtree.price.graph import Graph
 from ringtree.price.latency import least_s
 from ringtree.price.wording import narrow
 from ringtree.topology import Topology
-from ringtree.topology.clusters import Cluster
+from ringtree.topology.clusters import Cluster, Network
+
+MOST_NODES = 128
+"""Of a cluster of more, this many stand for all: see `Bounds`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +35,19 @@ class Bound:
 
 class Bounds:
     """Those of a topology or cluster, for any collective and size: each cut is looked for once. `in_network`: switches
-    add and copy."""
+    add and copy.
+
+    The narrowest cuts of alike nodes on a network of leaves are a part of one node, a node, or a leaf's: what lies on
+    their smaller side is the same however many nodes there are. So of very many a few are looked at, and the other
+    side is counted in full. Such a cut is one of all nodes too, so the bound holds in any case.
+    """
 
     def __init__(self, where: Topology | Cluster, *, in_network: bool = False) -> None:
-        self.topology = where.topology() if isinstance(where, Cluster) else where
-        self.in_network = in_network
+        few = where
+        if isinstance(where, Cluster) and where.nodes > MOST_NODES and where.network is not Network.TORUS:
+            few = replace(where, nodes=MOST_NODES)
+        self.topology = few.topology() if isinstance(few, Cluster) else few
+        self.ranks, self.in_network = where.ranks, in_network
         self._graph = Graph.of(self.topology)
         self._cuts = dict[tuple[str, int], tuple[Cut, bool]]()
         self._least_s = dict[tuple[int | None, bool], float]()
@@ -44,17 +55,19 @@ class Bounds:
     def bound(self, collective: str, nbytes: int, root: int = 0) -> Bound:
         """For a whole vector of `nbytes`. ValueError for a topology whose ranks cannot all reach one another."""
         promise = find_collective(collective)
-        n = self.topology.ranks
+        n = self.ranks
         if nbytes < 0:
             raise ValueError(f"{nbytes} bytes; expected at least 0")
         if not 0 <= root < n:
-            raise ValueError(f"root {root}: expected a rank of {self.topology.name}, 0..{n - 1}")
+            raise ValueError(f"root {root}: expected 0..{n - 1}")
         if n == 1:
             return Bound(0.0, 0.0, 0.0, "one rank alone")
         if promise.repeats:
             latency_s = least_s(self.topology)
             return Bound(latency_s, latency_s, 0.0, "latency")
-        cut, leaves = self._cut(collective, root if promise.rooted else 0)
+        root = root % self.topology.ranks if promise.rooted else 0
+        cut, leaves = self._cut(collective, root)
+        cut = self._of_all(collective, cut)
         latency_s = self._latency_s(root if promise.rooted else None, promise.reduces or promise.before is Part.OWN)
         bandwidth_s = float(cut.per_byte_s * nbytes)
         work_s = 0.0
@@ -78,6 +91,20 @@ class Bounds:
             self._cuts[collective, root] = self._found(collective, root)
         return self._cuts[collective, root]
 
+    def _of_all(self, collective: str, cut: Cut) -> Cut:
+        """A cut of fewer nodes as one of all: as many ranks on its smaller side, and more on the other."""
+        few, all_ranks = self.topology.ranks, self.ranks
+        if few == all_ranks:
+            return cut
+        inside = int(cut.inside[:few].sum())
+        side, sets = min(inside, few - inside), cut.sets * all_ranks // few
+        across = Fraction(all_ranks - side, all_ranks) / Fraction(few - side, few)
+        if collective in ("broadcast", "reduce", "scan", "exscan") or 2 * side == few:
+            across = Fraction(1)
+        if collective == "all_reduce":
+            across = Fraction(sets - 1, sets) / Fraction(cut.sets - 1, cut.sets) if cut.sets > 1 else Fraction(1)
+        return replace(cut, per_byte_s=cut.per_byte_s * across, sets=sets if cut.sets > 1 else 1)
+
     def _found(self, collective: str, root: int) -> tuple[Cut, bool]:
         graph, back = self._graph, self._graph.reversed()
         if collective == "all_gather":
@@ -91,7 +118,7 @@ class Bounds:
         if collective == "all_to_all":
             return cuts.all_to_all(graph, self._sets()), False
         if collective in ("scan", "exscan"):
-            return cuts.prefix(graph), False
+            return cuts.prefix(graph, self._firsts()), False
         return self._all_reduce()
 
     def _all_reduce(self) -> tuple[Cut, bool]:
@@ -125,13 +152,18 @@ class Bounds:
             return list(zip(order.reshape(rows.shape)[first].tolist(), count.tolist(), strict=True))
         return [(ranks.tolist(), 1) for ranks in np.split(order, starts[1:])]
 
+    def _firsts(self) -> list[int]:
+        """How many ranks come first: of few ranks any number, else a rank, a host, half, and all but these."""
+        n, host = self._graph.ranks, int(np.sum(self.topology.hosts == self.topology.hosts[0]))
+        return sorted(range(1, n) if n <= cuts.MOST_RANKS else {1, host, n // 2, n - host, n - 1} - {n, 0})
+
     def _sets(self) -> list[list[int]]:
         """Sets of ranks that may be the worst to leave or to enter: a rank, a host, half of the hosts or ranks, and
         what is the worst for all_gather. One rank or host of those that are alike is enough."""
         hosts, n = self.topology.hosts, self._graph.ranks
         half = np.flatnonzero(hosts < np.median(hosts)) if len(np.unique(hosts)) > 1 else np.arange(n // 2)
         gather = np.flatnonzero(self._cut("all_gather", 0)[0].inside[:n])
-        sets = [ranks for ranks, _ in (*self._ones(), *self._hosts())] + [half.tolist(), gather.tolist()]
+        sets = [ranks for ranks, _ in (*self._ones(), *self._hosts())] + [gather.tolist(), half.tolist()]
         rest = [np.setdiff1d(np.arange(n), ranks).tolist() for ranks in sets]
         return [ranks for ranks in sets + rest if 0 < len(ranks) < n]
 

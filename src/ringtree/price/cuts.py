@@ -83,10 +83,9 @@ def all_to_all(graph: Graph, sets: Sequence[Sequence[int]]) -> Cut:
     )
 
 
-def prefix(graph: Graph) -> Cut:
-    """What the first r ranks have must reach the others, for each r."""
+def prefix(graph: Graph, firsts: Iterable[int]) -> Cut:
+    """What the first r ranks have must reach the others, for these r."""
     n = graph.ranks
-    firsts = range(1, n) if n <= MOST_RANKS else [n // 2]
     return widest(_whole(graph, range(r), range(r, n)) for r in firsts)
 
 
