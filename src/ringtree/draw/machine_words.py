@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from ringtree.ir import units
 from ringtree.topology.machine import Device, DeviceKind, Link, LinkKind, Machine
@@ -64,10 +65,21 @@ def link(k: Link) -> str:
     return f"{many}{LINKS[k.kind]}{generation}"
 
 
-def joined(machine: Machine) -> str:
-    """What joins its GPUs: NVSwitch, 18 × NVLink 4, 450 GB/s a GPU; the most that one has. Empty for one GPU."""
+class Joined(NamedTuple):
+    """The links of the GPU that has most to others: in words, and their bandwidth together."""
+
+    links: str
+    bandwidth_Bps: float
+
+    def __str__(self) -> str:
+        return f"{self.links}, {units.bandwidth(self.bandwidth_Bps)} a GPU"
+
+
+def joined(machine: Machine) -> Joined | None:
+    """What joins its GPUs, as (NVSwitch, 18 × NVLink 4; 450 GB/s); their PCIe slots where there are no other links.
+    None for fewer than two GPUs, or where nothing is told."""
     if len(machine.gpus) < 2:
-        return ""
+        return None
     leaving = {g: [machine.links[n] for n in machine.leaving(g)] for g in machine.gpus}
     for kind in (LinkKind.NVLINK, LinkKind.XGMI):
         total, links = max(
@@ -77,9 +89,9 @@ def joined(machine: Machine) -> str:
         if links:
             switched = any(machine.devices[k.target].kind is DeviceKind.NVSWITCH for k in links)
             together = replace(links[0], width=sum(k.width for k in links))
-            return f"{'NVSwitch, ' * switched}{link(together)}, {units.bandwidth(total)} a GPU"
+            return Joined(f"{'NVSwitch, ' * switched}{link(together)}", total)
     slots = _of(LinkKind.PCIE, next(iter(leaving.values())))
-    return link(slots[0]) if slots else ""
+    return Joined(link(slots[0]), slots[0].bandwidth_Bps) if slots else None
 
 
 def _of(kind: LinkKind, links: Iterable[Link]) -> list[Link]:
@@ -92,6 +104,15 @@ def about(device: Device) -> str:
     model = device.model if vendor.lower() in device.model.lower() else f"{vendor} {device.model}"
     rate = units.line_rate(device.rate_Bps) if device.rate_Bps else ""
     return ", ".join(filter(None, [model.strip(), rate]))
+
+
+def further(device: Device) -> Iterator[str]:
+    """What a file or sysfs tells of one device beyond what the catalogue would."""
+    if "cpus" in device.attributes:
+        yield f"{device.attributes['cpus']} CPUs"
+    if device.attributes.get("memory_bytes", "").isdecimal():
+        yield units.size(int(device.attributes["memory_bytes"]))
+    yield from filter(None, (device.attributes.get("caches", ""), device.busid if device.busid != device.name else ""))
 
 
 def names(machine: Machine, devices: Sequence[int], most: int = 6) -> str:

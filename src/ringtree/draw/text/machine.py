@@ -9,7 +9,7 @@ from ringtree.draw import machine_words
 from ringtree.draw.machine_tree import Branch, Bundle, bundles, fold, tree
 from ringtree.draw.text.lines import Line, Span
 from ringtree.ir import units
-from ringtree.topology.machine import Device, DeviceKind, Machine, NoteKind
+from ringtree.topology.machine import DeviceKind, Machine, NoteKind
 
 MOST_ROWS = 48
 """Of a tree; in one that has more, neighbours alike are one row."""
@@ -58,7 +58,7 @@ def _rows(machine: Machine, branch: Branch, holders: int, before: str, below: st
         spans.append(Span(f"  {what}"))
     if many > holders > 1:
         spans.append(Span(f", {many // holders} each"))
-    spans += [Span(f"  {text}", "faint") for text in _further(first) if many == 1]
+    spans += [Span(f"  {text}", "faint") for text in machine_words.further(first) if many == 1]
     if first.kind in (DeviceKind.GPU, DeviceKind.NIC) and not first.gdr:
         spans.append(Span("  no GPUDirect RDMA", "new"))
     link = branch.link
@@ -67,15 +67,6 @@ def _rows(machine: Machine, branch: Branch, holders: int, before: str, below: st
     for i, b in enumerate(branch.branches):
         last = i == len(branch.branches) - 1
         yield from _rows(machine, b, many, below + ("└─ " if last else "├─ "), below + ("   " if last else "│  "))
-
-
-def _further(device: Device) -> Iterator[str]:
-    """What a file or sysfs tells of one device beyond what the catalogue would."""
-    if "cpus" in device.attributes:
-        yield f"{device.attributes['cpus']} CPUs"
-    if device.attributes.get("memory_bytes", "").isdecimal():
-        yield units.size(int(device.attributes["memory_bytes"]))
-    yield from filter(None, (device.attributes.get("caches", ""), device.busid))
 
 
 def link_lines(machine: Machine, width: int) -> list[Line]:

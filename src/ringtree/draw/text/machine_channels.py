@@ -10,6 +10,7 @@ from ringtree.draw.text.lines import Line, Span
 from ringtree.ir import units
 from ringtree.topology.channels import Channels, Pattern
 
+HEADS = (Pattern.NVLS, Pattern.COLLNET_DIRECT)
 MOST_GPUS, MOST_CHANNELS = 16, 8
 """Of an order, and of a pattern, that are told one by one."""
 
@@ -37,6 +38,8 @@ def _pattern(c: Channels) -> Iterator[Line]:
 def _route(c: Channels, channel: int) -> str:
     """NIC0 → 0 → 1 → … → NIC0; a ring that stays inside comes back to where it began."""
     order = c.orders[channel]
+    if c.pattern in HEADS:
+        return f"GPU {order[0]} gathers from all others"
     kept = spread(len(order), MOST_GPUS)
     steps: list[str] = []
     for n, place in enumerate(kept):

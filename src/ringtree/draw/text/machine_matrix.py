@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations
 from textwrap import wrap
 
 import numpy as np
 
 from ringtree.draw.machine_matrix import Matrix, bandwidth_of, kind_of, matrix
+from ringtree.draw.machine_verdicts import Rule, rules
 from ringtree.draw.text.labels import spread
 from ringtree.draw.text.lines import Line, Span
 from ringtree.topology.fabrics import Fabric
 from ringtree.topology.machine import PathKind
-from ringtree.topology.paths import Paths, Verdict, gdr, p2p
+from ringtree.topology.paths import Paths
 
 MEANINGS = {
     PathKind.NVL: "NVLink or xGMI alone",
@@ -131,30 +131,19 @@ def _legend(found: Matrix, width: int) -> Iterator[Line]:
         yield from ((Span(line, "faint"),) for line in wrap(said, width))
 
 
+VERDICTS = {"p2p": ("P2P", "pairs"), "gdr": ("GPUDirect RDMA", "GPUs")}
+
+
 def verdict_lines(paths: Paths, width: int, fabric: Fabric | None = None) -> list[Line]:
     """Whether GPUs reach one another directly (P2P), and their nearest NICs them (GPUDirect RDMA): how many do, how
     many do not, and by which rule."""
-    gpus = range(len(paths.machine.gpus))
-    pairs = [p2p(paths, a, b) for a, b in combinations(gpus, 2)]
-    near = [gdr(paths, g, nic, fabric) for g in gpus for nic in paths.nearest_nics(g)[:1]]
-    lines = _verdicts("P2P", pairs, "pair", width) + _verdicts("GPUDirect RDMA", near, "GPU", width)
-    if len(near) < len(gpus):
-        lines.append((Span(f"{'GPUDirect RDMA':<16}"), Span("no   ", "far"), Span("no NIC to do it with")))
-    return lines
+    return [line for rule in rules(paths, fabric) for line in _verdict(rule, width)]
 
 
-def _verdicts(what: str, found: Sequence[Verdict], of: str, width: int) -> list[Line]:
-    """A line a rule; of which the first case is told. A rule begins with the kind of path, where that decides."""
-    rules: dict[tuple[bool, str], list[str]] = {}
-    for verdict in found:
-        rule = verdict.why.partition(" between ")[0] if " between " in verdict.why else ""
-        rules.setdefault((verdict.applies, rule), []).append(verdict.why)
-    lines: list[Line] = []
-    for (applies, _), whys in sorted(rules.items(), key=lambda rule: not rule[0][0]):
-        says, role = ("yes", "near") if applies else ("no", "far")
-        spans = (Span(f"{what:<16}"), Span(f"{says:<5}", role), Span(f"{f'{len(whys)} of {len(found)} {of}s':<24}"))
-        room = sum(len(span.text) for span in spans)
-        first, *rest = wrap(whys[0], max(width - room, 30), break_on_hyphens=False)
-        lines.append((*spans, Span(first, "faint")))
-        lines += [(Span(" " * room), Span(more, "faint")) for more in rest]
-    return lines
+def _verdict(rule: Rule, width: int) -> Iterator[Line]:
+    (what, of), (says, role) = VERDICTS[rule.what], ("yes", "near") if rule.applies else ("no", "far")
+    spans = (Span(f"{what:<16}"), Span(f"{says:<5}", role), Span(f"{f'{rule.found} of {rule.total} {of}':<24}"))
+    room = sum(len(span.text) for span in spans)
+    first, *rest = wrap(rule.why, max(width - room, 30), break_on_hyphens=False)
+    yield *spans, Span(first, "faint")
+    yield from ((Span(" " * room), Span(more, "faint")) for more in rest)
