@@ -76,6 +76,20 @@ MISTAKES = [
     ("bench all_reduce -c 7", "invalid choice: 7"),
     ("bench all_reduce --json .", "is a folder; expected a file to write to"),
     ("run -n 0 missing.py", "0 ranks: expected at least 1"),
+    ("topo", "required: COMMAND"),
+    ("topo nothing", "invalid choice: 'nothing'"),
+    ("topo show", "required: FILE|NAME"),
+    ("topo show dgx-h10", "'dgx-h10' is neither a machine's name nor a file: nearest are dgx-h100"),
+    ("topo show missing.xml", "missing.xml"),
+    ("topo show LICENSE", "LICENSE: of no form that is known; expected a machine"),
+    ("topo show dgx-h100 --gpus 9", "--gpus 9: dgx-h100 has 8"),
+    ("topo show dgx-h100 --gpus 0,9", "dgx-h100 has no GPU 9: expected 0..7"),
+    ("topo show dgx-h100 --nodes 0", "--nodes 0: expected 1 to"),
+    ("topo show dgx-h100 --nodes 2 --fabric string", "--fabric string: expected one of infiniband"),
+    ("topo show dgx-h100 --json missing/machine.json", "no such folder to write to"),
+    ("topo show dgx-h100 --xml docs", "is a folder; expected a file to write to"),
+    ("topo show dgx-h100 --json m --xml m", "m is read or written by this command already"),
+    ("topo detect --root missing", "--root missing: no such folder"),
 ]
 
 

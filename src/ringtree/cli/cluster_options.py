@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 MOST_NODES = 1 << 20
 
 
-def add_arguments(parser: argparse.ArgumentParser, topology: str = "NAME|FILE") -> None:
-    """`cluster` reads them."""
+def add_arguments(parser: argparse.ArgumentParser, named: bool = True) -> None:
+    """`cluster` reads them. `named` says whether --topology is one of them, or the command has its own."""
     add = parser.add_argument
-    add("--topology", metavar=topology, help="a machine: a name that `ringtree topo list` knows, or a topology file")
+    if named:
+        add("--topology", metavar="NAME|FILE", help="a machine that `ringtree topo list` knows, or a topology file")
     add("--assume", metavar="A", help="what a topology file does not tell, as gpu=h100-sxm,nic=400Gb/s")
     add("--nodes", type=int, default=1, metavar="N", help="so many of that machine (default 1)")
     add("--gpus", metavar="K", help="only the first K GPUs of each, or those named, as 0,1,4,5")

@@ -1,7 +1,11 @@
-"""Machines: this one, and those of the catalogue.
+"""Machines: this one, those of the catalogue, and those in files.
 
-ringtree topo list                         the machines and networks that are known by name
-ringtree topo detect                       this machine, from what Linux tells without rights
+    ringtree topo list                         the machines and networks that are known by name
+    ringtree topo show dgx-h100                its devices and links, how each GPU reaches each other and the NICs
+    ringtree topo show topo.xml --html topo.html
+    ringtree topo detect                       this machine, from what Linux tells without rights
+
+A file is NCCL's topology XML, hwloc's XML, what `nvidia-smi topo -m` prints, or JSON that --json wrote.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from importlib import import_module
 
 COMMANDS = {
     "detect": "describe this machine",
+    "show": "draw a machine, of the catalogue or of a file",
     "list": "list the machines and the networks that are known by name",
 }
 

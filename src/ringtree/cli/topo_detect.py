@@ -3,6 +3,8 @@ rate and RDMA, storage, GPUs. It takes milliseconds and no rights; what a contai
 is assumed, and said.
 
     ringtree topo detect
+    ringtree topo detect --json here.json; ringtree plan all_reduce --topology here.json
+    ringtree topo detect --xml topo.xml                as NCCL's topology file
 """
 
 from __future__ import annotations
@@ -10,23 +12,23 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-WIDTH = 110
-"""Columns, into a pipe."""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from ringtree.cli import topo_files
+
     parser.add_argument("--root", type=Path, default=Path("/"), metavar="DIR", help="read /sys and /proc below it")
     parser.add_argument("--sources", action="store_true", help="also where the figures are from")
+    topo_files.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from ringtree.cli import terminal
-    from ringtree.draw.text.machine import head_line, link_lines, note_lines, tree_lines
+    from ringtree.cli import terminal, topo_files, topo_show
+    from ringtree.topology.clusters import Cluster
     from ringtree.topology.detect import detect
 
     if not args.root.is_dir():
         raise ValueError(f"--root {args.root}: no such folder")
-    machine, width = detect(args.root), terminal.columns(WIDTH)
-    parts = (tree_lines(machine, width), link_lines(machine, width), note_lines(machine, width, args.sources))
-    terminal.show([head_line(machine), *(line for part in parts if part for line in ((), *part))])
+    cluster = Cluster(detect(args.root))
+    if not topo_files.write(args, cluster, tuple):
+        terminal.show(topo_show.lines(cluster, (), terminal.columns(topo_show.WIDTH), args.sources))
     return 0

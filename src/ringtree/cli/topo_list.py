@@ -60,7 +60,7 @@ def _facts(machine: Machine) -> dict[str, Any]:
         "name": machine.name,
         "gpus": len(gpus),
         "gpu": ", ".join(dict.fromkeys(g.model for g in gpus)),
-        "joined": machine_words.joined(machine),
+        "joined": str(machine_words.joined(machine) or "none"),
         "nics": len(nics),
         "nic_Gbps": [nic.rate_Bps * 8e-9 for nic in nics],
     }

@@ -1,0 +1,43 @@
+"""The files that a machine is written to."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ringtree.topology.channels import Channels
+    from ringtree.topology.clusters import Cluster
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write it as JSON, which reads back as it is")
+    parser.add_argument("--xml", type=Path, metavar="FILE", help="write it as NCCL's topology file (NCCL_TOPO_FILE)")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page that any browser opens")
+
+
+def write(args: argparse.Namespace, cluster: Cluster, channels: Callable[[], Sequence[Channels]]) -> bool:
+    """Writes those that are asked for, and says where they lie; whether there were any. No file is begun where one of
+    them could not be written, or is what was read."""
+    from ringtree.cli import page
+    from ringtree.cli.destination import check_destination
+    from ringtree.formats.replacing import replacing
+    from ringtree.topology import machine_json, nccl_xml
+
+    asked = [path for path in (args.json, args.xml, args.html) if path]
+    read = [args.topology] if getattr(args, "topology", None) else []
+    for n, path in enumerate(asked):
+        check_destination(path, *read, *asked[:n])
+    for path, text in ((args.json, machine_json.text), (args.xml, nccl_xml.text)):
+        if path:
+            data = text(cluster.machine).encode()
+            with replacing(path) as file:
+                file.write(data)
+            print(f"{path}: {cluster.machine.name}")
+    if args.html:
+        from ringtree.draw.machine_page import machine_page
+
+        page.write(args.html, machine_page(cluster, channels()))
+    return bool(asked)

@@ -1,0 +1,83 @@
+"""Draw a machine: what hangs below which NUMA node, what joins its GPUs, how each reaches each other and the NICs, and
+whether directly; then what is to be known of it, traps first; then the rings and trees that NCCL would find in it.
+
+    ringtree topo show dgx-h100
+    ringtree topo show topo.xml --html topo.html       as a page, rings and trees laid over it
+    ringtree topo show matrix.txt --xml topo.xml       as NCCL's topology file
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ringtree.draw.text.lines import Line
+    from ringtree.topology.channels import Channels
+    from ringtree.topology.clusters import Cluster
+
+WIDTH = 110
+"""Columns, into a pipe."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from ringtree.cli import cluster_options, topo_files
+
+    parser.add_argument("topology", metavar="FILE|NAME", help="a topology file, or a name of `ringtree topo list`")
+    cluster_options.add_arguments(parser, named=False)
+    parser.add_argument("--sources", action="store_true", help="also where the figures are from")
+    topo_files.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from ringtree.cli import cluster_options, terminal, topo_files
+
+    cluster = cluster_options.cluster(args)
+    if topo_files.write(args, cluster, lambda: _channels(cluster)):
+        return 0
+    terminal.show(lines(cluster, _channels(cluster), terminal.columns(WIDTH), args.sources))
+    return 0
+
+
+def lines(cluster: Cluster, graphs: Sequence[Channels], width: int, sources: bool) -> list[Line]:
+    """All that is to be said of it for a terminal."""
+    from ringtree.draw.text.lines import Span
+    from ringtree.draw.text.machine import head_line, link_lines, note_lines, tree_lines
+    from ringtree.draw.text.machine_channels import channel_lines
+    from ringtree.draw.text.machine_matrix import matrix_lines, verdict_lines
+    from ringtree.topology.paths import Paths
+
+    machine, paths = cluster.machine, Paths(cluster.machine)
+    parts: list[list[Line]] = [
+        [head_line(machine), *([(Span(_network(cluster)),)] if cluster.nodes > 1 else [])],
+        tree_lines(machine, width),
+        link_lines(machine, width),
+        matrix_lines(paths, width),
+        verdict_lines(paths, width, cluster.fabric),
+        channel_lines(graphs),
+        note_lines(machine, width, sources),
+    ]
+    found: list[Line] = []
+    for part in filter(None, parts):
+        found += [(), *part] if found else part
+    return found
+
+
+def _network(cluster: Cluster) -> str:
+    """What joins the nodes, in a line."""
+    from ringtree.ir import units
+
+    fabric = cluster.fabric
+    over = f"{fabric.name}, {units.duration(fabric.latency_s)} from NIC to NIC" if fabric else ""
+    spine = f", oversubscribed {cluster.oversubscription:g} to 1" if cluster.oversubscription > 1 else ""
+    sharp = ", its switches reduce (SHARP)" if cluster.sharp else ""
+    network = cluster.network.value.replace("_", " ")
+    return f"{cluster.nodes} of them, {cluster.ranks} GPUs: {network}{spine} over {over}{sharp}"
+
+
+def _channels(cluster: Cluster) -> Sequence[Channels]:
+    """What NCCL would find there; nothing where there is nothing to find."""
+    from ringtree.search.patterns import graphs
+
+    return tuple(graphs(cluster).values()) if len(cluster.machine.gpus) > 1 else ()

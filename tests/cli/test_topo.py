@@ -1,0 +1,78 @@
+"""`ringtree topo`: list, show, detect."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from ringtree.topology.catalogue import NAMES, machine
+from ringtree.topology.fabrics import FABRICS
+from ringtree.topology.reading import read
+from tests.cli.conftest import Ringtree
+from tests.topology.sysfs_trees import gpu_server
+
+
+def test_list_has_every_machine_and_network(ringtree: Ringtree) -> None:
+    said = ringtree("topo", "list").out
+    machines, networks = said.split("\n\n")
+    assert [line.split()[0] for line in machines.splitlines()[1:]] == list(NAMES)
+    assert [line.split()[0] for line in networks.splitlines()[1:]] == list(FABRICS)
+    assert "8 × H100 SXM5" in said and "NVSwitch, 18 × NVLink 4, 450 GB/s a GPU" in said and "8 × 400 Gb/s" in said
+    told = json.loads(ringtree("topo", "list", "--json").out)
+    assert [m["name"] for m in told["machines"]] == list(NAMES) and told["fabrics"][0]["name"] == next(iter(FABRICS))
+
+
+def test_show_draws_a_machine(ringtree: Ringtree) -> None:
+    got = ringtree("topo", "show", "dgx-1-v100")
+    assert got.code == 0 and got.out.startswith("dgx-1-v100: 8 GPUs, 2 NUMA nodes")
+    for part in ("├─ gpu0  NVIDIA V100 SXM2", "path  GPU0", "GB/s  GPU0", "P2P ", "GPUDirect RDMA", "ring  "):
+        assert part in got.out
+    assert "source" not in got.out and "source " in ringtree("topo", "show", "dgx-1-v100", "--sources").out
+
+
+def test_show_takes_a_part_and_several(ringtree: Ringtree) -> None:
+    assert ringtree("topo", "show", "dgx-h100", "--gpus", "0,4").out.startswith("dgx-h100: 2 GPUs")
+    said = ringtree("topo", "show", "dgx-h100", "--nodes", "4", "--fabric", "roce").out
+    assert said.splitlines()[1].startswith("4 of them, 32 GPUs: rails over roce, ") and "NIC0 → " in said
+
+
+def test_what_is_written_reads_back(ringtree: Ringtree, tmp_path: Path) -> None:
+    files = {form: str(tmp_path / f"machine.{form}") for form in ("json", "xml", "html")}
+    got = ringtree("topo", "show", "dgx-a100", *(word for form, file in files.items() for word in (f"--{form}", file)))
+    assert got.code == 0 and len(got.out.splitlines()) == 3
+    assert read(files["json"]).links == machine("dgx-a100").links
+    assert {d.name for d in read(files["xml"]).devices} == {d.name for d in machine("dgx-a100").devices}
+    assert Path(files["html"]).read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_a_file_is_not_written_over_itself(ringtree: Ringtree, tmp_path: Path) -> None:
+    file = tmp_path / "machine.json"
+    assert ringtree("topo", "show", "dgx-1-p100", "--json", str(file)).code == 0
+    before = file.read_bytes()
+    got = ringtree("topo", "show", str(file), "--json", str(file))
+    assert got.code == 1 and "expected another file" in got.err and file.read_bytes() == before
+
+
+def test_assumptions_may_be_given(ringtree: Ringtree, tmp_path: Path) -> None:
+    file = tmp_path / "cloud.xml"
+    pci = "".join(
+        f'<pci busid="000{k}:00:00.0" class="0x030200" link_speed="16 GT/s" link_width="16"/>' for k in range(2)
+    )
+    file.write_text(f'<system version="1"><cpu numaid="0" arch="x86_64">{pci}</cpu></system>')
+    assert "H100 SXM5" in ringtree("topo", "show", str(file), "--assume", "gpu=h100-sxm").out
+    assert "expected such as gpu=h100-sxm" in ringtree("topo", "show", str(file), "--assume", "h100").err
+
+
+def test_detect_describes_a_machine_and_writes_it(ringtree: Ringtree, tmp_path: Path) -> None:
+    gpu_server(tmp_path)
+    got = ringtree("topo", "detect", "--root", str(tmp_path))
+    assert got.code == 0 and "8 GPUs, 2 NUMA nodes" in got.out
+    assert "trap     pci2: its PCIe link runs at 32 GT/s x8 of at most 32 GT/s x16" in got.out
+    file = tmp_path / "here.json"
+    assert ringtree("topo", "detect", "--root", str(tmp_path), "--json", str(file)).code == 0
+    assert len(read(file).gpus) == 8
+
+
+def test_detect_describes_this_machine(ringtree: Ringtree) -> None:
+    got = ringtree("topo", "detect")
+    assert got.code == 0 and not got.err and "cpu0" in got.out
