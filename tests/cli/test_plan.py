@@ -63,6 +63,11 @@ def test_all_shows_every_candidate_and_marks_the_pick(ringtree: Ringtree) -> Non
     assert times == sorted(times)
 
 
+def test_an_algorithm_and_a_protocol_can_be_forced(ringtree: Ringtree) -> None:
+    out = ringtree(*FOUR, "--bytes", "8:8G:64", "--algorithm", "ring", "--protocol", "simple").out
+    assert {(row[1], row[2]) for row in rows(out)} == {("ring", "simple")}
+
+
 def test_part_of_a_machine_and_other_nics(ringtree: Ringtree) -> None:
     half = ringtree("plan", "all_reduce", "--topology", "dgx-h100", "--gpus", "4", "--bytes", "1G").out
     assert "over 4 ranks" in half
@@ -102,6 +107,9 @@ MISTAKES = [
     ("all_reduce --topology dgx-h100 --nodes 2 --oversubscription 0.5", "oversubscription 0.5; expected at least 1"),
     ("all_reduce --topology dgx-h100 --bytes 8:", "--bytes 8:"),
     ("all_reduce --topology cpu-2s", "has no GPUs"),
+    ("all_reduce --topology dgx-a100 --algorithm nvls", "NCCL has no nvls for all_reduce there"),
+    ("all_reduce --topology dgx-a100 --algorithm rung", "no algorithm 'rung': expected one of"),
+    ("all_reduce --topology dgx-a100 --protocol http", "no protocol 'http': expected one of ll,"),
     ("all_reduce --topology dgx-h100 --assume gpu", "expected such as gpu=h100-sxm"),
     ("all_reduce --topology dgx-h100 --json /nowhere/x.json", "no such folder to write to"),
 ]

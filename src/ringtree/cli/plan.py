@@ -37,6 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--bytes", default="8:8G", metavar="B", help="8:8G (doubling), 8:8G:4 (times 4), or 1M,64M (default 8:8G)")
     cluster_options.add_arguments(parser)
     add("--model", default="transport", choices=("transport", "nccl"), help="whose time (default transport: ours)")
+    add("--algorithm", metavar="A", help="only this one, as NCCL_ALGO forces it: ring, tree, nvls, …")
+    add("--protocol", metavar="P", help="only this one, as NCCL_PROTO forces it: ll, ll128 or simple")
     add("--all", action="store_true", help="every candidate, not the pick alone")
     add("--json", type=Path, metavar="FILE", help="write the rows as JSON")
     add("--export-graph", type=Path, metavar="FILE", help="write the rings and trees as NCCL_GRAPH_FILE reads them")
@@ -59,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         check_destination(path, *(other for other in written if other is not path))
     if args.topology is None:
         raise ValueError("no --topology: expected a name that `ringtree topo list` knows, or a topology file")
-    plan = ClusterPlan(cluster_options.cluster(args), args.model)
+    plan = ClusterPlan(cluster_options.cluster(args), args.model, args.algorithm, args.protocol)
     rows = list(plan.rows(args.collective, byte_sizes(args.bytes)))
     for line in plan_table.lines(plan, rows, every=args.all):
         print(line)

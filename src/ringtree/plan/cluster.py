@@ -15,6 +15,7 @@ from ringtree.ir.collective import collective as find_collective
 from ringtree.price import nccl, transport
 from ringtree.price.bounds import Bound, Bounds
 from ringtree.price.estimate import Estimate
+from ringtree.price.nccl.figures import ALGORITHMS, PROTOCOLS
 from ringtree.topology.channels import Channels, Pattern
 from ringtree.topology.clusters import Cluster
 
@@ -52,16 +53,23 @@ class Planned:
 
 
 class ClusterPlan:
-    """The answers for one cluster; its channels are searched once, its bounds' cuts found once."""
+    """The answers for one cluster; its channels are searched once, its bounds' cuts found once. `algorithm` and
+    `protocol`: only these, as NCCL_ALGO and NCCL_PROTO force them."""
 
-    def __init__(self, cluster: Cluster, model: str = "transport") -> None:
+    def __init__(
+        self, cluster: Cluster, model: str = "transport", algorithm: str | None = None, protocol: str | None = None
+    ) -> None:
         if model not in MODELS:
             raise ValueError(f"no model {model!r}: expected one of {', '.join(MODELS)}")
         if not cluster.machine.gpus:
             raise ValueError(f"{cluster.name} has no GPUs, and NCCL's algorithms are for GPUs")
         if cluster.ranks < 2:
             raise ValueError(f"{cluster.name} is one GPU: expected two ranks at least")
+        for what, name, known in (("algorithm", algorithm, ALGORITHMS), ("protocol", protocol, PROTOCOLS)):
+            if name is not None and name not in known:
+                raise ValueError(f"no {what} {name!r}: expected one of {', '.join(known)}")
         self.cluster, self.model = cluster, model
+        self.algorithm, self.protocol = algorithm, protocol
 
     @cached_property
     def graphs(self) -> Mapping[Pattern, Channels]:
@@ -75,15 +83,24 @@ class ClusterPlan:
 
     def row(self, collective: str, nbytes: int) -> Planned:
         """What a call of that many bytes (the whole vector's) reaches."""
-        graphs = self.graphs
-        found = sorted(MODELS[self.model](self.cluster, graphs, collective, nbytes), key=lambda e: e.time_s)
+        found = self._estimates(self.model, collective, nbytes)
         if not found:
-            raise ValueError(f"{self.cluster.name}: no candidates for {collective}")
-        theirs = found if self.model == "nccl" else nccl.estimates(self.cluster, graphs, collective, nbytes)
+            forced = "/".join(filter(None, (self.algorithm, self.protocol)))
+            raise ValueError(f"{self.cluster.name}: NCCL has no {forced or 'algorithm'} for {collective} there")
+        theirs = found if self.model == "nccl" else self._estimates("nccl", collective, nbytes)
         chosen = min(theirs, key=lambda e: e.time_s, default=found[0])
         pick = next((e for e in found if (e.algorithm, e.protocol) == (chosen.algorithm, chosen.protocol)), found[0])
         bound = self._bounds.bound(collective, nbytes)
         return Planned(collective, self.cluster.ranks, nbytes, tuple(found), pick, bound)
+
+    def _estimates(self, model: str, collective: str, nbytes: int) -> list[Estimate]:
+        """What is left of the candidates, the quickest first."""
+        found = MODELS[model](self.cluster, self.graphs, collective, nbytes)
+        wanted = (self.algorithm, self.protocol)
+        left = [
+            e for e in found if all(w in (None, is_) for w, is_ in zip(wanted, (e.algorithm, e.protocol), strict=True))
+        ]
+        return sorted(left, key=lambda e: e.time_s)
 
     @cached_property
     def _bounds(self) -> Bounds:
