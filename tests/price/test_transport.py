@@ -114,3 +114,50 @@ def test_times_are_above_latency_and_more_takes_longer(place: int, collective: s
         assert e.bandwidth_Bps > 0 and e.channels >= 1
         assert nbytes / e.time_s <= e.bandwidth_Bps * 1.001
         assert more[which].time_s > e.time_s * 0.95
+
+
+EXCHANGED = [
+    ("dgx-a100", 1, "all_to_all", 7 / 8 / 240e9, "NVLink"),
+    ("dgx-h100", 2, "all_to_all", 8 * 8 / 16 / (8 * 50e9), "NICs: 8 x 50 GB/s"),
+    ("dgx-h100", 2, "send_recv", 1 / 50e9, "NICs: 1 x 50 GB/s"),
+    ("mi300x8", 1, "all_to_all", 1 / 8 / 48e9, "xGMI"),
+    ("dgx-h100", 1, "gather", 7 / 8 / (18 * 20.6e9), "NVLink: nvswitch0 to gpu0"),
+    ("dgx-h100", 1, "scatter", 7 / 8 / (18 * 20.6e9), "NVLink: gpu0 to nvswitch0"),
+    ("rtx4090-pcie", 1, "all_to_all", 16 / 8 / 16e9, "CPU link"),
+]
+
+
+@pytest.mark.parametrize(("name", "nodes", "collective", "s_per_byte", "words"), EXCHANGED)
+def test_sends_and_receives_take_what_the_busiest_link_or_nic_carries(
+    name: str, nodes: int, collective: str, s_per_byte: float, words: str
+) -> None:
+    """Within a tenth: NICs give a little less than their rate, and a pipeline fills."""
+    cluster = Cluster(machine(name), nodes, INFINIBAND if nodes > 1 else None)
+    (only,) = transport.estimates(cluster, search.graphs(cluster), collective, 4 * GiB)
+    assert (only.algorithm, only.protocol) == ("p2p", "simple")
+    assert only.time_s == pytest.approx(4 * GiB * s_per_byte, rel=0.1)
+    assert only.bottleneck.startswith(words)
+
+
+@pytest.mark.parametrize("collective", ["all_to_all", "gather", "scatter", "send_recv"])
+def test_small_pieces_go_with_ll_and_are_latency(collective: str) -> None:
+    best = found(Cluster(machine("dgx-h100"), 2, INFINIBAND), collective, 1 << 10)["p2p/ll"]
+    assert best.bottleneck.startswith("latency") and best.time_s < 100e-6
+
+
+def test_gpus_joined_all_to_all_by_xgmi_have_as_many_rings_as_peers() -> None:
+    ring = found(Cluster(machine("mi300x8")), "all_gather", 4 * GiB)["ring/simple"]
+    assert ring.bandwidth_Bps == pytest.approx(7 * 48e9 * 8 / 7)
+    assert ring.bottleneck.startswith("xGMI: 7 x 64 GB/s")
+
+
+def test_rccl_has_its_own_latencies_and_choice() -> None:
+    some = found(Cluster(machine("mi300x8")), "all_reduce", 8)
+    assert set(some) == {"ring/ll", "ring/simple", "tree/ll"}
+    assert some["ring/ll"].latency_s == pytest.approx((12.0 + 14 * 0.8) * 1e-6)
+
+
+def test_a_connections_buffer_under_way_limits_it_where_hops_are_long() -> None:
+    ring = found(Cluster(machine("gcp-a3-high"), 2, FABRICS["tcpx"]), "all_gather", 4 * GiB)["ring/simple"]
+    assert ring.bottleneck.startswith("tcpx: 4 MiB under way")
+    assert ring.bandwidth_Bps < 4 * 25e9

@@ -31,6 +31,8 @@ def _bus_GBps(comm: Communicator, collective: str, algorithm: str, protocol: str
         return _nvls_GBps(comm, graph, collective, algorithm)
     within = comm.nodes <= 2 or algorithm in ("collnet_direct", "collnet_chain")
     bus = graph.count * (graph.intra_Bps if within else graph.inter_Bps) / 1e9
+    if comm.amd:
+        return bus * figures.RCCL_SHARE[algorithm][comm.nodes > 2][figures.PROTOCOLS.index(protocol)]
     if algorithm == "ring":
         return _ring_GBps(comm, graph, bus, protocol)
     if algorithm == "tree":

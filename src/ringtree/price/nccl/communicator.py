@@ -82,6 +82,17 @@ class Communicator:
                         return name
         return ""
 
+    @property
+    def posting_us(self) -> float:
+        """What a CPU has with each message."""
+        return 2.0 if self.cpu == "amd" else 1.0
+
+    @cached_property
+    def amd(self) -> bool:
+        """Whether the GPUs are AMD's, and so the library RCCL."""
+        machine = self.cluster.machine
+        return all(machine.devices[g].vendor.lower() == "amd" for g in machine.gpus)
+
     @cached_property
     def nvswitch(self) -> bool:
         """Whether the machine has any."""

@@ -25,6 +25,8 @@ def enabled(comm: Communicator, collective: str, algorithm: str, protocol: str) 
         return False
     if algorithm not in comm.settings.algorithms or protocol not in comm.settings.protocols:
         return False
+    if comm.amd and not _rccl(comm, algorithm, protocol):
+        return False
     if protocol == "ll128" and not _ll128(comm, algorithm):
         return False
     if algorithm == "pat":
@@ -34,6 +36,13 @@ def enabled(comm: Communicator, collective: str, algorithm: str, protocol: str) 
     if algorithm in ("collnet_direct", "collnet_chain"):
         return _collnet(comm, collective, algorithm)
     return True
+
+
+def _rccl(comm: Communicator, algorithm: str, protocol: str) -> bool:
+    """Rings and trees; LL128 on the MI200 alone, and no tree with Simple on a single node."""
+    if algorithm not in ("ring", "tree") or protocol == "ll128":
+        return False
+    return not (algorithm == "tree" and protocol == "simple" and comm.nodes == 1)
 
 
 def _ll128(comm: Communicator, algorithm: str) -> bool:

@@ -82,3 +82,17 @@ MAX_NVLS_ARITY = 32
 NVLS_CHANNELS = {90: 16, 100: 24}
 NVLS_CHANNELS_NODES = {90: 16, 100: 32}
 """By compute capability: on one node, and on several."""
+
+RCCL_BASE_LATENCY_us = (12.0, 12.0, 17.0)
+"""RCCL's, a tree's and a ring's (ROCm/rccl 0cbce2a, src/graph/tuning.cc)."""
+RCCL_HOP_LATENCY_us = {
+    "nvlink": {"tree": (0.9, 0.0, 2.3), "ring": (0.8, 0.0, 2.1)},
+    "pci": {"tree": (2.2, 2.2, 5.7), "ring": (2.2, 2.2, 5.7)},
+    "net": {"tree": (10.5, 0.0, 25.0), "ring": (9.5, 0.0, 320.0)},
+}
+RCCL_SHARE = {
+    "tree": ((0.06, 0.0, 0.11), (0.06, 0.0, 0.59)),
+    "ring": ((0.08, 0.0, 1.0), (0.08, 0.0, 1.0)),
+}
+"""Of all channels' bandwidth: up to two nodes, and on more. These three are its model for eight MI300X joined all to
+all (tuning_model_5); it has others for older GPUs."""

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from ringtree.price.nccl.bandwidth import steps
 from ringtree.price.nccl.communicator import Communicator
-from ringtree.price.nccl.figures import PROTOCOLS, BASE_LATENCY_us, HOP_LATENCY_us
+from ringtree.price.nccl.figures import (
+    PROTOCOLS,
+    BASE_LATENCY_us,
+    HOP_LATENCY_us,
+    RCCL_BASE_LATENCY_us,
+    RCCL_HOP_LATENCY_us,
+)
 
 
 def latency_us(comm: Communicator, collective: str, algorithm: str, protocol: str, nbytes: int) -> float:
@@ -38,6 +44,9 @@ def staged_us(comm: Communicator, algorithm: str, base: float, intra: float, int
 def parts_us(comm: Communicator, algorithm: str, protocol: str) -> tuple[float, float, float]:
     """Once, per hop in a machine, and per hop between machines without what the NIC tells of itself."""
     p = PROTOCOLS.index(protocol)
+    if comm.amd:
+        hops = RCCL_HOP_LATENCY_us
+        return RCCL_BASE_LATENCY_us[p], hops[comm.near(algorithm)][algorithm][p], hops["net"][algorithm][p]
     inter = HOP_LATENCY_us["net"]["tree" if comm.per_node == 1 else algorithm][p]
     near = comm.near(algorithm)
     intra = HOP_LATENCY_us[near][algorithm][p]
@@ -53,13 +62,12 @@ def _ring_us(
     assert graph is not None
     p = PROTOCOLS.index(protocol)
     if collective in ("broadcast", "reduce"):
-        table = HOP_LATENCY_us[comm.near("ring") if comm.nodes == 1 else "net"]
+        table = (RCCL_HOP_LATENCY_us if comm.amd else HOP_LATENCY_us)[comm.near("ring") if comm.nodes == 1 else "net"]
         if graph.same:
             return base + table["ring"][p]
         return base + steps(comm, collective) * table["tree" if protocol == "simple" else "ring"][p]
     if comm.nodes > 1:
-        posting = 2.0 if comm.cpu == "amd" else 1.0
-        intra = max(intra, posting * (3 if protocol == "simple" else 1))
+        intra = max(intra, comm.posting_us * (3 if protocol == "simple" else 1))
     far = 0 if comm.nodes == 1 else (comm.nodes - 1) * (2 if collective == "all_reduce" else 1)
     latency = base + (steps(comm, collective) - far) * intra + far * inter
     long = nbytes // (max(comm.channels, 1) * comm.ranks) >= 64

@@ -9,6 +9,7 @@ from ringtree.price.nccl.channels import channels
 from ringtree.price.nccl.communicator import Communicator
 from ringtree.price.nccl.enabled import enabled
 from ringtree.price.nccl.figures import ALGORITHMS, PROTOCOLS
+from ringtree.price.transport.exchange import EXCHANGES, exchange
 from ringtree.price.transport.latency import latency_us
 from ringtree.price.transport.rings import ring_limits, ring_us
 from ringtree.price.transport.trees import tree_limits, tree_us
@@ -21,8 +22,11 @@ __all__ = ["estimates"]
 def estimates(
     cluster: Cluster, graphs: Mapping[Pattern, Channels], collective: str, nbytes: int
 ) -> tuple[Estimate, ...]:
-    """The candidates NCCL has there, as `price.nccl.estimates`, the fastest first by what the hardware does."""
+    """The candidates NCCL has there, as `price.nccl.estimates`, the fastest first by what the hardware does; and for
+    all_to_all, gather, scatter and send_recv (each rank to the next) its sends and receives, as algorithm `p2p`."""
     comm = Communicator(cluster, graphs)
+    if collective in EXCHANGES:
+        return exchange(comm, collective, nbytes)
     found = [
         _estimate(comm, collective, algorithm, protocol, nbytes)
         for algorithm in ALGORITHMS

@@ -18,7 +18,8 @@ the blocks it runs on (nvls.cc)."""
 RING_STEPS, TREE_STEPS, STEPS = 4, 1, 8
 """Of the eight steps a connection's buffer has with Simple, those of a ring's chunk and of a tree's (collectives.h)."""
 SLICES = 2
-"""Pieces in which a ring's chunk travels (collectives.h)."""
+SLICE_bytes = 32 << 10
+"""Pieces in which a ring's chunk travels (collectives.h), and the least a piece is (prims_simple.h)."""
 UNDER_WAY = {"ring": 3 / 4, "tree": 7 / 8}
 """Of a connection's buffer: all but the piece that the GPU is filling."""
 
@@ -35,3 +36,5 @@ NET_LATENCY_us = 2.0
 """What NCCL's latencies of a hop between machines hold of the wire: InfiniBand's."""
 PEER_CHUNK_bytes = 512 << 10
 """Of a send or receive over NVLink (init.cc)."""
+PEER_LL_bytes = 16384
+"""Of a channel: up to here a send goes with LL (enqueue.cc)."""

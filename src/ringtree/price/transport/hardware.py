@@ -13,6 +13,7 @@ from ringtree.topology.channels import Channels
 from ringtree.topology.clusters import Network
 from ringtree.topology.fabrics import Fabric
 from ringtree.topology.machine import LinkKind, PathKind
+from ringtree.topology.nccl_speeds import link_GBps
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -58,8 +59,23 @@ def _window(comm: Communicator, algorithm: str, fabric: Fabric) -> Limit:
 
 def link_limit(comm: Communicator, graph: Channels) -> Limit:
     """What the channels carry within a machine, together."""
-    GBps = graph.count * graph.intra_Bps / 1e9
+    GBps = max(graph.count * graph.intra_Bps / 1e9, _mesh_GBps(comm))
     return Limit(GBps, _link_words(comm, graph, GBps))
+
+
+def _mesh_GBps(comm: Communicator) -> float:
+    """What leaves a GPU that has an xGMI link to each other: as many rings as it has others use each link once (RCCL
+    is given them, rome_models.cc)."""
+    machine = comm.cluster.machine
+    gpus = set(machine.gpus)
+    least = inf
+    for gpu in gpus:
+        links = [machine.links[n] for n in machine.leaving(gpu)]
+        near = [k for k in links if k.kind is LinkKind.XGMI and k.target in gpus]
+        if {k.target for k in near} != gpus - {gpu}:
+            return 0.0
+        least = min(least, sum(link_GBps(k, machine.devices[gpu], machine.devices[k.target]) for k in near))
+    return least if len(gpus) > 1 else 0.0
 
 
 def _link_words(comm: Communicator, graph: Channels, GBps: float) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ringtree.price.nccl.communicator import Communicator
-from ringtree.price.nccl.figures import PROTOCOLS, HOP_LATENCY_us
 from ringtree.price.nccl.latency import parts_us, staged_us
 from ringtree.price.transport.figures import NET_LATENCY_us
 
@@ -21,7 +20,7 @@ def hop_us(comm: Communicator, protocol: str) -> float:
 
 def slice_us(comm: Communicator) -> float:
     """What a slice of nothing takes in a ring: to wait for it, and to say that it is there."""
-    return HOP_LATENCY_us[comm.near("ring")]["ring"][PROTOCOLS.index("simple")]
+    return parts_us(comm, "ring", "simple")[1]
 
 
 def crossings(comm: Communicator, collective: str) -> int:
@@ -39,5 +38,5 @@ def latency_us(comm: Communicator, collective: str, algorithm: str, protocol: st
         return staged_us(comm, algorithm, base, intra, inter + hop_us(comm, protocol))
     hops = (comm.ranks - 1) * (2 if collective == "all_reduce" else 1)
     far = min(crossings(comm, collective), hops)
-    over = HOP_LATENCY_us["net"]["tree"][PROTOCOLS.index(protocol)] + hop_us(comm, protocol)
+    over = parts_us(comm, "tree", protocol)[2] + hop_us(comm, protocol)
     return base + (hops - far) * intra + far * over

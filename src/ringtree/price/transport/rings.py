@@ -6,8 +6,8 @@ from math import ceil
 
 from ringtree.price.nccl.bandwidth import bandwidth_GBps, steps
 from ringtree.price.nccl.communicator import Communicator
-from ringtree.price.nccl.figures import PROTOCOLS, BASE_LATENCY_us
-from ringtree.price.transport.figures import RING_STEPS, SLICES, STEPS, TREE_STEPS
+from ringtree.price.nccl.latency import parts_us
+from ringtree.price.transport.figures import RING_STEPS, SLICES, STEPS, TREE_STEPS, SLICE_bytes
 from ringtree.price.transport.hardware import Limit, link_limit, nic_limit
 from ringtree.price.transport.latency import latency_us, slice_us
 
@@ -41,8 +41,9 @@ def ring_us(comm: Communicator, collective: str, protocol: str, nbytes: int, GBp
     if collective in ("broadcast", "reduce"):
         chunk = min(nbytes / blocks, step * TREE_STEPS)
         return latency + transfer + (comm.ranks - 2) * (chunk * blocks / GBps / 1e3 + slice_us(comm))
-    base = BASE_LATENCY_us["ring"][PROTOCOLS.index("simple")]
-    slices = steps(comm, collective) * SLICES
+    base = parts_us(comm, "ring", "simple")[0]
+    chunk = min(nbytes / (blocks * comm.ranks), step * RING_STEPS)
+    slices = steps(comm, collective) * (SLICES if chunk > SLICE_bytes else 1)
     first = transfer / ceil(nbytes / (step * RING_STEPS * comm.ranks * blocks))
     waits = transfer / slices if comm.nodes == 1 else 0.0
     return base + transfer + max(slices * slice_us(comm), latency - base - first / SLICES) + waits
