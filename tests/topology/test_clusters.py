@@ -85,6 +85,13 @@ def test_oversubscription_thins_the_spine_alone():
     assert np.allclose(full.bandwidth_Bps[thinner], 2 * half.bandwidth_Bps[thinner])
 
 
+def test_more_machines_than_a_leaf_has_ports_are_pods_of_rails_where_that_matters():
+    assert way(Cluster(machine("dgx-h100"), 33, IB).topology(), 0, 32 * 8) == "0/pci0 0/nic0 rail0 32/nic0 32/pci0"
+    t = Cluster(machine("dgx-h100"), 33, IB, oversubscription=2).topology()
+    assert way(t, 0, 31 * 8) == "0/pci0 0/nic0 pod0/rail0 31/nic0 31/pci0"
+    assert way(t, 0, 32 * 8) == "0/pci0 0/nic0 pod0/rail0 spine pod1/rail0 32/nic0 32/pci0"
+
+
 def test_a_fat_tree_has_machines_under_leaves():
     t = Cluster(machine("dgx-h100"), 5, IB, Network.FAT_TREE).topology()
     assert way(t, 0, 24) == "0/pci0 0/nic0 leaf0 3/nic0 3/pci0"

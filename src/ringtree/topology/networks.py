@@ -14,12 +14,13 @@ from ringtree.topology.fabrics import Fabric
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 LEAF_PORTS = 32
-"""NICs under a leaf of a fat tree: half the ports of a switch of 64 (NVIDIA Quantum-2, Broadcom Tomahawk 4)."""
+"""NICs under a leaf: half the ports of a switch of 64 (NVIDIA Quantum-2, Broadcom Tomahawk 4)."""
 
 
 class Network(str, Enum):
-    """RAILS: the k-th NIC of every machine on a leaf of its own, so that rails meet at the spine only. FAT_TREE:
-    machines under leaves. TORUS: machines in a grid, links to neighbours."""
+    """RAILS: the k-th NIC of every machine on a leaf of its own, so that rails meet at the spine only; where
+    the spine is oversubscribed and there are more machines than a leaf has ports, a pod of such leaves for so many.
+    FAT_TREE: machines under leaves. TORUS: machines in a grid, links to neighbours."""
 
     RAILS = "rails"
     FAT_TREE = "fat_tree"
@@ -114,12 +115,15 @@ def leaves(ports: Ports, fabric: Fabric, first_switch: int, network: Network, ov
     ports' bandwidth over the oversubscription."""
     machines, each = ports.nodes.shape
     if network is Network.RAILS:
-        leaf = np.broadcast_to(np.arange(each), (machines, each)).copy()
+        below = LEAF_PORTS if oversubscription > 1 else machines
+        leaf = np.arange(machines)[:, None] // below * each + np.arange(each)
+        pods = [f"pod{p}/" for p in range(-(-machines // below))] if machines > below else [""]
+        switches = tuple(f"{pod}rail{k}" for pod in pods for k in range(each))
     else:
         leaf = np.repeat(np.arange(machines) // max(1, LEAF_PORTS // each), each).reshape(machines, each)
-    count = int(leaf.max()) + 1
-    kind = "rail" if network is Network.RAILS else "leaf"
-    switches = tuple(f"{kind}{k}" for k in range(count)) + (("spine",) if count > 1 else ())
+        switches = tuple(f"leaf{k}" for k in range(int(leaf.max()) + 1))
+    count = len(switches)
+    switches += ("spine",) if count > 1 else ()
     port, below = ports.nodes.ravel(), first_switch + leaf.ravel()
     of_port = np.tile(ports.bandwidth_Bps, machines)
     source, target, bandwidth_Bps = [port, below], [below, port], [of_port, of_port]

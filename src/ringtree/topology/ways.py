@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,26 +9,25 @@ from ringtree.topology.cluster_topology import Ways
 from ringtree.topology.contraction import Contracted
 from ringtree.topology.fabrics import Fabric
 from ringtree.topology.machine import PathKind
-from ringtree.topology.networks import Wires
-from ringtree.topology.paths import Path, Paths, gdr, p2p
+from ringtree.topology.networks import NO_WIRES, Wires
+from ringtree.topology.paths import NOWHERE, Path, Paths, gdr, p2p
 
 Ints = NDArray[np.int64]
 
 
-def ways(one: Contracted, fabric: Fabric | None, wires: Wires, shared: tuple[int, ...]) -> Ways:
-    """Of each pair of ranks, and of each rank and port: the NICs, or the first switch that all machines share. What
-    may not go directly, P2P or GPUDirect RDMA, goes by the CPU."""
+def ways(one: Contracted, fabric: Fabric | None, wires: Wires | None, shared: tuple[int, ...]) -> Ways:
+    """Of each pair of ranks, and of each rank and port: the NICs, or the first switch that all machines share; none
+    where there are no others (`wires` None). What may not go directly, P2P or GPUDirect RDMA, goes by the CPU."""
     paths, ranks = Paths(one.machine), range(one.seats)
     inside = [[_inside(paths, a, b) for b in ranks] for a in ranks]
-    home: tuple[int, ...] = one.home
-    leaves_by = [[home[a]] * one.seats for a in ranks]
+    home: tuple[int, ...] = (0,) * one.seats
+    out = into = [[NOWHERE] * one.seats] * one.seats
+    leaves_by = [[0] * one.seats] * one.seats
     if shared:
-        ports: Sequence[int] = shared[:1]
-        home, leaves_by = (0,) * one.seats, [[0] * one.seats for _ in ranks]
         out = [[paths.between(a, shared[0])] for a in ranks]
         into = [[paths.between(shared[0], b) for b in ranks]]
-    else:
-        ports = range(len(one.machine.nics))
+    elif wires:
+        home, ports = one.home, range(len(one.machine.nics))
         out = [[_out(paths, one, a, nic, fabric) for nic in ports] for a in ranks]
         into = [[_into(paths, one, nic, b, fabric) for b in ranks] for nic in ports]
         leaves_by = [[_leaves_by(out[a], home[a], home[b]) for b in ranks] for a in ranks]
@@ -45,7 +42,7 @@ def ways(one: Contracted, fabric: Fabric | None, wires: Wires, shared: tuple[int
         _there(out),
         _table(into),
         _there(into),
-        wires,
+        wires or NO_WIRES,
     )
 
 

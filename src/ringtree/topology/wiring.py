@@ -48,7 +48,7 @@ def wire(
         np.concatenate([np.tile(bandwidth, nodes), wires.bandwidth_Bps]),
         np.repeat(np.arange(nodes), one.seats),
     )
-    return ClusterTopology.with_ways(topology, ways(one, fabric, wires, places.shared))
+    return ClusterTopology.with_ways(topology, ways(one, fabric, wires if nodes > 1 else None, places.shared))
 
 
 def _port_Bps(one: Contracted, fabric: Fabric) -> NDArray[np.float64]:
