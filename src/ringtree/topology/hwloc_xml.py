@@ -55,6 +55,7 @@ class _Said:
         """PCI devices by hwloc's global index."""
         self.info = _info(top)
         self.packages: list[Element] = []
+        self.busids: dict[str, int] = {}
         self.root = root
 
     def system(self) -> Element:
@@ -131,6 +132,11 @@ class _Said:
 
     def _device(self, element: Element, above: Element) -> None:
         code, vendor = self._type(element)
+        line = self.busids.setdefault(element.text("pci_busid"), element.line)
+        if line != element.line:
+            text = f"the place of line {line} on the bus again: left out"
+            self.notes.append(Note(NoteKind.TRAP, f"line {element.line}, {element.attributes['pci_busid']}", text))
+            return
         kind = pci.kind_of(code << 8, vendor)
         own = self._pci(element, f"{code << 8:#08x}")
         if kind in (DeviceKind.GPU, DeviceKind.NIC, DeviceKind.STORAGE):

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
-from ringtree.topology import catalogue, hwloc_xml, machine_json, nccl_xml
+from ringtree.topology import catalogue, hwloc_xml, machine_json, nccl_xml, nvidia_smi
 from ringtree.topology.file_bytes import file_bytes
 from ringtree.topology.machine import Machine
 from ringtree.topology.xml_elements import MOST_BYTES, elements
 
-EXPECTED = "a machine: topology XML of NCCL, RCCL or hwloc, or ringtree's JSON"
+EXPECTED = "a machine: topology XML of NCCL, RCCL or hwloc, what `nvidia-smi topo -m` prints, or our JSON"
 
 
 def read(path: str | Path, assume: Mapping[str, str] | None = None) -> Machine:
@@ -33,6 +33,8 @@ def read(path: str | Path, assume: Mapping[str, str] | None = None) -> Machine:
         raise ValueError(f"{root.where}: expected {EXPECTED}")
     if start in (b"{", b"["):
         return _json(data, file)
+    if nvidia_smi.looks_like(data):
+        return nvidia_smi.parse(data, file, assume)
     raise ValueError(f"{file}: of no form that is known; expected {EXPECTED}")
 
 

@@ -11,7 +11,8 @@ from ringtree.topology.nccl_xml.parsed import Parsed
 from ringtree.topology.xml_elements import Element
 
 _KEPT = ("affinity", "affinity_offset", "arch", "familyid", "modelid", "host_hash")
-_UNKNOWN_Bps = 32e9
+UNKNOWN_Bps = 32e9
+"""Between NUMA nodes of a make that is not told: what a PCIe 4 x16 carries, about."""
 
 
 def add(parsed: Parsed, element: Element) -> int:
@@ -72,10 +73,10 @@ def link(parsed: Parsed) -> None:
 def _host(parsed: Parsed, nodes: list[int]) -> None:
     part = part_of(parsed.cpus[nodes[0]])
     per = _per_socket(parsed, nodes)
-    socket_Bps = part.to_socket_Bps / per if part else _UNKNOWN_Bps
+    socket_Bps = part.to_socket_Bps / per if part else UNKNOWN_Bps
     for a, b in combinations(range(len(nodes)), 2):
         if a // per == b // per:
-            bandwidth = part.to_numa_Bps if part else _UNKNOWN_Bps
+            bandwidth = part.to_numa_Bps if part else UNKNOWN_Bps
         elif a % per == b % per:
             bandwidth = socket_Bps
         else:

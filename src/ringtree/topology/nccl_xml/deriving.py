@@ -97,17 +97,28 @@ def _nic(parsed: Parsed, slot: Slot, given: Assumed) -> None:
     elif not _rdma(slot, device.vendor):
         rate, why = _PLAIN_Bps, "as NCCL takes what tells none; give nic=RATE"
     else:
-        slot_Bps = slot.link.bandwidth_Bps
-        rate = next((r * parts.Gbps for r in _RATES_Gbps if r * parts.Gbps <= slot_Bps), slot_Bps)
+        rate = fastest(slot.link.bandwidth_Bps)
         why = f"the fastest that its slot, PCIe {slot.link.generation} x{slot.link.width}, carries; give nic=RATE"
     gdr = given.gdr
     if gdr is None:
         # Amazon's cards are one id before and after they learnt it: machines of A100 on have it (AWS EC2 guide, EFA)
         newer = any(d.sm >= 80 for d in parsed.draft.devices)
         gdr = newer if device.vendor == "amazon" else part.gdr if part else _rdma(slot, device.vendor)
-    text = f"its rate is not told: taken as {rate * 8 / 1e9:g} Gb/s, {why}; GPUDirect RDMA {'on' if gdr else 'off'}"
-    parsed.draft.note(NoteKind.ASSUMED, slot.number, text + ", give gdr=0 or 1")
+    parsed.draft.note(NoteKind.ASSUMED, slot.number, of_rate(rate, why, gdr))
     parsed.draft.change(slot.number, rate_Bps=rate, gdr=gdr, model=part.model if part else "")
+
+
+def of_rate(rate_Bps: float, why: str, gdr: bool) -> str:
+    """What a note says of a NIC whose rate is assumed."""
+    switched = "on" if gdr else "off"
+    return (
+        f"its rate is not told: taken as {rate_Bps * 8 / 1e9:g} Gb/s, {why}; GPUDirect RDMA {switched}, give gdr=0 or 1"
+    )
+
+
+def fastest(slot_Bps: float) -> float:
+    """The fastest line rate of network cards that a slot carries."""
+    return next((r * parts.Gbps for r in _RATES_Gbps if r * parts.Gbps <= slot_Bps), slot_Bps)
 
 
 def _rdma(slot: Slot, maker: str) -> bool:
