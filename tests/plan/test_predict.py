@@ -33,9 +33,9 @@ def test_a_call_is_the_sum_of_its_parts_worked_out_by_hand() -> None:
     """Two ranks, one_shot: each copies the vector into a slot, meets, reads the other's, joins and writes it."""
     found = predict("one_shot", "all_reduce", 2, None, 100_000, Steps(), PLAIN, ROOM)
     assert isclose(found.call_s, 1e-6) and isclose(found.latency_s, 2e-6)
-    assert isclose(found.copy_s, 100_000 * (1 / 10e9 + 1 / 10e9 + 1 / 5e9))
+    assert isclose(found.copy_s, 100_000 * 2 / 10e9) and isclose(found.fetch_s, 100_000 / 5e9)
     assert isclose(found.reduce_s, 100_000 / 20e9)
-    assert found.time_s == found.call_s + found.latency_s + found.copy_s + found.reduce_s
+    assert found.time_s == found.call_s + found.latency_s + found.copy_s + found.fetch_s + found.reduce_s
 
 
 def test_windows_meet_again_where_ranks_wait_for_one_another() -> None:

@@ -30,11 +30,12 @@ ALIASES = {"allreduce": "all_reduce", "allgather": "all_gather", "reducescatter"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from ringtree.cli import cluster_options
+    from ringtree.cli import cluster_options, plan_here
 
     add = parser.add_argument
     add("collective", metavar="COLLECTIVE", help="all_reduce, all_gather, reduce_scatter, broadcast, reduce, …")
     add("--bytes", default="8:8G", metavar="B", help="8:8G (doubling), 8:8G:4 (times 4), or 1M,64M (default 8:8G)")
+    plan_here.add_arguments(parser)
     cluster_options.add_arguments(parser)
     add("--model", default="transport", choices=("transport", "nccl"), help="whose time (default transport: ours)")
     add("--algorithm", metavar="A", help="only this one, as NCCL_ALGO forces it: ring, tree, nvls, …")
@@ -48,19 +49,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ringtree.cli import cluster_options, plan_table
+    from ringtree.cli import cluster_options, plan_here, plan_table
     from ringtree.cli.byte_sizes import byte_sizes
     from ringtree.cli.destination import check_destination
     from ringtree.formats import nccl_graph
     from ringtree.formats.replacing import replacing
     from ringtree.plan.cluster import ClusterPlan
+    from ringtree.runtime import tuned
 
     args.collective = ALIASES.get(args.collective, args.collective)
     written = [path for path in (args.json, args.export_graph, args.export_tuner) if path]
     for path in written:
         check_destination(path, *(other for other in written if other is not path))
-    if args.topology is None:
-        raise ValueError("no --topology: expected a name that `ringtree topo list` knows, or a topology file")
+    if args.topology is None or tuned.is_tuned(Path(args.topology)):
+        return plan_here.run(args)
+    if args.ranks is not None:
+        raise ValueError(f"-n {args.ranks} is of one machine's memory: with --topology say --nodes and --gpus")
     plan = ClusterPlan(cluster_options.cluster(args), args.model, args.algorithm, args.protocol)
     rows = list(plan.rows(args.collective, byte_sizes(args.bytes)))
     for line in plan_table.lines(plan, rows, every=args.all):

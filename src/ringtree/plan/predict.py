@@ -38,16 +38,17 @@ class Room:
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """Seconds, in parts: `call_s` for the call itself, `latency_s` for meetings (messages, their way, and turns on a
-    core), `copy_s` and `reduce_s`."""
+    core), `copy_s` for a rank's own bytes, `fetch_s` for those that peers wrote, and `reduce_s`."""
 
     call_s: float
     latency_s: float
     copy_s: float
+    fetch_s: float
     reduce_s: float
 
     @property
     def time_s(self) -> float:
-        return self.call_s + self.latency_s + self.copy_s + self.reduce_s
+        return self.call_s + self.latency_s + self.copy_s + self.fetch_s + self.reduce_s
 
 
 def predict(
@@ -63,13 +64,8 @@ def predict(
     """What a call on a whole vector of `nbytes` takes, cut by these steps."""
     times = vector(counted(algorithm, collective, ranks, root, _whole(steps)), ranks, nbytes, steps, figures, room)
     spent = times * costs(figures)
-    copied = spent[len(CALL_COSTS) :].reshape(len(RATES), -1).sum(axis=1)
-    return Prediction(
-        float(spent[CALL]),
-        float(spent[LATENCY : SWITCH + 1].sum()),
-        float(copied[0] + copied[1]),
-        float(copied[2]),
-    )
+    copy_s, fetch_s, reduce_s = spent[len(CALL_COSTS) :].reshape(len(RATES), -1).sum(axis=1).tolist()
+    return Prediction(float(spent[CALL]), float(spent[LATENCY : SWITCH + 1].sum()), copy_s, fetch_s, reduce_s)
 
 
 def costs(figures: Figures) -> Floats:

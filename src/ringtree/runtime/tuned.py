@@ -33,12 +33,14 @@ _warned = set[Path]()
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """What the file says: the figures, and when, by what and over how many ranks they were measured."""
+    """What the file says: the figures, and when, by what, on what and over how many ranks they were measured."""
 
     figures: Figures
     date: str
     ringtree: str
     ranks: tuple[int, ...]
+    cpu: str
+    cores: int
 
 
 def place(env: Mapping[str, str] | None = None) -> Path:
@@ -67,8 +69,8 @@ def figures_here(env: Mapping[str, str] | None = None) -> Figures | None:
         return None
 
 
-def read(path: Path) -> Tuned:
-    """What the file says; ValueError, in one line, where it says nothing of this machine."""
+def read(path: Path, *, anywhere: bool = False) -> Tuned:
+    """What the file says; ValueError, in one line, where it says nothing, or (unless `anywhere`) of another machine."""
     if path.stat().st_size > LARGEST_BYTES:
         raise ValueError(f"{path}: {path.stat().st_size} bytes; expected what `ringtree tune` writes")
     try:
@@ -81,7 +83,7 @@ def read(path: Path) -> Tuned:
     if said.get("version") != VERSION:
         raise ValueError(f"{path}: version {said.get('version')!r} of the figures; expected {VERSION}")
     machine, here = said.get("machine"), fingerprint()
-    if machine != here:
+    if machine != here and not anywhere:
         raise ValueError(f"{path}: of another machine, {_words(machine)}; this is {_words(here)}")
     try:
         return Tuned(
@@ -89,10 +91,20 @@ def read(path: Path) -> Tuned:
             str(said["date"]),
             str(said["ringtree"]),
             tuple(map(int, said["ranks"])),
+            str(said["machine"]["cpu"]),
+            max(int(said["machine"]["cores"]), 1),
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         why = f"lacks {error}" if isinstance(error, KeyError) else str(error)
         raise ValueError(f"{path}: {' '.join(why.split())}; expected what `ringtree tune` writes") from None
+
+
+def is_tuned(path: Path) -> bool:
+    """Whether the file is one that `ringtree tune` writes, by a look at its contents."""
+    try:
+        return path.is_file() and path.stat().st_size <= LARGEST_BYTES and b'"tuned": {' in path.read_bytes()
+    except OSError:
+        return False
 
 
 def text(figures: Figures, ranks: tuple[int, ...], date: str) -> str:

@@ -1,0 +1,210 @@
+"""`ringtree plan` without a cluster: what ranks of one machine choose, and why."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ringtree.ir.collective import collective as find_collective
+from ringtree.ir.units import duration, size
+
+if TYPE_CHECKING:
+    from ringtree.plan import Candidate, Figures, Room
+
+MOST_RANKS = 256
+OF_CLUSTERS = ("gpus", "nics", "fabric", "network", "sharp", "algorithm", "protocol", "export_graph", "export_tuner")
+PARTS = {
+    "call_s": "call",
+    "latency_s": "meetings",
+    "copy_s": "copying",
+    "fetch_s": "reading",
+    "reduce_s": "reducing",
+}
+"""Of a prediction: the column's name."""
+BOTTLENECKS = {
+    "call_s": "the call itself",
+    "latency_s": "ranks that meet",
+    "copy_s": "copying a rank's own bytes",
+    "fetch_s": "reading what peers wrote",
+    "reduce_s": "adding up",
+}
+WIDTHS = (13, 20, 11, *(10,) * len(PARTS), 13, 13, 9)
+
+
+class Place(NamedTuple):
+    """Where it is planned for, and by which figures, in words too."""
+
+    figures: Figures
+    cores: int
+    words: str
+    source: str
+
+
+class Row(NamedTuple):
+    """One size: all that came into question, the fastest first, which one is chosen, and the least time there is."""
+
+    nbytes: int
+    found: Sequence[Candidate]
+    chosen: Candidate
+    bound_s: float
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-n", "--ranks", type=int, metavar="N", help="ranks of this machine (default 2)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from ringtree.cli.byte_sizes import byte_sizes
+    from ringtree.formats.replacing import replacing
+    from ringtree.plan import Room
+    from ringtree.runtime.shm import staging
+
+    ranks = 2 if args.ranks is None else args.ranks
+    if not 1 <= ranks <= MOST_RANKS:
+        raise ValueError(f"-n {ranks}: expected 1 to {MOST_RANKS} ranks of one machine")
+    if strange := [name for name in OF_CLUSTERS if getattr(args, name, None)]:
+        raise ValueError(f"--{strange[0].replace('_', '-')} is for a cluster: expected --topology NAME|FILE too")
+    find_collective(args.collective)
+    place = _place(args.topology)
+    room = Room(place.cores, *staging(ranks))
+    rows = [_row(args.collective, ranks, nbytes, place.figures, room, args.all) for nbytes in byte_sizes(args.bytes)]
+    for line in lines(args.collective, ranks, place, room, rows, every=args.all or len(rows) == 1):
+        print(line)
+    if args.json:
+        told = [_record(args.collective, ranks, row) for row in rows]
+        with replacing(args.json) as file:
+            said = {"collective": args.collective, "ranks": ranks, "figures": place.source, "rows": told}
+            file.write((json.dumps(said, indent=1) + "\n").encode())
+    return 0
+
+
+def _place(topology: str | None) -> Place:
+    """This machine, by its tuned file where there is one; or the one a tuned file is of."""
+    from ringtree.bench.machine import usable_cores
+    from ringtree.plan import BUILT_IN
+    from ringtree.runtime import tuned
+    from ringtree.runtime.fingerprint import cpu
+
+    if topology is not None:
+        found = tuned.read(Path(topology), anywhere=True)
+        return Place(found.figures, found.cores, found.cpu, f"{found.figures.source} ({topology})")
+    figures = tuned.figures_here()
+    if figures is not None:
+        return Place(figures, usable_cores(), cpu(), f"{figures.source} ({tuned.place()})")
+    return Place(BUILT_IN, usable_cores(), cpu(), f"{BUILT_IN.source}; `ringtree tune` measures this machine")
+
+
+def _row(collective: str, ranks: int, nbytes: int, figures: Figures, room: Room, every: bool) -> Row:
+    """`every`: also those that do not come into question when a call is made."""
+    from ringtree.algorithms import serving
+    from ringtree.plan import candidates, choose, shortlist
+    from ringtree.plan.bound import bound_s
+
+    algorithm = choose(collective, ranks, nbytes, figures=figures, room=room).algorithm
+    names = tuple(serving(collective)) if every else shortlist(collective, ranks)
+    found = candidates(names, collective, ranks, nbytes, figures, room)
+    chosen = next(c for c in found if c.algorithm == algorithm)
+    found = sorted(found, key=lambda c: (c.prediction.time_s, c is not chosen))
+    return Row(nbytes, found, chosen, bound_s(collective, ranks, nbytes, figures, room))
+
+
+def lines(
+    collective: str, ranks: int, place: Place, room: Room, rows: Sequence[Row], every: bool = False
+) -> Iterator[str]:
+    """The table, and what follows from it in words. `every`: all candidates of each size."""
+    cores = f"{place.cores} core{'s' * (place.cores != 1)}"
+    yield f"# {collective} over {ranks} rank{'s' * (ranks != 1)} on {cores} of {place.words}, predicted"
+    yield f"# by {place.source}"
+    yield "#"
+    names = ("size (B)", "algorithm", "time (us)", *(f"{n} (us)" for n in PARTS.values()))
+    widths = (*WIDTHS[:3], *(max(w, len(n) + 2) for w, n in zip(WIDTHS[3:], names[3:], strict=False)), *WIDTHS[-3:])
+    names = (*names, "algbw (GB/s)", "busbw (GB/s)", "of bound")
+    yield "#" + "".join(f"{name:>{width}}" for name, width in zip(names, widths, strict=True))[1:] + "  bottleneck"
+    for row in rows:
+        for candidate in row.found if every else (row.chosen,):
+            mark = "  <- chosen" if every and candidate is row.chosen else ""
+            yield _line(collective, ranks, row, candidate, widths) + mark
+    yield "#"
+    told = _explained(collective, ranks, room, rows[0], place) if len(rows) == 1 else _runs(rows)
+    for line in told:
+        yield f"# {line}"
+
+
+def _line(collective: str, ranks: int, row: Row, candidate: Candidate, widths: Sequence[int]) -> str:
+    p = candidate.prediction
+    algbw, busbw = _bandwidths(collective, ranks, row.nbytes, p.time_s)
+    parts = [_figure(getattr(p, name)) for name in PARTS]
+    ratio = f"{row.bound_s / p.time_s:.0%}" if p.time_s else ""
+    cells = (row.nbytes, candidate.algorithm, _figure(p.time_s), *parts, f"{algbw:.2f}", f"{busbw:.2f}", ratio)
+    line = "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+    return f"{line}  {_bottleneck(candidate)}"
+
+
+def _bandwidths(collective: str, ranks: int, nbytes: int, time_s: float) -> tuple[float, float]:
+    from ringtree.bench.record import bandwidths
+
+    return bandwidths(collective, ranks, nbytes, time_s * 1e6)
+
+
+def _bottleneck(candidate: Candidate) -> str:
+    return BOTTLENECKS[max(PARTS, key=lambda name: getattr(candidate.prediction, name))]
+
+
+def _figure(seconds: float) -> str:
+    time_us = seconds * 1e6
+    return f"{time_us:.0f}" if time_us >= 10_000 else f"{time_us:.1f}" if time_us >= 100 else f"{time_us:.2f}"
+
+
+def _explained(collective: str, ranks: int, room: Room, row: Row, place: Place) -> Iterator[str]:
+    """Why the chosen one, how it is cut, and what is left of the possible."""
+    from ringtree.plan import steps_for
+    from ringtree.plan.bound import least_fetched
+
+    c, p = row.chosen, row.chosen.prediction
+    others = [other for other in row.found if other is not c]
+    if others:
+        more = others[0].prediction.time_s / p.time_s - 1
+        beside = f"{more:.0%} more" if more >= 0.005 else "the same" if more > -0.005 else f"{-more:.0%} less, unasked"
+        yield f"{c.algorithm} is chosen: {duration(p.time_s)}; {others[0].algorithm} takes {beside}"
+    else:
+        yield f"{c.algorithm} is chosen: nothing else serves {collective}"
+    root = 0 if find_collective(collective).rooted else None
+    steps = steps_for(c.algorithm, collective, ranks, root, row.nbytes, room.slots, room.slot_bytes)
+    yield f"for its size: {steps}, through {room.slots} slots of {size(room.slot_bytes)} a rank"
+    if ranks > room.cores:
+        yield f"{ranks} ranks take turns on {room.cores} core{'s' * (room.cores != 1)}"
+    total = least_fetched(collective, ranks)[0] * row.nbytes
+    yield (
+        f"{row.bound_s / p.time_s:.0%} of the possible, {duration(row.bound_s)}: a call in which ranks meet once, "
+        f"or {size(total)} in all to be read from peers; the bottleneck is {_bottleneck(c)}"
+    )
+
+
+def _runs(rows: Sequence[Row]) -> Iterator[str]:
+    """Which algorithm from which size on."""
+    for algorithm, run in groupby(rows, key=lambda row: row.chosen.algorithm):
+        mine = list(run)
+        yield f"{algorithm} from {size(mine[0].nbytes)} to {size(mine[-1].nbytes)}"
+
+
+def _record(collective: str, ranks: int, row: Row) -> dict[str, Any]:
+    p = row.chosen.prediction
+    algbw, busbw = _bandwidths(collective, ranks, row.nbytes, p.time_s)
+    return {
+        "nbytes": row.nbytes,
+        "algorithm": row.chosen.algorithm,
+        "protocol": "shm",
+        "channels": row.chosen.steps.channels,
+        "steps": str(row.chosen.steps),
+        "time_us": p.time_s * 1e6,
+        **{f"{name[:-2]}_us": getattr(p, name) * 1e6 for name in PARTS},
+        "algbw_GBps": algbw,
+        "busbw_GBps": busbw,
+        "bound_fraction": row.bound_s / p.time_s,
+        "bottleneck": _bottleneck(row.chosen),
+        "candidates": [{"algorithm": c.algorithm, "time_us": c.prediction.time_s * 1e6} for c in row.found],
+    }

@@ -1,0 +1,44 @@
+"""What no algorithm can do without among ranks that share memory: bytes that a rank reads and another one wrote."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from ringtree.ir.collective import collective as find_collective
+from ringtree.plan.figures import Figures
+from ringtree.plan.predict import Room
+
+
+def bound_s(collective: str, ranks: int, nbytes: int, figures: Figures, room: Room) -> float:
+    """The least seconds of a call on a whole vector of `nbytes`: the call itself and, over several ranks, one message;
+    or what must be read from peers, at the rate at which bytes come from there. By turns where ranks share a core."""
+    if ranks < 2:
+        return figures.call_s
+    share = max(ranks / room.cores, 1.0)
+    total, busiest, arrays = least_fetched(collective, ranks)
+    fetch_s = figures.seconds_a_byte(nbytes * arrays * share)[1]
+    meeting_s = figures.turn_s * share if ranks > room.cores else figures.latency_s
+    return max(figures.call_s * share + meeting_s, max(busiest, total / min(ranks, room.cores)) * nbytes * fetch_s)
+
+
+@lru_cache(maxsize=256)
+def least_fetched(collective: str, ranks: int) -> tuple[float, float, float]:
+    """(over all ranks, by the rank that must read most, what a rank has in arrays), in whole vectors. A reduction needs
+    every contribution but the rank's own where it is made, and is read by every other rank that is owed it."""
+    promise = find_collective(collective)
+    if promise.repeats or ranks < 2:
+        return 0.0, 0.0, 0.0
+    owed = [promise.owed(rank, ranks, ranks) for rank in range(ranks)]
+    held = [promise.held(rank, ranks, ranks) for rank in range(ranks)]
+    arrays = max(len(mine) + len(wanted) for mine, wanted in zip(held, owed, strict=True)) / ranks
+    if promise.reduces and not promise.prefix:
+        distinct = len(set().union(*owed))
+        total = (ranks - 1) * distinct + sum(map(len, owed)) - distinct
+        return total / ranks, max(*map(len, owed), total / ranks) / ranks, arrays
+    if promise.prefix:
+        each = [len(wanted) if set(promise.contributors(r, ranks)) - {r} else 0 for r, wanted in enumerate(owed)]
+    elif promise.transposes:
+        each = [len(set(wanted) - {r}) for r, wanted in enumerate(owed)]
+    else:
+        each = [len(set(wanted) - set(mine)) for mine, wanted in zip(held, owed, strict=True)]
+    return sum(each) / ranks, max(each) / ranks, arrays

@@ -1,0 +1,110 @@
+"""`ringtree plan` on this machine: what it says is what a Communicator does, by the figures that it names."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import ringtree as rt
+from ringtree.ir.collective import COLLECTIVES
+from ringtree.plan import BUILT_IN
+from ringtree.runtime import tuned
+from tests.cli.conftest import Ringtree
+
+FIELDS = {"nbytes", "algorithm", "protocol", "channels", "time_us", "algbw_GBps", "busbw_GBps", "bound_fraction"}
+
+
+@pytest.fixture(autouse=True)
+def untuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(tuned.VARIABLE, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+
+def picks(comm: rt.Communicator, collective: str, sizes: list[int]) -> list[str]:
+    return [comm.chosen(collective, nbytes // 4).part.program.name for nbytes in sizes]
+
+
+def test_one_size_is_explained(ringtree: Ringtree) -> None:
+    got = ringtree("plan", "all_reduce", "-n", "4", "--bytes", "1M")
+    assert got.code == 0 and not got.err
+    for words in (
+        "# all_reduce over 4 ranks on ",
+        "# by built-in figures; `ringtree tune` measures this machine",
+        "meetings (us)",
+        "copying (us)",
+        "reading (us)",
+        "reducing (us)",
+        "<- chosen",
+        " is chosen: ",
+        "for its size: ",
+        "through 8 slots of 128 KiB a rank",
+        "% of the possible, ",
+        "6 MiB in all to be read from peers; the bottleneck is ",
+    ):
+        assert words in got.out, words
+    times = [float(line.split()[2]) for line in got.out.splitlines() if not line.startswith("#")]
+    assert times == sorted(times) and len(times) > 3
+
+
+@pytest.mark.parametrize("collective", ["all_reduce", "all_gather", "broadcast"])
+def test_it_says_what_a_call_runs(collective: str, ringtree: Ringtree, tmp_path: Path) -> None:
+    sizes = [64, 4096, 65536, 1 << 20]
+    file = tmp_path / "rows.json"
+    assert ringtree("plan", collective, "-n", "3", "--bytes", ",".join(map(str, sizes)), "--json", str(file)).code == 0
+    said = json.loads(file.read_text())
+    assert said["figures"].startswith("built-in figures") and said["ranks"] == 3
+    assert all(set(row) >= FIELDS for row in said["rows"])
+    assert [row["algorithm"] for row in said["rows"]] == rt.spawn(picks, 3, collective, sizes)[0]
+
+
+def test_figures_may_be_those_of_another_machine(ringtree: Ringtree, tmp_path: Path) -> None:
+    data = json.loads(tuned.text(replace(BUILT_IN, latency_s=1e-3), (2,), "2020-02-02"))
+    data["tuned"]["machine"] = {"cpu": "Another", "cores": 48}
+    (tmp_path / "there.json").write_text(json.dumps(data, indent=1))
+    got = ringtree("plan", "all_reduce", "-n", "16", "--bytes", "8:1M", "--topology", str(tmp_path / "there.json"))
+    assert got.code == 0, got.err
+    assert "16 ranks on 48 cores of Another" in got.out and "measured on 2020-02-02" in got.out
+    assert "# one_shot from 8 B to " in got.out
+
+
+def test_this_machines_file_is_named(ringtree: Ringtree, tmp_path: Path) -> None:
+    path = tuned.place()
+    path.parent.mkdir()
+    path.write_text(tuned.text(BUILT_IN, (2,), "2026-11-21"))
+    assert f"# by what was measured on 2026-11-21 ({path})" in ringtree("plan", "reduce", "--bytes", "8").out
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_everything_can_be_planned(collective: str, ringtree: Ringtree) -> None:
+    got = ringtree("plan", collective, "-n", "5", "--bytes", "8:64M:64", "--all")
+    assert got.code == 0, got.err
+    assert all("%" in line for line in got.out.splitlines() if not line.startswith("#"))
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("nonsense",), "no collective 'nonsense'"),
+        (("all_reduce", "-n", "0"), "-n 0: expected 1 to 256 ranks"),
+        (("all_reduce", "--bytes", "lots"), "expected such as 1M"),
+        (("all_reduce", "--nics", "8x400Gb"), "--nics is for a cluster: expected --topology"),
+        (("all_reduce", "--topology", "dgx-h100", "-n", "4"), "-n 4 is of one machine's memory"),
+    ],
+)
+def test_a_mistake_is_one_line(words: tuple[str, ...], why: str, ringtree: Ringtree) -> None:
+    got = ringtree("plan", *words)
+    assert got.code != 0 and why in got.err and got.err.count("\n") == 1
+
+
+def test_it_needs_no_native_module(tmp_path: Path) -> None:
+    program = (
+        "import sys; sys.modules['ringtree._native'] = None\n"
+        "from ringtree.cli import main; sys.exit(main(['plan', 'all_reduce', '--bytes', '1M']))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
