@@ -89,6 +89,8 @@ MISTAKES = [
     ("topo show dgx-h100 --json missing/machine.json", "no such folder to write to"),
     ("topo show dgx-h100 --xml docs", "is a folder; expected a file to write to"),
     ("topo show dgx-h100 --json m --xml m", "m is read or written by this command already"),
+    ("topo show dgx-h100 --copies 0,9", "--copies 0,9: expected two of the 8 GPUs of dgx-h100, as 0,1"),
+    ("topo show cpu-2s --copies 0,1", "--copies 0,1: expected two of the 0 GPUs"),
     ("topo detect --root missing", "--root missing: no such folder"),
 ]
 

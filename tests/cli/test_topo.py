@@ -76,3 +76,9 @@ def test_detect_describes_a_machine_and_writes_it(ringtree: Ringtree, tmp_path: 
 def test_detect_describes_this_machine(ringtree: Ringtree) -> None:
     got = ringtree("topo", "detect")
     assert got.code == 0 and not got.err and "cpu0" in got.out
+
+
+def test_copies_lay_the_ways_side_by_side(ringtree: Ringtree) -> None:
+    said = ringtree("topo", "show", "dgx-a100", "--copies", "0,gpu4").out
+    assert said.startswith("dgx-a100: from gpu0 to gpu4, and to another such machine\n")
+    assert "✓ P2P" in said and "  tcp " in said and "GPUDirect RDMA" in said

@@ -9,9 +9,11 @@ from ringtree.draw.machine_tree import bundles, fold, tree
 from ringtree.draw.text.lines import plain
 from ringtree.draw.text.machine import head_line, link_lines, note_lines, tree_lines
 from ringtree.draw.text.machine_channels import channel_lines
+from ringtree.draw.text.machine_copies import copy_lines
 from ringtree.draw.text.machine_matrix import matrix_lines, verdict_lines
 from ringtree.topology.catalogue import NAMES, machine
 from ringtree.topology.channels import Channels, Pattern
+from ringtree.topology.copies import side_by_side
 from ringtree.topology.machine import Device, DeviceKind, Link, LinkKind, Machine, Note, NoteKind, PathKind
 from ringtree.topology.paths import Paths
 from tests.draw.machines import pair
@@ -136,3 +138,12 @@ def test_a_machine_of_nothing_is_drawn() -> None:
     empty = Machine("nothing", (), ())
     assert plain([head_line(empty)]) == "nothing: no devices"
     assert not tree_lines(empty, 80) and not link_lines(empty, 80) and not matrix_lines(Paths(empty), 80)
+
+
+def test_ways_say_what_is_copied_by_whom() -> None:
+    said = plain(copy_lines(side_by_side(pair(), 0, 2), 100)).splitlines()
+    assert said[0].startswith("  P2P ") and "0 stops" in said[0]
+    taken = next(line for line in said if line.startswith("✓"))
+    assert "by the host's memory" in taken and "1 stop " in taken and "1 MiB in " in taken
+    assert any("device to host" in line and "gpu0 → cpu0" in line and "by the gpu" in line for line in said)
+    assert max(map(len, said)) <= 100

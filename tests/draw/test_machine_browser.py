@@ -140,3 +140,12 @@ def test_nothing_lies_over_anything_else(browser: Browser, tmp_path: Path, name:
     for i, (x, y, w, h) in enumerate(boxes):
         for a, b, c, d in boxes[:i]:
             assert x + w <= a or a + c <= x or y + h <= b or b + d <= y
+
+
+def test_ways_lie_side_by_side(page: Page) -> None:
+    """With GPUDirect nothing is put down on the way; over TCP the kernel has it in between."""
+    ways = {w["way"]: w for w in data(page, ".machine-ways tbody tr")}
+    assert (ways["P2P"]["stops"], ways["P2P"]["applies"]) == ("0", "true")
+    assert int(ways["tcp"]["stops"]) == 4 and ways["tcp"]["applies"] == "false"
+    copied = [c["copy"] for c in data(page, '[data-way="tcp"] [data-copy]')]
+    assert copied[0] == "device to host" and "user to kernel" in copied and "wire" in copied

@@ -18,9 +18,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page that any browser opens")
 
 
-def write(args: argparse.Namespace, cluster: Cluster, channels: Callable[[], Sequence[Channels]]) -> bool:
+def write(
+    args: argparse.Namespace,
+    cluster: Cluster,
+    channels: Callable[[], Sequence[Channels]],
+    between: tuple[int, int] = (0, 1),
+) -> bool:
     """Writes those that are asked for, and says where they lie; whether there were any. No file is begun where one of
-    them could not be written, or is what was read."""
+    them could not be written, or is what was read. `between`: the GPUs whose ways the page lays side by side."""
     from ringtree.cli import page
     from ringtree.cli.destination import check_destination
     from ringtree.formats.replacing import replacing
@@ -39,5 +44,5 @@ def write(args: argparse.Namespace, cluster: Cluster, channels: Callable[[], Seq
     if args.html:
         from ringtree.draw.machine_page import machine_page
 
-        page.write(args.html, machine_page(cluster, channels()))
+        page.write(args.html, machine_page(cluster, channels(), between))
     return bool(asked)

@@ -3,6 +3,7 @@ whether directly; then what is to be known of it, traps first; then the rings an
 
     ringtree topo show dgx-h100
     ringtree topo show topo.xml --html topo.html       as a page, rings and trees laid over it
+    ringtree topo show dgx-a100 --copies 0,4           what is copied from GPU 0 to 4, and over the network
     ringtree topo show matrix.txt --xml topo.xml       as NCCL's topology file
 """
 
@@ -26,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument("topology", metavar="FILE|NAME", help="a topology file, or a name of `ringtree topo list`")
     cluster_options.add_arguments(parser, named=False)
+    parser.add_argument("--copies", metavar="A,B", help="what is copied between two GPUs, by each way, instead")
     parser.add_argument("--sources", action="store_true", help="also where the figures are from")
     topo_files.add_arguments(parser)
 
@@ -34,10 +36,36 @@ def run(args: argparse.Namespace) -> int:
     from ringtree.cli import cluster_options, terminal, topo_files
 
     cluster = cluster_options.cluster(args)
-    if topo_files.write(args, cluster, lambda: _channels(cluster)):
+    between = _pair(cluster, args.copies) if args.copies else (0, 1)
+    if topo_files.write(args, cluster, lambda: _channels(cluster), between):
         return 0
-    terminal.show(lines(cluster, _channels(cluster), terminal.columns(WIDTH), args.sources))
+    width = terminal.columns(WIDTH)
+    if args.copies:
+        terminal.show(_copies(cluster, between, width))
+    else:
+        terminal.show(lines(cluster, _channels(cluster), width, args.sources))
     return 0
+
+
+def _pair(cluster: Cluster, text: str) -> tuple[int, int]:
+    """Two GPUs by local rank or by name."""
+    machine = cluster.machine
+    ranks = {machine.devices[g].name: rank for rank, g in enumerate(machine.gpus)}
+    ranks |= {str(rank): rank for rank in range(len(machine.gpus))}
+    found = [ranks.get(word) for word in text.split(",")]
+    if len(found) != 2 or found[0] is None or found[1] is None:
+        raise ValueError(f"--copies {text}: expected two of the {len(machine.gpus)} GPUs of {machine.name}, as 0,1")
+    return found[0], found[1]
+
+
+def _copies(cluster: Cluster, between: tuple[int, int], width: int) -> list[Line]:
+    from ringtree.draw.text.lines import Span
+    from ringtree.draw.text.machine_copies import copy_lines
+    from ringtree.topology.copies import side_by_side
+
+    source, target = (cluster.machine.devices[cluster.machine.gpus[g]].name for g in between)
+    head = Span(f"{cluster.machine.name}: from {source} to {target}, and to another such machine", "head")
+    return [(head,), (), *copy_lines(side_by_side(cluster.machine, *between, cluster.fabric), width)]
 
 
 def lines(cluster: Cluster, graphs: Sequence[Channels], width: int, sources: bool) -> list[Line]:

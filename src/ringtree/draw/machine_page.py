@@ -15,6 +15,7 @@ from ringtree.draw.page import assemble
 from ringtree.draw.page.columns import encode
 from ringtree.topology.channels import Channels
 from ringtree.topology.clusters import Cluster
+from ringtree.topology.copies import Transfer, side_by_side
 from ringtree.topology.machine import Device, Link, LinkKind, Machine, NoteKind, PathKind
 from ringtree.topology.paths import Paths
 
@@ -25,13 +26,15 @@ MOST_ROUTED = 160
 """GPUs and NICs of a machine whose paths the page has link by link."""
 
 
-def machine_page(cluster: Cluster, channels: Sequence[Channels] = ()) -> str:
-    """The page that shows a machine of the cluster, and those channels in it. ValueError where it is too large for a
-    browser."""
-    return assemble(cluster.name, ["machine"], {"machine": machine_data(cluster, channels)})
+def machine_page(cluster: Cluster, channels: Sequence[Channels] = (), between: tuple[int, int] = (0, 1)) -> str:
+    """The page that shows a machine of the cluster, those channels in it, and the ways between two GPUs, by local rank.
+    ValueError where it is too large for a browser."""
+    return assemble(cluster.name, ["machine"], {"machine": machine_data(cluster, channels, between)})
 
 
-def machine_data(cluster: Cluster, channels: Sequence[Channels] = ()) -> dict[str, Any]:
+def machine_data(
+    cluster: Cluster, channels: Sequence[Channels] = (), between: tuple[int, int] = (0, 1)
+) -> dict[str, Any]:
     """What the machine's view reads, as JSON."""
     machine = cluster.machine
     if len(machine.devices) > MOST_DEVICES:
@@ -54,6 +57,42 @@ def machine_data(cluster: Cluster, channels: Sequence[Channels] = ()) -> dict[st
         "rules": [rule._asdict() for rule in rules(paths, cluster.fabric)],
         "notes": [note for kind in NOTES for note in _notes(machine, kind)],
         "channels": [_channels(c) for c in channels if c.count],
+        "between": [machine.devices[machine.gpus[g]].name for g in between if g < len(machine.gpus)],
+        "ways": [_way(way) for way in _ways(cluster, between)],
+    }
+
+
+def _ways(cluster: Cluster, between: tuple[int, int]) -> tuple[Transfer, ...]:
+    """None where there are not two GPUs, or a path is not told."""
+    if max(between) >= len(cluster.machine.gpus):
+        return ()
+    try:
+        return side_by_side(cluster.machine, *between, cluster.fabric)
+    except ValueError:
+        return ()
+
+
+def _way(way: Transfer) -> dict[str, Any]:
+    steps = [
+        {
+            "what": c.what,
+            "source": c.source,
+            "target": c.target,
+            "by": c.by.value,
+            "bandwidth_Bps": min(c.bandwidth_Bps, 1e18),
+            "latency_s": c.latency_s,
+            "lands": c.lands,
+        }
+        for c in way.copies
+    ]
+    return {
+        "way": way.way,
+        "applies": way.verdict.applies,
+        "why": way.verdict.why,
+        "stops": way.stops,
+        "bandwidth_Bps": min(way.bandwidth_Bps, 1e18),
+        "MiB_s": way.pipelined_s(1 << 20),
+        "copies": steps,
     }
 
 

@@ -36,7 +36,7 @@ VIEWS: dict[str, tuple[str, ...]] = {
         "view",
     ),
     "report": ("chart", "figures", "table", "choice", "controls", "charts", "view"),
-    "machine": ("units", "layout", "picture", "overlay", "words", "matrix", "side", "view"),
+    "machine": ("units", "layout", "picture", "overlay", "words", "matrix", "side", "copies", "view"),
 }
 """The scripts of each view's folder, without .js, in the order in which they are read."""
 

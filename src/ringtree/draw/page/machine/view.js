@@ -10,9 +10,11 @@ class MachineView {
     this.frame = make('div.machine-picture.panel');
     this.map = make('div.machine-matrix.panel');
     this.aside = make('div.machine-side.panel');
+    this.ways = make('div.machine-copies.panel');
     this.tip = make('div.machine-tip', {hidden: true, role: 'tooltip'});
-    element.append(this.facts, this.bar, this.frame, make('div.machine-below', {}, this.map, this.aside), this.tip);
+    element.append(this.facts, this.bar, this.frame, make('div.machine-below', {}, this.map, this.aside), this.ways, this.tip);
     this.matrix = new MachineMatrix(data, shell);
+    this.copies = new MachineCopies(this.ways, data, shell);
     this.side = new MachineSide(this.aside, data, this.matrix, shell);
     for (const part of [this.frame, this.map]) {
       part.addEventListener('pointermove', (event) => this.#point(event));
@@ -48,6 +50,7 @@ class MachineView {
     this.#drawPicture();
     this.#drawMatrix();
     this.side.draw(this.byBandwidth);
+    this.copies.draw();
   }
 
   #drawFacts() {
