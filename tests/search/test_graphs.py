@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ringtree.search import communicator_channels, graphs
+from ringtree.topology.catalogue import NAMES, machine
 from ringtree.topology.channels import Pattern
 from ringtree.topology.clusters import Cluster
 from ringtree.topology.machine import PathKind
@@ -83,6 +84,22 @@ def test_a_pair_of_crossing_rings_leaves_each_nic_as_often_as_it_enters() -> Non
     assert ring.cross_nic == 2
     assert sorted(a for a, _ in ring.nics) == sorted(b for _, b in ring.nics) == list(range(8))
     assert all(ring.nics[c] == ring.nics[c + 1][::-1] for c in range(0, ring.count, 2))
+
+
+def test_a_machine_without_gpus_has_no_channels() -> None:
+    none = Cluster(machine("cpu-2s"))
+    assert graphs(none) == {}
+    assert communicator_channels(graphs(none), none) == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_machine_of_the_catalogue_has_channels(name: str) -> None:
+    alone = Cluster(machine(name))
+    for found in graphs(alone).values():
+        gpus = len(alone.machine.gpus)
+        assert all(sorted(one) == list(range(gpus)) for one in found.orders)
+        assert 0 < found.count <= 32
+        assert found.intra_Bps >= 3e9
 
 
 def test_hopper_on_switches_has_nvls_with_a_head_on_every_gpu() -> None:

@@ -114,7 +114,7 @@ class Attempt:
         self.system, self.terms, self.best, self.budget, self.most = system, terms, best, budget, most
         self.legs = legs(terms.pattern, len(system.gpus), system.inter)
         self.flow = Flow(system)
-        self.net_left = [system.capacity_of_net(n) for n in range(len(system.nets))]
+        self.net_left = [system.net_MBps(n) for n in system.nets]
         self.net_share = terms.inter_MBps // 1000 * 1000
         self.orders: list[tuple[int, ...]] = []
         self.nets: list[tuple[int, int]] = []

@@ -16,6 +16,7 @@ from ringtree.topology.channels import Pattern
 from ringtree.topology.machine import PathKind
 
 STEPS = 1 << 12
+SWITCHED_STEPS = 1 << 10
 SAME_STEPS = 1 << 8
 """What an attempt may take at least: where channels differ, and where they are all the same."""
 MOST_ATTEMPTS = 32
@@ -45,8 +46,7 @@ class _Search:
         self.system, self.pattern, self.least, self.most = system, pattern, least, most
         self.speeds = ladder(system.sm, system.inter)
         self.found: Found | None = None
-        self.steps = max(STEPS, 2 * most * len(system.gpus))
-        self.left = MOST_ATTEMPTS * self.steps
+        self.left = MOST_ATTEMPTS * self._steps(most)
         self.spent = False
         self.tried: set[Terms] = set()
         gpus = len(system.gpus)
@@ -67,7 +67,7 @@ class _Search:
         most = most_channels(self.system, terms)
         if most < terms.least or not self._worth(terms, most) or self._known(terms):
             return False
-        steps = SAME_STEPS if terms.same else self.steps
+        steps = SAME_STEPS if terms.same else self._steps(most)
         attempt = Attempt(self.system, terms, self.found, steps, most)
         self.found = attempt.run()
         self.left -= steps - max(attempt.budget, 0)
@@ -75,6 +75,11 @@ class _Search:
         if attempt.budget == -1 or (self.left < 0 and self.found is not None):
             return True
         return self.found is not None and self.found.count * self.found.terms.inter_MBps >= self.total
+
+    def _steps(self, most: int) -> int:
+        """Through NVSwitches all orders of the GPUs load links alike: few are tried."""
+        least = SWITCHED_STEPS if self.system.switch >= 0 else STEPS
+        return max(least, 2 * most * len(self.system.gpus))
 
     def _known(self, terms: Terms) -> bool:
         """Whether looser terms allow no path that those of an earlier attempt did not."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ringtree.search.system import System, Way
-from ringtree.topology.machine import DeviceKind, PathKind
+from ringtree.topology.machine import DeviceKind, LinkKind, PathKind
 
 UNIT = 40
 """Bandwidth is counted in fortieths of a MB/s: a fifth more and an eighth are whole so."""
@@ -61,10 +61,11 @@ class Flow:
         charges = []
         for number, edge in zip(way.edges, edges, strict=True):
             target = devices[edge.target]
-            pcie = PathKind.PIX <= edge.kind < PathKind.SYS
-            charges.append((number, INTEL_UNIT if pcie and more else UNIT))
+            charges.append((number, INTEL_UNIT if edge.kind is LinkKind.PCIE and more else UNIT))
+            if edge.reverse < 0:
+                continue
             if target.kind is DeviceKind.GPU and target.sm < 80 and not from_gpu:
                 charges.append((edge.reverse, VOLTA_REVERSE_UNIT))
-            if target.kind is DeviceKind.CPU and edge.kind is PathKind.NVL and self.system.cpu == "ibm":
+            if target.kind is DeviceKind.CPU and edge.kind is LinkKind.NVLINK and self.system.cpu == "ibm":
                 charges.append((edge.reverse, UNIT))
         return charges

@@ -17,8 +17,8 @@ def most_channels(system: System, terms: Terms) -> int:
             most = min(most, sum(system.leaving_MBps(g) // terms.intra_MBps for g in gpus) // hops)
     if system.inter:
         share = max(terms.inter_MBps // 1000 * 1000, 1)
-        nets = (n for n in range(len(system.nets)) if _usable(system, terms, n))
-        most = min(most, sum(system.capacity_of_net(n) // share for n in nets) if terms.inter_MBps >= 1000 else most)
+        nets = (n for n in system.nets if _usable(system, terms, n))
+        most = min(most, sum(system.net_MBps(n) // share for n in nets) if terms.inter_MBps >= 1000 else most)
     return most
 
 

@@ -29,7 +29,10 @@ def graphs(cluster: Cluster) -> dict[Pattern, Channels]:
 
 def communicator_channels(found: dict[Pattern, Channels], cluster: Cluster) -> int:
     """How many channels a communicator opens, as in NCCL's "Channel 00/24": twice the rings, the second of each with
-    the other tree of a pair; more where CollNet leaves links idle or few fast rings leave the machine."""
+    the other tree of a pair; more where CollNet leaves links idle or few fast rings leave the machine. 0 without GPUs.
+    """
+    if Pattern.RING not in found:
+        return 0
     ring = found[Pattern.RING]
     count = min(MOST_CHANNELS, 2 * ring.count)
     chain = found.get(Pattern.COLLNET_CHAIN)

@@ -5,7 +5,9 @@ Source: NVIDIA/nccl 2.30.7, src/graph/topo.h and topo.cc; for AMD's xGMI ROCm/rc
 
 from __future__ import annotations
 
-from ringtree.topology.machine import Device, Link, LinkKind
+from dataclasses import replace
+
+from ringtree.topology.machine import Device, DeviceKind, Link, LinkKind, Machine
 
 NVLINK_GBps = {100: 40.1, 90: 20.6, 87: 20.0, 86: 12.0, 80: 20.0, 70: 20.0, 60: 18.0}
 """One NVLink, by the least compute capability (times 10) it holds from."""
@@ -23,6 +25,23 @@ NIC_UNTOLD_GBps = 10 / 8
 """A NIC of no told speed is one of 10 Gbit/s."""
 PCI_OF_NOMINAL = 12 / 15.754
 """For a PCIe link whose generation was not told: what NCCL gives Gen3 x16, over what that carries."""
+
+
+def seen(machine: Machine) -> Machine:
+    """The machine as NCCL sees it: its figure for every link, links of a kind from one device to another as one, and
+    all NVSwitches as one."""
+    switches = machine.of_kind(DeviceKind.NVSWITCH)
+    kept = [n for n in range(len(machine.devices)) if n not in switches[1:]]
+    place = {old: new for new, old in enumerate(kept)} | {n: kept.index(switches[0]) for n in switches[1:]}
+    links: dict[tuple[int, int, LinkKind], Link] = {}
+    for link in machine.links:
+        source, target = place[link.source], place[link.target]
+        if source != target:
+            ends = (machine.devices[link.source], machine.devices[link.target])
+            known, Bps = links.get((source, target, link.kind)), link_GBps(link, *ends) * 1e9
+            Bps += known.bandwidth_Bps if known else 0.0
+            links[source, target, link.kind] = replace(link, source=source, target=target, bandwidth_Bps=Bps)
+    return replace(machine, devices=tuple(machine.devices[n] for n in kept), links=tuple(links.values()))
 
 
 def link_GBps(link: Link, source: Device, target: Device) -> float:
