@@ -18,7 +18,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 export PATH := $(CURDIR)/$(venv)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench browser screenshots test-long test-core test-all setup clean
+.PHONY: help demo test check bench validate browser screenshots test-long test-core test-all setup clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -39,6 +39,9 @@ check: $(built) ## lint, format, types, import contract: all that can be said wi
 bench: $(built) ## measure all_reduce on 1, 2 and 4 ranks; writes build/bench.json
 	@mkdir -p build
 	ringtree bench all_reduce -n 1,2,4 -b 8 -e 64M -f 8 --json build/bench.json $(ARGS)
+
+validate: $(built) ## predictions beside published nccl-tests tables (RINGTREE_DATA; ARGS=--sizes for each size)
+	@$(py) benchmarks/validate.py $(ARGS)
 
 browser: $(playwright) ## fetch what drives chromium (playwright-core), for the tests of the pages
 

@@ -8,8 +8,8 @@ from functools import lru_cache
 
 from ringtree.price.estimate import Estimate
 from ringtree.price.nccl.communicator import Communicator
-from ringtree.price.nccl.figures import PROTOCOLS, BASE_LATENCY_us, HOP_LATENCY_us
-from ringtree.price.transport.figures import NIC_SHARE, PEER_CHUNK_bytes, PEER_LL_bytes
+from ringtree.price.nccl.figures import PROTOCOLS, BASE_LATENCY_us, HOP_LATENCY_us, TREE_CHANNEL_GBps
+from ringtree.price.transport.figures import BLOCKS_OF_A_CHANNEL, NIC_SHARE, PEER_CHUNK_bytes, PEER_LL_bytes
 from ringtree.price.transport.latency import hop_us
 from ringtree.topology.machine import LinkKind, Machine
 from ringtree.topology.nccl_speeds import link_GBps
@@ -28,11 +28,17 @@ def exchange(comm: Communicator, collective: str, nbytes: int) -> tuple[Estimate
 
 
 def _channels(comm: Communicator) -> int:
-    """For one peer: two for each link there is to it, or for the network (paths.cc)."""
+    """For one peer: two for each link there is to it, a power of two, or two for the network (paths.cc)."""
     machine = comm.cluster.machine
     links = [machine.links[n] for n in machine.leaving(machine.gpus[0])]
     near = [k.width for k in links if k.kind in (LinkKind.NVLINK, LinkKind.XGMI)]
-    return 2 * max(near, default=1) if comm.nodes == 1 else 2
+    wanted = 2 * max(near, default=1) if comm.nodes == 1 else 2
+    return min(_up(wanted), _up(comm.channels))
+
+
+def _up(count: int) -> int:
+    """To a power of two."""
+    return 1 << (max(count, 1) - 1).bit_length()
 
 
 def _estimate(comm: Communicator, collective: str, protocol: str, nbytes: int, channels: int) -> Estimate:
@@ -72,8 +78,19 @@ def _loads(comm: Communicator, collective: str) -> Iterator[tuple[float, float, 
         link = machine.links[n]
         source, target = machine.devices[link.source], machine.devices[link.target]
         yield load, link_GBps(link, source, target), _LINKS.get(link.kind, "link") + f": {source.name} to {target.name}"
+    if comm.sm:
+        yield _blocks(comm, collective)
     if comm.nodes > 1:
         yield _nics(comm, collective)
+
+
+def _blocks(comm: Communicator, collective: str) -> tuple[float, float, str]:
+    """Half of each block's warps send, the other half receive; there are as many blocks as channels, rounded up to a
+    power of two (paths.cc)."""
+    count = _up(comm.channels)
+    each = max(TREE_CHANNEL_GBps[comm.generation]) / BLOCKS_OF_A_CHANNEL / 2
+    load = 1.0 if collective == "send_recv" else (comm.ranks - 1) / comm.ranks
+    return load, count * each, f"copying: {count} blocks, each {each:.3g} GB/s out and in"
 
 
 def _pairs(collective: str, per_node: int, ranks: int) -> Iterator[tuple[int, int, float]]:

@@ -34,6 +34,8 @@ NVLS_STAGES = 2
 
 NET_LATENCY_us = 2.0
 """What NCCL's latencies of a hop between machines hold of the wire: InfiniBand's."""
+BLOCKS_OF_A_CHANNEL = 2
+"""Of NCCL's tables, whose channels are those its search finds: each is there twice (connect.cc)."""
 PEER_CHUNK_bytes = 512 << 10
 """Of a send or receive over NVLink (init.cc)."""
 PEER_LL_bytes = 16384

@@ -73,7 +73,7 @@ def _fill_us(comm: Communicator, nbytes: int, GBps: float) -> float:
     blocks = max(comm.channels, 1)
     chunk = min(nbytes / blocks, comm.settings.buffer_bytes * figures.TREE_STEPS / figures.STEPS)
     near, far = 2 * (comm.per_node - 1), 2 * (comm.nodes - 1).bit_length()
-    copied = TREE_CHANNEL_GBps[comm.generation][comm.column] / 2
+    copied = TREE_CHANNEL_GBps[comm.generation][comm.column] / figures.BLOCKS_OF_A_CHANNEL
     together = chunk * blocks / GBps / 1e3
     return max(near * chunk / copied / 1e3 + (far - 1) * together, 0.0)
 

@@ -1,0 +1,56 @@
+"""The predictions beside what others published."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def validate() -> ModuleType:
+    """benchmarks/validate.py, which is no package."""
+    spec = importlib.util.spec_from_file_location("validate", ROOT / "benchmarks" / "validate.py")
+    assert spec is not None and spec.loader is not None
+    module = sys.modules["validate"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_goals_are_met_and_the_record_is_of_this_code(validate: ModuleType, data_folder: Path) -> None:
+    tables = data_folder / "nccl_tests"
+    by_system = {s.file: validate.points(s, tables) for s in validate.SYSTEMS}
+    overall = validate.figures(p for some in by_system.values() for p in some)
+    for name, goal in validate.GOALS.items():
+        assert overall[name] <= goal, f"{name}: {overall[name]}"
+    kept = json.loads((ROOT / "benchmarks" / "validated.json").read_text(encoding="utf-8"))
+    assert kept["all"] == pytest.approx(overall, abs=1e-3), (
+        "python benchmarks/validate.py --json benchmarks/validated.json"
+    )
+    for name, some in by_system.items():
+        told = {k: v for k, v in kept["systems"][name].items() if k != "on"}
+        assert told == pytest.approx(validate.figures(some), abs=1e-3), name
+
+
+def test_every_healthy_table_is_judged(validate: ModuleType, data_folder: Path) -> None:
+    files = {p.stem for p in (data_folder / "nccl_tests").glob("*.csv")}
+    misconfigured = {"cscs_gh200_2n_allreduce_noplugin", "gdr116_v100_4gpu_pcie"}
+    assert {s.file for s in validate.SYSTEMS} == files - misconfigured
+
+
+def test_rccl_on_mi300x_is_within_a_twentieth(validate: ModuleType, data_folder: Path) -> None:
+    """RCCL on eight MI300X, all_gather of 128 B to 4 GiB, with nothing of ours but xGMI's and RCCL's own figures."""
+    system = validate.System("ag_ring_LL128_2_1_out_of_place", "mi300x8")
+    lines = (data_folder / "measured" / "mi300x_allgather" / f"{system.file}.csv").read_text().splitlines()[1:]
+    errors = []
+    for line in lines:
+        nbytes, time_us = int(line.split(",")[0]), float(line.split(",")[5])
+        if nbytes:
+            errors.append(abs(system.predicted("all_gather", nbytes)[0].time_s * 1e6 / time_us - 1))
+    assert len(errors) == 26 and sorted(errors)[len(errors) // 2] <= 0.05
