@@ -13,6 +13,8 @@ from ringtree.topology.machine import PathKind
 
 PCI_STEPS = 1 << 10
 """What the GPUs' own order may take, at most, before the search proper."""
+MANY = 64
+"""Of more GPUs only the neighbours are tried, as on NVSwitches."""
 TREES = (Pattern.TREE, Pattern.BALANCED_TREE, Pattern.SPLIT_TREE)
 HEADS = (Pattern.NVLS, Pattern.COLLNET_DIRECT)
 
@@ -286,7 +288,7 @@ class Attempt:
     def _sorted(self) -> list[int]:
         """The GPUs still to come, the best first; on NVSwitches the neighbours alone, so that each has few peers."""
         system, gpu, count = self.system, self.order[-1], len(self.system.gpus)
-        if system.switch >= 0:
+        if system.switch >= 0 or count > MANY:
             around = [(gpu + 1) % count, (gpu - 1) % count]
             if self.terms.pattern in (Pattern.BALANCED_TREE, Pattern.SPLIT_TREE):
                 around.reverse()

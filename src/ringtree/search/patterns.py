@@ -14,6 +14,7 @@ from ringtree.topology.machine import PathKind
 
 MOST_RINGS = 32
 MOST_CHANNELS = 64
+MOST_GPUS = 640
 FALLBACK_Bps = 0.1e9
 """What NCCL says of the one channel it makes, in the order of the GPUs, where nothing fits."""
 NVLS_SM = 90
@@ -23,7 +24,7 @@ def graphs(cluster: Cluster) -> dict[Pattern, Channels]:
     """RING and TREE (`pattern` says which tree), NVLS where GPUs of sm90 or later share NVSwitches, COLLNET_CHAIN and
     COLLNET_DIRECT where the switches reduce; nothing for a machine without GPUs. Every machine of the cluster has the
     same ones, so the cost does not depend on `nodes`. Counts and speeds are those of NCCL's "Pattern … nChannels"
-    lines, rings and trees cut to as many as both have."""
+    lines, rings and trees cut to as many as both have. ValueError for more GPUs than NCCL takes."""
     return dict(_graphs(_alike(cluster)))
 
 
@@ -53,6 +54,8 @@ def _alike(cluster: Cluster) -> Cluster:
 def _graphs(cluster: Cluster) -> tuple[tuple[Pattern, Channels], ...]:
     if not cluster.machine.gpus:
         return ()
+    if (gpus := len(cluster.machine.gpus)) > MOST_GPUS:
+        raise ValueError(f"{cluster.machine.name}: {gpus} GPUs in a machine; NCCL takes at most {MOST_GPUS}")
     system = System(cluster)
     ring = compute(system, Pattern.RING, 1, MOST_RINGS)
     count = ring.count if ring else 1
