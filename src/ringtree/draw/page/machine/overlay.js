@@ -43,11 +43,13 @@ const machineOverlay = (() => {
       .datum({hop: {from, to, channel}});
     const target = out.at.get(to);
     const source = out.at.get(from);
-    arrow(g, target.x + target.w / 2 + shift, target.y + target.h, colour, out.size.words > 1 ? 5.5 : 3.5);
-    if (both) arrow(g, source.x + source.w / 2 + shift, source.y + source.h, colour, out.size.words > 1 ? 5.5 : 3.5);
+    const size = out.size.words > 1 ? 5.5 : 3.5;
+    const down = out.rowOf.get(to) > out.rowOf.get(from); // into a row below it comes from above
+    arrow(g, target.x + target.w / 2 + shift, target.y + (down ? 0 : target.h), colour, down ? -size : size);
+    if (both) arrow(g, source.x + source.w / 2 + shift, source.y + source.h, colour, size);
   }
 
-  // A head that points up to a device, from the zone below it.
+  // A head that points up to a device, from the zone below it; down, where the size is negative.
   function arrow(g, x, y, colour, size) {
     g.append('path').attr('d', `M${x},${y}l${-size * 0.62},${size * 1.5}h${size * 1.24}z`).attr('fill', colour);
   }

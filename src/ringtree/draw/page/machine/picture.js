@@ -76,7 +76,7 @@ const machinePicture = (() => {
     } else if (d.kind === 'nic') {
       words(own, `NIC ${number}`, x, y - 2, 11, colours.ink, 600, 'middle');
       words(own, lineRate(d.rate_Bps), x, y + 11, 9.5, colours.muted, 400, 'middle');
-    } else words(own, cut(d.name, box.w - 4, 10.5), x, y + 3.5, 10.5, colours.muted, 400, 'middle');
+    } else words(own, cut(d.name.replace(/^[0-9a-f]{4,8}:(?=..:)/i, ''), box.w - 4, 10.5), x, y + 3.5, 10.5, colours.muted, 400, 'middle');
   }
 
   function drawBar(g, data, bar, {colours}) {

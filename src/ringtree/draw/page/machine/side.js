@@ -64,7 +64,7 @@ class MachineSide {
       if (!alike.size) continue;
       const lines = [...alike].map(([text, about]) => {
         const few = about.length > 4 ? `${about.slice(0, 3).join(', ')} +${about.length - 3}` : about.join(', ');
-        return make(`p.machine-note.${kind}`, {data: {note: kind}}, make('strong', {}, few), ` ${text}`);
+        return make(`p.machine-note.${kind}`, {data: {note: kind}}, make('strong', {}, `${few}:`), ` ${text}`);
       });
       if (kind === 'source') found.push(make('details', {}, make('summary', {}, t(title, {count: lines.length})), ...lines));
       else found.push(make('h3', {}, t(title)), ...lines);
