@@ -106,6 +106,9 @@ def take(studio: Studio, folder: Path) -> None:
         page.call("mouse.move", 0, 0)
         page.press("ArrowLeft")  # 2 ranks
         page.screenshot(IMAGES / "report.png")
+    with studio.page(900, "topo", "show", "dgx-1-v100") as page:
+        page.press("r")  # the first ring
+        page.screenshot(IMAGES / "machine.png")
     studio.terminal("terminal", "show", "ring", "-n", "4", "--collective", "all_reduce")
 
 
