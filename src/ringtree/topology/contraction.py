@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 
 from ringtree.topology.machine import DeviceKind, Link, LinkKind, Machine
 from ringtree.topology.paths import NETWORKS, Paths
@@ -19,6 +20,11 @@ class Contracted:
     seats: int
     home: tuple[int, ...]
 
+    @cached_property
+    def paths(self) -> Paths:
+        """Of the machine."""
+        return Paths(self.machine)
+
 
 def seats(machine: Machine) -> tuple[int, ...]:
     """The devices that are ranks, in order: the GPUs, or the CPUs of a machine that has none."""
@@ -30,6 +36,7 @@ def shared_switch(machine: Machine) -> int | None:
     return next((n for n in machine.of_kind(DeviceKind.SWITCH) if not _left_out(machine, n)), None)
 
 
+@lru_cache(maxsize=4)
 def contract(machine: Machine) -> Contracted:
     """NVSwitches of the same GPUs are one (so they are to NCCL); NICs that one GPU has to itself are one, of their
     rates' sum, where they hang side by side. Storage is left out, and what is beyond the NICs."""
@@ -44,10 +51,12 @@ def contract(machine: Machine) -> Contracted:
     order = [*ranks, *dict.fromkeys(kept)]
     number = {old: new for new, old in enumerate(order)}
     place = {n: number[stands_for[n]] for n in stands_for if stands_for[n] in number}
+    stood_for: dict[int, list[int]] = {}
+    for n, first in stands_for.items():
+        stood_for.setdefault(first, []).append(n)
     devices = []
     for old in order:
-        alike = [n for n, first in stands_for.items() if first == old]
-        device = machine.devices[old]
+        device, alike = machine.devices[old], stood_for[old]
         if len(alike) > 1:
             name = f"{device.name}-{machine.devices[alike[-1]].name}"
             device = replace(device, name=name, rate_Bps=sum(machine.devices[n].rate_Bps for n in alike))

@@ -10,7 +10,7 @@ from ringtree.topology.copy_steps import Copy, Mover, Steps
 from ringtree.topology.fabrics import FABRICS, Fabric
 from ringtree.topology.machine import DeviceKind, Machine, PathKind
 from ringtree.topology.nics import usual_fabric
-from ringtree.topology.paths import Verdict, gdr, p2p
+from ringtree.topology.paths import Paths, Verdict, gdr, p2p
 
 __all__ = ["Copy", "Mover", "Transfer", "copies", "from_storage", "in_machine", "side_by_side", "to_machine"]
 
@@ -72,7 +72,7 @@ def side_by_side(machine: Machine, a: int = 0, b: int = 1, fabric: Fabric | None
 
 def in_machine(machine: Machine, a: int, b: int) -> tuple[Transfer, ...]:
     """P2P, and by the host's memory."""
-    steps = Steps(machine)
+    steps = Steps(Paths(machine))
     direct, one, other = p2p(steps.paths, a, b), machine.gpus[a], machine.gpus[b]
     found = []
     if steps.paths.between(one, other).kind is not PathKind.DIS:
@@ -87,7 +87,7 @@ def to_machine(machine: Machine, a: int, b: int, fabric: Fabric) -> tuple[Transf
     """To GPU b of another such machine: by the kernel where the fabric neither has RDMA nor reaches a GPU, else into
     its memory, and with RDMA also by buffers in the hosts' memories."""
     one = contract(machine)
-    steps, nics = Steps(one.machine), one.machine.nics
+    steps, nics = Steps(one.paths), one.machine.nics
     if -1 in (one.home[a], one.home[b]):
         raise ValueError(f"{machine.name}: GPU {a} or {b} reaches no NIC; expected a path to one")
     leaves, enters = one.home[a], one.home[b]
@@ -113,7 +113,7 @@ def to_machine(machine: Machine, a: int, b: int, fabric: Fabric) -> tuple[Transf
 
 def from_storage(machine: Machine, disk: int, gpu: int) -> tuple[Transfer, ...]:
     """From a disk, by device number, to a GPU, by local rank: GPUDirect Storage, and by the host's memory."""
-    steps, target = Steps(machine), machine.gpus[gpu]
+    steps, target = Steps(Paths(machine)), machine.gpus[gpu]
     path = steps.paths.between(disk, target)
     direct = _gds(machine, disk, target, path.kind)
     staged = Transfer("disk by the host's memory", _instead(direct), steps.from_disk(disk, target))

@@ -9,7 +9,7 @@ from math import inf
 
 from ringtree.topology.fabrics import Fabric
 from ringtree.topology.link_figures import data_Bps, latency_s
-from ringtree.topology.machine import DeviceKind, Machine, PathKind
+from ringtree.topology.machine import DeviceKind, PathKind
 from ringtree.topology.paths import Path, Paths
 
 
@@ -44,8 +44,8 @@ class Steps:
     """The copies of a machine, and of another like it at the far end. Devices by number; `leaves` and `enters` are the
     NICs of a transfer."""
 
-    def __init__(self, machine: Machine) -> None:
-        self.machine, self.paths = machine, Paths(machine)
+    def __init__(self, paths: Paths) -> None:
+        self.machine, self.paths = paths.machine, paths
 
     def copy(self, what: str, path: Path, by: Mover, *, lands: bool = True, far: bool = False) -> Copy:
         """Along a path; ValueError where there is none."""

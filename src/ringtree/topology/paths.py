@@ -64,7 +64,7 @@ class Paths:
         goes through a GPU, but one of NVLinks alone, or through a NIC, but to its network."""
         path = self._known.get((source, target))
         if path is None:
-            tree = self._trees.get(source) or self._trees.setdefault(source, _Tree(self.machine, source))
+            tree = self._trees.get(source) or self._trees.setdefault(source, _Tree(self.machine, self._steps, source))
             path = self._known[source, target] = tree.path(target)
         return path
 
@@ -129,6 +129,12 @@ class Paths:
         return PathKind.SYS if of_amd and len(self.machine.gpus) <= 2 else PathKind.PXB
 
     @cached_property
+    def _steps(self) -> tuple[tuple[_Step, ...], ...]:
+        """The links that leave each device."""
+        leaving = self.machine.leaving
+        return tuple(tuple(_step(self.machine, n) for n in leaving(d)) for d in range(len(self.machine.devices)))
+
+    @cached_property
     def _neighbour(self) -> tuple[int | None, ...]:
         """For each NIC the GPU that is nearest to it, by local rank; NICs that share their GPUs have one each."""
         out: list[int | None] = []
@@ -147,7 +153,7 @@ class Paths:
 class _Tree:
     """The way to every device that can be reached from one, found nearest first."""
 
-    def __init__(self, machine: Machine, source: int) -> None:
+    def __init__(self, machine: Machine, steps: tuple[tuple[_Step, ...], ...], source: int) -> None:
         self.machine, self.source = machine, source
         self.reached: dict[int, _Reached] = {}
         queue = [(PathKind.LOC, -inf, 0, source, -1)]
@@ -155,14 +161,15 @@ class _Tree:
             kind, narrow, count, device, last = heappop(queue)
             if device in self.reached:
                 continue
-            before = self.reached[machine.links[last].source].latency_s if count else 0.0
-            latency_s = before + (machine.links[last].latency_s if count else 0.0)
+            came = machine.links[last] if count else None
+            latency_s = self.reached[came.source].latency_s + came.latency_s if came else 0.0
             self.reached[device] = _Reached(kind, -narrow, latency_s, last)
-            for n in machine.leaving(device):
-                link = machine.links[n]
-                if link.target not in self.reached and self._passes(link, count, last):
-                    further = max(kind, _kind(machine, link, count))
-                    heappush(queue, (further, max(narrow, -link.bandwidth_Bps), count + 1, link.target, n))
+            ends = machine.devices[device].kind
+            hands_on = came is not None and ends is DeviceKind.GPU
+            for step in steps[device]:
+                if step.target not in self.reached and (came is None or _goes_on(came, count, ends, step)):
+                    further = max(kind, PathKind.NVB if hands_on else step.kind)
+                    heappush(queue, (further, max(narrow, step.narrow), count + 1, step.target, step.link))
 
     def path(self, target: int) -> Path:
         found = self.reached.get(target)
@@ -177,18 +184,6 @@ class _Tree:
             kind = PathKind.P2C
         return Path(kind, tuple(reversed(links)), found.bandwidth_Bps, found.latency_s)
 
-    def _passes(self, link: Link, count: int, last: int) -> bool:
-        """Whether a path of `count` links goes on with this one through the device that it leaves."""
-        if not count:
-            return True
-        through, before = self.machine.devices[link.source].kind, self.machine.links[last]
-        if through is DeviceKind.GPU:
-            to_gpu = self.machine.devices[link.target].kind is DeviceKind.GPU
-            return count == 1 and to_gpu and before.kind in NEAR_GPUS and link.kind in NEAR_GPUS
-        if through is DeviceKind.NIC:
-            return link.kind in NETWORKS or before.kind in NETWORKS
-        return through is not DeviceKind.STORAGE
-
     def _by_c2c(self, links: list[int]) -> bool:
         """Whether a path is GPU - C2C - CPU - PCIe - NIC, or back."""
         first, last = self.machine.links[links[0]], self.machine.links[links[-1]]
@@ -197,9 +192,38 @@ class _Tree:
         return {*ends} == {DeviceKind.GPU, DeviceKind.NIC} and of_gpu.kind in (LinkKind.C2C, LinkKind.XGMI)
 
 
-def _kind(machine: Machine, link: Link, count: int) -> PathKind:
-    """What a link makes of the path of `count` links that takes it."""
-    ends = {machine.devices[link.source].kind, machine.devices[link.target].kind}
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A link as a search takes it. `narrow` is its bandwidth, less than 0; `joins_gpus` by NVLink or xGMI; `leaves` to
+    a network."""
+
+    link: int
+    target: int
+    kind: PathKind
+    narrow: float
+    joins_gpus: bool
+    leaves: bool
+
+
+def _goes_on(came: Link, count: int, through: DeviceKind, step: _Step) -> bool:
+    """Whether a path of `count` links, of which the last is `came`, goes on through a device of that kind."""
+    if through is DeviceKind.GPU:
+        return count == 1 and came.kind in NEAR_GPUS and step.joins_gpus
+    if through is DeviceKind.NIC:
+        return step.leaves or came.kind in NETWORKS
+    return through is not DeviceKind.STORAGE
+
+
+def _step(machine: Machine, number: int) -> _Step:
+    link = machine.links[number]
+    ends = [machine.devices[d].kind for d in (link.source, link.target)]
+    joins_gpus = link.kind in NEAR_GPUS and ends == [DeviceKind.GPU, DeviceKind.GPU]
+    kind = _kind(link, {*ends})
+    return _Step(number, link.target, kind, -link.bandwidth_Bps, joins_gpus, link.kind in NETWORKS)
+
+
+def _kind(link: Link, ends: set[DeviceKind]) -> PathKind:
+    """What a link makes of a path that takes it."""
     if link.kind in NETWORKS:
         return PathKind.NET
     if link.kind is LinkKind.CPU:
@@ -207,8 +231,7 @@ def _kind(machine: Machine, link: Link, count: int) -> PathKind:
     if link.kind is LinkKind.C2C or (link.kind is LinkKind.XGMI and DeviceKind.CPU in ends):
         return PathKind.C2C
     if link.kind in NEAR_GPUS:
-        by_gpu = count > 0 and machine.devices[link.source].kind is DeviceKind.GPU
-        return PathKind.NVB if by_gpu else PathKind.NVL
+        return PathKind.NVL
     if DeviceKind.CPU in ends or link.kind is LinkKind.SHM:
         return PathKind.PHB
     return PathKind.PXB if ends == {DeviceKind.PCI} else PathKind.PIX

@@ -18,7 +18,7 @@ Ints = NDArray[np.int64]
 def ways(one: Contracted, fabric: Fabric | None, wires: Wires | None, shared: tuple[int, ...]) -> Ways:
     """Of each pair of ranks, and of each rank and port: the NICs, or the first switch that all machines share; none
     where there are no others (`wires` None). What may not go directly, P2P or GPUDirect RDMA, goes by the CPU."""
-    paths, ranks = Paths(one.machine), range(one.seats)
+    paths, ranks = one.paths, range(one.seats)
     inside = [[_inside(paths, a, b) for b in ranks] for a in ranks]
     home: tuple[int, ...] = (0,) * one.seats
     out = into = [[NOWHERE] * one.seats] * one.seats
