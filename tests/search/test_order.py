@@ -29,11 +29,11 @@ V100 = machine("dgx-1-v100")
 UNEVEN = [  # how many times faster the order is, and all rings together
     (V100, 1.95, 5.8),
     (V100.part((0, 1, 2, 4, 5, 6)), 1.95, 7.6),
-    (V100.part((0, 1, 3, 4, 6, 7)), 0.999, 1.8),
+    (V100.part((0, 1, 3, 4, 6, 7)), 0.999, 1.7),
     (machine("azure-nc96"), 1.0, 1.95),
     (machine("azure-nc96").part((0, 2, 1, 3)), 1.0, 1.95),
     (machine("mi250x8"), 1.8, 5.0),
-    (Cluster(V100, 2, INFINIBAND), 1.0, 3.8),
+    (Cluster(V100, 2, INFINIBAND), 1.0, 3.7),
 ]
 EVEN = [machine("dgx-h100"), machine("dgx-2"), machine("gb200-nvl72"), Cluster(machine("dgx-h100"), 4, INFINIBAND)]
 
@@ -45,7 +45,7 @@ def test_orders_and_rings_side_by_side_are_faster_than_rank_order(
     topology = topology_of(where)
     plain = ring.all_reduce(topology.ranks)
     one = relabel(plain, order(where))
-    many = share(*(relabel(plain, found) for found in rings(where)))
+    many = share(*(relabel(plain, found) for found in rings(where, 6)))
     for seconds in (
         lambda schedule: price.seconds(schedule, topology, 64 * MIB),
         lambda schedule: play(schedule, topology, 64 * MIB).time_s,
