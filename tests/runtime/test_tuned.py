@@ -110,12 +110,20 @@ def test_a_broken_file_is_one_line(
         ({"figures": {**tuned.as_json(FIGURES), "latency_s": -1}}, "latency_s is -1; expected 0 to 1 second"),
         ({"figures": [1]}, "expected what `ringtree tune` writes"),
         ({"ranks": None}, "expected what `ringtree tune` writes"),
+        ({"date": "\x1b[2J"}, "is no short line of text"),
+        ({"machine": {"cpu": "a\nb", "cores": 1}}, "1 cores of a..b; this is "),
     ],
 )
 def test_figures_of_no_use_here_are_refused(changes: dict[str, Any], why: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=why) as refusal:
         tuned.read(written(tmp_path / "machine.json", **changes))
     assert "\n" not in str(refusal.value)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="no file; expected what"):
+        tuned.read(tmp_path / "pipe")
 
 
 def test_a_file_that_is_named_must_be_there(

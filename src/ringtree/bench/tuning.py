@@ -55,25 +55,34 @@ def tune(ranks: Sequence[int], seconds: float, step: Callable[[str], None], most
     """Measures for about `seconds`, each size up to `most_nbytes` once at least. `step` is told what is measured next.
     RankFailed where ranks cannot be started or do not come through."""
     cores = usable_cores()
-    sizes = [here for n in sorted(set(ranks)) for here in _sizes(n, cores, most_nbytes)]
-    times: dict[Case, list[float]] = {case: [] for here in sizes for case in here}
-    spent_s, turns = [0.0] * len(sizes), 0
-    with ExitStack() as stack:
-        pools = {n: stack.enter_context(Pool(n, pin=True)) for n in sorted(set(ranks))}
-        while min(spent_s) == 0 or sum(spent_s) < seconds:
-            least = min(range(len(sizes)), key=spent_s.__getitem__)
-            here = sizes[least]
-            step(f"{here[0].ranks} ranks, {here[0].nbytes:,} bytes")
-            began_s = time.monotonic()
-            for case, took_s in zip(here, pools[here[0].ranks].run(_measured, here)[0], strict=True):
-                times[case].append(took_s)
-            spent_s[least] += time.monotonic() - began_s
-            turns += 1
+    table = [row for n in sorted(set(ranks)) for row in rows(n, cores, most_nbytes)]
+    times, turns = in_turns(table, seconds, step)
     return Tuning(tuple(as_measured(case, median(took), cores) for case, took in times.items()), turns)
 
 
-def _sizes(ranks: int, cores: int, most_nbytes: int) -> list[list[Case]]:
-    """The calls of each size."""
+def in_turns(
+    table: Sequence[Sequence[Case]], seconds: float, step: Callable[[str], None]
+) -> tuple[dict[Case, list[float]], int]:
+    """Median seconds of each case, one a turn of its row, whose cases have one number of ranks; and how many turns
+    there were. Next is always the row that had the least time so far."""
+    times: dict[Case, list[float]] = {case: [] for row in table for case in row}
+    spent_s, turns = [0.0] * len(table), 0
+    with ExitStack() as stack:
+        pools = {n: stack.enter_context(Pool(n, pin=True)) for n in sorted({row[0].ranks for row in table})}
+        while min(spent_s) == 0 or sum(spent_s) < seconds:
+            least = min(range(len(table)), key=spent_s.__getitem__)
+            row = table[least]
+            step(f"{row[0].ranks} ranks, {row[0].nbytes:,} bytes")
+            began_s = time.monotonic()
+            for case, took_s in zip(row, pools[row[0].ranks].run(_measured, row)[0], strict=True):
+                times[case].append(took_s)
+            spent_s[least] += time.monotonic() - began_s
+            turns += 1
+    return times, turns
+
+
+def rows(ranks: int, cores: int, most_nbytes: int = SIZES[-1]) -> list[list[Case]]:
+    """The calls that figures are fitted to, a row a size."""
     found = []
     for nbytes in filter(lambda nbytes: nbytes <= most_nbytes, SIZES):
         here: list[Case] = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -48,8 +49,8 @@ def place(env: Mapping[str, str] | None = None) -> Path:
     env = os.environ if env is None else env
     if named := env.get(VARIABLE):
         return Path(named)
-    home = env.get("XDG_CONFIG_HOME") or Path(env.get("HOME") or Path.home()) / ".config"
-    return Path(home) / "ringtree" / "machine.json"
+    folder = env.get("XDG_CONFIG_HOME") or f"{env.get('HOME') or os.path.expanduser('~')}/.config"
+    return Path(folder) / "ringtree" / "machine.json"
 
 
 def figures_here(env: Mapping[str, str] | None = None) -> Figures | None:
@@ -71,6 +72,8 @@ def figures_here(env: Mapping[str, str] | None = None) -> Figures | None:
 
 def read(path: Path, *, anywhere: bool = False) -> Tuned:
     """What the file says; ValueError, in one line, where it says nothing, or (unless `anywhere`) of another machine."""
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path}: no file; expected what `ringtree tune` writes")
     if path.stat().st_size > LARGEST_BYTES:
         raise ValueError(f"{path}: {path.stat().st_size} bytes; expected what `ringtree tune` writes")
     try:
@@ -87,11 +90,11 @@ def read(path: Path, *, anywhere: bool = False) -> Tuned:
         raise ValueError(f"{path}: of another machine, {_words(machine)}; this is {_words(here)}")
     try:
         return Tuned(
-            figures_from(said["figures"], f"what was measured on {said['date']}"),
-            str(said["date"]),
-            str(said["ringtree"]),
+            figures_from(said["figures"], f"what was measured on {_line(said['date'])}"),
+            _line(said["date"]),
+            _line(said["ringtree"]),
             tuple(map(int, said["ranks"])),
-            str(said["machine"]["cpu"]),
+            _line(said["machine"]["cpu"]),
             max(int(said["machine"]["cores"]), 1),
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
@@ -102,7 +105,8 @@ def read(path: Path, *, anywhere: bool = False) -> Tuned:
 def is_tuned(path: Path) -> bool:
     """Whether the file is one that `ringtree tune` writes, by a look at its contents."""
     try:
-        return path.is_file() and path.stat().st_size <= LARGEST_BYTES and b'"tuned": {' in path.read_bytes()
+        small = path.is_file() and path.stat().st_size <= LARGEST_BYTES
+        return small and re.search(rb'"tuned"\s*:\s*\{', path.read_bytes()) is not None
     except OSError:
         return False
 
@@ -159,7 +163,14 @@ def figures_from(said: Mapping[str, Any], source: str) -> Figures:
     return Figures(**values, source=source)
 
 
+def _line(text: object) -> str:
+    """A text that may be printed; ValueError for another."""
+    if not isinstance(text, str) or not text.isprintable() or len(text) > 200:
+        raise ValueError(f"{str(text)[:40]!r} is no short line of text")
+    return text
+
+
 def _words(machine: object) -> str:
     if not isinstance(machine, dict):
         return "which it does not name"
-    return f"{machine.get('cores')} cores of {machine.get('cpu')}"
+    return f"{str(machine.get('cores'))[:20]!r} cores of {str(machine.get('cpu'))[:80]!r}".replace("'", "")

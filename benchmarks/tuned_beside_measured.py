@@ -1,0 +1,154 @@
+"""How near predictions come to calls that were measured in the same minutes, and how good the choices by them are.
+
+    python benchmarks/tuned_beside_measured.py                     about 150 s; a quiet machine says most
+    python benchmarks/tuned_beside_measured.py --json tuned.json
+
+What `ringtree tune` measures and all that is compared are measured in turns, sizes that had least time first, and each
+counts by its median over turns. Figures are fitted to the one, and predict the other: other sizes, other algorithms and
+collectives. A choice is judged by what was measured: its time over the fastest's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from ringtree.algorithms import serving
+from ringtree.bench.machine import describe, usable_cores
+from ringtree.bench.sweep import Case, cases
+from ringtree.bench.tuning import as_measured, in_turns, rows
+from ringtree.cli.terminal import progress
+from ringtree.plan import BUILT_IN, Figures, Room, choose, predict, shortlist
+from ringtree.plan.fitting import Measured, fit
+from ringtree.runtime.shm import staging
+from ringtree.runtime.tuned import as_json
+
+TUNED_RANKS = (2, 4)
+RANKS = (2, 3, 4)
+SIZES = [8, 64, 1 << 10, 8 << 10, 64 << 10, 512 << 10, 4 << 20, 32 << 20, 64 << 20]
+"""Between those that figures are fitted to, and the ends."""
+OTHERS = ("broadcast", "reduce", "all_gather", "reduce_scatter", "all_to_all", "gather", "scatter", "scan")
+OTHERS_RANKS = (2, 4)
+OTHERS_SIZES = [8, 1 << 10, 8 << 10, 64 << 10, 512 << 10, 4 << 20, 16 << 20]
+ERROR, LOSS = 0.25, 0.15
+"""The goals: a prediction's median error, and by how much a choice may be slower than the best."""
+
+
+def compared() -> list[list[Case]]:
+    """All algorithms of all_reduce; of the others those that come into question."""
+    table = []
+    for n in RANKS:
+        for nbytes in SIZES:
+            table.append(
+                [c for a in serving("all_reduce") for c in cases("all_reduce", n, [nbytes], "float32", "sum", 0, a)]
+            )
+    for n in OTHERS_RANKS:
+        for nbytes in OTHERS_SIZES:
+            table.append(
+                [c for k in OTHERS for a in shortlist(k, n) for c in cases(k, n, [nbytes], "float32", "sum", 0, a)]
+            )
+    return table
+
+
+def predicted_s(call: Measured, figures: Figures) -> float:
+    what = (call.algorithm, call.collective, call.ranks, call.root, call.nbytes)
+    return predict(*what, call.steps, figures, call.room).time_s
+
+
+def judged(calls: list[Measured], figures: Figures) -> list[dict[str, Any]]:
+    """Of each collective over each number of ranks: errors over sizes and algorithms, losses over sizes."""
+    found = []
+    for collective, n in dict.fromkeys((c.collective, c.ranks) for c in calls):
+        mine = [c for c in calls if (c.collective, c.ranks) == (collective, n)]
+        off = [predicted_s(c, figures) / c.time_s - 1 for c in mine]
+        losses = {name: [] for name in ("tuned", "built_in")}
+        for nbytes in dict.fromkeys(c.nbytes for c in mine):
+            took_s = {c.algorithm: c.time_s for c in mine if c.nbytes == nbytes}
+            room = Room(usable_cores(), *staging(n))
+            for name, by in (("tuned", figures), ("built_in", BUILT_IN)):
+                pick = choose(collective, n, nbytes, figures=by, room=room).algorithm
+                losses[name].append(took_s[pick] / min(took_s.values()) - 1)
+        found.append(
+            {
+                "collective": collective,
+                "ranks": n,
+                "calls": len(mine),
+                "error_median": float(np.median(np.abs(off))),
+                "error_p90": float(np.quantile(np.abs(off), 0.9)),
+                "bias_median": float(np.median(off)),
+                "loss_median": median(losses["tuned"]),
+                "loss_worst": max(losses["tuned"]),
+                "built_in_loss_median": median(losses["built_in"]),
+                "built_in_loss_worst": max(losses["built_in"]),
+            }
+        )
+    return found
+
+
+def show(found: list[dict[str, Any]]) -> bool:
+    """Prints the table; whether the goals are met."""
+    print("| collective | ranks | calls | error: median | 90 % below | choice over best: median | worst | built in |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    met = True
+    for row in found:
+        good = row["error_median"] <= ERROR and row["loss_median"] <= LOSS
+        met &= good
+        ratios = ("error_median", "error_p90", "loss_median", "loss_worst", "built_in_loss_worst")
+        words = [row["collective"], str(row["ranks"]), str(row["calls"]), *(f"{row[name]:.0%}" for name in ratios)]
+        print(f"| {' | '.join(words)} |{'' if good else ' *'}")
+    return met
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=150.0, help="how long to measure (default 150)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures, and the machine's")
+    args = parser.parse_args()
+    cores, began_s = usable_cores(), time.monotonic()
+    fitted = [row for n in TUNED_RANKS for row in rows(n, cores)]
+    with progress("measuring", total=round(args.seconds)) as bar:
+
+        def step(text: str) -> None:
+            bar.reach(min(time.monotonic() - began_s, args.seconds))
+            bar.note(text)
+
+        table = compared()
+        times, turns = in_turns([*fitted, *table], args.seconds, step)
+    known = {case for row in fitted for case in row}
+    figures = fit([as_measured(case, median(times[case]), cores) for case in known], "this run")
+    calls = [as_measured(case, median(times[case]), cores) for row in table for case in row]
+    found = judged(calls, figures)
+    machine = describe()
+    print(f"{machine['cores']} cores of {machine['cpu']}; {turns} turns in {time.monotonic() - began_s:.0f} s\n")
+    met = show(found)
+    off = [abs(predicted_s(c, figures) / c.time_s - 1) for c in calls]
+    print(f"\nall: median error {np.median(off):.0%}; * is not within {ERROR:.0%} (predictions), {LOSS:.0%} (choices)")
+    if args.json:
+        record = [
+            {
+                **{key: getattr(c, key) for key in ("collective", "algorithm", "ranks", "nbytes")},
+                "measured_us": c.time_s * 1e6,
+                "predicted_us": predicted_s(c, figures) * 1e6,
+            }
+            for c in calls
+        ]
+        said = {
+            "machine": machine,
+            "turns": turns,
+            "figures": as_json(figures),
+            "summary": found,
+            "rows": record,
+        }
+        args.json.write_text(json.dumps(said, indent=1) + "\n")
+    return 0 if met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
