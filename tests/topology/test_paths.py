@@ -233,6 +233,7 @@ def test_others_have_p2p(model):
         (["[gn]"], {"sm": 80}, {"fabric": FABRICS["tcp"]}, False, "tcp has the kernel copy"),
         (["[gn]"], {"sm": 80}, {"fabric": FABRICS["tcpx"]}, True, "PIX"),
         (["[gn]"], {"gdr": False}, {}, False, "nvidia-peermem"),
+        (["[gn]"], {"gdr": False, "model": "GeForce RTX 4090"}, {}, False, "a data centre's GPU has it"),
         (["[gng]"], {"sm": 70}, {}, False, "NCCL_NET_GDR_READ=1 allows it"),
         (["[gng]"], {"sm": 70}, {"sends": False}, True, "PIX"),
         (["[gn]"], {"sm": 70}, {}, True, "PIX"),  # alone, there is no other traffic

@@ -275,7 +275,8 @@ def gdr(
             False, f"{fabric.name} has the kernel copy: a fabric with RDMA and its NCCL plugin would do without"
         )
     if not card.gdr:
-        return Verdict(False, f"{card.name} has no GPUDirect RDMA: load nvidia-peermem, or take a data centre's GPU")
+        remedy = "load nvidia-peermem, or have DMA-BUF" if _over_pcie(card) else "a data centre's GPU has it"
+        return Verdict(False, f"{card.name} ({card.model or 'its model'}) has no GPUDirect RDMA: {remedy}")
     if not port.gdr:
         return Verdict(
             False, f"{port.name} cannot register a GPU's memory: it takes an RDMA NIC, and nvidia-peermem or DMA-BUF"
