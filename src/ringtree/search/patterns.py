@@ -11,6 +11,7 @@ from ringtree.search.system import System
 from ringtree.topology.channels import Channels, Pattern
 from ringtree.topology.clusters import Cluster
 from ringtree.topology.machine import PathKind
+from ringtree.topology.nics import as_shown
 
 MOST_RINGS = 32
 MOST_CHANNELS = 64
@@ -46,8 +47,8 @@ def communicator_channels(found: dict[Pattern, Channels], cluster: Cluster) -> i
 
 
 def _alike(cluster: Cluster) -> Cluster:
-    """What the channels depend on: whether there is a second machine, not how many."""
-    return replace(cluster, nodes=min(cluster.nodes, 2), oversubscription=1.0)
+    """What the channels depend on: the NICs NCCL is shown, and whether there is a second machine, not how many."""
+    return replace(as_shown(cluster), nodes=min(cluster.nodes, 2), oversubscription=1.0)
 
 
 @lru_cache(maxsize=64)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
+from ringtree.topology.clusters import Cluster
 from ringtree.topology.machine import Device, DeviceKind, Link, LinkKind, Machine, Note, NoteKind, both_ways
 
 
@@ -96,3 +98,35 @@ def usual_fabric(machine: Machine) -> str | None:
     found = _MAKERS.get(nic.vendor.lower(), "infiniband" if nic.gdr else "tcp")
     ethernet = nic.attributes.get("class", "").startswith(_ETHERNET)
     return "roce" if found == "infiniband" and ethernet else found
+
+
+def as_shown(cluster: Cluster) -> Cluster:
+    """The cluster with the NICs NCCL is shown: with EFA those of a PCIe switch as one, of their rates together, since
+    the plugin sends on all of them at once (aws-ofi-nccl, its RDMA protocol)."""
+    if cluster.nodes == 1 or cluster.fabric is None or cluster.fabric.name != "efa":
+        return cluster
+    machine = _grouped(cluster.machine)
+    return cluster if machine is cluster.machine else replace(cluster, machine=machine)
+
+
+@lru_cache(maxsize=16)
+def _grouped(machine: Machine) -> Machine:
+    groups: dict[int, list[int]] = {}
+    for nic in machine.nics:
+        groups.setdefault(_slot(machine, nic)[0], []).append(nic)
+    if all(len(nics) == 1 for nics in groups.values()):
+        return machine
+    first = {nics[0]: nics for nics in groups.values()}
+    devices = list(machine.devices)
+    for nic, nics in first.items():
+        devices[nic] = replace(devices[nic], rate_Bps=sum(devices[n].rate_Bps for n in nics))
+    dropped = set(machine.nics) - set(first)
+    kept = [n for n in range(len(devices)) if n not in dropped]
+    number = {before: after for after, before in enumerate(kept)}
+    links = []
+    for link in machine.links:
+        if link.source in number and link.target in number:
+            times = len(first.get(link.source, first.get(link.target, [link.source])))
+            wider = replace(link, bandwidth_Bps=link.bandwidth_Bps * times, width=link.width * times)
+            links.append(replace(wider, source=number[link.source], target=number[link.target]))
+    return Machine(machine.name, tuple(devices[n] for n in kept), tuple(links), machine.notes)

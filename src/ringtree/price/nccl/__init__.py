@@ -14,6 +14,7 @@ from ringtree.price.nccl.figures import ALGORITHMS, PROTOCOLS
 from ringtree.price.nccl.latency import latency_us
 from ringtree.topology.channels import Channels, Pattern
 from ringtree.topology.clusters import Cluster
+from ringtree.topology.nics import as_shown
 
 __all__ = ["COLLECTIVES", "estimates", "pick"]
 
@@ -24,7 +25,7 @@ def estimates(
     """All that NCCL would consider, the fastest first. `nbytes` counts as nccl-tests' size column does (all ranks'
     parts together for all_gather and reduce_scatter). Empty for collectives that NCCL sends and receives without a
     model of them."""
-    comm = Communicator(cluster, graphs)
+    comm = Communicator(as_shown(cluster), graphs)
     found = [
         _estimate(comm, collective, algorithm, protocol, nbytes)
         for algorithm in ALGORITHMS

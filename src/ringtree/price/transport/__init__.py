@@ -15,6 +15,7 @@ from ringtree.price.transport.rings import ring_limits, ring_us
 from ringtree.price.transport.trees import tree_limits, tree_us
 from ringtree.topology.channels import Channels, Pattern
 from ringtree.topology.clusters import Cluster
+from ringtree.topology.nics import as_shown
 
 __all__ = ["estimates"]
 
@@ -24,7 +25,7 @@ def estimates(
 ) -> tuple[Estimate, ...]:
     """The candidates NCCL has there, as `price.nccl.estimates`, the fastest first by what the hardware does; and for
     all_to_all, gather, scatter and send_recv (each rank to the next) its sends and receives, as algorithm `p2p`."""
-    comm = Communicator(cluster, graphs)
+    comm = Communicator(as_shown(cluster), graphs)
     if collective in EXCHANGES:
         return exchange(comm, collective, nbytes)
     found = [

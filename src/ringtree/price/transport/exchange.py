@@ -8,8 +8,9 @@ from functools import lru_cache
 
 from ringtree.price.estimate import Estimate
 from ringtree.price.nccl.communicator import Communicator
-from ringtree.price.nccl.figures import PROTOCOLS, BASE_LATENCY_us, HOP_LATENCY_us, TREE_CHANNEL_GBps
-from ringtree.price.transport.figures import BLOCKS_OF_A_CHANNEL, NIC_SHARE, PEER_CHUNK_bytes, PEER_LL_bytes
+from ringtree.price.nccl.figures import PROTOCOLS, BASE_LATENCY_us, HOP_LATENCY_us
+from ringtree.price.transport.figures import NIC_SHARE, PEER_CHUNK_bytes, PEER_LL_bytes
+from ringtree.price.transport.hardware import block_GBps
 from ringtree.price.transport.latency import hop_us
 from ringtree.topology.machine import LinkKind, Machine
 from ringtree.topology.nccl_speeds import link_GBps
@@ -88,7 +89,7 @@ def _blocks(comm: Communicator, collective: str) -> tuple[float, float, str]:
     """Half of each block's warps send, the other half receive; there are as many blocks as channels, rounded up to a
     power of two (paths.cc)."""
     count = _up(comm.channels)
-    each = max(TREE_CHANNEL_GBps[comm.generation]) / BLOCKS_OF_A_CHANNEL / 2
+    each = block_GBps(comm) / 2
     load = 1.0 if collective == "send_recv" else (comm.ranks - 1) / comm.ranks
     return load, count * each, f"copying: {count} blocks, each {each:.3g} GB/s out and in"
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from math import inf
 
 from ringtree.price.nccl.communicator import Communicator
-from ringtree.price.nccl.figures import PROTOCOLS, HOP_LATENCY_us
-from ringtree.price.transport.figures import NIC_SHARE, UNDER_WAY
+from ringtree.price.nccl.figures import PROTOCOLS, HOP_LATENCY_us, TREE_CHANNEL_GBps
+from ringtree.price.transport.figures import BLOCKS_OF_A_CHANNEL, NIC_SHARE, UNDER_WAY
 from ringtree.price.transport.latency import hop_us
 from ringtree.topology.channels import Channels
 from ringtree.topology.clusters import Network
@@ -55,6 +55,11 @@ def _window(comm: Communicator, algorithm: str, fabric: Fabric) -> Limit:
     return Limit(
         connections * share * buffer / hop / 1e3, f"{fabric.name}: {buffer >> 20} MiB under way for {hop:.0f} us"
     )
+
+
+def block_GBps(comm: Communicator) -> float:
+    """What one of NVIDIA's thread blocks copies: the most that NCCL's source gives a channel, of two of them."""
+    return max(TREE_CHANNEL_GBps[comm.generation]) / BLOCKS_OF_A_CHANNEL
 
 
 def link_limit(comm: Communicator, graph: Channels) -> Limit:

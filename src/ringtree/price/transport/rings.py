@@ -8,8 +8,8 @@ from ringtree.price.nccl.bandwidth import bandwidth_GBps, steps
 from ringtree.price.nccl.communicator import Communicator
 from ringtree.price.nccl.latency import parts_us
 from ringtree.price.transport.figures import RING_STEPS, SLICES, STEPS, TREE_STEPS, SLICE_bytes
-from ringtree.price.transport.hardware import Limit, link_limit, nic_limit
-from ringtree.price.transport.latency import latency_us, slice_us
+from ringtree.price.transport.hardware import Limit, block_GBps, link_limit, nic_limit
+from ringtree.price.transport.latency import crossings, latency_us, slice_us
 
 WIRE = {"ll": 2.0, "ll128": 128 / 120, "simple": 1.0}
 """Bytes on the wire for one of data."""
@@ -39,11 +39,19 @@ def ring_us(comm: Communicator, collective: str, protocol: str, nbytes: int, GBp
         return latency + transfer
     blocks, step = max(comm.channels, 1), comm.settings.buffer_bytes / STEPS
     if collective in ("broadcast", "reduce"):
-        chunk = min(nbytes / blocks, step * TREE_STEPS)
-        return latency + transfer + (comm.ranks - 2) * (chunk * blocks / GBps / 1e3 + slice_us(comm))
+        return latency + transfer + _passed_on_us(comm, collective, min(nbytes / blocks, step * TREE_STEPS), GBps)
     base = parts_us(comm, "ring", "simple")[0]
     chunk = min(nbytes / (blocks * comm.ranks), step * RING_STEPS)
     slices = steps(comm, collective) * (SLICES if chunk > SLICE_bytes else 1)
     first = transfer / ceil(nbytes / (step * RING_STEPS * comm.ranks * blocks))
     waits = transfer / slices if comm.nodes == 1 else 0.0
     return base + transfer + max(slices * slice_us(comm), latency - base - first / SLICES) + waits
+
+
+def _passed_on_us(comm: Communicator, collective: str, chunk: float, GBps: float) -> float:
+    """What the first chunk takes to the ring's last rank, but for the hop that transfers: in a machine as quickly as
+    a block copies, between machines as quickly as all chunks together."""
+    blocks, far = max(comm.channels, 1), crossings(comm, collective)
+    together = chunk * blocks / GBps / 1e3
+    near = chunk / block_GBps(comm) / 1e3 if comm.sm else together
+    return (comm.ranks - 2 - far) * (min(near, together) + slice_us(comm)) + far * together

@@ -8,7 +8,7 @@ from ringtree.price.nccl.bandwidth import bandwidth_GBps, correction, steps
 from ringtree.price.nccl.communicator import Communicator
 from ringtree.price.nccl.figures import NVLS_TREE_CHANNEL_GBps, TREE_CHANNEL_GBps
 from ringtree.price.transport import figures
-from ringtree.price.transport.hardware import Limit, link_limit, nic_limit
+from ringtree.price.transport.hardware import Limit, block_GBps, link_limit, nic_limit
 from ringtree.price.transport.latency import latency_us
 from ringtree.price.transport.rings import WIRE
 
@@ -73,9 +73,9 @@ def _fill_us(comm: Communicator, nbytes: int, GBps: float) -> float:
     blocks = max(comm.channels, 1)
     chunk = min(nbytes / blocks, comm.settings.buffer_bytes * figures.TREE_STEPS / figures.STEPS)
     near, far = 2 * (comm.per_node - 1), 2 * (comm.nodes - 1).bit_length()
-    copied = TREE_CHANNEL_GBps[comm.generation][comm.column] / figures.BLOCKS_OF_A_CHANNEL
     together = chunk * blocks / GBps / 1e3
-    return max(near * chunk / copied / 1e3 + (far - 1) * together, 0.0)
+    copied = chunk / block_GBps(comm) / 1e3 if comm.sm else together
+    return max(near * copied + (far - 1) * together, 0.0)
 
 
 def heads(comm: Communicator, algorithm: str) -> int:
