@@ -25,6 +25,12 @@ class Builder:
         self._devices[device.name] = device
         return device.name
 
+    def free(self, name: str) -> str:
+        """The name, or, where that is taken, one like it that is not."""
+        while name in self._devices:
+            name += "'"
+        return name
+
     def cpu(self, name: str, model: str, *, numa: int = -1) -> str:
         """A NUMA node of a CPU of `parts.CPUS`."""
         part = parts.CPUS[model]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ringtree.topology import parts
 from ringtree.topology.building import Builder
 from ringtree.topology.detect import cards, gpus, nodes
 from ringtree.topology.detect.amd import kfd_gpus
@@ -31,9 +32,9 @@ def detect(root: Path = THIS) -> Machine:
     builder = Builder()
     numa, cpu = numa_nodes(sysfs), processor(sysfs)
     cpus = {node.number: f"cpu{max(node.number, 0)}" for node in numa}
-    nodes.add(builder, numa, cpu, cpus)
-    places = Places(builder, pci, cpus)
     found = gpus.candidates(pci)
+    nodes.add(builder, numa, cpu, cpus, superchip=any(gpus.c2c(parts.gpu_by_id(d.maker, d.model)) for d in found))
+    places = Places(builder, pci, cpus)
     asked = root == THIS and any(d.maker == gpus.NVIDIA for d in found)
     nvml, silent = nvml_gpus() if asked else ((), "")
     if silent:
@@ -45,7 +46,7 @@ def detect(root: Path = THIS) -> Machine:
         cards.add_disk(builder, places, pci, disk)
     places.tell()
     _tell(builder, sysfs, cpu, numa, there, nics, bool(pci))
-    return builder.machine(sysfs.text("proc/sys/kernel/hostname") or "this machine")
+    return builder.machine(sysfs.line("proc/sys/kernel/hostname") or "this machine")
 
 
 def _tell(

@@ -11,6 +11,7 @@ from ringtree.topology.detect.pci import PciDevice, Speed
 from ringtree.topology.detect.places import Places
 from ringtree.topology.detect.ports import Disk, Port
 from ringtree.topology.machine import Device, DeviceKind, NoteKind
+from ringtree.topology.pci import VENDORS
 
 UNKNOWN_Bps = 1.25e9
 """Of a NIC that tells no rate: 10 Gb/s, as NCCL takes it."""
@@ -33,7 +34,7 @@ def add_nics(builder: Builder, places: Places, pci: Mapping[str, PciDevice], fou
 
 def _add_nic(builder: Builder, places: Places, device: PciDevice | None, card: Sequence[Port]) -> None:
     first = card[0]
-    name = first.name.partition(":")[0] if len(card) > 1 else first.name
+    name = builder.free(first.name.partition(":")[0] if len(card) > 1 else first.name)
     part = parts.nic_by_id(device.maker, device.model) if device else None
     rate_Bps = sum(port.rate_Bps for port in card)
     if not rate_Bps:
@@ -49,11 +50,11 @@ def _add_nic(builder: Builder, places: Places, device: PciDevice | None, card: S
         Device(
             name,
             DeviceKind.NIC,
-            part.vendor if part else f"0x{device.maker:04x}" if device else "",
+            part.vendor if part else VENDORS.get(device.maker, f"0x{device.maker:04x}") if device else "",
             part.model if part else "",
             first.busid,
             places.numa(first.busid),
-            gdr=bool(first.rdma) and (part is None or part.gdr),
+            gdr=bool(first.rdma) and device is not None and (part is None or part.gdr),
             rate_Bps=rate_Bps,
             attributes=MappingProxyType(told),
         )
@@ -70,7 +71,8 @@ def _fabric(device: PciDevice | None, port: Port) -> str:
 def add_disk(builder: Builder, places: Places, pci: Mapping[str, PciDevice], disk: Disk) -> None:
     if disk.busid in pci and pci[disk.busid].virtual:
         return
-    name = builder.add(Device(disk.name, DeviceKind.STORAGE, "", disk.model, disk.busid, places.numa(disk.busid)))
+    name = builder.free(disk.name)
+    builder.add(Device(name, DeviceKind.STORAGE, "", disk.model, disk.busid, places.numa(disk.busid)))
     if disk.rate_Bps and disk.busid in pci:
         places.join_by(name, disk.busid, disk.rate_Bps)
     else:

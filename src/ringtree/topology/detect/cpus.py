@@ -15,15 +15,14 @@ MOST_CPUS = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class NumaNode:
-    """`number` is -1 where the system has none. `packages`: the sockets that its CPUs are of; `caches` in words;
-    `distances` to the nodes by number, 10 being its own."""
+    """`number` is -1 where the system has none. `package`: the socket that its CPUs are of, -1 where not told;
+    `caches` in words."""
 
     number: int
     cpus: tuple[int, ...]
-    packages: tuple[int, ...]
+    package: int
     caches: tuple[str, ...]
     memory_bytes: int
-    distances: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ def processor(sysfs: Sysfs) -> Processor:
         "familyid": said.get("cpu family", ""),
         "modelid": said.get("model", ""),
     }
-    name = said.get("model name", "")
+    name = "".join(filter(str.isprintable, said.get("model name", "")))
     if "CPU implementer" in said:
         maker = ARM_MAKERS.get(number(said["CPU implementer"]), "")
         part = said.get("CPU part", "")
@@ -83,22 +82,28 @@ def _cpuinfo_count(sysfs: Sysfs) -> int:
 
 
 def _node(sysfs: Sysfs, at: int, cpus: tuple[int, ...], folder: str) -> NumaNode:
-    packages = sorted({sysfs.number(f"{CPUS}/cpu{cpu}/topology/physical_package_id") for cpu in cpus} - {-1})
+    package = sysfs.number(f"{CPUS}/cpu{cpus[0]}/topology/physical_package_id") if cpus else -1
     memory = re.search(r"MemTotal:\s+(\d{1,15}) kB", sysfs.text(f"{folder}/meminfo" if folder else "proc/meminfo"))
-    distances = tuple(number(d) for d in sysfs.text(f"{folder}/distance").split()) if folder else ()
-    return NumaNode(at, cpus, tuple(packages), _caches(sysfs, cpus), 1024 * int(memory[1]) if memory else 0, distances)
+    return NumaNode(at, cpus, package, _caches(sysfs, cpus), 1024 * int(memory[1]) if memory else 0)
 
 
 def _caches(sysfs: Sysfs, cpus: tuple[int, ...]) -> tuple[str, ...]:
-    """As `16 × L3 32 MiB, each of 8 CPUs`: from the second level up, those of the node."""
+    """As `16 × L3 32 MiB, each of 8 CPUs`: from the second level up, those of the node. A CPU all of whose caches an
+    earlier one has is not looked at."""
     found: dict[tuple[int, int, int], set[tuple[int, ...]]] = {}
+    known: set[int] = set()
     for cpu in cpus[:MOST_CPUS]:
-        folder = f"{CPUS}/cpu{cpu}/cache"
+        if cpu in known:
+            continue
+        folder, shared = f"{CPUS}/cpu{cpu}/cache", set(cpus)
         for index in sysfs.folder(folder):
-            level, kib = (sysfs.number(f"{folder}/{index}/level"), _kib(sysfs.text(f"{folder}/{index}/size")))
-            if level >= 2 and kib and sysfs.text(f"{folder}/{index}/type") != "Instruction":
+            level = sysfs.number(f"{folder}/{index}/level")
+            kib = _kib(sysfs.text(f"{folder}/{index}/size")) if level >= 2 else 0
+            if kib and sysfs.text(f"{folder}/{index}/type") != "Instruction":
                 sharing = cpu_list(sysfs.text(f"{folder}/{index}/shared_cpu_list")) or (cpu,)
                 found.setdefault((level, kib, len(sharing)), set()).add(sharing)
+                shared &= set(sharing)
+        known |= shared
     return tuple(_cache(len(each), *look) for look, each in sorted(found.items()))
 
 

@@ -43,6 +43,11 @@ class Gpu:
         return wire if isinstance(wire, int) and wire else NVLINKS.get(self.sm, 0)
 
 
+def c2c(part: parts.Gpu | None) -> parts.Wire | None:
+    """The link of a superchip's GPU to its Grace; a GB300 has a GB200's."""
+    return parts.C2C.get(part.model.partition(" ")[0].replace("GB300", "GB200")) if part else None
+
+
 def candidates(pci: Mapping[str, PciDevice]) -> tuple[PciDevice, ...]:
     """PCI devices that compute, in the bus's order; no screens of a board, and no parts of others (SR-IOV)."""
     return tuple(d for d in pci.values() if not d.virtual and _computes(d))
@@ -111,6 +116,8 @@ def add(builder: Builder, places: Places, pci: Mapping[str, PciDevice], there: S
         )
         usual = Speed(next(g for g, n in parts.PCIE_GTps.items() if n == part.pcie), 16) if part else ASSUMED
         places.join(names[gpu.busid], gpu.busid, DeviceKind.GPU, usual)
+        if wire := c2c(part):
+            builder.wired(names[gpu.busid], places.cpu(gpu.busid), wire, 1)
     _join_xgmi(builder, there, names)
     if any(gpu.nvlinks for gpu in there):
         _join_nvlinks(builder, there, names)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 MISSING = "NVML's Python package is not installed: pip install 'ringtree[gpu]' (nvidia-ml-py) tells NVLinks and models"
-MOST_NVLINKS = 18
+MOST_NVLINKS = 36
 SWITCH, CPU = 2, 1
 """What NVML calls the device at the other end of an NVLink; a GPU is 0."""
 

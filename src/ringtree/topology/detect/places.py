@@ -32,6 +32,10 @@ class Places:
         chain = [] if device is None else [device, *(self._pci[b] for b in device.above if b in self._pci)]
         return next((d.numa for d in chain if d.numa in self._cpus), -1)
 
+    def cpu(self, busid: str) -> str:
+        """The name of the NUMA node that a device is near, the first where none is told."""
+        return self._cpus.get(self.numa(busid), self._first_cpu)
+
     def join(self, name: str, busid: str, kind: DeviceKind, usual: Speed = ASSUMED) -> None:
         """Hangs the device on its switch or NUMA node. `usual`: its link, where sysfs does not tell."""
         device = self._pci.get(busid)
@@ -79,7 +83,7 @@ class Places:
         if busid in self._switches:
             return self._switches[busid]
         device = self._pci[busid]
-        name = self._switches[busid] = f"pci{len(self._switches)}"
+        name = self._switches[busid] = self._builder.free(f"pci{len(self._switches)}")
         attributes = MappingProxyType(dict(device.attributes))
         self._builder.add(Device(name, DeviceKind.PCI, busid=busid, numa=self.numa(busid), attributes=attributes))
         self.join(name, busid, DeviceKind.PCI)

@@ -52,7 +52,7 @@ def disks(sysfs: Sysfs) -> tuple[Disk, ...]:
     found = [_nvme(sysfs, name) for name in sysfs.folder(NVME)]
     for name in sysfs.folder(BLOCK):
         if re.fullmatch(r"(sd|vd|xvd)[a-z]{1,3}", name) and (busid := busid_of(sysfs, f"{BLOCK}/{name}")):
-            found.append(Disk(name, busid, sysfs.text(f"{BLOCK}/{name}/device/model"), _sata_Bps(sysfs, name)))
+            found.append(Disk(name, busid, sysfs.line(f"{BLOCK}/{name}/device/model"), _sata_Bps(sysfs, name)))
     return tuple(found)
 
 
@@ -91,7 +91,7 @@ def _interface(sysfs: Sysfs, name: str) -> Port:
 
 
 def _nvme(sysfs: Sysfs, name: str) -> Disk:
-    return Disk(name, busid_of(sysfs, f"{NVME}/{name}/device"), sysfs.text(f"{NVME}/{name}/model"), 0.0)
+    return Disk(name, busid_of(sysfs, f"{NVME}/{name}/device"), sysfs.line(f"{NVME}/{name}/model"), 0.0)
 
 
 def _sata_Bps(sysfs: Sysfs, name: str) -> float:

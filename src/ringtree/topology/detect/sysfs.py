@@ -14,26 +14,32 @@ class Sysfs:
 
     def __init__(self, root: Path) -> None:
         self._root = root.resolve()
+        self._prefix = str(self._root).rstrip("/")
 
     def text(self, path: str) -> str:
         """The file's text without space around it."""
         try:
-            with open(self._root / path, "rb") as file:
+            with open(f"{self._prefix}/{path}", "rb") as file:
                 return file.read(MOST_BYTES).decode("utf-8", "replace").strip().strip("\0")
         except OSError:
             return ""
+
+    def line(self, path: str) -> str:
+        """Its first line, what cannot be printed left out: a name that goes into files and on screens."""
+        first = self.text(path).partition("\n")[0]
+        return first if first.isprintable() else "".join(c for c in first if c.isprintable())
 
     def number(self, path: str, otherwise: int = -1) -> int:
         """A whole number, decimal or after 0x hexadecimal."""
         return number(self.text(path), otherwise)
 
     def folder(self, path: str) -> tuple[str, ...]:
-        """The names in a folder, numbers within them in order: node2 before node10."""
+        """The names in a folder that can be printed, numbers within them in order: node2 before node10."""
         try:
-            names = os.listdir(self._root / path)
+            names = os.listdir(f"{self._prefix}/{path}")
         except OSError:
             return ()
-        return tuple(sorted(names, key=natural))
+        return tuple(sorted(filter(str.isprintable, names), key=natural))
 
     def real(self, path: str) -> str:
         """Where a link leads, below the root; empty where there is nothing, or it leads out."""
