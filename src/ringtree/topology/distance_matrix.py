@@ -54,6 +54,8 @@ def distance_matrix(data: bytes, file: str) -> DistanceMatrix:
     if head is None:
         raise ValueError(f"{file}: no line of columns; expected `GPU0 GPU1 …`, as nvidia-smi topo -m begins")
     names = _columns(lines[head])
+    if odd := [name for name in names if not re.fullmatch(r"[\w.:@+-]{1,40}", name, re.ASCII)]:
+        raise ValueError(f"{file}: line {head + 1}: a column {odd[0][:20]!r}; expected such as GPU0, NIC0 or mlx5_0")
     if len(set(names)) < len(names):
         raise ValueError(f"{file}: line {head + 1}: a column twice; expected names that differ")
     rows: dict[str, tuple[int, list[str], str]] = {}

@@ -22,7 +22,7 @@ class Draft:
         self._place: list[tuple[Any, ...]] = []
         self._names: set[str] = set()
         self._count = Counter[DeviceKind]()
-        self._links: dict[tuple[int, int, LinkKind, int], Link] = {}
+        self._links: dict[tuple[int, int, LinkKind], dict[int, Link]] = {}
         self._notes: dict[tuple[NoteKind, str], list[int | str]] = {}
 
     def add(self, device: Device, place: tuple[Any, ...] = ()) -> int:
@@ -57,21 +57,20 @@ class Draft:
         up."""
         ways = [link, replace(link, source=link.target, target=link.source)] if both else [link]
         for way in ways:
-            key = (way.source, way.target, way.kind, way.generation)
-            old = self._links.get(key)
+            of = self._links.setdefault((way.source, way.target, way.kind), {})
+            old = of.get(way.generation)
             if old is not None:
                 way = replace(way, width=old.width + way.width, bandwidth_Bps=old.bandwidth_Bps + way.bandwidth_Bps)
-            self._links[key] = way
+            of[way.generation] = way
 
     def part(self, source: int, target: int, kind: LinkKind) -> None:
         """Takes the links of a kind away, one way."""
-        for key in [k for k in self._links if k[:3] == (source, target, kind)]:
-            del self._links[key]
+        self._links.pop((source, target, kind), None)
 
     @property
     def links(self) -> list[Link]:
         """All so far, between devices by number."""
-        return list(self._links.values())
+        return [link for of in self._links.values() for link in of.values()]
 
     def note(self, kind: NoteKind, about: int | str, text: str) -> None:
         """`about`: a device by number, or words. What is said of several is one note about all of them."""
@@ -82,7 +81,7 @@ class Draft:
         kinds = list(DeviceKind)
         order = sorted(range(len(self.devices)), key=lambda n: (kinds.index(self.devices[n].kind), self._place[n], n))
         number = {old: new for new, old in enumerate(order)}
-        links = [replace(k, source=number[k.source], target=number[k.target]) for k in self._links.values()]
+        links = [replace(k, source=number[k.source], target=number[k.target]) for k in self.links]
         notes = [
             Note(kind, _some([self._words(a) for a in about]), text) for (kind, text), about in self._notes.items()
         ]

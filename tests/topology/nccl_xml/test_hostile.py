@@ -32,6 +32,13 @@ BOMB = (
     + "".join(f'<!ENTITY {b} "{f"&{a};" * 10}">' for a, b in zip("abcdefgh", "bcdefghi", strict=True))
     + '<!ELEMENT system ANY>]><system version="1">&i;</system>'
 )
+OURS = {
+    '<device name="a" kind="gpu"/>': 'kind="gpu"; expected one of nvswitch, switch',
+    '<device kind="switch"/>': "<device>: lacks the attribute name",
+    '<link source="cpu0" target="x" kind="cpu"/>': 'target="x"; expected the name of a device',
+    '<link source="cpu0" target="cpu0" kind="cpu"/>': "goes from a device to itself",
+    '<link source="cpu0" target="cpu0" kind="wire"/>': 'kind="wire"; expected one of shm, pcie',
+}
 NUMBERS = ["x", "", " ", "1e3", "nan", "inf", "-1", "9" * 50, "0x", "0xg", "1 2", "１", "1.5", "99999"]
 CASES: dict[str, tuple[str, str]] = {
     "an entity bomb": (BOMB, "line 1: declares an entity; expected none"),
@@ -107,6 +114,12 @@ CASES: dict[str, tuple[str, str]] = {
         system(NIC.format('<net dev="0" speed="1" latency="nan"/>')),
         'latency="nan"; expected a number',
     ),
+    "a name with a bell": (system("").replace('numaid="0"', 'numaid="0" name="&#7;"'), "not well-formed"),
+    "a name with a control character": (
+        system("").replace('numaid="0"', 'numaid="0" name="a&#155;b"'),
+        "name cannot be shown",
+    ),
+    "a name too long": (system("").replace('numaid="0"', f'numaid="0" name="{"a" * 200}"'), "name cannot be shown"),
     "c2c of nothing": (system(LINKED.format('<c2c bw="0" count="1"/>')), 'bw="0"; expected a number'),
     **{
         f"link_width {n!r}": (system(PCI.format(1).replace('"16"', f'"{n}"') + "</pci>"), "link_width=")
@@ -123,6 +136,9 @@ CASES: dict[str, tuple[str, str]] = {
         if n not in ("99999", "-1")
     },
 }
+
+
+CASES |= {inside: (f'<system version="1"><cpu numaid="0"/>{inside}</system>', said) for inside, said in OURS.items()}
 
 
 @pytest.mark.parametrize("name", CASES)

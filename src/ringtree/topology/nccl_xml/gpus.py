@@ -78,8 +78,8 @@ def vendor_id(maker: str) -> int:
 
 def ids(device: Device) -> tuple[int, int]:
     """PCI vendor and device, 0 where they are not told."""
-    vendor, model = (device.attributes.get(key, "0") for key in ("vendor", "device"))
-    return int(vendor, 0), int(model, 0)
+    vendor, model = (device.attributes.get(key, "0x0") for key in ("vendor", "device"))
+    return int(vendor, 16), int(model, 16)
 
 
 def link(parsed: Parsed) -> None:

@@ -74,8 +74,10 @@ class Parsed:
 
     def device(self, element: Element, kind: DeviceKind, name: str, busid: str, above: int) -> int:
         """A device at a place on the bus, with what the element says of it."""
-        vendor = pci.VENDORS.get(element.whole("vendor", 0, 0xFFFF, 0), "")
         told = {key: element.attributes[key] for key in _KEPT if element.attributes.get(key)}
+        ids = {key: element.whole(key, 0, 0xFFFF) for key in ("vendor", "device") if key in told}
+        told |= {key: f"{number:#06x}" for key, number in ids.items()}
+        vendor = pci.VENDORS.get(ids.get("vendor", 0), "")
         numa = self.draft.devices[self.cpu_of(above)].numa
         name = element.attributes.get("name") or name
         number = self.draft.add(Device(name, kind, vendor, busid=busid, numa=numa, attributes=MappingProxyType(told)))
@@ -101,10 +103,21 @@ class Parsed:
             width = pci.NCCL_DEFAULT_WIDTH
         if not generation:
             generation = self._unsaid(element, number, speed)
+        generation = self._as_the_cpu(number, above, generation)
         wire = parts.PCIE[generation]
         link = Link(number, above, LinkKind.PCIE, width * wire.bandwidth_Bps, wire.latency_s, generation, width)
         self.draft.join(link)
         self.by_number[number].link = link
+
+    def _as_the_cpu(self, number: int, above: int, generation: int) -> int:
+        """What a slot of a CPU that is known has at most."""
+        cpu = parts.CPUS.get(self.draft.devices[above].model)
+        told = self.cpus.get(above)
+        if cpu is None or told is None or told.whole("modelid", 0, 2**31, 0) != cpu.modelid or generation <= cpu.pcie:
+            return generation
+        text = f"told as PCIe {generation}, but {cpu.model} has PCIe {cpu.pcie}: taken as that; NCCL takes it as told"
+        self.draft.note(NoteKind.TRAP, number, text)
+        return cpu.pcie
 
     def _unsaid(self, element: Element, number: int, speed: str) -> int:
         """The generation where the file does not tell it: the GPU's own, the switch's above, or NCCL's default."""

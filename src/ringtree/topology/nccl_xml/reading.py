@@ -13,8 +13,9 @@ from ringtree.topology.nccl_xml import cpus, further, gpus, nics, traps
 from ringtree.topology.nccl_xml.assumed import Assumed
 from ringtree.topology.nccl_xml.deriving import derive
 from ringtree.topology.nccl_xml.parsed import Parsed
-from ringtree.topology.xml_elements import MOST_BYTES, Element, elements
+from ringtree.topology.xml_elements import MOST_BYTES, Element, elements, short
 
+_LONGEST = 100
 _VERSIONS = {"1": "nvidia", "2": "amd"}
 _KNOWN = {
     "system": {"cpu", "device", "link"},
@@ -43,14 +44,19 @@ def machine_of(root: Element, assume: Mapping[str, str] | None = None) -> Machin
         root.refuse(f'version="{version[:20]}"; expected 1 (NCCL) or 2 (RCCL)')
     if not root.inside("cpu"):
         root.refuse("has no <cpu>; expected the NUMA nodes of a machine")
+    _check_texts(root)
     name = root.attributes.get("name") or Path(root.file).stem
     parsed = Parsed(root, Draft(name), _VERSIONS[version])
     try:
-        further.devices(parsed)
-        _walk(parsed)
+        return _machine(parsed, given)
     except ValueError as error:
         text = str(error)
         raise ValueError(text if text.startswith(root.file) else f"{root.file}: {text}") from None
+
+
+def _machine(parsed: Parsed, given: Assumed) -> Machine:
+    further.devices(parsed)
+    _walk(parsed)
     gpus.link(parsed)
     _pcilinks(parsed)
     derive(parsed, given)
@@ -60,6 +66,16 @@ def machine_of(root: Element, assume: Mapping[str, str] | None = None) -> Machin
     nics.number(parsed)
     further.links(parsed)
     return parsed.draft.machine()
+
+
+def _check_texts(root: Element) -> None:
+    """What is shown must be fit to be shown."""
+    for element in root.below():
+        for key, value in element.attributes.items():
+            if not value.isprintable() or (key in ("name", "model", "maker") and len(value) > _LONGEST):
+                element.refuse(
+                    f"{short(key)} cannot be shown; expected printable characters, at most {_LONGEST} of a name"
+                )
 
 
 def _walk(parsed: Parsed) -> None:

@@ -22,14 +22,14 @@ def find(parsed: Parsed) -> None:
 
 def _speeds(parsed: Parsed) -> None:
     for slot in parsed.slots:
-        speed, meant = slot.element.attributes.get("link_speed", ""), slot.link
-        if slot.number is None or meant is None:
+        if slot.number is None or slot.link is None:
             continue
-        taken = pci.generation_for_nccl(speed)
-        if taken != meant.generation:
+        speed = slot.element.attributes.get("link_speed", "")
+        taken, meant = pci.generation_for_nccl(speed), pci.generation(speed) or slot.link.generation
+        if taken != meant:
             text = (
                 f'link_speed "{speed[:20]}": NCCL does not know it and silently takes PCIe {taken} for PCIe '
-                f'{meant.generation}; write "{pci.speed_for_nccl(meant.generation)}"'
+                f'{meant}; write "{pci.speed_for_nccl(meant)}"'
             )
             parsed.draft.note(NoteKind.TRAP, slot.number, text)
 
@@ -38,9 +38,12 @@ def _uplinks(parsed: Parsed) -> None:
     fastest: dict[int, float] = {}
     for slot in parsed.slots:
         if slot.number is not None and slot.link is not None:
-            kind = parsed.draft.devices[slot.number].kind
-            if kind in (DeviceKind.GPU, DeviceKind.NIC):
-                fastest[slot.up] = max(fastest.get(slot.up, 0.0), slot.link.bandwidth_Bps)
+            above = parsed.by_number.get(slot.up)
+            if parsed.draft.devices[slot.number].kind not in (DeviceKind.GPU, DeviceKind.NIC):
+                continue
+            while above is not None and above.number is not None:
+                fastest[above.number] = max(fastest.get(above.number, 0.0), slot.link.bandwidth_Bps)
+                above = parsed.by_number.get(above.up)
     for number, below in fastest.items():
         switch = parsed.by_number.get(number)
         link = switch.link if switch else None
