@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> int:
         {
             "name": f.name,
             "rdma": f.rdma,
-            "gpudirect_rdma": f.gdr,
+            "gpu_memory": f.gdr,
             "payload": f.payload,
             "latency_us": f.latency_s * 1e6,
             "message_us": f.message_s * 1e6,
@@ -36,12 +36,13 @@ def run(args: argparse.Namespace) -> int:
     _table(("machine", "GPUs", "joined by", "NICs"), [_row(m) for m in machines])
     print()
     _table(
-        ("network", "RDMA", "line rate left", "latency", "a message costs its sender"),
+        ("network", "RDMA", "to GPU memory", "of the line rate", "latency", "a message costs its sender"),
         [
             (
                 str(f["name"]),
-                "with GPUs" if f["gpudirect_rdma"] else "yes" if f["rdma"] else "no",
-                f"{100 * f['payload']:.0f} %",
+                "yes" if f["rdma"] else "no",
+                "yes" if f["gpu_memory"] else "no",
+                f"{100 * f['payload']:.1f} %",
                 f"{f['latency_us']:g} µs",
                 f"{f['message_us']:g} µs",
             )
