@@ -34,9 +34,11 @@ TUNED_RANKS = (2, 4)
 RANKS = (2, 3, 4)
 SIZES = [8, 64, 1 << 10, 8 << 10, 64 << 10, 512 << 10, 4 << 20, 32 << 20, 64 << 20]
 """Between those that figures are fitted to, and the ends."""
+CROWDED_NBYTES = 32 << 20
+"""The most where ranks share cores: what is longer takes all the time there is."""
 OTHERS = ("broadcast", "reduce", "all_gather", "reduce_scatter", "all_to_all", "gather", "scatter", "scan")
 OTHERS_RANKS = (2, 4)
-OTHERS_SIZES = [8, 1 << 10, 8 << 10, 64 << 10, 512 << 10, 4 << 20, 16 << 20]
+OTHERS_SIZES = [8, 1 << 10, 8 << 10, 64 << 10, 512 << 10, 4 << 20]
 ERROR, LOSS = 0.25, 0.15
 """The goals: a prediction's median error, and by how much a choice may be slower than the best."""
 
@@ -45,7 +47,7 @@ def compared() -> list[list[Case]]:
     """All algorithms of all_reduce; of the others those that come into question."""
     table = []
     for n in RANKS:
-        for nbytes in SIZES:
+        for nbytes in SIZES if n <= usable_cores() else [s for s in SIZES if s <= CROWDED_NBYTES]:
             table.append(
                 [c for a in serving("all_reduce") for c in cases("all_reduce", n, [nbytes], "float32", "sum", 0, a)]
             )

@@ -18,7 +18,7 @@ FASTEST_BPS = 1e12
 class Figures:
     """Seconds: `call_s` a call, `latency_s` from handing over a message until it can be seen, `message_s` to hand over
     or take one, `step_s` a copy or a reduction, beside their bytes. Where ranks share a core: `turn_s` for each rank of
-    a core until all had a turn, `switch_s` for each at every further meeting.
+    a core until all had a turn, once a fragment, and `switch_s` for each at every further meeting.
 
     Bytes a second, one for each of `memory_nbytes`, the bytes that the ranks of a core have in arrays: `copy_Bps` of
     one's own bytes, `fetch_Bps` of bytes that a peer wrote, `reduce_Bps` of what is joined, on top of both. Between two
@@ -71,8 +71,8 @@ BUILT_IN = Figures(
     latency_s=0.25e-6,
     message_s=15e-9,
     step_s=10e-9,
-    turn_s=5e-6,
-    switch_s=2e-6,
+    turn_s=6e-6,
+    switch_s=1e-6,
     copy_Bps=(200e9, 120e9, 45e9, 40e9, 20e9),
     fetch_Bps=(18e9, 25e9, 45e9, 50e9, 45e9),
     reduce_Bps=(400e9, 500e9, 500e9, 500e9, 500e9),

@@ -3,7 +3,8 @@
 A schedule goes over the vector in fragments: the pieces it is cut into, each in windows that fit a staging slot. Its
 rounds follow one another: each takes as long as its busiest rank, and a message's way. Further fragments follow at the
 pace of the busiest rank, unless ranks wait for one another: then each takes as long as the first. Where there are more
-ranks than cores, all work is done by turns, so that it counts together, and each core gives its ranks a turn.
+ranks than cores, all work is done by turns, so that it counts together, and each core gives its ranks a turn in each
+fragment and, for less, at each further meeting.
 
 Everything is a sum of so many times a figure; `vector` says how many times, and so figures are fitted (plan.fitting).
 """
@@ -98,8 +99,12 @@ def vector(known: Counts, ranks: int, nbytes: int, steps: Steps, figures: Figure
     work = _spread(known, chunk_nbytes, spread, len(figures.memory_nbytes))
     if share > 1:
         turns: Floats = fragments * work.sum(axis=(0, 1)) / room.cores
-        turns[CALL], turns[TURN] = share, share
-        turns[SWITCH] = share * (known.meetings * fragments - 1)
+        ahead = (
+            1 if known.mutual else max(room.slots // 2, 1)
+        )  # who waits for nobody fills slots until its turn is over
+        again = ceil(fragments / ahead)
+        turns[CALL], turns[TURN] = share, share * again
+        turns[SWITCH] = share * (known.meetings - 1) * again
         return turns
     price = costs(figures)
     at = np.argmax(work @ price, axis=1)
