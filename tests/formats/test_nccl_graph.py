@@ -9,7 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ringtree.formats.nccl_graph import read, write
+from ringtree.search import graphs
+from ringtree.topology.catalogue import machine
 from ringtree.topology.channels import Channels, Pattern
+from ringtree.topology.clusters import Cluster
+from ringtree.topology.fabrics import FABRICS
 from ringtree.topology.machine import PathKind
 
 ORDERS = ((0, 3, 2, 1), (1, 0, 2, 3))
@@ -56,11 +60,29 @@ def test_an_nvls_channel_tells_its_head_alone(tmp_path: Path) -> None:
 
 
 def test_devices_of_a_rack_carry_their_host(tmp_path: Path) -> None:
-    ring = Channels(Pattern.RING, ((0, 2, 1, 3),))
-    text = write({Pattern.RING: ring}, hosts=(0, 0, 1, 1))
-    assert 'dev="0x100000000000001"' in text
-    (tmp_path / "graph.xml").write_text(text)
-    assert read(tmp_path / "graph.xml")[Pattern.RING].orders == ring.orders
+    rack = machine("gb200-nvl72")
+    turned = (*range(5, 72), *range(5))
+    ring = Channels(Pattern.RING, (turned,), ((4, 71),), 45e9, 45e9, PathKind.NVL, PathKind.P2C)
+    file = tmp_path / "graph.xml"
+    file.write_text(write({Pattern.RING: ring}, rack))
+    assert file.read_text().split("\n")[3:5] == [
+        '      <net dev="0x100000000000000"/>',
+        '      <gpu dev="0x100000000000001"/>',
+    ]
+    assert read(file, rack) == {Pattern.RING: ring}
+    assert read(file)[Pattern.RING].orders == ring.orders
+    with pytest.raises(ValueError, match="no such net in the machine"):
+        read(file, machine("dgx-h100"))
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize("name", ["dgx-h100", "gb200-nvl72", "dgx-1-v100", "azure-nc96"])
+def test_what_a_search_finds_is_read_back(tmp_path: Path, name: str, nodes: int) -> None:
+    where = Cluster(machine(name), nodes, FABRICS["infiniband"], sharp=True)
+    found = graphs(where)
+    file = tmp_path / "graph.xml"
+    file.write_text(write(found, where.machine))
+    assert read(file, where.machine) == found
 
 
 def test_a_path_type_nccl_has_no_word_for_is_the_next_farther_one() -> None:

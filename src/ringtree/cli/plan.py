@@ -56,6 +56,7 @@ def run(args: argparse.Namespace) -> int:
     from ringtree.formats.replacing import replacing
     from ringtree.plan.cluster import ClusterPlan
     from ringtree.runtime import tuned
+    from ringtree.topology.nics import as_shown
 
     args.collective = ALIASES.get(args.collective, args.collective)
     written = [path for path in (args.json, args.export_graph, args.export_tuner) if path]
@@ -74,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
             file.write((json.dumps({"rows": [_record(row, row.pick) for row in rows]}, indent=1) + "\n").encode())
     if args.export_graph:
         with replacing(args.export_graph) as file:
-            file.write(nccl_graph.write(plan.graphs).encode())
+            file.write(nccl_graph.write(plan.graphs, as_shown(plan.cluster).machine).encode())
     if args.export_tuner:
         with replacing(args.export_tuner) as file:
             file.write(_tuner(plan, rows).encode())
