@@ -1,6 +1,7 @@
 """Clusters: their nodes and links, and routes that are NCCL's paths."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -148,6 +149,15 @@ def test_a_failed_link_is_gone_around():
     bandwidth_Bps = t.bandwidth_Bps.copy()
     bandwidth_Bps[failed] = 0
     assert failed not in replace(t, bandwidth_Bps=bandwidth_Bps).route(0, 8)
+
+
+def test_what_has_no_path_is_searched_and_the_rest_is_not():
+    t = Cluster(machine("gb200-nvl72"), 2, FABRICS["tcp"], Network.TORUS).topology()
+    pairs = np.array([(0, 1), (76, 0), (1, 0), (5, 5)])  # no CPU leads from one tray's NIC to another's GPU
+    first, links = t.routes(*pairs.T)
+    assert [links[a:b].tolist() for a, b in pairwise(first)] == [list(t.route(a, b)) for a, b in pairs.tolist()]
+    assert way(t, 0, 1) == "0/nvswitch0"
+    assert "rank" in way(t, 76, 0)
 
 
 def test_from_a_device_routes_are_a_topologys():

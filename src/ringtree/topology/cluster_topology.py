@@ -48,32 +48,45 @@ class ClusterTopology(Topology):
         return ClusterTopology(**columns, ways=ways)
 
     def routes(self, source: Ints, target: Ints) -> tuple[Ints, Ints] | None:
-        """As a topology's, O(links of the routes): nothing is searched."""
-        if np.any(source >= self.ranks) or np.any(target >= self.ranks):
-            return super().routes(source, target)
-        ways, gpus = self.ways, self.ways.gpus
-        (node, a), (other, b) = np.divmod(source, gpus), np.divmod(target, gpus)
+        """As a topology's, O(links of the routes): only what has no such path is searched."""
+        known = (source < self.ranks) & (target < self.ranks)
+        taken, there = self._ways(np.where(known, source, 0), np.where(known, target, 0))
+        there &= known & ~np.any((self.bandwidth_Bps[taken] == 0) & (taken >= 0), axis=1)
+        if not np.all(there):
+            searched = super().routes(source[~there], target[~there])
+            if searched is None:
+                return None
+            taken = _with_rows(taken, ~there, *searched)
+        return np.concatenate([[0], np.cumsum((taken >= 0).sum(axis=1))]), taken[taken >= 0]
+
+    def _ways(self, source: Ints, target: Ints) -> tuple[Ints, Bools]:
+        """The links between each two ranks, filled up with -1, and whether there is such a way."""
+        ways = self.ways
+        (node, a), (other, b) = np.divmod(source, ways.gpus), np.divmod(target, ways.gpus)
         at_home = node == other
-        if not np.all(ways.inside_there[a[at_home], b[at_home]]):
-            return super().routes(source, target)
-        parts = [_of_node(np.where(at_home[:, None], ways.inside[a, b], -1), node, ways.links)]
-        if not np.all(at_home):
-            leaves, enters = ways.leaves_by[a, b], ways.home[b]
-            arrives = ways.wires.arrives(leaves, enters)
-            if not np.all(at_home | (ways.out_there[a, leaves] & ways.into_there[arrives, b])):
-                return super().routes(source, target)
-            between = ways.wires.between(node, leaves, other, enters)
-            parts += [
-                _of_node(ways.out[a, leaves], node, ways.links),
-                np.where(between < 0, -1, between + self.links - ways.wires.links),
-                _of_node(ways.into[arrives, b], other, ways.links),
-            ]
-            parts[1:] = [np.where(at_home[:, None], -1, part) for part in parts[1:]]
-        taken = np.concatenate(parts, axis=1)
-        links = taken[taken >= 0]
-        if np.any(self.bandwidth_Bps[links] == 0):
-            return super().routes(source, target)
-        return np.concatenate([[0], np.cumsum((taken >= 0).sum(axis=1))]), links
+        inside = _of_node(np.where(at_home[:, None], ways.inside[a, b], -1), node, ways.links)
+        if np.all(at_home):
+            return inside, ways.inside_there[a, b]
+        leaves, enters = ways.leaves_by[a, b], ways.home[b]
+        arrives, between = ways.wires.arrives(leaves, enters), ways.wires.between(node, leaves, other, enters)
+        away = [
+            _of_node(ways.out[a, leaves], node, ways.links),
+            np.where(between < 0, -1, between + self.links - ways.wires.links),
+            _of_node(ways.into[arrives, b], other, ways.links),
+        ]
+        taken = np.concatenate([inside, *(np.where(at_home[:, None], -1, part) for part in away)], axis=1)
+        there = np.where(at_home, ways.inside_there[a, b], ways.out_there[a, leaves] & ways.into_there[arrives, b])
+        return taken, there
+
+
+def _with_rows(taken: Ints, rows: Bools, first: Ints, links: Ints) -> Ints:
+    """`taken` with other rows, of which the k-th is links[first[k] : first[k + 1]]."""
+    lengths = np.diff(first)
+    wide = np.full((len(taken), max(taken.shape[1], int(lengths.max(initial=0)))), -1)
+    wide[:, : taken.shape[1]] = np.where(rows[:, None], -1, taken)
+    row, column = np.repeat(np.flatnonzero(rows), lengths), np.arange(len(links)) - np.repeat(first[:-1], lengths)
+    wide[row, column] = links
+    return wide
 
 
 def _of_node(ways: Ints, node: Ints, links: int) -> Ints:

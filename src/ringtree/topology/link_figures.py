@@ -15,16 +15,16 @@ PAYLOAD: Mapping[LinkKind, float] = MappingProxyType(
         LinkKind.SHM: 1.0,
         LinkKind.PCIE: 256 / (256 + 24),
         LinkKind.NVLINK: 16 / 17,
-        LinkKind.C2C: 0.9,
+        LinkKind.C2C: 375 / 450,
         LinkKind.XGMI: 48 / 64,
         LinkKind.CPU: 64 / 80,
     }
 )
 """PCIE: packets of 256 bytes, with 16 of header, 6 of sequence and checksum, 2 of framing: PCI Express base
 specification. NVLINK: 16 flits of data and one of header: Foley and Danskin, Ultra-Performance Pascal GPU and NVLink
-Interconnect, IEEE Micro 37(2), 2017. XGMI: 48 of 64 GB/s a link, AMD Instinct MI300X system documentation. C2C: Fusco
-et al., Understanding Data Movement in Tightly Coupled Heterogeneous Systems, 2024. CPU: a cache line of 64 bytes and
-what goes with it. A kind that is not here leaves a machine: see FABRICS."""
+Interconnect, IEEE Micro 37(2), 2017. XGMI: 48 of 64 GB/s a link, AMD Instinct MI300X system documentation. C2C: from
+the host's memory to the GPU: Schieffer et al., Harnessing Integrated CPU-GPU System Memory for HPC, ICPP 2024. CPU: a
+cache line of 64 bytes and a quarter of that around it. A kind that is not here leaves a machine: see FABRICS."""
 
 LATENCY_S: Mapping[LinkKind, float] = MappingProxyType(
     {
@@ -41,7 +41,7 @@ LATENCY_S: Mapping[LinkKind, float] = MappingProxyType(
 """One way, seconds. SHM: a cache line from core to core. PCIE: half of the 0.5 us in which a device reads 64 bytes of
 the host's memory: Neugebauer et al., Understanding PCIe Performance for End Host Networking, SIGCOMM 2018. NVLINK and
 XGMI: half of what a load from a neighbour GPU takes longer than one from its own memory: Li et al., Evaluating Modern
-GPU Interconnect, IEEE TPDS 31(1), 2020. C2C: Fusco et al. CPU: another socket's memory against one's own, Intel's
+GPU Interconnect, IEEE TPDS 31(1), 2020. C2C: as an NVLink. CPU: another socket's memory against one's own, Intel's
 Memory Latency Checker. ETHERNET and INFINIBAND: half a switch, see FABRICS."""
 
 
