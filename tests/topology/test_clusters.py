@@ -182,6 +182,7 @@ def test_100000_ranks_take_no_search():
         (lambda m: Cluster(m, 2, IB, oversubscription=0.5), "oversubscription 0.5"),
         (lambda m: Cluster(m, 2, IB, Network.TORUS, oversubscription=2), "a torus has no spine"),
         (lambda m: Cluster(replace(m, devices=m.devices[-1:], links=()), 1).topology(), "neither GPU nor CPU"),
+        (lambda m: Cluster(replace(m, devices=(), links=())).ranks, "neither GPU nor CPU"),
         (
             lambda m: Cluster(replace(m, devices=tuple(replace(d, rate_Bps=0.0) for d in m.devices)), 2, IB).topology(),
             "nic0 tells no rate; expected one, as --nics 8x400Gb",

@@ -87,3 +87,8 @@ def test_the_fabric_is_the_cards_own(nic: dict[str, object], expected: str) -> N
 
 def test_no_nic_has_no_fabric() -> None:
     assert usual_fabric(server(nics=0)) is None
+
+
+def test_a_fabric_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(ValueError, match="is for fabric 'foo'; expected one of infiniband, "):
+        usual_fabric(server(attributes={"fabric": "foo"}))

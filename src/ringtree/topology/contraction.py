@@ -27,8 +27,12 @@ class Contracted:
 
 
 def seats(machine: Machine) -> tuple[int, ...]:
-    """The devices that are ranks, in order: the GPUs, or the CPUs of a machine that has none."""
-    return machine.gpus or machine.of_kind(DeviceKind.CPU)
+    """The devices that are ranks, in order: the GPUs, or the CPUs of a machine that has none. ValueError where there
+    is neither."""
+    found = machine.gpus or machine.of_kind(DeviceKind.CPU)
+    if not found:
+        raise ValueError(f"{machine.name} has neither GPU nor CPU: expected one, to be a rank")
+    return found
 
 
 def shared_switch(machine: Machine) -> int | None:
@@ -41,8 +45,6 @@ def contract(machine: Machine) -> Contracted:
     """NVSwitches of the same GPUs are one (so they are to NCCL); NICs that one GPU has to itself are one, of their
     rates' sum, where they hang side by side. Storage is left out, and what is beyond the NICs."""
     ranks = seats(machine)
-    if not ranks:
-        raise ValueError(f"{machine.name} has neither GPU nor CPU: expected one, to be a rank")
     shares = _shares(machine, ranks)
     stands_for = {n: n for n in range(len(machine.devices))}
     for group in [*_switches(machine), *(s for s in dict.fromkeys(shares) if _side_by_side(machine, s))]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from ringtree.topology.clusters import Cluster
+from ringtree.topology.fabrics import FABRICS
 from ringtree.topology.machine import Device, DeviceKind, Link, LinkKind, Machine, Note, NoteKind, both_ways
 
 
@@ -89,12 +90,15 @@ _ETHERNET = "0x0200"
 
 def usual_fabric(machine: Machine) -> str | None:
     """The name of the fabric that the machine's NICs are made for: what they say of it (attribute `fabric`), else
-    their maker's, where Mellanox' cards of PCI class Ethernet are RoCE's; None for a machine without NICs."""
+    their maker's, where Mellanox' cards of PCI class Ethernet are RoCE's; None for a machine without NICs. ValueError
+    for a fabric that is not known."""
     if not machine.nics:
         return None
     nic = machine.devices[machine.nics[0]]
-    if "fabric" in nic.attributes:
-        return nic.attributes["fabric"]
+    if (said := nic.attributes.get("fabric")) is not None:
+        if said not in FABRICS:
+            raise ValueError(f"{machine.name}: {nic.name} is for fabric {said!r}; expected one of {', '.join(FABRICS)}")
+        return said
     found = _MAKERS.get(nic.vendor.lower(), "infiniband" if nic.gdr else "tcp")
     ethernet = nic.attributes.get("class", "").startswith(_ETHERNET)
     return "roce" if found == "infiniband" and ethernet else found
