@@ -7,6 +7,10 @@ from dataclasses import replace
 import pytest
 
 from ringtree.price import nccl
+from ringtree.price.estimate import Estimate
+from ringtree.price.nccl.communicator import Communicator
+from ringtree.price.nccl.switch_blocks import tree_chunk_bytes
+from ringtree.price.nccl.switches import chunk_bytes
 from ringtree.topology.channels import Channels, Pattern
 from ringtree.topology.clusters import Cluster
 from ringtree.topology.fabrics import Fabric
@@ -49,7 +53,7 @@ TWO = Cluster(host(), 2, INFINIBAND)
 FOUR = Cluster(host(), 4, INFINIBAND)
 
 
-def priced(cluster: Cluster, graphs: dict[Pattern, Channels], collective: str, nbytes: int) -> dict[str, nccl.Estimate]:
+def priced(cluster: Cluster, graphs: dict[Pattern, Channels], collective: str, nbytes: int) -> dict[str, Estimate]:
     return {f"{e.algorithm}/{e.protocol}": e for e in nccl.estimates(cluster, graphs, collective, nbytes)}
 
 
@@ -153,3 +157,38 @@ def test_the_pick_is_the_fastest_and_latency_comes_first() -> None:
     assert (large.algorithm, large.protocol) == ("nvls", "simple")
     assert small.bottleneck.startswith("latency") and large.bottleneck.startswith("nvls")
     assert nccl.pick(ONE, HOPPER, "all_to_all", 1 << 10) is None
+
+
+CHUNKS_KiB = [
+    (90, 2, 8, 50.0, True, 128),
+    (90, 4, 8, 50.0, True, 64),
+    (100, 2, 8, 50.0, True, 64),
+    (100, 2, 8, 50.0, False, 128),
+    (100, 2, 4, 50.0, True, 256),
+    (100, 8, 8, 50.0, False, 128),
+    (100, 8, 8, 100.0, True, 256),
+    (100, 8, 8, 25.0, True, 64),
+]
+
+
+@pytest.mark.parametrize(("sm", "nodes", "per_node", "nic_GBps", "near", "expected"), CHUNKS_KiB)
+def test_a_switchs_chunks_are_by_generation_nodes_and_nics(
+    sm: int, nodes: int, per_node: int, nic_GBps: float, near: bool, expected: int
+) -> None:
+    assert tree_chunk_bytes(sm, nodes, per_node, nic_GBps, near) == expected << 10
+
+
+@pytest.mark.parametrize(("nbytes", "expected"), [(1 << 30, 128), (1 << 29, 64), (1 << 25, 32), (1 << 22, 16)])
+def test_chunks_are_short_while_there_are_few(nbytes: int, expected: int) -> None:
+    assert chunk_bytes(Communicator(ONE, HOPPER), "nvls", 8, nbytes) == expected << 10
+
+
+def test_a_fabrics_plugin_leaves_protocols_out_and_tells_its_latency() -> None:
+    def on(name: str, sm: int) -> dict[str, Estimate]:
+        return priced(Cluster(host(sm=sm), 2, replace(INFINIBAND, name=name)), HOPPERS, "all_reduce", 1 << 10)
+
+    assert {e.split("/")[1] for e in on("efa", 80)} == {"simple"}
+    assert "tree/ll128" in on("efa", 90) and "tree/ll128" not in on("tcpxo", 90)
+    assert set(on("tcpx", 90)) == {"ring/simple"}
+    told = on("efa", 90)["tree/ll"].latency_s - on("infiniband", 90)["tree/ll"].latency_s
+    assert told == pytest.approx(2 * 75e-6)

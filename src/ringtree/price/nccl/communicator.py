@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from ringtree.price.nccl.figures import GENERATIONS, MAX_CHANNELS, NVLS_CHANNELS, NVLS_CHANNELS_NODES
+from ringtree.price.nccl.figures import GENERATIONS, MAX_CHANNELS
 from ringtree.price.nccl.settings import Settings, settings
+from ringtree.price.nccl.switch_blocks import blocks
 from ringtree.topology.channels import Channels, Pattern
 from ringtree.topology.clusters import Cluster
 from ringtree.topology.machine import DeviceKind, PathKind
@@ -126,8 +127,13 @@ class Communicator:
     @cached_property
     def nvls_channels(self) -> int:
         """Blocks that NVLS runs on."""
-        table = NVLS_CHANNELS if self.nodes == 1 else NVLS_CHANNELS_NODES
-        return table[100 if self.sm >= 100 else 90]
+        return blocks(self.sm, self.nodes, self.nic_GBps)
+
+    @cached_property
+    def nic_GBps(self) -> float:
+        """The slowest NIC's rate; 0 without."""
+        machine = self.cluster.machine
+        return min((machine.devices[n].rate_Bps / 1e9 for n in machine.nics), default=0.0)
 
     @cached_property
     def _sms(self) -> tuple[int, ...]:

@@ -79,9 +79,6 @@ MAX_CHANNELS = 64
 MAX_DIRECT_RANKS = 8
 """GPUs of a node, for CollNet."""
 MAX_NVLS_ARITY = 32
-NVLS_CHANNELS = {90: 16, 100: 24}
-NVLS_CHANNELS_NODES = {90: 16, 100: 32}
-"""By compute capability: on one node, and on several."""
 
 RCCL_BASE_LATENCY_us = (12.0, 12.0, 17.0)
 """RCCL's, a tree's and a ring's (ROCm/rccl 0cbce2a, src/graph/tuning.cc)."""

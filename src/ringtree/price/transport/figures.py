@@ -23,12 +23,6 @@ SLICE_bytes = 32 << 10
 UNDER_WAY = {"ring": 3 / 4, "tree": 7 / 8}
 """Of a connection's buffer: all but the piece that the GPU is filling."""
 
-NVLS_CHUNK_bytes = 128 << 10
-NVLS_TREE_CHUNK_NODES_bytes = 64 << 10
-"""At most: a tree's from four nodes on (nvls.cc)."""
-NVLS_CHUNKS_bytes = ((64, 65536), (8, 32768), (2, 16384))
-NVLS_TREE_CHUNKS_bytes = ((32, 262144), (16, 131072), (4, 65536), (1, 32768))
-"""Down to the second where fewer loops than the first, of all heads and blocks, are to be done (enqueue.cc)."""
 NVLS_STAGES = 2
 """Loops in which a pipeline of three (scatter, reduce, gather) fills and empties."""
 

@@ -51,7 +51,8 @@ def ring_us(comm: Communicator, collective: str, protocol: str, nbytes: int, GBp
 def _passed_on_us(comm: Communicator, collective: str, chunk: float, GBps: float) -> float:
     """What the first chunk takes to the ring's last rank, but for the hop that transfers: in a machine as quickly as
     a block copies, between machines as quickly as all chunks together."""
-    blocks, far = max(comm.channels, 1), crossings(comm, collective)
+    blocks, hops = max(comm.channels, 1), comm.ranks - 2
+    far = min(crossings(comm, collective), hops)
     together = chunk * blocks / GBps / 1e3
     near = chunk / block_GBps(comm) / 1e3 if comm.sm else together
-    return (comm.ranks - 2 - far) * (min(near, together) + slice_us(comm)) + far * together
+    return (hops - far) * (min(near, together) + slice_us(comm)) + far * together

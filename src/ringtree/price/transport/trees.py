@@ -7,6 +7,7 @@ from math import ceil
 from ringtree.price.nccl.bandwidth import bandwidth_GBps, correction, steps
 from ringtree.price.nccl.communicator import Communicator
 from ringtree.price.nccl.figures import NVLS_TREE_CHANNEL_GBps, TREE_CHANNEL_GBps
+from ringtree.price.nccl.switches import chunk_bytes
 from ringtree.price.transport import figures
 from ringtree.price.transport.hardware import Limit, block_GBps, link_limit, nic_limit
 from ringtree.price.transport.latency import latency_us
@@ -26,8 +27,9 @@ def tree_limits(comm: Communicator, collective: str, algorithm: str, protocol: s
         return [*limits, *_switch_limits(comm, collective, algorithm)]
     link = link_limit(comm, graph)
     if algorithm == "tree" and protocol == "simple":
-        copied = graph.count * TREE_CHANNEL_GBps[comm.generation][comm.column]
-        return [*limits, Limit(min(link.GBps * TREE_SHARE, copied) / 2, link.words)]
+        each = TREE_CHANNEL_GBps[comm.generation][comm.column]
+        copied = Limit(graph.count * each / 2, f"copying: {graph.count} channels of {each:g} GB/s")
+        return [*limits, Limit(link.GBps * TREE_SHARE / 2, link.words), copied]
     words = link.words if protocol == "simple" else f"protocol: {protocol.upper()}"
     return [*limits, Limit(bandwidth_GBps(comm, collective, algorithm, protocol), words)]
 
@@ -63,7 +65,7 @@ def tree_us(comm: Communicator, collective: str, algorithm: str, protocol: str, 
         return latency + nbytes / (GBps * correction(comm, collective, algorithm, protocol, nbytes)) / 1e3
     if algorithm == "tree":
         return latency + nbytes / GBps / 1e3 + _fill_us(comm, nbytes, GBps)
-    loop = chunk_bytes(comm, algorithm, nbytes) * comm.nvls_channels * heads(comm, algorithm)
+    loop = chunk_bytes(comm, algorithm, heads(comm, algorithm), nbytes) * comm.nvls_channels * heads(comm, algorithm)
     return latency + (ceil(nbytes / loop) * min(loop, nbytes) + figures.NVLS_STAGES * min(loop, nbytes)) / GBps / 1e3
 
 
@@ -83,18 +85,3 @@ def heads(comm: Communicator, algorithm: str) -> int:
     graph = comm.graph(algorithm)
     assert graph is not None
     return max(len({order[0] for order in graph.orders if order}), 1)
-
-
-def chunk_bytes(comm: Communicator, algorithm: str, nbytes: int) -> int:
-    """What each head has of a loop on each block."""
-    chunk = comm.settings.nvls_chunk_bytes or figures.NVLS_CHUNK_bytes
-    table: tuple[tuple[int, int], ...] = figures.NVLS_CHUNKS_bytes
-    if algorithm == "nvls_tree":
-        table = figures.NVLS_TREE_CHUNKS_bytes
-        if comm.nodes >= 4 and not comm.settings.nvls_chunk_bytes:
-            chunk = figures.NVLS_TREE_CHUNK_NODES_bytes
-    together = comm.nvls_channels * heads(comm, algorithm)
-    for times, smaller in table:
-        if chunk > smaller and nbytes < times * together * chunk:
-            chunk = smaller
-    return chunk
