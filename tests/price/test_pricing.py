@@ -15,7 +15,7 @@ from ringtree.transform import pipeline
 
 WORK = {"message_s": 3e-7, "step_s": 1e-7, "copy_Bps": 40e9, "reduce_Bps": 15e9}
 SHARED = {"switch": switch(8), "ring": ring(8), "torus": torus(2, 4), "cluster": cluster(2, 4, nics=2, **WORK)}
-SIZES = (64, 1 << 16, 1 << 24)
+SIZES = (64, 1 << 20)
 
 
 def ratios(topology, pieces):
@@ -27,7 +27,7 @@ def ratios(topology, pieces):
             yield priced.seconds(nbytes) / play(schedule, topology, nbytes).time_s, (name, collective, nbytes)
 
 
-@pytest.mark.parametrize("pieces", [1, 8])
+@pytest.mark.parametrize("pieces", [1, 4])
 def test_as_simulated_where_no_messages_meet(pieces):
     topology = direct(8, **WORK)
     found = {what: ratio for ratio, what in ratios(topology, pieces)}

@@ -19,6 +19,7 @@ COMMANDS = {
     "bench": "time a collective, in nccl-tests' columns, every element checked",
     "simulate": "play a schedule on described links: its time, what it waits for, where links are full",
     "tune": "measure this machine, so that calls are planned for it",
+    "sweep": "price algorithms beside one another, over sizes and ranks",
     "report": "show what bench wrote: a page of charts, or the best at each size",
     "compare-trace": "lay two traces side by side: measured and simulated, before and after",
     "algorithms": "list the algorithms and what each costs",

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.price.rounds import Round
+from ringtree.price.rounds import Round, distinct
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -70,7 +70,9 @@ def play(clock_s: Floats, steps: Sequence[Step]) -> None:
 def repeat(clock_s: Floats, steps: Sequence[Step], times: int) -> None:
     """The steps `times` over. A period in how they move the clocks on is looked for as Brent does: each state is
     compared with one that was kept at a power of two."""
-    touched = np.unique(np.concatenate([s.touched for s in steps])) if steps else np.zeros(0, np.int64)
+    if times < 1:
+        return
+    touched = distinct(np.concatenate([s.touched for s in steps]))
     most = max(MOST_ROWS // max(sum(len(s.round.arrival) for s in steps), 1), 4)
     done, kept_at, half_at, searching = 0, 0, 0, True
     before = kept = half = clock_s[touched]

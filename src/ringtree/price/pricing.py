@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
 from ringtree.price import clocks
-from ringtree.price.rounds import NOTHING, Round, Ways, read, written
+from ringtree.price.rounds import NOTHING, Round, Ways, distinct, read, written
 from ringtree.topology import Topology
 
 Ints = NDArray[np.int64]
@@ -60,7 +60,7 @@ class Priced:
                 part, before = _read(block, weight, ways, before, lengths)
                 self._parts.append(part)
         rounds = [r for p in self._parts for r in p.first]
-        self._ports = np.unique(np.concatenate([r.port for r in rounds])) if rounds else np.zeros(0, np.int64)
+        self._ports = distinct(np.concatenate([r.port for r in rounds])) if rounds else np.zeros(0, np.int64)
 
     def seconds(self, nbytes: int) -> float:
         """How long it takes on a whole vector of `nbytes`."""
@@ -73,17 +73,35 @@ class Priced:
         latency_s = self._play(0.0, 0.0)[-1]
         moved_s = self._play(chunk_nbytes, 0.0)[-1]
         ends_s = self._play(chunk_nbytes, chunk_nbytes)
-        full_s = self._links_s(chunk_nbytes)
-        busiest = int(full_s.argmax()) if len(full_s) else -1
+        busiest, busiest_s = self.busiest(nbytes)
         return Quote(
             ends_s[-1],
             latency_s,
             moved_s - latency_s,
             ends_s[-1] - moved_s,
-            self.topology.link_name(busiest) if busiest >= 0 and full_s[busiest] else "no link",
-            float(full_s[busiest]) if busiest >= 0 else 0.0,
+            busiest,
+            busiest_s,
             tuple(np.diff(ends_s[:-1]).tolist()),
         )
+
+    def busiest(self, nbytes: int) -> tuple[str, float]:
+        """The link that most seconds' bytes cross, and how many."""
+        full_s = self._links_s(self._chunk_nbytes(nbytes))
+        if not full_s.any():
+            return "no link", 0.0
+        return self.topology.link_name(int(full_s.argmax())), float(full_s.max())
+
+    def work_s(self, nbytes: int) -> float:
+        """How long the rank with the most own work is at it."""
+        chunk_nbytes = self._chunk_nbytes(nbytes)
+        busy_s = np.zeros(self.schedule.participants)
+        for part in self._parts:
+            for r in part.first:
+                sent_s = np.maximum.reduceat(r.hand.seconds(chunk_nbytes), r.sender_starts) if len(r.sender) else 0
+                busy_s[r.sender[r.sender_starts]] += sent_s * (part.times * part.weight)
+                took_s = r.rest.seconds(chunk_nbytes)[r.receiver_starts]
+                busy_s[r.receiver] += took_s * (part.times * part.weight)
+        return float(busy_s.max(initial=0.0))
 
     def _chunk_nbytes(self, nbytes: int) -> float:
         if nbytes < 0:

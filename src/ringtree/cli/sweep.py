@@ -1,0 +1,225 @@
+"""Algorithms beside one another, over sizes and over numbers of ranks, up to 100,000: priced, not run.
+
+    ringtree sweep all_reduce --topology dgx-h100 --nodes 12500 --bytes 8:8G
+    ringtree sweep all_reduce --topology dgx-h100 --ranks 2:100000 --bytes 1M
+    ringtree sweep all_gather --topology cluster:hosts=4 --ranks 32 --bytes 1K:1G --algorithm all
+    ringtree sweep all_reduce --topology aws-p5 --nodes 4 --html sweep.html
+
+Bytes are those of the whole vector. The price is from link loads and latencies (docs/price.md); every rank takes part
+in the order of its number. Trees are cut into pieces as suits the size. Closed forms stand for the algorithms whose
+schedules would be too long to write out; all others are priced by their schedules.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ringtree.price import Bound
+    from ringtree.topology import Topology
+    from ringtree.topology.clusters import Cluster
+
+    Where = Callable[[int], "Topology | Cluster"]
+
+MOST_TRANSFERS = 1 << 22
+"""Of a schedule that is written out to be priced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One line of a table: seconds by algorithm."""
+
+    collective: str
+    ranks: int
+    nbytes: int
+    times_s: dict[str, float]
+    bound: Bound
+
+    @property
+    def best(self) -> str:
+        """The quickest algorithm."""
+        return min(self.times_s, key=self.times_s.__getitem__)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from ringtree.cli import cluster_options
+
+    add = parser.add_argument
+    add("collective", metavar="COLLECTIVE", help="all_reduce, all_gather, reduce_scatter, broadcast, reduce, …")
+    add("--bytes", default=None, metavar="B", help="8:8G (doubling), 8:8G:4 or 1M,64M (default 8:8G; with --ranks 1M)")
+    add("--ranks", metavar="N", help="2:100000 (doubling) or 2,8,64 (default: all there are); nodes are kept whole")
+    add("--algorithm", metavar="A", help="some, as ring,double_tree, or all that serve the collective")
+    add("--topology", required=True, metavar="NAME|FILE|SHAPE", help="a machine that `ringtree topo list` knows, a "
+        "topology file, or a shape as `ringtree simulate` has them")  # fmt: skip
+    cluster_options.add_arguments(parser, named=False)
+    add("--json", type=Path, metavar="FILE", help="write the rows as bench's record")
+    add("--html", type=Path, metavar="FILE", help="write a page of charts")
+
+
+def run(args: argparse.Namespace) -> int:
+    from ringtree.cli import page, terminal
+    from ringtree.cli.byte_sizes import byte_sizes
+    from ringtree.cli.destination import check_destination
+    from ringtree.cli.sweep_table import lines
+    from ringtree.draw.report_page import report_page
+    from ringtree.formats.replacing import replacing
+
+    written = [path for path in (args.json, args.html) if path]
+    for path in written:
+        check_destination(path, *(other for other in written if other is not path))
+    where, name, counts = _places(args)
+    names = _algorithms(args.collective, args.algorithm)
+    sizes = byte_sizes(args.bytes or ("1M" if len(counts) > 1 else "8:8G"))
+    cases = [case for ranks in counts for case in _priced(args.collective, names, where(ranks), ranks, sizes)]
+    terminal.show(lines(name, cases))
+    record = _record(name, cases)
+    if args.json:
+        with replacing(args.json) as file:
+            file.write((json.dumps(record, indent=1) + "\n").encode())
+    if args.html:
+        page.write(args.html, report_page({name: record}))
+    return 0
+
+
+def _places(args: argparse.Namespace) -> tuple[Where, str, list[int]]:
+    """What so many ranks are on, by what name, and how many to look at."""
+    from ringtree.cli import cluster_options
+    from ringtree.topology import parse
+    from ringtree.topology.text import SHAPES
+
+    if args.topology.partition(":")[0] in SHAPES:
+        counts = rank_counts(args.ranks or "8", 1)
+        return (lambda ranks: parse(args.topology, ranks)), args.topology, counts
+    one = replace(cluster_options.cluster(args), nodes=1)
+    counts = rank_counts(args.ranks, one.ranks) if args.ranks else [args.nodes * one.ranks]
+    args.nodes = -(-max(counts) // one.ranks)
+    all_of_it = cluster_options.cluster(args)
+
+    def where(ranks: int) -> Cluster:
+        if ranks < one.ranks:
+            return replace(one, machine=one.machine.part(range(ranks)))
+        return replace(all_of_it, nodes=ranks // one.ranks)
+
+    return where, all_of_it.name, counts
+
+
+def rank_counts(text: str, each: int) -> list[int]:
+    """`2:100000` (doubling, and the last), `2:1000:10` or `2,8,64`, to whole nodes of `each` where it is more than one;
+    ValueError where it is none."""
+    from ringtree.cli.subject import MOST_RANKS
+
+    try:
+        if ":" in text:
+            first, last, *factor = (int(word) for word in text.split(":"))
+            by = factor[0] if factor else 2
+            if len(factor) > 1 or not 1 <= first <= last or by < 2:
+                raise ValueError
+            found = [last]
+            while first < last:
+                found.append(first)
+                first *= by
+        else:
+            found = [int(word) for word in text.split(",")]
+        if min(found) < 1 or max(found) > MOST_RANKS:
+            raise ValueError
+    except ValueError:
+        raise ValueError(f"--ranks {text}: expected such as 64, 2,8,64 or 2:100000, from 1 to {MOST_RANKS}") from None
+    return sorted({n if n <= each else round(n / each) * each for n in found})
+
+
+def _algorithms(collective: str, asked: str | None) -> list[str]:
+    """Those asked for; else those that can be told for any number of ranks, or all that serve."""
+    from ringtree.algorithms import find, serving
+    from ringtree.price.scale import ANY_SIZE
+
+    known = serving(collective)
+    if asked in (None, "all"):
+        told = [name for name in ANY_SIZE if name in known]
+        return told if asked is None and told else known
+    names = asked.split(",") if asked else []
+    for name in names:
+        if collective not in find(name).serves:
+            raise ValueError(f"--algorithm {name}: does not serve {collective}; expected some of {', '.join(known)}")
+    return list(dict.fromkeys(names))
+
+
+def _priced(
+    collective: str, names: Sequence[str], where: Topology | Cluster, ranks: int, sizes: Sequence[int]
+) -> list[Case]:
+    from ringtree.price import Bounds
+    from ringtree.topology import Topology
+
+    topology = where if isinstance(where, Topology) else where.topology()
+    if topology.ranks != ranks:
+        raise ValueError(f"{topology.name} has {topology.ranks} ranks; expected {ranks}")
+    times = {}
+    for name in names:
+        if found := _times_s(collective, name, topology, sizes):
+            times[name] = found
+    bounds = Bounds(where)
+    return [
+        Case(
+            collective,
+            ranks,
+            nbytes,
+            {name: found[n] for name, found in times.items()},
+            bounds.bound(collective, nbytes),
+        )
+        for n, nbytes in enumerate(sizes)
+    ]
+
+
+def _times_s(collective: str, name: str, topology: Topology, sizes: Sequence[int]) -> list[float]:
+    """At each size; empty where the schedule is too long to write out."""
+    from ringtree.algorithms import build, find
+    from ringtree.price import scale
+
+    ranks, cost = topology.ranks, find(name).costs[collective]
+    if ranks < 2:
+        return [0.0] * len(sizes)
+    if form := scale.CLOSED.get(collective, {}).get(name):
+        seconds = form(topology, ranks)
+        return [seconds(nbytes) for nbytes in sizes]
+    rounds, chunks_sent = cost.evaluate(ranks, ranks)
+    if name not in scale.ANY_SIZE and max(rounds, chunks_sent) * ranks > MOST_TRANSFERS:
+        return []
+    schedule = build(name, collective, ranks)
+    if cost.pipelines:
+        seconds = scale.InPieces(schedule, topology).seconds
+        return [seconds(nbytes) for nbytes in sizes]
+    return scale.at_sizes(schedule, topology, sizes)
+
+
+def _record(name: str, cases: Sequence[Case]) -> dict[str, Any]:
+    """As bench writes it, a row an algorithm."""
+    from ringtree.bench.record import bandwidths
+
+    rows = []
+    for case in cases:
+        for algorithm, time_s in case.times_s.items():
+            algbw, busbw = bandwidths(case.collective, case.ranks, case.nbytes, time_s * 1e6)
+            rows.append(
+                {
+                    "collective": case.collective,
+                    "ranks": case.ranks,
+                    "nbytes": case.nbytes,
+                    "count": case.nbytes,
+                    "dtype": "uint8",
+                    "op": "sum",
+                    "root": -1,
+                    "algorithm": algorithm,
+                    "time_us": time_s * 1e6,
+                    "algbw_GBps": algbw,
+                    "busbw_GBps": busbw,
+                    "bound_fraction": min(case.bound.time_s / time_s, 1.0) if time_s else 1.0,
+                    "bottleneck": case.bound.bottleneck,
+                    "out_of_place": True,
+                    "wrong": None,
+                }
+            )
+    return {"machine": {"topology": name, "source": "priced, not measured"}, "effort": {}, "rows": rows}

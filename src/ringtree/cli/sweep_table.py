@@ -1,0 +1,113 @@
+"""The tables of `ringtree sweep`, in nccl-tests' manner, where the best changes, and the plots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from math import inf, log
+from typing import TYPE_CHECKING
+
+from ringtree.draw.text.lines import Line, Span
+from ringtree.draw.text.plot import plot
+from ringtree.ir.units import duration, size
+
+if TYPE_CHECKING:
+    from ringtree.cli.sweep import Case
+
+MOST_TABLES = 4
+"""With more sizes than this at several numbers of ranks, a table of the best alone."""
+
+
+def lines(name: str, cases: Sequence[Case]) -> Iterator[Line]:
+    """All of it: over sizes for one number of ranks, over ranks for each size, or the best of both."""
+    sizes, counts = ({getattr(c, field): None for c in cases} for field in ("nbytes", "ranks"))
+    yield (Span(f"# {cases[0].collective} on {name}, priced by its links and latencies: nothing was run"),)
+    if len(counts) == 1:
+        yield from _part(f"{cases[0].ranks:,} ranks", cases, "nbytes")
+    elif len(sizes) <= MOST_TABLES:
+        for nbytes in sizes:
+            yield from _part(size(nbytes), [c for c in cases if c.nbytes == nbytes], "ranks")
+    else:
+        yield from _best_of_all(cases, list(sizes), list(counts))
+
+
+def _part(what: str, cases: Sequence[Case], over: str) -> Iterator[Line]:
+    """A table over sizes or ranks, what it says, and its plot."""
+    names = list(dict.fromkeys(name for c in cases for name in c.times_s))
+    yield ()
+    yield (Span(f"# {what}: microseconds by algorithm, and the best's bandwidth"),)
+    widths = [max(len(name) + 2, 11) for name in names]
+    heads = ["size" if over == "nbytes" else "ranks", *names, "best", "algbw", "busbw", "of bound"]
+    units = ["(B)" if over == "nbytes" else "", *["(us)"] * len(names), "", "(GB/s)", "(GB/s)", ""]
+    spans = [13, *widths, max(map(len, names)) + 2, 10, 10, 10]
+    for row in (heads, units):
+        yield (Span("#" + "".join(f"{word:>{width}}" for word, width in zip(row, spans, strict=True))[1:], "faint"),)
+    for case in cases:
+        yield _row(case, names, spans, over)
+    yield ()
+    yield from _changes(cases, over)
+    curves = {
+        name: [(float(getattr(c, over)), c.times_s[name]) for c in cases if c.times_s.get(name)] for name in names
+    }
+    curves = {name: curve for name, curve in curves.items() if curve}
+    drawn = plot(curves, size if over == "nbytes" else _count, duration) if curves else []
+    yield from [(), *drawn] if drawn else []
+
+
+def _row(case: Case, names: Sequence[str], widths: Sequence[int], over: str) -> Line:
+    from ringtree.bench.record import bandwidths
+
+    best_s = case.times_s[case.best]
+    algbw, busbw = bandwidths(case.collective, case.ranks, case.nbytes, best_s * 1e6)
+    cells = [Span(f"{getattr(case, over):>{widths[0]}}")]
+    for name, width in zip(names, widths[1:], strict=False):
+        time_s = case.times_s.get(name)
+        told = (
+            f"{time_s * 1e6:.5g}"
+            if time_s is not None and time_s < 0.1
+            else "-"
+            if time_s is None
+            else f"{time_s * 1e6:.0f}"
+        )
+        cells.append(Span(f"{told:>{width}}", "kept" if name == case.best else ""))
+    fraction = f"{min(case.bound.time_s / best_s, 1.0):.0%}" if best_s else "-"
+    ends = (case.best, f"{algbw:.4g}", f"{busbw:.4g}", fraction)
+    return (*cells, *(Span(f"{word:>{width}}") for word, width in zip(ends, widths[1 + len(names) :], strict=True)))
+
+
+def _changes(cases: Sequence[Case], over: str) -> Iterator[Line]:
+    """From where on which is the best, and what holds up the last."""
+    told = size if over == "nbytes" else _count
+    since = {float(getattr(cases[0], over)): cases[0].best}  # two may be as quick at the first
+    for before, after in pairwise(cases):
+        if after.best != before.best:
+            since[_crossing(before, after, over)] = after.best
+    yield (Span(f"# best: {', '.join(f'{name} from {told(x)}' for x, name in since.items())}"),)
+    last = cases[-1]
+    least = f"{duration(last.bound.time_s)}, {last.bound.bottleneck}"
+    yield (Span(f"# the least possible at {told(getattr(last, over))}: {least}"),)
+
+
+def _crossing(before: Case, after: Case, over: str) -> float:
+    """Where the second's best overtakes the first's, both lines being straight on logarithmic axes."""
+    low, high = (float(getattr(case, over)) for case in (before, after))
+    old, new = ([case.times_s.get(name, inf) for case in (before, after)] for name in (before.best, after.best))
+    if inf in (*old, *new):
+        return high
+    behind, ahead = log(new[0] / old[0]), log(old[1] / new[1])
+    return low * (high / low) ** (behind / (behind + ahead)) if behind + ahead else high
+
+
+def _best_of_all(cases: Sequence[Case], sizes: Sequence[int], counts: Sequence[int]) -> Iterator[Line]:
+    """The best by size (down) and ranks (across)."""
+    found = {(c.nbytes, c.ranks): c.best for c in cases}
+    width = max(*(len(name) for name in found.values()), 8) + 2
+    yield ()
+    yield (Span("# the best, by size (down) and ranks (across)"),)
+    yield (Span(f"#{'size':>11}" + "".join(f"{count:>{width},}" for count in counts), "faint"),)
+    for nbytes in sizes:
+        yield (Span(f"{size(nbytes):>12}" + "".join(f"{found[nbytes, count]:>{width}}" for count in counts)),)
+
+
+def _count(number: float) -> str:
+    return f"{number:,.0f} ranks"

@@ -1,0 +1,81 @@
+"""Curves on logarithmic axes, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from math import log
+
+from ringtree.draw.text.lines import Line, Span
+
+MARKS = "abcdefghijklmnopqrstuvwxyz"
+SERIES = 6
+"""So many colours there are."""
+Curve = Sequence[tuple[float, float]]
+
+
+def plot(
+    curves: Mapping[str, Curve],
+    x_label: Callable[[float], str],
+    y_label: Callable[[float], str],
+    width: int = 72,
+    height: int = 16,
+) -> list[Line]:
+    """Each curve by a letter, and which is whose. Both axes are logarithmic; where curves meet the first is seen.
+    Nothing where there are fewer than two different x."""
+    points = [p for curve in curves.values() for p in curve]
+    if len({x for x, _ in points}) < 2 or len(curves) > len(MARKS):
+        return []
+    axes = [_Axis(min(p[k] for p in points), max(p[k] for p in points), n) for k, n in ((0, width), (1, height))]
+    cells: dict[tuple[int, int], int] = {}
+    for number, curve in enumerate(curves.values()):
+        for cell in _drawn(sorted(curve), *axes):
+            cells.setdefault(cell, number)
+    told = {height - 1: y_label(axes[1].high), 0: y_label(axes[1].low)}
+    told[height // 2] = y_label(axes[1].value(height // 2))
+    margin = max(map(len, told.values()))
+    lines = [
+        (Span(f"{told.get(y, ''):>{margin}} ┤" if y in told else f"{'':>{margin}} │"), *_row(cells, y, width))
+        for y in reversed(range(height))
+    ]
+    ends = x_label(axes[0].low), x_label(axes[0].value(width // 2)), x_label(axes[0].high)
+    scale = ends[0] + ends[1].center(width - len(ends[0]) - len(ends[2])) + ends[2]
+    lines += [(Span(f"{'':>{margin}} └{'─' * width}"),), (Span(f"{'':>{margin}}  {scale}"),)]
+    legend = [(Span(MARKS[n], role(n)), Span(f" {name}   ")) for n, name in enumerate(curves)]
+    return [*lines, (Span(" " * (margin + 2)), *(span for pair in legend for span in pair))]
+
+
+def role(number: int) -> str:
+    """What a curve's pieces are called."""
+    return f"series {number % SERIES}"
+
+
+class _Axis:
+    def __init__(self, low: float, high: float, cells: int) -> None:
+        self.low, self.high, self.cells = low, high if high > low else low * 2, cells
+
+    def cell(self, value: float) -> int:
+        return round(log(value / self.low) / log(self.high / self.low) * (self.cells - 1))
+
+    def value(self, cell: int) -> float:
+        return float(self.low * (self.high / self.low) ** (cell / (self.cells - 1)))
+
+
+def _drawn(curve: Curve, across: _Axis, up: _Axis) -> list[tuple[int, int]]:
+    """The cells of a curve: a row for each column between its ends."""
+    found = []
+    for (x0, y0), (x1, y1) in pairwise(curve):
+        first, last = across.cell(x0), across.cell(x1)
+        low, high = up.cell(y0), up.cell(y1)
+        for x in range(first, last + 1):
+            share = (x - first) / (last - first) if last > first else 0.0
+            found.append((x, round(low + (high - low) * share)))
+    return found or [(across.cell(x), up.cell(y)) for x, y in curve]
+
+
+def _row(cells: Mapping[tuple[int, int], int], y: int, width: int) -> list[Span]:
+    spans = []
+    for x in range(width):
+        number = cells.get((x, y))
+        spans.append(Span(" ") if number is None else Span(MARKS[number], role(number)))
+    return spans

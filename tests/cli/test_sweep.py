@@ -1,0 +1,116 @@
+"""ringtree sweep: the table, the crossover, the plot, the record, the page."""
+
+import json
+import sys
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from ringtree.algorithms import REGISTRY
+from ringtree.algorithms.registry import read
+from ringtree.bench.record import read as read_record
+from ringtree.cli import main
+from ringtree.cli.sweep import rank_counts
+from ringtree.ir.schedule import Block, Schedule, Transfers
+
+
+def sweep(capsys, *words):
+    assert main(["sweep", *words]) == 0
+    return capsys.readouterr().out
+
+
+def test_over_sizes(capsys):
+    found = sweep(capsys, "all_reduce", "--topology", "dgx-h100", "--nodes", "4", "--bytes", "1K:1G:32")
+    assert "32 ranks: microseconds by algorithm" in found
+    rows = [line.split() for line in found.splitlines() if line.strip()[:1].isdigit() and "┤" not in line]
+    assert [row[0] for row in rows[:5]] == [str(1024 * 32**k) for k in range(5)]
+    assert "# best: " in found
+    assert "# the least possible at 1 GiB: 4.32 ms, the 2 links into rank0" in found
+    assert "└─" in found
+
+
+def test_over_ranks(capsys):
+    found = sweep(capsys, "all_reduce", "--topology", "dgx-h100", "--ranks", "2:100", "--bytes", "1M,64M")
+    assert found.count("microseconds by algorithm") == 2
+    assert [line.split()[0] for line in found.splitlines() if line.strip()[:1].isdigit() and "┤" not in line][:7] == [
+        "2", "4", "8", "16", "32", "64", "96",
+    ]  # fmt: skip
+
+
+def test_the_best_by_size_and_ranks(capsys):
+    found = sweep(capsys, "all_reduce", "--topology", "switch", "--ranks", "2,8,64", "--bytes", "8:1M")
+    assert "# the best, by size (down) and ranks (across)" in found
+    assert "parameter_server" in found
+
+
+def test_all_algorithms(capsys):
+    found = sweep(capsys, "all_gather", "--topology", "ring", "--ranks", "8", "--bytes", "1K,1M", "--algorithm", "all")
+    for name in ("ring", "bruck", "pat", "swing"):
+        assert name in found
+
+
+def test_a_hundred_thousand_ranks(capsys):
+    found = sweep(capsys, "all_reduce", "--topology", "dgx-h100", "--nodes", "12500", "--bytes", "8:8G:1024")
+    assert "100,000 ranks" in found
+    assert "hierarchical from" in found
+
+
+def test_the_record_and_the_page(capsys, tmp_path):
+    record, html = tmp_path / "rows.json", tmp_path / "sweep.html"
+    words = ("all_reduce", "--topology", "cluster:hosts=2", "--ranks", "4,8", "--bytes", "1K:1M:32")
+    sweep(capsys, *words, "--json", str(record), "--html", str(html))
+    rows = read_record(record)["rows"]
+    assert {(r["ranks"], r["nbytes"]) for r in rows} == {(n, b) for n in (4, 8) for b in (1 << 10, 1 << 15, 1 << 20)}
+    assert all(0 < r["bound_fraction"] <= 1 and r["time_us"] > 0 for r in rows)
+    assert "<html" in html.read_text()
+    assert json.loads(record.read_text())["machine"]["topology"] == "cluster:hosts=2"
+
+
+def test_a_new_algorithm_is_priced_by_its_name_alone(capsys, monkeypatch):
+    """No line in price or cli knows of it."""
+
+    def all_reduce(ranks):
+        rank = np.arange(1, ranks)
+        up, down = Transfers.of(rank, 0, reduce=True), Transfers.of(0, rank)
+        return Schedule("star", "all_reduce", ranks, 1, (Block(up), Block(down)) if ranks > 1 else ())
+
+    module = ModuleType("ringtree.algorithms.star", "Star: all to one.\n\nall_reduce: 2 rounds, (n-1)*S bytes\n\n"
+        "When: never.\n\nSource: Nobody: Nothing, 2026\n")  # fmt: skip
+    all_reduce.__module__ = module.__name__
+    module.all_reduce = all_reduce
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(REGISTRY, "star", read(module))
+    words = ("all_reduce", "--topology", "switch:latency=1us,bandwidth=1GB/s", "--ranks", "3", "--bytes", "1000")
+    assert "6" in sweep(capsys, *words, "--algorithm", "star").split()  # 2 ways of 1 us, and of 2 vectors of 1 us
+
+
+@pytest.mark.parametrize(
+    ("text", "each", "expected"),
+    [
+        ("2:20", 8, [2, 4, 8, 16]),
+        ("2:100000", 1, [*(2**k for k in range(1, 17)), 100_000]),
+        ("1:1000:10", 4, [1, 8, 100, 1000]),
+        ("6,2", 8, [2, 6]),
+    ],
+)
+def test_rank_counts(text, each, expected):
+    assert rank_counts(text, each) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("all_reduce --topology switch --ranks 0:4", "--ranks 0:4: expected such as 64, 2,8,64 or 2:100000"),
+        ("all_reduce --topology switch --algorithm bruck", "--algorithm bruck: does not serve all_reduce"),
+        ("all_reduce --topology switch --bytes 0", "--bytes 0: 0 bytes"),
+        ("al_reduce --topology switch", "no collective 'al_reduce'"),
+        ("all_reduce --topology nothing", "nothing"),
+        ("all_reduce --topology switch --json /nowhere/x.json", "no such folder to write to"),
+    ],
+)
+def test_mistakes(capsys, words, said):
+    assert main(["sweep", *words.split()]) != 0
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
