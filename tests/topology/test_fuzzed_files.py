@@ -154,7 +154,7 @@ def test_spoiled_files_are_machines_or_one_line(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 6))
 def test_many_spoiled_files(seed: int, tmp_path: Path) -> None:
-    assert sum(campaign(tmp_path / "f", 10_000, seed)) > 1_000
+    assert sum(campaign(tmp_path / "f", 5_000, seed)) > 500
 
 
 TAGS = st.sampled_from(

@@ -159,7 +159,7 @@ def test_a_console_is_no_gpu_and_a_plain_card_no_fabric() -> None:
         ('version="2.0"', 'version="9"', 'version="9"; expected hwloc 1, 2 or 3'),
         ("0302 [10de:20b5] [10de:1533] a1", "GPU", 'pci_type="GPU"; expected such as 0302'),
         ('pci_busid="0000:81:00.0"', "", "lacks the attribute pci_busid"),
-        ('pci_busid="0000:81:00.0"', 'pci_busid="x"', "expected a busid such as"),
+        ('pci_busid="0000:81:00.0"', 'pci_busid="x"', 'pci_busid="x"; expected such as'),
         ('pci_link_speed="31.507692"', 'pci_link_speed="nan"', 'pci_link_speed="nan"; expected a number'),
         ('os_index="1" cpuset="0x0000000c" nodeset="0x00000002" gp_index="6"', 'os_index="0"', "a second NUMA node 0"),
         ('osdev_type="3"', 'osdev_type="x"', 'osdev_type="x"; expected a whole number'),

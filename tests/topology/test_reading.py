@@ -107,4 +107,4 @@ def test_what_is_given_goes_before_what_is_assumed(given: str, model: str, nvlin
     assert {machine.devices[n].model for n in machine.gpus} == {model}
     assert {k.width for k in machine.links if k.kind.value in ("nvlink", "xgmi")} == nvlinks
     assert machine.devices[machine.nics[0]].rate_Bps == rate_Gbps * 1e9 / 8
-    assert any("give" in n.text or "as it was given" in n.text for n in machine.notes)
+    assert any("assume" in n.text or "as it was given" in n.text for n in machine.notes)

@@ -161,6 +161,8 @@ class _Said:
 
     def _pci(self, element: Element, code: str) -> Element:
         busid = element.text("pci_busid")
+        if not pci.is_busid(busid):
+            element.refuse(f'pci_busid="{short(busid)}"; expected such as 0000:a1:00.0')
         _, vendor = self._type(element)
         device = int(element.attributes["pci_type"][11:15], 16)
         part = parts.gpu_by_id(vendor, device) or parts.nic_by_id(vendor, device)

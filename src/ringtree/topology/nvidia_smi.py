@@ -159,10 +159,14 @@ class _Tree:
                 maker = "mellanox" if called.startswith("mlx") else ""
                 device = Device(called, DeviceKind.NIC, maker, gdr=gdr, rate_Bps=rate)
                 self.number[place] = self.draft.add(device, (place,))
-                why = "as it was given" if self.given.nic_Bps else "the fastest that its slot carries; give nic=RATE"
+                why = (
+                    "as it was given"
+                    if self.given.nic_Bps
+                    else "the fastest that its slot carries; if not: assume nic=RATE"
+                )
                 self.draft.note(NoteKind.ASSUMED, self.number[place], of_rate(rate, why, gdr))
-        why = "as it was given" if self.given.gpu else "by their NVLinks; give gpu=MODEL"
-        about = f"taken as {self.part.model}, {why}" if self.part else "their model is not told; give gpu=MODEL"
+        why = "as it was given" if self.given.gpu else "by their NVLinks; if not: assume gpu=MODEL"
+        about = f"taken as {self.part.model}, {why}" if self.part else "their model is not told: assume gpu=MODEL"
         self.draft.note(NoteKind.ASSUMED, "GPUs", about)
         text = f"generation and width are not told: all taken as PCIe {self.generation} x{_WIDTH}"
         self.draft.note(NoteKind.ASSUMED, "PCIe", text)

@@ -53,6 +53,7 @@ CASES: dict[str, tuple[str, str]] = {
     "text": ("hello", "line 1: not well-formed XML"),
     "another root": ("<graphs/>", "<graphs>: expected <system>"),
     "no version": ("<system><cpu/></system>", "<system>: lacks the attribute version"),
+    "an odd version": ('<system version="&#155;"/>', 'version="?"; expected 1 (NCCL) or 2 (RCCL)'),
     "another version": ('<system version="3"/>', 'version="3"; expected 1 (NCCL) or 2 (RCCL)'),
     "no cpu": ('<system version="1"/>', "<system>: has no <cpu>"),
     "an encoding": ('<?xml version="1.0" encoding="klingon"?><system version="1"/>', "encoding"),

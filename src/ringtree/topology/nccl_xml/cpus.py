@@ -82,8 +82,9 @@ def _host(parsed: Parsed, nodes: list[int]) -> None:
         else:
             continue
         parsed.draft.join(Link(nodes[a], nodes[b], LinkKind.CPU, bandwidth, parts.CPU_LATENCY_S))
-    like = f"as between {part.model}" if part else "as no known make has it"
-    text = f"{per} a socket, links {like}: {socket_Bps / 1e9:g} GB/s each way from a node to the next socket's"
+    like = f"joined as {part.model} are" if part else "of a make that no table knows, joined"
+    ends = "" if per == 1 else ", from a node to that of its place in the other"
+    text = f"taken as {len(nodes) // per} sockets, {like}: {socket_Bps / 1e9:g} GB/s each way{ends}"
     parsed.draft.note(NoteKind.ASSUMED, f"{len(nodes)} NUMA nodes", text)
 
 

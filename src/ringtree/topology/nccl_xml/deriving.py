@@ -17,7 +17,7 @@ _CARDS = {3: "V100 PCIe", 4: "A100 PCIe 80GB", 5: "H100 PCIe", 6: "H100 PCIe"}
 _RATES_Gbps = (800, 400, 200, 100, 50, 40, 25, 10)
 _RDMA_MAKERS = ("", "mellanox", "amazon", "hpe", "google", "broadcom", "huawei")
 _PLAIN_Bps = 10 * parts.Gbps
-_GIVE_GPU = "give gpu=MODEL"
+_GIVE_GPU = "if not: assume gpu=MODEL"
 
 
 def derive(parsed: Parsed, given: Assumed) -> None:
@@ -93,12 +93,13 @@ def _nic(parsed: Parsed, slot: Slot, given: Assumed) -> None:
     if given.nic_Bps is not None:
         rate, why = given.nic_Bps, "as it was given"
     elif part is not None:
-        rate, why = part.rate_Bps, f"that of {part.model}; give nic=RATE for another"
+        rate, why = part.rate_Bps, f"that of {part.model}; if not: assume nic=RATE"
     elif not _rdma(slot, device.vendor):
-        rate, why = _PLAIN_Bps, "as NCCL takes what tells none; give nic=RATE"
+        rate, why = _PLAIN_Bps, "as NCCL takes what tells none; if not: assume nic=RATE"
     else:
         rate = fastest(slot.link.bandwidth_Bps)
-        why = f"the fastest that its slot, PCIe {slot.link.generation} x{slot.link.width}, carries; give nic=RATE"
+        told = f"PCIe {slot.link.generation} x{slot.link.width}"
+        why = f"the fastest that its slot, {told}, carries; if not: assume nic=RATE"
     gdr = given.gdr
     if gdr is None:
         # Amazon's cards are one id before and after they learnt it: machines of A100 on have it (AWS EC2 guide, EFA)
@@ -111,9 +112,7 @@ def _nic(parsed: Parsed, slot: Slot, given: Assumed) -> None:
 def of_rate(rate_Bps: float, why: str, gdr: bool) -> str:
     """What a note says of a NIC whose rate is assumed."""
     switched = "on" if gdr else "off"
-    return (
-        f"its rate is not told: taken as {rate_Bps * 8 / 1e9:g} Gb/s, {why}; GPUDirect RDMA {switched}, give gdr=0 or 1"
-    )
+    return f"its rate is not told: taken as {rate_Bps * 8 / 1e9:g} Gb/s, {why}; GPUDirect RDMA {switched} (gdr=0 or 1)"
 
 
 def fastest(slot_Bps: float) -> float:

@@ -42,7 +42,11 @@ def link(parsed: Parsed, numbers: list[int], models: list[parts.Gpu], given: Ass
         "pairs": f"all {model.wires} {wire.kind.value} of a GPU go to its neighbour",
         "none": f"no {wire.kind.value} between GPUs",
     }[how]
-    why = "as it was given" if given.nvlink else f"as {model.model} mostly have; give nvlink=nvswitch|mesh|pairs|none"
+    why = (
+        "as it was given"
+        if given.nvlink
+        else f"as {model.model} mostly have; if not: assume nvlink=nvswitch, mesh, pairs or none"
+    )
     parsed.draft.note(NoteKind.ASSUMED, "links between GPUs", f"{said}, {why}")
 
 

@@ -41,7 +41,7 @@ def machine_of(root: Element, assume: Mapping[str, str] | None = None) -> Machin
         root.refuse("expected <system>, as an NCCL topology file starts")
     version = root.text("version").strip()
     if version not in _VERSIONS:
-        root.refuse(f'version="{version[:20]}"; expected 1 (NCCL) or 2 (RCCL)')
+        root.refuse(f'version="{short(version)}"; expected 1 (NCCL) or 2 (RCCL)')
     if not root.inside("cpu"):
         root.refuse("has no <cpu>; expected the NUMA nodes of a machine")
     _check_texts(root)
