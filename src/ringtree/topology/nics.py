@@ -117,7 +117,9 @@ def as_shown(cluster: Cluster) -> Cluster:
 def _grouped(machine: Machine) -> Machine:
     groups: dict[int, list[int]] = {}
     for nic in machine.nics:
-        groups.setdefault(_slot(machine, nic)[0], []).append(nic)
+        ups = [machine.links[n].target for n in machine.leaving(nic)]
+        switch = next((up for up in ups if machine.devices[up].kind is DeviceKind.PCI), nic)
+        groups.setdefault(switch, []).append(nic)
     if all(len(nics) == 1 for nics in groups.values()):
         return machine
     first = {nics[0]: nics for nics in groups.values()}
