@@ -30,8 +30,8 @@ from ringtree.plan.fitting import Measured, fit
 from ringtree.runtime.shm import staging
 from ringtree.runtime.tuned import as_json
 
-TUNED_RANKS = (2, 4)
-RANKS = (2, 3, 4)
+TUNED_RANKS = (1, 2, 4)
+RANKS = (1, 2, 3, 4)
 SIZES = [8, 64, 1 << 10, 8 << 10, 64 << 10, 512 << 10, 4 << 20, 32 << 20, 64 << 20]
 """Between those that figures are fitted to, and the ends."""
 CROWDED_NBYTES = 32 << 20

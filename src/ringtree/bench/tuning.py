@@ -36,6 +36,8 @@ PROGRAMS = (
 """One meeting or two, all ranks alike or one that does the work, bytes copied or joined: no two figures always meet."""
 CROWDED = ("all_reduce",)
 """Those measured over more ranks than cores: all wait for all in them; in others who begins last need not wait."""
+ALONE = PROGRAMS[:1]
+"""What one rank alone, which is measured always, tells: a call, and what it copies by itself."""
 SIZES = (8, 512, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20, 64 << 20)
 WARMUP = 1
 MOST_CALLS, FEWEST_CALLS = 15, 2
@@ -55,7 +57,7 @@ def tune(ranks: Sequence[int], seconds: float, step: Callable[[str], None], most
     """Measures for about `seconds`, each size up to `most_nbytes` once at least. `step` is told what is measured next.
     RankFailed where ranks cannot be started or do not come through."""
     cores = usable_cores()
-    table = [row for n in sorted(set(ranks)) for row in rows(n, cores, most_nbytes)]
+    table = [row for n in sorted({1, *ranks}) for row in rows(n, cores, most_nbytes)]
     times, turns = in_turns(table, seconds, step)
     return Tuning(tuple(as_measured(case, median(took), cores) for case, took in times.items()), turns)
 
@@ -86,7 +88,7 @@ def rows(ranks: int, cores: int, most_nbytes: int = SIZES[-1]) -> list[list[Case
     found = []
     for nbytes in filter(lambda nbytes: nbytes <= most_nbytes, SIZES):
         here: list[Case] = []
-        for collective, algorithm in PROGRAMS:
+        for collective, algorithm in PROGRAMS if ranks > 1 else ALONE:
             if ranks <= cores or collective in CROWDED:
                 here += cases(collective, ranks, [nbytes], "float32", "sum", 0, algorithm)
         found.append(here)

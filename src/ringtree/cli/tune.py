@@ -77,9 +77,9 @@ def run(args: argparse.Namespace) -> int:
     date = datetime.now().astimezone().isoformat(timespec="seconds")
     figures = fit(measured.calls, f"what was measured on {date}")
     with replacing(path) as file:
-        file.write(tuned.text(figures, tuple(sorted({c.ranks for c in measured.calls})), date).encode())
+        file.write(tuned.text(figures, tuple(sorted(set(ranks))), date).encode())
     machine = describe()
-    print(f"{machine['cores']} cores of {machine['cpu']}, {_said(measured)}")
+    print(f"{machine['cores']} cores of {machine['cpu']}, {span(ranks)} ranks, {_said(measured)}")
     for line in told(figures):
         print(line)
     found = errors(figures, measured.calls)
@@ -119,5 +119,4 @@ def _rate(rate_Bps: float) -> str:
 def _said(measured: Tuning) -> str:
     from ringtree.ir.units import count
 
-    ranks = ", ".join(str(n) for n in sorted({c.ranks for c in measured.calls}))
-    return f"{ranks} ranks, {len(measured.calls)} calls in {count(measured.turns, 'turn')}"
+    return f"{len(measured.calls)} calls in {count(measured.turns, 'turn')}"

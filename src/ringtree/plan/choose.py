@@ -83,6 +83,8 @@ def choose(
 @lru_cache(maxsize=1024)
 def _choose(collective: str, ranks: int, nbytes: int, rank_order: bool, figures: Figures, room: Room) -> Choice:
     names = AT_ONCE[collective] if rank_order else shortlist(collective, ranks)
+    if ranks == 1:
+        return Choice(names[0], "one rank alone has nothing to choose")
     if len(names) == 1:
         return Choice(names[0], f"the only one that serves {collective}" + " all at once" * rank_order)
     found = candidates(names, collective, ranks, nbytes, figures, room)

@@ -8,8 +8,9 @@ from math import log2
 
 CALL_COSTS = ("call_s", "latency_s", "message_s", "step_s", "turn_s", "switch_s")
 RATES = ("copy_Bps", "fetch_Bps", "reduce_Bps")
-MEMORY_NBYTES = (1 << 15, 1 << 18, 1 << 21, 1 << 24, 1 << 27)
-"""What the ranks of a core have in arrays: within a core's first cache, its second, the last one, and beyond."""
+MEMORY_NBYTES = (1 << 16, 1 << 19, 1 << 22, 1 << 25, 1 << 27)
+"""What the ranks of a core have in arrays: input and output of the sizes that are measured. They are within a core's
+first caches, its second, the last one, at its end, and beyond."""
 FASTEST_BPS = 1e12
 """What seems faster costs nothing that can be measured."""
 
@@ -73,8 +74,8 @@ BUILT_IN = Figures(
     step_s=10e-9,
     turn_s=6e-6,
     switch_s=1e-6,
-    copy_Bps=(200e9, 120e9, 45e9, 40e9, 20e9),
-    fetch_Bps=(18e9, 25e9, 45e9, 50e9, 45e9),
+    copy_Bps=(190e9, 100e9, 50e9, 30e9, 12e9),
+    fetch_Bps=(22e9, 28e9, 45e9, 50e9, 45e9),
     reduce_Bps=(400e9, 500e9, 500e9, 500e9, 500e9),
     source="built-in figures",
 )

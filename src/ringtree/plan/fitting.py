@@ -43,8 +43,7 @@ class Measured:
 def fit(calls: Sequence[Measured], source: str = "") -> Figures:
     """The figures of the machine that the calls were measured on: all but turns from ranks with a core each, then turns
     from those without. What no call has stays as it is built in. ValueError where no call is of two ranks or more."""
-    calls = [c for c in calls if c.ranks > 1]
-    if not calls:
+    if not any(c.ranks > 1 for c in calls):
         raise ValueError("no measured call of two ranks or more; expected some to fit figures to")
     apart = [c for c in calls if c.ranks <= c.room.cores]
     crowded = [c for c in calls if c.ranks > c.room.cores]
