@@ -147,3 +147,15 @@ def test_ways_say_what_is_copied_by_whom() -> None:
     assert "by the host's memory" in taken and "1 stop " in taken and "1 MiB in " in taken
     assert any("device to host" in line and "gpu0 → cpu0" in line and "by the gpu" in line for line in said)
     assert max(map(len, said)) <= 100
+
+
+def test_what_is_too_large_is_cut_or_refused() -> None:
+    """In little time: a matrix grows with the square of its devices."""
+    cpu = Device("cpu0", DeviceKind.CPU)
+    gpus = tuple(Device(f"gpu{k}", DeviceKind.GPU) for k in range(700))
+    wide = Machine("wide", (cpu, *gpus), tuple(Link(0, k + 1, LinkKind.PCIE, 1e9) for k in range(700)))
+    assert "the first 640 of 700 GPUs and NICs" in plain(matrix_lines(Paths(wide), 100))
+    switches = tuple(Device(f"pci{k}", DeviceKind.PCI) for k in range(100))
+    deep = Machine("deep", (cpu, *switches), tuple(Link(k, k + 1, LinkKind.PCIE, 1e9) for k in range(100)))
+    with pytest.raises(ValueError, match=r"^deep: pci64 hangs below 64 others; expected fewer, to draw them$"):
+        tree_lines(deep, 100)

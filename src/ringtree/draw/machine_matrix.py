@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from ringtree.topology.machine import DeviceKind, PathKind
 from ringtree.topology.paths import Paths
 
+MOST = 640
+"""GPUs and NICs of a matrix: it grows with their square."""
+
 
 @dataclass(frozen=True, eq=False)
 class Matrix:
@@ -54,9 +57,9 @@ class Matrix:
 
 
 def matrix(paths: Paths) -> Matrix:
-    """Of the machine whose paths these are: O((GPUs + NICs)²)."""
+    """Of the machine whose paths these are; of its first MOST GPUs and NICs, where it has more."""
     machine = paths.machine
-    devices = (*machine.gpus, *machine.nics)
+    devices = (*machine.gpus, *machine.nics)[:MOST]
     rates = [d.rate_Bps or inf if (d := machine.devices[n]).kind is DeviceKind.NIC else inf for n in devices]
     kinds = np.zeros((len(devices), len(devices)), dtype=np.int8)
     bandwidths_Bps = np.zeros((len(devices), len(devices)))

@@ -12,6 +12,8 @@ from ringtree.topology.machine import Device, DeviceKind, Link, LinkKind, Machin
 
 HOLDING = (LinkKind.PCIE, LinkKind.SHM)
 """The links by which a device hangs on another; where these lead nowhere, any that leaves a NUMA node."""
+DEEPEST = 64
+"""How many devices may hang on one another; PCIe has 256 buses, machines at most ten or so."""
 ENDS = (DeviceKind.NVSWITCH, DeviceKind.SWITCH)
 """What joins devices, and so hangs on none."""
 
@@ -41,8 +43,9 @@ class Bundle(NamedTuple):
 
 
 def tree(machine: Machine) -> tuple[Branch, ...]:
-    """A branch a NUMA node, then those that hang on none."""
+    """A branch a NUMA node, then those that hang on none. ValueError where more than DEEPEST hang on one another."""
     held = _holders(machine)
+    _refuse_deep(machine, held)
     below: dict[int, list[int]] = {}
     for device, link in held.items():
         if link is not None:
@@ -131,6 +134,15 @@ def _is_cpu(machine: Machine, device: int) -> bool:
 
 def _branch(device: int, held: dict[int, Link | None], below: dict[int, list[int]]) -> Branch:
     return Branch((device,), held[device], tuple(_branch(n, held, below) for n in sorted(below.get(device, ()))))
+
+
+def _refuse_deep(machine: Machine, held: Mapping[int, Link | None]) -> None:
+    depth: dict[int, int] = {}
+    for device, link in held.items():  # each after what it hangs on
+        depth[device] = 1 + depth[link.source] if link else 0
+        if depth[device] > DEEPEST:
+            name = machine.devices[device].name
+            raise ValueError(f"{machine.name}: {name} hangs below {DEEPEST} others; expected fewer, to draw them")
 
 
 def _look(machine: Machine, branch: Branch) -> tuple[object, ...]:

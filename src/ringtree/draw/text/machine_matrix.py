@@ -41,8 +41,11 @@ def matrix_lines(paths: Paths, width: int) -> list[Line]:
     found = matrix(paths)
     kinds = _table(found, width, "path", lambda a, b: _kind(found, a, b), len(found.devices))
     gpus = len(paths.machine.gpus)
+    there = gpus + len(paths.machine.nics)
+    cut = f"the first {len(found.devices)} of {there} GPUs and NICs" if len(found.devices) < there else ""
     bandwidths = _table(found, width, "GB/s", lambda a, b: _bandwidth(found, a, b), gpus or len(found.devices))
-    return [*kinds, (), *bandwidths, (), *_legend(found, width)]
+    noted: list[Line] = [(Span(cut, "faint"),)] if cut else []
+    return [*kinds, (), *bandwidths, (), *noted, *_legend(found, width)]
 
 
 def _kind(found: Matrix, a: Group, b: Group) -> Span:
