@@ -112,5 +112,17 @@ def two_sockets(
     return m.machine(f"{gpus} GPUs under {sockets} CPUs")
 
 
+def xgmi_ring() -> Machine:
+    """Four GPUs of AMD's, each joined to two others by xGMI."""
+    m = Maker()
+    cpu = m.add(DeviceKind.CPU, "cpu", vendor="intel")
+    gpus = [m.add(DeviceKind.GPU, f"gpu{n}", vendor="amd", model="Vega 20") for n in range(4)]
+    for gpu in gpus:
+        m.pcie(cpu, gpu, 3)
+    for a, b in ((0, 1), (1, 3), (3, 2), (2, 0)):
+        m.join(gpus[a], gpus[b], LinkKind.XGMI, 46e9)
+    return m.machine("4 GPUs in a ring of xGMI")
+
+
 def cluster(machine: Machine, nodes: int = 1, sharp: bool = False) -> Cluster:
     return Cluster(machine, nodes, FABRIC if nodes > 1 else None, sharp=sharp)

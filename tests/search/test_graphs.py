@@ -9,7 +9,7 @@ from ringtree.topology.catalogue import NAMES, machine
 from ringtree.topology.channels import Pattern
 from ringtree.topology.clusters import Cluster
 from ringtree.topology.machine import PathKind
-from tests.search.by_hand import a100, cluster, cube_mesh, h100, meshed, two_sockets
+from tests.search.by_hand import a100, cluster, cube_mesh, h100, meshed, two_sockets, xgmi_ring
 
 LOGGED = [
     # H100, 8 GPUs: NVIDIA/nccl issue 1197
@@ -27,6 +27,9 @@ LOGGED = [
     (cluster(two_sockets("intel", 4, model="Skylake")), Pattern.RING, 1, 10, 10, "SYS/PIX", 0, True),
     # 2 GPUs under one AMD CPU, one of them by 4 lanes: a RCCL log
     (cluster(two_sockets("amd", 4, 4, sockets=1)), Pattern.RING, 1, 6, 6, "PHB/PIX", 0, True),
+    # 4 of AMD's Vega 20 joined in a ring by xGMI: a RCCL log
+    (cluster(xgmi_ring()), Pattern.RING, 2, 24, 24, "NVL/PIX", 0, False),
+    (cluster(xgmi_ring()), Pattern.TREE, 2, 24, 24, "NVL/PIX", 0, False),
     # 4 GPUs and 4 NICs of 10 Gbit/s under two CPUs, over TCP, 2 machines: NVIDIA/nccl issue 601
     (cluster(two_sockets("intel", 3, gpus=4, nic_Gbps=10), 2), Pattern.RING, 4, 1.2, 1.2, "SYS/SYS", 0, None),
     # 1 GPU and one NIC of 2.5 Gbit/s under a CPU, 2 machines: a published course log

@@ -44,7 +44,7 @@ def compute(system: System, pattern: Pattern, least: int, most: int) -> Found | 
 class _Search:
     def __init__(self, system: System, pattern: Pattern, least: int, most: int) -> None:
         self.system, self.pattern, self.least, self.most = system, pattern, least, most
-        self.speeds = ladder(system.sm, system.inter)
+        self.speeds = ladder(system.sm, system.inter, system.rccl)
         self.found: Found | None = None
         self.left = MOST_ATTEMPTS * self._steps(most)
         self.spent = False

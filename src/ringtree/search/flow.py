@@ -64,7 +64,7 @@ class Flow:
             charges.append((number, INTEL_UNIT if edge.kind is LinkKind.PCIE and more else UNIT))
             if edge.reverse < 0:
                 continue
-            if target.kind is DeviceKind.GPU and target.sm < 80 and not from_gpu:
+            if target.kind is DeviceKind.GPU and 0 < target.sm < 80 and not from_gpu:
                 charges.append((edge.reverse, VOLTA_REVERSE_UNIT))
             if target.kind is DeviceKind.CPU and edge.kind is LinkKind.NVLINK and self.system.cpu == "ibm":
                 charges.append((edge.reverse, UNIT))
