@@ -44,6 +44,8 @@ def test_a_new_algorithm_shows_everywhere(ringtree: Ringtree, zigzag: str, tmp_p
     page = tmp_path / "zigzag.html"
     assert ringtree("show", zigzag, "-n", "5", "--html", str(page)).code == 0 and "zigzag" in page.read_text()
     assert "zigzag" in ringtree("algorithms").out and ringtree("prove", zigzag, "-n", "5").code == 0
+    planned = ringtree("plan", "broadcast", "-n", "5", "--bytes", "8,1M", "--all")
+    assert planned.code == 0 and planned.out.count("zigzag") == 2
     simulated = ringtree("simulate", zigzag, "-n", "5", "--bytes", "1M")
     assert simulated.code == 0 and "(rank 0 → 4 → 1 → 3 → 2)" in simulated.out
 

@@ -77,16 +77,16 @@ def choose(
     `rank_order`: one of those that agree to the last bit."""
     if rank_order and collective not in AT_ONCE:
         raise ValueError(f"no algorithm for {collective} reduces all ranks in order at once")
-    return _choose(collective, ranks, 1 << (nbytes - 1).bit_length() if nbytes else 0, rank_order, figures, room)
-
-
-@lru_cache(maxsize=1024)
-def _choose(collective: str, ranks: int, nbytes: int, rank_order: bool, figures: Figures, room: Room) -> Choice:
     names = AT_ONCE[collective] if rank_order else shortlist(collective, ranks)
     if ranks == 1:
         return Choice(names[0], "one rank alone has nothing to choose")
     if len(names) == 1:
         return Choice(names[0], f"the only one that serves {collective}" + " all at once" * rank_order)
+    return _choose(names, collective, ranks, 1 << (nbytes - 1).bit_length() if nbytes else 0, figures, room)
+
+
+@lru_cache(maxsize=1024)
+def _choose(names: tuple[str, ...], collective: str, ranks: int, nbytes: int, figures: Figures, room: Room) -> Choice:
     found = candidates(names, collective, ranks, nbytes, figures, room)
     best = chosen(found)
     others = [c for c in found if c is not best]
@@ -121,13 +121,17 @@ def chosen(found: list[Candidate]) -> Candidate:
     return best
 
 
-@lru_cache(maxsize=256)
 def shortlist(collective: str, ranks: int) -> tuple[str, ...]:
     """The algorithms that come into question, those with fewer rounds first."""
     names = serving(collective)
     if not names:
         raise ValueError(f"nothing to choose from for {collective!r}")
-    costs = {name: REGISTRY[name].costs[collective].evaluate(max(ranks, TELLING_RANKS), 1.0) for name in names}
+    return _shortlist(tuple(names), collective, max(ranks, TELLING_RANKS))
+
+
+@lru_cache(maxsize=256)
+def _shortlist(names: tuple[str, ...], collective: str, ranks: int) -> tuple[str, ...]:
+    costs = {name: REGISTRY[name].costs[collective].evaluate(ranks, 1.0) for name in names}
     by_rounds, by_bytes = (sorted(names, key=lambda name: (costs[name][k], costs[name])) for k in (0, 1))
     few = {*by_rounds[:SHORTLIST], *by_bytes[:SHORTLIST]}
     return tuple(name for name in by_rounds if name in few)
