@@ -13,7 +13,7 @@ from functools import cached_property
 from ringtree import search
 from ringtree.ir.collective import collective as find_collective
 from ringtree.price import nccl, transport
-from ringtree.price.bounds import Bound, Bounds
+from ringtree.price.bounds import SEND_RECV, Bound, Bounds
 from ringtree.price.estimate import Estimate
 from ringtree.price.nccl.figures import ALGORITHMS, PROTOCOLS
 from ringtree.topology.channels import Channels, Pattern
@@ -45,7 +45,8 @@ class Planned:
     def bandwidths_GBps(self, of: Estimate) -> tuple[float, float]:
         """Algorithm and bus bandwidth, as nccl-tests has them."""
         algbw = self.nbytes / of.time_s / 1e9
-        return algbw, algbw * find_collective(self.collective).bus_factor(self.ranks)
+        factor = 1.0 if self.collective == SEND_RECV else find_collective(self.collective).bus_factor(self.ranks)
+        return algbw, algbw * factor
 
     def bound_fraction(self, of: Estimate) -> float:
         """How much of the possible that is: 1 is as quick as can be."""

@@ -19,6 +19,8 @@ from ringtree.topology.clusters import Cluster, Network
 
 MOST_NODES = 128
 """Of a cluster of more, this many stand for all: see `Bounds`."""
+SEND_RECV = "send_recv"
+"""What ranks do with their neighbours; no collective."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,10 @@ class Bounds:
         self._least_s = dict[tuple[int | None, bool], float]()
 
     def bound(self, collective: str, nbytes: int, root: int = 0) -> Bound:
-        """For a whole vector of `nbytes`. ValueError for a topology whose ranks cannot all reach one another."""
+        """For a whole vector of `nbytes`. `send_recv`: each rank's to the next (nccl-tests' sendrecv). ValueError for a
+        topology whose ranks cannot all reach one another."""
+        if collective == SEND_RECV:
+            return self._to_the_next(nbytes)
         promise = find_collective(collective)
         n = self.ranks
         if nbytes < 0:
@@ -78,6 +83,15 @@ class Bounds:
         if time_s > bandwidth_s:
             words = "latency" if time_s == latency_s else f"adding up, {self.topology.reduce_Bps / 1e9:.4g} GB/s a rank"
         return Bound(time_s, latency_s, bandwidth_s, words, work_s)
+
+    def _to_the_next(self, nbytes: int) -> Bound:
+        if self.ranks == 1:
+            return Bound(0.0, 0.0, 0.0, "one rank alone")
+        if (SEND_RECV, 0) not in self._cuts:
+            self._cuts[SEND_RECV, 0] = cuts.neighbours(self._graph), False
+        cut, _ = self._cuts[SEND_RECV, 0]
+        time_s = float(cut.per_byte_s * nbytes)
+        return Bound(time_s, 0.0, time_s, narrow(self.topology, cut))
 
     def _latency_s(self, root: int | None, towards: bool) -> float:
         key = (root, towards)

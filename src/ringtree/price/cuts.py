@@ -74,6 +74,14 @@ def broadcast(graph: Graph, root: int) -> Cut:
     return widest(_whole(graph, [root], [rank]) for rank in others)
 
 
+def neighbours(graph: Graph) -> Cut:
+    """The whole vector from each rank to the next, the last to the first: the least of these flows. Of very many the
+    first are looked at, and the last."""
+    n = graph.ranks
+    firsts = [*range(min(n, MOST_RANKS)), n - 1]
+    return widest(_whole(graph, [rank], [(rank + 1) % n]) for rank in dict.fromkeys(firsts))
+
+
 def all_to_all(graph: Graph, sets: Sequence[Sequence[int]]) -> Cut:
     """Every pair's part crosses between the two that a set has apart: the worst of these sets of ranks."""
     return widest(
