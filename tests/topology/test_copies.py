@@ -104,6 +104,10 @@ def test_only_the_fabrics_own_way_applies():
     assert why == "for comparison: the fabric is tcpx"
 
 
+def test_between_trays_there_is_nvlink_and_no_host():
+    assert [t.way for t in in_machine(machine("gb200-nvl72"), 0, 4)] == ["P2P"]
+
+
 def test_prices():
     path = to_machine(machine("dgx-h100"), 0, 0, FABRICS["infiniband"])[0]
     slowest = 50e9 * FABRICS["infiniband"].payload

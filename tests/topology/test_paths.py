@@ -129,6 +129,16 @@ def test_the_nearer_kind_is_taken_then_the_wider_then_the_shorter():
     assert below == NOWHERE  # only by a GPU
 
 
+@pytest.mark.parametrize("kind", [DeviceKind.NIC, DeviceKind.STORAGE, DeviceKind.GPU])
+def test_no_path_goes_through_a_card_that_two_switches_share(kind):
+    b = Builder()
+    for name, its in (("p0", DeviceKind.PCI), ("p1", DeviceKind.PCI), ("card", kind)):
+        b.add(Device(name, its))
+    b.pcie("p0", "card", 4)
+    b.pcie("p1", "card", 4)
+    assert Paths(b.machine("shared")).between(0, 1) == NOWHERE
+
+
 def test_nearest_nics():
     assert Paths(machine("dgx-a100")).nearest_nics(2) == (2, 3)
     assert Paths(machine("aws-p5")).nearest_nics(1) == (4, 5, 6, 7)
