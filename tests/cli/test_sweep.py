@@ -44,6 +44,27 @@ def test_the_best_by_size_and_ranks(capsys):
     assert "parameter_server" in found
 
 
+def test_one_rank_takes_no_time(capsys):
+    found = sweep(capsys, "all_reduce", "--topology", "dgx-h100", "--ranks", "1,2", "--bytes", "1M")
+    assert "from 1 rank" in found
+
+
+def test_groups_are_hosts(capsys):
+    """A hierarchical broadcast crosses the network once."""
+    words = (
+        "--topology",
+        "cluster:hosts=4,latency=100us",
+        "--ranks",
+        "32",
+        "--bytes",
+        "8",
+        "--algorithm",
+        "hierarchical",
+    )
+    row = sweep(capsys, "broadcast", *words).splitlines()[5].split()
+    assert 200 < float(row[1]) < 250
+
+
 def test_all_algorithms(capsys):
     found = sweep(capsys, "all_gather", "--topology", "ring", "--ranks", "8", "--bytes", "1K,1M", "--algorithm", "all")
     for name in ("ring", "bruck", "pat", "swing"):
@@ -105,6 +126,7 @@ def test_rank_counts(text, each, expected):
         ("all_reduce --topology switch --algorithm bruck", "--algorithm bruck: does not serve all_reduce"),
         ("all_reduce --topology switch --bytes 0", "--bytes 0: 0 bytes"),
         ("al_reduce --topology switch", "no collective 'al_reduce'"),
+        ("all_reduce --topology switch --ranks 9999 --algorithm two_shot", "more than 4,194,304 transfers"),
         ("all_reduce --topology nothing", "nothing"),
         ("all_reduce --topology switch --json /nowhere/x.json", "no such folder to write to"),
     ],

@@ -13,6 +13,7 @@ schedules would be too long to write out; all others are priced by their schedul
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -82,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
         with replacing(args.json) as file:
             file.write((json.dumps(record, indent=1) + "\n").encode())
     if args.html:
-        page.write(args.html, report_page({name: record}))
+        page.write(args.html, report_page({name: record}, "sweep"))
     return 0
 
 
@@ -105,7 +106,7 @@ def _places(args: argparse.Namespace) -> tuple[Where, str, list[int]]:
             return replace(one, machine=one.machine.part(range(ranks)))
         return replace(all_of_it, nodes=ranks // one.ranks)
 
-    return where, all_of_it.name, counts
+    return where, all_of_it.name if len(counts) == 1 else one.name, counts
 
 
 def rank_counts(text: str, each: int) -> list[int]:
@@ -161,6 +162,11 @@ def _priced(
     for name in names:
         if found := _times_s(collective, name, topology, sizes):
             times[name] = found
+    if not times:
+        raise ValueError(
+            f"{', '.join(names)} over {ranks:,} ranks: more than {MOST_TRANSFERS:,} transfers; expected fewer ranks, "
+            "or leave --algorithm out"
+        )
     bounds = Bounds(where)
     return [
         Case(
@@ -175,7 +181,7 @@ def _priced(
 
 
 def _times_s(collective: str, name: str, topology: Topology, sizes: Sequence[int]) -> list[float]:
-    """At each size; empty where the schedule is too long to write out."""
+    """At each size; empty where the schedule is too long to write out. What has groups of ranks has hosts."""
     from ringtree.algorithms import build, find
     from ringtree.price import scale
 
@@ -188,7 +194,10 @@ def _times_s(collective: str, name: str, topology: Topology, sizes: Sequence[int
     rounds, chunks_sent = cost.evaluate(ranks, ranks)
     if name not in scale.ANY_SIZE and max(rounds, chunks_sent) * ranks > MOST_TRANSFERS:
         return []
-    schedule = build(name, collective, ranks)
+    options = inspect.signature(find(name).functions[collective]).parameters
+    host = int((topology.hosts == topology.hosts[0]).sum())
+    grouped = {"group": host} if "group" in options and ranks % host == 0 else {}
+    schedule = build(name, collective, ranks, **grouped)
     if cost.pipelines:
         seconds = scale.InPieces(schedule, topology).seconds
         return [seconds(nbytes) for nbytes in sizes]

@@ -92,7 +92,7 @@ def _crossing(before: Case, after: Case, over: str) -> float:
     """Where the second's best overtakes the first's, both lines being straight on logarithmic axes."""
     low, high = (float(getattr(case, over)) for case in (before, after))
     old, new = ([case.times_s.get(name, inf) for case in (before, after)] for name in (before.best, after.best))
-    if inf in (*old, *new):
+    if inf in (*old, *new) or 0 in (*old, *new):
         return high
     behind, ahead = log(new[0] / old[0]), log(old[1] / new[1])
     return low * (high / low) ** (behind / (behind + ahead)) if behind + ahead else high
@@ -110,4 +110,4 @@ def _best_of_all(cases: Sequence[Case], sizes: Sequence[int], counts: Sequence[i
 
 
 def _count(number: float) -> str:
-    return f"{number:,.0f} ranks"
+    return f"{number:,.0f} rank{'s' * (round(number) != 1)}"

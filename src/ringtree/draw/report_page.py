@@ -16,9 +16,10 @@ MACHINE = ("cpu", "cores", "caches", "numa_nodes", "memory_bytes")
 """What makes two machines different ones; the rest of a record's `machine` is versions."""
 
 
-def report_page(records: Mapping[str, Record]) -> str:
-    """The page that shows these records, by names that tell them apart. ValueError where they are too many rows."""
-    return assemble(f"ringtree bench: {', '.join(records)}", ["report"], {"report": report_data(records)})
+def report_page(records: Mapping[str, Record], command: str = "bench") -> str:
+    """The page that shows these records, by names that tell them apart. `command`: what they are from. ValueError where
+    they are too many rows."""
+    return assemble(f"ringtree {command}: {', '.join(records)}", ["report"], {"report": report_data(records)})
 
 
 def report_data(records: Mapping[str, Record]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from ringtree.price.latency import least_s
 from ringtree.price.wording import narrow
 from ringtree.topology import Topology
 from ringtree.topology.clusters import Cluster, Network
+from ringtree.topology.machine import Machine
 
 MOST_NODES = 128
 """Of a cluster of more, this many stand for all: see `Bounds`."""
@@ -50,6 +51,7 @@ class Bounds:
             few = replace(where, nodes=MOST_NODES)
         self.topology = few.topology() if isinstance(few, Cluster) else few
         self.ranks, self.in_network = where.ranks, in_network
+        self._nics = _nics(where.machine) if isinstance(where, Cluster) else frozenset()
         self._graph = Graph.of(self.topology)
         self._cuts = dict[tuple[str, int], tuple[Cut, bool]]()
         self._least_s = dict[tuple[int | None, bool], float]()
@@ -79,7 +81,7 @@ class Bounds:
         if promise.reduces and not promise.prefix and not self.in_network:
             work_s = nbytes * (n - 1) / n / self.topology.reduce_Bps
         time_s = max(latency_s, bandwidth_s, work_s)
-        words = narrow(self.topology, cut, leaves=leaves)
+        words = narrow(self.topology, cut, leaves=leaves, nics=self._nics)
         if time_s > bandwidth_s:
             words = "latency" if time_s == latency_s else f"adding up, {self.topology.reduce_Bps / 1e9:.4g} GB/s a rank"
         return Bound(time_s, latency_s, bandwidth_s, words, work_s)
@@ -180,6 +182,11 @@ class Bounds:
         sets = [ranks for ranks, _ in (*self._ones(), *self._hosts())] + [gather.tolist(), half.tolist()]
         rest = [np.setdiff1d(np.arange(n), ranks).tolist() for ranks in sets]
         return [ranks for ranks in sets + rest if 0 < len(ranks) < n]
+
+
+def _nics(machine: Machine) -> frozenset[str]:
+    """What its NICs are called."""
+    return frozenset(machine.devices[n].name for n in machine.nics)
 
 
 def bound(collective: str, where: Topology | Cluster, nbytes: int, *, root: int = 0, in_network: bool = False) -> Bound:
