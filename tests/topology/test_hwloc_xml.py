@@ -115,7 +115,7 @@ def test_nvlinks_are_those_of_the_matrix() -> None:
     to_switch = NVLINKS.replace("25 42", "25 42 32").replace('nbobjs="2"', 'nbobjs="3"')
     values = "0 0 300000 0 0 300000 300000 300000 0"
     m = machine(switch.replace("</topology>", to_switch.replace("1000000 300000 300000 1000000", values)))
-    assert links(m)["gpu0", "nvswitch"] == links(m)["nvswitch", "gpu1"] == (LinkKind.NVLINK, 300e9)
+    assert links(m)["gpu0", "nvswitch0"] == links(m)["nvswitch0", "gpu1"] == (LinkKind.NVLINK, 300e9)
     assert len(m.of_kind(DeviceKind.NVSWITCH)) == 1
 
 

@@ -108,3 +108,16 @@ def test_what_is_given_goes_before_what_is_assumed(given: str, model: str, nvlin
     assert {k.width for k in machine.links if k.kind.value in ("nvlink", "xgmi")} == nvlinks
     assert machine.devices[machine.nics[0]].rate_Bps == rate_Gbps * 1e9 / 8
     assert any("assume" in n.text or "as it was given" in n.text for n in machine.notes)
+
+
+def test_what_the_file_tells_goes_before_what_is_given() -> None:
+    ids = 'class="0x030200" vendor="0x10de" device="0x2330"'
+    slot = '<pci busid="000{n}:00:00.0" ' + ids + ' link_speed="32 GT/s" link_width="16">'
+    slot += '<gpu dev="{n}" sm="90" rank="{n}" gdr="1"/></pci>'
+    slots = "".join(slot.format(n=n) for n in range(8))
+    root = reading.elements(f'<system version="1"><cpu numaid="0">{slots}</cpu></system>'.encode(), "topo.xml")
+    said = [n.text for n in nccl_xml.machine_of(root, {"gpu": "l40s", "nic": "400Gb/s"}).notes]
+    for text in ("not used: the file tells it", "not used: the file has none", "NCCL would ask the driver: none"):
+        assert sum(text in s for s in said) == 1
+    switched = nccl_xml.machine_of(root, {"nvlink": "nvswitch"})
+    assert {k.width for k in switched.links if k.kind.value == "nvlink"} == {18}

@@ -66,7 +66,7 @@ def test_a_switch_two_gpus_a_nic_and_a_disk() -> None:
 def test_nvlinks_are_of_the_gpus_generation(sm: int, generation: int, each: int) -> None:
     to_switch = '<nvlink target="fffffff:ff:ff.0" count="6" tclass="0x068000"/>' * 2
     m = machine(system(gpu("0000:03:00.0", 0, to_switch, sm)))
-    link = links(m, LinkKind.NVLINK)["nvswitch", "gpu0"]
+    link = links(m, LinkKind.NVLINK)["nvswitch0", "gpu0"]
     assert (link.width, link.generation, link.bandwidth_Bps) == (12, generation, 12 * each * GB)
 
 
@@ -74,7 +74,7 @@ def test_all_nvswitches_are_one_device() -> None:
     to = "".join(f'<nvlink target="0000:{b}:00.0" count="{n}" tclass="0x068000"/>' for b, n in (("f3", 4), ("f4", 5)))
     m = machine(system(gpu("0000:03:00.0", 0, to, 90)))
     assert len(m.of_kind(DeviceKind.NVSWITCH)) == 1
-    assert links(m, LinkKind.NVLINK)["gpu0", "nvswitch"].width == 9
+    assert links(m, LinkKind.NVLINK)["gpu0", "nvswitch0"].width == 9
 
 
 @pytest.mark.parametrize(("gcn", "each"), [("906", 46), ("908", 46), ("910", 50), ("gfx942", 64), ("gfx90a", 50)])

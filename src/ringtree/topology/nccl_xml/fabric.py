@@ -23,7 +23,7 @@ def link(parsed: Parsed, numbers: list[int], models: list[parts.Gpu], given: Ass
             raise ValueError(f"assume nvlink={given.nvlink}: {len(numbers)} GPUs of {model.model} have no NVLink")
         return
     wire = parts.XGMI[model.wire] if isinstance(model.wire, str) else parts.NVLINK[model.wire]
-    how = given.nvlink or _usual(model, len(numbers))
+    how = given.nvlink or usual(model, len(numbers))
     if how == "nvswitch":
         switch = gpus.nvswitch(parsed, wire.generation)
         pairs = {(n, switch): model.wires for n in numbers}
@@ -50,7 +50,7 @@ def link(parsed: Parsed, numbers: list[int], models: list[parts.Gpu], given: Ass
     parsed.draft.note(NoteKind.ASSUMED, "links between GPUs", f"{said}, {why}")
 
 
-def _usual(model: parts.Gpu, count: int) -> str:
+def usual(model: parts.Gpu, count: int) -> str:
     """Eight of a board's model and all that has no links of its own between GPUs: through switches."""
     if model.vendor != "nvidia":
         return "mesh" if model.wires == count - 1 else "none"

@@ -44,6 +44,8 @@ def add(parsed: Parsed, element: Element, busid: str, above: int) -> int | None:
     device = parsed.draft.devices[number]
     kept = {**device.attributes, **{key: gpu.attributes[key] for key in _KEPT if gpu.attributes.get(key)}}
     known = _known(parsed, gpu, device, element.attributes.get("maker", ""))
+    if known["vendor"] != "nvidia" and gpu.attributes.get("sm"):
+        kept["sm"] = gpu.attributes["sm"]  # compute units
     if part := parts.GPUS.get(element.attributes.get("model") or str(known.get("model"))):
         kept = {**told_of(part), **kept}
     parsed.change(number, element, **known, attributes=MappingProxyType(kept))
@@ -92,6 +94,9 @@ def link(parsed: Parsed) -> None:
                 _gpu_link(parsed, slot, slot.number, element)
             for element in gpu.inside("c2c"):
                 _c2c(parsed, slot.number, element)
+    if parsed.nvswitch is not None and parsed.chips:
+        told = {**parsed.draft.devices[parsed.nvswitch].attributes, "chips": str(len(parsed.chips))}
+        parsed.draft.change(parsed.nvswitch, attributes=MappingProxyType(told))
     one_way = {(k.source, k.target, k.kind): k.width for k in parsed.draft.links}
     for (a, b, kind), width in one_way.items():
         if kind in (LinkKind.NVLINK, LinkKind.XGMI) and one_way.get((b, a, kind)) != width:
@@ -108,8 +113,11 @@ def _gpu_link(parsed: Parsed, slot: Slot, number: int, element: Element) -> None
     kind = pci.kind_of_class(code)
     both = True
     if kind is DeviceKind.NVSWITCH:
-        told = parsed.told.get(element.attributes["target"].strip().lower())
-        other = nvswitch(parsed, wire.generation) if told is None else told
+        place = element.attributes["target"].strip().lower()
+        other = parsed.told.get(place, -1)
+        if other < 0:
+            other = nvswitch(parsed, wire.generation)
+            parsed.chips |= set() if place.startswith("fffffff") else {place}
     elif kind is DeviceKind.CPU:
         other = parsed.cpu_of(number)
     elif kind is DeviceKind.GPU:
@@ -143,7 +151,7 @@ def nvswitch(parsed: Parsed, nvlink: int) -> int:
         part = next((s for s in parts.NVSWITCH.values() if s.nvlink == nvlink), None)
         told = {"generation": str(part.generation), "sharp": str(int(part.sharp))} if part else {}
         model = f"NVSwitch {part.generation}" if part else "NVSwitch"
-        device = Device("nvswitch", DeviceKind.NVSWITCH, "nvidia", model, attributes=MappingProxyType(told))
+        device = Device("nvswitch0", DeviceKind.NVSWITCH, "nvidia", model, attributes=MappingProxyType(told))
         parsed.nvswitch = parsed.draft.add(device)
     return parsed.nvswitch
 

@@ -48,6 +48,7 @@ class Parsed:
     up: dict[int, int] = field(default_factory=dict)
     derived: list[Slot] = field(default_factory=list)
     nvswitch: int | None = None
+    chips: set[str] = field(default_factory=set)
     told: dict[str, int] = field(default_factory=dict)
     ranks: dict[int, list[int]] = field(default_factory=dict)
     devs: dict[tuple[str, int], int] = field(default_factory=dict)

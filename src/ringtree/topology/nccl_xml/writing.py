@@ -130,7 +130,12 @@ class _Writer:
         said = d.attributes
         part = parts.GPUS.get(d.model)
         gcn = _GCN.get(part.wire) if part and isinstance(part.wire, str) else None
-        told: Attributes = {"dev": self.rank[n], "sm": d.sm, "gcn": said.get("gcn") or gcn, "arch": said.get("arch")}
+        told: Attributes = {
+            "dev": self.rank[n],
+            "sm": said.get("sm", d.sm),
+            "gcn": said.get("gcn") or gcn,
+            "arch": said.get("arch"),
+        }
         told |= {"rank": self.rank[n], "gdr": int(d.gdr), "mlopart": said.get("mlopart")}
         told |= {"memory_Bps": said.get("memory_Bps"), "p2p": said.get("p2p")}
         links = [f"{indent}  {line}" for m in self.machine.leaving(n) if (line := self._link(self.machine.links[m]))]
