@@ -110,28 +110,26 @@ def legs(pattern: Pattern, gpus: int, inter: bool) -> tuple[Leg, ...]:
 
 class Attempt:
     """`run` gives what is better than `best`, else `best`. Then `budget` is -1 where all wanted channels were found, 0
-    where the steps were spent, else what is left of them."""
+    where the steps were spent, else what is left of them. `most`: how many channels there can be.
+
+    The moves made are a stack. Complete channels are in `orders`, `nets` and `rules`; the one being made is `order`,
+    from `entry` to `exit`, by `rule`, with `at` legs done."""
 
     def __init__(self, system: System, terms: Terms, best: Found | None, budget: int, most: int) -> None:
         self.system, self.terms, self.best, self.budget, self.most = system, terms, best, budget, most
         self.legs = legs(terms.pattern, len(system.gpus), system.inter)
         self.flow = Flow(system)
         self.net_left = [system.net_MBps(n) for n in system.nets]
-        self.net_share = terms.inter_MBps // 1000 * 1000
+        self.net_share = terms.inter_MBps // 1000 * 1000  # NCCL counts whole GB/s of a NIC
+        self.made: list[Move] = []
         self.orders: list[tuple[int, ...]] = []
         self.nets: list[tuple[int, int]] = []
         self.rules: list[Order] = []
-        self.made: list[Move] = []
+        self.order: list[int] = []
+        self.rule, self.entry, self.exit, self.at = Order.FREE, -1, -1, 0
         self.hops = 0
         self.reached = False
         self._saved_budget = 0
-        self._begin()
-
-    def _begin(self) -> None:
-        self.at, self.order, self.rule = 0, [], Order.FREE
-        self.entry = self.exit = -1
-
-    order: list[int]
 
     def run(self) -> Found | None:
         """Cost: at most `budget` steps, each of a few links and a sort of the GPUs."""
@@ -199,7 +197,7 @@ class Attempt:
             if found.count == self.terms.most:
                 self.budget = -1
             self.reached = found.count >= self.most and self.system.switch >= 0
-        self._begin()
+        self.order, self.rule, self.entry, self.exit, self.at = [], Order.FREE, -1, -1, 0
 
     def _moves(self) -> Iterator[Move]:
         if self.at == len(self.legs):

@@ -11,14 +11,15 @@ def most_channels(system: System, terms: Terms) -> int:
     """At most `terms.most`. What GPUs send one another, and what the usable NICs carry, each bound it."""
     gpus = range(len(system.gpus))
     most = terms.most
-    if terms.pattern is not Pattern.NVLS and len(gpus) > 1:
-        hops = len(gpus) if terms.pattern is Pattern.RING and not system.inter else len(gpus) - 1
-        if terms.pattern in (Pattern.RING, *TREES):
-            most = min(most, sum(system.leaving_MBps(g) // terms.intra_MBps for g in gpus) // hops)
+    if terms.pattern in (Pattern.RING, *TREES) and len(gpus) > 1:
+        closed = terms.pattern is Pattern.RING and not system.inter
+        sends = sum(system.leaving_MBps(g) // terms.intra_MBps for g in gpus)
+        most = min(most, sends // (len(gpus) if closed else len(gpus) - 1))
     if system.inter:
-        share = max(terms.inter_MBps // 1000 * 1000, 1)
-        nets = (n for n in system.nets if _usable(system, terms, n))
-        most = min(most, sum(system.net_MBps(n) // share for n in nets) if terms.inter_MBps >= 1000 else most)
+        whole_MBps = terms.inter_MBps // 1000 * 1000  # NCCL counts whole GB/s of a NIC: slower channels are free
+        usable = [n for n in system.nets if _usable(system, terms, n)]
+        of_nics = sum(system.net_MBps(n) // whole_MBps for n in usable) if whole_MBps else most * len(usable)
+        most = min(most, of_nics)
     return most
 
 
