@@ -1,6 +1,8 @@
 """Fabrics: each has a source, and figures that its protocol allows."""
 
+import re
 from math import inf
+from pathlib import Path
 
 import pytest
 
@@ -32,3 +34,12 @@ def test_payload_is_what_the_headers_leave():
     assert FABRICS["infiniband"].payload == pytest.approx(4096 / 4122)
     assert FABRICS["roce"].payload == pytest.approx(4096 / 4178)
     assert FABRICS["tcp"].payload == pytest.approx(1448 / 1538)
+
+
+def test_the_documentation_has_the_figures():
+    table = (Path(__file__).parents[2] / "docs/topology.md").read_text(encoding="utf-8")
+    for name, fabric in FABRICS.items():
+        rdma, gdr = ("yes" if has else "no" for has in (fabric.rdma, fabric.gdr))
+        latency = f"{fabric.latency_s * 1e6:.3g}"
+        row = rf"\| `{name}` \| {rdma} \| {gdr} \| {100 * fabric.payload:.1f} % \| {latency}(\.0)? µs \|"
+        assert re.search(row, table), row
