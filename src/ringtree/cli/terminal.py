@@ -46,8 +46,9 @@ STYLES = {
     "gpu": "bold #009e73",
     "nic": "#56b4e9",
     "near": "#009e73",
-    "mid": "#e69f00",
-    "far": "#d55e00",
+    "mid": "#56b4e9",
+    "far": "#e69f00",
+    "farthest": "#d55e00",
 }
 """Of the pieces of a line, by what they are; Okabe and Ito's colours."""
 

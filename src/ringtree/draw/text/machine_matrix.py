@@ -65,12 +65,12 @@ def _bandwidth(found: Matrix, a: Group, b: Group) -> Span:
 
 
 def role_of(kind: PathKind) -> str:
-    """near, mid or far; faint where there is none."""
+    """near, mid, far or farthest; faint where there is none."""
     if kind <= PathKind.C2C:
         return "near"
     if kind <= PathKind.PXN:
         return "mid"
-    return "far" if kind <= PathKind.SYS else "faint"
+    return {PathKind.PHB: "far", PathKind.SYS: "farthest"}.get(kind, "faint")
 
 
 def _table(found: Matrix, width: int, corner: str, cell: Callable[[Group, Group], Span], rows: int) -> list[Line]:
@@ -144,7 +144,7 @@ def verdict_lines(paths: Paths, width: int, fabric: Fabric | None = None) -> lis
 
 
 def _verdict(rule: Rule, width: int) -> Iterator[Line]:
-    (what, of), (says, role) = VERDICTS[rule.what], ("yes", "near") if rule.applies else ("no", "far")
+    (what, of), (says, role) = VERDICTS[rule.what], ("yes", "near") if rule.applies else ("no", "farthest")
     spans = (Span(f"{what:<16}"), Span(f"{says:<5}", role), Span(f"{f'{rule.found} of {rule.total} {of}':<24}"))
     room = sum(len(span.text) for span in spans)
     first, *rest = wrap(rule.why, max(width - room, 30), break_on_hyphens=False)

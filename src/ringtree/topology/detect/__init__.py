@@ -65,7 +65,7 @@ def _tell(
             NoteKind.ASSUMED, "PCI", "/sys tells of no PCI device, as in some containers: what hangs on it is not told"
         )
     if not there:
-        note(NoteKind.ASSUMED, "GPUs", "none: ranks here are processes on its CPUs, not GPUs")
+        note(NoteKind.ASSUMED, "GPUs", "none are here: ranks are processes on its CPUs, not GPUs")
     if cpu.guest and len(numa) == 1 and len(there) >= TWO_SOCKETS:
         text = f"a virtual machine that shows one NUMA node for {len(there)} GPUs: what is near what may be untrue"
         note(NoteKind.TRAP, "NUMA", f"{text}; the provider's topology file (NCCL_TOPO_FILE) tells it")

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from ringtree.topology import parts
 from ringtree.topology.building import Builder
 from ringtree.topology.detect.pci import PciDevice, Speed
-from ringtree.topology.detect.places import Places
+from ringtree.topology.detect.places import ASSUMED, GTps, Places
 from ringtree.topology.detect.ports import Disk, Port
 from ringtree.topology.machine import Device, DeviceKind, NoteKind
 from ringtree.topology.pci import VENDORS
@@ -59,7 +59,7 @@ def _add_nic(builder: Builder, places: Places, device: PciDevice | None, card: S
             attributes=MappingProxyType(told),
         )
     )
-    places.join(name, first.busid, DeviceKind.NIC)
+    places.join(name, first.busid, DeviceKind.NIC, Speed(GTps[part.pcie], 16) if part else ASSUMED)
 
 
 def _fabric(device: PciDevice | None, port: Port) -> str:

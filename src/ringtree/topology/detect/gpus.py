@@ -11,7 +11,7 @@ from ringtree.topology.building import Builder
 from ringtree.topology.detect.amd import KfdGpu
 from ringtree.topology.detect.nvml import NvmlGpu
 from ringtree.topology.detect.pci import PciDevice, Speed
-from ringtree.topology.detect.places import ASSUMED, Places
+from ringtree.topology.detect.places import ASSUMED, GTps, Places
 from ringtree.topology.machine import Device, DeviceKind, LinkKind, NoteKind
 
 NVIDIA, AMD = 0x10DE, 0x1002
@@ -114,7 +114,7 @@ def add(builder: Builder, places: Places, pci: Mapping[str, PciDevice], there: S
                 attributes=MappingProxyType(told),
             )
         )
-        usual = Speed(next(g for g, n in parts.PCIE_GTps.items() if n == part.pcie), 16) if part else ASSUMED
+        usual = Speed(GTps[part.pcie], 16) if part else ASSUMED
         places.join(names[gpu.busid], gpu.busid, DeviceKind.GPU, usual)
         if wire := c2c(part):
             builder.wired(names[gpu.busid], places.cpu(gpu.busid), wire, 1)

@@ -12,6 +12,8 @@ from ringtree.topology.machine import Device, DeviceKind, LinkKind, NoteKind
 
 ASSUMED = Speed(8.0, 16)
 """What NCCL takes a link for that says nothing."""
+GTps = {generation: speed for speed, generation in parts.PCIE_GTps.items()}
+"""Of a lane, by PCIe's generation."""
 EMULATED = {(0x104C, 0x8232), (0x1B36, 0x000C)}
 """Switches that QEMU makes up, with a link that is none: TI's XIO3130, and its own root port."""
 
@@ -57,9 +59,7 @@ class Places:
         note = self._builder.note
         if self._untold:
             text = "sysfs tells no link speed or width, as in a virtual machine: taken as what the part has, else as "
-            text += (
-                f"PCIe 3 x16, as NCCL does; put it right in the file that --xml or --json writes ({len(self._untold)})"
-            )
+            text += "PCIe 3 x16, as NCCL does; put it right in the file that --xml or --json writes"
             for name in self._untold:
                 note(NoteKind.ASSUMED, name, text)
         if self._homeless and len(self._cpus) > 1:
