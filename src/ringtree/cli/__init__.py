@@ -22,6 +22,7 @@ COMMANDS = {
     "sweep": "price algorithms beside one another, over sizes and ranks",
     "report": "show what bench wrote: a page of charts, or the best at each size",
     "compare-trace": "lay two traces side by side: measured and simulated, before and after",
+    "explain": "say why a collective is slow, from nccl-tests' log and a topology",
     "algorithms": "list the algorithms and what each costs",
     "topo": "describe this machine, draw those of the catalogue and of files",
     "plan": "what a collective should reach on a machine or a cluster, by which algorithm",

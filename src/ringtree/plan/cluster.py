@@ -84,6 +84,11 @@ class ClusterPlan:
 
     def row(self, collective: str, nbytes: int) -> Planned:
         """What a call of that many bytes (the whole vector's) reaches."""
+        found, pick = self.candidates(collective, nbytes)
+        return Planned(collective, self.cluster.ranks, nbytes, found, pick, self._bounds.bound(collective, nbytes))
+
+    def candidates(self, collective: str, nbytes: int) -> tuple[tuple[Estimate, ...], Estimate]:
+        """All there are for such a call, the quickest first, and the one NCCL picks."""
         found = self._estimates(self.model, collective, nbytes)
         if not found:
             forced = "/".join(filter(None, (self.algorithm, self.protocol)))
@@ -91,8 +96,7 @@ class ClusterPlan:
         theirs = found if self.model == "nccl" else self._estimates("nccl", collective, nbytes)
         chosen = min(theirs, key=lambda e: e.time_s, default=found[0])
         pick = next((e for e in found if (e.algorithm, e.protocol) == (chosen.algorithm, chosen.protocol)), found[0])
-        bound = self._bounds.bound(collective, nbytes)
-        return Planned(collective, self.cluster.ranks, nbytes, tuple(found), pick, bound)
+        return tuple(found), pick
 
     def _estimates(self, model: str, collective: str, nbytes: int) -> list[Estimate]:
         """What is left of the candidates, the quickest first."""

@@ -1,0 +1,74 @@
+"""Why a collective is slow: an nccl-tests or rccl-tests log beside what its machine or cluster should reach.
+
+    ringtree explain run.log --topology dgx-h100 --nodes 2
+    ringtree explain run.log --topology topo.xml --nics 8x400Gb --fabric roce
+    ringtree explain table.csv --topology gh200x4 --json why.json
+
+Per size: measured, predicted, and the bound that nothing can beat. Then what is likely wrong, with its evidence: P2P or
+GPUDirect RDMA off, one rail used, PCIe at half its width, traffic over the CPU link, sockets instead of the fabric. Run
+the test with NCCL_DEBUG=INFO, and what NCCL says in between is evidence too. Where the evidence does not decide, it
+says so, and what to run. Without --nodes and --gpus, both follow from the log.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ringtree.formats.nccl_tests import Log
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from ringtree.cli import cluster_options
+
+    parser.add_argument("log", type=Path, metavar="LOG", help="what nccl-tests printed: text, JSON, or a table as CSV")
+    cluster_options.add_arguments(parser)
+    parser.set_defaults(nodes=None)
+    parser.add_argument("--collective", metavar="C", help="what the log is of, where it does not say")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write it all as JSON too")
+
+
+def run(args: argparse.Namespace) -> int:
+    from ringtree.cli import cluster_options, explain_text
+    from ringtree.cli.destination import check_destination
+    from ringtree.cli.plan import ALIASES
+    from ringtree.formats import nccl_tests
+    from ringtree.formats.replacing import replacing
+    from ringtree.plan.explain import explain
+
+    if args.topology is None:
+        raise ValueError("no --topology: expected a name that `ringtree topo list` knows, or a topology file")
+    if args.json:
+        check_destination(args.json, args.log)
+    log = nccl_tests.read(args.log, ALIASES.get(args.collective, args.collective) or "")
+    assumed = _fill(args, log)
+    found = explain(log, cluster_options.cluster(args))
+    for line in explain_text.lines(found, assumed):
+        print(line)
+    if args.json:
+        with replacing(args.json) as file:
+            file.write((json.dumps(explain_text.record(found), indent=1) + "\n").encode())
+    return 0
+
+
+def _fill(args: argparse.Namespace, log: Log) -> list[str]:
+    """How many nodes, and which GPUs, where only the log tells; what was taken, in words."""
+    from ringtree.topology.reading import find
+
+    there, out = len(find(args.topology).gpus), list[str]()
+    ranks = log.ranks
+    if args.nodes is None:
+        args.nodes = log.nodes or max(-(-ranks // there), 1) if there else 1
+        out.append(f"nodes: {args.nodes}, by the log's {'hosts' if log.nodes else f'{ranks} ranks'}")
+    each = ranks // args.nodes if args.nodes > 0 and ranks % args.nodes == 0 else 0
+    if not args.gpus and 0 < each < there:
+        host = next((r.host for r in log.ran), "")
+        named = sorted({r.device for r in log.ran if r.host == host})
+        if len(named) != each or named[-1] >= there:
+            named = list(range(each))
+        args.gpus = ",".join(map(str, named)) if each > 1 else "1"
+        out.append(f"GPUs of each node: {', '.join(map(str, named))} (--gpus says which otherwise)")
+    return out

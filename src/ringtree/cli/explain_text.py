@@ -1,0 +1,182 @@
+"""An explanation as text: the table in nccl-tests' manner, then the verdict in words; and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ringtree.cli.plan_table import describe
+from ringtree.ir.collective import collective as find_collective
+from ringtree.ir.units import bandwidth, duration, size
+from ringtree.plan.explain import Verdict
+
+if TYPE_CHECKING:
+    from ringtree.plan.explain import Beside, Compared, Explanation, Suspect
+
+HEADER = ("size (B)", "measured (us)", "busbw (GB/s)", "predicted (us)", "busbw (GB/s)", "of predicted", "of bound")
+WIDTHS = (13, 14, 13, 15, 13, 13, 9)
+
+
+def lines(found: Explanation, assumed: Sequence[str] = ()) -> Iterator[str]:
+    """All of it. `assumed`: what was taken from the log to name the cluster."""
+    log = found.log
+    yield f"# {log.collective} over {found.cluster.ranks} ranks: {log.path} beside what is predicted"
+    yield f"# on {describe(found.cluster)}"
+    for text in assumed:
+        yield f"# {text}"
+    yield "#"
+    yield "#" + "".join(f"{name:>{width}}" for name, width in zip(HEADER, WIDTHS, strict=True))[1:] + "  bottleneck"
+    for row in found.rows:
+        yield _row(found, row)
+    yield ""
+    yield from _summary(found)
+    yield ""
+    yield from _verdict(found)
+    for remark in found.remarks:
+        yield f"note: {remark}"
+
+
+def _busbw_GBps(found: Explanation, nbytes: int, time_s: float) -> float:
+    return nbytes / time_s / 1e9 * find_collective(found.log.collective).bus_factor(found.cluster.ranks)
+
+
+def _row(found: Explanation, compared: Compared) -> str:
+    row, pick = compared.row, compared.planned.pick
+    cells = (
+        row.nbytes, _figure(row.time_s * 1e6), f"{_busbw_GBps(found, row.nbytes, row.time_s):.2f}",
+        _figure(pick.time_s * 1e6), f"{_busbw_GBps(found, row.nbytes, pick.time_s):.2f}",
+        f"{pick.time_s / row.time_s:.0%}", f"{compared.planned.bound.time_s / row.time_s:.0%}",
+    )  # fmt: skip
+    line = "".join(f"{cell:>{width}}" for cell, width in zip(cells, WIDTHS, strict=True))
+    return f"{line}  {'latency' if compared.latency_bound else pick.bottleneck}"
+
+
+def _figure(us: float) -> str:
+    return f"{us:.0f}" if us >= 10_000 else f"{us:.1f}" if us >= 100 else f"{us:.2f}"
+
+
+def _summary(found: Explanation) -> Iterator[str]:
+    last = [c for c in found.rows if c.latency_bound]
+    if last:
+        yield f"up to {size(last[-1].row.nbytes)} latency is most of the time, which is normal"
+    if found.at_length:
+        yield f"at length: {_length(found, found.at_length)}, {found.at_length.ratio:.0%} of it"
+        best = max(found.rows, key=lambda c: c.row.nbytes)
+        of_bound = best.planned.bound.time_s / best.row.time_s
+        yield f"of the possible: {of_bound:.0%} at {size(best.row.nbytes)}, by {best.planned.bound.bottleneck}"
+    else:
+        yield "at length: the log has no size that is large enough to tell"
+    if found.at_start:
+        yield f"small sizes: {_start(found.at_start)}, {1 / found.at_start.ratio:.2g} times it"
+
+
+def _length(found: Explanation, beside: Beside) -> str:
+    measured, predicted = (
+        bandwidth(1e9 * _busbw_GBps(found, beside.nbytes, s)) for s in (beside.measured_s, beside.predicted_s)
+    )
+    return f"{measured} busbw measured at {size(beside.nbytes)}, {predicted} predicted"
+
+
+def _start(beside: Beside) -> str:
+    return f"{duration(beside.measured_s)} measured at {size(beside.nbytes)}, {duration(beside.predicted_s)} predicted"
+
+
+def _verdict(found: Explanation) -> Iterator[str]:
+    verdict = found.verdict
+    if verdict is Verdict.HEALTHY:
+        yield "nothing wrong found"
+        if found.algorithm:
+            pick = found.rows[-1].planned.pick
+            yield (
+                f"  this is what {found.algorithm} reaches; NCCL as modelled picks {pick.algorithm}/{pick.protocol}: "
+                "an older NCCL, NCCL_ALGO or NCCL_NVLS_ENABLE may have kept it from that"
+            )
+    elif verdict is Verdict.UNTOLD:
+        yield "nothing can be told: expected sizes up to 8 KiB, or from 16 MiB on"
+    elif verdict is Verdict.CAUSE:
+        yield f"likely cause: {found.suspects[0].fault.what}"
+        yield from _evidence(found, found.suspects[0])
+        for suspect in found.suspects[1:]:
+            yield f"and: {suspect.fault.what}"
+            yield from _evidence(found, suspect)
+    else:
+        if verdict is Verdict.UNDECIDED:
+            yield f"undecided: slower than predicted, and {len(found.suspects)} causes fit the figures alike"
+        else:
+            yield "undecided: slower than predicted, and no cause known here fits the figures" + (
+                "; the nearest are" if found.suspects else ""
+            )
+        for suspect in found.suspects:
+            yield f"candidate: {suspect.fault.what}"
+            yield from _evidence(found, suspect)
+        if not found.log.debug:
+            yield "run it again with NCCL_DEBUG=INFO: what NCCL says of its paths decides most of this"
+
+
+def _evidence(found: Explanation, suspect: Suspect) -> Iterator[str]:
+    if suspect.at_length:
+        yield f"  evidence at length: {_length(found, suspect.at_length)} with this fault{_most(suspect)}"
+    if suspect.at_start:
+        yield f"  evidence at small sizes: {_start(suspect.at_start)} with this fault"
+    for said in suspect.said:
+        yield f"  evidence in the log: {said}"
+    if suspect.said and not suspect.fits:
+        yield "  but the figures are not those predicted with this fault: it may not be all"
+    yield f"  to be sure: {suspect.fault.check}"
+    yield f"  remedy: {suspect.fault.remedy}"
+
+
+def _most(suspect: Suspect) -> str:
+    return " at most" if suspect.fault.slower else ""
+
+
+def record(found: Explanation) -> dict[str, Any]:
+    """As JSON has it."""
+    return {
+        "collective": found.log.collective,
+        "ranks": found.cluster.ranks,
+        "cluster": found.cluster.name,
+        "verdict": found.verdict.value,
+        "algorithm": found.algorithm,
+        "at_length": _beside(found, found.at_length),
+        "at_small_sizes": _beside(found, found.at_start),
+        "causes": [
+            {
+                "key": s.fault.key,
+                "what": s.fault.what,
+                "at_length": _beside(found, s.at_length),
+                "at_small_sizes": _beside(found, s.at_start),
+                "fits": s.fits,
+                "said": list(s.said),
+                "check": s.fault.check,
+                "remedy": s.fault.remedy,
+            }
+            for s in found.suspects
+        ],
+        "notes": list(found.remarks),
+        "rows": [
+            {
+                "nbytes": c.row.nbytes,
+                "measured_us": c.row.time_s * 1e6,
+                "measured_busbw_GBps": _busbw_GBps(found, c.row.nbytes, c.row.time_s),
+                "predicted_us": c.planned.pick.time_s * 1e6,
+                "predicted_busbw_GBps": _busbw_GBps(found, c.row.nbytes, c.planned.pick.time_s),
+                "bound_us": c.planned.bound.time_s * 1e6,
+                "latency_bound": c.latency_bound,
+                "bottleneck": c.planned.pick.bottleneck,
+            }
+            for c in found.rows
+        ],
+    }
+
+
+def _beside(found: Explanation, beside: Beside | None) -> dict[str, float] | None:
+    if beside is None:
+        return None
+    return {
+        "nbytes": beside.nbytes,
+        "measured_us": beside.measured_s * 1e6,
+        "predicted_us": beside.predicted_s * 1e6,
+        "measured_busbw_GBps": _busbw_GBps(found, beside.nbytes, beside.measured_s),
+        "predicted_busbw_GBps": _busbw_GBps(found, beside.nbytes, beside.predicted_s),
+    }
