@@ -1,10 +1,12 @@
 """What the model of the hardware takes from elsewhere, each figure with its source. Bandwidths in GB/s (1e9 bytes).
 
 None is from a measurement of a collective on a system: what links carry is the machine's, what fabrics leave the
-fabric's. NCCL's source is 2.30.7.
+fabric's. NCCL's source is 2.30.7. Two figures that nobody publishes are among the plugins' (price/nccl/settings.py).
 """
 
 from __future__ import annotations
+
+from ringtree.topology.fabrics import FABRICS
 
 NIC_SHARE = 47 / 49.7
 """Of a NIC's payload, what reaches a GPU: of a NIC of 400 Gb/s 46 to 48 GB/s are to be seen, say NVIDIA's engineers
@@ -26,8 +28,8 @@ UNDER_WAY = {"ring": 3 / 4, "tree": 7 / 8}
 NVLS_STAGES = 2
 """Loops in which a pipeline of three (scatter, reduce, gather) fills and empties."""
 
-NET_LATENCY_us = 2.0
-"""What NCCL's latencies of a hop between machines hold of the wire: InfiniBand's."""
+NET_LATENCY_us = FABRICS["infiniband"].latency_s * 1e6
+"""What NCCL's latencies of a hop between machines hold of the wire."""
 BLOCKS_OF_A_CHANNEL = 2
 """Of NCCL's tables, whose channels are those its search finds: each is there twice (connect.cc)."""
 PEER_CHUNK_bytes = 512 << 10
