@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import resource
 import time
 from pathlib import Path
@@ -220,4 +221,5 @@ def test_a_large_file_is_refused_soon_and_in_little_memory(name: str, tmp_path: 
         nccl_xml.read(path)
     assert time.process_time() - start < 3
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400_000  # KiB
+    assert re.match(f"{path}: line \\d+[:,]", str(refused.value))
     assert "expected" in str(refused.value) and len(str(refused.value)) < len(str(path)) + 250

@@ -32,7 +32,7 @@ def add(parsed: Parsed, element: Element) -> int:
     part = part_of(element)
     vendor = element.attributes.get("vendor", "") or (part.vendor if part else "")
     model = element.attributes.get("model", "") or (part.model if part else "")
-    number = parsed.draft.add(Device(name, DeviceKind.CPU, vendor, model, numa=numa, attributes=told))
+    number = parsed.add(element, Device(name, DeviceKind.CPU, vendor, model, numa=numa, attributes=told))
     if "numa" in element.attributes:
         parsed.draft.change(number, numa=element.whole("numa", -1, 65535))
     parsed.host = host

@@ -32,7 +32,7 @@ def devices(parsed: Parsed) -> None:
             numa=element.whole("numa", -1, 65535, -1),
             attributes=MappingProxyType(told),
         )
-        number = parsed.draft.add(device)
+        number = parsed.add(element, device)
         busid = said.get("busid", "").lower()
         if pci.is_busid(busid):
             parsed.told[busid] = number

@@ -50,7 +50,7 @@ def add_unplaced(parsed: Parsed, element: Element, cpu: int) -> None:
     for port in _ports(parsed, element):
         fields = _fields(parsed, [port], {"unplaced": "1"})
         name, numa = element.attributes.get("name") or _name([port]), parsed.draft.devices[cpu].numa
-        number = parsed.draft.add(Device(name, DeviceKind.NIC, _vendor([port]), numa=numa))
+        number = parsed.add(element, Device(name, DeviceKind.NIC, _vendor([port]), numa=numa))
         parsed.change(number, element, **fields)
         parsed.draft.put(number, port.whole("dev", 0, 2**31), ())
         rate = parsed.draft.devices[number].rate_Bps

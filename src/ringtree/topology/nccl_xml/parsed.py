@@ -73,6 +73,13 @@ class Parsed:
         self.by_key[key] = slot
         return slot
 
+    def add(self, element: Element, device: Device) -> int:
+        """A further device, which the element tells; refused there beyond what a machine has."""
+        try:
+            return self.draft.add(device)
+        except ValueError as error:
+            element.refuse(str(error))
+
     def device(self, element: Element, kind: DeviceKind, name: str, busid: str, above: int) -> int:
         """A device at a place on the bus, with what the element says of it."""
         told = {key: element.attributes[key] for key in _KEPT if element.attributes.get(key)}
@@ -81,7 +88,9 @@ class Parsed:
         vendor = pci.VENDORS.get(ids.get("vendor", 0), "")
         numa = self.draft.devices[self.cpu_of(above)].numa
         name = element.attributes.get("name") or name
-        number = self.draft.add(Device(name, kind, vendor, busid=busid, numa=numa, attributes=MappingProxyType(told)))
+        number = self.add(
+            element, Device(name, kind, vendor, busid=busid, numa=numa, attributes=MappingProxyType(told))
+        )
         slot = self.by_key[self.host, busid]
         slot.number = number
         self.by_number[number] = slot
