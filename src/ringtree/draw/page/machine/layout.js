@@ -101,7 +101,7 @@ const machineLayout = (() => {
 
   function rowsOf(boxes, room) {
     const total = d3.sum(boxes, (b) => b.w);
-    const many = total < 1.45 * room ? 1 : Math.ceil(total / room);
+    const many = total < 1.6 * room ? 1 : Math.ceil(total / room);
     const most = Math.ceil(boxes.length / many);
     const each = d3.range(most, most * 0.6, -1).find((n) => boxes.length % n === 0) || most; // rows alike, if that goes
     return d3.range(0, boxes.length, each).map((i) => boxes.slice(i, i + each));
@@ -114,7 +114,8 @@ const machineLayout = (() => {
     const out = {at: new Map(), wires: [], rowOf: new Map(), bars: [], rows: [], boxes, size};
     for (const box of boxes) {
       const width = d3.sum(box.columns, (c) => widthOf(c, size)) + size.gap * Math.max(0, box.columns.length - 1);
-      box.w = Math.max(width, size.words ? 92 * size.words : 30) + 2 * size.pad;
+      const least = box.columns.length ? 92 * size.words : 46 * size.words; // a node on which nothing hangs is narrow
+      box.w = Math.max(width, least, 30) + 2 * size.pad;
       box.h = size.head + depth(box.columns) * size.level + tallest(box.columns, size) + 2 * size.pad;
     }
     const inside = data.links.some(({kind}) => kind === 'nvlink' || kind === 'xgmi') || data.channels.length;

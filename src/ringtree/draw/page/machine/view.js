@@ -97,7 +97,7 @@ class MachineView {
 
   #drawPicture() {
     const room = this.frame.clientWidth - 24;
-    const out = (this.out = machineLayout.layout(this.data, Math.max(room, 700)));
+    const out = (this.out = machineLayout.layout(this.data, Math.max(room, 1200)));
     const scale = Math.min(room / (out.width + 24), 1.5);
     const svg = d3.create('svg').attr('viewBox', [-12, -4, out.width + 24, out.height + 4]).attr('width', (out.width + 24) * scale)
       .attr('height', (out.height + 4) * scale).attr('font-family', getComputedStyle(document.body).fontFamily);
