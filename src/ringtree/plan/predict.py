@@ -1,10 +1,10 @@
 """What a call would take among ranks that share memory, in closed form over what its schedule asks of them.
 
 A schedule goes over the vector in fragments: the pieces it is cut into, each in windows that fit a staging slot. Its
-rounds follow one another: each takes as long as its busiest rank, and a message's way. Further fragments follow at the
-pace of the busiest rank, unless ranks wait for one another: then each takes as long as the first. Where there are more
-ranks than cores, all work is done by turns, so that it counts together, and each core gives its ranks a turn in each
-fragment and, for less, at each further meeting.
+rounds follow one another: each takes as long as its busiest rank, or all ranks' work over the cores, and a message's
+way. Further fragments follow at the pace of the busiest rank, unless ranks wait for one another: then each takes as
+long as the first. Where there are more ranks than cores, they take turns: each rank of a core one in each fragment and,
+for less, at each further meeting.
 
 Everything is a sum of so many times a figure; `vector` says how many times, and so figures are fitted (plan.fitting).
 """
@@ -89,7 +89,7 @@ def counted(algorithm: str, collective: str, ranks: int, root: int | None, steps
 
 
 def vector(known: Counts, ranks: int, nbytes: int, steps: Steps, figures: Figures, room: Room) -> Floats:
-    """How many times each of `costs(figures)` a call takes. The figures say only who is the busiest."""
+    """How many times each of `costs(figures)` a call takes. The figures themselves only tell who is the busiest."""
     pieces = dict(steps.options).get("pieces", 1) * steps.pipeline * steps.channels
     windows = _windows(known, nbytes / known.chunks / pieces, steps.split, room)
     fragments = pieces * windows
@@ -97,26 +97,29 @@ def vector(known: Counts, ranks: int, nbytes: int, steps: Steps, figures: Figure
     share = ranks / room.cores
     spread = weights(figures.memory_nbytes, nbytes * known.held * max(share, 1.0))
     work = _spread(known, chunk_nbytes, spread, len(figures.memory_nbytes))
-    if share > 1:
-        turns: Floats = fragments * work.sum(axis=(0, 1)) / room.cores
-        ahead = (
-            1 if known.mutual else max(room.slots // 2, 1)
-        )  # who waits for nobody fills slots until its turn is over
-        again = ceil(fragments / ahead)
-        turns[CALL], turns[TURN] = share, share * again
-        turns[SWITCH] = share * (known.meetings - 1) * again
-        return turns
     price = costs(figures)
-    at = np.argmax(work @ price, axis=1)
-    one = work[np.arange(len(work)), at].sum(axis=0)
-    one[LATENCY] = known.meetings
+    one = _slowest(work, price, room.cores).sum(axis=0)
     each = one
     if pieces > 1 or not known.mutual:
-        by_rank = work.sum(axis=0)
-        each = by_rank[np.argmax(by_rank @ price)]
+        each = _slowest(work.sum(axis=0, keepdims=True), price, room.cores)[0]
     times: Floats = one + (fragments - 1) * each
-    times[CALL] = 1.0
+    times[CALL] = max(share, 1.0)
+    if share > 1:
+        # who waits for nobody fills slots until its turn is over
+        ahead = 1 if known.mutual else max(room.slots // 2, 1)
+        times[TURN] = share * ceil(fragments / ahead)
+        times[SWITCH] = times[TURN] * (known.meetings - 1)
+    else:
+        times[LATENCY] = known.meetings * (fragments if each is one else 1)
     return times
+
+
+def _slowest(work: Floats, price: Floats, cores: int) -> Floats:
+    """Of each row of work [rows, ranks, costs] its busiest rank's or, if that is longer, all ranks' over the cores."""
+    busiest = work[np.arange(len(work)), np.argmax(work @ price, axis=1)]
+    shared = work.sum(axis=1) / cores
+    found: Floats = np.where((busiest @ price >= shared @ price)[:, None], busiest, shared)
+    return found
 
 
 def _windows(known: Counts, chunk_nbytes: float, split: int, room: Room) -> int:
