@@ -13,7 +13,7 @@ from ringtree.topology.draft import Draft
 from ringtree.topology.file_bytes import file_bytes
 from ringtree.topology.machine import Device, DeviceKind, Link, LinkKind, Machine, NoteKind
 from ringtree.topology.nccl_xml.assumed import Assumed
-from ringtree.topology.nccl_xml.cpus import UNKNOWN_Bps
+from ringtree.topology.nccl_xml.cpus import likely
 from ringtree.topology.nccl_xml.deriving import fastest, of_rate
 from ringtree.topology.nccl_xml.gpus import told_of
 
@@ -64,11 +64,12 @@ class _Tree:
         self._devices()
         inner, outer = self._groups("PIX"), self._groups("PXB")
         cpus = [self._node(members, inner, outer) for members in self._nodes()]
+        part = likely(self.generation)
         for k, a in enumerate(cpus):
             for b in cpus[k + 1 :]:
-                self.draft.join(Link(a, b, LinkKind.CPU, UNKNOWN_Bps, parts.CPU_LATENCY_S))
+                self.draft.join(Link(a, b, LinkKind.CPU, part.to_socket_Bps, parts.CPU_LATENCY_S))
         if len(cpus) > 1:
-            text = f"the links between CPUs are taken as {UNKNOWN_Bps / 1e9:g} GB/s each way: their make is not told"
+            text = f"joined as {part.model} are, which are not told: {part.to_socket_Bps / 1e9:g} GB/s each way"
             self.draft.note(NoteKind.ASSUMED, f"{len(cpus)} NUMA nodes", text)
         self._nvlinks()
         return self.draft.machine()

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from itertools import combinations
 
-from ringtree.topology import parts
+from ringtree.topology import parts, pci
 from ringtree.topology.machine import Device, DeviceKind, Link, LinkKind, NoteKind
 from ringtree.topology.nccl_xml.parsed import Parsed
 from ringtree.topology.xml_elements import Element
 
 _KEPT = ("affinity", "affinity_offset", "arch", "familyid", "modelid", "host_hash")
-UNKNOWN_Bps = 32e9
-"""Between NUMA nodes of a make that is not told: what a PCIe 4 x16 carries, about."""
 
 
 def add(parsed: Parsed, element: Element) -> int:
@@ -71,21 +69,29 @@ def link(parsed: Parsed) -> None:
 
 
 def _host(parsed: Parsed, nodes: list[int]) -> None:
-    part = part_of(parsed.cpus[nodes[0]])
+    slots = [s.link.generation for s in parsed.slots if s.link is not None and s.up in nodes]
+    told = part_of(parsed.cpus[nodes[0]])
+    part = told or likely(max(slots, default=pci.NCCL_DEFAULT_GENERATION))
     per = _per_socket(parsed, nodes)
-    socket_Bps = part.to_socket_Bps / per if part else UNKNOWN_Bps
+    socket_Bps = part.to_socket_Bps / per
     for a, b in combinations(range(len(nodes)), 2):
         if a // per == b // per:
-            bandwidth = part.to_numa_Bps if part else UNKNOWN_Bps
+            bandwidth = part.to_numa_Bps
         elif a % per == b % per:
             bandwidth = socket_Bps
         else:
             continue
         parsed.draft.join(Link(nodes[a], nodes[b], LinkKind.CPU, bandwidth, parts.CPU_LATENCY_S))
-    like = f"joined as {part.model} are" if part else "of a make that no table knows, joined"
+    like = f"joined as {part.model} are" + ("" if told else ", which are not told or not known")
     ends = "" if per == 1 else ", from a node to that of its place in the other"
     text = f"taken as {len(nodes) // per} sockets, {like}: {socket_Bps / 1e9:g} GB/s each way{ends}"
     parsed.draft.note(NoteKind.ASSUMED, f"{len(nodes)} NUMA nodes", text)
+
+
+def likely(generation: int) -> parts.Cpu:
+    """The socket of that PCIe generation whose links are the slowest: a CPU of which no more is known."""
+    known = [c for c in parts.CPUS.values() if c.arch == "x86_64"]
+    return min(known, key=lambda c: (abs(c.pcie - generation), c.to_socket_Bps))
 
 
 def _per_socket(parsed: Parsed, nodes: list[int]) -> int:
