@@ -162,3 +162,12 @@ def test_a_connections_buffer_under_way_limits_it_where_hops_are_long() -> None:
     ring = found(Cluster(machine("gcp-a3-high"), 2, FABRICS["tcpx"]), "all_gather", 4 * GiB)["ring/simple"]
     assert ring.bottleneck.startswith("tcpx: 4 MiB under way")
     assert ring.bandwidth_Bps < 4 * 25e9
+
+
+def test_switches_that_reduce_in_the_network_pass_the_nics_once() -> None:
+    """So it is faster than trees, which pass them twice from four nodes on, and no faster than the NICs."""
+    plain = Cluster(machine("dgx-h100"), 8, INFINIBAND)
+    reducing, tree = (found(c, "all_reduce", 16 * GiB) for c in (replace(plain, sharp=True), plain))
+    one, other = reducing["nvls/simple"], tree["nvls_tree/simple"]
+    assert 1.2 * other.bandwidth_Bps < one.bandwidth_Bps < 8 * 50e9
+    assert "nvls/simple" not in tree

@@ -15,6 +15,8 @@ from ringtree.price.transport.rings import WIRE
 
 TREE_SHARE = 0.92
 """Of what links carry, for a tree (NCCL's tuning.cc)."""
+TWO_NODES = 1
+"""The column of NCCL's figures for a channel of NVLSTree that no second child slows, as with the network's SHARP."""
 
 
 def tree_limits(comm: Communicator, collective: str, algorithm: str, protocol: str) -> list[Limit]:
@@ -48,12 +50,13 @@ def _switch_limits(comm: Communicator, collective: str, algorithm: str) -> list[
     each = figures.NVLS_BLOCK_GBps[comm.generation]
     words = f"NVLink SHARP: {comm.nvls_channels} blocks of {each:.1f} GB/s"
     blocks = comm.nvls_channels * each
-    if algorithm == "nvls_tree":
-        channel = NVLS_TREE_CHANNEL_GBps[comm.generation][comm.column]
-        return [Limit(min(blocks, graph.count * channel * comm.ranks / steps(comm, collective)), words)]
     own = bandwidth_GBps(comm, collective, algorithm, "simple")
-    if collective != "all_reduce" or comm.nodes > 1:
+    if collective != "all_reduce":
         return [Limit(own, words)]
+    if comm.nodes > 1:
+        column = comm.column if algorithm == "nvls_tree" else TWO_NODES
+        sent = graph.count * NVLS_TREE_CHANNEL_GBps[comm.generation][column] * comm.ranks / steps(comm, collective)
+        return [Limit(min(blocks, sent), words)]
     wire = link_limit(comm, graph)
     return [Limit(min(own, blocks), words), Limit(wire.GBps / (1 + 1 / graph.count), wire.words)]
 
