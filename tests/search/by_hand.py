@@ -112,6 +112,26 @@ def two_sockets(
     return m.machine(f"{gpus} GPUs under {sockets} CPUs")
 
 
+def one_gpu(sm: int) -> Machine:
+    """A GPU and a NIC of 100 Gbit/s under one PCIe 3 switch."""
+    m = Maker()
+    bridge = m.add(DeviceKind.PCI, "pci")
+    m.pcie(m.add(DeviceKind.CPU, "cpu", vendor="intel"), bridge, 3)
+    m.pcie(bridge, m.add(DeviceKind.GPU, "gpu", vendor="nvidia", sm=sm), 3)
+    m.pcie(bridge, m.add(DeviceKind.NIC, "nic", rate_Bps=100 * GIGABIT_Bps), 3)
+    return m.machine(f"one GPU of sm{sm}")
+
+
+def two_under_a_switch(model: str) -> Machine:
+    """Two GPUs under one PCIe 4 switch."""
+    m = Maker()
+    bridge = m.add(DeviceKind.PCI, "pci")
+    m.pcie(m.add(DeviceKind.CPU, "cpu", vendor="intel"), bridge, 4)
+    for n in range(2):
+        m.pcie(bridge, m.add(DeviceKind.GPU, f"gpu{n}", vendor="nvidia", model=model, sm=80), 4)
+    return m.machine(f"two {model} under a switch")
+
+
 def xgmi_ring() -> Machine:
     """Four GPUs of AMD's, each joined to two others by xGMI."""
     m = Maker()

@@ -9,7 +9,17 @@ from ringtree.topology.catalogue import NAMES, machine
 from ringtree.topology.channels import Pattern
 from ringtree.topology.clusters import Cluster
 from ringtree.topology.machine import PathKind
-from tests.search.by_hand import a100, cluster, cube_mesh, h100, meshed, two_sockets, xgmi_ring
+from tests.search.by_hand import (
+    a100,
+    cluster,
+    cube_mesh,
+    h100,
+    meshed,
+    one_gpu,
+    two_sockets,
+    two_under_a_switch,
+    xgmi_ring,
+)
 
 LOGGED = [
     # H100, 8 GPUs: NVIDIA/nccl issue 1197
@@ -25,6 +35,8 @@ LOGGED = [
     (cluster(meshed(4, 70, 2)), Pattern.RING, 6, 20, 20, "NVL/PIX", 0, False),
     # 2 GPUs, each under a Skylake of its own: NVIDIA/nccl issue 1358
     (cluster(two_sockets("intel", 4, model="Skylake")), Pattern.RING, 1, 10, 10, "SYS/PIX", 0, True),
+    # 2 GPUs under one Intel CPU: a published log
+    (cluster(two_sockets("intel", 4, sockets=1)), Pattern.RING, 1, 20, 20, "PHB/PIX", 0, None),
     # 2 GPUs under one AMD CPU, one of them by 4 lanes: a RCCL log
     (cluster(two_sockets("amd", 4, 4, sockets=1)), Pattern.RING, 1, 6, 6, "PHB/PIX", 0, True),
     # 4 of AMD's Vega 20 joined in a ring by xGMI: a RCCL log
@@ -110,6 +122,31 @@ def test_hopper_on_switches_has_nvls_with_a_head_on_every_gpu() -> None:
     assert sorted(order[0] for order in nvls.orders) == list(range(8))
     assert nvls.intra_Bps == 40e9
     assert Pattern.NVLS not in graphs(cluster(a100()))
+
+
+def test_a_head_of_nvls_takes_its_own_share_twice() -> None:
+    assert graphs(cluster(h100(gpus=7)))[Pattern.NVLS].intra_Bps == 40e9  # 7 of 50 would fit, 8 do not
+
+
+def test_hopper_has_simple_trees_between_machines_and_ampere_balanced_ones() -> None:
+    assert graphs(cluster(h100(), 2))[Pattern.TREE].pattern is Pattern.TREE
+    assert graphs(cluster(a100(), 2))[Pattern.TREE].pattern is Pattern.BALANCED_TREE
+
+
+def test_through_nvswitches_rings_go_down_and_trees_up() -> None:
+    found = graphs(cluster(a100(), 2))
+    assert found[Pattern.RING].orders[0] == (0, 7, 6, 5, 4, 3, 2, 1)
+    assert found[Pattern.TREE].orders[1] == (1, 2, 3, 4, 5, 6, 7, 0)
+
+
+@pytest.mark.parametrize(("sm", "GBps"), [(70, 10), (80, 12)])
+def test_what_comes_to_an_old_gpu_costs_an_eighth_on_its_way_out(sm: int, GBps: float) -> None:
+    assert graphs(cluster(one_gpu(sm), 2))[Pattern.RING].inter_Bps == GBps * 1e9
+
+
+@pytest.mark.parametrize(("model", "kind"), [("A100", PathKind.PIX), ("GeForce RTX 4090", PathKind.PHB)])
+def test_gpus_without_peer_access_go_through_the_cpu(model: str, kind: PathKind) -> None:
+    assert graphs(cluster(two_under_a_switch(model)))[Pattern.RING].intra is kind
 
 
 def test_collnet_is_there_where_the_switches_reduce() -> None:
