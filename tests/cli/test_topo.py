@@ -82,3 +82,12 @@ def test_copies_lay_the_ways_side_by_side(ringtree: Ringtree) -> None:
     said = ringtree("topo", "show", "dgx-a100", "--copies", "0,gpu4").out
     assert said.startswith("dgx-a100: from gpu0 to gpu4, and to another such machine\n")
     assert "✓ P2P" in said and "  tcp " in said and "GPUDirect RDMA" in said
+
+
+def test_nothing_is_written_where_one_form_cannot_tell_it(ringtree: Ringtree, tmp_path: Path) -> None:
+    """NCCL's format hangs all on CPUs; JSON and the page do not."""
+    file = tmp_path / "gpus.json"
+    file.write_text('{"machine": "m", "devices": [{"name": "a", "kind": "gpu"}, {"name": "b", "kind": "gpu"}]}')
+    forms = [word for form in ("json", "xml", "html") for word in (f"--{form}", str(tmp_path / f"out.{form}"))]
+    got = ringtree("topo", "show", str(file), *forms)
+    assert got.code == 1 and "m has no CPU; expected one" in got.err and not list(tmp_path.glob("out.*"))

@@ -14,7 +14,7 @@ from ringtree.draw.machine_page import machine_page
 from ringtree.topology.catalogue import machine
 from ringtree.topology.channels import Channels, Pattern
 from ringtree.topology.clusters import Cluster
-from ringtree.topology.machine import PathKind
+from ringtree.topology.machine import Device, DeviceKind, Link, LinkKind, Machine, PathKind, both_ways
 from tests.draw.browser.driver import Browser, Page
 from tests.draw.machines import pair
 
@@ -149,3 +149,34 @@ def test_ways_lie_side_by_side(page: Page) -> None:
     assert int(ways["tcp"]["stops"]) == 4 and ways["tcp"]["applies"] == "false"
     copied = [c["copy"] for c in data(page, '[data-way="tcp"] [data-copy]')]
     assert copied[0] == "device to host" and "user to kernel" in copied and "wire" in copied
+
+
+GPUS = (Device("a", DeviceKind.GPU), Device("b", DeviceKind.GPU))
+ODD = {
+    "nothing": Machine("m", (), ()),
+    "one GPU": Machine("m", GPUS[:1], ()),
+    "no links": Machine("m", GPUS, ()),
+    "NVLink alone": Machine("m", GPUS, both_ways(Link(0, 1, LinkKind.NVLINK, 5e10))),
+    "NICs alone": Machine("m", (Device("n", DeviceKind.NIC), Device("o", DeviceKind.NIC)), ()),
+    "a network": Machine(
+        "m",
+        (*GPUS, Device("n", DeviceKind.NIC), Device("s", DeviceKind.SWITCH)),
+        (*both_ways(Link(0, 2, LinkKind.PCIE, 5e10)), *both_ways(Link(2, 3, LinkKind.INFINIBAND, 5e10))),
+    ),
+    "a CPU between": Machine(
+        "m",
+        (Device("c", DeviceKind.CPU), *GPUS),
+        (*both_ways(Link(0, 1, LinkKind.C2C, 5e10)), *both_ways(Link(0, 2, LinkKind.SHM, 5e10))),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_machines_are_drawn(browser: Browser, tmp_path: Path, name: str) -> None:
+    """Without an error, which would fail this; each device once."""
+    m = ODD[name]
+    with shown(browser, tmp_path, machine_page(Cluster(m))) as page:
+        names = [d["device"] for d in data(page, ".machine-picture [data-device]") if d["device"]]
+        assert sorted(names) == sorted(d.name for d in m.devices)
+        for key in ("m", "r", "ArrowRight"):
+            page.press(key)

@@ -31,18 +31,21 @@ def write(
     from ringtree.formats.replacing import replacing
     from ringtree.topology import machine_json, nccl_xml
 
+    forms = ((args.json, machine_json.text), (args.xml, nccl_xml.text))
     asked = [path for path in (args.json, args.xml, args.html) if path]
     read = [args.topology] if getattr(args, "topology", None) else []
     for n, path in enumerate(asked):
         check_destination(path, *read, *asked[:n])
-    for path, text in ((args.json, machine_json.text), (args.xml, nccl_xml.text)):
-        if path:
-            data = text(cluster.machine).encode()
-            with replacing(path) as file:
-                file.write(data)
-            print(f"{path}: {cluster.machine.name}")
+    texts = [(path, text(cluster.machine)) for path, text in forms if path]
+    html = ""
     if args.html:
         from ringtree.draw.machine_page import machine_page
 
-        page.write(args.html, machine_page(cluster, channels(), between))
+        html = machine_page(cluster, channels(), between)
+    for path, data in texts:
+        with replacing(path) as file:
+            file.write(data.encode())
+        print(f"{path}: {cluster.machine.name}")
+    if html:
+        page.write(args.html, html)
     return bool(asked)

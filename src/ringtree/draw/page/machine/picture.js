@@ -75,7 +75,7 @@ const machinePicture = (() => {
       words(own, `GPU ${number}`, x, y + 5, 14, colours.ink, 600, 'middle');
     } else if (d.kind === 'nic') {
       words(own, `NIC ${number}`, x, y - 2, 11, colours.ink, 600, 'middle');
-      words(own, lineRate(d.rate_Bps), x, y + 11, 9.5, colours.muted, 400, 'middle');
+      words(own, d.rate_Bps ? lineRate(d.rate_Bps) : '–', x, y + 11, 9.5, colours.muted, 400, 'middle');
     } else words(own, cut(d.name.replace(/^[0-9a-f]{4,8}:(?=..:)/i, ''), box.w - 4, 10.5), x, y + 3.5, 10.5, colours.muted, 400, 'middle');
   }
 
