@@ -39,4 +39,6 @@ def latency_us(comm: Communicator, collective: str, algorithm: str, protocol: st
     hops = (comm.ranks - 1) * (2 if collective == "all_reduce" else 1)
     far = min(crossings(comm, collective), hops)
     over = parts_us(comm, "tree", protocol)[2] + hop_us(comm, protocol)
+    if comm.nodes > 1:  # a CPU posts a message at each step
+        intra = max(intra, comm.posting_us * (3 if protocol == "simple" else 1))
     return base + (hops - far) * intra + far * over
