@@ -9,7 +9,7 @@ from types import MappingProxyType
 from ringtree.topology import parts
 from ringtree.topology.building import Builder
 from ringtree.topology.detect.amd import KfdGpu
-from ringtree.topology.detect.nvml import NvmlGpu
+from ringtree.topology.detect.nvml import INSTALL, NvmlGpu
 from ringtree.topology.detect.pci import PciDevice, Speed
 from ringtree.topology.detect.places import ASSUMED, GTps, Places
 from ringtree.topology.machine import Device, DeviceKind, LinkKind, NoteKind
@@ -167,7 +167,7 @@ def _assume_nvlinks(
     if len(linked) < 2:
         return
     if not chips and not boards:
-        text = "NVLinks between GPUs are told by NVML alone: none are taken to be there"
+        text = f"NVLinks between GPUs are told by NVML alone ({INSTALL}): none are taken to be there"
         builder.note(NoteKind.ASSUMED, "NVLink", text)
         return
     generation = linked[0].nvlink
@@ -177,4 +177,6 @@ def _assume_nvlinks(
     for gpu in linked:
         builder.nvlink(names[gpu.busid], "nvswitch", generation, gpu.part.wires if gpu.part else 0)
     why = f"{chips} NVSwitches are on the bus" if chips else f"{len(linked)} such GPUs are built with NVSwitches only"
-    builder.note(NoteKind.ASSUMED, "NVLink", f"all links of every GPU lead to NVSwitches: {why}; NVML would tell")
+    builder.note(
+        NoteKind.ASSUMED, "NVLink", f"all links of every GPU lead to NVSwitches: {why}; NVML would tell ({INSTALL})"
+    )

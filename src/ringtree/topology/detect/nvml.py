@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-MISSING = "NVML's Python package is not installed: pip install 'ringtree[gpu]' (nvidia-ml-py) tells NVLinks and models"
+INSTALL = "pip install 'ringtree[gpu]'"
+MISSING = f"NVML's Python package, nvidia-ml-py, is not installed: {INSTALL} has NVLinks and models told"
 MOST_NVLINKS = 36
 SWITCH, CPU = 2, 1
 """What NVML calls the device at the other end of an NVLink; a GPU is 0."""
