@@ -1,12 +1,15 @@
 """The rule names algorithms that exist, for every collective at every size."""
 
+from time import perf_counter
+
 import pytest
 
 from ringtree.algorithms import build, serving
 from ringtree.ir.collective import COLLECTIVES
-from ringtree.plan import choose
+from ringtree.ir.lower import lower
+from ringtree.plan import choose, shortlist
 from ringtree.plan.choose import AT_ONCE, IN_RANK_ORDER
-from ringtree.verify import Order, rank_order
+from ringtree.verify import Order, prove_programs, rank_order
 
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
@@ -31,6 +34,21 @@ def test_the_order_is_what_the_schedules_say(collective):
 
 def test_latency_and_bytes_pull_apart():
     assert choose("all_reduce", 2, 8).algorithm != choose("all_reduce", 2, 1 << 20).algorithm
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES)
+@pytest.mark.parametrize("ranks", [2, 5, 8])
+def test_what_comes_into_question_fits_a_groups_slots(collective, ranks):
+    for name in shortlist(collective, ranks):
+        schedule = build(name, collective, ranks, 0 if COLLECTIVES[collective].rooted else None)
+        assert prove_programs(lower(schedule)).slots <= 8, name
+
+
+def test_thousands_of_ranks_choose_at_once():
+    started = perf_counter()
+    for collective in COLLECTIVES:
+        assert choose(collective, 100_000, 1 << 20).algorithm in serving(collective)
+    assert perf_counter() - started < 5
 
 
 def test_unknown_collective():

@@ -17,6 +17,7 @@ from ringtree.bench.machine import usable_cores
 from ringtree.bench.measure import Effort, measure_apart
 from ringtree.bench.sweep import Case, cases
 from ringtree.ir.collective import collective as find_collective
+from ringtree.ir.units import count
 from ringtree.plan import Room, steps_for
 from ringtree.plan.fitting import Measured
 from ringtree.runtime.shm import staging
@@ -74,7 +75,7 @@ def in_turns(
         while min(spent_s) == 0 or sum(spent_s) < seconds:
             least = min(range(len(table)), key=spent_s.__getitem__)
             row = table[least]
-            step(f"{row[0].ranks} ranks, {row[0].nbytes:,} bytes")
+            step(f"{count(row[0].ranks, 'rank')}, {row[0].nbytes:,} bytes")
             began_s = time.monotonic()
             for case, took_s in zip(row, pools[row[0].ranks].run(_measured, row)[0], strict=True):
                 times[case].append(took_s)

@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
     check_destination(path)
     began = time.monotonic()
-    with progress("tune", total=round(args.seconds)) as bar:
+    with progress("tune, seconds", total=round(args.seconds)) as bar:
 
         def step(text: str) -> None:
             bar.reach(min(time.monotonic() - began, args.seconds))
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         file.write(tuned.text(figures, tuple(sorted(set(ranks))), date).encode())
     machine = describe()
     print(f"{machine['cores']} cores of {machine['cpu']}, {span(ranks)} ranks, {_said(measured)}")
-    for line in told(figures):
+    for line in told(figures, crowded=max(ranks) > machine["cores"], most_nbytes=2 * most):
         print(line)
     found = errors(figures, measured.calls)
     print(f"these calls, predicted: median error {found[0]:.0%}, 90th percentile {found[1]:.0%}")
@@ -96,18 +96,21 @@ def usual_ranks(cores: int) -> list[int]:
     return sorted({2, max(few, 2), 2 * few if few > 1 else 3})
 
 
-def told(figures: Figures) -> Iterator[str]:
-    """The figures in words."""
+def told(figures: Figures, crowded: bool, most_nbytes: int) -> Iterator[str]:
+    """The figures in words. `crowded`, `most_nbytes`: whether turns, and up to how many bytes in arrays rates, were
+    measured; the others are near those built in."""
     from ringtree.ir.units import duration, size
 
     f = figures
     yield f"a call {duration(f.call_s)}, a step {duration(f.step_s)}"
     yield f"a message {duration(f.message_s)} at either end and {duration(f.latency_s)} on its way"
-    yield f"where ranks share a core, for each of them: a turn {duration(f.turn_s)}, a meeting {duration(f.switch_s)}"
+    turns = f"a turn {duration(f.turn_s)}, a meeting {duration(f.switch_s)}"
+    yield f"where ranks share a core, for each of them: {turns}{'' if crowded else ' (not measured)'}"
     yield f"{'bytes in arrays':>15}  {'copy':>10}  {'from a peer':>12}  {'reduce':>10}"
     for nbytes, *rates in zip(f.memory_nbytes, f.copy_Bps, f.fetch_Bps, f.reduce_Bps, strict=True):
         copy, fetch, reduce = map(_rate, rates)
-        yield f"{size(nbytes):>15}  {copy:>10}  {fetch:>12}  {reduce:>10}"
+        guess = "" if nbytes <= most_nbytes else "  (not measured)"
+        yield f"{size(nbytes):>15}  {copy:>10}  {fetch:>12}  {reduce:>10}{guess}"
 
 
 def _rate(rate_Bps: float) -> str:

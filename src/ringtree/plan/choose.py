@@ -6,7 +6,7 @@ whose busiest rank sends few bytes, by the formulas that the algorithms state.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ringtree.algorithms import REGISTRY, serving
@@ -23,6 +23,8 @@ TELLING_RANKS = 8
 NOTEWORTHY = 0.01
 """A later one of the list is chosen if it is predicted to be so much faster. What is equal by rights may differ in the
 last bit between two ranks."""
+MOST_RANKS = 64
+"""What more ranks choose is what so many do, on as large a part of the cores: to count more takes too long."""
 ROOM = Room(cores=1 << 20, slots=8, slot_bytes=1 << 17)
 """Where nobody says: of 8 ranks, each with a core."""
 
@@ -82,6 +84,9 @@ def choose(
         return Choice(names[0], "one rank alone has nothing to choose")
     if len(names) == 1:
         return Choice(names[0], f"the only one that serves {collective}" + " all at once" * rank_order)
+    if ranks > MOST_RANKS:
+        room = replace(room, cores=max(room.cores * MOST_RANKS // ranks, 1))
+        ranks = MOST_RANKS
     return _choose(names, collective, ranks, 1 << (nbytes - 1).bit_length() if nbytes else 0, figures, room)
 
 
