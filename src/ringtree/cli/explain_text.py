@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ringtree.cli.plan_table import describe
-from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.units import bandwidth, duration, size
 from ringtree.plan.explain import Verdict
 
@@ -37,7 +36,9 @@ def lines(found: Explanation, assumed: Sequence[str] = ()) -> Iterator[str]:
 
 
 def _busbw_GBps(found: Explanation, nbytes: int, time_s: float) -> float:
-    return nbytes / time_s / 1e9 * find_collective(found.log.collective).bus_factor(found.cluster.ranks)
+    planned = found.rows[0].planned
+    algbw, busbw = planned.bandwidths_GBps(planned.pick)
+    return nbytes / time_s / 1e9 * busbw / algbw
 
 
 def _row(found: Explanation, compared: Compared) -> str:

@@ -18,24 +18,25 @@ class Said:
 _HCA = re.compile(r"\[\d+\](\w[\w.-]*):\d+")
 _ADDRESS = re.compile(r"\[\d+\]([\w.-]+):")
 _ENVIRONMENT = re.compile(r"\b((?:NCCL|RCCL)_[A-Z0-9_]{1,60}) set (?:by environment )?to (\S{1,200})")
-_COMM = re.compile(r"\bnranks (\d{1,7})\b", re.IGNORECASE)
-_NODES = re.compile(r"\bnNodes (\d{1,7})\b")
-_RING = re.compile(r"\bChannel (\d+)/(\d+) ?: +\d+( +\d+)*")
+_COMM = re.compile(r"anks (\d{1,7})\b")
+_NODES = re.compile(r"nNodes (\d{1,7})\b")
+_RING = re.compile(r"Channel (\d+)/(\d+) ?: +\d+( +\d+)*")
 _SIGNS = {
-    "p2p": re.compile(r"\bvia (P2P/(?!indirect)|direct (shared )?pointer)"),
-    "p2p_indirect": re.compile(r"\bvia P2P/indirect"),
-    "shm": re.compile(r"\bvia (SHM|direct shared memory)"),
-    "socket": re.compile(r"\bvia NET/Socket"),
-    "gdrdma": re.compile(r"\bvia NET/\S+/GDRDMA"),
-    "staged": re.compile(r"\bvia NET/(?!Socket)(?!\S*GDRDMA)\S+"),
-    "using_socket": re.compile(r"\bUsing network Socket"),
-    "using_other": re.compile(r"\bUsing network (?!Socket)\S"),
-    "no_ib": re.compile(r"NET/IB : No device found"),
-    "gdr_disabled": re.compile(r"GPU Direct RDMA Disabled|GDRDMA (is )?(disabled|not (available|supported))", re.I),
-    "gdr_enabled": re.compile(r"GPU Direct RDMA( \(\S+\))? (Enabled|enabled)"),
-    "p2p_disabled": re.compile(r"P2P is disabled between|Could not enable P2P|isAllDirectP2p 0\b|P2P.{0,40}not supp"),
+    "p2p": ("via ", re.compile(r"via (P2P/(?!indirect)|direct (shared )?pointer)")),
+    "p2p_indirect": ("via P2P/", re.compile(r"via P2P/indirect")),
+    "shm": ("via ", re.compile(r"via (SHM|direct shared memory)")),
+    "socket": ("via NET/", re.compile(r"via NET/Socket")),
+    "gdrdma": ("via NET/", re.compile(r"via NET/\S+/GDRDMA")),
+    "staged": ("via NET/", re.compile(r"via NET/(?!Socket)(?!\S*GDRDMA)\S+")),
+    "using_socket": ("Using network", re.compile(r"Using network Socket")),
+    "using_other": ("Using network", re.compile(r"Using network (?!Socket)\S")),
+    "no_ib": ("NET/IB", re.compile(r"NET/IB : No device found")),
+    "no_nvls": ("NVLS", re.compile(r"NVLS multicast support is not available")),
+    "gdr_disabled": ("GPU Direct RDMA", re.compile(r"GPU Direct RDMA Disabled")),
+    "p2p_disabled": ("P2P", re.compile(r"P2P is disabled between|Could not enable P2P|isAllDirectP2p 0\b")),
 }
-"""By what they are a sign of; the first group of words NCCL has had for it, then later ones."""
+"""By what they are a sign of: what a line has in any case, which is quick to see, and the words. NCCL has changed its
+words over time: the later ones come second."""
 
 
 @dataclass(slots=True)
@@ -62,21 +63,22 @@ class Debug:
         """One line of the log."""
         if "NCCL" not in text and "RCCL" not in text:
             return
-        for sign, pattern in _SIGNS.items():
-            if pattern.search(text):
-                said = self.signs.setdefault(sign, Said(0, _words(text), line))
-                said.times += 1
+        for sign, (within, pattern) in _SIGNS.items():
+            if within in text and pattern.search(text):
+                if sign not in self.signs:
+                    self.signs[sign] = Said(0, _words(text), line)
+                self.signs[sign].times += 1
         if "NET/IB : Using" in text and not self.hcas:
             self.hcas = tuple(dict.fromkeys(_HCA.findall(text)))
         if "NET/Socket : Using" in text and not self.interfaces:
             self.interfaces = tuple(dict.fromkeys(_ADDRESS.findall(text)))
-        if (told := _ENVIRONMENT.search(text)) and len(self.environment) < 256:
+        if " set " in text and (told := _ENVIRONMENT.search(text)) and len(self.environment) < 256:
             self.environment.setdefault(told[1], told[2].rstrip("."))
-        if comm := _COMM.search(text):
+        if "anks " in text and (comm := _COMM.search(text)):
             self.ranks = max(self.ranks, int(comm[1]))
-        if nodes := _NODES.search(text):
+        if "nNodes " in text and (nodes := _NODES.search(text)):
             self.nodes = max(self.nodes, int(nodes[1]))
-        if ring := _RING.search(text):
+        if " :  " in text and (ring := _RING.search(text)):
             self.channels = max(self.channels, int(ring[2]))
 
 

@@ -147,6 +147,9 @@ class _Reading:
         if text.startswith(("size_B,", "size,")):
             self.csv = [name.strip() for name in text.split(",")]
             return
+        if " NCCL INFO " in text:
+            self.debug.hear(text, number)
+            return
         if (fact := _CSV_FACT.match(text)) is not None:
             self._fact(fact[1], fact[2], number)
         elif _HEADER.search(text):

@@ -16,6 +16,7 @@ from ringtree.plan.cluster import ClusterPlan, Planned
 from ringtree.plan.faults import HARDWARE, Fault, faults
 from ringtree.price.estimate import Estimate
 from ringtree.price.nccl.figures import ALGORITHMS, PROTOCOLS
+from ringtree.topology.channels import Pattern
 from ringtree.topology.clusters import Cluster
 from ringtree.topology.machine import NoteKind
 from ringtree.topology.paths import Paths, p2p
@@ -253,6 +254,9 @@ def _remarks(told: Log, cluster: Cluster, at_start: Beside | None) -> Iterator[s
             yield f"the log ran on {', '.join(sorted(ran))}; the topology has {model}: is it the right one?"
     for name in sorted({"NCCL_ALGO", "NCCL_PROTO"} & told.debug.environment.keys()):
         yield f"{name}={told.debug.environment[name]} was set" + ("" if _forced(told) else ": not taken into account")
+    if "no_nvls" in told.debug.signs and Pattern.NVLS in ClusterPlan(cluster).graphs:
+        said = told.debug.signs["no_nvls"]
+        yield f"line {said.line}: {said.text}; what is predicted is with NVLink SHARP: is Fabric Manager running?"
     for note in cluster.machine.notes:
         if note.kind is NoteKind.TRAP:
             yield f"trap in the topology: {note.about}: {note.text}"
