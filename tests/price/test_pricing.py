@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from statistics import median
-from time import perf_counter
+from time import process_time
 
 import pytest
 
@@ -40,7 +40,7 @@ def test_near_what_is_simulated_where_messages_meet(topology):
     found = {what: ratio for ratio, what in ratios(topology, 1)}
     assert median(found.values()) == pytest.approx(1, rel=0.02)
     assert sum(0.85 < r < 1.15 for r in found.values()) > 0.85 * len(found)
-    assert {what: r for what, r in found.items() if not 0.4 < r < 1.7} == {}
+    assert {what: r for what, r in found.items() if not 0.6 < r < 1.7} == {}
 
 
 @pytest.mark.parametrize(("name", "collective"), pairs())
@@ -73,9 +73,9 @@ def test_a_hundred_thousand_ranks_in_well_under_a_second():
     """Of one kind, and of hosts with 8 of them: 2(n-1) times the mean latency of a hop, when there are few bytes."""
     n = 100_000
     schedule, topology = build("ring", "all_reduce", n), cluster(n // 8, 8, nics=8)
-    began = perf_counter()
+    began = process_time()
     found = seconds(schedule, topology, 8)
-    assert perf_counter() - began < 2  # some 0.3 s where nothing else runs
+    assert process_time() - began < 2  # some 0.3 s where nothing else runs
     assert found == pytest.approx(2 * (n - 1) * (7 * 1e-6 + 6e-6) / 8, rel=1e-3)
 
 

@@ -53,7 +53,7 @@ def test_in_pieces(place):
                 cut = pipeline(schedule, found.count(nbytes))
                 ratios.append(found.seconds(nbytes) / seconds(cut, topology, nbytes))
     assert median(ratios) == pytest.approx(1, rel=0.03)
-    assert 0.75 < min(ratios) < max(ratios) < 1.3
+    assert 0.75 < min(ratios) < max(ratios) < 1.4
 
 
 def test_pieces_pay():
@@ -62,7 +62,7 @@ def test_pieces_pay():
     found = InPieces(schedule, topology)
     assert found.count(64) == 1
     assert found.count(1 << 26) > 16
-    assert found.seconds(1 << 26) < seconds(schedule, topology, 1 << 26) / 3
+    assert found.seconds(1 << 26) < seconds(schedule, topology, 1 << 26) / 2
     broadcast = InPieces(build("chain", "broadcast", 24, 0), topology)  # nobody waits for an answer
     assert broadcast.seconds(1 << 30) == pytest.approx((1 << 30) / 10e9, rel=0.01)
 

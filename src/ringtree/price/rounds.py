@@ -74,9 +74,9 @@ class Cost:
 class Round:
     """Messages are sorted by port, the link of a rank by which they leave; `port_starts` is each port's first row.
     `hand`: when the sender has handed it over, from when it began the round; `ahead`: how long what goes before it
-    takes on the port; `wire` its own time; `shared` that of all that crosses its fullest link in this round, where
-    several ports meet. `arrival` are receivers' rows, sorted by receiver, by their message's place (-1: local work);
-    `rest` is what the receiver does from that row on."""
+    takes on the port; `wire` its own time, beside those that other ports send in the same turn; `shared` that of all
+    that crosses its fullest link in this round, where several ports meet. `arrival` are receivers' rows, sorted by
+    receiver, by their message's place (-1: local work); `rest` is what the receiver does from that row on."""
 
     sender: Ints
     port: Ints
@@ -112,8 +112,9 @@ def read(rows: Transfers, ways: Ways, before: Ints) -> Round:
     chunks = rows.count[away].astype(np.float64)
     port = source * (topology.links + 1) + ways.entry[way]
     port_starts = np.flatnonzero(np.diff(port, prepend=-1) != 0)
-    wire = Cost(np.zeros(len(away)), ways.per_byte_s[way] * chunks)
     group = np.cumsum(np.diff(port, prepend=-1) != 0) - 1
+    turn = np.arange(len(port)) - port_starts[group]
+    wire = Cost(np.zeros(len(away)), np.maximum(ways.per_byte_s[way] * chunks, _met(ways, way, turn, chunks)))
     whole = wire.upto(group)
     ahead = Cost(whole.fixed_s - wire.fixed_s, whole.per_chunk_byte_s - wire.per_chunk_byte_s)
     shared, links, link_chunks = _shared(ways, way, group, chunks)
@@ -158,6 +159,22 @@ def _shared(ways: Ways, way: Ints, port: Ints, chunks: Floats) -> tuple[Cost, In
     full = load / ways.topology.bandwidth_Bps[used]
     np.maximum.at(most, row[meet], full[place[meet]])
     return Cost(np.zeros(len(way)), most), used, load
+
+
+def _met(ways: Ways, way: Ints, turn: Ints, chunks: Floats) -> Floats:
+    """By message what its fullest link has to carry of those that have the same turn at their ports."""
+    if not np.any(turn):  # a round's only ones: see _shared
+        return np.zeros(len(way))
+    row, link = ways.spread(way)
+    key = link * (int(turn.max(initial=0)) + 1) + turn[row]
+    order = np.argsort(key, kind="stable")
+    starts = np.flatnonzero(np.diff(key[order], prepend=-1))
+    load = np.add.reduceat(chunks[row[order]], starts) if len(starts) else np.zeros(0)
+    full = np.zeros(len(key))
+    full[order] = np.repeat(load, np.diff(starts, append=len(key)))
+    most = np.zeros(len(way))
+    np.maximum.at(most, row, full / ways.topology.bandwidth_Bps[link])
+    return most
 
 
 def _handed(topology: Topology, rows: Transfers, away: Ints, source: Ints, before: Ints) -> Cost:

@@ -9,13 +9,14 @@ alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations_with_replacement
 from math import prod, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.ir.schedule import Schedule
+from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.price.pricing import Priced
 from ringtree.price.rounds import distinct
 from ringtree.price.routes import routes
@@ -160,7 +161,10 @@ class InPieces:
         self._first_per_byte_s = (priced.seconds(long) - self._first_s) / long
         full_s, own_s = priced.busiest(long)[1] / long, (priced.work_s(long) - idle_s) / long
         self._next_s = waits_s + idle_s
-        self._next_per_byte_s = full_s + own_s if waits_s else max(full_s, own_s)
+        self._next_per_byte_s = max(full_s, own_s)
+        if waits_s:
+            at_once = Priced(_at_once(schedule), topology)
+            self._next_per_byte_s = (at_once.seconds(long) - at_once.seconds(0)) / long
         if waits_s and schedule.rounds <= 2:  # a piece goes there and back before the next one may
             self._next_s, self._next_per_byte_s = self._first_s, self._first_per_byte_s
 
@@ -175,6 +179,13 @@ class InPieces:
         piece = nbytes / count
         rest_s = (count - 1) * (self._next_s + self._next_per_byte_s * piece)
         return self._first_s + self._first_per_byte_s * piece + rest_s
+
+
+def _at_once(schedule: Schedule) -> Schedule:
+    """All that the first ranks send to one another, in one round: so it is once all pieces are under way."""
+    rows = Transfers.concatenate([b.rows for b in schedule.blocks])
+    some = rows.take((rows.source < SAMPLE) & (rows.target < SAMPLE))
+    return replace(schedule, blocks=(Block(replace(some, round=np.zeros_like(some.round))),))
 
 
 def _there_and_back_s(schedule: Schedule, topology: Topology) -> float:
