@@ -38,6 +38,7 @@ def test_the_record_says_what_was_measured_and_where(ringtree: Ringtree, tmp_pat
     words = ("all_gather", "-n", "1,3", "-b", "64", "-e", "64K", "-f", "32", "-d", "double", "--algorithm", "all")
     got = ringtree("bench", *words, *QUICK, "--json", str(path))
     record = json.loads(path.read_text())
+    assert all(0 < row["predicted_us"] < 1e6 for row in record["rows"])
     assert got.code == 0 and record["machine"]["cores"] >= 1
     assert {(r["ranks"], r["algorithm"]) for r in record["rows"]} == {
         (n, a) for n in (1, 3) for a in serving("all_gather")

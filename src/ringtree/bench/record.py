@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ringtree.bench.data import datatype
-from ringtree.bench.machine import Machine, describe
+from ringtree.bench.machine import Machine, describe, usable_cores
 from ringtree.bench.measure import Effort, Sample, measure
 from ringtree.bench.sweep import Case
 from ringtree.formats.replacing import replacing
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.collective import collective as find_collective
+from ringtree.runtime.shm import staging
+from ringtree.runtime.tuned import figures_here
 
 if TYPE_CHECKING:
     from ringtree.runtime.communicator import Communicator
@@ -95,6 +97,23 @@ def measured(comm: Communicator, case: Case, effort: Effort, threads: bool) -> R
     bound = comm.chosen(case.collective, count, datatype(case.dtype), op=op, root=max(case.root, 0), algorithm=forced)
     program = bound.part.program
     return row(case, (program.name, program.digest()), *measure(comm, case, effort), threads=threads)
+
+
+class Predicted(Row):
+    """A row, and what its out-of-place call was predicted to take."""
+
+    predicted_us: float
+
+
+def predicted(row: Row) -> Predicted:
+    """By the figures of this machine's tuned file, else by those built in."""
+    from ringtree.plan import BUILT_IN, Room, predict, steps_for
+
+    room = Room(usable_cores(), *staging(row["ranks"]))
+    root = row["root"] if find_collective(row["collective"]).rooted else None
+    what = (row["algorithm"], row["collective"], row["ranks"], root, row["nbytes"])
+    steps = steps_for(*what, room.slots, room.slot_bytes)
+    return Predicted(**row, predicted_us=predict(*what, steps, figures_here() or BUILT_IN, room).time_s * 1e6)
 
 
 class Record(TypedDict):

@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ringtree.bench.record import write
+    from ringtree.bench.record import predicted, write
     from ringtree.bench.sweep import parse_bytes, plan, sizes
     from ringtree.cli.destination import check_destination
     from ringtree.cli.terminal import progress
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
         for table in tables:
             rows += _table(args, table, effort, bar, traces)
     if args.json:
-        write(args.json, rows, effort)
+        write(args.json, [predicted(row) for row in rows], effort)
     if traces:
         from ringtree.bench.traced import in_sequence
         from ringtree.formats import chrome
