@@ -7,8 +7,9 @@ asked for. A candidate that ours finds quicker than the pick is worth an environ
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf
 
 from ringtree import search
 from ringtree.ir.collective import collective as find_collective
@@ -109,7 +110,9 @@ class ClusterPlan:
 
     @cached_property
     def _bounds(self) -> Bounds:
-        return Bounds(self.cluster.topology(), in_network=self.in_network)
+        fabric = self.cluster.fabric
+        wires = replace(self.cluster, fabric=fabric and replace(fabric, core_Bps=inf))  # there may be more connections
+        return Bounds(wires.topology(), in_network=self.in_network)
 
     @property
     def in_network(self) -> bool:
