@@ -141,6 +141,13 @@ def test_switches_that_add_and_copy():
     assert bound("all_reduce", topology, M, in_network=True).bandwidth_s == pytest.approx(M / 450e9)
 
 
+@pytest.mark.parametrize(("nic_Bps", "least_s"), [(400e9, M / 450e9), (25e9, M * 1.5 / 50e9)])
+def test_switches_of_hosts_that_add_and_copy(nic_Bps, least_s):
+    """Where ranks alone add, each takes in 7/4 of the vector; a switch spares them that, but not hosts 3/2."""
+    topology = boxes(4, 2, 50e9, nic_Bps)
+    assert Bounds(topology, in_hosts=True).bound("all_reduce", M).bandwidth_s == pytest.approx(least_s)
+
+
 def test_latency():
     """The farthest two, or with a cost a message who can have been told by when: 1 + 2 + 4 after three hops."""
     assert bound("all_gather", ring(8, latency_s=1e-6), 8).latency_s == pytest.approx(4e-6)

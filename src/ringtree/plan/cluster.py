@@ -112,9 +112,4 @@ class ClusterPlan:
     def _bounds(self) -> Bounds:
         fabric = self.cluster.fabric
         wires = replace(self.cluster, fabric=fabric and replace(fabric, core_Bps=inf))  # there may be more connections
-        return Bounds(wires.topology(), in_network=self.in_network)
-
-    @property
-    def in_network(self) -> bool:
-        """Whether switches add up on the way: NVLink SHARP on one machine, the network's SHARP on several."""
-        return Pattern.NVLS in self.graphs and (self.cluster.nodes == 1 or self.cluster.sharp)
+        return Bounds(wires, in_network=self.cluster.sharp, in_hosts=Pattern.NVLS in self.graphs)

@@ -38,19 +38,19 @@ class Bound:
 
 class Bounds:
     """Those of a topology or cluster, for any collective and size: each cut is looked for once. `in_network`: switches
-    add and copy.
+    add and copy; `in_hosts`: those within a host do.
 
     The narrowest cuts of alike nodes on a network of leaves are a part of one node, a node, or a leaf's: what lies on
     their smaller side is the same however many nodes there are. So of very many a few are looked at, and the other
     side is counted in full. Such a cut is one of all nodes too, so the bound holds in any case.
     """
 
-    def __init__(self, where: Topology | Cluster, *, in_network: bool = False) -> None:
+    def __init__(self, where: Topology | Cluster, *, in_network: bool = False, in_hosts: bool = False) -> None:
         few = where
         if isinstance(where, Cluster) and where.nodes > MOST_NODES and where.network is not Network.TORUS:
             few = replace(where, nodes=MOST_NODES)
         self.topology = few.topology() if isinstance(few, Cluster) else few
-        self.ranks, self.in_network = where.ranks, in_network
+        self.ranks, self.in_network, self.in_hosts = where.ranks, in_network, in_hosts
         self._nics = _nics(where.machine) if isinstance(where, Cluster) else frozenset()
         self._graph = Graph.of(self.topology)
         self._cuts = dict[tuple[str, int], tuple[Cut, bool]]()
@@ -78,7 +78,7 @@ class Bounds:
         latency_s = self._latency_s(root if promise.rooted else None, promise.reduces or promise.before is Part.OWN)
         bandwidth_s = float(cut.per_byte_s * nbytes)
         work_s = 0.0
-        if promise.reduces and not promise.prefix and not self.in_network:
+        if promise.reduces and not promise.prefix and not (self.in_network or self.in_hosts):
             work_s = nbytes * (n - 1) / n / self.topology.reduce_Bps
         time_s = max(latency_s, bandwidth_s, work_s)
         words = narrow(self.topology, cut, leaves=leaves, nics=self._nics)
@@ -143,7 +143,8 @@ class Bounds:
         shared = Cut(Fraction(0), np.zeros(graph.nodes, np.bool_))
         if not self.in_network:
             gather, scatter = (self._cut(name, 0)[0] for name in ("all_gather", "reduce_scatter"))
-            shared = cuts.all_reduce(graph, [cuts.tight_sets(graph, gather), self._hosts(), self._ones()])
+            ones = [] if self.in_hosts else [cuts.tight_sets(graph, gather), self._ones()]
+            shared = cuts.all_reduce(graph, [self._hosts(), *ones])
             if shared.per_byte_s >= 2 * max(gather.per_byte_s, scatter.per_byte_s):
                 return shared, False  # one side of any cut has half of the ranks, so no cut says more
         way_in, way_out = cuts.broadcast(graph, 0), cuts.broadcast(graph.reversed(), 0)

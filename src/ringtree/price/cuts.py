@@ -101,7 +101,8 @@ def all_reduce(graph: Graph, partitions: Iterable[Sequence[Alike]]) -> Cut:
     """Each partition of the ranks into k sets: every element enters one of them 2(k-1) times at least, for so many
     one-way calls it takes until each of k knows of all (Harary and Schwenk 1974). Switches must neither add nor
     copy."""
-    return widest(_together(graph, sets) for sets in partitions if sum(count for _, count in sets) > 1)
+    nothing = Cut(Fraction(0), np.zeros(graph.nodes, np.bool_))
+    return widest([nothing, *(_together(graph, sets) for sets in partitions if sum(count for _, count in sets) > 1)])
 
 
 def _together(graph: Graph, sets: Sequence[Alike]) -> Cut:

@@ -9,8 +9,8 @@ from functools import lru_cache
 from ringtree.price.estimate import Estimate
 from ringtree.price.nccl.communicator import Communicator
 from ringtree.price.nccl.figures import PROTOCOLS, BASE_LATENCY_us, HOP_LATENCY_us
-from ringtree.price.transport.figures import NIC_SHARE, PEER_CHUNK_bytes, PEER_LL_bytes
-from ringtree.price.transport.hardware import block_GBps
+from ringtree.price.transport.figures import PEER_CHUNK_bytes, PEER_LL_bytes
+from ringtree.price.transport.hardware import block_GBps, nics_limit
 from ringtree.price.transport.latency import hop_us
 from ringtree.topology.machine import LinkKind, Machine
 from ringtree.topology.nccl_speeds import link_GBps
@@ -75,6 +75,9 @@ def _loads(comm: Communicator, collective: str) -> Iterator[tuple[float, float, 
     for a, b, share in _pairs(collective, comm.per_node, comm.ranks):
         for way in _ways(machine).gpus(a, b).links:
             loads[way] += share
+    for a, b in _to_nics(comm, collective):
+        for way in _ways(machine).between(a, b).links:
+            loads[way] += (comm.ranks - comm.per_node) / comm.ranks
     for n, load in loads.items():
         link = machine.links[n]
         source, target = machine.devices[link.source], machine.devices[link.target]
@@ -105,16 +108,30 @@ def _pairs(collective: str, per_node: int, ranks: int) -> Iterator[tuple[int, in
         yield from ((a, b, 1 / ranks) for a, b in ends)
 
 
+def _to_nics(comm: Communicator, collective: str) -> Iterator[tuple[int, int]]:
+    """GPUs and the NICs by which they reach other machines, as devices: who sends, and who receives."""
+    machine = comm.cluster.machine
+    if comm.nodes == 1 or collective == "send_recv":
+        return
+    for place, gpu in enumerate(machine.gpus if collective == "all_to_all" else machine.gpus[:1]):
+        near = _ways(machine).nearest_nics(place)
+        nic = machine.nics[near[place % len(near)]]
+        if collective != "gather":
+            yield gpu, nic
+        if collective != "scatter":
+            yield nic, gpu
+
+
 def _nics(comm: Communicator, collective: str) -> tuple[float, float, str]:
     """All NICs of a machine for all-to-all, those near one GPU where one GPU has it all."""
     machine, fabric = comm.cluster.machine, comm.cluster.fabric
     assert fabric is not None
     places = range(len(machine.nics)) if collective == "all_to_all" else _ways(machine).nearest_nics(0)
-    rates = [machine.devices[machine.nics[n]].rate_Bps / 1e9 for n in places]
-    GBps = min(sum(rates) * fabric.payload * NIC_SHARE, fabric.kernel_Bps / 1e9 * len(rates) * 2)
+    wires = nics_limit(machine, fabric, list(places))
+    GBps = min(wires.GBps, fabric.kernel_Bps / 1e9 * len(places) * 2)
     away = (comm.ranks - comm.per_node) / comm.ranks
     load = {"send_recv": 1.0, "all_to_all": comm.per_node * away}.get(collective, away)
-    return load, GBps / comm.cluster.oversubscription, f"NICs: {len(rates)} x {rates[0]:g} GB/s"
+    return load, GBps / comm.cluster.oversubscription, wires.words
 
 
 @lru_cache(maxsize=8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -12,7 +13,8 @@ from ringtree.price.transport.latency import hop_us
 from ringtree.topology.channels import Channels
 from ringtree.topology.clusters import Network
 from ringtree.topology.fabrics import Fabric
-from ringtree.topology.machine import LinkKind, PathKind
+from ringtree.topology.link_figures import data_Bps
+from ringtree.topology.machine import LinkKind, Machine, PathKind
 from ringtree.topology.nccl_speeds import link_GBps
 
 
@@ -33,8 +35,7 @@ def nic_limit(comm: Communicator, algorithm: str, protocol: str = "simple") -> L
     machine, fabric = comm.cluster.machine, comm.cluster.fabric
     assert fabric is not None
     used = sorted({n for pair in graph.nics for n in pair}) or list(range(min(graph.count, len(machine.nics))))
-    rates = [machine.devices[machine.nics[n]].rate_Bps / 1e9 for n in used]
-    least = Limit(sum(rates) * fabric.payload * NIC_SHARE, f"NICs: {len(rates)} x {rates[0]:g} GB/s")
+    least = nics_limit(machine, fabric, used)
     if not fabric.rdma:
         kernel = fabric.kernel_Bps / 1e9 * comm.channels
         least = min(least, Limit(kernel, f"{fabric.name}: {fabric.kernel_Bps / 1e9:.3g} GB/s a connection"))
@@ -44,6 +45,24 @@ def nic_limit(comm: Communicator, algorithm: str, protocol: str = "simple") -> L
         least = min(least, Limit(graph.count * graph.inter_Bps / 1e9, "CPU link: between GPUs and NICs"))
     over = comm.cluster.oversubscription if comm.cluster.network is Network.FAT_TREE else 1.0
     return least if over == 1 else Limit(least.GBps / over, f"{least.words}, oversubscribed {over:g}")
+
+
+def nics_limit(machine: Machine, fabric: Fabric, places: Sequence[int]) -> Limit:
+    """What those of a machine's NICs carry together: each what its fabric leaves of its rate, or what its slot takes
+    if that is less."""
+    rates = [machine.devices[machine.nics[n]].rate_Bps / 1e9 for n in places]
+    slots = [_slot_GBps(machine, machine.nics[n]) for n in places]
+    carried = [min(rate * fabric.payload, slot) for rate, slot in zip(rates, slots, strict=True)]
+    words = f"NICs: {len(rates)} x {rates[0]:g} GB/s"
+    if slots[0] < rates[0] * fabric.payload:
+        words += f" in slots of {slots[0]:.3g} GB/s"
+    return Limit(sum(carried) * NIC_SHARE, words)
+
+
+def _slot_GBps(machine: Machine, nic: int) -> float:
+    """What all its PCIe links carry of data; no limit where it hangs from none."""
+    slots = [machine.links[n] for n in machine.leaving(nic)]
+    return sum(data_Bps(k) for k in slots if k.kind is LinkKind.PCIE) / 1e9 or inf
 
 
 def _window(comm: Communicator, algorithm: str, fabric: Fabric) -> Limit:

@@ -1,0 +1,53 @@
+"""Plans for clusters: no candidate beats the bound, and what the hardware says holds."""
+
+import pytest
+
+from ringtree.plan.cluster import ClusterPlan
+from ringtree.topology import catalogue
+from ringtree.topology.clusters import Cluster
+from ringtree.topology.fabrics import FABRICS
+from ringtree.topology.nics import usual_fabric
+
+COLLECTIVES = (
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "broadcast",
+    "reduce",
+    "all_to_all",
+    "gather",
+    "scatter",
+    "send_recv",
+)
+QUICK = ("dgx-1-v100", "dgx-a100", "dgx-h100", "dgx-b200", "gh200x4", "v100-pcie", "dcu-z100x4", "gcp-a3-high")
+
+
+def plan(name: str, nodes: int) -> ClusterPlan:
+    machine = catalogue.machine(name)
+    return ClusterPlan(Cluster(machine, nodes, FABRICS[str(usual_fabric(machine))]))
+
+
+MACHINES = [
+    pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow])
+    for name in catalogue.NAMES
+    if catalogue.machine(name).gpus
+]
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 4])
+@pytest.mark.parametrize("name", MACHINES)
+def test_nothing_is_quicker_than_the_bound(name: str, nodes: int) -> None:
+    there = plan(name, nodes)
+    for collective in COLLECTIVES:
+        for nbytes in (8, 1 << 20, 1 << 32):
+            row = there.row(collective, nbytes)
+            for candidate in row.candidates:
+                assert row.bound_fraction(candidate) <= 1, (collective, nbytes, candidate, row.bound)
+
+
+def test_switches_that_add_leave_room_above_a_ring() -> None:
+    """NVLink SHARP's bound is that of one pass; a ring's two are not the best possible there."""
+    row = plan("dgx-h100", 1).row("all_reduce", 1 << 30)
+    ring = next(c for c in row.candidates if (c.algorithm, c.protocol) == ("ring", "simple"))
+    assert row.pick.algorithm == "nvls"
+    assert row.bound_fraction(ring) < row.bound_fraction(row.pick) < 0.8
