@@ -36,6 +36,8 @@ OTHERWISE = 0.5
 """The largest distance at which a plateau is taken for the ring's."""
 SLOW_START = 3.0
 """Small sizes that take longer than so many times the predicted are remarked on."""
+IMPOSSIBLE = 1.05
+"""A bound over a measured time, from which on the topology cannot be the one that was measured."""
 SMALL_BYTES = 1 << 13
 LARGE_BYTES = 1 << 24
 TAKEN = 3
@@ -138,7 +140,7 @@ def explain(told: Log, cluster: Cluster) -> Explanation:
     rows = tuple(Compared(row, plan.row(told.collective, row.nbytes)) for row in told.rows)
     large, small = _large(rows), [c for c in rows if c.row.nbytes <= SMALL_BYTES]
     at_length, at_start = _beside(large, _picked), _beside(small, _picked)
-    remarks = tuple(_remarks(told, cluster, at_start))
+    remarks = tuple(_remarks(told, cluster, rows, at_start))
     if at_length is None and at_start is None:
         return Explanation(told, cluster, rows, None, None, Verdict.UNTOLD, remarks=remarks)
     beside = at_length or at_start
@@ -236,7 +238,7 @@ def _copied(cluster: Cluster) -> bool:
     return not any(p2p(paths, a, b).applies for a in gpus for b in gpus if a != b)
 
 
-def _remarks(told: Log, cluster: Cluster, at_start: Beside | None) -> Iterator[str]:
+def _remarks(told: Log, cluster: Cluster, rows: Sequence[Compared], at_start: Beside | None) -> Iterator[str]:
     yield from told.inferred
     if wrong := next((row for row in told.rows if row.wrong), None):
         yield (
@@ -247,6 +249,11 @@ def _remarks(told: Log, cluster: Cluster, at_start: Beside | None) -> Iterator[s
         yield (
             f"small sizes take {1 / at_start.ratio:.1f} times the predicted: look at CPU frequency, at what else runs "
             "on these cores, and at the fabric's set-up"
+        )
+    if over := next((c for c in reversed(rows) if c.planned.bound.time_s > IMPOSSIBLE * c.row.time_s), None):
+        yield (
+            f"{over.row.nbytes} B took less than is possible there: this ran on more than the topology has; look at "
+            "--topology, --nics and --nodes"
         )
     ran = {r.model for r in told.ran if r.model}
     for model in sorted({cluster.machine.devices[g].model for g in cluster.machine.gpus} - {""}):
