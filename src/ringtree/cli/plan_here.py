@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ringtree.ir.collective import collective as find_collective
-from ringtree.ir.units import duration, size
+from ringtree.ir.units import count, duration, size
 
 if TYPE_CHECKING:
     from ringtree.plan import Candidate, Figures, Room
@@ -91,7 +91,9 @@ def _place(topology: str | None) -> Place:
 
     if topology is not None:
         found = tuned.read(Path(topology), anywhere=True)
-        return Place(found.figures, found.cores, found.cpu, f"{found.figures.source} ({topology})")
+        here = {"cpu": found.cpu, "cores": found.cores} == tuned.fingerprint()
+        cores = usable_cores() if here else found.cores
+        return Place(found.figures, cores, found.cpu, f"{found.figures.source} ({topology})")
     figures = tuned.figures_here()
     if figures is not None:
         return Place(figures, usable_cores(), cpu(), f"{figures.source} ({tuned.place()})")
@@ -116,8 +118,8 @@ def lines(
     collective: str, ranks: int, place: Place, room: Room, rows: Sequence[Row], every: bool = False
 ) -> Iterator[str]:
     """The table, and what follows from it in words. `every`: all candidates of each size."""
-    cores = f"{place.cores} core{'s' * (place.cores != 1)}"
-    yield f"# {collective} over {ranks} rank{'s' * (ranks != 1)} on {cores} of {place.words}, predicted"
+    where = f"{count(place.cores, 'core')} of {place.words}"
+    yield f"# {collective} over {count(ranks, 'rank')} on {where}, predicted"
     yield f"# by {place.source}"
     yield "#"
     names = ("size (B)", "algorithm", "time (us)", *(f"{n} (us)" for n in PARTS.values()))
@@ -176,7 +178,7 @@ def _explained(collective: str, ranks: int, room: Room, row: Row, place: Place) 
     steps = steps_for(c.algorithm, collective, ranks, root, row.nbytes, room.slots, room.slot_bytes)
     yield f"for its size: {steps}, through {room.slots} slots of {size(room.slot_bytes)} a rank"
     if ranks > room.cores:
-        yield f"{ranks} ranks take turns on {room.cores} core{'s' * (room.cores != 1)}"
+        yield f"{ranks} ranks take turns on {count(room.cores, 'core')}"
     total = least_fetched(collective, ranks)[0] * row.nbytes
     yield (
         f"{row.bound_s / p.time_s:.0%} of the possible, {duration(row.bound_s)}: a call in which ranks meet once, "

@@ -52,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
     from ringtree.cli.subject import span
     from ringtree.cli.terminal import progress
     from ringtree.formats.replacing import replacing
+    from ringtree.ir.units import count
     from ringtree.plan.fitting import errors, fit
     from ringtree.runtime import tuned
 
@@ -79,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     with replacing(path) as file:
         file.write(tuned.text(figures, tuple(sorted(set(ranks))), date).encode())
     machine = describe()
-    print(f"{machine['cores']} cores of {machine['cpu']}, {span(ranks)} ranks, {_said(measured)}")
+    print(f"{count(machine['cores'], 'core')} of {machine['cpu']}, {span(ranks)} ranks, {_said(measured)}")
     for line in told(figures, crowded=max(ranks) > machine["cores"], most_nbytes=2 * most):
         print(line)
     found = errors(figures, measured.calls)

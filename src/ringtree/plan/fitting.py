@@ -42,17 +42,19 @@ class Measured:
 
 def fit(calls: Sequence[Measured], source: str = "") -> Figures:
     """The figures of the machine that the calls were measured on: all but turns from ranks with a core each, then turns
-    from those without. What no call has stays as it is built in. ValueError where no call is of two ranks or more."""
+    from those without; all at once where there is one core. What no call has stays as it is built in. ValueError where
+    no call is of two ranks or more."""
     if not any(c.ranks > 1 for c in calls):
         raise ValueError("no measured call of two ranks or more; expected some to fit figures to")
     apart = [c for c in calls if c.ranks <= c.room.cores]
     crowded = [c for c in calls if c.ranks > c.room.cores]
     price = costs(BUILT_IN)
     turns = np.isin(np.arange(len(price)), (TURN, SWITCH))
-    if apart:
-        price = _nearer(apart, price, ~turns)
+    if not any(c.ranks > 1 for c in apart):
+        return _figures(_nearer(calls, price, np.ones(len(price), np.bool_)), source)
+    price = _nearer(apart, price, ~turns)
     if crowded:
-        price = _nearer(crowded, price, turns if apart else np.ones(len(price), np.bool_))
+        price = _nearer(crowded, price, turns)
     return _figures(price, source)
 
 
