@@ -44,13 +44,12 @@ ERROR, LOSS = 0.25, 0.15
 
 
 def compared() -> list[list[Case]]:
-    """All algorithms of all_reduce; of the others those that come into question."""
+    """All algorithms of all_reduce, of which one rank alone has one; of the others those that come into question."""
     table = []
     for n in RANKS:
+        names = serving("all_reduce") if n > 1 else shortlist("all_reduce", n)[:1]
         for nbytes in SIZES if n <= usable_cores() else [s for s in SIZES if s <= CROWDED_NBYTES]:
-            table.append(
-                [c for a in serving("all_reduce") for c in cases("all_reduce", n, [nbytes], "float32", "sum", 0, a)]
-            )
+            table.append([c for a in names for c in cases("all_reduce", n, [nbytes], "float32", "sum", 0, a)])
     for n in OTHERS_RANKS:
         for nbytes in OTHERS_SIZES:
             table.append(
