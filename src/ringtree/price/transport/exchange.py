@@ -128,7 +128,7 @@ def _nics(comm: Communicator, collective: str) -> tuple[float, float, str]:
     assert fabric is not None
     places = range(len(machine.nics)) if collective == "all_to_all" else _ways(machine).nearest_nics(0)
     wires = nics_limit(machine, fabric, list(places))
-    GBps = min(wires.GBps, fabric.kernel_Bps / 1e9 * len(places) * 2)
+    GBps = min(wires.GBps, fabric.kernel_Bps / 1e9 * (comm.per_node if collective == "all_to_all" else 1))
     away = (comm.ranks - comm.per_node) / comm.ranks
     load = {"send_recv": 1.0, "all_to_all": comm.per_node * away}.get(collective, away)
     return load, GBps / comm.cluster.oversubscription, wires.words

@@ -37,8 +37,9 @@ def nic_limit(comm: Communicator, algorithm: str, protocol: str = "simple") -> L
     used = sorted({n for pair in graph.nics for n in pair}) or list(range(min(graph.count, len(machine.nics))))
     least = nics_limit(machine, fabric, used)
     if not fabric.rdma:
-        kernel = fabric.kernel_Bps / 1e9 * comm.channels
-        least = min(least, Limit(kernel, f"{fabric.name}: {fabric.kernel_Bps / 1e9:.3g} GB/s a connection"))
+        ranks = min(graph.count, comm.per_node)  # whose proxy threads have the channels' sockets
+        kernel = fabric.kernel_Bps / 1e9 * ranks
+        least = min(least, Limit(kernel, f"{fabric.name}: {ranks} threads of {fabric.kernel_Bps / 1e9:.3g} GB/s"))
     if protocol == "simple":
         least = min(least, _window(comm, algorithm, fabric))
     if graph.inter >= PathKind.PHB:
