@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ringtree.ir.units import size
+from ringtree.price.nccl.variables import as_variable
 from ringtree.topology.clusters import Network
 
 if TYPE_CHECKING:
@@ -69,14 +70,14 @@ def _conclusions(rows: Sequence[Planned]) -> Iterator[str]:
     """Which pick from where on, what would be quicker, and what is left of the possible."""
     last = rows[-1]
     for first, run in _runs(rows, lambda row: _named(row.pick)):
-        yield f"{first} from {size(run[0].nbytes)}" + (f" to {size(run[-1].nbytes)}" if run[-1] is not last else "")
+        yield f"{first} {_span(run, last)}"
     for name, run in _runs(rows, lambda row: _named(row.quicker) if row.quicker else ""):
         if name:
             saved = max(1 - row.candidates[0].time_s / row.pick.time_s for row in run)
             best = run[0].candidates[0]
             yield (
-                f"{name} would be quicker from {size(run[0].nbytes)} to {size(run[-1].nbytes)}, by up to {saved:.0%}: "
-                f"NCCL_ALGO={_environment(best.algorithm)} NCCL_PROTO={_environment(best.protocol)}"
+                f"{name} would be quicker {_span(run, last)}, by up to {saved:.0%}: "
+                f"NCCL_ALGO={as_variable(best.algorithm)} NCCL_PROTO={as_variable(best.protocol)}"
             )
     reached = last.bandwidths_GBps(last.pick)[1]
     yield (
@@ -90,24 +91,13 @@ def _runs(rows: Sequence[Planned], key: Callable[[Planned], str]) -> Iterator[tu
         yield name, list(run)
 
 
+def _span(run: Sequence[Planned], last: Planned) -> str:
+    """`at 1 MiB`, `from 8 B to 64 KiB`, and to the end `from 128 KiB`."""
+    first, end = size(run[0].nbytes), size(run[-1].nbytes)
+    if len(run) == 1:
+        return f"at {first}"
+    return f"from {first}" if run[-1] is last else f"from {first} to {end}"
+
+
 def _named(estimate: Estimate) -> str:
     return f"{estimate.algorithm}/{estimate.protocol}"
-
-
-_ENVIRONMENT = {
-    "ring": "Ring",
-    "tree": "Tree",
-    "collnet_direct": "CollnetDirect",
-    "collnet_chain": "CollnetChain",
-    "nvls": "NVLS",
-    "nvls_tree": "NVLSTree",
-    "pat": "PAT",
-    "ll": "LL",
-    "ll128": "LL128",
-    "simple": "Simple",
-}
-
-
-def _environment(name: str) -> str:
-    """As NCCL's variables spell it."""
-    return _ENVIRONMENT.get(name, name)

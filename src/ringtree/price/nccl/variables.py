@@ -1,0 +1,21 @@
+"""How NCCL_ALGO and NCCL_PROTO spell what is called otherwise here."""
+
+from __future__ import annotations
+
+SPELT = {
+    "ring": "Ring",
+    "tree": "Tree",
+    "collnet_direct": "CollnetDirect",
+    "collnet_chain": "CollnetChain",
+    "nvls": "NVLS",
+    "nvls_tree": "NVLSTree",
+    "pat": "PAT",
+    "ll": "LL",
+    "ll128": "LL128",
+    "simple": "Simple",
+}
+
+
+def as_variable(name: str) -> str:
+    """An algorithm or a protocol as NCCL's variables spell it; any other name as it is."""
+    return SPELT.get(name, name)
