@@ -12,7 +12,7 @@ from ringtree.bench.data import datatype
 from ringtree.bench.machine import Machine, describe, usable_cores
 from ringtree.bench.measure import Effort, Sample, measure
 from ringtree.bench.sweep import Case
-from ringtree.formats.replacing import replacing
+from ringtree.formats.replacing import replace_with_json
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.collective import collective as find_collective
 from ringtree.runtime.shm import staging
@@ -126,8 +126,7 @@ def write(path: Path, rows: Sequence[Row], effort: Effort) -> None:
     """Writes the record as JSON."""
     said: dict[str, object] = {name: getattr(effort, name) for name in effort.__slots__}
     record = Record(machine=describe(), effort=said, rows=list(rows))
-    with replacing(path) as file:
-        file.write((json.dumps(record, indent=1) + "\n").encode())
+    replace_with_json(path, record)
 
 
 def read(path: Path) -> dict[str, Any]:

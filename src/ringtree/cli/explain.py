@@ -13,7 +13,6 @@ says so, and what to run. Without --nodes and --gpus, both follow from the log.
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     from ringtree.cli.destination import check_destination
     from ringtree.cli.plan import ALIASES
     from ringtree.formats import nccl_tests
-    from ringtree.formats.replacing import replacing
+    from ringtree.formats.replacing import replace_with_json
     from ringtree.plan.explain import explain
 
     if args.topology is None:
@@ -49,8 +48,7 @@ def run(args: argparse.Namespace) -> int:
     for line in explain_text.lines(found, assumed):
         print(line)
     if args.json:
-        with replacing(args.json) as file:
-            file.write((json.dumps(explain_text.record(found), indent=1) + "\n").encode())
+        replace_with_json(args.json, explain_text.record(found))
     return 0
 
 

@@ -15,7 +15,6 @@ ranks chooses here, and why.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     from ringtree.cli.byte_sizes import byte_sizes
     from ringtree.cli.destination import check_destination
     from ringtree.formats import nccl_graph
-    from ringtree.formats.replacing import replacing
+    from ringtree.formats.replacing import replace_with_json, replacing
     from ringtree.plan.cluster import ClusterPlan
     from ringtree.runtime import tuned
     from ringtree.topology.nics import as_shown
@@ -71,8 +70,7 @@ def run(args: argparse.Namespace) -> int:
     for line in plan_table.lines(plan, rows, every=args.all):
         print(line)
     if args.json:
-        with replacing(args.json) as file:
-            file.write((json.dumps({"rows": [_record(row, row.pick) for row in rows]}, indent=1) + "\n").encode())
+        replace_with_json(args.json, {"rows": [_record(row, row.pick) for row in rows]})
     if args.export_graph:
         with replacing(args.export_graph) as file:
             file.write(nccl_graph.write(plan.graphs, as_shown(plan.cluster).machine).encode())

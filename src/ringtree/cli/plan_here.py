@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -59,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from ringtree.cli.byte_sizes import byte_sizes
-    from ringtree.formats.replacing import replacing
+    from ringtree.formats.replacing import replace_with_json
     from ringtree.plan import Room
     from ringtree.runtime.shm import staging
 
@@ -76,9 +75,8 @@ def run(args: argparse.Namespace) -> int:
         print(line)
     if args.json:
         told = [_record(args.collective, ranks, row) for row in rows]
-        with replacing(args.json) as file:
-            said = {"collective": args.collective, "ranks": ranks, "figures": place.source, "rows": told}
-            file.write((json.dumps(said, indent=1) + "\n").encode())
+        said = {"collective": args.collective, "ranks": ranks, "figures": place.source, "rows": told}
+        replace_with_json(args.json, said)
     return 0
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -68,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     from ringtree.cli.destination import check_destination
     from ringtree.cli.sweep_table import lines
     from ringtree.draw.report_page import report_page
-    from ringtree.formats.replacing import replacing
+    from ringtree.formats.replacing import replace_with_json
 
     written = [path for path in (args.json, args.html) if path]
     for path in written:
@@ -80,8 +79,7 @@ def run(args: argparse.Namespace) -> int:
     terminal.show(lines(name, cases))
     record = _record(name, cases)
     if args.json:
-        with replacing(args.json) as file:
-            file.write((json.dumps(record, indent=1) + "\n").encode())
+        replace_with_json(args.json, record)
     if args.html:
         page.write(args.html, report_page({name: record}, "sweep"))
     return 0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 
 @contextmanager
@@ -26,3 +27,10 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
+
+
+def replace_with_json(path: Path, value: Any) -> None:
+    """Writes `value` as JSON, in that way."""
+    text = json.dumps(value, indent=1)
+    with replacing(path) as file:
+        file.write(f"{text}\n".encode())

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 _CELL = re.compile(r"X|NV\d{1,4}|PIX|PXB|PHB|NODE|SYS|SOC")
 _NAMED = re.compile(r"\s*(NIC\d+)\s*:\s*([\w.:@+-]{1,40})\s*$")
-_LABELS = ("CPU", "NUMA", "GPU NUMA")
 _MOST_LINES = 5_000
 NEAR = {"PIX": 0, "PXB": 1, "PHB": 2, "NODE": 2, "SYS": 3}
 """Levels of the tree at which two devices meet; PHB and NODE are both at a CPU."""
