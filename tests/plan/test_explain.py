@@ -58,6 +58,7 @@ def fault_of(cluster: Cluster, key: str, nth: int = 0) -> Fault:
 
 HEALTHY = [
     ("aws_p5_1n_allreduce", "aws-p5", 1, None, None),
+    ("rtx4090_2gpu_pcie_shm", "rtx4090-pcie", 1, range(2), None),
     ("b5_a100_2gpu_allreduce", "dgx-a100", 1, 2, None),
     ("b5_a100_4gpu_allreduce", "dgx-a100", 1, 4, None),
     ("coreweave_gb200_nvl72_1rack_allreduce", "gb200-nvl72", 1, None, None),
@@ -166,6 +167,17 @@ def test_slower_than_any_fault_is_unexplained() -> None:
     slow = tuple(replace(r, times_s=(r.times_s[0] * (3 if r.nbytes > 1 << 20 else 1),)) for r in log.rows)
     found = explain(replace(log, rows=slow), cluster)
     assert found.verdict is Verdict.UNEXPLAINED
+
+
+def test_where_only_the_most_is_known_slowness_alone_is_no_fault() -> None:
+    """Two GPUs without P2P, a tenth as quick at length: the hosts' copies may be. With slow small sizes something is."""
+    cluster = cluster_of("rtx4090-pcie", gpus=range(2))
+    log = measured(cluster)
+    for start, verdict in ((1, Verdict.HEALTHY), (5, Verdict.UNEXPLAINED)):
+        slow = tuple(replace(r, times_s=(r.times_s[0] * (10 if r.nbytes > 1 << 16 else start),)) for r in log.rows)
+        found = explain(replace(log, rows=slow), cluster)
+        assert found.verdict is verdict
+        assert any("slower at length than predicted" in remark for remark in found.remarks) == (start == 1)
 
 
 def test_sizes_in_the_middle_tell_nothing_and_small_ones_alone_tell_sockets() -> None:

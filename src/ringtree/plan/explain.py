@@ -34,6 +34,10 @@ DOUBT = 0.6
 """The least distance of a fault of which only the most that it leaves is known, without small sizes to tell."""
 OTHERWISE = 0.5
 """The largest distance at which a plateau is taken for the ring's."""
+UPPER_LIMIT = (
+    "slower at length than predicted, as no cause known here would have it: these GPUs reach one another through the "
+    "CPUs' memory, where the prediction is what the links would carry and how fast the copies are is the host's"
+)
 SLOW_START = 3.0
 """Small sizes that take longer than so many times the predicted are remarked on."""
 IMPOSSIBLE = 1.05
@@ -156,6 +160,8 @@ def explain(told: Log, cluster: Cluster) -> Explanation:
     if other and other[1] <= min((s.distance for s in suspects), default=inf) and not any(s.said for s in suspects):
         return replace(found, algorithm=other[0])
     verdict, kept = _judged(suspects)
+    if verdict is Verdict.UNEXPLAINED and _copied(cluster) and at_start and at_start.ratio >= OTHERWISE:
+        return replace(found, remarks=(*remarks, UPPER_LIMIT))
     return replace(found, verdict=verdict, suspects=kept)
 
 
