@@ -103,7 +103,7 @@ def test_a_new_algorithm_is_priced_by_its_name_alone(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setitem(REGISTRY, "star", read(module))
     words = ("all_reduce", "--topology", "switch:latency=1us,bandwidth=1GB/s", "--ranks", "3", "--bytes", "1000")
-    assert "6" in sweep(capsys, *words, "--algorithm", "star").split()  # 2 ways of 1 us, and of 2 vectors of 1 us
+    assert "6.00" in sweep(capsys, *words, "--algorithm", "star").split()  # 2 ways of 1 us, and of 2 vectors of 1 us
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ringtree.cli import table
 from ringtree.cli.plan_table import describe
 from ringtree.ir.units import bandwidth, duration, size
 from ringtree.plan.explain import Verdict
@@ -24,7 +25,7 @@ def lines(found: Explanation, assumed: Sequence[str] = ()) -> Iterator[str]:
     for text in assumed:
         yield f"# {text}"
     yield "#"
-    yield "#" + "".join(f"{name:>{width}}" for name, width in zip(HEADER, WIDTHS, strict=True))[1:] + "  bottleneck"
+    yield f"{table.head(HEADER, WIDTHS)}  bottleneck"
     for row in found.rows:
         yield _row(found, row)
     yield ""
@@ -44,16 +45,11 @@ def _busbw_GBps(found: Explanation, nbytes: int, time_s: float) -> float:
 def _row(found: Explanation, compared: Compared) -> str:
     row, pick = compared.row, compared.planned.pick
     cells = (
-        row.nbytes, _figure(row.time_s * 1e6), f"{_busbw_GBps(found, row.nbytes, row.time_s):.2f}",
-        _figure(pick.time_s * 1e6), f"{_busbw_GBps(found, row.nbytes, pick.time_s):.2f}",
+        row.nbytes, table.microseconds(row.time_s), f"{_busbw_GBps(found, row.nbytes, row.time_s):.2f}",
+        table.microseconds(pick.time_s), f"{_busbw_GBps(found, row.nbytes, pick.time_s):.2f}",
         f"{pick.time_s / row.time_s:.0%}", f"{compared.planned.bound.time_s / row.time_s:.0%}",
     )  # fmt: skip
-    line = "".join(f"{cell:>{width}}" for cell, width in zip(cells, WIDTHS, strict=True))
-    return f"{line}  {'latency' if compared.latency_bound else pick.bottleneck}"
-
-
-def _figure(us: float) -> str:
-    return f"{us:.0f}" if us >= 10_000 else f"{us:.1f}" if us >= 100 else f"{us:.2f}"
+    return f"{table.row(cells, WIDTHS)}  {'latency' if compared.latency_bound else pick.bottleneck}"
 
 
 def _summary(found: Explanation) -> Iterator[str]:

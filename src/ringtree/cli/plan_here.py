@@ -8,6 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ringtree.cli import table
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.units import count, duration, size
 
@@ -123,7 +124,7 @@ def lines(
     names = ("size (B)", "algorithm", "time (us)", *(f"{n} (us)" for n in PARTS.values()))
     widths = (*WIDTHS[:3], *(max(w, len(n) + 2) for w, n in zip(WIDTHS[3:], names[3:], strict=False)), *WIDTHS[-3:])
     names = (*names, "algbw (GB/s)", "busbw (GB/s)", "of bound")
-    yield "#" + "".join(f"{name:>{width}}" for name, width in zip(names, widths, strict=True))[1:] + "  bottleneck"
+    yield f"{table.head(names, widths)}  bottleneck"
     for row in rows:
         for candidate in row.found if every else (row.chosen,):
             mark = "  <- chosen" if every and candidate is row.chosen else ""
@@ -137,11 +138,10 @@ def lines(
 def _line(collective: str, ranks: int, row: Row, candidate: Candidate, widths: Sequence[int]) -> str:
     p = candidate.prediction
     algbw, busbw = _bandwidths(collective, ranks, row.nbytes, p.time_s)
-    parts = [_figure(getattr(p, name)) for name in PARTS]
     ratio = f"{row.bound_s / p.time_s:.0%}" if p.time_s else ""
-    cells = (row.nbytes, candidate.algorithm, _figure(p.time_s), *parts, f"{algbw:.2f}", f"{busbw:.2f}", ratio)
-    line = "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
-    return f"{line}  {_bottleneck(candidate)}"
+    times = [table.microseconds(t) for t in (p.time_s, *(getattr(p, name) for name in PARTS))]
+    cells = (row.nbytes, candidate.algorithm, *times, f"{algbw:.2f}", f"{busbw:.2f}", ratio)
+    return f"{table.row(cells, widths)}  {_bottleneck(candidate)}"
 
 
 def _bandwidths(collective: str, ranks: int, nbytes: int, time_s: float) -> tuple[float, float]:
@@ -152,11 +152,6 @@ def _bandwidths(collective: str, ranks: int, nbytes: int, time_s: float) -> tupl
 
 def _bottleneck(candidate: Candidate) -> str:
     return BOTTLENECKS[max(PARTS, key=lambda name: getattr(candidate.prediction, name))]
-
-
-def _figure(seconds: float) -> str:
-    time_us = seconds * 1e6
-    return f"{time_us:.0f}" if time_us >= 10_000 else f"{time_us:.1f}" if time_us >= 100 else f"{time_us:.2f}"
 
 
 def _explained(collective: str, ranks: int, room: Room, row: Row, place: Place) -> Iterator[str]:

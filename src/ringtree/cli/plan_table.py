@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ringtree.ir.units import size
+from ringtree.cli import table
+from ringtree.ir.units import bandwidth, count, line_rate, size
 from ringtree.price.nccl.variables import as_variable
 from ringtree.topology.clusters import Network
 
@@ -27,7 +28,7 @@ def lines(plan: ClusterPlan, rows: Sequence[Planned], every: bool = False) -> It
     time = "NCCL's estimate" if plan.model == "nccl" else "our model of the hardware"
     yield f"# algorithm, protocol and channels: what NCCL picks; time: {time}"
     yield "#"
-    yield "#" + "".join(f"{name:>{width}}" for name, width in zip(HEADER, WIDTHS, strict=True))[1:] + "  bottleneck"
+    yield f"{table.head(HEADER, WIDTHS)}  bottleneck"
     for row in rows:
         for estimate in row.candidates if every else (row.pick,):
             yield _line(row, estimate) + ("  <- NCCL's pick" if every and estimate is row.pick else "")
@@ -39,25 +40,20 @@ def lines(plan: ClusterPlan, rows: Sequence[Planned], every: bool = False) -> It
 def _line(row: Planned, estimate: Estimate) -> str:
     algbw, busbw = row.bandwidths_GBps(estimate)
     cells = (
-        row.nbytes, estimate.algorithm, estimate.protocol, estimate.channels, _figure(estimate.time_s * 1e6),
+        row.nbytes, estimate.algorithm, estimate.protocol, estimate.channels, table.microseconds(estimate.time_s),
         f"{algbw:.2f}", f"{busbw:.2f}", f"{row.bound_fraction(estimate):.0%}",
     )  # fmt: skip
-    line = "".join(f"{cell:>{width}}" for cell, width in zip(cells, WIDTHS, strict=True))
-    return f"{line}  {estimate.bottleneck}"
-
-
-def _figure(time_us: float) -> str:
-    return f"{time_us:.0f}" if time_us >= 10_000 else f"{time_us:.1f}" if time_us >= 100 else f"{time_us:.2f}"
+    return f"{table.row(cells, WIDTHS)}  {estimate.bottleneck}"
 
 
 def describe(cluster: Cluster) -> str:
     """`dgx-h100 x4: 8 GPUs a node, 8 NICs of 50 GB/s (400 Gb/s), infiniband over rails`."""
     machine = cluster.machine
-    words = [f"{len(machine.gpus)} GPU{'s' * (len(machine.gpus) != 1)} a node"]
+    words = [f"{count(len(machine.gpus), 'GPU')} a node"]
     if cluster.nodes > 1 and cluster.fabric:
         rates = {machine.devices[n].rate_Bps for n in machine.nics}
-        told = " or ".join(f"{r / 1e9:g} GB/s ({r * 8 / 1e9:g} Gb/s)" for r in sorted(rates))
-        words.append(f"{len(machine.nics)} NIC{'s' * (len(machine.nics) != 1)} of {told}")
+        told = " or ".join(f"{bandwidth(r)} ({line_rate(r)})" for r in sorted(rates))
+        words.append(f"{count(len(machine.nics), 'NIC')} of {told}")
         words.append(f"{cluster.fabric.name} over {NETWORKS[cluster.network]}")
         if cluster.oversubscription > 1:
             words.append(f"oversubscribed {cluster.oversubscription:g} to 1")

@@ -7,6 +7,7 @@ from itertools import pairwise
 from math import inf, log
 from typing import TYPE_CHECKING
 
+from ringtree.cli import table
 from ringtree.draw.text.lines import Line, Span
 from ringtree.draw.text.plot import plot
 from ringtree.ir.units import duration, size
@@ -40,8 +41,8 @@ def _part(what: str, cases: Sequence[Case], over: str) -> Iterator[Line]:
     heads = ["size" if over == "nbytes" else "ranks", *names, "best", "algbw", "busbw", "of bound"]
     units = ["(B)" if over == "nbytes" else "", *["(us)"] * len(names), "", "(GB/s)", "(GB/s)", ""]
     spans = [13, *widths, max(map(len, names)) + 2, 10, 10, 10]
-    for row in (heads, units):
-        yield (Span("#" + "".join(f"{word:>{width}}" for word, width in zip(row, spans, strict=True))[1:], "faint"),)
+    for words in (heads, units):
+        yield (Span(table.head(words, spans), "faint"),)
     for case in cases:
         yield _row(case, names, spans, over)
     yield ()
@@ -62,17 +63,11 @@ def _row(case: Case, names: Sequence[str], widths: Sequence[int], over: str) -> 
     cells = [Span(f"{getattr(case, over):>{widths[0]}}")]
     for name, width in zip(names, widths[1:], strict=False):
         time_s = case.times_s.get(name)
-        told = (
-            f"{time_s * 1e6:.5g}"
-            if time_s is not None and time_s < 0.1
-            else "-"
-            if time_s is None
-            else f"{time_s * 1e6:.0f}"
-        )
+        told = "-" if time_s is None else table.microseconds(time_s)
         cells.append(Span(f"{told:>{width}}", "kept" if name == case.best else ""))
     fraction = f"{min(case.bound.time_s / best_s, 1.0):.0%}" if best_s else "-"
-    ends = (case.best, f"{algbw:.4g}", f"{busbw:.4g}", fraction)
-    return (*cells, *(Span(f"{word:>{width}}") for word, width in zip(ends, widths[1 + len(names) :], strict=True)))
+    ends = (case.best, f"{algbw:.2f}", f"{busbw:.2f}", fraction)
+    return (*cells, Span(table.row(ends, widths[1 + len(names) :])))
 
 
 def _changes(cases: Sequence[Case], over: str) -> Iterator[Line]:

@@ -1,0 +1,21 @@
+"""Lines of a table in nccl-tests' manner: columns of fixed widths, flush right, a head that begins with #."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def head(names: Sequence[str], widths: Sequence[int]) -> str:
+    """The columns' names."""
+    return "#" + row(names, widths)[1:]
+
+
+def row(cells: Sequence[object], widths: Sequence[int]) -> str:
+    """A cell a width."""
+    return "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+
+
+def microseconds(time_s: float) -> str:
+    """28.01, 143.2, 12345: as many decimals as tell something."""
+    time_us = time_s * 1e6
+    return f"{time_us:.0f}" if time_us >= 10_000 else f"{time_us:.1f}" if time_us >= 100 else f"{time_us:.2f}"
