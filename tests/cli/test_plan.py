@@ -29,7 +29,7 @@ def test_a_table_in_nccl_tests_manner(ringtree: Ringtree) -> None:
     assert times[0] > 0 and times[-1] > 10 * times[-5]
     assert all(0 < int(row[7].rstrip("%")) <= 100 for row in table)
     assert "# on dgx-h100 x4: 8 GPUs a node, 8 NICs of 50 GB/s (400 Gb/s), infiniband over rails" in got.out
-    assert "of the possible (" in got.out and "the bottleneck is " in got.out
+    assert "of the possible; the bottleneck is " in got.out and "# the least possible: " in got.out
 
 
 def test_records_hold_what_the_table_shows(ringtree: Ringtree, tmp_path: Path) -> None:

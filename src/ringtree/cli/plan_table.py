@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ringtree.cli import table
-from ringtree.ir.units import bandwidth, count, line_rate, size
+from ringtree.ir.units import bandwidth, count, duration, line_rate, size
 from ringtree.price.nccl.variables import as_variable
 from ringtree.topology.clusters import Network
 
@@ -75,11 +75,12 @@ def _conclusions(rows: Sequence[Planned]) -> Iterator[str]:
                 f"{name} would be quicker {_span(run, last)}, by up to {saved:.0%}: "
                 f"NCCL_ALGO={as_variable(best.algorithm)} NCCL_PROTO={as_variable(best.protocol)}"
             )
-    reached = last.bandwidths_GBps(last.pick)[1]
+    reached = f"{duration(last.pick.time_s)}, {last.bandwidths_GBps(last.pick)[1]:.1f} GB/s busbw"
     yield (
-        f"{size(last.nbytes)}: {reached:.1f} GB/s busbw, {last.bound_fraction(last.pick):.0%} of the possible "
-        f"({last.bound.bottleneck}); the bottleneck is {last.pick.bottleneck}"
+        f"{size(last.nbytes)}: {reached}, {last.bound_fraction(last.pick):.0%} of the possible; "
+        f"the bottleneck is {last.pick.bottleneck}"
     )
+    yield f"the least possible: {duration(last.bound.time_s)}, by {last.bound.bottleneck}"
 
 
 def _runs(rows: Sequence[Planned], key: Callable[[Planned], str]) -> Iterator[tuple[str, Sequence[Planned]]]:
