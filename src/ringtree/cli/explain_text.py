@@ -37,9 +37,7 @@ def lines(found: Explanation, assumed: Sequence[str] = ()) -> Iterator[str]:
 
 
 def _busbw_GBps(found: Explanation, nbytes: int, time_s: float) -> float:
-    planned = found.rows[0].planned
-    algbw, busbw = planned.bandwidths_GBps(planned.pick)
-    return nbytes / time_s / 1e9 * busbw / algbw
+    return nbytes / time_s / 1e9 * found.rows[0].planned.bus_factor
 
 
 def _row(found: Explanation, compared: Compared) -> str:

@@ -43,11 +43,15 @@ class Planned:
         best = self.candidates[0]
         return best if best.time_s < NOTEWORTHY * self.pick.time_s else None
 
+    @property
+    def bus_factor(self) -> float:
+        """Bus bandwidth over algorithm bandwidth."""
+        return 1.0 if self.collective == SEND_RECV else find_collective(self.collective).bus_factor(self.ranks)
+
     def bandwidths_GBps(self, of: Estimate) -> tuple[float, float]:
         """Algorithm and bus bandwidth, as nccl-tests has them."""
         algbw = self.nbytes / of.time_s / 1e9
-        factor = 1.0 if self.collective == SEND_RECV else find_collective(self.collective).bus_factor(self.ranks)
-        return algbw, algbw * factor
+        return algbw, algbw * self.bus_factor
 
     def bound_fraction(self, of: Estimate) -> float:
         """How much of the possible that is: 1 is as quick as can be."""
