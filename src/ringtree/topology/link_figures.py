@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from ringtree.topology import parts
+from ringtree.topology.fabrics import FABRICS
 from ringtree.topology.machine import Link, LinkKind
 
 PAYLOAD: Mapping[LinkKind, float] = MappingProxyType(
@@ -29,20 +31,17 @@ cache line of 64 bytes and a quarter of that around it. A kind that is not here 
 LATENCY_S: Mapping[LinkKind, float] = MappingProxyType(
     {
         LinkKind.SHM: 0.1e-6,
-        LinkKind.PCIE: 0.25e-6,
-        LinkKind.NVLINK: 0.2e-6,
-        LinkKind.C2C: 0.2e-6,
-        LinkKind.XGMI: 0.25e-6,
-        LinkKind.CPU: 0.07e-6,
-        LinkKind.ETHERNET: 0.3e-6,
-        LinkKind.INFINIBAND: 0.07e-6,
+        LinkKind.PCIE: parts.PCIE[3].latency_s,
+        LinkKind.NVLINK: parts.NVLINK[4].latency_s,
+        LinkKind.C2C: parts.C2C["GH200"].latency_s,
+        LinkKind.XGMI: parts.XGMI["MI300"].latency_s,
+        LinkKind.CPU: parts.CPU_LATENCY_S,
+        LinkKind.ETHERNET: FABRICS["roce"].hop_s / 2,
+        LinkKind.INFINIBAND: FABRICS["infiniband"].hop_s / 2,
     }
 )
-"""One way, seconds. SHM: a cache line from core to core. PCIE: half of the 0.5 us in which a device reads 64 bytes of
-the host's memory: Neugebauer et al., Understanding PCIe Performance for End Host Networking, SIGCOMM 2018. NVLINK and
-XGMI: half of what a load from a neighbour GPU takes longer than one from its own memory: Li et al., Evaluating Modern
-GPU Interconnect, IEEE TPDS 31(1), 2020. C2C: as an NVLink. CPU: another socket's memory against one's own, Intel's
-Memory Latency Checker. ETHERNET and INFINIBAND: half a switch, see FABRICS."""
+"""One way, of a link that tells none of its own: as the parts that machines are made of; to a network's switch half of
+what the switch takes. SHM: a cache line from core to core."""
 
 
 def latency_s(link: Link) -> float:
