@@ -8,6 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("ringtree", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ringtree")  # how long an example takes is the machine's doing; pytest's timeout ends what hangs
 
 ROOT = Path(__file__).parent.parent
 
