@@ -67,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"-n {args.ranks} is of one machine's memory: with --topology say --nodes and --gpus")
     plan = ClusterPlan(cluster_options.cluster(args), args.model, args.algorithm, args.protocol)
     rows = list(plan.rows(args.collective, byte_sizes(args.bytes)))
+    tuner = _tuner(plan, rows) if args.export_tuner else ""
     for line in plan_table.lines(plan, rows, every=args.all):
         print(line)
     if args.json:
@@ -76,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
             file.write(nccl_graph.write(plan.graphs, as_shown(plan.cluster).machine).encode())
     if args.export_tuner:
         with replacing(args.export_tuner) as file:
-            file.write(_tuner(plan, rows).encode())
+            file.write(tuner.encode())
     return 0
 
 
