@@ -161,14 +161,19 @@ def figures(some: Iterable[Point], model: str = "ours") -> dict[str, float]:
 
 def table(by_system: Mapping[str, list[Point]]) -> list[str]:
     """Each system's figures by our model, NCCL's behind them."""
-    lines = [f"{'':38}{'time':>6}{'':9}{f'busbw from {size(LARGE_bytes)}':>20}",
-             f"{'|error|, median (NCCL model)':38}{'all sizes':>15}{'':9}{'median':>7}{'p90':>10}"]  # fmt: skip
+    lines = [f"{'':38}{'time':>6}{'':9}{f'busbw from {size(LARGE_bytes)}':>20}{'':11}largest size, busbw (GB/s)",
+             f"{'|error|, median (NCCL model)':38}{'all sizes':>15}{'':9}{'median':>7}{'p90':>10}"
+             f"{'bytes':>14}{'measured':>11}{'predicted':>11}"]  # fmt: skip
     everything = [p for some in by_system.values() for p in some]
     for name, some in [*by_system.items(), ("all of them", everything)]:
         ours, theirs = figures(some), figures(some, "theirs")
         text = f"{name:38}{_both(ours, theirs, 'time_median')}"
         if "busbw_median" in ours:
             text += f"   {_both(ours, theirs, 'busbw_median')}{_percent(ours['busbw_p90']):>10}"
+        if name in by_system:
+            last = some[-1]
+            measured, predicted = (last.busbw_GBps(time_s) for time_s in (last.measured_s, last.ours.time_s))
+            text += f"{last.nbytes:>14}{measured:>11.1f}{predicted:>11.1f}"
         lines.append(text)
     return lines
 
