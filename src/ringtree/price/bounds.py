@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from ringtree.ir.collective import collective as find_collective
 from ringtree.price import cuts
 from ringtree.price.cuts import Cut
 from ringtree.price.graph import Graph
-from ringtree.price.latency import least_s
+from ringtree.price.latency import least_s, to_the_next_s
 from ringtree.price.wording import narrow
 from ringtree.topology import Topology
 from ringtree.topology.clusters import Cluster, Network
@@ -92,8 +93,13 @@ class Bounds:
         if (SEND_RECV, 0) not in self._cuts:
             self._cuts[SEND_RECV, 0] = cuts.neighbours(self._graph), False
         cut, _ = self._cuts[SEND_RECV, 0]
-        time_s = float(cut.per_byte_s * nbytes)
-        return Bound(time_s, 0.0, time_s, narrow(self.topology, cut))
+        latency_s, bandwidth_s = self._to_the_next_s, float(cut.per_byte_s * nbytes)
+        words = "latency" if latency_s > bandwidth_s else narrow(self.topology, cut)
+        return Bound(max(latency_s, bandwidth_s), latency_s, bandwidth_s, words)
+
+    @cached_property
+    def _to_the_next_s(self) -> float:
+        return to_the_next_s(self.topology)
 
     def _latency_s(self, root: int | None, towards: bool) -> float:
         key = (root, towards)

@@ -26,6 +26,13 @@ def least_s(topology: Topology, root: int | None = None, *, towards: bool = Fals
     return max(farthest_s + 2 * own_s, _told_s(n, _nearest_s(topology) + 2 * own_s, own_s))
 
 
+def to_the_next_s(topology: Topology) -> float:
+    """From the rank that is farthest from the next one to that one; of many, a few are looked at."""
+    n = topology.ranks
+    some = range(n if n <= MOST_SEARCHES else MOST_SEARCHES // 4)
+    return max(float(_distances_s(topology, r, False)[(r + 1) % n]) for r in some) + 2 * topology.message_s
+
+
 def _distances_s(topology: Topology, root: int, towards: bool) -> NDArray[np.float64]:
     """From the root to every node, by way of any others; `towards`: from them to it."""
     there = topology.bandwidth_Bps > 0
