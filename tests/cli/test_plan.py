@@ -68,6 +68,11 @@ def test_an_algorithm_and_a_protocol_can_be_forced(ringtree: Ringtree) -> None:
     assert {(row[1], row[2]) for row in rows(out)} == {("ring", "simple")}
 
 
+def test_what_is_forced_may_be_spelt_as_nccl_does(ringtree: Ringtree) -> None:
+    ours = ringtree(*FOUR, "--bytes", "64M", "--algorithm", "nvls_tree", "--protocol", "simple").out
+    assert ringtree(*FOUR, "--bytes", "64M", "--algorithm", "NVLSTree", "--protocol", "Simple").out == ours
+
+
 def test_part_of_a_machine_and_other_nics(ringtree: Ringtree) -> None:
     half = ringtree("plan", "all_reduce", "--topology", "dgx-h100", "--gpus", "4", "--bytes", "1G").out
     assert "over 4 ranks" in half
@@ -99,7 +104,7 @@ MISTAKES = [
     ),
     ("all_reduce --topology dgx-h101", "nearest are dgx-h100"),
     ("all_reduce --topology missing.xml", "missing.xml"),
-    ("nothing --topology dgx-h100", "nothing"),
+    ("nothing --topology dgx-h100", "no collective 'nothing': expected one of all_reduce"),
     ("all_reduce --topology dgx-h100 --nodes 0", "--nodes 0: expected 1 to"),
     ("all_reduce --topology dgx-h100 --gpus 9", "--gpus 9: dgx-h100 has 8"),
     ("all_reduce --topology dgx-h100 --gpus 1", "is one GPU: expected two ranks at least"),

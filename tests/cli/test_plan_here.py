@@ -93,6 +93,7 @@ def test_everything_can_be_planned(collective: str, ringtree: Ringtree) -> None:
         (("all_reduce", "-n", "0"), "-n 0: expected 1 to 256 ranks"),
         (("all_reduce", "--bytes", "lots"), "expected such as 1M"),
         (("all_reduce", "--nics", "8x400Gb"), "--nics is for a cluster: expected --topology"),
+        (("all_reduce", "--nodes", "4"), "--nodes is for a cluster: expected --topology"),
         (("all_reduce", "--topology", "dgx-h100", "-n", "4"), "-n 4 is of one machine's memory"),
     ],
 )

@@ -15,6 +15,8 @@ def byte_sizes(text: str) -> list[int]:
         first, last, *factor = text.split(":")
         if len(factor) > 1:
             raise ValueError("too many colons")
+        if _positive(last) < _positive(first):
+            raise ValueError(f"{last} is less than {first}")
         found = sizes(_positive(first), _positive(last), factor=float(factor[0]) if factor else 2.0)
     except ValueError as error:
         raise ValueError(f"--bytes {text}: {error}; expected such as 1M, 8,64K,16M, 8:8G or 8:8G:4") from None

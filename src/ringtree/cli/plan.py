@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         return plan_here.run(args)
     if args.ranks is not None:
         raise ValueError(f"-n {args.ranks} is of one machine's memory: with --topology say --nodes and --gpus")
-    plan = ClusterPlan(cluster_options.cluster(args), args.model, args.algorithm, args.protocol)
+    plan = ClusterPlan(cluster_options.cluster(args), args.model, _named(args.algorithm), _named(args.protocol))
     rows = list(plan.rows(args.collective, byte_sizes(args.bytes)))
     tuner = _tuner(plan, rows) if args.export_tuner else ""
     for line in plan_table.lines(plan, rows, every=args.all):
@@ -79,6 +79,12 @@ def run(args: argparse.Namespace) -> int:
         with replacing(args.export_tuner) as file:
             file.write(tuner.encode())
     return 0
+
+
+def _named(text: str | None) -> str | None:
+    from ringtree.price.nccl.variables import named
+
+    return text and named(text)
 
 
 def _tuner(plan: ClusterPlan, rows: Sequence[Planned]) -> str:

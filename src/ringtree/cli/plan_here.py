@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from ringtree.plan import Candidate, Figures, Room
 
 MOST_RANKS = 256
-OF_CLUSTERS = ("gpus", "nics", "fabric", "network", "sharp", "algorithm", "protocol", "export_graph", "export_tuner")
+OF_CLUSTERS = ("assume", "nodes", "gpus", "nics", "fabric", "network", "oversubscription", "sharp",
+               "algorithm", "protocol", "export_graph", "export_tuner")  # fmt: skip
 PARTS = {
     "call_s": "call",
     "latency_s": "meetings",
@@ -66,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     ranks = 2 if args.ranks is None else args.ranks
     if not 1 <= ranks <= MOST_RANKS:
         raise ValueError(f"-n {ranks}: expected 1 to {MOST_RANKS} ranks of one machine")
-    if strange := [name for name in OF_CLUSTERS if getattr(args, name, None)]:
+    if strange := [name for name in OF_CLUSTERS if getattr(args, name, None) not in (None, False, 1)]:
         raise ValueError(f"--{strange[0].replace('_', '-')} is for a cluster: expected --topology NAME|FILE too")
     find_collective(args.collective)
     place = _place(args.topology)

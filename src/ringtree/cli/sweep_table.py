@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from math import inf, log
+from math import ceil, inf, log
 from typing import TYPE_CHECKING
 
 from ringtree.cli import table
@@ -72,7 +72,7 @@ def _row(case: Case, names: Sequence[str], widths: Sequence[int], over: str) -> 
 
 def _changes(cases: Sequence[Case], over: str) -> Iterator[Line]:
     """From where on which is the best, and what holds up the last."""
-    told = size if over == "nbytes" else _count
+    told = _size if over == "nbytes" else _count
     since = {float(getattr(cases[0], over)): cases[0].best}  # two may be as quick at the first
     for before, after in pairwise(cases):
         if after.best != before.best:
@@ -81,6 +81,10 @@ def _changes(cases: Sequence[Case], over: str) -> Iterator[Line]:
     last = cases[-1]
     least = f"{duration(last.bound.time_s)}, {last.bound.bottleneck}"
     yield (Span(f"# the least possible at {told(getattr(last, over))}: {least}"),)
+
+
+def _size(nbytes: float) -> str:
+    return size(ceil(nbytes))
 
 
 def _crossing(before: Case, after: Case, over: str) -> float:

@@ -96,6 +96,8 @@ class ClusterPlan:
         """All there are for such a call, the quickest first, and the one NCCL picks."""
         found = self._estimates(self.model, collective, nbytes)
         if not found:
+            if collective != SEND_RECV:
+                find_collective(collective)  # which says the names there are, where this is none
             forced = "/".join(filter(None, (self.algorithm, self.protocol)))
             raise ValueError(f"{self.cluster.name}: NCCL has no {forced or 'algorithm'} for {collective} there")
         theirs = found if self.model == "nccl" else self._estimates("nccl", collective, nbytes)

@@ -16,6 +16,7 @@ from ringtree.plan.cluster import ClusterPlan, Planned
 from ringtree.plan.faults import HARDWARE, Fault, faults
 from ringtree.price.estimate import Estimate
 from ringtree.price.nccl.figures import ALGORITHMS, PROTOCOLS
+from ringtree.price.nccl.variables import named
 from ringtree.topology.channels import Pattern
 from ringtree.topology.clusters import Cluster
 from ringtree.topology.machine import NoteKind
@@ -196,8 +197,7 @@ def _forced(told: Log) -> dict[str, str]:
     """The one algorithm and the one protocol that NCCL was told to take, where it was."""
     out = {}
     for what, variable, known in (("algorithm", "NCCL_ALGO", ALGORITHMS), ("protocol", "NCCL_PROTO", PROTOCOLS)):
-        said = told.debug.environment.get(variable, "").lower()
-        if name := next((name for name in known if name.replace("_", "") == said), None):
+        if (name := named(told.debug.environment.get(variable, ""))) in known:
             out[what] = name
     return out
 

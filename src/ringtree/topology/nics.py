@@ -15,7 +15,7 @@ def with_nics(machine: Machine, count: int, rate_Bps: float) -> Machine:
     else each where a GPU has its PCIe link, the GPUs in turn. A slot that is slower than the rate is taken to be as
     quick, and a note says so: who asks for eight NICs of 400 Gb/s means to use them."""
     if not 1 <= count <= 1024 or not rate_Bps > 0:
-        raise ValueError(f"{count} NICs of {rate_Bps:g} B/s: expected 1 to 1024, and a rate")
+        raise ValueError(f"{count} NICs of {rate_Bps / 1e9:g} GB/s: expected 1 to 1024, and a rate")
     old = machine.nics
     places = [_slot(machine, n) for n in old] if len(old) == count else _near_gpus(machine, count)
     like = machine.devices[old[0]] if old else Device("nic", DeviceKind.NIC)

@@ -16,6 +16,14 @@ SPELT = {
 }
 
 
+_NAMED = {spelt.lower(): name for name, spelt in SPELT.items()}
+
+
+def named(text: str) -> str:
+    """What they spell so, in any case, as it is called here; any other text as it is."""
+    return _NAMED.get(text.lower().replace("_", ""), text)
+
+
 def as_variable(name: str) -> str:
     """An algorithm or a protocol as NCCL's variables spell it; any other name as it is."""
     return SPELT.get(name, name)
