@@ -10,7 +10,7 @@ from functools import cached_property
 
 from ringtree.topology.clusters import Cluster
 from ringtree.topology.machine import DeviceKind, LinkKind, PathKind
-from ringtree.topology.nccl_speeds import LOCAL_GBps, is_of, nic_GBps, seen
+from ringtree.topology.nccl_speeds import LOCAL_GBps, cpu_maker, nic_GBps, seen
 from ringtree.topology.paths import Path, Paths, gdr, p2p
 
 RCCL_VENDORS = ("amd", "hygon")
@@ -68,7 +68,7 @@ class System:
         self.sm = min(
             (RCCL_SM if amd else self.devices[g].sm for g, amd in zip(self.gpus, of_amd, strict=True)), default=0
         )
-        self.cpu = next((is_of(d) for d in self.devices if d.kind is DeviceKind.CPU), "")
+        self.cpu = next((cpu_maker(d) for d in self.devices if d.kind is DeviceKind.CPU), "")
         self._gpu_ways: dict[tuple[int, int], Way] = {}
         self._ends: dict[tuple[int, PathKind], tuple[set[int], set[int]]] = {}
         self._tried: dict[tuple[int, PathKind], tuple[int, ...]] = {}

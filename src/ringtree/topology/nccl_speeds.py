@@ -70,7 +70,7 @@ def nic_GBps(nic: Device) -> float:
 
 def cpu_GBps(cpu: Device) -> float:
     """From a CPU to the next, by its vendor and model."""
-    maker = is_of(cpu)
+    maker = cpu_maker(cpu)
     if maker != "intel":
         return CPU_GBps.get(maker, LOCAL_GBps)
     model = cpu.attributes.get("modelid", "")
@@ -79,11 +79,12 @@ def cpu_GBps(cpu: Device) -> float:
     return next((GBps for word, GBps in INTEL_GBps if word in cpu.model.lower()), SKYLAKE_GBps)
 
 
-def is_of(cpu: Device) -> str:
+def cpu_maker(cpu: Device) -> str:
     """A CPU's maker: intel, amd, zhaoxin, ibm, arm, or nothing where it is not told."""
     told = f"{cpu.vendor} {cpu.model} {cpu.attributes.get('vendor', '')} {cpu.attributes.get('arch', '')}".lower()
     words = {
         "intel": "intel",
+        "xeon": "intel",
         "amd": "amd",
         "epyc": "amd",
         "yongfeng": "yongfeng",

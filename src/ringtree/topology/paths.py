@@ -10,6 +10,7 @@ from math import inf
 
 from ringtree.topology.fabrics import Fabric
 from ringtree.topology.machine import Device, DeviceKind, Link, LinkKind, Machine, PathKind
+from ringtree.topology.nccl_speeds import cpu_maker
 
 NETWORKS = frozenset({LinkKind.ETHERNET, LinkKind.INFINIBAND})
 NEAR_GPUS = frozenset({LinkKind.NVLINK, LinkKind.XGMI})
@@ -124,9 +125,8 @@ class Paths:
     def p2p_level(self) -> PathKind:
         """The farthest path on which NCCL lets GPUs read one another: PXB, or SYS where there are two at most and all
         CPUs are AMD's."""
-        cpus = [self.machine.devices[c].vendor.lower() for c in self.machine.of_kind(DeviceKind.CPU)]
-        of_amd = bool(cpus) and all(vendor in ("amd", "authenticamd") for vendor in cpus)
-        return PathKind.SYS if of_amd and len(self.machine.gpus) <= 2 else PathKind.PXB
+        makers = {cpu_maker(self.machine.devices[c]) for c in self.machine.of_kind(DeviceKind.CPU)}
+        return PathKind.SYS if makers == {"amd"} and len(self.machine.gpus) <= 2 else PathKind.PXB
 
     @cached_property
     def _steps(self) -> tuple[tuple[_Step, ...], ...]:

@@ -12,6 +12,7 @@ from ringtree.price.nccl.switch_blocks import blocks
 from ringtree.topology.channels import Channels, Pattern
 from ringtree.topology.clusters import Cluster
 from ringtree.topology.machine import DeviceKind, PathKind
+from ringtree.topology.nccl_speeds import cpu_maker
 
 TREES = (Pattern.BALANCED_TREE, Pattern.SPLIT_TREE, Pattern.TREE)
 _PATTERNS = {
@@ -74,14 +75,9 @@ class Communicator:
 
     @cached_property
     def cpu(self) -> str:
-        """`intel`, `amd`, `arm`, `power` or nothing."""
-        for d in self.cluster.machine.devices:
-            if d.kind is DeviceKind.CPU:
-                said = f"{d.vendor} {d.model} {d.attributes.get('arch', '')}".lower()
-                for sign, name in _CPUS:
-                    if sign in said:
-                        return name
-        return ""
+        """The maker of the first whose is told: `intel`, `amd`, `ibm`, `arm`, … or nothing."""
+        machine = self.cluster.machine
+        return next(filter(None, (cpu_maker(machine.devices[n]) for n in machine.of_kind(DeviceKind.CPU))), "")
 
     @property
     def posting_us(self) -> float:
@@ -139,16 +135,3 @@ class Communicator:
     def _sms(self) -> tuple[int, ...]:
         machine = self.cluster.machine
         return tuple(machine.devices[g].sm for g in machine.gpus)
-
-
-_CPUS = (
-    ("amd", "amd"),
-    ("epyc", "amd"),
-    ("intel", "intel"),
-    ("xeon", "intel"),
-    ("ppc64", "power"),
-    ("power", "power"),
-    ("arm", "arm"),
-    ("aarch64", "arm"),
-    ("grace", "arm"),
-)

@@ -50,7 +50,7 @@ def parts_us(comm: Communicator, algorithm: str, protocol: str) -> tuple[float, 
     inter = HOP_LATENCY_us["net"]["tree" if comm.per_node == 1 else algorithm][p]
     near = comm.near(algorithm)
     intra = HOP_LATENCY_us[near][algorithm][p]
-    if near == "pci" and comm.cpu == "power" and (algorithm, protocol) == ("tree", "simple"):
+    if near == "pci" and comm.cpu == "ibm" and (algorithm, protocol) == ("tree", "simple"):
         intra = HOP_LATENCY_us["pci"]["ring"][p]
     return BASE_LATENCY_us[algorithm][p], intra, inter
 
