@@ -10,7 +10,7 @@ from typing import TypedDict
 import numpy as np
 
 import ringtree
-from ringtree.runtime.fingerprint import cpu
+from ringtree.runtime.processor import cpu
 
 
 class Machine(TypedDict):

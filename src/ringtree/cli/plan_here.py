@@ -87,11 +87,11 @@ def _place(topology: str | None) -> Place:
     from ringtree.bench.machine import usable_cores
     from ringtree.plan import BUILT_IN
     from ringtree.runtime import tuned
-    from ringtree.runtime.fingerprint import cpu
+    from ringtree.runtime.processor import cpu
 
     if topology is not None:
         found = tuned.read(Path(topology), anywhere=True)
-        here = {"cpu": found.cpu, "cores": found.cores} == tuned.fingerprint()
+        here = {"cpu": found.cpu, "cores": found.cores} == tuned.this_machine()
         cores = usable_cores() if here else found.cores
         return Place(found.figures, cores, found.cpu, f"{found.figures.source} ({topology})")
     figures = tuned.figures_here()

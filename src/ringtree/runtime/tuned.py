@@ -16,7 +16,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ringtree.runtime.fingerprint import cores, cpu
+from ringtree.runtime.processor import cores, cpu
 
 if TYPE_CHECKING:
     from ringtree.plan import Figures
@@ -85,7 +85,7 @@ def read(path: Path, *, anywhere: bool = False) -> Tuned:
         raise ValueError(f"{path}: no figures of a machine; expected what `ringtree tune` writes")
     if said.get("version") != VERSION:
         raise ValueError(f"{path}: version {said.get('version')!r} of the figures; expected {VERSION}")
-    machine, here = said.get("machine"), fingerprint()
+    machine, here = said.get("machine"), this_machine()
     if machine != here and not anywhere:
         raise ValueError(f"{path}: of another machine, {_words(machine)}; this is {_words(here)}")
     try:
@@ -120,14 +120,14 @@ def text(figures: Figures, ranks: tuple[int, ...], date: str) -> str:
         "version": VERSION,
         "ringtree": __version__,
         "date": date,
-        "machine": fingerprint(),
+        "machine": this_machine(),
         "ranks": list(ranks),
         "figures": as_json(figures),
     }
     return dumps(topology(figures, max(ranks)), said)
 
 
-def fingerprint() -> dict[str, object]:
+def this_machine() -> dict[str, object]:
     return {"cpu": cpu(), "cores": cores()}
 
 
