@@ -41,3 +41,18 @@ def test_nothing_is_predicted_to_beat_it(algorithm: str, collective: str, ranks:
         steps = wanted(algorithm, collective, ranks, root, nbytes, room.slot_bytes)
         time_s = predict(algorithm, collective, ranks, root, nbytes, steps, BUILT_IN, room).time_s
         assert bound_s(collective, ranks, nbytes, BUILT_IN, room) <= time_s * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("ranks", "cores", "by_turns"), [(4, 8, False), (4, 4, False), (4, 2, True)])
+def test_a_small_call_is_a_meeting_or_turns(ranks: int, cores: int, by_turns: bool) -> None:
+    found = bound_s("all_reduce", ranks, 8, BUILT_IN, Room(cores, 8, 1 << 17))
+    share = 2 if by_turns else 1
+    assert found == BUILT_IN.call_s * share + (BUILT_IN.turn_s * share if by_turns else BUILT_IN.latency_s)
+
+
+@pytest.mark.parametrize(("cores", "read"), [(8, 1.5), (4, 1.5), (2, 3)])
+def test_a_long_call_reads_what_it_must_on_the_cores_there_are(cores: int, read: float) -> None:
+    """Six vectors in all, one and a half by each of four ranks."""
+    nbytes = 1 << 28
+    fetch_s = BUILT_IN.seconds_a_byte(nbytes * least_fetched("all_reduce", 4)[2] * max(4 / cores, 1))[1]
+    assert bound_s("all_reduce", 4, nbytes, BUILT_IN, Room(cores, 8, 1 << 17)) == pytest.approx(read * nbytes * fetch_s)

@@ -155,6 +155,19 @@ def test_what_nccl_denies_is_no_candidate() -> None:
     assert (found.verdict, [s.fault.key for s in found.suspects]) == (Verdict.CAUSE, ["nvlink_unused"])
 
 
+def test_gpudirect_rdma_that_nccl_says_it_uses_is_no_candidate() -> None:
+    cluster = cluster_of("dgx-h100", 2)
+    slow = fault_of(cluster, "gdr_off").cluster
+    blamed = {
+        line: {s.fault.key for s in explain(measured(slow, heard(line)), cluster).suspects}
+        for line in (
+            "Channel 00/0 : 7[7] -> 8[0] [send] via NET/IB/0",
+            "Channel 00/0 : 7[7] -> 8[0] [send] via NET/IB/0/GDRDMA",
+        )
+    }
+    assert ["gdr_off" in keys for keys in blamed.values()] == [True, False]
+
+
 def test_a_setting_that_does_no_harm_is_not_blamed() -> None:
     cluster = cluster_of("dgx-1-v100")
     found = explain(measured(cluster, heard("NCCL_P2P_DISABLE set by environment to 1.")), cluster)

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from ringtree import search
 from ringtree.price import nccl, transport
 from ringtree.price.estimate import Estimate
+from ringtree.price.transport.figures import NIC_SHARE
+from ringtree.price.transport.hardware import nics_limit
 from ringtree.topology.catalogue import machine
 from ringtree.topology.clusters import Cluster, Network
 from ringtree.topology.fabrics import FABRICS
@@ -77,6 +79,7 @@ BOTTLENECKS = [
     ("dgx-h100", 4, "all_reduce", "tree/ll", 8, "latency: 32 ranks on 4 nodes"),
     ("dgx-h100", 1, "all_reduce", "ring/ll", GiB, "protocol: LL"),
     ("rtx4090-pcie", 1, "all_reduce", "ring/simple", GiB, "CPU link: between two CPUs"),
+    ("v100-pcie", 2, "all_gather", "ring/simple", GiB, "CPU link: between GPUs and NICs"),
 ]
 
 
@@ -171,3 +174,21 @@ def test_switches_that_reduce_in_the_network_pass_the_nics_once() -> None:
     one, other = reducing["nvls/simple"], tree["nvls_tree/simple"]
     assert 1.2 * other.bandwidth_Bps < one.bandwidth_Bps < 8 * 50e9
     assert "nvls/simple" not in tree
+
+
+@pytest.mark.parametrize(("name", "threads"), [("rtx4090-pcie", "1 thread"), ("dgx-a100", "4 threads")])
+def test_a_rank_with_channels_has_a_thread_for_its_sockets(name: str, threads: str) -> None:
+    """Eight GPUs each, but no more channels than that between machines."""
+    tcp = FABRICS["tcp"]
+    ring = found(Cluster(machine(name), 2, tcp), "all_gather", 16 * GiB)["ring/simple"]
+    assert ring.bottleneck == f"tcp: {threads} of 5.25 GB/s"
+    assert ring.bandwidth_Bps == pytest.approx(int(threads[0]) * tcp.kernel_Bps * 16 / 15)
+
+
+def test_a_nic_carries_no_more_than_its_slot() -> None:
+    h100 = machine("dgx-h100")
+    devices = list(h100.devices)
+    devices[h100.nics[0]] = replace(devices[h100.nics[0]], rate_Bps=100e9)
+    limit = nics_limit(replace(h100, devices=tuple(devices)), INFINIBAND, [0])
+    assert limit.words == "NICs: 1 x 100 GB/s in slots of 57.6 GB/s"
+    assert limit.GBps == pytest.approx(63.015 * 256 / 280 * NIC_SHARE, rel=1e-3)

@@ -171,3 +171,9 @@ def test_a_rack_of_72_on_switches_is_searched_among_neighbours() -> None:
     ring = graphs(cluster(h100(gpus=72)))[Pattern.RING]
     assert ring.count == 12
     assert ring.intra is PathKind.NVL
+
+
+def test_between_two_gpus_trees_go_either_way() -> None:
+    """Each way over the 12 NVLinks a tree has two of them, and there are as many as go both ways."""
+    (ring, tree) = (graphs(Cluster(machine("dgx-a100").part(range(2))))[p] for p in (Pattern.RING, Pattern.TREE))
+    assert (ring.count, tree.count) == (12, 12) and tree.intra_Bps == 2 * ring.intra_Bps

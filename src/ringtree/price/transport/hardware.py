@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
+from ringtree.ir.units import count
 from ringtree.price.nccl.communicator import Communicator
 from ringtree.price.nccl.figures import PROTOCOLS, HOP_LATENCY_us, TREE_CHANNEL_GBps
 from ringtree.price.transport.figures import BLOCKS_OF_A_CHANNEL, NIC_SHARE, UNDER_WAY
@@ -39,7 +40,9 @@ def nic_limit(comm: Communicator, algorithm: str, protocol: str = "simple") -> L
     if not fabric.rdma:
         ranks = min(graph.count, comm.per_node)  # whose proxy threads have the channels' sockets
         kernel = fabric.kernel_Bps / 1e9 * ranks
-        least = min(least, Limit(kernel, f"{fabric.name}: {ranks} threads of {fabric.kernel_Bps / 1e9:.3g} GB/s"))
+        least = min(
+            least, Limit(kernel, f"{fabric.name}: {count(ranks, 'thread')} of {fabric.kernel_Bps / 1e9:.3g} GB/s")
+        )
     if protocol == "simple":
         least = min(least, _window(comm, algorithm, fabric))
     if graph.inter >= PathKind.PHB:
