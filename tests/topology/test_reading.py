@@ -121,3 +121,8 @@ def test_what_the_file_tells_goes_before_what_is_given() -> None:
         assert sum(text in s for s in said) == 1
     switched = nccl_xml.machine_of(root, {"nvlink": "nvswitch"})
     assert {k.width for k in switched.links if k.kind.value == "nvlink"} == {18}
+
+
+def test_of_the_catalogue_nothing_is_assumed() -> None:
+    with pytest.raises(ValueError, match="dgx-a100 is of the catalogue, which tells all"):
+        reading.find("dgx-a100", {"nvlink": "none"})

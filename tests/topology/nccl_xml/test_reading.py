@@ -172,3 +172,20 @@ def test_every_real_file_is_read(name: str, data_folder: Path) -> None:
     assert [m.devices[n].name for n in m.gpus] == [f"gpu{k}" for k in range(len(m.gpus))]
     back = {(k.source, k.target, k.kind, k.bandwidth_Bps) for k in m.links}
     assert all((b, a, kind, bandwidth) in back for a, b, kind, bandwidth in back)
+
+
+def to_itself(busid: str, rank: int) -> str:
+    known = 'vendor="0x10de" device="0x20b5"'  # A100 PCIe 80GB
+    return gpu(busid, rank, f'<nvlink target="{busid}" count="12" tclass="0x030200"/>', more=known)
+
+
+def test_nvlinks_that_lead_to_their_own_gpu_are_as_if_not_told() -> None:
+    two = system(to_itself("0000:03:00.0", 0) + to_itself("0000:04:00.0", 1))
+    assert not links(machine(two), LinkKind.NVLINK)
+    assert links(machine(two, nvlink="pairs"), LinkKind.NVLINK)["gpu0", "gpu1"].width == 12
+
+
+def test_nvlinks_that_the_file_tells_go_before_those_given() -> None:
+    given = machine(SWITCHED, nvlink="none")
+    assert given.links == machine(SWITCHED).links
+    assert "not used" in next(note.text for note in given.notes if note.about == "nvlink=")

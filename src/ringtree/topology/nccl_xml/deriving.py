@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from ringtree.topology import parts, pci
-from ringtree.topology.machine import DeviceKind, NoteKind
+from ringtree.topology.machine import DeviceKind, LinkKind, NoteKind
 from ringtree.topology.nccl_xml import fabric, gpus
 from ringtree.topology.nccl_xml.assumed import Assumed
 from ringtree.topology.nccl_xml.parsed import Parsed, Slot
@@ -31,33 +31,39 @@ def derive(parsed: Parsed, given: Assumed) -> None:
         text = "the file tells PCI devices alone: GPUs are known by class and device id, and numbered as on the bus"
         parsed.draft.note(NoteKind.ASSUMED, "GPUs", text)
         fabric.link(parsed, [s.number for s in slots if s.number is not None], models, given)
+        wired = True
     else:
-        _told_gpus(parsed, given)
+        wired = _told_gpus(parsed, given)
     for slot in found[DeviceKind.NIC]:
         _nic(parsed, slot, given)
     for key, used, told in (
         ("gpu", given.gpu is None or slots, parsed.has_gpus),
         ("nic", given.nic_Bps is None or found[DeviceKind.NIC], parsed.has_nics),
+        ("nvlink", given.nvlink is None or wired, parsed.has_gpus),
     ):
         if not used:
             text = "the file tells it, which goes before" if told else "the file has none"
             parsed.draft.note(NoteKind.ASSUMED, f"{key}=", f"not used: {text}")
 
 
-def _told_gpus(parsed: Parsed, given: Assumed) -> None:
-    """GPUs of a board, in a file that tells of no links between them: NCCL would ask the driver."""
+def _told_gpus(parsed: Parsed, given: Assumed) -> bool:
+    """GPUs of a board, in a file that tells of no links between them: NCCL would ask the driver. Whether they were
+    linked by what was given; not where the file links them, or their models are not known."""
     numbers = [n for n, d in enumerate(parsed.draft.devices) if d.kind is DeviceKind.GPU]
     numbers.sort(key=parsed.draft.place)
     models = [parts.GPUS.get(parsed.draft.devices[n].model) for n in numbers]
     known = [m for m in models if m is not None]
-    links = any(e.tag in ("nvlink", "xgmi", "link") for e in parsed.root.below())
+    tags = {e.tag for e in parsed.root.below()}
+    links = "link" in tags or any(k.kind in (LinkKind.NVLINK, LinkKind.XGMI) for k in parsed.draft.links)
     if links or len(known) < max(2, len(models)):
-        return
+        return False
     if given.nvlink is not None:
         fabric.link(parsed, numbers, known, given)
-    elif fabric.usual(known[0], len(known)) != "none":
+        return True
+    if not tags & {"nvlink", "xgmi"} and fabric.usual(known[0], len(known)) != "none":
         text = "the file tells none, and NCCL would ask the driver: none; else assume nvlink=nvswitch or mesh"
         parsed.draft.note(NoteKind.ASSUMED, "links between GPUs", text)
+    return False
 
 
 def _kind(parsed: Parsed, slot: Slot) -> DeviceKind | None:

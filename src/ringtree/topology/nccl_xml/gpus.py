@@ -126,7 +126,7 @@ def _gpu_link(parsed: Parsed, slot: Slot, number: int, element: Element) -> None
         if target is slot:
             text = (
                 f"{count} links of it lead to itself: left out; NCCL keeps them, and so knows of no NVLink between "
-                "GPUs: name the real targets in the file"
+                "GPUs: name the real targets in the file, or assume nvlink=pairs, mesh or nvswitch"
             )
             parsed.draft.note(NoteKind.TRAP, number, text)
             return
