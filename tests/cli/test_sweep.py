@@ -11,7 +11,7 @@ from ringtree.algorithms import REGISTRY
 from ringtree.algorithms.registry import read
 from ringtree.bench.record import read as read_record
 from ringtree.cli import main
-from ringtree.cli.sweep import rank_counts
+from ringtree.cli.sweep import whole_node_counts
 from ringtree.ir.schedule import Block, Schedule, Transfers
 
 
@@ -116,7 +116,7 @@ def test_a_new_algorithm_is_priced_by_its_name_alone(capsys, monkeypatch):
     ],
 )
 def test_rank_counts(text, each, expected):
-    assert rank_counts(text, each) == expected
+    assert whole_node_counts(text, each) == expected
 
 
 @pytest.mark.parametrize(

@@ -92,10 +92,10 @@ def _places(args: argparse.Namespace) -> tuple[Where, str, list[int]]:
     from ringtree.topology.text import SHAPES
 
     if args.topology.partition(":")[0] in SHAPES:
-        counts = rank_counts(args.ranks or "8", 1)
+        counts = whole_node_counts(args.ranks or "8", 1)
         return (lambda ranks: parse(args.topology, ranks)), args.topology, counts
     one = replace(cluster_options.cluster(args), nodes=1)
-    counts = rank_counts(args.ranks, one.ranks) if args.ranks else [args.nodes * one.ranks]
+    counts = whole_node_counts(args.ranks, one.ranks) if args.ranks else [args.nodes * one.ranks]
     args.nodes = -(-max(counts) // one.ranks)
     all_of_it = cluster_options.cluster(args)
 
@@ -107,7 +107,7 @@ def _places(args: argparse.Namespace) -> tuple[Where, str, list[int]]:
     return where, all_of_it.name if len(counts) == 1 else one.name, counts
 
 
-def rank_counts(text: str, each: int) -> list[int]:
+def whole_node_counts(text: str, each: int) -> list[int]:
     """`2:100000` (doubling, and the last), `2:1000:10` or `2,8,64`, to whole nodes of `each` where it is more than one;
     ValueError where it is none."""
     from ringtree.cli.subject import MOST_RANKS
