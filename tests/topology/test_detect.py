@@ -184,6 +184,25 @@ def test_ports_of_one_card_are_together(tmp_path: Path) -> None:
     assert notes(m, NoteKind.TRAP)["mlx5_0"] == "the link of mlx5_0:1, mlx5_0:2 is down"
 
 
+@pytest.mark.parametrize(
+    ("ids", "layer", "fabric"),
+    [
+        ((0x020000, 0x1D0F, 0xEFA1), "Unspecified", "efa"),
+        ((0x020000, 0x17DB, 0x0501), "Ethernet", "slingshot"),
+        ((0x020700, 0x15B3, 0x1021), "InfiniBand", "infiniband"),
+        ((0x020000, 0x15B3, 0x1021), "Ethernet", "roce"),
+        ((0x020000, 0x1AE0, 0x0042), "Ethernet", "roce"),
+    ],
+)
+def test_rdma_is_the_makers_fabric_or_the_ports(
+    tmp_path: Path, ids: tuple[int, int, int], layer: str, fabric: str
+) -> None:
+    tree = SysTree(tmp_path)
+    tree.rdma(tree.pci("00/0000:00:01.0", ids), "rdma0", "100 Gb/sec (4X EDR)", layer)
+    m = detect(tmp_path)
+    assert m.devices[m.nics[0]].attributes["fabric"] == fabric
+
+
 def test_this_machine_in_no_time() -> None:
     start = time.perf_counter()
     assert detect().devices

@@ -74,7 +74,7 @@ def _free(name: str, taken: set[str]) -> str:
     return name
 
 
-_MAKERS = {
+MAKERS = {
     "0x15b3": "infiniband",
     "mellanox": "infiniband",
     "nvidia": "infiniband",
@@ -85,6 +85,7 @@ _MAKERS = {
     "0x1ae0": "tcp",
     "google": "tcp",
 }
+"""The fabric that a maker's NICs are for, by vendor as machines and as files name it."""
 _ETHERNET = "0x0200"
 
 
@@ -99,7 +100,7 @@ def usual_fabric(machine: Machine) -> str | None:
         if said not in FABRICS:
             raise ValueError(f"{machine.name}: {nic.name} is for fabric {said!r}; expected one of {', '.join(FABRICS)}")
         return said
-    found = _MAKERS.get(nic.vendor.lower(), "infiniband" if nic.gdr else "tcp")
+    found = MAKERS.get(nic.vendor.lower(), "infiniband" if nic.gdr else "tcp")
     ethernet = nic.attributes.get("class", "").startswith(_ETHERNET)
     return "roce" if found == "infiniband" and ethernet else found
 

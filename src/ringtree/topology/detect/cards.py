@@ -10,15 +10,15 @@ from ringtree.topology.building import Builder
 from ringtree.topology.detect.pci import PciDevice, Speed
 from ringtree.topology.detect.places import ASSUMED, GTps, Places
 from ringtree.topology.detect.ports import Disk, Port
+from ringtree.topology.fabrics import FABRICS
 from ringtree.topology.machine import Device, DeviceKind, NoteKind
+from ringtree.topology.nics import MAKERS
 from ringtree.topology.pci import VENDORS
 
 UNKNOWN_Bps = 1.25e9
 """Of a NIC that tells no rate: 10 Gb/s, as NCCL takes it."""
 DISK = Speed(8.0, 4)
 """The link of a drive that tells none."""
-FABRICS = {0x1D0F: "efa", 0x17DB: "slingshot"}
-"""By PCI vendor, of what does RDMA and is neither InfiniBand nor RoCE."""
 
 
 def add_nics(builder: Builder, places: Places, pci: Mapping[str, PciDevice], found: Sequence[Port]) -> dict[str, bool]:
@@ -65,7 +65,9 @@ def _add_nic(builder: Builder, places: Places, device: PciDevice | None, card: S
 def _fabric(device: PciDevice | None, port: Port) -> str:
     if not port.rdma:
         return "tcp"
-    return FABRICS.get(device.maker if device else 0) or ("infiniband" if port.layer == "InfiniBand" else "roce")
+    by_layer = "infiniband" if port.layer == "InfiniBand" else "roce"
+    own = MAKERS.get(VENDORS.get(device.maker, "") if device else "", by_layer)
+    return own if FABRICS[own].rdma and own != "infiniband" else by_layer
 
 
 def add_disk(builder: Builder, places: Places, pci: Mapping[str, PciDevice], disk: Disk) -> None:
