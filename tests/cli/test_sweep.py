@@ -11,8 +11,10 @@ from ringtree.algorithms import REGISTRY
 from ringtree.algorithms.registry import read
 from ringtree.bench.record import read as read_record
 from ringtree.cli import main
-from ringtree.cli.sweep import whole_node_counts
+from ringtree.cli.sweep import Case, whole_node_counts
+from ringtree.cli.sweep_table import lines
 from ringtree.ir.schedule import Block, Schedule, Transfers
+from ringtree.price import Bound
 
 
 def sweep(capsys, *words):
@@ -136,3 +138,14 @@ def test_mistakes(capsys, words, said):
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
+
+
+def test_the_best_changes_where_straight_lines_cross():
+    """On logarithmic axes: 1 to 64 s against 4 s, between 1 and 64 KiB."""
+    bound = Bound(1.0, 1.0, 1.0, "a link")
+    cases = [
+        Case("all_reduce", 4, nbytes, {"one": s, "other": 4.0}, bound)
+        for nbytes, s in ((1 << 10, 1.0), (1 << 16, 64.0))
+    ]
+    text = "".join(span.text + "\n" for line in lines("any", cases) for span in line)
+    assert "# best: one from 1 KiB, other from 4 KiB" in text

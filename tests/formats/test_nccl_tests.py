@@ -143,6 +143,8 @@ def _row(nbytes: int, count: int, redop: str, root: int, algbw: float, busbw: fl
     (2, 1.0, 1, "sum", -1, "all_reduce"),
     (16, 0.9375, 16, "none", -1, "all_gather"),
     (8, 0.875, 8, "sum", -1, "reduce_scatter"),
+    (16, 0.9375, 1, "none", -1, "all_gather"),
+    (8, 0.875, 1, "sum", -1, "reduce_scatter"),
     (0, 1.0, 1, "none", 0, "broadcast"),
     (0, 1.0, 1, "sum", 0, "reduce"),
     (0, 1.0, 1, "none", -1, "send_recv"),
