@@ -91,3 +91,16 @@ def test_nothing_is_written_where_one_form_cannot_tell_it(ringtree: Ringtree, tm
     forms = [word for form in ("json", "xml", "html") for word in (f"--{form}", str(tmp_path / f"out.{form}"))]
     got = ringtree("topo", "show", str(file), *forms)
     assert got.code == 1 and "m has no CPU; expected one" in got.err and not list(tmp_path.glob("out.*"))
+
+
+def test_the_rings_of_a_graph_file_are_shown(ringtree: Ringtree, tmp_path: Path) -> None:
+    graph, page = tmp_path / "graph.xml", tmp_path / "page.html"
+    one = '<channel><gpu dev="0"/><gpu dev="2"/><gpu dev="1"/><gpu dev="3"/></channel>'
+    told = 'pattern="4" crossnic="0" speedintra="12" speedinter="12" typeintra="SYS" typeinter="PIX" samechannels="0"'
+    graph.write_text(f'<graphs version="1"><graph id="0" nchannels="1" {told}>{one}</graph></graphs>')
+    show = ("topo", "show", "azure-nc96", "--graph", str(graph))
+    assert "ring  1 channel, 12 GB/s each over SYS\n  0 → 2 → 1 → 3 → 0" in ringtree(*show).out
+    assert ringtree(*show, "--html", str(page)).code == 0 and page.exists()
+    assert "no such gpu in the machine" in ringtree(*show, "--gpus", "2").err
+    assert "--graph FILE` shows it" in ringtree("topo", "show", str(graph)).err
+    assert ringtree(*show, "--html", str(graph)).code != 0

@@ -33,7 +33,7 @@ def write(
 
     forms = ((args.json, machine_json.text), (args.xml, nccl_xml.text))
     asked = [path for path in (args.json, args.xml, args.html) if path]
-    read = [args.topology] if getattr(args, "topology", None) else []
+    read = [path for path in (getattr(args, "topology", None), getattr(args, "graph", None)) if path]
     for n, path in enumerate(asked):
         check_destination(path, *read, *asked[:n])
     texts = [(path, text(cluster.machine)) for path, text in forms if path]

@@ -1,16 +1,20 @@
 """Draw a machine: what hangs below which NUMA node, what joins its GPUs, how each reaches each other and the NICs, and
-whether directly; then what is to be known of it, traps first; then the rings and trees that NCCL would find in it.
+whether directly; then the rings and trees that NCCL would find in it, or those of a graph file; then what is to be
+known of it, traps first.
 
     ringtree topo show dgx-h100
     ringtree topo show topo.xml --html topo.html       as a page, rings and trees laid over it
     ringtree topo show dgx-a100 --copies 0,4           what is copied from GPU 0 to 4, and over the network
     ringtree topo show matrix.txt --xml topo.xml       as NCCL's topology file
+    ringtree topo show azure-nc96 --graph graph.xml    the rings and trees of an NCCL_GRAPH_FILE laid over it
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("topology", metavar="FILE|NAME", help="a topology file, or a name of `ringtree topo list`")
     cluster_options.add_arguments(parser, named=False)
     parser.add_argument("--copies", metavar="A,B", help="what is copied between two GPUs, by each way, instead")
+    parser.add_argument("--graph", type=Path, metavar="FILE", help="the rings and trees of NCCL's graph file instead")
     parser.add_argument("--sources", action="store_true", help="also where the figures are from")
     topo_files.add_arguments(parser)
 
@@ -36,14 +41,15 @@ def run(args: argparse.Namespace) -> int:
     from ringtree.cli import cluster_options, terminal, topo_files
 
     cluster = cluster_options.cluster(args)
+    channels = partial(_channels, cluster, args.graph)
     between = _pair(cluster, args.copies) if args.copies else (0, 1)
-    if topo_files.write(args, cluster, lambda: _channels(cluster), between):
+    if topo_files.write(args, cluster, channels, between):
         return 0
     width = terminal.columns(WIDTH)
     if args.copies:
         terminal.show(_copies(cluster, between, width))
     else:
-        terminal.show(lines(cluster, _channels(cluster), width, args.sources))
+        terminal.show(lines(cluster, channels(), width, args.sources))
     return 0
 
 
@@ -104,8 +110,11 @@ def _network(cluster: Cluster) -> str:
     return f"{cluster.nodes} of them, {cluster.ranks} GPUs: {network}{spine} over {over}{sharp}"
 
 
-def _channels(cluster: Cluster) -> Sequence[Channels]:
-    """What NCCL would find there; nothing where there is nothing to find."""
+def _channels(cluster: Cluster, file: Path | None) -> Sequence[Channels]:
+    """Those of the graph file, else what NCCL would find there; nothing where there is nothing to find."""
+    from ringtree.formats import nccl_graph
     from ringtree.search.patterns import graphs
 
+    if file is not None:
+        return tuple(nccl_graph.read(file, cluster.machine).values())
     return tuple(graphs(cluster).values()) if len(cluster.machine.gpus) > 1 else ()

@@ -29,7 +29,7 @@ def read(path: str | Path, assume: Mapping[str, str] | None = None) -> Machine:
             return hwloc_xml.machine_of(root, assume)
         if root.tag == "graphs":
             raise ValueError(f"{file}: an NCCL graph file, rings and trees of a machine; expected {EXPECTED}; "
-                             "ringtree.formats.nccl_graph reads it")  # fmt: skip
+                             "`ringtree topo show MACHINE --graph FILE` shows it")  # fmt: skip
         raise ValueError(f"{root.where}: expected {EXPECTED}")
     if start in (b"{", b"["):
         return _json(data, file)
