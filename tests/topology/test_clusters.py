@@ -195,3 +195,16 @@ def test_100000_ranks_take_no_search():
 def test_what_cannot_be_is_refused(build, message):
     with pytest.raises(ValueError, match=message):
         build(machine("dgx-h100"))
+
+
+@pytest.mark.parametrize("network", [Network.RAILS, Network.FAT_TREE])
+def test_a_switch_takes_its_time_once(network):
+    """From NIC to NIC it is the fabric's latency, in which there is one switch."""
+    infiniband = FABRICS["infiniband"]
+    slower = replace(infiniband, hop_s=infiniband.hop_s + 1e-6, latency_s=infiniband.latency_s + 1e-6)
+    took_s = []
+    for fabric in (infiniband, slower):
+        topology = Cluster(machine("dgx-h100"), 2, fabric, network).topology()
+        took_s.append(topology.latency_s[list(topology.route(0, 8))].sum())
+    assert took_s[1] - took_s[0] == pytest.approx(1e-6)
+    assert took_s[0] == pytest.approx(infiniband.latency_s, abs=1.5e-6)

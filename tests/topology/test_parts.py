@@ -52,3 +52,18 @@ def test_an_id_tells_a_nic() -> None:
 def test_every_part_has_a_source() -> None:
     tables = (parts.PCIE, parts.NVLINK, parts.NVSWITCH, parts.XGMI, parts.C2C, parts.GPUS, parts.CPUS, parts.NICS)
     assert all(part.source for table in tables for part in table.values())
+
+
+@pytest.mark.parametrize(
+    ("vendor", "family", "modelid", "model"),
+    [
+        ("GenuineIntel", 6, 143, {"Xeon Platinum 8480C", "Xeon Platinum 8481C"}),
+        ("GenuineIntel", 6, 63, {"Xeon E5-2698 v4"}),
+        ("GenuineIntel", 6, 108, {"Xeon Platinum 8358"}),
+        ("GenuineIntel", 15, 143, {None}),
+        ("nobody", 6, 143, {None}),
+    ],
+)
+def test_a_cpu_is_the_nearest_of_its_family(vendor: str, family: int, modelid: int, model: set[str | None]) -> None:
+    part = parts.cpu_by_id(vendor, family, modelid)
+    assert (part and part.model) in model

@@ -336,3 +336,9 @@ def nic_by_id(vendor: int, device: int) -> Nic | None:
     where the tables do not know it."""
     found = [n for n in NICS.values() if (vendor, device) in n.ids]
     return max(found, key=lambda n: (n.rate_Bps / n.ports, n.gdr), default=None)
+
+
+def cpu_by_id(vendor: str, family: int, modelid: int) -> Cpu | None:
+    """The CPU whose CPUID model is the nearest of its vendor and family; None where the tables know none of those."""
+    near = [c for c in CPUS.values() if (c.vendor, c.family) == (vendor, family)]
+    return min(near, key=lambda c: abs(c.modelid - modelid), default=None)

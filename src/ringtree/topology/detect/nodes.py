@@ -60,11 +60,9 @@ def _join(builder: Builder, nodes: Sequence[NumaNode], names: Mapping[int, str],
 
 
 def _part(cpu: Processor) -> parts.Cpu | None:
-    """The CPU of the tables that has its family and model; else the last before it of its maker and family."""
+    """The CPU of the tables that is nearest to it."""
     vendor, family, model = (cpu.attributes.get(key, "") for key in ("vendor", "familyid", "modelid"))
-    numbers = int(family) if family.isdecimal() else 0, int(model) if model.isdecimal() else 0
-    of_family = [p for p in parts.CPUS.values() if p.vendor == vendor and (p.family, p.modelid) <= numbers]
-    return max((p for p in of_family if p.family == numbers[0]), key=lambda p: p.modelid, default=None)
+    return parts.cpu_by_id(vendor, int(family) if family.isdecimal() else 0, int(model) if model.isdecimal() else 0)
 
 
 def _mask(cpus: Sequence[int]) -> str:

@@ -51,10 +51,9 @@ def part_of(element: Element) -> parts.Cpu | None:
     arch, model = element.attributes.get("arch", ""), element.whole("modelid", 0, 2**31, 0)
     if family & 0xF == 0xF and 0x80 <= family <= 0xFF:  # base family 15, the extended one shifted: 143 is 23
         family = 15 + (family >> 4)
-    near = [c for c in parts.CPUS.values() if c.vendor == vendor and c.family == family]
     if arch == "arm64" and not vendor:
-        near = [c for c in parts.CPUS.values() if c.model == "Grace"]
-    return min(near, key=lambda c: abs(c.modelid - model), default=None)
+        return parts.CPUS["Grace"]
+    return parts.cpu_by_id(vendor, family, model)
 
 
 def link(parsed: Parsed) -> None:
