@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 from math import inf
 
 import pytest
@@ -184,6 +184,17 @@ def test_what_hands_on_is_one_gpu_by_nvlink(name, data):
     assert inside.count(DeviceKind.GPU) == (path.kind is PathKind.NVB)
     if path.kind is PathKind.NVB:
         assert len(inside) == 1
+
+
+def test_200_gpus_that_are_all_joined():
+    b = Builder()
+    names = [b.add(Device(f"g{n}", DeviceKind.GPU)) for n in range(200)]
+    for one, other in combinations(names, 2):
+        b.nvlink(one, other, 4, 1)
+    paths = Paths(b.machine("mesh"))
+    start = time.process_time()
+    assert {paths.gpus(a, b).kind for a in range(200) for b in range(200) if a != b} == {PathKind.NVL}
+    assert time.process_time() - start < 2.5
 
 
 def test_10000_devices_and_a_chain_of_them():

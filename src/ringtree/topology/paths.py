@@ -65,7 +65,9 @@ class Paths:
         goes through a GPU, but one of NVLinks alone, or through a NIC, but to its network."""
         path = self._known.get((source, target))
         if path is None:
-            tree = self._trees.get(source) or self._trees.setdefault(source, _Tree(self.machine, self._steps, source))
+            tree = self._trees.get(source) or self._trees.setdefault(
+                source, _Tree(self.machine, self._steps, self._joined, source)
+            )
             path = self._known[source, target] = tree.path(target)
         return path
 
@@ -135,6 +137,11 @@ class Paths:
         return tuple(tuple(_step(self.machine, n) for n in leaving(d)) for d in range(len(self.machine.devices)))
 
     @cached_property
+    def _joined(self) -> tuple[frozenset[int], ...]:
+        """Each device with the GPUs that it shares an NVLink with."""
+        return tuple(frozenset({d}.union(s.target for s in of if s.joins_gpus)) for d, of in enumerate(self._steps))
+
+    @cached_property
     def _neighbour(self) -> tuple[int | None, ...]:
         """For each NIC the GPU that is nearest to it, by local rank; NICs that share their GPUs have one each."""
         out: list[int | None] = []
@@ -153,7 +160,13 @@ class Paths:
 class _Tree:
     """The way to every device that can be reached from one, found nearest first."""
 
-    def __init__(self, machine: Machine, steps: tuple[tuple[_Step, ...], ...], source: int) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        steps: tuple[tuple[_Step, ...], ...],
+        joined: tuple[frozenset[int], ...],
+        source: int,
+    ) -> None:
         self.machine, self.source = machine, source
         self.reached: dict[int, _Reached] = {}
         queue = [(PathKind.LOC, -inf, 0, source, -1)]
@@ -166,6 +179,8 @@ class _Tree:
             self.reached[device] = _Reached(kind, -narrow, latency_s, last)
             ends = machine.devices[device].kind
             hands_on = came is not None and ends is DeviceKind.GPU
+            if hands_on and joined[device] <= joined[source]:
+                continue  # all it could hand on to is nearer by a link of the source's own
             for step in steps[device]:
                 if step.target not in self.reached and (came is None or _goes_on(came, count, ends, step)):
                     further = max(kind, PathKind.NVB if hands_on else step.kind)
