@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from pathlib import Path
@@ -159,7 +160,7 @@ def test_collective_and_ranks_follow_from_the_figures(
 
 
 @pytest.mark.parametrize(("text", "expected"), [
-    ("", "no line of a table"),
+    ("", "empty; expected the output of nccl-tests"),
     ("hello\nworld\n", "no line of a table"),
     ("\0\1\2ELF", "no text"),
     ("{\"results\": 3}", "no JSON of nccl-tests"),
@@ -172,6 +173,7 @@ def test_collective_and_ranks_follow_from_the_figures(
     ("# collective: dance\n", "line 1: collective dance: expected one of all_reduce"),
     ("# nranks: many\n", "line 1: nranks 'many'; expected a whole number"),
     ("8 2 float sum -1 -5.0 0.00 0.00 0 -5.0 0.00 0.00 0\n", "line 1: time -5.0; expected a number of at least 0"),
+    ("8 2 float sum -1 1e-9 0.00 0.00 0\n", "line 1: time 1e-9; expected 0.001 to 1e+12 microseconds"),
     ("# all_reduce_perf\n# all_gather_perf\n8 2 float sum -1 5.0 0.00 0.00 0\n", "one collective"),
 ])  # fmt: skip
 def test_what_is_no_log_is_told_in_one_line(tmp_path: Path, text: str, expected: str) -> None:
@@ -193,8 +195,27 @@ def test_too_many_lines_or_bytes_are_refused(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(ValueError, match="more than 10 lines"):
         log_of(tmp_path, NEW)
     monkeypatch.setattr(nccl_tests, "LARGEST_BYTES", 5000)
-    with pytest.raises(ValueError, match="larger than 5,000 bytes"):
+    with pytest.raises(ValueError, match="at most 5,000 bytes"):
         log_of(tmp_path, NEW * 5)
+
+
+def test_a_pipe_that_nobody_writes_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "log")
+    with pytest.raises(ValueError, match="a pipe; expected the output of nccl-tests"):
+        read(tmp_path / "log")
+
+
+def _json_log(rank: float, host: str) -> str:
+    way = {"time": 3, "alg_bw": 1, "bus_bw": 1}
+    row = {"size": 8, "count": 2, "type": "float", "redop": "sum", "root": -1, "out_of_place": way}
+    device = {"rank": rank, "hostname": host, "device": 0, "device_hex": "0x1b", "device_info": "H100"}
+    return json.dumps({"results": [row], "config": {"devices": [device]}})
+
+
+def test_names_in_json_cannot_command_a_terminal_and_ranks_are_numbers(tmp_path: Path) -> None:
+    assert log_of(tmp_path, _json_log(0, "\x1b[31mhost\n")).ran[0].host == "?[31mhost?"
+    with pytest.raises(ValueError, match="no JSON of nccl-tests"):
+        log_of(tmp_path, _json_log(float("inf"), "host"))
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

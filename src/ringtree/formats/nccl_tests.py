@@ -18,6 +18,7 @@ from statistics import median
 from typing import Any
 
 from ringtree.formats.nccl_debug import Debug
+from ringtree.topology.file_bytes import file_bytes
 
 LARGEST_BYTES = 1 << 28
 """A file beyond this is refused unread."""
@@ -26,6 +27,7 @@ LONGEST_LINE = 1 << 14
 MOST_LINES = 4_000_000
 MOST_ROWS = 100_000
 MOST_RANKS = 1 << 20
+SHORTEST_US, LONGEST_US = 1e-3, 1e12
 COLLECTIVES = {
     "all_reduce": "all_reduce", "all_gather": "all_gather", "reduce_scatter": "reduce_scatter",
     "broadcast": "broadcast", "reduce": "reduce", "alltoall": "all_to_all", "sendrecv": "send_recv",
@@ -106,17 +108,13 @@ def read(path: Path, collective: str = "") -> Log:
     """The log of that file. `collective`: what it is of, where one knows. ValueError, in one line naming file and line,
     where it is none."""
     reading = _Reading(path)
-    with open(path, "rb") as file:
-        start = file.read(4096)
-        if b"\0" in start:
-            raise ValueError(f"{path}: holds bytes that are no text; expected the output of nccl-tests")
-        rest = file.read(LARGEST_BYTES - len(start) + 1)
-    if len(start) + len(rest) > LARGEST_BYTES:
-        raise ValueError(f"{path}: is larger than {LARGEST_BYTES:,} bytes; expected a log of less")
-    if start.lstrip()[:1] == b"{":
-        _json(reading, start + rest)
+    data = file_bytes(path, "the output of nccl-tests", LARGEST_BYTES)
+    if b"\0" in data[:4096]:
+        raise ValueError(f"{path}: holds bytes that are no text; expected the output of nccl-tests")
+    if data[:4096].lstrip()[:1] == b"{":
+        _json(reading, data)
         return reading.log(collective)
-    lines = BytesIO(start + rest)
+    lines = BytesIO(data)
     for number in range(1, MOST_LINES + 1):
         raw = lines.readline(LONGEST_LINE)
         if not raw:
@@ -159,7 +157,7 @@ class _Reading:
         elif device := _DEVICE.search(text):
             if len(self.ran) < MOST_RANKS:
                 rank, host, gpu, busid, model = device.groups()
-                self.ran.append(Ran(int(rank[:9]), host, int(gpu[:9]), busid, model.strip()))
+                self.ran.append(Ran(int(rank[:9]), _shown(host), int(gpu[:9]), _shown(busid), _shown(model)))
         else:
             if program := _PROGRAM.search(text):
                 self.programs.setdefault(COLLECTIVES[program[1]], number)
@@ -265,6 +263,8 @@ def _figures(where: str, words: Sequence[str]) -> tuple[float, float, float, int
             raise ValueError(f"{where}: {what} {word[:40]}; expected a number of at least 0")
     if not found[0]:
         return None
+    if not SHORTEST_US <= found[0] <= LONGEST_US:
+        raise ValueError(f"{where}: time {words[0][:40]}; expected {SHORTEST_US:g} to {LONGEST_US:g} microseconds")
     wrong = words[3] if len(words) > 3 else "N/A"
     bad = float(wrong) if re.fullmatch(r"\d{1,15}(\.\d+)?", wrong) else 0.0
     return found[0] * 1e-6, found[1], found[2], int(bad)
@@ -331,7 +331,7 @@ def _json(reading: _Reading, raw: bytes) -> None:
             if program := _PROGRAM.search(str(result.get("experiment_name", ""))):
                 reading.programs.setdefault(COLLECTIVES[program[1]], n + 1)
         reading.ran += _ran(config.get("devices", told.get("devices", [])))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         if str(error).startswith(str(reading.path)):
             raise
         raise ValueError(
@@ -342,4 +342,10 @@ def _json(reading: _Reading, raw: bytes) -> None:
 
 def _ran(devices: Sequence[dict[str, Any]]) -> Iterator[Ran]:
     for d in devices:
-        yield Ran(int(d["rank"]), str(d["hostname"]), int(d["device"]), str(d["device_hex"]), str(d["device_info"]))
+        host, busid, model = (_shown(str(d[name])) for name in ("hostname", "device_hex", "device_info"))
+        yield Ran(int(d["rank"]), host, int(d["device"]), busid, model)
+
+
+def _shown(text: str) -> str:
+    """Of a name what can be printed."""
+    return "".join(c if c.isprintable() else "?" for c in text[:80]).strip()
