@@ -44,6 +44,7 @@ MISTAKES = [
     ("bench all_reduce -b big", "'big' is not a size: expected a number of bytes"),
     ("bench all_reduce -b 8 -e 4", "-e not below it"),
     ("bench all_reduce -f 1", "-f 1: expected a factor over 1"),
+    ("plan all_reduce --topology \u202e.xml", "?.xml: no such file"),
     ("bench all_reduce -f 2 -i 8", "a factor or a step, not both"),
     ("bench all_reduce -d spam", "no datatype 'spam': expected bool, int8"),
     ("bench all_reduce -d float32_int32", "there is no table of exact complex numbers or pairs to check with"),

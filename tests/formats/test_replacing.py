@@ -38,3 +38,10 @@ def test_a_link_stays_a_link_and_a_device_a_device(tmp_path: Path) -> None:
     with replacing(Path(os.devnull)) as file:
         file.write(b"new")
     assert not Path(os.devnull).is_file()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_is_named() -> None:
+    with pytest.raises(OSError, match="No space left") as told, replacing(Path("/dev/full")) as file:
+        file.write(b"new")
+    assert told.value.filename == "/dev/full"

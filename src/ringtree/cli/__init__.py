@@ -93,9 +93,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _one_line(error: Exception) -> str:
     """What a person is told. A mistake of theirs is its message; anything else is ours, and says so."""
-    message = " ".join(str(error).split())
+    message = "".join(c if c.isprintable() else "?" for c in " ".join(str(error).split()))
     if isinstance(error, FileNotFoundError) and error.filename is not None:
         return f"no such file: {error.filename}"
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
     if isinstance(error, (ValueError, OSError, RuntimeError, ImportError)) and message:
         return message
     if isinstance(error, MemoryError):

@@ -13,7 +13,16 @@ from typing import IO, Any
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A file to write that becomes `path` at the end of the block; if the block fails, `path` is as it was. What is no
-    file (a pipe, a device) is written to; a link is followed."""
+    file (a pipe, a device) is written to; a link is followed. OSError names `path`, a full disk's too."""
+    try:
+        with _replacing(path) as file:
+            yield file
+    except OSError as error:
+        raise error if error.filename else OSError(error.errno, error.strerror, str(path)) from None
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[IO[bytes]]:
     place = path.resolve()
     if place.exists() and not place.is_file():
         with open(place, "wb") as file:
