@@ -127,6 +127,8 @@ def test_rank_counts(text, each, expected):
         ("all_reduce --topology switch --ranks 0:4", "--ranks 0:4: expected such as 64, 2,8,64 or 2:100000"),
         ("all_reduce --topology switch --algorithm bruck", "--algorithm bruck: does not serve all_reduce"),
         ("all_reduce --topology switch --bytes 0", "--bytes 0: 0 bytes"),
+        (f"all_reduce --topology dgx-a100 --ranks {','.join(map(str, range(1, 99)))}", "expected such as 64"),
+        ("all_reduce --topology dgx-h100 --nodes 1048576", "8,388,608 ranks; expected at most 1,048,576"),
         ("al_reduce --topology switch", "no collective 'al_reduce'"),
         ("all_reduce --topology switch --ranks 9999 --algorithm two_shot", "more than 4,194,304 transfers"),
         ("all_reduce --topology nothing", "nothing"),

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from math import inf
 
 import numpy as np
 import pytest
@@ -182,6 +183,7 @@ def test_100000_ranks_take_no_search():
         (lambda m: Cluster(m, 0), "0 nodes"),
         (lambda m: Cluster(m, 2), "no fabric"),
         (lambda m: Cluster(m, 2, IB, oversubscription=0.5), "oversubscription 0.5"),
+        (lambda m: Cluster(m, 2, IB, oversubscription=inf), "oversubscription inf"),
         (lambda m: Cluster(m, 2, IB, Network.TORUS, oversubscription=2), "a torus has no spine"),
         (lambda m: Cluster(replace(m, devices=m.devices[-1:], links=()), 1).topology(), "neither GPU nor CPU"),
         (lambda m: Cluster(replace(m, devices=(), links=())).ranks, "neither GPU nor CPU"),

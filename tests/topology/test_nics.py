@@ -58,7 +58,7 @@ def test_a_slot_that_is_too_slow_is_taken_to_be_quick_and_said() -> None:
     assert all(machine.links[machine.leaving(n)[0]].bandwidth_Bps == 50e9 for n in machine.nics)
 
 
-@pytest.mark.parametrize(("count", "rate"), [(0, 1e9), (2000, 1e9), (1, 0.0), (1, float("nan"))])
+@pytest.mark.parametrize(("count", "rate"), [(0, 1e9), (2000, 1e9), (1, 0.0), (1, float("nan")), (1, 1e300)])
 def test_no_nics_or_no_rate_is_refused(count: int, rate: float) -> None:
     with pytest.raises(ValueError, match="expected 1 to 1024"):
         with_nics(server(), count, rate)

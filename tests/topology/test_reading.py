@@ -57,6 +57,7 @@ def test_a_machine_is_found_by_name_or_file(tmp_path: Path) -> None:
         ("", "known are dgx-1-p100"),
         ("none/such", "no such file; expected a machine"),
         ("topo.xml", "no such file; expected a machine"),
+        ("x" * 300, "neither a machine's name nor a file"),
     ],
 )
 def test_what_is_neither_gets_the_nearest_names(name: str, said: str) -> None:

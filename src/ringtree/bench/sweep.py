@@ -12,6 +12,8 @@ from ringtree.runtime.types import BY_LABEL, op_code
 
 MOST_BYTES = 1 << 50
 """Of a size: a thousand ranks' of it are still counted in 64 bits."""
+LEAST_FACTOR = 1.001
+"""From one size to the next: a smaller one's list would not end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +44,10 @@ def parse_bytes(text: str) -> int:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGkmg]?)(?:i?[Bb])?", text.strip())
     if not match:
         raise ValueError(f"{text!r} is not a size: expected a number of bytes such as 8, 64K, 16M or 1G")
-    nbytes = int(float(match[1]) * 1024 ** " KMG".index(match[2].upper() or " "))
+    nbytes = float(match[1]) * 1024 ** " KMG".index(match[2].upper() or " ")
     if nbytes > MOST_BYTES:
-        raise ValueError(f"{text!r}: {nbytes:.3g} bytes; expected at most {MOST_BYTES}")
-    return nbytes
+        raise ValueError(f"{text[:40]!r}: {nbytes:.3g} bytes; expected at most {MOST_BYTES}")
+    return int(nbytes)
 
 
 def sizes(first: int, last: int, *, factor: float | None = None, step: int | None = None) -> list[int]:
@@ -54,8 +56,8 @@ def sizes(first: int, last: int, *, factor: float | None = None, step: int | Non
         raise ValueError(f"sizes from {first} to {last} bytes: expected -b of at least 1 and -e not below it")
     if factor is not None and step is not None:
         raise ValueError("-f and -i together: expected a factor or a step, not both")
-    if factor is not None and factor <= 1:
-        raise ValueError(f"-f {factor:g}: expected a factor over 1")
+    if factor is not None and not LEAST_FACTOR <= factor <= MOST_BYTES:
+        raise ValueError(f"-f {factor:g}: expected a factor over 1, from {LEAST_FACTOR} to {MOST_BYTES}")
     if step is not None and step < 1:
         raise ValueError(f"-i {step}: expected a step of at least 1 byte")
     found = [first]

@@ -77,7 +77,7 @@ def _with_nics(machine: Machine, text: str) -> Machine:
 
     count, times, rate = text.partition("x")
     try:
-        if not times or not count.isdigit():
+        if not times or not count.isdecimal():
             raise ValueError("no count and rate")
         return with_nics(machine, int(count[:9]), rate_Bps(rate))
     except ValueError as error:

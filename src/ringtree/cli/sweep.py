@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 MOST_TRANSFERS = 1 << 22
 """Of a schedule that is written out to be priced."""
+MOST_COUNTS = 64
+"""Numbers of ranks in one table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,7 @@ def run(args: argparse.Namespace) -> int:
 def _places(args: argparse.Namespace) -> tuple[Where, str, list[int]]:
     """What so many ranks are on, by what name, and how many to look at."""
     from ringtree.cli import cluster_options
+    from ringtree.cli.subject import MOST_RANKS
     from ringtree.topology import parse
     from ringtree.topology.text import SHAPES
 
@@ -96,6 +99,8 @@ def _places(args: argparse.Namespace) -> tuple[Where, str, list[int]]:
         return (lambda ranks: parse(args.topology, ranks)), args.topology, counts
     one = replace(cluster_options.cluster(args), nodes=1)
     counts = whole_node_counts(args.ranks, one.ranks) if args.ranks else [args.nodes * one.ranks]
+    if max(counts) > MOST_RANKS:
+        raise ValueError(f"--nodes {args.nodes}: {counts[0]:,} ranks; expected at most {MOST_RANKS:,}")
     args.nodes = -(-max(counts) // one.ranks)
     all_of_it = cluster_options.cluster(args)
 
@@ -124,10 +129,12 @@ def whole_node_counts(text: str, each: int) -> list[int]:
                 first *= by
         else:
             found = [int(word) for word in text.split(",")]
-        if min(found) < 1 or max(found) > MOST_RANKS:
+        if min(found) < 1 or max(found) > MOST_RANKS or len(found) > MOST_COUNTS:
             raise ValueError
     except ValueError:
-        raise ValueError(f"--ranks {text}: expected such as 64, 2,8,64 or 2:100000, from 1 to {MOST_RANKS}") from None
+        raise ValueError(
+            f"--ranks {text[:40]}: expected such as 64, 2,8,64 or 2:100000, at most {MOST_COUNTS} of 1 to {MOST_RANKS}"
+        ) from None
     return sorted({n if n <= each else round(n / each) * each for n in found})
 
 

@@ -13,6 +13,8 @@ from ringtree.topology.wiring import wire
 
 __all__ = ["Cluster", "Network"]
 
+MOST_OVERSUBSCRIPTION = 1e6
+
 
 @dataclass(frozen=True)
 class Cluster:
@@ -32,8 +34,11 @@ class Cluster:
         if self.nodes > 1 and (self.fabric is None or not self.machine.nics) and shared_switch(self.machine) is None:
             missing = "no NIC: expected some, as --nics 8x400Gb" if self.fabric else "no fabric"
             raise ValueError(f"{self.name}: {self.nodes} nodes and {missing}")
-        if not self.oversubscription >= 1:
-            raise ValueError(f"{self.name}: oversubscription {self.oversubscription}; expected at least 1")
+        if not 1 <= self.oversubscription <= MOST_OVERSUBSCRIPTION:
+            most = f"{MOST_OVERSUBSCRIPTION:g}"
+            raise ValueError(
+                f"{self.name}: oversubscription {self.oversubscription}; expected at least 1, at most {most}"
+            )
         if self.network is Network.TORUS and self.oversubscription > 1:
             raise ValueError(f"{self.name}: oversubscription {self.oversubscription}; expected 1, a torus has no spine")
 

@@ -9,13 +9,17 @@ from ringtree.topology.clusters import Cluster
 from ringtree.topology.fabrics import FABRICS
 from ringtree.topology.machine import Device, DeviceKind, Link, LinkKind, Machine, Note, NoteKind, both_ways
 
+FASTEST_BPS = 1e14
+"""A rate beyond it is a slip of the pen."""
+
 
 def with_nics(machine: Machine, count: int, rate_Bps: float) -> Machine:
     """The machine with `count` NICs of that rate instead of its own: at the places of its own where it has as many,
     else each where a GPU has its PCIe link, the GPUs in turn. A slot that is slower than the rate is taken to be as
     quick, and a note says so: who asks for eight NICs of 400 Gb/s means to use them."""
-    if not 1 <= count <= 1024 or not rate_Bps > 0:
-        raise ValueError(f"{count} NICs of {rate_Bps / 1e9:g} GB/s: expected 1 to 1024, and a rate")
+    if not 1 <= count <= 1024 or not 0 < rate_Bps <= FASTEST_BPS:
+        most = f"{FASTEST_BPS / 1e9:,.0f} GB/s"
+        raise ValueError(f"{count} NICs of {rate_Bps / 1e9:g} GB/s: expected 1 to 1024, and a rate of at most {most}")
     old = machine.nics
     places = [_slot(machine, n) for n in old] if len(old) == count else _near_gpus(machine, count)
     like = machine.devices[old[0]] if old else Device("nic", DeviceKind.NIC)

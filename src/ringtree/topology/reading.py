@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -46,7 +47,7 @@ def find(name: str | Path, assume: Mapping[str, str] | None = None) -> Machine:
         if assume:
             raise ValueError(f"{text} is of the catalogue, which tells all; expected to assume nothing of it")
         return catalogue.machine(text)
-    if text and (Path(text).exists() or re.search(r"[/\\]|\.(xml|json|txt)$", text)):
+    if text and (os.path.exists(text) or re.search(r"[/\\]|\.(xml|json|txt)$", text)):
         return read(name, assume)
     near = get_close_matches(text.lower(), catalogue.NAMES, n=3, cutoff=0.5)
     said = f"nearest are {', '.join(near)}" if near else f"known are {', '.join(catalogue.NAMES)}"

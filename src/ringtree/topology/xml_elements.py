@@ -91,7 +91,9 @@ def elements(data: bytes, file: str) -> Element:
         reader.parser.Parse(data, True)
     except expat.ExpatError as error:
         raise ValueError(f"{file}: line {error.lineno}: not well-formed XML: {expat.ErrorString(error.code)}") from None
-    except (LookupError, UnicodeError):  # an encoding that Python was asked for and does not have
+    except (LookupError, ValueError) as error:  # an encoding that Python does not have, or not a byte a character
+        if str(error).startswith(file):
+            raise
         raise ValueError(f"{file}: line 1: an encoding that is not known; expected UTF-8") from None
     return reader.open[0].children[0]
 

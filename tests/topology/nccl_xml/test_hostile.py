@@ -58,6 +58,7 @@ CASES: dict[str, tuple[str, str]] = {
     "another version": ('<system version="3"/>', 'version="3"; expected 1 (NCCL) or 2 (RCCL)'),
     "no cpu": ('<system version="1"/>', "<system>: has no <cpu>"),
     "an encoding": ('<?xml version="1.0" encoding="klingon"?><system version="1"/>', "encoding"),
+    "an encoding of several bytes": ('<?xml version="1.0" encoding="utf-7"?><system version="1"/>', "expected UTF-8"),
     "no numaid": ('<system version="1"><cpu/></system>', "<cpu>: lacks the attribute numaid"),
     "a cpu twice": (f'<system version="1">{CPU}</cpu>{CPU}</cpu></system>', 'numaid="0">: a second <cpu>'),
     "no busid": (system("<pci/>"), "line 3, <pci>: lacks the attribute busid"),
