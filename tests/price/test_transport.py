@@ -64,8 +64,12 @@ def test_a_fabric_with_longer_hops_is_slower_where_the_size_is_small() -> None:
 
 
 def test_an_oversubscribed_fat_tree_carries_less() -> None:
-    narrow = Cluster(machine("dgx-h100"), 4, INFINIBAND, Network.FAT_TREE, 4.0)
-    wide = Cluster(machine("dgx-h100"), 4, INFINIBAND, Network.FAT_TREE)
+    """Between leaves: one has four machines of eight NICs."""
+    narrow = Cluster(machine("dgx-h100"), 5, INFINIBAND, Network.FAT_TREE, 4.0)
+    wide = Cluster(machine("dgx-h100"), 5, INFINIBAND, Network.FAT_TREE)
+    four, four_wide = (replace(c, nodes=4) for c in (narrow, wide))
+    for collective in ("all_gather", "all_to_all"):
+        assert found(four, collective, GiB) == found(four_wide, collective, GiB)
     one, other = (found(c, "all_gather", 16 * GiB)["ring/simple"] for c in (narrow, wide))
     assert one.bandwidth_Bps == pytest.approx(other.bandwidth_Bps / 4)
     assert "oversubscribed 4" in one.bottleneck

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ringtree.topology.contraction import seats, shared_switch
+from ringtree.topology.contraction import contract, seats, shared_switch
 from ringtree.topology.fabrics import Fabric
 from ringtree.topology.graph import Topology
 from ringtree.topology.machine import Machine
-from ringtree.topology.networks import Network
+from ringtree.topology.networks import Network, machines_of_leaf
 from ringtree.topology.wiring import wire
 
 __all__ = ["Cluster", "Network"]
@@ -51,6 +51,14 @@ class Cluster:
     def ranks(self) -> int:
         """GPUs in all, machine by machine; CPUs where a machine has no GPU."""
         return self.nodes * len(seats(self.machine))
+
+    @property
+    def thinned(self) -> float:
+        """The oversubscription that traffic between machines meets: 1 where one leaf of a fat tree has all of them."""
+        if self.network is not Network.FAT_TREE or self.oversubscription == 1 or not self.machine.nics:
+            return self.oversubscription
+        each = len(contract(self.machine).machine.nics)
+        return 1.0 if self.nodes <= machines_of_leaf(each) else self.oversubscription
 
     def topology(self) -> Topology:
         """The ranks, machine by machine, then each machine's other devices ("node1/nic0"), then the network's

@@ -110,6 +110,11 @@ class Torus(Wires):
         return leaves
 
 
+def machines_of_leaf(each: int) -> int:
+    """So many machines of `each` ports are below one leaf of a fat tree."""
+    return max(1, LEAF_PORTS // each)
+
+
 def leaves(ports: Ports, fabric: Fabric, first_switch: int, network: Network, oversubscription: float) -> Leaves:
     """RAILS or FAT_TREE; no spine where there is one leaf. The spine carries what all leaves may send to it: each its
     ports' bandwidth over the oversubscription."""
@@ -120,7 +125,7 @@ def leaves(ports: Ports, fabric: Fabric, first_switch: int, network: Network, ov
         pods = [f"pod{p}/" for p in range(-(-machines // below))] if machines > below else [""]
         switches = tuple(f"{pod}rail{k}" for pod in pods for k in range(each))
     else:
-        leaf = np.repeat(np.arange(machines) // max(1, LEAF_PORTS // each), each).reshape(machines, each)
+        leaf = np.repeat(np.arange(machines) // machines_of_leaf(each), each).reshape(machines, each)
         switches = tuple(f"leaf{k}" for k in range(int(leaf.max()) + 1))
     count = len(switches)
     switches += ("spine",) if count > 1 else ()

@@ -131,7 +131,7 @@ def _nics(comm: Communicator, collective: str) -> tuple[float, float, str]:
     GBps = min(wires.GBps, fabric.kernel_Bps / 1e9 * (comm.per_node if collective == "all_to_all" else 1))
     away = (comm.ranks - comm.per_node) / comm.ranks
     load = {"send_recv": 1.0, "all_to_all": comm.per_node * away}.get(collective, away)
-    return load, GBps / comm.cluster.oversubscription, wires.words
+    return load, GBps / comm.cluster.thinned, wires.words
 
 
 @lru_cache(maxsize=8)

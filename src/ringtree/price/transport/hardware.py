@@ -47,7 +47,7 @@ def nic_limit(comm: Communicator, algorithm: str, protocol: str = "simple") -> L
         least = min(least, _window(comm, algorithm, fabric))
     if graph.inter >= PathKind.PHB:
         least = min(least, Limit(graph.count * graph.inter_Bps / 1e9, "CPU link: between GPUs and NICs"))
-    over = comm.cluster.oversubscription if comm.cluster.network is Network.FAT_TREE else 1.0
+    over = comm.cluster.thinned if comm.cluster.network is Network.FAT_TREE else 1.0
     return least if over == 1 else Limit(least.GBps / over, f"{least.words}, oversubscribed {over:g}")
 
 
