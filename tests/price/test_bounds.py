@@ -13,6 +13,7 @@ from ringtree.algorithms import build, pairs
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.price import Bounds, bound, bounds, cuts, seconds
 from ringtree.price.graph import Graph
+from ringtree.price.latency import least_s
 from ringtree.topology import Topology, cluster, direct, ring, switch, torus
 from ringtree.topology.catalogue import machine
 from ringtree.topology.clusters import Cluster, Network
@@ -184,3 +185,11 @@ def test_a_few_nodes_stand_for_many(network, oversubscription, monkeypatch):
         assert found.time_s == pytest.approx(expected.time_s, rel=1e-12), collective
         if collective != "all_to_all":  # half of all nodes may be as narrow as one, and is not called the same
             assert found.bottleneck.partition("(")[0] == expected.bottleneck.partition("(")[0]
+
+
+@pytest.mark.parametrize(("ranks", "last_us"), [(2, 12), (8, 18), (20, 26)])
+def test_who_knows_tells_another_one_each_message(ranks, last_us):
+    """A message is 12 us on its way and 1 us of its sender's: seven hear it from the root one by one,
+    nineteen also from those who heard it first."""
+    topology = direct(ranks, latency_s=10e-6, message_s=1e-6)
+    assert least_s(topology, 0) == pytest.approx(last_us * 1e-6)

@@ -8,6 +8,7 @@ from ringtree.search import communicator_channels, graphs
 from ringtree.topology.catalogue import NAMES, machine
 from ringtree.topology.channels import Pattern
 from ringtree.topology.clusters import Cluster
+from ringtree.topology.fabrics import FABRICS
 from ringtree.topology.machine import PathKind
 from tests.search.by_hand import (
     a100,
@@ -177,3 +178,10 @@ def test_between_two_gpus_trees_go_either_way() -> None:
     """Each way over the 12 NVLinks a tree has two of them, and there are as many as go both ways."""
     (ring, tree) = (graphs(Cluster(machine("dgx-a100").part(range(2))))[p] for p in (Pattern.RING, Pattern.TREE))
     assert (ring.count, tree.count) == (12, 12) and tree.intra_Bps == 2 * ring.intra_Bps
+
+
+def test_amds_newer_gpus_have_channels_as_fast_as_a_link() -> None:
+    """RCCL's rules for them are NCCL's from Hopper on, though they have no compute capability."""
+    for nodes in (1, 2):
+        ring = graphs(Cluster(machine("mi300x8"), nodes, FABRICS["infiniband"]))[Pattern.RING]
+        assert ring.intra_Bps == 48e9 and ring.count >= 6

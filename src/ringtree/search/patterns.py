@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
+from ringtree.price.nccl.communicator import Communicator
 from ringtree.search.attempt import Found
 from ringtree.search.compute import compute
 from ringtree.search.system import System
@@ -33,17 +34,7 @@ def communicator_channels(found: dict[Pattern, Channels], cluster: Cluster) -> i
     """How many channels a communicator opens, as in NCCL's "Channel 00/24": twice the rings, the second of each with
     the other tree of a pair; more where CollNet leaves links idle or few fast rings leave the machine. 0 without GPUs.
     """
-    if Pattern.RING not in found:
-        return 0
-    ring = found[Pattern.RING]
-    count = min(MOST_CHANNELS, 2 * ring.count)
-    chain = found.get(Pattern.COLLNET_CHAIN)
-    if chain is not None and chain.intra_Bps > chain.inter_Bps and cluster.ranks > cluster.nodes:
-        count = min(MOST_CHANNELS, count + count // 2)
-    sm = min(cluster.machine.devices[g].sm for g in cluster.machine.gpus)
-    if sm >= 90 and cluster.nodes > 1 and ring.intra_Bps > 45e9 and count < 16:
-        count *= 2
-    return count
+    return Communicator(cluster, found).channels
 
 
 def _alike(cluster: Cluster) -> Cluster:
