@@ -182,6 +182,16 @@ def test_slower_than_any_fault_is_unexplained() -> None:
     assert found.verdict is Verdict.UNEXPLAINED
 
 
+def test_a_fault_with_which_nothing_is_so_quick_is_not_named() -> None:
+    """Two NICs carry no more than 186 GB/s of bus bandwidth between two nodes, whatever the model says they reach."""
+    cluster = cluster_of("dgx-h100", 2)
+    log = measured(cluster, sizes=[1 << 30, 2 << 30, 4 << 30])
+    quick = tuple(replace(r, times_s=(r.nbytes * 1.875 / 197e9,)) for r in log.rows)
+    found = explain(replace(log, rows=quick), cluster)
+    assert found.verdict is Verdict.UNEXPLAINED
+    assert "2 of 8 NICs are used" not in {s.fault.what for s in found.suspects}
+
+
 def test_where_only_the_most_is_known_slowness_alone_is_no_fault() -> None:
     """Two GPUs without P2P, a tenth as quick at length: a host may be so. With slow small sizes something is wrong."""
     cluster = cluster_of("rtx4090-pcie", gpus=range(2))

@@ -205,7 +205,8 @@ def _forced(told: Log) -> dict[str, str]:
 def _suspects(
     told: Log, cluster: Cluster, forced: dict[str, str], large: Sequence[Compared], small: Sequence[Compared]
 ) -> list[Suspect]:
-    """Every fault that would slow the cluster, beside the log; the likeliest first."""
+    """Every fault that would slow the cluster, beside the log; the likeliest first. Without those that would
+    fit, but with which nothing is as quick as what was measured, unless NCCL speaks of them."""
     out = []
     some = small[:: max(len(small) // TAKEN, 1)]
     for fault in faults(cluster):
@@ -218,8 +219,16 @@ def _suspects(
         if any(slowed):
             at_length, at_start = _beside(large, predicted), _beside(some, predicted)
             said, denied = fault.said_for(told.debug), fault.said_against(told.debug)
-            out.append(Suspect(fault, at_length, at_start, said, denied))
+            suspect = Suspect(fault, at_length, at_start, said, denied)
+            tried = large if suspect.fits and not said else ()
+            if not any(_impossible(plan.row(told.collective, c.row.nbytes), c.row) for c in tried):
+                out.append(suspect)
     return sorted(out, key=lambda s: (not s.said, bool(s.denied), s.distance))
+
+
+def _impossible(planned: Planned, row: Row) -> bool:
+    """Whether the row was quicker than anything can be on what it is planned for."""
+    return planned.bound.time_s > IMPOSSIBLE * row.time_s
 
 
 def _judged(suspects: Sequence[Suspect]) -> tuple[Verdict, tuple[Suspect, ...]]:
@@ -256,7 +265,7 @@ def _remarks(told: Log, cluster: Cluster, rows: Sequence[Compared], at_start: Be
             f"small sizes take {1 / at_start.ratio:.1f} times the predicted: look at CPU frequency, at what else runs "
             "on these cores, and at the fabric's set-up"
         )
-    if over := next((c for c in reversed(rows) if c.planned.bound.time_s > IMPOSSIBLE * c.row.time_s), None):
+    if over := next((c for c in reversed(rows) if _impossible(c.planned, c.row)), None):
         yield (
             f"{over.row.nbytes} B took less than is possible there: this ran on more than the topology has; look at "
             "--topology, --nics and --nodes"
