@@ -1,6 +1,7 @@
 """Plans for clusters: no candidate beats the bound, and what the hardware says holds."""
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 
@@ -62,3 +63,18 @@ def test_switches_of_the_network_that_add_leave_room_too() -> None:
         ClusterPlan(replace(cluster, sharp=sharp)).row("all_reduce", 1 << 33).bound for sharp in (True, False)
     )
     assert other.time_s / one.time_s == pytest.approx(2 * 3 / 4, rel=0.02)
+
+
+@pytest.mark.parametrize(("time_s", "named"), [(0.9, True), (0.97, False)])
+def test_a_candidate_is_named_where_it_is_worth_a_variable(time_s: float, named: bool) -> None:
+    row = plan("dgx-h100", 1).row("all_reduce", 1 << 20)
+    pick = replace(row.pick, time_s=1.0)
+    best = replace(pick, time_s=time_s)
+    assert (replace(row, candidates=(best, pick), pick=pick).quicker is best) is named
+
+
+def test_more_sockets_are_possible_so_that_the_bound_is_of_wires() -> None:
+    cluster = plan("dgx-a100", 2).cluster
+    slow, none = (replace(FABRICS["tcp"], core_Bps=Bps) for Bps in (1e8, inf))
+    one, other = (ClusterPlan(replace(cluster, fabric=f)).row("all_gather", 1 << 30).bound for f in (slow, none))
+    assert one == other
