@@ -168,6 +168,11 @@ def test_mistakes():
         bound("all_gather", apart, 8)
 
 
+def test_a_torus_that_is_too_large_to_look_at_whole_is_refused_at_once():
+    with pytest.raises(ValueError, match="1,000,003 nodes of a torus; expected at most 16,384"):
+        Bounds(Cluster(machine("dgx-h100"), 1_000_003, FABRICS["roce"], Network.TORUS))
+
+
 def test_one_rank():
     assert bound("all_reduce", switch(1), M).time_s == 0
 

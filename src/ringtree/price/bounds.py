@@ -21,6 +21,8 @@ from ringtree.topology.machine import Machine
 
 MOST_NODES = 128
 """Of a cluster of more, this many stand for all: see `Bounds`."""
+MOST_TORUS_NODES = 1 << 14
+"""A torus is looked at whole: none of fewer nodes has its cuts."""
 SEND_RECV = "send_recv"
 """What ranks do with their neighbours; no collective."""
 
@@ -48,7 +50,12 @@ class Bounds:
 
     def __init__(self, where: Topology | Cluster, *, in_network: bool = False, in_hosts: bool = False) -> None:
         few = where
-        if isinstance(where, Cluster) and where.nodes > MOST_NODES and where.network is not Network.TORUS:
+        if isinstance(where, Cluster) and where.network is Network.TORUS:
+            if where.nodes > MOST_TORUS_NODES:
+                raise ValueError(
+                    f"{where.name}: {where.nodes:,} nodes of a torus; expected at most {MOST_TORUS_NODES:,}"
+                )
+        elif isinstance(where, Cluster) and where.nodes > MOST_NODES:
             few = replace(where, nodes=MOST_NODES)
         self.topology = few.topology() if isinstance(few, Cluster) else few
         self.ranks, self.in_network, self.in_hosts = where.ranks, in_network, in_hosts
