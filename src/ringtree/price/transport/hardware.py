@@ -17,6 +17,7 @@ from ringtree.topology.fabrics import Fabric
 from ringtree.topology.link_figures import data_Bps
 from ringtree.topology.machine import LinkKind, Machine, PathKind
 from ringtree.topology.nccl_speeds import link_GBps
+from ringtree.topology.networks import machines_of_leaf
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -47,8 +48,18 @@ def nic_limit(comm: Communicator, algorithm: str, protocol: str = "simple") -> L
         least = min(least, _window(comm, algorithm, fabric))
     if graph.inter >= PathKind.PHB:
         least = min(least, Limit(graph.count * graph.inter_Bps / 1e9, "CPU link: between GPUs and NICs"))
-    over = comm.cluster.thinned if comm.cluster.network is Network.FAT_TREE else 1.0
-    return least if over == 1 else Limit(least.GBps / over, f"{least.words}, oversubscribed {over:g}")
+    room = _spine_room(comm, algorithm)
+    return least if room >= 1 else Limit(least.GBps * room, f"{least.words}, oversubscribed {comm.cluster.thinned:g}")
+
+
+def _spine_room(comm: Communicator, algorithm: str) -> float:
+    """What the spine of a fat tree carries of what an algorithm sends there: 1 or more is all. Machines are in order,
+    so that of those under a leaf one passes a ring on to the next leaf, and a tree has some three edges out, half the
+    vector on each."""
+    if comm.cluster.network is not Network.FAT_TREE:
+        return 1.0
+    machines = machines_of_leaf(len(comm.cluster.machine.nics))
+    return machines / comm.cluster.thinned / (1.0 if algorithm == "ring" else 1.5)
 
 
 def nics_limit(machine: Machine, fabric: Fabric, places: Sequence[int]) -> Limit:
