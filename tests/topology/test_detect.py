@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -252,3 +253,9 @@ def test_what_it_says_reads_back(tmp_path: Path) -> None:
     nccl_xml.write(m, tmp_path / "m.xml")
     back = nccl_xml.read(tmp_path / "m.xml")
     assert [len(back.of_kind(kind)) for kind in DeviceKind] == [len(m.of_kind(kind)) for kind in DeviceKind]
+
+
+def test_a_pipe_that_nobody_writes_is_not_waited_for(tmp_path):
+    (tmp_path / "sys/devices/system/node/node0").mkdir(parents=True)
+    os.mkfifo(tmp_path / "sys/devices/system/node/node0/cpulist")
+    assert not detect(tmp_path).gpus

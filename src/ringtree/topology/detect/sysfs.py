@@ -19,8 +19,11 @@ class Sysfs:
     def text(self, path: str) -> str:
         """The file's text without space around it."""
         try:
-            with open(f"{self._prefix}/{path}", "rb") as file:
-                return file.read(MOST_BYTES).decode("utf-8", "replace").strip().strip("\0")
+            descriptor = os.open(
+                f"{self._prefix}/{path}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+            )  # waits for no pipe
+            with open(descriptor, "rb") as file:
+                return (file.read(MOST_BYTES) or b"").decode("utf-8", "replace").strip().strip("\0")
         except OSError:
             return ""
 
