@@ -67,6 +67,11 @@ def test_groups_are_hosts(capsys):
     assert 200 < float(row[1]) < 250
 
 
+def test_nccl_tests_names_are_understood(capsys):
+    words = ("--topology", "dgx-h100", "--bytes", "1M")
+    assert sweep(capsys, "allreduce", *words) == sweep(capsys, "all_reduce", *words)
+
+
 def test_all_algorithms(capsys):
     found = sweep(capsys, "all_gather", "--topology", "ring", "--ranks", "8", "--bytes", "1K,1M", "--algorithm", "all")
     for name in ("ring", "bruck", "pat", "swing"):

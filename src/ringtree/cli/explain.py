@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from ringtree.cli import cluster_options, explain_text
     from ringtree.cli.destination import check_destination
-    from ringtree.cli.plan import ALIASES
+    from ringtree.cli.subject import THEIRS
     from ringtree.formats import nccl_tests
     from ringtree.formats.replacing import replace_with_json
     from ringtree.plan.explain import explain
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError("no --topology: expected a name that `ringtree topo list` knows, or a topology file")
     if args.json:
         check_destination(args.json, args.log)
-    log = nccl_tests.read(args.log, ALIASES.get(args.collective, args.collective) or "")
+    log = nccl_tests.read(args.log, THEIRS.get(args.collective, args.collective) or "")
     assumed = _fill(args, log)
     found = explain(log, cluster_options.cluster(args))
     for line in explain_text.lines(found, assumed):

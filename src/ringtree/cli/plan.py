@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from ringtree.plan.cluster import ClusterPlan, Planned
     from ringtree.price.estimate import Estimate
 
-ALIASES = {"allreduce": "all_reduce", "allgather": "all_gather", "reducescatter": "reduce_scatter",
-           "alltoall": "all_to_all", "sendrecv": "send_recv"}  # fmt: skip
-"""nccl-tests' names."""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from ringtree.cli import cluster_options, plan_here
@@ -51,13 +47,14 @@ def run(args: argparse.Namespace) -> int:
     from ringtree.cli import cluster_options, plan_here, plan_table
     from ringtree.cli.byte_sizes import byte_sizes
     from ringtree.cli.destination import check_destination
+    from ringtree.cli.subject import THEIRS
     from ringtree.formats import nccl_graph
     from ringtree.formats.replacing import replace_with_json, replacing
     from ringtree.plan.cluster import ClusterPlan
     from ringtree.runtime import tuned
     from ringtree.topology.nics import as_shown
 
-    args.collective = ALIASES.get(args.collective, args.collective)
+    args.collective = THEIRS.get(args.collective, args.collective)
     written = [path for path in (args.json, args.export_graph, args.export_tuner) if path]
     for path in written:
         check_destination(path, *(other for other in written if other is not path))

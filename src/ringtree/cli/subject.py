@@ -19,6 +19,14 @@ Options = Sequence[tuple[str, object]]
 MEASURED = "trace:"
 """Before the file of a measured trace, where a topology is expected."""
 MOST_RANKS = 1 << 20
+THEIRS = {
+    "allreduce": "all_reduce",
+    "allgather": "all_gather",
+    "reducescatter": "reduce_scatter",
+    "alltoall": "all_to_all",
+    "sendrecv": "send_recv",
+}
+"""nccl-tests' names of collectives, and ours."""
 
 
 def is_file(text: str) -> bool:

@@ -67,10 +67,12 @@ def run(args: argparse.Namespace) -> int:
     from ringtree.cli import page, terminal
     from ringtree.cli.byte_sizes import byte_sizes
     from ringtree.cli.destination import check_destination
+    from ringtree.cli.subject import THEIRS
     from ringtree.cli.sweep_table import lines
     from ringtree.draw.report_page import report_page
     from ringtree.formats.replacing import replace_with_json
 
+    args.collective = THEIRS.get(args.collective, args.collective)
     written = [path for path in (args.json, args.html) if path]
     for path in written:
         check_destination(path, *(other for other in written if other is not path))
