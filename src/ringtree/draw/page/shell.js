@@ -244,10 +244,23 @@ const ringtree = (() => {
     });
   }
 
+  // make('td.number', {title}, …children): an element with classes, properties, data-* and children.
+  function make(what, properties = {}, ...children) {
+    const [tag, ...classes] = what.split('.');
+    const element = document.createElement(tag);
+    if (classes.length) element.className = classes.join(' ');
+    const {data = {}, ...rest} = properties;
+    Object.assign(element, rest);
+    Object.assign(element.dataset, data);
+    element.append(...children);
+    return element;
+  }
+
   return {
     view: (name, definition) => {
       definitions[name] = definition;
     },
+    make,
     start,
     stats,
     shell,

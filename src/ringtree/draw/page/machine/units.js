@@ -22,17 +22,7 @@ const machineUnits = (() => {
   };
   const CHANNELS = ['blue', 'vermillion', 'green', 'orange', 'purple', 'sky', 'ink'];
 
-  // make('td.number', {title}, …children): an element with classes, properties, data-* and children.
-  function make(what, properties = {}, ...children) {
-    const [tag, ...classes] = what.split('.');
-    const element = document.createElement(tag);
-    if (classes.length) element.className = classes.join(' ');
-    const {data = {}, ...rest} = properties;
-    Object.assign(element, rest);
-    Object.assign(element.dataset, data);
-    element.append(...children);
-    return element;
-  }
+  const {make} = ringtree;
 
   return {
     LINKS,

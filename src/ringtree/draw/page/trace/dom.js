@@ -6,17 +6,7 @@ const traceDom = (() => {
   const PEER_NAMES = ['trace.from', 'trace.from', 'trace.to', 'trace.from', 'trace.for']; // by kind
   const STEP_NAMES = ['trace.copy', 'trace.reduce', 'trace.message', 'trace.wait', 'trace.stall', 'trace.idle'];
 
-  // make('td.number', {title}, …children): an element with classes, properties, data-* and children.
-  function make(what, properties = {}, ...children) {
-    const [tag, ...classes] = what.split('.');
-    const element = document.createElement(tag);
-    if (classes.length) element.className = classes.join(' ');
-    const {data = {}, ...rest} = properties;
-    Object.assign(element, rest);
-    Object.assign(element.dataset, data);
-    element.append(...children);
-    return element;
-  }
+  const {make} = ringtree;
 
   // measured or simulated, with a number where several are the same; else what the trace calls itself.
   function nameOf(traces, trace, t) {
