@@ -10,12 +10,11 @@ from functools import cached_property
 
 from ringtree.topology.clusters import Cluster
 from ringtree.topology.machine import DeviceKind, LinkKind, PathKind
-from ringtree.topology.nccl_speeds import LOCAL_GBps, cpu_maker, nic_GBps, seen
+from ringtree.topology.nccl_speeds import LOCAL_GBps, cpu_maker, nic_GBps, runs_rccl, seen
 from ringtree.topology.paths import Path, Paths, gdr, p2p
 
-RCCL_VENDORS = ("amd", "hygon")
 RCCL_SM = 90
-"""For RCCL all of AMD's GPUs are of the newer ones, from where rules depend on it."""
+"""For RCCL all GPUs are of the newer ones, from where rules depend on it."""
 NEAR_GPUS = (LinkKind.NVLINK, LinkKind.XGMI)
 
 
@@ -63,11 +62,8 @@ class System:
         self.inter = cluster.nodes > 1
         self.nets = range(len(self.machine.nics) if self.inter else 0)
         self.switch = next(iter(self.machine.of_kind(DeviceKind.NVSWITCH)), -1)
-        of_amd = [self.devices[g].vendor in RCCL_VENDORS for g in self.gpus]
-        self.rccl = any(of_amd)
-        self.sm = min(
-            (RCCL_SM if amd else self.devices[g].sm for g, amd in zip(self.gpus, of_amd, strict=True)), default=0
-        )
+        self.rccl = runs_rccl(self.machine)
+        self.sm = RCCL_SM if self.rccl else min((self.devices[g].sm for g in self.gpus), default=0)
         self.cpu = next((cpu_maker(d) for d in self.devices if d.kind is DeviceKind.CPU), "")
         self._gpu_ways: dict[tuple[int, int], Way] = {}
         self._ends: dict[tuple[int, PathKind], tuple[set[int], set[int]]] = {}

@@ -79,6 +79,14 @@ def cpu_GBps(cpu: Device) -> float:
     return next((GBps for word, GBps in INTEL_GBps if word in cpu.model.lower()), SKYLAKE_GBps)
 
 
+RCCL_VENDORS = ("amd", "hygon")
+
+
+def runs_rccl(machine: Machine) -> bool:
+    """Whether a GPU is of a maker whose library RCCL is, and so all of them run it."""
+    return any(machine.devices[g].vendor.lower() in RCCL_VENDORS for g in machine.gpus)
+
+
 def cpu_maker(cpu: Device) -> str:
     """A CPU's maker: intel, amd, zhaoxin, ibm, arm, or nothing where it is not told."""
     told = f"{cpu.vendor} {cpu.model} {cpu.attributes.get('vendor', '')} {cpu.attributes.get('arch', '')}".lower()

@@ -31,7 +31,7 @@ def _bus_GBps(comm: Communicator, collective: str, algorithm: str, protocol: str
         return _nvls_GBps(comm, graph, collective, algorithm)
     within = comm.nodes <= 2 or algorithm in ("collnet_direct", "collnet_chain")
     bus = graph.count * (graph.intra_Bps if within else graph.inter_Bps) / 1e9
-    if comm.amd:
+    if comm.rccl:
         return bus * figures.RCCL_SHARE[algorithm][comm.nodes > 2][figures.PROTOCOLS.index(protocol)]
     if algorithm == "ring":
         return _ring_GBps(comm, graph, bus, protocol)

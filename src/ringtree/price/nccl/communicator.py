@@ -12,7 +12,7 @@ from ringtree.price.nccl.switch_blocks import blocks
 from ringtree.topology.channels import Channels, Pattern
 from ringtree.topology.clusters import Cluster
 from ringtree.topology.machine import DeviceKind, PathKind
-from ringtree.topology.nccl_speeds import cpu_maker
+from ringtree.topology.nccl_speeds import cpu_maker, runs_rccl
 
 TREES = (Pattern.BALANCED_TREE, Pattern.SPLIT_TREE, Pattern.TREE)
 _PATTERNS = {
@@ -85,10 +85,9 @@ class Communicator:
         return 2.0 if self.cpu == "amd" else 1.0
 
     @cached_property
-    def amd(self) -> bool:
-        """Whether the GPUs are AMD's, and so the library RCCL."""
-        machine = self.cluster.machine
-        return all(machine.devices[g].vendor.lower() == "amd" for g in machine.gpus)
+    def rccl(self) -> bool:
+        """Whether the library is RCCL."""
+        return runs_rccl(self.cluster.machine)
 
     @cached_property
     def nvswitch(self) -> bool:

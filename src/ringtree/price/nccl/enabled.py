@@ -25,7 +25,7 @@ def enabled(comm: Communicator, collective: str, algorithm: str, protocol: str) 
         return False
     if algorithm not in comm.settings.algorithms or protocol not in comm.settings.protocols:
         return False
-    if comm.amd and not _rccl(comm, algorithm, protocol):
+    if comm.rccl and not _rccl(comm, algorithm, protocol):
         return False
     if protocol == "ll128" and not _ll128(comm, algorithm):
         return False

@@ -44,7 +44,7 @@ def staged_us(comm: Communicator, algorithm: str, base: float, intra: float, int
 def parts_us(comm: Communicator, algorithm: str, protocol: str) -> tuple[float, float, float]:
     """Once, per hop in a machine, and per hop between machines without what the NIC tells of itself."""
     p = PROTOCOLS.index(protocol)
-    if comm.amd:
+    if comm.rccl:
         hops = RCCL_HOP_LATENCY_us
         return RCCL_BASE_LATENCY_us[p], hops[comm.near(algorithm)][algorithm][p], hops["net"][algorithm][p]
     inter = HOP_LATENCY_us["net"]["tree" if comm.per_node == 1 else algorithm][p]
@@ -62,7 +62,7 @@ def _ring_us(
     assert graph is not None
     p = PROTOCOLS.index(protocol)
     if collective in ("broadcast", "reduce"):
-        table = (RCCL_HOP_LATENCY_us if comm.amd else HOP_LATENCY_us)[comm.near("ring") if comm.nodes == 1 else "net"]
+        table = (RCCL_HOP_LATENCY_us if comm.rccl else HOP_LATENCY_us)[comm.near("ring") if comm.nodes == 1 else "net"]
         if graph.same:
             return base + table["ring"][p]
         return base + steps(comm, collective) * table["tree" if protocol == "simple" else "ring"][p]
