@@ -1,0 +1,75 @@
+"""The process group as torch.distributed knows it: torch's class, with our families of calls before it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from ringtree.runtime.communicator import Communicator
+from ringtree.torch_backend.collectives import Collectives
+from ringtree.torch_backend.registration import NAME
+
+
+class ProcessGroup(Collectives, dist.ProcessGroup):
+    """A group for torch up to 2.13, which takes a whole process group from a backend written in Python and asks it for
+    what its own would answer from C++: names, devices, the backend of a device."""
+
+    def __init__(self, communicator: Communicator, options: Any) -> None:
+        super().__init__(communicator.rank, communicator.size)
+        self._communicator = communicator
+        self._rank, self._size = communicator.rank, communicator.size
+        self._store = options.store
+        self._name, self._description = "", "undefined"
+
+    @property
+    def communicator(self) -> Communicator:
+        return self._communicator
+
+    # -- what torch asks
+
+    @property
+    def group_name(self) -> str:
+        return self._name
+
+    @property
+    def group_desc(self) -> str:
+        return self._description
+
+    @property
+    def _device_types(self) -> list[torch.device]:
+        return [torch.device("cpu")]
+
+    def _set_group_name(self, name: str) -> None:
+        self._name = name
+
+    def _set_group_desc(self, description: str) -> None:
+        self._description = description
+
+    def _get_backend(self, device: torch.device) -> ProcessGroup:
+        return self
+
+    def name(self) -> str:
+        return NAME
+
+    getBackendName = _get_backend_name = name
+
+    def rank(self) -> int:
+        return self._rank
+
+    getRank = rank
+
+    def size(self) -> int:
+        return self._size
+
+    getSize = size
+
+    def get_group_store(self) -> Any:
+        return self._store
+
+    # -- its end
+
+    def shutdown(self) -> None:
+        """Leaves the group without waiting for anybody."""
+        self._communicator.close()

@@ -1,0 +1,29 @@
+"""torch's reductions by ringtree's names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.distributed import ReduceOp
+
+from ringtree.runtime.operations import Operation
+
+_NAMES = {
+    ReduceOp.SUM: "sum",
+    ReduceOp.AVG: "avg",
+    ReduceOp.PRODUCT: "prod",
+    ReduceOp.MIN: "min",
+    ReduceOp.MAX: "max",
+    ReduceOp.BAND: "band",
+    ReduceOp.BOR: "bor",
+    ReduceOp.BXOR: "bxor",
+}
+
+
+def operation(reduce_op: Any) -> Operation:
+    """What a `ReduceOp`, or a `RedOpType`, is called here. ValueError for one that there is not."""
+    kind = getattr(reduce_op, "op", reduce_op)
+    found = _NAMES.get(kind)
+    if found is None:
+        raise ValueError(f"no reduction {kind} on the backend ringtree: expected one of {', '.join(_NAMES.values())}")
+    return found

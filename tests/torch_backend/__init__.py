@@ -1,0 +1,1 @@
+"""Tests of the door for torch.distributed. They need torch, and are skipped where there is none."""
