@@ -7,6 +7,7 @@ ARGS ?=
 venv := .venv
 py := $(venv)/bin/python
 installed := $(venv)/.installed
+torch := $(venv)/.torch
 built := $(venv)/.built
 playwright := build/browser/.installed
 csrc := $(shell find csrc -type f 2>/dev/null)
@@ -18,7 +19,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 export PATH := $(CURDIR)/$(venv)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench validate browser screenshots test-long test-core test-all setup clean
+.PHONY: help demo test check bench validate browser screenshots test-torch test-long test-core test-all setup clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -28,6 +29,9 @@ demo: $(built) ## see it work: prove a ring, train on 4 ranks, measure all_reduc
 
 test: $(built) ## run the tests (a few minutes; ARGS="-k name" for some of them)
 	@$(py) -m pytest -n $(JOBS) $(ARGS)
+
+test-torch: $(built) $(torch) ## install torch into .venv, and run the tests that need it (PIP_INDEX_URL says from where)
+	@RINGTREE_TORCH_REQUIRED=1 $(py) -m pytest -n $(JOBS) -m "torch and not slow" tests/torch_backend tests/runtime tests/test_examples.py $(ARGS)
 
 check: $(built) ## lint, format, types, import contract: all that can be said without running
 	ruff check .
@@ -54,8 +58,9 @@ test-long: $(built) ## the long campaigns (an hour and a half; ARGS=tests/verify
 test-core: ## the engine's core under sanitizers and model checkers (minutes)
 	$(MAKE) -C tests/csrc tsan asan model
 
-test-all: ## all tests there are: test, test-long, test-core
+test-all: ## all tests there are: test, test-torch, test-long, test-core
 	$(MAKE) test
+	$(MAKE) test-torch
 	$(MAKE) test-long
 	$(MAKE) test-core
 
@@ -87,6 +92,11 @@ comma := ,
 
 $(installed): pyproject.toml | $(py)
 	@CXX="$(CXX)" $(py) -m pip install --quiet --no-compile --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(torch): tests/torch_backend/requirements.txt | $(installed)
+	@echo "installing torch"
+	@$(py) -m pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
 $(playwright): tests/draw/browser/package.json tests/draw/browser/package-lock.json

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections import Counter
 from collections.abc import Callable
@@ -39,6 +40,21 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if counts:
         said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ("caught", "harmless", "illegal"))
         terminalreporter.write_line(f"schedules with one wrong transfer: {said}")
+
+
+@pytest.hookimpl(tryfirst=True)  # before the marks are asked for
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that need torch are skipped where there is none; with RINGTREE_TORCH_REQUIRED=1 that fails."""
+    for item in items:
+        if "torch_backend" in item.path.relative_to(ROOT).parts:
+            item.add_marker(pytest.mark.torch)
+    needing = [item for item in items if item.get_closest_marker("torch")]
+    if importlib.util.find_spec("torch") or not needing:
+        return
+    if os.environ.get("RINGTREE_TORCH_REQUIRED") == "1":
+        raise pytest.UsageError("RINGTREE_TORCH_REQUIRED=1, but there is no torch: make test-torch installs it")
+    for item in needing:
+        item.add_marker(pytest.mark.skip(reason="no torch: make test-torch installs it"))
 
 
 @pytest.fixture

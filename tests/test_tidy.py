@@ -73,6 +73,16 @@ def test_tests_mirror_the_rooms() -> None:
     assert not strangers
 
 
+def test_a_test_that_needs_torch_says_so_by_its_mark() -> None:
+    """One that skips by itself would be missed by nobody: the mark is what `make test-torch` goes by."""
+    found = [
+        str(p.relative_to(ROOT))
+        for p in tracked("tests/*.py")
+        if p != Path(__file__) and 'importorskip("torch' in p.read_text()
+    ]
+    assert not found
+
+
 def test_pure_rooms_read_no_environment_and_no_clock() -> None:
     effects = re.compile(r"\bos\.(environ|getenv)\b|^\s*(import|from) (time|random|datetime|socket|subprocess)\b")
     found = [

@@ -136,11 +136,10 @@ def test_arrays_of_other_libraries_come_by_dlpack() -> None:
     assert np.array_equal(array.owner, x)
 
 
-# torch's part needs torch: it is skipped where there is none
-
-
+@pytest.mark.torch
 def test_tensors_stay_tensors() -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     x = torch.zeros((2, 3), dtype=torch.bfloat16)
     array = readable(x)
     assert array.dtype is Dtype.BFLOAT16
@@ -152,8 +151,10 @@ def test_tensors_stay_tensors() -> None:
 
 
 @pytest.mark.parametrize("dtype", [d for d in Dtype if d not in PAIRS])
+@pytest.mark.torch
 def test_tensors_of_every_type(dtype: Dtype) -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     array = readable(torch.ones((2, 3)).to(getattr(torch, dtype.label)).T)
     assert (array.dtype, array.copied) == (dtype, True)
     raw = torch.zeros(2, dtype={1: torch.uint8, 2: torch.uint16}.get(dtype.itemsize, torch.uint8))
@@ -162,8 +163,10 @@ def test_tensors_of_every_type(dtype: Dtype) -> None:
         assert readable(raw, getattr(torch, dtype.label)).dtype is dtype
 
 
+@pytest.mark.torch
 def test_a_view_that_only_says_it_is_negated_is_taken_at_its_word() -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     negated = torch.tensor([1 + 2j]).conj().imag
     assert negated.is_neg()
     assert readable(negated).owner.tolist() == [-2.0]
@@ -173,8 +176,10 @@ def test_a_view_that_only_says_it_is_negated_is_taken_at_its_word() -> None:
             writable(view)
 
 
+@pytest.mark.torch
 def test_tensors_elsewhere_are_refused() -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     with pytest.raises(TypeError, match="expected a dense one on the CPU"):
         readable(torch.zeros(2, device="meta"))
     with pytest.raises(TypeError, match="sparse_coo tensor"):
@@ -185,8 +190,10 @@ def test_tensors_elsewhere_are_refused() -> None:
         writable(torch.zeros((2, 3)).T)
 
 
+@pytest.mark.torch
 def test_torch_itself() -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     from ringtree.runtime.spawn import spawn
 
     def ranks(comm: Any) -> None:

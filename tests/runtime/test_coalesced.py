@@ -81,8 +81,8 @@ def tensors(comm: Communicator) -> None:
     assert [float(g.reshape(-1)[0]) for g in got] == [comm.size] * 3
 
 
+@pytest.mark.torch
 def test_tensors(pools: Pools, engine: str) -> None:
-    pytest.importorskip("torch")
     pools(engine, 2).run(tensors)
 
 

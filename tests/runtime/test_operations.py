@@ -111,8 +111,10 @@ def raw(comm: Communicator) -> None:
     assert comm.chosen("all_reduce", 2 * n, "bfloat16").plan == comm.chosen("all_reduce", 2 * n, bfloat16).plan
 
 
+@pytest.mark.torch
 def test_a_factor_fits_a_tensor_as_it_does_an_array() -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     with pytest.raises(ValueError, match=r"scaled\(300\): the factor does not fit int8"):
         scaled(300).apply(readable(torch.ones(2, dtype=torch.int8)))
     assert scaled(3).apply(readable(torch.ones(2, dtype=torch.int8))).owner.tolist() == [3, 3]

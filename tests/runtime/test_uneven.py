@@ -154,8 +154,8 @@ def test_any_kind_of_array(pools: Pools, engine: str) -> None:
     pools(engine, 3).run(kinds)
 
 
+@pytest.mark.torch
 def test_tensors(pools: Pools, engine: str) -> None:
-    pytest.importorskip("torch")
     pools(engine, 3).run(tensors)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -26,15 +25,3 @@ def worlds() -> Iterator[Worlds]:
     yield get
     for world in kept.values():
         world.close()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    try:
-        import torch  # noqa: F401
-    except ImportError:
-        if os.environ.get("RINGTREE_TORCH_REQUIRED"):
-            raise
-        reason = pytest.mark.skip(reason="no torch: make test-torch installs it")
-        for item in items:
-            if "torch_backend" in item.path.parts:
-                item.add_marker(reason)
