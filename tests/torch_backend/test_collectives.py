@@ -1,27 +1,120 @@
-"""The collectives, against what they must give, on real process groups."""
+"""Every collective, for every type that it takes, against an oracle, on real process groups."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.torch_backend.conftest import Worlds
 
+MOVING = (
+    "broadcast",
+    "all_gather",
+    "all_gather_uneven",
+    "all_gather_single",
+    "gather",
+    "scatter",
+    "all_to_all",
+    "all_to_all_single",
+    "all_to_all_single_uneven",
+)
+REDUCING = ("all_reduce", "reduce", "reduce_scatter", "reduce_scatter_uneven", "reduce_scatter_single")
+FORMS = [(async_op, contiguous) for async_op in (False, True) for contiguous in (True, False)]
 
-def _all_reduced(async_op: bool) -> list[Any]:
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+@pytest.mark.parametrize("collective", MOVING)
+def test_moving(worlds: Worlds, collective: str, n: int) -> None:
+    worlds(n).run(_moved, collective)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+@pytest.mark.parametrize("collective", REDUCING)
+def test_reducing(worlds: Worlds, collective: str, n: int) -> None:
+    worlds(n).run(_reduced, collective)
+
+
+def _moved(collective: str) -> None:
+    import torch
+
+    from ringtree.runtime.types import BY_LABEL
+    from tests.torch_backend import moves
+    from tests.torch_backend.oracle import UNKNOWN
+
+    case: Callable[..., None] = getattr(moves, collective)
+    known = [getattr(torch, label) for label in BY_LABEL if hasattr(torch, label)]
+    for async_op, contiguous in FORMS:
+        for dtype in (*known, *UNKNOWN):
+            case(dtype, (2, 3), async_op, contiguous)
+        case(torch.float32, (0, 3), async_op, contiguous)
+    case(torch.float32, (4, 5000), True, True)
+
+
+def _reduced(collective: str) -> None:
+    import torch
+
+    from ringtree.runtime.types import FAMILIES
+    from tests.torch_backend import reductions
+    from tests.torch_backend.oracle import OPS
+
+    case: Callable[..., None] = getattr(reductions, collective)
+    for async_op, contiguous in FORMS:
+        for dtypes, ops, _, _ in FAMILIES:
+            for label in (d.label for d in dtypes if hasattr(torch, d.label)):
+                for op in (o for o in ops if o in OPS):
+                    case(op, getattr(torch, label), (2, 3), async_op, contiguous)
+        case("sum", torch.float32, (0, 3), async_op, contiguous)
+    case("sum", torch.float32, (4, 5000), True, True)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_types_that_cannot_be_reduced(worlds: Worlds, n: int) -> None:
+    for said in worlds(n).run(_refused):
+        assert all("is not supported; expected one of" in line and "\n" not in line for line in said), said
+
+
+def _refused() -> list[str]:
     import torch
     import torch.distributed as dist
 
-    x = torch.arange(5.0) + dist.get_rank()
-    work = dist.all_reduce(x, async_op=async_op)
-    if async_op:
-        work.wait()
-    return list(x.tolist())
+    from tests.torch_backend.oracle import UNKNOWN
+
+    group: Any = dist.group.WORLD
+    said = []
+    for x in (torch.zeros(2, dtype=dtype) for dtype in UNKNOWN):
+        with pytest.raises(TypeError) as refusal:
+            group.allreduce([x], _options("AllreduceOptions"))
+        said.append(str(refusal.value))
+    with pytest.raises(TypeError) as refusal:
+        dist.all_reduce(torch.zeros(2), dist.ReduceOp.BAND)
+    return [*said, str(refusal.value)]
 
 
-@pytest.mark.parametrize("async_op", [False, True])
-@pytest.mark.parametrize("n", [2, 3])
-def test_all_reduce(worlds: Worlds, n: int, async_op: bool) -> None:
-    expected = [n * k + n * (n - 1) / 2 for k in range(5)]
-    assert worlds(n).run(_all_reduced, async_op) == [expected] * n
+def _options(kind: str) -> Any:
+    import torch
+
+    return getattr(torch._C._distributed_c10d, kind)()
+
+
+def test_every_name(worlds: Worlds) -> None:
+    worlds(2).run(_named)
+
+
+def _named() -> None:
+    import torch.distributed as dist
+
+    group: Any = type(dist.group.WORLD)
+    pairs = {
+        "all_gather_single": "_allgather_base",
+        "all_gather_single_coalesced": "allgather_into_tensor_coalesced",
+        "reduce_scatter_single": "_reduce_scatter_base",
+        "reduce_scatter_single_coalesced": "reduce_scatter_tensor_coalesced",
+        "all_to_all_single": "alltoall_base",
+    }
+    for new, old in pairs.items():
+        assert getattr(group, new) is getattr(group, old)
+    alone = "allreduce allreduce_coalesced broadcast reduce allgather allgather_coalesced reduce_scatter gather scatter"
+    for name in (*alone.split(), "alltoall", "barrier"):
+        assert getattr(group, name) is not getattr(dist.ProcessGroup, name), name

@@ -1,4 +1,4 @@
-"""The collectives, under torch's names old and new, over a communicator's."""
+"""The collectives, under torch's names old and new, over a communicator's. Here are those of one tensor."""
 
 from __future__ import annotations
 
@@ -6,36 +6,70 @@ from typing import Any
 
 import torch
 
-from ringtree.torch_backend.launching import Launching, Tensors
+from ringtree.torch_backend.all_to_all import AllToAll
+from ringtree.torch_backend.coalesced import Coalesced
+from ringtree.torch_backend.launching import Tensors
+from ringtree.torch_backend.lists import Lists
 from ringtree.torch_backend.reduce_ops import operation
+from ringtree.torch_backend.tensors import blocks, filled, one, reduced, sent
 from ringtree.torch_backend.work import Work
 
 
-class Collectives(Launching):
+class Collectives(Lists, AllToAll, Coalesced):
     """Tensors come in lists, of which a CPU backend's calls take one each; roots are ranks of this group."""
 
     def allreduce(self, tensors: Tensors, opts: Any) -> Work:
-        [x] = tensors
-        op = operation(opts.reduceOp)
-        c = self._communicator
-
-        def call(async_op: bool) -> Any:
-            return _began(c.all_reduce(x, op, out=x, async_op=async_op))
-
-        return self.launch("all_reduce", opts, tensors, tensors, call)
+        x, after = reduced(one(tensors), read=True)
+        c, op = self._communicator, operation(opts.reduceOp)
+        return self.launch(
+            "all_reduce", opts, tensors, tensors, lambda a: c.all_reduce(x, op, out=x, async_op=a), after
+        )
 
     def broadcast(self, tensors: Tensors, opts: Any) -> Work:
-        [x] = tensors
-        c, root = self._communicator, opts.rootRank
+        c, root = self._communicator, self._root(opts)
+        x, after = filled(one(tensors), read=True)
+        if self._rank == root:
+            after = None
+        return self.launch("broadcast", opts, tensors, tensors, lambda a: c.broadcast(x, root, async_op=a), after)
+
+    def reduce(self, tensors: Tensors, opts: Any) -> Work:
+        """At the root in place; elsewhere the tensor stays as it is."""
+        c, root, op = self._communicator, self._root(opts), operation(opts.reduceOp)
+        x, after = reduced(one(tensors), read=True)
+        if self._rank != root:
+            after = None
+        return self.launch("reduce", opts, tensors, tensors, lambda a: c.reduce(x, op, root, out=x, async_op=a), after)
+
+    def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> Work:
+        """`output`: all ranks' `input`, joined or stacked."""
+        c, x = self._communicator, sent(input)
+        out, after = filled(output)
         return self.launch(
-            "broadcast", opts, tensors, tensors, lambda async_op: _began(c.broadcast(x, root, async_op=async_op))
+            "all_gather_into_tensor",
+            opts,
+            [input],
+            [output],
+            lambda a: c.all_gather(x, out=out, async_op=a),
+            after,
         )
+
+    _allgather_base = all_gather_single
+
+    def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> Work:
+        """`output`: this rank's block of the reduction of `input`, which has one a rank, joined or stacked."""
+        c, op, x = self._communicator, operation(opts.reduceOp), blocks(input, self._size)
+        out, after = reduced(output)
+        return self.launch(
+            "reduce_scatter_tensor",
+            opts,
+            [input],
+            [output],
+            lambda a: c.reduce_scatter(x, op, out=out, async_op=a),
+            after,
+        )
+
+    _reduce_scatter_base = reduce_scatter_single
 
     def barrier(self, opts: Any) -> Work:
         c = self._communicator
-        return self.launch("barrier", opts, (), (), lambda async_op: c.barrier(async_op=async_op))
-
-
-def _began(result: Any) -> Any:
-    """ringtree's Work of an asynchronous call; of another, whose result is the tensor given, None."""
-    return None if isinstance(result, torch.Tensor) else result
+        return self.launch("barrier", opts, (), (), lambda a: c.barrier(async_op=a))

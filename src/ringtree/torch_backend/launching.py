@@ -12,7 +12,6 @@ from typing import Any
 import torch
 
 from ringtree.runtime.communicator import Communicator
-from ringtree.runtime.work import Work as Began
 from ringtree.torch_backend.work import Done, Pending, Work
 
 Tensors = Sequence[torch.Tensor]
@@ -25,23 +24,30 @@ class Launching:
     _rank: int
     _size: int
 
+    def _root(self, opts: Any) -> int:
+        root: int = opts.rootRank
+        if not 0 <= root < self._size:
+            raise ValueError(f"invalid root rank: {root}; expected one of this group, 0..{self._size - 1}")
+        return root
+
     def launch(
         self,
         name: str,
         opts: Any,
         inputs: Tensors,
         outputs: Tensors,
-        call: Callable[[bool], Began | None],
+        call: Callable[[bool], Any],
         after: Callable[[], None] | None = None,
     ) -> Work:
         """Makes a collective. `name` is torch's for it, without the backend's; `opts` are torch's for it (asyncOp,
-        timeout); `outputs` is what the work's future will hold. `call(async_op)` begins it, and returns ringtree's Work
-        where `async_op`. `after` is run once when it has ended, before anybody may see the outputs: copies into
+        timeout); `outputs` is what the work's future will hold. `call(async_op)` calls the communicator, whose Work it
+        returns where `async_op`. `after` is run once when it has ended, before anybody may see the outputs: copies into
         tensors that the engine cannot write to.
         """
         with torch.no_grad():
-            began = call(bool(opts.asyncOp))
-            if began is not None:
+            async_op = bool(opts.asyncOp)
+            began = call(async_op)
+            if async_op:
                 return Pending(began, outputs, after)
             if after is not None:
                 after()

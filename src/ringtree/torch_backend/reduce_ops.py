@@ -6,7 +6,7 @@ from typing import Any
 
 from torch.distributed import ReduceOp
 
-from ringtree.runtime.operations import Operation
+from ringtree.runtime.operations import Operation, scaled
 
 _NAMES = {
     ReduceOp.SUM: "sum",
@@ -24,6 +24,10 @@ def operation(reduce_op: Any) -> Operation:
     """What a `ReduceOp`, or a `RedOpType`, is called here. ValueError for one that there is not."""
     kind = getattr(reduce_op, "op", reduce_op)
     found = _NAMES.get(kind)
-    if found is None:
-        raise ValueError(f"no reduction {kind} on the backend ringtree: expected one of {', '.join(_NAMES.values())}")
-    return found
+    if found is not None:
+        return found
+    if kind == ReduceOp.PREMUL_SUM:
+        _, factor = reduce_op.__getstate__()  # a number, or a tensor of one
+        return scaled(float(factor))
+    expected = ", ".join([*_NAMES.values(), "a sum scaled by a factor"])
+    raise ValueError(f"no reduction {kind} on the backend ringtree: expected one of {expected}")

@@ -1,0 +1,63 @@
+"""all_to_all in both of its forms. A rank knows what it gives and what it gets, and nothing of what others exchange."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ringtree.torch_backend.launching import Launching, Tensors
+from ringtree.torch_backend.tensors import elements, filled, filled_jointly, joined, sent
+from ringtree.torch_backend.work import Work
+
+
+class AllToAll(Launching):
+    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any) -> Work:
+        """inputs[r] goes to rank r; outputs[r] came from there."""
+        if len(outputs) != self._size or len(inputs) != self._size:
+            said = f"got {len(inputs)} inputs and {len(outputs)} outputs"
+            raise ValueError(f"{said}; expected {self._size} of each, one for each rank")
+        c, x = self._communicator, joined(inputs)
+        out, after = filled_jointly(outputs)
+        given, gotten = [elements(i) for i in inputs], [elements(o) for o in outputs]
+        return self.launch(
+            "all_to_all",
+            opts,
+            inputs,
+            outputs,
+            lambda a: c.all_to_all_v(x, given, out=out, out_counts=gotten, async_op=a),
+            after,
+        )
+
+    def all_to_all_single(
+        self, output: torch.Tensor, input: torch.Tensor, out_splits: Sequence[int], in_splits: Sequence[int], opts: Any
+    ) -> Work:
+        """The first in_splits[0] rows of `input` go to rank 0, and so on; without splits all are alike."""
+        c, x = self._communicator, sent(input)
+        out, after = filled(output)
+        given, gotten = self._elements(input, in_splits, "input"), self._elements(output, out_splits, "output")
+        if in_splits or out_splits:
+            x = x.detach().reshape(-1)
+
+        def call(async_op: bool) -> Any:
+            if in_splits or out_splits:
+                return c.all_to_all_v(x, given, out=out, out_counts=gotten, async_op=async_op)
+            return c.all_to_all(x, out=out, async_op=async_op)
+
+        return self.launch("all_to_all_single", opts, [input], [output], call, after)
+
+    alltoall_base = all_to_all_single
+
+    def _elements(self, x: torch.Tensor, splits: Sequence[int], what: str) -> list[int]:
+        """The engine's elements for each rank, when `splits` are the rows."""
+        n = self._size
+        rows = x.shape[0] if x.dim() else 0
+        if not splits:
+            if not x.dim() or rows % n:
+                raise ValueError(f"{what} has {rows} rows; expected a number that {n} ranks divide evenly")
+            splits = [rows // n] * n
+        if len(splits) != n or min(splits) < 0 or sum(splits) != rows:
+            raise ValueError(f"{what} has {rows} rows, split as {list(splits)}; expected {n} numbers that add up to it")
+        width = elements(x) // rows if rows else 0
+        return [split * width for split in splits]

@@ -1,0 +1,89 @@
+"""The collectives on several tensors at once: a call for each, and one Work for all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from ringtree.torch_backend.launching import Launching, Tensors
+from ringtree.torch_backend.reduce_ops import operation
+from ringtree.torch_backend.tensors import After, blocks, filled, filled_jointly, reduced, sent
+from ringtree.torch_backend.work import Work
+
+Place = tuple[torch.Tensor, After | None]
+"""Where the engine writes, and what is to be done after it."""
+
+
+class Coalesced(Launching):
+    def allreduce_coalesced(self, tensors: Tensors, opts: Any) -> Work:
+        c, op = self._communicator, operation(opts.reduceOp)
+        places = [reduced(x, read=True) for x in tensors]
+
+        def begin(x: torch.Tensor, out: torch.Tensor, async_op: bool) -> Any:
+            return c.all_reduce(x, op, out=out, async_op=async_op)
+
+        return self._together("all_reduce_coalesced", opts, tensors, tensors, begin, [x for x, _ in places], places)
+
+    def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any) -> Work:
+        """outputs[i]: all ranks' inputs[i], joined or stacked."""
+        xs, places = [sent(x) for x in inputs], [filled(out) for out in outputs]
+        return self._together(
+            "all_gather_into_tensor_coalesced", opts, inputs, outputs, self._begin_all_gather, xs, places
+        )
+
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+
+    def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any) -> Work:
+        """outputs[i]: this rank's block of the reduction of inputs[i]."""
+        c, op = self._communicator, operation(opts.reduceOp)
+        xs, places = [blocks(x, self._size) for x in inputs], [reduced(out) for out in outputs]
+
+        def begin(x: torch.Tensor, out: torch.Tensor, async_op: bool) -> Any:
+            return c.reduce_scatter(x, op, out=out, async_op=async_op)
+
+        return self._together("reduce_scatter_tensor_coalesced", opts, inputs, outputs, begin, xs, places)
+
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+
+    def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> Work:
+        """outputs[r][i]: what rank r gives as inputs[i], which is of one size on all ranks."""
+        if len(outputs) != self._size or any(len(row) != len(inputs) for row in outputs):
+            raise ValueError(
+                f"outputs are lists of {[len(row) for row in outputs]} tensors; expected {self._size} lists of "
+                f"{len(inputs)}: for each rank a tensor for each of the inputs"
+            )
+        xs = [sent(x) for x in inputs]
+        places = [filled_jointly([row[i] for row in outputs]) for i in range(len(inputs))]
+        flat = [out for row in outputs for out in row]
+        return self._together("all_gather_coalesced", opts, inputs, flat, self._begin_all_gather, xs, places)
+
+    def _begin_all_gather(self, x: torch.Tensor, out: torch.Tensor, async_op: bool) -> Any:
+        return self._communicator.all_gather(x, out=out, async_op=async_op)
+
+    def _together(
+        self,
+        name: str,
+        opts: Any,
+        inputs: Tensors,
+        outputs: Tensors,
+        begin: Callable[[torch.Tensor, torch.Tensor, bool], Any],
+        xs: Tensors,
+        places: Sequence[Place],
+    ) -> Work:
+        """Makes a call from each of `xs` to its place. A group's calls end in order: the last one's end is that of
+        all."""
+        if not xs or len(xs) != len(places):
+            raise ValueError(f"{name} of {len(xs)} tensors into {len(places)}: expected at least one, and as many")
+
+        def call(async_op: bool) -> Any:
+            return [begin(x, out, async_op) for x, (out, _) in zip(xs, places, strict=True)][-1]
+
+        afters = [after for _, after in places if after is not None]
+
+        def after() -> None:
+            for copy in afters:
+                copy()
+
+        return self.launch(name, opts, inputs, outputs, call, after if afters else None)

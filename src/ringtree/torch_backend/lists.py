@@ -1,0 +1,69 @@
+"""The collectives in which a rank has a list of tensors, one for each rank.
+
+The tensors of a list may be of different sizes; all ranks know them all, so that nothing has to be asked first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ringtree.torch_backend.launching import Launching, Tensors
+from ringtree.torch_backend.reduce_ops import operation
+from ringtree.torch_backend.tensors import elements, filled, filled_jointly, joined, one, reduced, sent
+from ringtree.torch_backend.work import Work
+
+
+class Lists(Launching):
+    """Outer lists have one entry, or none where a rank that is not the root has nothing to give or to get."""
+
+    def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> Work:
+        """outputs[0][r]: what rank r gives."""
+        row, x = self._row(outputs, "outputs"), sent(one(inputs))
+        out, after = filled_jointly(row)
+        counts = [elements(o) for o in row]
+        c = self._communicator
+        if len(set(counts)) == 1:
+            return self.launch("all_gather", opts, inputs, row, lambda a: c.all_gather(x, out=out, async_op=a), after)
+        x = x.detach().reshape(-1)
+        return self.launch(
+            "all_gather", opts, inputs, row, lambda a: c.all_gather_v(x, counts, out=out, async_op=a), after
+        )
+
+    def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> Work:
+        """outputs[0]: this rank's entry of the lists, each reduced over all ranks."""
+        row, op = self._row(inputs, "inputs"), operation(opts.reduceOp)
+        out, after = reduced(one(outputs))
+        x, counts = joined(row), [i.numel() for i in row]
+        c = self._communicator
+
+        def call(async_op: bool) -> Any:
+            if len(set(counts)) == 1:
+                return c.reduce_scatter(x, op, out=out, async_op=async_op)
+            return c.reduce_scatter_v(x, counts, op, out=out, async_op=async_op)
+
+        return self.launch("reduce_scatter", opts, row, outputs, call, after)
+
+    def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> Work:
+        """outputs[0][r] at the root: what rank r gives."""
+        c, root, x = self._communicator, self._root(opts), sent(one(inputs))
+        if self._rank != root:
+            return self.launch("gather", opts, inputs, (), lambda a: c.gather(x, root, async_op=a))
+        row = self._row(outputs, "outputs")
+        out, after = filled_jointly(row)
+        return self.launch("gather", opts, inputs, row, lambda a: c.gather(x, root, out=out, async_op=a), after)
+
+    def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> Work:
+        """outputs[0]: this rank's entry of the root's list."""
+        c, root = self._communicator, self._root(opts)
+        out, after = filled(one(outputs))
+        row = self._row(inputs, "inputs") if self._rank == root else ()
+        x = joined(row) if row else None
+        return self.launch("scatter", opts, row, outputs, lambda a: c.scatter(x, root, out, async_op=a), after)
+
+    def _row(self, lists: Sequence[Tensors], what: str) -> Tensors:
+        """The only list of them, which has a tensor for each rank."""
+        if len(lists) != 1 or len(lists[0]) != self._size:
+            said = f"a list of {len(lists[0])} tensors" if len(lists) == 1 else f"{len(lists)} lists"
+            raise ValueError(f"{what} are {said}; expected a list of {self._size} tensors, one for each rank")
+        return lists[0]

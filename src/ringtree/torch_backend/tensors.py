@@ -1,0 +1,121 @@
+"""torch's tensors as the engine takes them: contiguous, and of element types that it knows.
+
+What is only moved may be of any type: where the engine does not know it, it goes as bytes. What cannot be written as it
+lies is written beside, and copied when the call has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from ringtree.runtime.types import BY_LABEL
+
+Tensors = Sequence[torch.Tensor]
+After = Callable[[], None]
+
+_KNOWN = {getattr(torch, label): label for label in BY_LABEL if hasattr(torch, label)}
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def plain(x: torch.Tensor) -> torch.Tensor:
+    """`x` itself, dense and on the CPU; what a functional collective returned and nobody waited for is waited for."""
+    if type(x) not in _PLAIN and hasattr(x, "trigger_wait"):
+        x = x.trigger_wait()
+    if x.layout is not torch.strided or x.device.type != "cpu":
+        raise TypeError(f"got a {str(x.layout)[6:]} tensor on {x.device}; expected a dense one on the CPU")
+    return x
+
+
+def sent(x: torch.Tensor) -> torch.Tensor:
+    """`x` to be read by a call that only moves it."""
+    x = plain(x)
+    return x if x.dtype in _KNOWN else _as_bytes(x.contiguous())
+
+
+def filled(out: torch.Tensor, read: bool = False) -> tuple[torch.Tensor, After | None]:
+    """Memory to be written by a call that only moves elements, and what is to be done after it for `out` to have them.
+    `read`: the call reads what `out` holds, too."""
+    memory, after = reduced(out, read)
+    return (memory if memory.dtype in _KNOWN else _as_bytes(memory)), after
+
+
+def reduced(out: torch.Tensor, read: bool = False) -> tuple[torch.Tensor, After | None]:
+    """The same for a call that reduces, which takes the engine's types only."""
+    out = plain(out)
+    if out.is_contiguous() and not out.is_conj() and not out.is_neg():
+        return out, None
+    out = out.detach()
+    beside = torch.empty(out.shape, dtype=out.dtype)
+    if read:
+        beside.copy_(out)
+    return beside, lambda: _copy([out], [beside])
+
+
+def one(xs: Tensors) -> torch.Tensor:
+    """The only tensor of a list: a group of the CPU's has one for each rank."""
+    if len(xs) != 1:
+        raise ValueError(f"got {len(xs)} tensors; expected one")
+    return xs[0]
+
+
+def blocks(x: torch.Tensor, ranks: int) -> torch.Tensor:
+    """`x` with a first axis that can be cut into one block a rank."""
+    x = plain(x)
+    if x.dim() and x.shape[0] % ranks == 0:
+        return x
+    if x.numel() % ranks:
+        raise ValueError(f"the input has {x.numel()} elements; expected a number that {ranks} ranks divide evenly")
+    return x.detach().reshape(-1)
+
+
+def joined(xs: Tensors) -> torch.Tensor:
+    """The elements of all of them, one after another: where they lie so, as they lie."""
+    pieces = [sent(x) for x in xs]
+    return _neighbours(pieces) if _adjoin(pieces) else torch.cat([p.detach().reshape(-1) for p in pieces])
+
+
+def filled_jointly(outs: Tensors) -> tuple[torch.Tensor, After | None]:
+    """Memory for the elements of all of them, one after another; `filled` otherwise."""
+    outs = [plain(out) for out in outs]
+    if _adjoin(outs):
+        memory = _neighbours(outs)
+        return (memory if memory.dtype in _KNOWN else _as_bytes(memory)), None
+    outs = [out.detach() for out in outs]
+    beside = torch.empty(sum(out.numel() for out in outs), dtype=outs[0].dtype)
+    pieces = beside.split([out.numel() for out in outs])
+    shaped = [piece.view(out.shape) for piece, out in zip(pieces, outs, strict=True)]
+    return (beside if beside.dtype in _KNOWN else _as_bytes(beside)), lambda: _copy(outs, shaped)
+
+
+def elements(x: torch.Tensor) -> int:
+    """How many of the engine's elements those of `x` are to a call that only moves them."""
+    count: int = x.numel() if x.dtype in _KNOWN else x.nbytes
+    return count
+
+
+def _as_bytes(x: torch.Tensor) -> torch.Tensor:
+    return x.detach().reshape(-1).view(torch.uint8)
+
+
+def _adjoin(xs: Tensors) -> bool:
+    """Whether they lie one after another in one storage."""
+    storage, dtype, end = xs[0].untyped_storage().data_ptr(), xs[0].dtype, xs[0].data_ptr()
+    for x in xs:
+        if x.numel() == 0 or x.data_ptr() != end or x.dtype is not dtype or not x.is_contiguous():
+            return False
+        if x.untyped_storage().data_ptr() != storage or x.is_conj() or x.is_neg():
+            return False
+        end += x.nbytes
+    return True
+
+
+def _neighbours(xs: Tensors) -> torch.Tensor:
+    return xs[0].detach().as_strided((sum(x.numel() for x in xs),), (1,))
+
+
+def _copy(outs: Tensors, pieces: Tensors) -> None:
+    with torch.no_grad():
+        for out, piece in zip(outs, pieces, strict=True):
+            out.copy_(piece)
