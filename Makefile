@@ -19,10 +19,10 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 export PATH := $(CURDIR)/$(venv)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench validate browser screenshots test-torch test-long test-core test-all setup clean
+.PHONY: help demo test check bench validate browser screenshots test-torch test-torch-suite test-long test-core test-all setup clean
 
 help: ## list these targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 demo: $(built) ## see it work: prove a ring, train on 4 ranks, measure all_reduce, and look at it
 	@$(py) examples/demo.py $(ARGS)
@@ -51,6 +51,9 @@ browser: $(playwright) ## fetch what drives chromium (playwright-core), for the 
 
 screenshots: $(built) $(playwright) ## take the pictures of the documentation again (docs/images)
 	@$(py) -m docs.screenshots
+
+test-torch-suite: $(built) $(torch) ## PyTorch's own suite, on Gloo and on ringtree; writes docs/torch_suite.md (minutes)
+	@$(py) -m tests.torch_backend.suite $(ARGS)
 
 test-long: $(built) ## the long campaigns (an hour and a half; ARGS=tests/verify for one room's)
 	$(py) -m pytest -n $(JOBS) -m slow --durations=20 $(ARGS)

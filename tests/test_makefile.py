@@ -69,6 +69,6 @@ def test_what_is_missing_is_said_in_one_line(tmp_path: Path, missing: str, said:
 def test_make_alone_lists_the_targets(tmp_path: Path) -> None:
     listed = make(tmp_path).stdout.split("\n")
     assert [line.split()[1] for line in listed if line] == [
-        "help", "demo", "test", "test-torch", "check", "bench", "validate", "browser", "screenshots", "test-long",
-        "test-core", "test-all", "setup", "clean",
+        "help", "demo", "test", "test-torch", "check", "bench", "validate", "browser", "screenshots",
+        "test-torch-suite", "test-long", "test-core", "test-all", "setup", "clean",
     ]  # fmt: skip

@@ -1,0 +1,114 @@
+"""Runs tests of the suite, each in a process of its own forked from this one, which has imported what they need.
+
+    python -m tests.torch_backend.suite.serve gloo 2 60 test_gather ...
+
+prints an `Outcome` a line, as JSON: here, of tests on 2 ranks, each given 60 s.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import io
+import json
+import os
+import pickle
+import select
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import unittest
+from typing import Any
+
+from tests.torch_backend.suite import faces
+from tests.torch_backend.suite.outcomes import FAIL, PASS, SKIP, Outcome
+from tests.torch_backend.suite.sessions import end_session, has_gloo_thread, tell_session
+
+LOOK_EVERY_S = 0.05
+
+
+def main(face: str, ranks: int, limit_s: float, names: list[str]) -> None:
+    faces.put_on(face, ranks)
+    from tests.torch_backend.suite.cases import DistributedSuite
+
+    if face == faces.RINGTREE:
+        faces.open_profiling_gates()
+    gc.freeze()  # what is imported stays, and stays shared with the processes to come
+    out = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    for name in names or unittest.TestLoader().getTestCaseNames(DistributedSuite):
+        out.write(json.dumps(_outcome(DistributedSuite, name, face, limit_s)._asdict()) + "\n")
+        out.flush()
+
+
+def _outcome(suite: type[unittest.TestCase], name: str, face: str, limit_s: float) -> Outcome:
+    began = time.monotonic()
+    ours, theirs = os.pipe()
+    with tempfile.TemporaryFile() as log:
+        child = os.fork()
+        if child == 0:
+            os.close(ours)
+            _run_and_tell(suite, name, theirs, log.fileno())
+        os.close(theirs)
+        said, gloo = _listen(child, ours, began + limit_s)
+        os.close(ours)
+        log.seek(0)
+        story = log.read().decode(errors="replace")
+    took_s = round(time.monotonic() - began, 2)
+    status, reason = pickle.loads(said) if said else (FAIL, f"did not end within {limit_s:g} s\n{story[-20000:]}")
+    if gloo and face != faces.GLOO and status == PASS:
+        status, reason = FAIL, "a thread of Gloo's was seen"
+    if status == FAIL and said:
+        reason += f"\n{story[-20000:]}"
+    return Outcome(name, status, reason, int(os.environ["WORLD_SIZE"]), took_s, gloo)
+
+
+def _listen(child: int, pipe: int, until: float) -> tuple[bytes, bool]:
+    """What the test says of itself, nothing where it has not by `until` (of time.monotonic); and whether a process of
+    it had a thread of Gloo's. Ends all its processes."""
+    said, gloo = b"", False
+    while time.monotonic() < until:
+        ready = select.select([pipe], [], [], LOOK_EVERY_S)[0]
+        gloo = gloo or has_gloo_thread(child)
+        if ready:
+            read = os.read(pipe, 1 << 16)
+            if not read:
+                break
+            said += read
+    else:
+        said = b""
+        tell_session(child, signal.SIGUSR1)
+        time.sleep(1.0)
+    end_session(child)
+    os.waitpid(child, 0)
+    return said, gloo
+
+
+def _run_and_tell(suite: type[unittest.TestCase], name: str, pipe: int, log: int) -> Any:
+    os.setsid()
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    sys.stdout = sys.stderr = io.TextIOWrapper(os.fdopen(2, "wb", 0, closefd=False), write_through=True)
+    faulthandler.register(signal.SIGUSR1)
+    os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="ringtree-suite-")
+    try:
+        said = _run(suite(name))
+    except BaseException:  # noqa: BLE001  # the driver's own, told as the test's
+        said = FAIL, traceback.format_exc()
+    os.write(pipe, pickle.dumps(said))
+    os._exit(0)
+
+
+def _run(case: Any) -> tuple[str, str]:
+    result = unittest.TestResult()
+    case.run(result)
+    for _, story in result.failures + result.errors:
+        return FAIL, story
+    for _, reason in result.skipped:
+        return SKIP, reason
+    return PASS, ""
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), sys.argv[4:])

@@ -1,0 +1,90 @@
+"""The comparison: which tests pass on Gloo, which here."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+from tests.torch_backend.suite.faces import FACES, GLOO, IN_GLOOS_PLACE, RINGTREE
+from tests.torch_backend.suite.outcomes import FAIL, PASS, SKIP, Outcome
+
+Rows = dict[str, dict[str, Outcome]]
+"""Of every test, by name, its outcome with each face."""
+
+HEAD = """# PyTorch's own tests
+
+<!-- written by make test-torch-suite -->
+
+PyTorch {version} carries its tests of torch.distributed in its wheel, in
+`torch.testing._internal.distributed.distributed_test`. Here is each of them, on Gloo and on ringtree: in Gloo's place,
+where all is open that is open to Gloo, and under its own name, which opens fewer of the suite's doors. A test has 2
+ranks, or as many as it asks for.
+
+"""
+
+
+def worse(rows: Rows) -> list[str]:
+    """What passes on Gloo and does not pass here, a line each. Under our own name a test may be skipped."""
+    return [
+        f"{name} on {face}, {row[face].ranks} ranks: {row[face].status}: {brief(row[face].reason)}"
+        for name, row in sorted(rows.items())
+        for face in FACES[1:]
+        if face in row and _is_worse(face, row[face], row.get(GLOO))
+    ]
+
+
+def _is_worse(face: str, here: Outcome, gloo: Outcome | None) -> bool:
+    if gloo is not None and gloo.status != PASS:
+        return False
+    return here.status == FAIL or (here.status == SKIP and gloo is not None and face == IN_GLOOS_PLACE)
+
+
+def summary(rows: Rows) -> str:
+    """A table of how many there are of each outcome."""
+    lines = ["| | pass | fail | skip |", "| --- | ---: | ---: | ---: |"]
+    for face in FACES:
+        count = Counter(row[face].status for row in rows.values() if face in row)
+        if count:
+            lines.append(f"| {TITLES[face]} | {count[PASS]} | {count[FAIL]} | {count[SKIP]} |")
+    return "\n".join(lines)
+
+
+TITLES = {GLOO: "Gloo", IN_GLOOS_PLACE: "ringtree in Gloo's place", RINGTREE: "ringtree"}
+
+
+def markdown(rows: Rows, version: str) -> str:
+    head = " | ".join(TITLES[face] for face in FACES)
+    lines = [f"| test | ranks | {head} |", "| --- | ---: | --- | --- | --- |"]
+    for name, row in sorted(rows.items()):
+        cells = " | ".join(_cell(row, face) for face in FACES)
+        lines.append(f"| {name} | {max(outcome.ranks for outcome in row.values())} | {cells} |")
+    return HEAD.format(version=version) + summary(rows) + "\n\n" + "\n".join(lines) + "\n"
+
+
+def _cell(row: dict[str, Outcome], face: str) -> str:
+    outcome = row[face]
+    if outcome.status == PASS:
+        return PASS
+    same = face != GLOO and outcome[1:3] == row[GLOO][1:3]
+    return f"{outcome.status}: {'the same' if same else brief(outcome.reason)}".replace("|", "\\|")
+
+
+def brief(reason: str) -> str:
+    """A skip's reason; of a failure the first line that a rank's exception has."""
+    told = reason.partition("and exception:\n")[2] or reason
+    lines = [line.strip() for line in told.splitlines() if line.strip()]
+    errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
+    return (errors or lines or [""])[0][:200]
+
+
+def as_json(rows: Rows) -> list[dict[str, Any]]:
+    """The record: a test each, with status, reason in brief and seconds on each face."""
+    return [
+        {
+            "test": name,
+            "ranks": max(outcome.ranks for outcome in row.values()),
+            **{face: {"status": o.status, "reason": brief(o.reason), "took_s": o.took_s} for face, o in row.items()},
+        }
+        for name, row in sorted(rows.items())
+    ]
