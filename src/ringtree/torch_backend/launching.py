@@ -7,12 +7,15 @@ profiler, written down by the flight recorder, and made synchronous or not.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 
 from ringtree.runtime.communicator import Communicator
-from ringtree.torch_backend.work import Done, Pending, Work
+from ringtree.torch_backend.completion import Completions
+from ringtree.torch_backend.under_way import UnderWay
+from ringtree.torch_backend.work import Done, Pending, Work, first_ended
 
 Tensors = Sequence[torch.Tensor]
 
@@ -23,6 +26,15 @@ class Launching:
     _communicator: Communicator
     _rank: int
     _size: int
+    _name: str
+
+    def _open(self, communicator: Communicator) -> None:
+        """The state of a group in which nothing was called yet."""
+        self._communicator = communicator
+        self._rank, self._size = communicator.rank, communicator.size
+        self._sequence = 0  # of the last collective
+        self._under_way = UnderWay()
+        self._completions = Completions(first_ended)
 
     def _root(self, opts: Any) -> int:
         root: int = opts.rootRank
@@ -44,11 +56,22 @@ class Launching:
         returns where `async_op`. `after` is run once when it has ended, before anybody may see the outputs: copies into
         tensors that the engine cannot write to.
         """
+        self._sequence += 1
         with torch.no_grad():
             async_op = bool(opts.asyncOp)
             began = call(async_op)
             if async_op:
-                return Pending(began, outputs, after)
+                where = partial(self._where, name, self._sequence)
+                kept = (inputs, call)
+                return Pending(began, outputs, where, self._under_way, self._completions, after, kept)
             if after is not None:
                 after()
         return Done(outputs)
+
+    def _where(self, name: str, sequence: int) -> str:
+        """What errors call a collective of this group."""
+        return f"{name}, sequence number {sequence} of group {self._name!r}, rank {self._rank} of {self._size}"
+
+    def finish(self, timeout_s: float) -> bool:
+        """Waits for every call that was begun, whether anybody kept its Work or not; false if that took longer."""
+        return self._under_way.drain(timeout_s)

@@ -9,17 +9,17 @@ import torch.distributed as dist
 
 from ringtree.runtime.communicator import Communicator
 from ringtree.torch_backend.collectives import Collectives
+from ringtree.torch_backend.messages import Messages
 from ringtree.torch_backend.registration import NAME
 
 
-class ProcessGroup(Collectives, dist.ProcessGroup):
+class ProcessGroup(Collectives, Messages, dist.ProcessGroup):
     """A group for torch up to 2.13, which takes a whole process group from a backend written in Python and asks it for
     what its own would answer from C++: names, devices, the backend of a device."""
 
     def __init__(self, communicator: Communicator, options: Any) -> None:
         super().__init__(communicator.rank, communicator.size)
-        self._communicator = communicator
-        self._rank, self._size = communicator.rank, communicator.size
+        self._open(communicator)
         self._store = options.store
         self._name, self._description = "", "undefined"
 

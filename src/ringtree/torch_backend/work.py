@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from ringtree.errors import TimedOut
 from ringtree.runtime.work import Work as Began
+from ringtree.torch_backend.completion import Completions
+from ringtree.torch_backend.under_way import UnderWay
 
 NO_TIMEOUT = timedelta(0)
 """What torch's C++ passes for none."""
@@ -52,24 +57,114 @@ class Done(Work):
 
 
 class Pending(Work):
-    """A call under way: `began` in ringtree's words, `after` what is still to be done when it has ended."""
+    """A call under way: `began` in ringtree's words, `where` what errors call it, `after` what is still to be done when
+    it has ended; until then it is one of `under_way`, and `kept` is kept. `completions` is who completes its future."""
 
-    def __init__(self, began: Began, outputs: Sequence[torch.Tensor], after: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        began: Began,
+        outputs: Sequence[torch.Tensor],
+        where: Callable[[], str],
+        under_way: UnderWay,
+        completions: Completions,
+        after: Callable[[], None] | None = None,
+        kept: Any = None,
+    ) -> None:
         super().__init__(outputs)
-        self._began, self._after = began, after
+        self.began = began
+        self._kept = kept
+        self._after, self._where = after, where
+        self._under_way, self._completions = under_way, completions
+        self._lock = threading.RLock()
+        self._finished = False
+        self._exception: Exception | None = None
+        self._promise: Any = None
+        self._future: Any = None
+        under_way.add(self)
 
     def wait(self, timeout: timedelta | None = None) -> bool:
+        """Raises what the call ended with, each time; or TimedOut when `timeout` passed first, and then it goes on."""
         limit_s = None if timeout is None or timeout <= NO_TIMEOUT else timeout.total_seconds()
-        if not self._began.wait(limit_s):
-            raise RuntimeError(f"the call did not end within {limit_s:g} s")
-        after, self._after = self._after, None
-        if after is not None:
-            after()
+        if not self.ended(limit_s):
+            raise TimedOut(f"{self._where()}: timed out, waited {limit_s:g} s for its end")
+        if self._exception is not None:
+            raise self._exception.with_traceback(None)
         return True
 
+    def ended(self, timeout_s: float | None) -> bool:
+        """Whether it ends, well or badly, within this time: None is the group's own, after which TimedOut is raised."""
+        if self._finished:
+            return True
+        error: Exception | None = None
+        try:
+            if not self.began.wait(timeout_s):
+                return False
+        except TimedOut as late:
+            if not self.began.done():  # a message, which is still under way
+                raise
+            error = late
+        except Exception as failure:  # noqa: BLE001  # whatever it is: who asks for the outputs hears of it
+            error = failure
+        self._finish(error)
+        return True
+
+    def _finish(self, error: Exception | None) -> None:
+        """Once, by whoever learns first that it has ended; the others wait for that."""
+        with self._lock:
+            if self._finished:
+                return
+            after, self._after = self._after, None
+            if error is None and after is not None:
+                try:
+                    with torch.no_grad():
+                        after()
+                except Exception as failure:  # noqa: BLE001  # as above
+                    error = failure
+            self._exception, self._kept = error, None
+            self._finished = True
+        self._under_way.discard(self)
+
     def is_completed(self) -> bool:
-        return self._began.done()
+        return self._finished or (self._has_ended() and self.ended(None))
+
+    def _has_ended(self) -> bool:
+        try:
+            return self.began.done()
+        except Exception:  # noqa: BLE001  # the group is closed: wait() says so
+            return True
+
+    def is_success(self) -> bool:
+        return self.is_completed() and self._exception is None
+
+    def exception(self) -> Any:
+        return self._exception if self.is_completed() else None
 
     def get_future(self) -> Any:
-        self.wait()
-        return Done(self._outputs).get_future()
+        with self._lock:
+            if self._future is None:
+                self._promise = torch.futures.Future()
+                # What is raised in `then` is an error to torch's C++, too; one given to set_exception is not.
+                self._future = self._promise.then(self._value)
+                if self._finished:
+                    self.complete()
+                else:
+                    self._completions.add(self)
+        return self._future
+
+    def _value(self, _: Any) -> list[torch.Tensor]:
+        if self._exception is not None:
+            raise RuntimeError(str(self._exception))
+        return self._outputs
+
+    def complete(self) -> None:
+        """Completes the future of a work that has ended, and so runs its callbacks."""
+        promise, self._promise = self._promise, None
+        with suppress(Exception):  # a callback's, which torch has put into what hangs on it
+            promise.set_result(None)
+
+
+def first_ended(works: list[Pending], limit_s: float) -> Pending | None:
+    """One that has ended, of works that mostly end in the order in which they were asked about."""
+    if works[0].ended(limit_s):
+        return works[0]
+    return next((work for work in works if work.is_completed()), None)

@@ -1,0 +1,102 @@
+"""Who completes futures: threads that wait for works to end, and then run what a program hung on them.
+
+Such a callback may make the group's next call and wait for it, or for its future. So nobody on whom others depend runs
+callbacks: one thread leads, which is to wait for the next work to end, and it hands the lead on before it completes
+that work's future. Threads come as they are needed, and go when they have been idle.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any
+
+IDLE_S = 5.0
+"""How long a thread without work stays."""
+SLICE_S = 0.02
+"""How long a leader waits until it looks whether there are others to wait for."""
+
+FirstEnded = Callable[[list[Any], float], Any]
+"""Waits for so many seconds at most until one of these works has ended, and returns it; None if none has."""
+
+
+class Completions:
+    """The works of a group, or those of one kind, whose futures are to be completed."""
+
+    def __init__(self, first_ended: FirstEnded) -> None:
+        self._first_ended = first_ended
+        self._lock = threading.Lock()
+        self._waiting: list[Any] = []
+        self._led = False
+
+    def add(self, work: Any) -> None:
+        """`work.complete()` will be called, once, after the work has ended."""
+        with self._lock:
+            self._waiting.append(work)
+            if self._led:
+                return
+            self._led = True
+        _threads.run(self._lead)
+
+    def _lead(self) -> None:
+        work = None
+        while work is None:
+            with self._lock:
+                waiting = list(self._waiting)
+            work = self._first_ended(waiting, SLICE_S)
+        with self._lock:
+            self._waiting.remove(work)
+            self._led = bool(self._waiting)
+        if self._led:
+            _threads.run(self._lead)
+        work.complete()
+
+
+class _Threads:
+    """As many threads as there are tasks under way at once."""
+
+    def __init__(self) -> None:
+        self._tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._spare = 0  # threads that wait for a task, less the tasks that wait for a thread
+
+    def run(self, task: Callable[[], None]) -> None:
+        with self._lock:
+            taken = self._spare > 0
+            self._spare -= taken
+        if taken:
+            self._tasks.put(task)
+        else:
+            threading.Thread(target=self._work, args=(task,), name="ringtree-futures", daemon=True).start()
+
+    def _work(self, task: Callable[[], None] | None) -> None:
+        while task is not None:
+            task()
+            del task  # what it held is not kept while this thread is idle
+            task = self._next()
+
+    def _next(self) -> Callable[[], None] | None:
+        with self._lock:
+            self._spare += 1
+        while True:
+            try:
+                return self._tasks.get(timeout=IDLE_S)
+            except Empty:
+                with self._lock:
+                    if self._spare > 0:
+                        self._spare -= 1
+                        return None
+
+
+_threads = _Threads()
+
+
+def _after_fork_in_child() -> None:
+    """The threads are the parent's."""
+    global _threads
+    _threads = _Threads()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
