@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.distributed.distributed_c10d import AllToAllOptions
 
+from ringtree.torch_backend.forms import taking
 from ringtree.torch_backend.launching import Launching, Tensors
 from ringtree.torch_backend.tensors import elements, filled, filled_jointly, joined, sent
 from ringtree.torch_backend.work import Work
 
 
 class AllToAll(Launching):
+    @taking(AllToAllOptions, output_tensors=1, input_tensors=1)
     def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any) -> Work:
         """inputs[r] goes to rank r; outputs[r] came from there."""
         if len(outputs) != self._size or len(inputs) != self._size:
@@ -30,6 +33,7 @@ class AllToAll(Launching):
             after,
         )
 
+    @taking(AllToAllOptions, output=0, input=0, output_split_sizes=0, input_split_sizes=0)
     def all_to_all_single(
         self, output: torch.Tensor, input: torch.Tensor, out_splits: Sequence[int], in_splits: Sequence[int], opts: Any
     ) -> Work:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.distributed.distributed_c10d import AllgatherOptions, AllreduceCoalescedOptions, ReduceScatterOptions
 
+from ringtree.torch_backend.forms import taking
 from ringtree.torch_backend.launching import Launching, Tensors
 from ringtree.torch_backend.reduce_ops import operation
 from ringtree.torch_backend.tensors import After, blocks, filled, filled_jointly, reduced, sent
@@ -17,6 +19,7 @@ Place = tuple[torch.Tensor, After | None]
 
 
 class Coalesced(Launching):
+    @taking(AllreduceCoalescedOptions, tensors=1)
     def allreduce_coalesced(self, tensors: Tensors, opts: Any) -> Work:
         c, op = self._communicator, operation(opts.reduceOp)
         places = [reduced(x, read=True) for x in tensors]
@@ -26,6 +29,7 @@ class Coalesced(Launching):
 
         return self._together("all_reduce_coalesced", opts, tensors, tensors, begin, [x for x, _ in places], places)
 
+    @taking(AllgatherOptions, outputs=1, inputs=1)
     def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any) -> Work:
         """outputs[i]: all ranks' inputs[i], joined or stacked."""
         xs, places = [sent(x) for x in inputs], [filled(out) for out in outputs]
@@ -35,6 +39,7 @@ class Coalesced(Launching):
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
+    @taking(ReduceScatterOptions, outputs=1, inputs=1)
     def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any) -> Work:
         """outputs[i]: this rank's block of the reduction of inputs[i]."""
         c, op = self._communicator, operation(opts.reduceOp)
@@ -47,6 +52,7 @@ class Coalesced(Launching):
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
+    @taking(AllgatherOptions, output_lists=2, input_list=1)
     def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> Work:
         """outputs[r][i]: what rank r gives as inputs[i], which is of one size on all ranks."""
         if len(outputs) != self._size or any(len(row) != len(inputs) for row in outputs):

@@ -5,9 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.distributed.distributed_c10d import (
+    AllgatherOptions,
+    AllreduceOptions,
+    BarrierOptions,
+    BroadcastOptions,
+    ReduceOptions,
+    ReduceScatterOptions,
+)
 
 from ringtree.torch_backend.all_to_all import AllToAll
 from ringtree.torch_backend.coalesced import Coalesced
+from ringtree.torch_backend.forms import taking
 from ringtree.torch_backend.launching import Tensors
 from ringtree.torch_backend.lists import Lists
 from ringtree.torch_backend.reduce_ops import operation
@@ -18,6 +27,7 @@ from ringtree.torch_backend.work import Work
 class Collectives(Lists, AllToAll, Coalesced):
     """Tensors come in lists, of which a CPU backend's calls take one each; roots are ranks of this group."""
 
+    @taking(AllreduceOptions, tensors=1)
     def allreduce(self, tensors: Tensors, opts: Any) -> Work:
         x, after = reduced(one(tensors), read=True)
         c, op = self._communicator, operation(opts.reduceOp)
@@ -25,6 +35,7 @@ class Collectives(Lists, AllToAll, Coalesced):
             "all_reduce", opts, tensors, tensors, lambda a: c.all_reduce(x, op, out=x, async_op=a), after
         )
 
+    @taking(BroadcastOptions, tensors=1)
     def broadcast(self, tensors: Tensors, opts: Any) -> Work:
         c, root = self._communicator, self._root(opts)
         x, after = filled(one(tensors), read=True)
@@ -32,6 +43,7 @@ class Collectives(Lists, AllToAll, Coalesced):
             after = None
         return self.launch("broadcast", opts, tensors, tensors, lambda a: c.broadcast(x, root, async_op=a), after)
 
+    @taking(ReduceOptions, tensors=1)
     def reduce(self, tensors: Tensors, opts: Any) -> Work:
         """At the root in place; elsewhere the tensor stays as it is."""
         c, root, op = self._communicator, self._root(opts), operation(opts.reduceOp)
@@ -40,6 +52,7 @@ class Collectives(Lists, AllToAll, Coalesced):
             after = None
         return self.launch("reduce", opts, tensors, tensors, lambda a: c.reduce(x, op, root, out=x, async_op=a), after)
 
+    @taking(AllgatherOptions, output=0, input=0)
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> Work:
         """`output`: all ranks' `input`, joined or stacked."""
         c, x = self._communicator, sent(input)
@@ -55,6 +68,7 @@ class Collectives(Lists, AllToAll, Coalesced):
 
     _allgather_base = all_gather_single
 
+    @taking(ReduceScatterOptions, outputTensor=0, inputTensor=0)
     def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> Work:
         """`output`: this rank's block of the reduction of `input`, which has one a rank, joined or stacked."""
         c, op, x = self._communicator, operation(opts.reduceOp), blocks(input, self._size)
@@ -70,6 +84,7 @@ class Collectives(Lists, AllToAll, Coalesced):
 
     _reduce_scatter_base = reduce_scatter_single
 
+    @taking(BarrierOptions)
     def barrier(self, opts: Any) -> Work:
         c = self._communicator
         return self.launch("barrier", opts, (), (), lambda a: c.barrier(async_op=a))

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from torch.distributed.distributed_c10d import AllgatherOptions, GatherOptions, ReduceScatterOptions, ScatterOptions
+
+from ringtree.torch_backend.forms import taking
 from ringtree.torch_backend.launching import Launching, Tensors
 from ringtree.torch_backend.reduce_ops import operation
 from ringtree.torch_backend.tensors import elements, filled, filled_jointly, joined, one, reduced, sent
@@ -17,6 +20,7 @@ from ringtree.torch_backend.work import Work
 class Lists(Launching):
     """Outer lists have one entry, or none where a rank that is not the root has nothing to give or to get."""
 
+    @taking(AllgatherOptions, output_tensors=2, input_tensors=1)
     def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> Work:
         """outputs[0][r]: what rank r gives."""
         row, x = self._row(outputs, "outputs"), sent(one(inputs))
@@ -30,6 +34,7 @@ class Lists(Launching):
             "all_gather", opts, inputs, row, lambda a: c.all_gather_v(x, counts, out=out, async_op=a), after
         )
 
+    @taking(ReduceScatterOptions, output_tensors=1, input_tensors=2)
     def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> Work:
         """outputs[0]: this rank's entry of the lists, each reduced over all ranks."""
         row, op = self._row(inputs, "inputs"), operation(opts.reduceOp)
@@ -44,6 +49,7 @@ class Lists(Launching):
 
         return self.launch("reduce_scatter", opts, row, outputs, call, after)
 
+    @taking(GatherOptions, output_tensors=2, input_tensors=1)
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> Work:
         """outputs[0][r] at the root: what rank r gives."""
         c, root, x = self._communicator, self._root(opts), sent(one(inputs))
@@ -53,6 +59,7 @@ class Lists(Launching):
         out, after = filled_jointly(row)
         return self.launch("gather", opts, inputs, row, lambda a: c.gather(x, root, out=out, async_op=a), after)
 
+    @taking(ScatterOptions, output_tensors=1, input_tensors=2)
     def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> Work:
         """outputs[0]: this rank's entry of the root's list."""
         c, root = self._communicator, self._root(opts)
