@@ -8,12 +8,17 @@
 
 #include <unordered_map>
 
+#include "remembered.h"
+
 using namespace nb::literals;
 
 namespace {
 
 using ringtree::Error;
 using ringtree::Failure;
+using ringtree::form_of;
+using ringtree::Look;
+using ringtree::Place;
 
 struct ErrorTypes {
   PyObject *died, *mismatch, *timed_out, *poisoned;
@@ -24,20 +29,6 @@ ErrorTypes& error_types() {
   static ErrorTypes types{};
   return types;
 }
-
-// What a call looks like, and the plan that serves it.
-struct Known {
-  int collective, root;
-  char format[4];
-  std::string op;
-  Py_ssize_t in_count, out_count;
-  std::shared_ptr<ringtree::Plan> plan;
-  std::optional<Py_ssize_t> offset;  // where the two may overlap: elements from out's beginning to x's
-
-  bool serves(int c, const char* f, std::string_view o, int r, Py_ssize_t in, Py_ssize_t out) const {
-    return collective == c && root == r && in_count == in && out_count == out && std::strcmp(format, f) == 0 && op == o;
-  }
-};
 
 class GroupObject {
  public:
@@ -77,11 +68,7 @@ class GroupObject {
   }
 
   void forget(int plan) {
-    auto forgotten = find(plan);
-    for (auto alike = known_.begin(); alike != known_.end();) {
-      std::erase_if(alike->second, [&](auto& k) { return k.plan == forgotten; });
-      alike = alike->second.empty() ? known_.erase(alike) : std::next(alike);
-    }
+    known_.forget(find(plan));
     plans_.erase(plan);
   }
 
@@ -91,7 +78,11 @@ class GroupObject {
   }
 
   std::uint64_t start(int plan, std::uintptr_t input, std::uintptr_t output) {
-    return group_.start(find(plan), reinterpret_cast<std::byte*>(input), reinterpret_cast<std::byte*>(output));
+    return start(find(plan), reinterpret_cast<std::byte*>(input), reinterpret_cast<std::byte*>(output));
+  }
+
+  std::uint64_t start(std::shared_ptr<ringtree::Plan> plan, std::byte* input, std::byte* output) {
+    return group_.start(std::move(plan), input, output);
   }
 
   bool done(std::uint64_t ticket) const { return group_.done(ticket); }
@@ -101,27 +92,16 @@ class GroupObject {
     return group_.wait(ticket, timeout_s, hooks);
   }
 
-  void remember(int collective, std::string format, std::string op, int root, Py_ssize_t in_count, Py_ssize_t out_count,
-                int plan, std::optional<Py_ssize_t> offset) {
-    Known known{collective, root, {}, std::move(op), in_count, out_count, find(plan), offset};
-    if (format.empty() || format.size() > 3) throw std::invalid_argument("a buffer format has 1 to 3 characters");
-    format.copy(known.format, 3);
-    auto& alike = known_[key(collective, root, in_count, out_count, known.format[0])];
-    std::erase_if(alike,
-                  [&](auto& k) { return k.serves(collective, known.format, known.op, root, in_count, out_count); });
-    alike.push_back(std::move(known));
+  void remember(int collective, const std::string& format, int dtype, const std::string& op, int root,
+                Py_ssize_t in_count, Py_ssize_t out_count, int plan, std::optional<Py_ssize_t> offset) {
+    Look look{collective, form_of(format.c_str()), op, root, in_count, out_count};
+    if (look.form) known_.remember(look, find(plan), offset);
+    look.form = form_of(dtype);
+    known_.remember(look, find(plan), offset);
   }
 
-  // The short way of a call: nullptr when no plan is remembered for it. `apart`: elements from out's beginning to x's,
-  // if the two overlap.
-  std::shared_ptr<ringtree::Plan> recall(int collective, const char* format, std::string_view op, int root,
-                                         Py_ssize_t in_count, Py_ssize_t out_count, std::optional<Py_ssize_t> apart) {
-    auto found = known_.find(key(collective, root, in_count, out_count, format[0]));
-    if (found == known_.end()) return nullptr;
-    for (auto& k : found->second)
-      if (k.serves(collective, format, op, root, in_count, out_count))
-        return !apart || apart == k.offset ? k.plan : nullptr;
-    return nullptr;
+  std::shared_ptr<ringtree::Plan> recall(const Look& look, Place x, Place out, Py_ssize_t itemsize) const {
+    return known_.find(look, x, out, itemsize);
   }
 
   void run(const std::shared_ptr<ringtree::Plan>& plan, std::byte* input, std::byte* output, PythonHooks& hooks) {
@@ -170,61 +150,106 @@ class GroupObject {
     return found->second;
   }
 
-  static std::uint64_t key(int collective, int root, Py_ssize_t in_count, Py_ssize_t out_count, char format) {
-    auto mixed = static_cast<std::uint64_t>(in_count) * 0x9e3779b97f4a7c15 + static_cast<std::uint64_t>(out_count);
-    return mixed * 0xbf58476d1ce4e5b9 + static_cast<std::uint64_t>((collective << 16) ^ (root << 8) ^ format);
-  }
-
   ringtree::Group group_;
   int prepared_ = 0;  // numbers are not used again
   std::unordered_map<int, std::shared_ptr<ringtree::Plan>> plans_;
-  std::unordered_map<std::uint64_t, std::vector<Known>> known_;
+  ringtree::Remembered known_;
 };
 
-bool call(GroupObject& seat, int collective, PyObject* x, PyObject* out, PyObject* op, int root) {
+// What is odd (a numpy integer as root, no operation) is for the long way to take or to refuse.
+bool whole(PyObject* given, Py_ssize_t& number) {
+  int odd = 0;
+  if (!PyLong_Check(given)) return false;
+  number = PyLong_AsLongAndOverflow(given, &odd);
+  return !odd;
+}
+
+bool whole(PyObject* given, int& number) {
+  Py_ssize_t wide;
+  if (!whole(given, wide)) return false;
+  number = static_cast<int>(wide);
+  return number == wide;
+}
+
+bool text(PyObject* given, std::string_view& said) {
+  Py_ssize_t length;
+  if (!PyUnicode_Check(given)) return false;
+  const char* utf8 = PyUnicode_AsUTF8AndSize(given, &length);
+  if (!utf8) throw nb::python_error();
+  said = {utf8, static_cast<std::size_t>(length)};
+  return true;
+}
+
+// Group.call(collective, x, out, op, root).
+bool call(GroupObject& seat, PyObject* const* args) {
+  Look look{};
+  if (!whole(args[0], look.collective) || !text(args[3], look.op) || !whole(args[4], look.root)) return false;
   View in, own_out;
-  bool same = x == out;
-  if (!in.get(x, same ? PyBUF_WRITABLE : 0) || (!same && !own_out.get(out, PyBUF_WRITABLE))) return false;
+  bool same = args[1] == args[2];
+  if (!in.get(args[1], same ? PyBUF_WRITABLE : 0) || (!same && !own_out.get(args[2], PyBUF_WRITABLE))) return false;
   const View& to = same ? in : own_out;
   const char* format = in.format() ? in.format() : to.format();
   if (!format || (to.format() && std::strcmp(format, to.format()) != 0)) return false;
-  bool overlap = in.data() < to.data() + to.nbytes() && to.data() < in.data() + in.nbytes();
-  std::optional<Py_ssize_t> apart;
-  if (overlap) {
-    auto nbytes = in.data() - to.data();
-    if (nbytes % in.itemsize()) return false;
-    apart = nbytes / in.itemsize();
-  }
-  Py_ssize_t length;
-  const char* text = PyUnicode_AsUTF8AndSize(op, &length);
-  if (!text) throw nb::python_error();
-  auto plan =
-      seat.recall(collective, format, {text, static_cast<std::size_t>(length)}, root, in.count(), to.count(), apart);
+  look.form = form_of(format);
+  look.in_count = in.count();
+  look.out_count = to.count();
+  auto plan = seat.recall(look, {in.data(), in.nbytes()}, {to.data(), to.nbytes()}, in.itemsize());
   if (!plan) return false;
   PythonHooks hooks;
   seat.run(plan, in.data(), to.data(), hooks);
   return true;
 }
 
-// Group.call(collective, x, out, op, root), without the binding library between.
-PyObject* fast_call(PyObject* self, PyObject* const* args, Py_ssize_t n) {
-  if (n != 5) {
-    PyErr_SetString(PyExc_TypeError, "call(collective: int, x, out, op: str, root: int)");
+// The plan of Group.call_at(collective, dtype, op, root, x_address, x_count, out_address, out_count), and its places.
+std::shared_ptr<ringtree::Plan> recall_at(GroupObject& seat, PyObject* const* args, Place& x, Place& out) {
+  Look look{};
+  int dtype;
+  Py_ssize_t from, to;
+  if (!whole(args[0], look.collective) || !whole(args[1], dtype) || !text(args[2], look.op) ||
+      !whole(args[3], look.root) || !whole(args[4], from) || !whole(args[5], look.in_count) || !whole(args[6], to) ||
+      !whole(args[7], look.out_count))
     return nullptr;
-  }
-  // What is odd (a numpy integer as root, no operation) is for the long way to take or to refuse.
-  if (!PyLong_Check(args[0]) || !PyUnicode_Check(args[3]) || !PyLong_Check(args[4])) Py_RETURN_FALSE;
-  int odd = 0;
-  long collective = PyLong_AsLongAndOverflow(args[0], &odd), root = odd ? 0 : PyLong_AsLongAndOverflow(args[4], &odd);
-  if (odd || collective != static_cast<int>(collective) || root != static_cast<int>(root)) Py_RETURN_FALSE;
-  return guarded([&] {
-    return call(*nb::inst_ptr<GroupObject>(self), static_cast<int>(collective), args[1], args[2], args[3],
-                static_cast<int>(root));
-  });
+  auto itemsize = static_cast<Py_ssize_t>(ringtree::dtype_bytes(dtype));
+  look.form = form_of(dtype);
+  x = {reinterpret_cast<std::byte*>(from), look.in_count * itemsize};
+  out = {reinterpret_cast<std::byte*>(to), look.out_count * itemsize};
+  return seat.recall(look, x, out, itemsize);
 }
 
-PyMethodDef call_definition{"call", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(fast_call)),
-                            METH_FASTCALL, "The short way; see the stub."};
+bool call_at(GroupObject& seat, PyObject* const* args) {
+  Place x, out;
+  auto plan = recall_at(seat, args, x, out);
+  if (!plan) return false;
+  PythonHooks hooks;
+  seat.run(plan, x.data, out.data, hooks);
+  return true;
+}
+
+// The same call queued: its ticket, or 0.
+long start_at(GroupObject& seat, PyObject* const* args) {
+  Place x, out;
+  auto plan = recall_at(seat, args, x, out);
+  return plan ? static_cast<long>(seat.start(std::move(plan), x.data, out.data)) : 0;
+}
+
+// A method without the binding library between.
+template <auto method, Py_ssize_t arguments, auto object_of>
+PyObject* fast(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  if (n != arguments) {
+    PyErr_Format(PyExc_TypeError, "expected %zd arguments, got %zd; see the stub", arguments, n);
+    return nullptr;
+  }
+  return guarded([&] { return method(*nb::inst_ptr<GroupObject>(self), args); }, object_of);
+}
+
+template <auto method, Py_ssize_t arguments, auto object_of = PyBool_FromLong>
+PyMethodDef fast_definition(const char* name) {
+  auto function = reinterpret_cast<void (*)()>(fast<method, arguments, object_of>);
+  return {name, reinterpret_cast<PyCFunction>(function), METH_FASTCALL, "The short way; see the stub."};
+}
+
+PyMethodDef fast_definitions[] = {fast_definition<call, 5>("call"), fast_definition<call_at, 8>("call_at"),
+                                  fast_definition<start_at, 8, PyLong_FromLong>("start_at")};
 
 PyObject* new_error(nb::module_& m, const char* name, const char* doc) {
   PyObject* type =
@@ -308,11 +333,15 @@ NB_MODULE(_native, m) {
                    .def("forget", &GroupObject::forget, "plan"_a)
                    .def("run", nb::overload_cast<int, std::uintptr_t, std::uintptr_t>(&GroupObject::run), "plan"_a,
                         "input"_a, "output"_a)
-                   .def("start", &GroupObject::start, "plan"_a, "input"_a, "output"_a)
+                   .def("start", nb::overload_cast<int, std::uintptr_t, std::uintptr_t>(&GroupObject::start), "plan"_a,
+                        "input"_a, "output"_a)
                    .def("done", &GroupObject::done, "ticket"_a)
                    .def("wait", &GroupObject::wait, "ticket"_a, "timeout_s"_a)
-                   .def("remember", &GroupObject::remember, "collective"_a, "format"_a, "op"_a, "root"_a, "in_count"_a,
-                        "out_count"_a, "plan"_a, "offset"_a.none() = 0)
+                   .def("remember",
+                        nb::overload_cast<int, const std::string&, int, const std::string&, int, Py_ssize_t, Py_ssize_t,
+                                          int, std::optional<Py_ssize_t>>(&GroupObject::remember),
+                        "collective"_a, "format"_a, "dtype"_a, "op"_a, "root"_a, "in_count"_a, "out_count"_a, "plan"_a,
+                        "offset"_a.none() = 0)
                    .def("add_region", &GroupObject::add_region, "fd"_a, "nbytes"_a, "offset"_a)
                    .def("counters", &GroupObject::counters)
                    .def("reset_counters", &GroupObject::reset_counters)
@@ -321,7 +350,7 @@ NB_MODULE(_native, m) {
                    .def("poison", &GroupObject::poison, "message"_a)
                    .def("close", &GroupObject::close)
                    .def_prop_ro("calls", &GroupObject::calls);
-  add_fast_method(group, call_definition);
+  for (auto& definition : fast_definitions) add_fast_method(group, definition);
   bind_messages(group);
   bind_one_sided(group);
   bind_recorder(group);

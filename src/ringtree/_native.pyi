@@ -116,6 +116,7 @@ class Group:
         self,
         collective: int,
         format: str,
+        dtype: int,
         op: str,
         root: int,
         in_count: int,
@@ -123,13 +124,40 @@ class Group:
         plan: int,
         offset: int | None = 0,
     ) -> None:
-        """Tells `call` which plan serves calls that look like this (buffer format character as in the buffer protocol),
-        and by how many elements x begins after out where the two may overlap: None where they may not."""
+        """Tells `call` and `call_at` which plan serves calls that look like this: `format` as in the buffer protocol, ""
+        where no buffer says it; and by how many elements x begins after out where the two may overlap: None where they
+        may not."""
 
     def call(self, collective: int, x: Any, out: Any, op: str, root: int) -> bool:
         """The short way: if x and out are C-contiguous buffers (out writable), disjoint or apart as remembered, and a plan
         is remembered for them, runs it and returns True. Otherwise touches nothing and returns False. x or out may be None
         (in_count or out_count 0)."""
+
+    def call_at(
+        self,
+        collective: int,
+        dtype: int,
+        op: str,
+        root: int,
+        x_address: int,
+        x_count: int,
+        out_address: int,
+        out_count: int,
+    ) -> bool:
+        """The same by addresses and a type's code; 0 and 0 where there is no x or out. By position only."""
+
+    def start_at(
+        self,
+        collective: int,
+        dtype: int,
+        op: str,
+        root: int,
+        x_address: int,
+        x_count: int,
+        out_address: int,
+        out_count: int,
+    ) -> int:
+        """The same as `start` does it: a ticket, or 0 where nothing was touched."""
 
     def exchange(
         self, operations: list[tuple[bool, int, int, int, int, int, bool]], timeout_s: float

@@ -15,6 +15,7 @@ from ringtree.ir.program import Instruction, Kind, Operand, Program, Space
 from tests.runtime import native_world as nw
 from tests.runtime.native_world import one_shot, prepare, run, two_shot, values, world
 
+FLOAT = _native.DTYPES["float32"]
 INTS, FLOATS = ("int32", "int64"), ("float32", "float64")
 
 
@@ -117,12 +118,12 @@ def test_call_serves_what_it_remembers_and_nothing_else() -> None:
     def rank_of(group: _native.Group, rank: int) -> list[bool]:
         x, y = np.arange(4.0, dtype=np.float32), np.zeros(4, np.float32)
         said = [group.call(0, x, y, "sum", -1)]
-        group.remember(0, "f", "sum", -1, 4, 4, prepare(group, one_shot(rank, 2), 4))
+        group.remember(0, "f", FLOAT, "sum", -1, 4, 4, prepare(group, one_shot(rank, 2), 4))
         said.append(group.call(0, x, y, "sum", -1) and y.tolist() == [0, 2, 4, 6])
         said.append(group.call(0, x, x, "sum", -1) and x.tolist() == [0, 2, 4, 6])
         read_only = y.copy()
         read_only.flags.writeable = False
-        group.remember(0, "f", "sum", -1, 4, 4, prepare(group, one_shot(rank, 2), 4, redop="max"))
+        group.remember(0, "f", FLOAT, "sum", -1, 4, 4, prepare(group, one_shot(rank, 2), 4, redop="max"))
         said.append(group.call(0, x, y, "sum", -1) and y.tolist() == x.tolist())  # the last one told counts
         wide = np.zeros(5, np.float32)
         for a, b, op in [
@@ -131,12 +132,36 @@ def test_call_serves_what_it_remembers_and_nothing_else() -> None:
             (wide[:4], wide[1:], "sum"), (object(), y, "sum"),
         ]:  # fmt: skip
             said.append(group.call(0, a, b, op, -1))
-        group.remember(0, "f", "sum", -1, 4, 4, prepare(group, one_shot(rank, 2), 4), offset=None)
+        group.remember(0, "f", FLOAT, "sum", -1, 4, 4, prepare(group, one_shot(rank, 2), 4), offset=None)
         said.append(group.call(0, x, x, "sum", -1))
         said.append(group.call(0, x, y, "sum", -1))
         return said
 
     assert values(world(2, rank_of)) == [[False, True, True, True] + [False] * 10 + [True]] * 2
+
+
+def test_a_call_by_addresses_serves_what_is_remembered_and_nothing_else() -> None:
+    def rank_of(group: _native.Group, rank: int) -> list[Any]:
+        x, y = np.arange(4.0, dtype=np.float32), np.zeros(4, np.float32)
+        at, to = x.ctypes.data, y.ctypes.data
+        group.remember(0, "", FLOAT, "sum", -1, 4, 4, prepare(group, one_shot(rank, 2), 4))
+        said: list[Any] = [group.call(0, x, y, "sum", -1)]  # no format was told
+        said.append(group.call_at(0, FLOAT, "sum", -1, at, 4, to, 4) and y.tolist() == [0, 2, 4, 6])
+        ticket = group.start_at(0, FLOAT, "sum", -1, at, 4, at, 4)
+        said.append(group.wait(ticket, 20.0) and x.tolist() == [0, 2, 4, 6])
+        for look in [
+            (1, FLOAT, "sum", -1, at, 4, to, 4), (0, 1, "sum", -1, at, 4, to, 4), (0, FLOAT, "max", -1, at, 4, to, 4),
+            (0, FLOAT, "sum", 0, at, 4, to, 4), (0, FLOAT, "sum", -1, at, 3, to, 4), (0, FLOAT, "sum", -1, 0, 0, to, 4),
+            (0, FLOAT, "sum", -1, at, 4, at + 4, 4), (0, FLOAT, None, -1, at, 4, to, 4),
+            (0, 2**40, "sum", -1, at, 4, to, 4), (0, FLOAT, "sum", -1, 2**80, 4, to, 4),
+            (0, FLOAT, "sum", np.int64(-1), at, 4, to, 4),
+        ]:  # fmt: skip
+            said += [group.call_at(*look), group.start_at(*look)]
+        with pytest.raises(TypeError, match="expected 8 arguments, got 2"):
+            group.call_at(0, FLOAT)  # type: ignore[call-arg]
+        return said
+
+    assert values(world(2, rank_of)) == [[False, True, True, *[False, 0] * 11]] * 2
 
 
 def test_asynchronous_calls_run_in_order_and_before_synchronous_ones() -> None:

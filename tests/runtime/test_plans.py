@@ -10,19 +10,24 @@ import pytest
 from ringtree import spawn
 from ringtree._native import Group
 from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.types import Dtype
 from tests.runtime.native_world import one_shot, prepare, run, two_shot, values, world
 
 
 def forgotten(comm: Communicator) -> None:
     seat = comm._seat
     x, out = np.full(100, comm.rank + 1.0, np.float32), np.empty(100, np.float32)
-    look = (1, "f", "sum", -1, 100, 100)
+    look = (1, "f", int(Dtype.FLOAT32), "sum", -1, 100, 100)
     plan = prepare(seat, one_shot(comm.rank, comm.size), 100, window=100)
     other = prepare(seat, one_shot(comm.rank, comm.size), 50, window=50)
     seat.remember(*look, plan)
+    at = (1, int(Dtype.FLOAT32), "sum", -1, x.ctypes.data, 100, out.ctypes.data, 100)
     assert seat.call(1, x, out, "sum", -1)
+    assert seat.call_at(*at)
     seat.forget(plan)
     assert not seat.call(1, x, out, "sum", -1)
+    assert not seat.call_at(*at)
+    assert seat.start_at(*at) == 0
     for act in (lambda: run(seat, plan, x, out), lambda: seat.start(plan, 0, 0), lambda: seat.forget(plan)):
         with pytest.raises(ValueError, match=f"plan {plan} was forgotten"):
             act()
@@ -61,7 +66,7 @@ def test_what_is_forgotten_costs_nothing() -> None:
         for _ in range(4):
             for _ in range(1000):
                 plan = prepare(group, two_shot(me, 2), 1000)
-                group.remember(1, "f", "sum", -1, 1000, 1000, plan)
+                group.remember(1, "f", int(Dtype.FLOAT32), "sum", -1, 1000, 1000, plan)
                 group.forget(plan)
             grown.append(resident_bytes())
         return grown[-1] - grown[0]

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ml_dtypes import bfloat16
+from ml_dtypes import bfloat16, float8_e5m2
 
+from ringtree.runtime.arrays import PAIR_DTYPES
 from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.types import Dtype
 from tests.runtime.conftest import Pools
 
 N = 3
@@ -65,6 +67,41 @@ def short(comm: Communicator, name: str) -> None:
 @pytest.mark.parametrize("name", list(CALLS))
 def test_the_second_call_is_short(pools: Pools, engine: str, name: str) -> None:
     pools(engine, N).run(short, name)
+
+
+ADDRESSED: dict[str, Callable[[Communicator], Any]] = {
+    f"{kind} {what}": partial(act, np.ones(2 * N, kind))
+    for kind in (bfloat16, float8_e5m2, PAIR_DTYPES[Dtype.FLOAT32_INT32])
+    for what, act in {
+        "all_reduce": lambda x, c: c.all_reduce(x, "max" if x.dtype.names is None else "maxloc"),
+        "all_gather": lambda x, c: c.all_gather(x),
+        "all_to_all": lambda x, c: c.all_to_all(x),
+        "broadcast": lambda x, c: c.broadcast(x.copy(), 1),
+        "reduce": lambda x, c: c.reduce(x, "min" if x.dtype.names is None else "minloc", 2),
+        "gather by flat": lambda x, c: c.gather(x, algorithm="flat"),
+    }.items()
+} | {
+    "raw bits": lambda c: c.all_reduce(np.full(9, 0x3F80, np.uint16), dtype="bfloat16"),
+    "a strided array": lambda c: c.all_reduce(np.arange(10.0)[::2]),
+    "a list": lambda c: c.all_reduce([1, 2, 3]),
+}
+
+
+def addressed(comm: Communicator, name: str) -> None:
+    first = ADDRESSED[name](comm)
+    made: list[Any] = []
+    comm._calls._make = lambda *given: made.append(given)  # type: ignore[method-assign]
+    try:
+        again = ADDRESSED[name](comm)
+    finally:
+        del comm._calls._make  # type: ignore[method-assign]
+    assert not made, f"{name} took the long way"
+    assert first is again is None or (np.asarray(first) == again).all()
+
+
+@pytest.mark.parametrize("name", list(ADDRESSED))
+def test_what_no_buffer_tells_is_short_by_its_address(pools: Pools, engine: str, name: str) -> None:
+    pools(engine, N).run(addressed, name)
 
 
 def meanings(comm: Communicator) -> None:

@@ -95,6 +95,7 @@ class Seat(Protocol):
         self,
         collective: int,
         format: str,
+        dtype: int,
         op: str,
         root: int,
         in_count: int,
@@ -103,6 +104,28 @@ class Seat(Protocol):
         offset: int | None = 0,
     ) -> None: ...
     def call(self, collective: int, x: Any, out: Any, op: str, root: int) -> bool: ...
+    def call_at(
+        self,
+        collective: int,
+        dtype: int,
+        op: str,
+        root: int,
+        x_address: int,
+        x_count: int,
+        out_address: int,
+        out_count: int,
+    ) -> bool: ...
+    def start_at(
+        self,
+        collective: int,
+        dtype: int,
+        op: str,
+        root: int,
+        x_address: int,
+        x_count: int,
+        out_address: int,
+        out_count: int,
+    ) -> int: ...
     def exchange(
         self, operations: list[tuple[bool, int, int, int, int, int, bool]], timeout_s: float
     ) -> list[tuple[int, int, int]]: ...

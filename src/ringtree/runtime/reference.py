@@ -28,6 +28,7 @@ from ringtree.runtime.reference_messages import Messages
 from ringtree.runtime.reference_plan import Part, Plan, Step, decode
 from ringtree.runtime.reference_recorder import Note, Recordings
 from ringtree.runtime.reference_signals import Signals
+from ringtree.runtime.types import Dtype
 
 SLOTS = 8
 SLOT_BYTES = 1 << 14
@@ -140,6 +141,7 @@ class Seat(Messages, Signals, Recordings):
         self,
         collective: int,
         format: str,
+        dtype: int,
         op: str,
         root: int,
         in_count: int,
@@ -147,7 +149,8 @@ class Seat(Messages, Signals, Recordings):
         plan: int,
         offset: int | None = 0,
     ) -> None:
-        self.memory[collective, format, op, root, in_count, out_count] = plan, offset
+        for form in (format, dtype):
+            self.memory[collective, form, op, root, in_count, out_count] = plan, offset
 
     def call(self, collective: int, x: Any, out: Any, op: str, root: int) -> bool:
         if not isinstance(op, str) or not isinstance(root, int):
@@ -160,16 +163,60 @@ class Seat(Messages, Signals, Recordings):
         if not known or not all(v.c_contiguous and v.format == known[0].format for v in known):
             return False
         counts = [0 if v is None else v.nbytes // v.itemsize for v in views]
-        plan, offset = self.memory.get((collective, known[0].format, op, root, *counts), (-1, None))
-        if plan < 0 or (views[1] is not None and views[1].readonly):
+        if views[1] is not None and views[1].readonly:
             return False
-        places = [(0, 0) if v is None else (np.asarray(v).__array_interface__["data"][0], v.nbytes) for v in views]
-        (low, nbytes), (high, _) = sorted(places)
-        apart = places[0][0] - places[1][0]
-        if low + nbytes > high and (offset is None or apart != offset * known[0].itemsize):
-            return False
-        self.run(plan, places[0][0], places[1][0])
-        return True
+        places = [0 if v is None else np.asarray(v).__array_interface__["data"][0] for v in views]
+        look = (collective, known[0].format, op, root, *counts)
+        plan = self._recall(look, places, [0 if v is None else v.nbytes for v in views], known[0].itemsize)
+        if plan >= 0:
+            self.run(plan, *places)
+        return plan >= 0
+
+    def call_at(
+        self,
+        collective: int,
+        dtype: int,
+        op: str,
+        root: int,
+        x_address: int,
+        x_count: int,
+        out_address: int,
+        out_count: int,
+    ) -> bool:
+        plan = self._recall_at(collective, dtype, op, root, (x_address, out_address), (x_count, out_count))
+        if plan >= 0:
+            self.run(plan, x_address, out_address)
+        return plan >= 0
+
+    def start_at(
+        self,
+        collective: int,
+        dtype: int,
+        op: str,
+        root: int,
+        x_address: int,
+        x_count: int,
+        out_address: int,
+        out_count: int,
+    ) -> int:
+        plan = self._recall_at(collective, dtype, op, root, (x_address, out_address), (x_count, out_count))
+        return self.start(plan, x_address, out_address) if plan >= 0 else 0
+
+    def _recall_at(
+        self, collective: int, dtype: int, op: str, root: int, places: Sequence[int], counts: Sequence[int]
+    ) -> int:
+        if not isinstance(op, str):
+            return -1
+        itemsize = Dtype(dtype).itemsize
+        look = (collective, dtype, op, root, *counts)
+        return self._recall(look, places, [count * itemsize for count in counts], itemsize)
+
+    def _recall(self, look: tuple[Any, ...], places: Sequence[int], nbytes: Sequence[int], itemsize: int) -> int:
+        """The plan for such a call with x and out there; -1 where there is none."""
+        plan, offset = self.memory.get(look, (-1, None))
+        x, out = places
+        overlap = x < out + nbytes[1] and out < x + nbytes[0]
+        return -1 if overlap and (offset is None or x - out != offset * itemsize) else plan
 
     # -- interpreting
 
