@@ -93,6 +93,11 @@ class _Threads:
 _threads = _Threads()
 
 
+def run(task: Callable[[], None]) -> None:
+    """Runs it on another thread."""
+    _threads.run(task)
+
+
 def _after_fork_in_child() -> None:
     """The threads are the parent's."""
     global _threads

@@ -7,13 +7,13 @@ profiler, written down by the flight recorder, and made synchronous or not.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import torch
 
 from ringtree.runtime.communicator import Communicator
 from ringtree.torch_backend.completion import Completions
+from ringtree.torch_backend.flight_recorder import Recorder
 from ringtree.torch_backend.under_way import UnderWay
 from ringtree.torch_backend.work import Done, Pending, Work, first_ended
 
@@ -26,13 +26,12 @@ class Launching:
     _communicator: Communicator
     _rank: int
     _size: int
-    _name: str
 
-    def _open(self, communicator: Communicator) -> None:
+    def _open(self, communicator: Communicator, recorder: Recorder) -> None:
         """The state of a group in which nothing was called yet."""
         self._communicator = communicator
         self._rank, self._size = communicator.rank, communicator.size
-        self._sequence = 0  # of the last collective
+        self._recorder = recorder
         self._under_way = UnderWay()
         self._completions = Completions(first_ended)
 
@@ -56,21 +55,20 @@ class Launching:
         returns where `async_op`. `after` is run once when it has ended, before anybody may see the outputs: copies into
         tensors that the engine cannot write to.
         """
-        self._sequence += 1
-        with torch.no_grad():
-            async_op = bool(opts.asyncOp)
-            began = call(async_op)
-            if async_op:
-                where = partial(self._where, name, self._sequence)
-                kept = (inputs, call)
-                return Pending(began, outputs, where, self._under_way, self._completions, after, kept)
-            if after is not None:
-                after()
+        entry = self._recorder.begin(name, inputs, outputs)
+        async_op = bool(opts.asyncOp)
+        try:
+            with torch.no_grad():
+                began = call(async_op)
+                if async_op:
+                    entry.ticket = began._ticket
+                    return Pending(began, outputs, entry, self._under_way, self._completions, after, (inputs, call))
+                if after is not None:
+                    after()
+        except Exception as error:  # noqa: BLE001  # raised again, with what is known here
+            raise entry.fail(error) from None
+        entry.end()
         return Done(outputs)
-
-    def _where(self, name: str, sequence: int) -> str:
-        """What errors call a collective of this group."""
-        return f"{name}, sequence number {sequence} of group {self._name!r}, rank {self._rank} of {self._size}"
 
     def finish(self, timeout_s: float) -> bool:
         """Waits for every call that was begun, whether anybody kept its Work or not; false if that took longer."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
+from ringtree.runtime.communicator import Communicator
 from ringtree.runtime.messages import ANY
 from ringtree.runtime.work import Message, wait_any
 from ringtree.torch_backend.completion import Completions
+from ringtree.torch_backend.flight_recorder import Entry, Recorder
 from ringtree.torch_backend.launching import Launching, Tensors
 from ringtree.torch_backend.tensors import filled, one, sent
 from ringtree.torch_backend.work import Pending
@@ -30,32 +32,31 @@ class Messages(Launching):
     """A call takes one tensor, in a list. Sends and receives alike begin at once, whatever the calls are that this rank
     is in, and go on while it computes. Two messages of one rank with one tag keep their order."""
 
-    def _open(self, communicator: Any) -> None:
-        super()._open(communicator)
+    def _open(self, communicator: Communicator, recorder: Recorder) -> None:
+        super()._open(communicator, recorder)
         self._mailed = Completions(_first_ended)
 
     def send(self, tensors: Tensors, dst: int, tag: int = 0) -> Posted:
         """The work has ended when the tensor may be changed again."""
-        message = self._communicator.isend(sent(one(tensors)), dst, tag)
-        return self._posted(message, tensors, f"send to rank {self._named(dst)}, tag {tag}")
+        entry = self._recorder.begin_message("send", tensors, dst, tag)
+        return self._posted(entry, tensors, lambda: self._communicator.isend(sent(one(tensors)), dst, tag))
 
     def recv(self, tensors: Tensors, src: int, tag: int = 0) -> Posted:
-        return self._receive(tensors, src, tag, f"recv from rank {self._named(src)}, tag {tag}")
+        return self._receive("recv", tensors, src, tag)
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Posted:
-        return self._receive(tensors, ANY, tag, f"recv from any rank, tag {tag}")
+        return self._receive("recvAnySource", tensors, ANY, tag)
 
-    def _receive(self, tensors: Tensors, src: int, tag: int, name: str) -> Posted:
+    def _receive(self, name: str, tensors: Tensors, src: int, tag: int) -> Posted:
+        entry = self._recorder.begin_message(name, tensors, src, tag)
         memory, after = filled(one(tensors))
-        return self._posted(self._communicator.irecv(memory, src, tag), tensors, name, after)
+        return self._posted(entry, tensors, lambda: self._communicator.irecv(memory, src, tag), after)
 
-    def _posted(self, message: Message, tensors: Tensors, name: str, after: Any = None) -> Posted:
-        where = partial("{}, group {!r}, rank {} of {}".format, name, self._name, self._rank, self._size)
-        return Posted(message, tensors, where, self._under_way, self._mailed, after)
-
-    def _named(self, rank: int) -> int:
-        """A rank of this group by its number in the world, as errors of the engine name it."""
-        return self._communicator.ranks[rank]
+    def _posted(self, entry: Entry, tensors: Tensors, post: Callable[[], Message], after: Any = None) -> Posted:
+        try:
+            return Posted(post(), tensors, entry, self._under_way, self._mailed, after)
+        except Exception as error:  # noqa: BLE001  # raised again, with what is known here
+            raise entry.fail(error) from None
 
 
 def _first_ended(works: list[Posted], limit_s: float) -> Posted | None:

@@ -9,6 +9,7 @@ import torch.distributed as dist
 
 from ringtree.runtime.communicator import Communicator
 from ringtree.torch_backend.collectives import Collectives
+from ringtree.torch_backend.flight_recorder import Recorder
 from ringtree.torch_backend.messages import Messages
 from ringtree.torch_backend.registration import NAME
 
@@ -19,9 +20,8 @@ class ProcessGroup(Collectives, Messages, dist.ProcessGroup):
 
     def __init__(self, communicator: Communicator, options: Any) -> None:
         super().__init__(communicator.rank, communicator.size)
-        self._open(communicator)
+        self._open(communicator, Recorder(communicator, self.name(), options.timeout.total_seconds()))
         self._store = options.store
-        self._name, self._description = "", "undefined"
 
     @property
     def communicator(self) -> Communicator:
@@ -31,21 +31,21 @@ class ProcessGroup(Collectives, Messages, dist.ProcessGroup):
 
     @property
     def group_name(self) -> str:
-        return self._name
+        return self._recorder.name
 
     @property
     def group_desc(self) -> str:
-        return self._description
+        return self._recorder.description
 
     @property
     def _device_types(self) -> list[torch.device]:
         return [torch.device("cpu")]
 
     def _set_group_name(self, name: str) -> None:
-        self._name = name
+        self._recorder.name = name
 
     def _set_group_desc(self, description: str) -> None:
-        self._description = description
+        self._recorder.description = description
 
     def _get_backend(self, device: torch.device) -> ProcessGroup:
         return self

@@ -14,6 +14,7 @@ import torch.distributed as dist
 from ringtree.errors import TimedOut
 from ringtree.runtime.work import Work as Began
 from ringtree.torch_backend.completion import Completions
+from ringtree.torch_backend.flight_recorder import Entry
 from ringtree.torch_backend.under_way import UnderWay
 
 NO_TIMEOUT = timedelta(0)
@@ -57,14 +58,14 @@ class Done(Work):
 
 
 class Pending(Work):
-    """A call under way: `began` in ringtree's words, `where` what errors call it, `after` what is still to be done when
-    it has ended; until then it is one of `under_way`, and `kept` is kept. `completions` is who completes its future."""
+    """A call under way: `began` in ringtree's words, `entry` the flight recorder's, `after` what is still to be done
+    when it has ended; until then it is one of `under_way`, and `kept` is kept. `completions` completes its future."""
 
     def __init__(
         self,
         began: Began,
         outputs: Sequence[torch.Tensor],
-        where: Callable[[], str],
+        entry: Entry,
         under_way: UnderWay,
         completions: Completions,
         after: Callable[[], None] | None = None,
@@ -73,7 +74,7 @@ class Pending(Work):
         super().__init__(outputs)
         self.began = began
         self._kept = kept
-        self._after, self._where = after, where
+        self._after, self._entry = after, entry
         self._under_way, self._completions = under_way, completions
         self._lock = threading.RLock()
         self._finished = False
@@ -81,12 +82,14 @@ class Pending(Work):
         self._promise: Any = None
         self._future: Any = None
         under_way.add(self)
+        if entry.event is not None:
+            self.get_future()  # so that somebody waits for its end
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Raises what the call ended with, each time; or TimedOut when `timeout` passed first, and then it goes on."""
         limit_s = None if timeout is None or timeout <= NO_TIMEOUT else timeout.total_seconds()
         if not self.ended(limit_s):
-            raise TimedOut(f"{self._where()}: timed out, waited {limit_s:g} s for its end")
+            raise self._entry.fail(TimedOut(f"timed out, waited {limit_s:g} s for its end"), over=False)
         if self._exception is not None:
             raise self._exception.with_traceback(None)
         return True
@@ -101,7 +104,7 @@ class Pending(Work):
                 return False
         except TimedOut as late:
             if not self.began.done():  # a message, which is still under way
-                raise
+                raise self._entry.fail(late, over=False) from None
             error = late
         except Exception as failure:  # noqa: BLE001  # whatever it is: who asks for the outputs hears of it
             error = failure
@@ -120,6 +123,10 @@ class Pending(Work):
                         after()
                 except Exception as failure:  # noqa: BLE001  # as above
                     error = failure
+            if error is None:
+                self._entry.end()
+            else:
+                error = self._entry.fail(error)
             self._exception, self._kept = error, None
             self._finished = True
         self._under_way.discard(self)

@@ -1,0 +1,36 @@
+"""What a torch program is told when a call fails: ringtree's errors, which are torch's DistBackendError too."""
+
+from __future__ import annotations
+
+from torch.distributed import DistBackendError
+
+from ringtree import errors
+
+
+class PeerDied(errors.PeerDied, DistBackendError):
+    """A rank of the group ended; `rank` says which, by its rank in the world."""
+
+
+class Mismatch(errors.Mismatch, DistBackendError):
+    """Ranks called different things."""
+
+
+class TimedOut(errors.TimedOut, DistBackendError):
+    """A rank waited for longer than the timeout."""
+
+
+class Poisoned(errors.Poisoned, DistBackendError):
+    """The group failed before, or was aborted."""
+
+
+FAILURES = (errors.PeerDied, errors.Mismatch, errors.TimedOut, errors.Poisoned)
+"""What ends a group: after one of them it can only be destroyed. All else is the caller's mistake."""
+
+
+def retold(error: Exception, text: str) -> Exception:
+    """One of FAILURES as torch's programs get it, with another text."""
+    if isinstance(error, errors.PeerDied):
+        return PeerDied(text, error.args[1])
+    if isinstance(error, errors.Mismatch):
+        return Mismatch(text)
+    return TimedOut(text) if isinstance(error, errors.TimedOut) else Poisoned(text)

@@ -1,0 +1,148 @@
+"""The flight recorder: what the groups of this process did last, for who must find out why a job hangs.
+
+Every operation is written down when it begins and marked when it ends, in one ring for all groups of the process:
+TORCH_FR_BUFFER_SIZE operations long, 2000 unless told, 0 for none. `flight_dump` writes it to files.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from time import time_ns
+from typing import Any
+
+import torch
+
+from ringtree import errors
+from ringtree.runtime.communicator import Communicator
+from ringtree.torch_backend import profiling
+from ringtree.torch_backend.failures import FAILURES, retold
+
+Tensors = Sequence[torch.Tensor]
+Described = tuple[tuple[torch.Size, torch.dtype], ...]
+
+
+def _size() -> int:
+    for name in ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"):
+        if text := os.environ.get(name):
+            return max(int(text), 0)
+    return 2000
+
+
+RING: deque[Entry] = deque(maxlen=_size())
+
+
+class Recorder:
+    """One group's part: its names, and the numbers of its operations. All ranks number a group's collectives alike."""
+
+    def __init__(self, communicator: Communicator, backend: str, timeout_s: float) -> None:
+        self.communicator = weakref.ref(communicator)
+        self.backend = backend
+        self.timeout_s = timeout_s
+        self.ranks = communicator.ranks
+        self.rank = self.ranks[communicator.rank]
+        self.name, self.description = "", "undefined"
+        self.collectives = self.messages = 0
+        self.failure: str | None = None  # the first one that ended the group
+
+    def begin(self, name: str, inputs: Tensors, outputs: Tensors) -> Entry:
+        """A collective begins; `name` is torch's for it. Where there are several tensors, they are one operation's."""
+        self.collectives += 1
+        given = _described(inputs)
+        entry = Entry(self, name, self.collectives, given, given if outputs is inputs else _described(outputs))
+        RING.append(entry)
+        if profiling.on():
+            entry.event = profiling.Event(f"{self.backend}:{name}", inputs)
+        return entry
+
+    def begin_message(self, name: str, tensors: Tensors, peer: int, tag: int) -> Entry:
+        """A send to, or a receive from, the `peer` of this group (-1: from anyone) begins."""
+        self.messages += 1
+        given = _described(tensors)
+        entry = Entry(self, name, self.messages, given, given, peer, tag)
+        RING.append(entry)
+        if profiling.on():
+            entry.event = profiling.Event(f"{self.backend}:{name}", tensors)
+        return entry
+
+
+class Entry:
+    """An operation of a group. `number` counts the group's collectives, or its messages. `ticket`: of an asynchronous
+    collective, by which the engine says whether it has ended."""
+
+    __slots__ = (
+        "begun_ns", "ended_ns", "event", "failed", "inputs", "name", "number", "outputs", "peer", "recorder", "tag",
+        "ticket",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        name: str,
+        number: int,
+        inputs: Described,
+        outputs: Described,
+        peer: int | None = None,
+        tag: int = 0,
+    ) -> None:
+        self.recorder, self.name, self.number, self.peer, self.tag = recorder, name, number, peer, tag
+        self.inputs, self.outputs = inputs, outputs
+        self.begun_ns, self.ended_ns = time_ns(), 0
+        self.ticket, self.failed = 0, False
+        self.event: profiling.Event | None = None
+
+    def end(self) -> None:
+        """It has ended well. Again does no harm."""
+        if self.ended_ns == 0:
+            self.ended_ns = time_ns()
+        if self.event is not None:
+            self.event.end()
+
+    def fail(self, error: Exception, *, over: bool = True) -> Exception:
+        """It raised `error`; `over`: and is at its end. Returns what the program is to be told instead."""
+        if self.event is not None and over:
+            self.event.end()
+        if not isinstance(error, FAILURES):
+            self._take_back()
+            return error
+        self.failed = True
+        recorder, said = self.recorder, str(error)
+        if isinstance(error, errors.Poisoned):
+            if recorder.failure is not None:
+                said = f"the group failed before ({recorder.failure})"
+            said += "; destroy_process_group() and init_process_group() make another"
+        elif over and recorder.failure is None:
+            recorder.failure = said
+        return retold(error, f"rank {recorder.rank}: {self}: {said}")
+
+    def _take_back(self) -> None:
+        """A user's mistake on this rank only: it was no operation."""
+        if RING and RING[-1] is self:
+            RING.pop()
+            if self.peer is None:
+                self.recorder.collectives -= 1
+            else:
+                self.recorder.messages -= 1
+
+    def __str__(self) -> str:
+        tensors = ", ".join(f"{str(dtype).removeprefix('torch.')} {list(shape)}" for shape, dtype in self.inputs[:4])
+        more = ", ..." if len(self.inputs) > 4 else ""
+        recorder = self.recorder
+        group = recorder.description if recorder.description != "undefined" else repr(recorder.name)
+        if self.peer is None:
+            return f"{self.name}({tensors}{more}), sequence number {self.number} of group {group}"
+        whom = f"rank {recorder.ranks[self.peer]}" if self.peer >= 0 else "any rank"
+        way = "to" if self.name == "send" else "from"
+        return f"{self.name}({tensors}) {way} {whom}, tag {self.tag}, message {self.number} of group {group}"
+
+
+def _described(tensors: Any) -> Described:
+    try:
+        if len(tensors) == 1:
+            x = tensors[0]
+            return ((x.shape, x.dtype),)
+        return tuple([(x.shape, x.dtype) for x in tensors])
+    except AttributeError:  # lists of lists
+        return tuple(d for inner in tensors for d in _described(inner))

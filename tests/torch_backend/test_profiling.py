@@ -1,0 +1,60 @@
+"""What torch.profiler shows of a group's operations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.torch_backend.conftest import Worlds
+
+
+def _profiled(async_op: bool, autograd: bool) -> list[tuple[Any, ...]]:
+    import torch
+    import torch.distributed as dist
+
+    x, y = torch.ones(2, 3), torch.ones(4)
+    kind = torch.autograd.profiler.profile if autograd else torch.profiler.profile
+    with kind(record_shapes=True) as profile:
+        works = [dist.all_reduce(x, async_op=async_op), dist.broadcast(y, 0, async_op=async_op)]
+        if async_op:
+            for work in works:
+                work.wait()
+    events = profile.function_events if autograd else profile.events()
+    ours = [event for event in events if event.name.startswith("ringtree:")]
+    return [(e.name, e.input_shapes, e.is_async, e.count, e.cpu_time > 0) for e in ours]
+
+
+@pytest.mark.parametrize("autograd", [False, True])
+@pytest.mark.parametrize("async_op", [False, True])
+def test_every_operation_is_an_event_with_its_name_and_shapes(worlds: Worlds, async_op: bool, autograd: bool) -> None:
+    expected = [
+        ("ringtree:all_reduce", [[2, 3]], True, 1, True),
+        ("ringtree:broadcast", [[4]], True, 1, True),
+    ]
+    assert worlds(2).run(_profiled, async_op, autograd) == [expected] * 2
+
+
+def _durations() -> list[float]:
+    import time
+
+    import torch
+    import torch.distributed as dist
+
+    x = torch.ones(8)
+    dist.all_reduce(x)
+    with torch.profiler.profile() as profile:
+        if dist.get_rank() == 1:
+            time.sleep(0.2)
+        work = dist.all_reduce(x, async_op=True)
+        if dist.get_rank() == 0:
+            time.sleep(0.4)
+        work.wait()
+    return [e.cpu_time / 1e6 for e in profile.events() if e.name == "ringtree:all_reduce"]
+
+
+def test_an_asynchronous_event_spans_its_operation(worlds: Worlds) -> None:
+    """Not until somebody waited for it: rank 0's ends with rank 1's coming, while it sleeps."""
+    [[waited_s], [short_s]] = worlds(2).run(_durations)
+    assert 0.1 < waited_s < 0.35
+    assert short_s < 0.1
