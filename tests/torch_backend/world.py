@@ -26,7 +26,8 @@ class World:
     def __init__(self, n: int, backend: str = "ringtree", timeout_s: float = TIMEOUT_S) -> None:
         self.size, self.timeout_s = n, timeout_s
         self._folder = tempfile.TemporaryDirectory(prefix="ringtree-torch-")
-        context = multiprocessing.get_context("spawn")
+        context = multiprocessing.get_context("forkserver")  # which imports torch once: that takes seconds
+        context.set_forkserver_preload(["torch.distributed", "ringtree.torch_backend", __name__])
         self._pipes: list[Connection] = []
         self._processes = []
         for rank in range(n):
