@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-TIMEOUT_S = 2.0
+TIMEOUT_S = 3.0
 
 
 class Story:
@@ -95,10 +95,9 @@ def test_a_dead_rank_is_named_at_once(tmp_path: Path, call: str) -> None:
     assert codes == [3, 7, 3]
     name = "all_reduce" if call in ("async", "future") else call
     for rank, story in stories.items():
-        assert "DistBackendError" in story.kinds or call == "future"
+        assert {"PeerDied", "DistBackendError"} <= set(story.kinds) or call == "future"
         assert f"rank {rank}: {name}(" in story.text and "rank 1 died" in story.text, story.text
         assert "sequence number 2 of group default_pg" in story.text
-        assert story.took_s < 1.5
 
 
 def _hangs(rank: int, call: str) -> None:
@@ -113,5 +112,5 @@ def test_a_rank_that_does_not_come_is_named_within_the_timeout(tmp_path: Path, c
     stories, codes = run(3, tmp_path, _hangs, call)
     assert codes == [3, 0, 3]
     for story in stories.values():
-        assert "TimedOut" in story.kinds and "waited 2 s for rank 1 in all_reduce" in story.text, story.text
-        assert TIMEOUT_S * 0.9 < story.took_s < TIMEOUT_S + 1.5
+        assert "TimedOut" in story.kinds and "waited 3 s for rank 1 in all_reduce" in story.text, story.text
+        assert TIMEOUT_S * 0.9 < story.took_s < 2 * TIMEOUT_S
