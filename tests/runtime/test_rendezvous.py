@@ -160,3 +160,16 @@ def test_nothing_stays_open_after_an_error(place: str) -> None:
     gather(*(lambda m=m: meet(party(place, m, 4, timeout_s=0.2), 4096) for m in (0, 2)))
     gather(lambda: meet(party(place, 0, 3), 4096), lambda: meet(party(place, 1, 2), 4096))
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_leader_that_dies_ends_the_wait_of_who_came(place: str) -> None:
+    """Another waits for it, too, so that it has taken this one in and not yet answered."""
+    leader = os.fork()
+    if leader == 0:
+        threading.Timer(0.5, os._exit, [0]).start()
+        meet(party(place, 0, 3, timeout_s=20), 0)
+    began_s = time.monotonic()
+    with pytest.raises(RuntimeError, match="rank 100 ended while the test group was being set up"):
+        meet(party(place, 1, 3, timeout_s=20), 0)
+    assert time.monotonic() < began_s + 10
+    os.waitpid(leader, 0)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -26,6 +25,11 @@ class Groups(Collectives):
     _recordings: list[Recording]
 
     @property
+    def place(self) -> str:
+        """A text that the members of this group share, and no other group of theirs has."""
+        return self._terms.place
+
+    @property
     def ranks(self) -> tuple[int, ...]:
         """The members' ranks in the world, in the order of their ranks here."""
         return tuple(map(int, self._terms.names))
@@ -42,9 +46,21 @@ class Groups(Collectives):
         members = sorted((k, r) for r, (here, c, k) in enumerate(table) if here and c == mine[1])
         return self._communicator([r for _, r in members], f"{self._made}.{colors.index(mine[1])}", "split")
 
-    def group(self, ranks: Sequence[int]) -> Communicator:
+    def group(
+        self,
+        ranks: Sequence[int],
+        *,
+        label: str = "",
+        timeout_s: float | None = None,
+        look: Callable[[list[int]], None] | None = None,
+    ) -> Communicator:
         """The communicator of these ranks of this group, in this order. They call it, each with the same list, and
-        nobody else does."""
+        nobody else does.
+
+        Its members meet under the count of such groups that they made; those that agreed on a text that no other group
+        here has may give that as `label`. `timeout_s` bounds the new group's waits (default: as here). `look` is called
+        now and then while others are waited for, with the members that have not come; what it raises ends the wait.
+        """
         members = tuple(whole(r, "rank") for r in ranks)
         if wrong := [r for r in members if not 0 <= r < self.size]:
             raise ValueError(f"rank {wrong[0]}: expected ranks of this group, 0..{self.size - 1}")
@@ -52,9 +68,12 @@ class Groups(Collectives):
             raise ValueError(f"a group of ranks {_listed(members)}: expected each of them once")
         if self.rank not in members:
             raise ValueError(f"a group of ranks {_listed(members)} made by rank {self.rank}: only its members make it")
+        call = f"group([{_shown(members)}])"
+        if label:
+            return self._communicator(members, f"of {_listed(members)}, {label}", call, timeout_s, look)
         self._grouped[members] = turn = self._grouped.get(members, 0) + 1
         try:
-            return self._communicator(members, f"of {_listed(members)}.{turn}", f"group([{_shown(members)}])")
+            return self._communicator(members, f"of {_listed(members)}.{turn}", call, timeout_s, look)
         except TimedOut:  # they did not meet, and may try again
             self._grouped[members] -= 1
             raise
@@ -79,18 +98,32 @@ class Groups(Collectives):
 
         return Mesh(axes, self.rank, self.size, make)
 
-    def _communicator(self, members: Sequence[int], label: str, call: str) -> Communicator:
+    def _communicator(
+        self,
+        members: Sequence[int],
+        label: str,
+        call: str,
+        timeout_s: float | None = None,
+        look: Callable[[list[int]], None] | None = None,
+    ) -> Communicator:
         """The communicator of these ranks. `label` is what all of them call it, and nobody else anything in this group;
         `call` is what they are in, for messages."""
         from ringtree.runtime.communicator import Communicator
+
+        seat = self._seat
+
+        def look_too(absent: list[int]) -> None:
+            seat.look(call, list(members), absent)
+            if look is not None:
+                look(absent)
 
         terms = Terms(
             f"{self._terms.place}/{label}",
             members.index(self.rank),
             tuple(self._terms.names[r] for r in members),
-            self._terms.timeout_s,
+            self._terms.timeout_s if timeout_s is None else timeout_s,
             self._terms.threads,
-            partial(self._seat.look, call, list(members)),
+            look_too,
             kin=self._seat.kin(list(members)),
             figures=self._terms.figures,
         )

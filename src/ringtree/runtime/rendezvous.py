@@ -306,7 +306,7 @@ def _follow(party: Party, address: str, offer: Any, deadline: float) -> tuple[in
 
 
 def _visit(party: Party, address: str, hello: bytes, deadline: float) -> tuple[dict[str, Any], int] | None:
-    """Says hello and waits for the answer; None where nobody is there (yet), or who was there has left."""
+    """Says hello and waits for the answer; None where nobody is there (yet), or who was there did not open."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
         # the leader gives up first, and says why: its answer is worth a little more patience
         door.settimeout(max(deadline - time.monotonic(), 0) + 1.0)
@@ -320,8 +320,10 @@ def _visit(party: Party, address: str, hello: bytes, deadline: float) -> tuple[d
             text, fds, _, _ = socket.recv_fds(door, _LETTER_BYTES, 1)
         except (ConnectionError, TimeoutError):
             return None
-        if not text:
-            return None
+        if not text:  # it took this member in, and ended
+            if party.look:
+                party.look([])
+            raise RuntimeError(f"{party.named([0])} ended while {party.subject} was being set up")
         return json.loads(text), fds[0] if fds else -1
 
 

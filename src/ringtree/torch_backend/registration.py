@@ -26,10 +26,14 @@ def autoload() -> None:
 def create(options: Any, pg_options: Any) -> Any:
     """This rank's part of a new group, which its members make together. `options`: torch's
     _DistributedBackendOptions."""
+    import torch.distributed as dist
+
     from ringtree.torch_backend.creation import join
     from ringtree.torch_backend.process_group import ProcessGroup
 
     timeout: timedelta = options.timeout
     ranks = options.global_ranks_in_group or range(options.group_size)
-    joined = join(options.store, options.group_rank, tuple(ranks), timeout.total_seconds())
+    world: Any = dist.group.WORLD if options.global_ranks_in_group else None
+    parent = world.communicator if isinstance(world, ProcessGroup) else None
+    joined = join(options.store, options.group_rank, tuple(ranks), timeout.total_seconds(), parent)
     return ProcessGroup(joined, options)

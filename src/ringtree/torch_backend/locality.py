@@ -1,0 +1,102 @@
+"""Whether ranks are on one machine, said by those who cannot reach one another.
+
+That they are is proved by their meeting (runtime.rendezvous) and not guessed. A member that cannot reach the first says
+through the store where it is; what the first makes of that is every member's error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+AGAIN_S = 0.5
+"""So long after a member said that it cannot reach the first, it may still come: it may have been early."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Where a process is. `boot` is one machine's from its start to its end, `network` one network namespace's there,
+    which an abstract unix socket does not leave; "" where the system does not tell."""
+
+    name: str
+    boot: str
+    network: str
+
+    @classmethod
+    def here(cls) -> Host:
+        try:
+            boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        except OSError:
+            boot = ""
+        try:
+            network = os.readlink("/proc/thread-self/ns/net")
+        except OSError:
+            network = ""
+        return cls(socket.gethostname(), boot, network)
+
+    def surely_apart(self, other: Host) -> bool:
+        return _differ(self.boot, other.boot) or _differ(self.network, other.network)
+
+
+def _differ(one: str, other: str) -> bool:
+    return bool(one and other and one != other)
+
+
+class Apart:
+    """What members that cannot reach the first have said about one meeting, in its store."""
+
+    def __init__(self, store: Any, place: str) -> None:
+        self._store, self._key = store, f"ringtree/{place}/apart"
+        self._seen_s: dict[int, float] = {}
+        self._looked_s = 0.0
+
+    def say(self, member: int, host: Host) -> None:
+        self._store.set(f"{self._key}/{member}", json.dumps(asdict(host)))
+        self._store.set(self._key, "1")
+
+    def look(self, absent: Sequence[int], every_s: float = 0.1) -> dict[int, Host]:
+        """Of the members that have not come, those that surely will not, and where they are. Asks the store now and
+        then only."""
+        now_s = time.monotonic()
+        if not absent or now_s < self._looked_s + every_s:
+            return {}
+        self._looked_s = now_s
+        if not self._store.check([self._key]):
+            return {}
+        for m in absent:
+            if m not in self._seen_s and self._store.check([f"{self._key}/{m}"]):
+                self._seen_s[m] = now_s
+        said = [m for m in absent if m in self._seen_s]
+        if not any(now_s > self._seen_s[m] + AGAIN_S for m in said):
+            return {}
+        return {m: Host(**json.loads(self._store.get(f"{self._key}/{m}"))) for m in said}
+
+
+def why_apart(first: Host, others: dict[int, Host], named: Callable[[Sequence[int]], str]) -> str:
+    """The error of ranks that are not on one machine. `named` says members as ranks."""
+    groups: dict[Host, list[int]] = {}
+    for member, host in sorted(others.items()):
+        groups.setdefault(host, []).append(member)
+    if all(host.boot == first.boot for host in groups):
+        there = "; ".join(f"{named(members)} in {host.network}" for host, members in groups.items())
+        return (
+            f"{named([0])} and {named(sorted(others))} are on one machine ({first.name}) and cannot meet, for their "
+            f"network namespaces differ ({named([0])} in {first.network}; {there}): give their containers one network"
+        )
+    names = [host.name for host in (first, *groups)]
+    there = ", ".join(
+        f"{named(members)} on {host.name}" + (f" (boot {host.boot[:8]})" if names.count(host.name) > 1 else "")
+        for host, members in groups.items()
+    )
+    return (
+        f"{named([0])} is on {first.name}"
+        + (f" (boot {first.boot[:8]})" if names.count(first.name) > 1 else "")
+        + f", {there}: the backend ringtree serves ranks of one machine; "
+        "start all of them on one, or take the backend gloo"
+    )
