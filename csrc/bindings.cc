@@ -109,10 +109,16 @@ class GroupObject {
     group_.run(plan, input, output, hooks);
   }
 
-  std::uintptr_t add_region(int fd, std::size_t nbytes, std::size_t offset) {
+  std::uintptr_t add_region(int fd, std::size_t nbytes, std::size_t offset, std::optional<std::size_t> reserved) {
     PythonHooks hooks;
     hooks.blocking();
-    return reinterpret_cast<std::uintptr_t>(group_.add_region(fd, nbytes, hooks)) + offset;
+    return reinterpret_cast<std::uintptr_t>(group_.add_region(fd, nbytes, reserved, hooks)) + offset;
+  }
+
+  void bring(std::uintptr_t address, std::size_t nbytes) const {
+    PythonHooks hooks;
+    hooks.blocking();
+    ringtree::Mapping::bring_large(reinterpret_cast<std::byte*>(address), nbytes);
   }
 
   nb::object counters() const {
@@ -293,6 +299,7 @@ void set_error(const std::system_error& error) {
 
 NB_MODULE(_native, m) {
   m.doc() = "The shared-memory engine.";
+  nb::set_leak_warnings(false);  // what torch's C++ keeps past Python's end may lie in a region, and so hold a seat
   error_types() = {new_error(m, "PeerDied", "A rank of the group ended; args: (message, rank)."),
                    new_error(m, "Mismatch", "Two ranks called different things; the message names both sides."),
                    new_error(m, "TimedOut", "A wait passed its deadline."),
@@ -322,34 +329,36 @@ NB_MODULE(_native, m) {
       "ranks"_a, "slots"_a, "slot_bytes"_a);
 
   nb::class_<ringtree::Kin>(m, "Kin");
-  auto group = nb::class_<GroupObject>(m, "Group")
-                   .def(nb::init<int, int, int, int, std::size_t, double, bool, bool, std::vector<std::string>,
-                                 const ringtree::Kin*>(),
-                        "fd"_a, "rank"_a, "ranks"_a, nb::kw_only(), "slots"_a, "slot_bytes"_a, "timeout_s"_a,
-                        "crowded"_a, "threads"_a, "names"_a, "kin"_a.none() = nb::none())
-                   .def("prepare", &GroupObject::prepare, "instructions"_a, "operands"_a, "sizes"_a, "input_offsets"_a,
-                        "output_offsets"_a, "scratch"_a, "window"_a, "dtype"_a, "op"_a, "collective"_a, "root"_a,
-                        "count"_a, "digest"_a)
-                   .def("forget", &GroupObject::forget, "plan"_a)
-                   .def("run", nb::overload_cast<int, std::uintptr_t, std::uintptr_t>(&GroupObject::run), "plan"_a,
-                        "input"_a, "output"_a)
-                   .def("start", nb::overload_cast<int, std::uintptr_t, std::uintptr_t>(&GroupObject::start), "plan"_a,
-                        "input"_a, "output"_a)
-                   .def("done", &GroupObject::done, "ticket"_a)
-                   .def("wait", &GroupObject::wait, "ticket"_a, "timeout_s"_a)
-                   .def("remember",
-                        nb::overload_cast<int, const std::string&, int, const std::string&, int, Py_ssize_t, Py_ssize_t,
-                                          int, std::optional<Py_ssize_t>>(&GroupObject::remember),
-                        "collective"_a, "format"_a, "dtype"_a, "op"_a, "root"_a, "in_count"_a, "out_count"_a, "plan"_a,
-                        "offset"_a.none() = 0)
-                   .def("add_region", &GroupObject::add_region, "fd"_a, "nbytes"_a, "offset"_a)
-                   .def("counters", &GroupObject::counters)
-                   .def("reset_counters", &GroupObject::reset_counters)
-                   .def("kin", &GroupObject::kin, "ranks"_a)
-                   .def("look", &GroupObject::look, "what"_a, "ranks"_a, "absent"_a)
-                   .def("poison", &GroupObject::poison, "message"_a)
-                   .def("close", &GroupObject::close)
-                   .def_prop_ro("calls", &GroupObject::calls);
+  auto group =
+      nb::class_<GroupObject>(m, "Group")
+          .def(nb::init<int, int, int, int, std::size_t, double, bool, bool, std::vector<std::string>,
+                        const ringtree::Kin*>(),
+               "fd"_a, "rank"_a, "ranks"_a, nb::kw_only(), "slots"_a, "slot_bytes"_a, "timeout_s"_a, "crowded"_a,
+               "threads"_a, "names"_a, "kin"_a.none() = nb::none())
+          .def("prepare", &GroupObject::prepare, "instructions"_a, "operands"_a, "sizes"_a, "input_offsets"_a,
+               "output_offsets"_a, "scratch"_a, "window"_a, "dtype"_a, "op"_a, "collective"_a, "root"_a, "count"_a,
+               "digest"_a)
+          .def("forget", &GroupObject::forget, "plan"_a)
+          .def("run", nb::overload_cast<int, std::uintptr_t, std::uintptr_t>(&GroupObject::run), "plan"_a, "input"_a,
+               "output"_a)
+          .def("start", nb::overload_cast<int, std::uintptr_t, std::uintptr_t>(&GroupObject::start), "plan"_a,
+               "input"_a, "output"_a)
+          .def("done", &GroupObject::done, "ticket"_a)
+          .def("wait", &GroupObject::wait, "ticket"_a, "timeout_s"_a)
+          .def("remember",
+               nb::overload_cast<int, const std::string&, int, const std::string&, int, Py_ssize_t, Py_ssize_t, int,
+                                 std::optional<Py_ssize_t>>(&GroupObject::remember),
+               "collective"_a, "format"_a, "dtype"_a, "op"_a, "root"_a, "in_count"_a, "out_count"_a, "plan"_a,
+               "offset"_a.none() = 0)
+          .def("add_region", &GroupObject::add_region, "fd"_a, "nbytes"_a, "offset"_a, "reserved"_a.none() = nb::none())
+          .def("bring", &GroupObject::bring, "address"_a, "nbytes"_a)
+          .def("counters", &GroupObject::counters)
+          .def("reset_counters", &GroupObject::reset_counters)
+          .def("kin", &GroupObject::kin, "ranks"_a)
+          .def("look", &GroupObject::look, "what"_a, "ranks"_a, "absent"_a)
+          .def("poison", &GroupObject::poison, "message"_a)
+          .def("close", &GroupObject::close)
+          .def_prop_ro("calls", &GroupObject::calls);
   for (auto& definition : fast_definitions) add_fast_method(group, definition);
   bind_messages(group);
   bind_one_sided(group);

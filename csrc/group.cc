@@ -202,9 +202,12 @@ void Group::check_peer(const Operation& o) const {
     throw std::invalid_argument("peer " + std::to_string(o.peer) + " of " + std::to_string(ranks_) + " ranks");
 }
 
-std::byte* Group::add_region(int fd, std::size_t nbytes, Hooks& hooks) {
+std::byte* Group::add_region(int fd, std::size_t nbytes, std::optional<std::size_t> reserved, Hooks& hooks) {
   check_usable();
-  mappings_.emplace_back(fd, nbytes, seat_->rank(), ranks_);
+  if (reserved)
+    mappings_.emplace_back(fd, nbytes, *reserved);
+  else
+    mappings_.emplace_back(fd, nbytes, seat_->rank(), ranks_);
   add_region({mappings_.back().base(), nbytes}, hooks);
   return mappings_.back().base();
 }

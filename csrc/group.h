@@ -47,8 +47,9 @@ class Group {
   Exchange& messages();
   Signals& signals();
 
-  // Maps `fd` for in-place reading; all ranks in the same order. Returns where it begins.
-  std::byte* add_region(int fd, std::size_t nbytes, Hooks& hooks);
+  // Maps `fd` for in-place reading; all ranks in the same order. Returns where it begins. Where only `reserved` of the
+  // bytes exist, the rest is brought before it is written.
+  std::byte* add_region(int fd, std::size_t nbytes, std::optional<std::size_t> reserved, Hooks& hooks);
   // The same with memory that is mapped already.
   void add_region(Region region, Hooks& hooks);
 

@@ -70,6 +70,13 @@ void Mapping::bring(std::byte* begin, std::size_t nbytes) {
     fail(errno, "reserve", end - first);
 }
 
+void Mapping::bring_large(std::byte* begin, std::size_t nbytes) {
+  auto at = reinterpret_cast<std::uintptr_t>(begin);
+  auto first = (at + large_page - 1) & ~(large_page - 1), end = (at + nbytes) & ~(large_page - 1);
+  if (first < end) madvise(reinterpret_cast<void*>(first), end - first, MADV_COLLAPSE);
+  bring(begin, nbytes);
+}
+
 bool Mapping::can_bring() {
   static const bool can = madvise(nullptr, 0, MADV_POPULATE_WRITE) == 0;
   return can;

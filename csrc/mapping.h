@@ -10,8 +10,7 @@ class Mapping {
   // Maps `nbytes` of a memfd whose pages it reserves first, so that a later write never fails. Of those who map the
   // same memory at the same time, each begins with another `share` of `shares`. Throws std::system_error.
   Mapping(int fd, std::size_t nbytes, int share, int shares);
-  // The same, of which only the first `reserved` bytes exist yet: the rest must be brought before it is written. No
-  // large pages before enlarge().
+  // The same, of which only the first `reserved` bytes exist yet: the rest must be brought before it is written.
   Mapping(int fd, std::size_t nbytes, std::size_t reserved);
   ~Mapping();
   Mapping(Mapping&& other) noexcept;
@@ -19,6 +18,8 @@ class Mapping {
 
   // Makes the pages of these bytes exist. Throws std::system_error where there is no room, so that no write fails.
   static void bring(std::byte* begin, std::size_t nbytes);
+  // The same in large pages, as far as they lie in these bytes and the kernel has them.
+  static void bring_large(std::byte* begin, std::size_t nbytes);
   // Whether the kernel can bring() (Linux 5.14).
   static bool can_bring();
 

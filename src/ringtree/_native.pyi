@@ -204,10 +204,15 @@ class Group:
         """(source, tag, nbytes) of the earliest message that has begun to arrive and that fits; waits as `complete`
         does, None in place of -1. It is still to be received."""
 
-    def add_region(self, fd: int, nbytes: int, offset: int) -> int:
+    def add_region(self, fd: int, nbytes: int, offset: int, reserved: int | None = None) -> int:
         """Maps a shared memory `fd` of `nbytes` on behalf of every rank; returns the address of `offset`. What lies in a
         region is read by peers in place (from 4 KiB; less is copied). A call returns when all have read. All members add
-        the same regions in the same order; close() unmaps them."""
+        the same regions in the same order; close() unmaps them. `reserved`: how many of the bytes exist; all of them if
+        it is None. The rest is brought before it is written."""
+
+    def bring(self, address: int, nbytes: int) -> None:
+        """Makes these bytes of a region exist, in large pages where there are. OSError where there is no room, or the
+        kernel cannot (before Linux 5.14)."""
 
     def copy(self, to: int, source: int, nbytes: int) -> None:
         """Copies memory; the two places may overlap."""

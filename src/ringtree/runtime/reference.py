@@ -262,10 +262,13 @@ class Seat(Messages, Signals, Recordings):
 
     # -- regions, the rest
 
-    def add_region(self, fd: int, nbytes: int, offset: int) -> int:
+    def add_region(self, fd: int, nbytes: int, offset: int, reserved: int | None = None) -> int:
         memory = mmap.mmap(fd, nbytes)
         self.regions.append(memory)
         return addressof(c_char.from_buffer(memory)) + offset
+
+    def bring(self, address: int, nbytes: int) -> None:
+        """Pages come as they are touched."""
 
     def counters(self) -> NDArray[np.int64]:
         return self.received.copy()

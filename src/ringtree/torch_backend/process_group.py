@@ -10,11 +10,12 @@ import torch.distributed as dist
 from ringtree.runtime.communicator import Communicator
 from ringtree.torch_backend.collectives import Collectives
 from ringtree.torch_backend.flight_recorder import Recorder
+from ringtree.torch_backend.memory import Memory
 from ringtree.torch_backend.messages import Messages
 from ringtree.torch_backend.registration import NAME
 
 
-class ProcessGroup(Collectives, Messages, dist.ProcessGroup):
+class ProcessGroup(Collectives, Messages, Memory, dist.ProcessGroup):
     """A group for torch up to 2.13, which takes a whole process group from a backend written in Python and asks it for
     what its own would answer from C++: names, devices, the backend of a device."""
 

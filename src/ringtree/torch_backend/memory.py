@@ -1,0 +1,38 @@
+"""Tensors in memory that a group shares, so that peers read them in place: FSDP2 can ask for its buffers here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.heap import Heap
+from ringtree.torch_backend.flight_recorder import Recorder
+from ringtree.torch_backend.launching import Launching
+
+
+class Memory(Launching):
+    """What `module.set_allocate_memory_from_process_group_for_comm(True)` of fully_shard calls."""
+
+    def _open(self, communicator: Communicator, recorder: Recorder) -> None:
+        super()._open(communicator, recorder)
+        self._heap = Heap(communicator)
+
+    def supports_tensor_alloc(self, device: Any) -> bool:
+        return bool(torch.device(device).type == "cpu")
+
+    def allocate_tensor(
+        self, size: int | Sequence[int], *, dtype: torch.dtype | None = None, device: Any = None
+    ) -> torch.Tensor:
+        """An uninitialized tensor. All ranks come to their first call together; later ones are this rank's own. Where
+        there is no shared memory (any more), an ordinary tensor."""
+        shape = (size,) if isinstance(size, int) else tuple(size)
+        wanted = dtype or torch.get_default_dtype()
+        nbytes = math.prod(shape) * wanted.itemsize
+        memory = self._heap.take(nbytes) if nbytes else None
+        if memory is None:
+            return torch.empty(shape, dtype=wanted)
+        return torch.frombuffer(memory, dtype=torch.uint8).view(wanted).view(shape)
