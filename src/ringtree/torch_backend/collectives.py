@@ -20,16 +20,20 @@ from ringtree.torch_backend.forms import taking
 from ringtree.torch_backend.launching import Tensors
 from ringtree.torch_backend.lists import Lists
 from ringtree.torch_backend.reduce_ops import operation
+from ringtree.torch_backend.sparse import Sparse
 from ringtree.torch_backend.tensors import blocks, filled, one, reduced, sent
 from ringtree.torch_backend.work import Work
 
 
-class Collectives(Lists, AllToAll, Coalesced):
+class Collectives(Lists, AllToAll, Coalesced, Sparse):
     """Tensors come in lists, of which a CPU backend's calls take one each; roots are ranks of this group."""
 
     @taking(AllreduceOptions, tensors=1)
     def allreduce(self, tensors: Tensors, opts: Any) -> Work:
-        x, after = reduced(one(tensors), read=True)
+        x = one(tensors)
+        if x.layout is not torch.strided:
+            return self._all_reduce_sparse(tensors, opts)
+        x, after = reduced(x, read=True)
         c, op = self._communicator, operation(opts.reduceOp)
         return self.launch(
             "all_reduce", opts, tensors, tensors, lambda a: c.all_reduce(x, op, out=x, async_op=a), after

@@ -1,0 +1,83 @@
+"""all_reduce of sparse tensors: the sum of all ranks' elements, as many as there are.
+
+How many another rank has must be asked first, so that it takes several calls. They are made by a thread beside the
+program, so that it need not wait, in a group of their own, so that they come in order whatever the program calls next.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.distributed import ReduceOp
+
+from ringtree.runtime.communicator import Communicator
+from ringtree.torch_backend.launching import Launching, Tensors
+from ringtree.torch_backend.work import Work
+
+
+class Sparse(Launching):
+    """A group's sparse calls, of which one is under way at a time."""
+
+    _beside: Communicator | None = None
+    _last: Task | None = None
+
+    def _all_reduce_sparse(self, tensors: Tensors, opts: Any) -> Work:
+        [out] = tensors
+        if out.layout is not torch.sparse_coo or out.device.type != "cpu" or opts.reduceOp != ReduceOp.SUM:
+            raise TypeError(
+                f"all_reduce of a {str(out.layout)[6:]} tensor on {out.device} by {opts.reduceOp.op}: expected a sum, "
+                "and a sparse_coo tensor on the CPU"
+            )
+        x = out.detach().coalesce()
+        total: list[torch.Tensor] = []
+
+        def call(async_op: bool) -> Task:
+            self._last = task = Task(lambda: total.append(self._sum(x)), self._last)
+            if not async_op:
+                task.wait(None)
+            return task
+
+        return self.launch("all_reduce", opts, tensors, tensors, call, lambda: out.copy_(total.pop()))
+
+    def _sum(self, x: torch.Tensor) -> torch.Tensor:
+        """The sum of all ranks' tensors of this shape."""
+        if self._beside is None:
+            self._beside = self._communicator.group(range(self._size), label="sparse")
+        c, indices, values = self._beside, x.indices().t().contiguous(), x.values()
+        said = f"all_reduce of a sparse {x.dtype} tensor of shape {tuple(x.shape)}, {x.sparse_dim()} dimensions sparse"
+        counts = c._agreed(said, (len(values),))[:, 0]
+        indices, values = c.all_gather_v(indices, counts), c.all_gather_v(values, counts)
+        return torch.sparse_coo_tensor(indices.t(), values, x.shape, check_invariants=False).coalesce()
+
+
+class Task:
+    """Something under way in a thread of its own, after the task before it. Waited for as a call of the engine is."""
+
+    def __init__(self, run: Callable[[], object], before: Task | None) -> None:
+        self._run, self._before = run, before
+        self._ended = threading.Event()
+        self._error: Exception | None = None
+        threading.Thread(target=self._work, name="ringtree-sparse", daemon=True).start()
+
+    def done(self) -> bool:
+        return self._ended.is_set()
+
+    def wait(self, timeout: float | None) -> bool:
+        if not self._ended.wait(timeout):
+            return False
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def _work(self) -> None:
+        before, self._before = self._before, None
+        if before is not None:
+            before._ended.wait()
+        try:
+            self._run()
+        except Exception as error:  # noqa: BLE001  # whoever waits hears of it
+            self._error = error
+        self._ended.set()
