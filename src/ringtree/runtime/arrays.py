@@ -16,6 +16,8 @@ from ringtree.runtime.types import BY_LABEL, PAIRS, SHORT_FLOATS, Dtype
 
 _BY_TYPE: dict[type, Dtype] = {np.dtype(char).type: BY_LABEL[np.dtype(char).name] for char in "?bhilqBHILQefdFD"}
 """By the type of numpy's scalars; ml_dtypes' are added when they are met, so that it is imported by its users only."""
+_BY_TENSOR_TYPE: dict[Any, Dtype] = {}
+"""By torch's, as they are met."""
 _FROM_ML_DTYPES = (Dtype.BFLOAT16, Dtype.FLOAT8_E4M3FN, Dtype.FLOAT8_E5M2)
 PAIR_DTYPES: dict[Dtype, np.dtype[Any]] = {
     d: np.dtype(list(zip(("value", "index"), d.label.split("_"), strict=True)), align=True) for d in PAIRS
@@ -75,9 +77,11 @@ def readable(x: Any, dtype: Any = None) -> Array:
     `dtype` names what the bits of a raw uint8 or uint16 array mean, as "bfloat16"; else it is what `x` is anyway."""
     if _is_tensor(x):
         kind = _meant(_tensor_dtype(x), dtype)
-        whole = x.detach().resolve_conj().resolve_neg().contiguous()  # a view may only say that its values are negated
-        copied = whole.data_ptr() != x.data_ptr()
-        return Array(whole, whole.data_ptr(), tuple(whole.shape), kind, whole.numel(), copied, dtype)
+        whole = x.detach() if x.requires_grad else x
+        if not _plain(x):
+            whole = whole.resolve_conj().resolve_neg().contiguous()
+        address = whole.data_ptr()
+        return Array(whole, address, tuple(x.shape), kind, x.numel(), address != x.data_ptr(), dtype)
     if type(x) is np.ndarray:
         y = x
     else:
@@ -92,11 +96,11 @@ def writable(x: Any, what: str = "out", dtype: Any = None) -> Array:
     """`x` as memory to write to. TypeError or ValueError where it cannot be written as it lies. `dtype`: as above."""
     if _is_tensor(x):
         kind = _meant(_tensor_dtype(x), dtype, what)
-        if not x.is_contiguous():
-            raise ValueError(f"{what} is a tensor that is not contiguous; expected a contiguous one")
-        if x.is_conj() or x.is_neg():
+        if not _plain(x):
+            if not x.is_contiguous():
+                raise ValueError(f"{what} is a tensor that is not contiguous; expected a contiguous one")
             raise ValueError(f"{what} is a tensor that shows its memory negated or conjugated; expected a plain one")
-        return Array(x.detach(), x.data_ptr(), tuple(x.shape), kind, x.numel(), named=dtype)
+        return Array(x.detach() if x.requires_grad else x, x.data_ptr(), tuple(x.shape), kind, x.numel(), named=dtype)
     if isinstance(x, memoryview | bytearray):
         x = np.asarray(x)
     if not isinstance(x, np.ndarray):
@@ -113,7 +117,7 @@ def target(out: Any, like: Array, shape: tuple[int, ...]) -> Array:
     """`out` as the place for `shape` elements of the type of `like`; a new array of that kind where it is None."""
     if out is None:
         return new(like, shape)
-    if out is like.owner and not like.copied and type(out) is np.ndarray and out.flags.writeable:
+    if out is like.owner and not like.copied and (_is_tensor(out) or out.flags.writeable):
         array = like
     else:
         array = writable(out, "out", like.named)
@@ -170,13 +174,21 @@ def _is_tensor(x: Any) -> bool:
     return torch is not None and isinstance(x, torch.Tensor)
 
 
+def _plain(tensor: Any) -> bool:
+    """Whether its memory holds its elements in order: a view may only say that its values are negated."""
+    return bool(tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg())
+
+
 def _tensor_dtype(x: Any) -> Dtype:
-    if x.device.type != "cpu" or str(x.layout) != "torch.strided":
+    if not x.is_cpu or x.layout is not sys.modules["torch"].strided:
         raise TypeError(f"got a {str(x.layout)[6:]} tensor on {x.device}; expected a dense one on the CPU")
-    label = str(x.dtype).removeprefix("torch.")
-    if label not in BY_LABEL:
-        raise TypeError(f"element type {label} is not supported; expected one of {SUPPORTED}")
-    return BY_LABEL[label]
+    found = _BY_TENSOR_TYPE.get(x.dtype)
+    if found is None:
+        label = str(x.dtype).removeprefix("torch.")
+        if label not in BY_LABEL:
+            raise TypeError(f"element type {label} is not supported; expected one of {SUPPORTED}")
+        found = _BY_TENSOR_TYPE[x.dtype] = BY_LABEL[label]
+    return found
 
 
 def _numpy_dtype(dtype: np.dtype[Any]) -> Dtype:
