@@ -40,7 +40,11 @@ if TYPE_CHECKING:
 
 
 class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
-    """A group of ranks on one machine, and this rank's place in it. `ringtree.init()` makes one."""
+    """A group of ranks on one machine, and this rank's place in it. `ringtree.init()` makes one.
+
+    `call_at` is the engine's short way by addresses (see it in _native.pyi), for who brings arrays of a kind of their
+    own: what a call looks like is learnt from the methods.
+    """
 
     def __init__(self, engine: str, terms: Terms) -> None:
         self.rank = terms.rank
@@ -51,6 +55,7 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         self._engine, self._terms = engine, terms
         self._seat: Any = joined.seat
         self._call: Any = joined.seat.call
+        self.call_at: Any = joined.seat.call_at
         self._calls = Calls(joined, engine, terms, self._beside)
         self._mail = Mail(joined.seat)
         self._token = np.zeros(1, np.int32)  # what a barrier passes around
@@ -118,7 +123,7 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
 
     def _replace_seat(self, other: Any) -> Any:
         seat, self._seat = self._seat, other
-        self._call = other
+        self._call = self.call_at = other
         self._calls.replace_seat(other)
         self._mail.replace_seat(other)
         return seat

@@ -14,6 +14,7 @@ from torch.distributed.distributed_c10d import (
     ReduceScatterOptions,
 )
 
+from ringtree.runtime.calls import CODE
 from ringtree.torch_backend.all_to_all import AllToAll
 from ringtree.torch_backend.coalesced import Coalesced
 from ringtree.torch_backend.forms import taking
@@ -23,6 +24,9 @@ from ringtree.torch_backend.reduce_ops import operation
 from ringtree.torch_backend.sparse import Sparse
 from ringtree.torch_backend.tensors import blocks, filled, one, reduced, sent
 from ringtree.torch_backend.work import Work
+
+_ALL_REDUCE, _BROADCAST = CODE["all_reduce"], CODE["broadcast"]
+_ALL_GATHER, _REDUCE_SCATTER = CODE["all_gather"], CODE["reduce_scatter"]
 
 
 class Collectives(Lists, AllToAll, Coalesced, Sparse):
@@ -36,7 +40,13 @@ class Collectives(Lists, AllToAll, Coalesced, Sparse):
         x, after = reduced(x, read=True)
         c, op = self._communicator, operation(opts.reduceOp)
         return self.launch(
-            "all_reduce", opts, tensors, tensors, lambda a: c.all_reduce(x, op, out=x, async_op=a), after
+            "all_reduce",
+            opts,
+            tensors,
+            tensors,
+            lambda a: c.all_reduce(x, op, out=x, async_op=a),
+            after,
+            (_ALL_REDUCE, x, x, op, -1),
         )
 
     @taking(BroadcastOptions, tensors=1)
@@ -45,7 +55,15 @@ class Collectives(Lists, AllToAll, Coalesced, Sparse):
         x, after = filled(one(tensors), read=True)
         if self._rank == root:
             after = None
-        return self.launch("broadcast", opts, tensors, tensors, lambda a: c.broadcast(x, root, async_op=a), after)
+        return self.launch(
+            "broadcast",
+            opts,
+            tensors,
+            tensors,
+            lambda a: c.broadcast(x, root, async_op=a),
+            after,
+            (_BROADCAST, x, x, "", root),
+        )
 
     @taking(ReduceOptions, tensors=1)
     def reduce(self, tensors: Tensors, opts: Any) -> Work:
@@ -68,6 +86,7 @@ class Collectives(Lists, AllToAll, Coalesced, Sparse):
             [output],
             lambda a: c.all_gather(x, out=out, async_op=a),
             after,
+            (_ALL_GATHER, x, out, "", -1),
         )
 
     _allgather_base = all_gather_single
@@ -84,6 +103,7 @@ class Collectives(Lists, AllToAll, Coalesced, Sparse):
             [output],
             lambda a: c.reduce_scatter(x, op, out=out, async_op=a),
             after,
+            (_REDUCE_SCATTER, x, out, op, -1),
         )
 
     _reduce_scatter_base = reduce_scatter_single

@@ -12,12 +12,16 @@ from typing import Any
 import torch
 
 from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.operations import Operation
 from ringtree.torch_backend.completion import Completions
 from ringtree.torch_backend.flight_recorder import Recorder
+from ringtree.torch_backend.tensors import ENGINE_TYPES, in_order
 from ringtree.torch_backend.under_way import UnderWay
 from ringtree.torch_backend.work import Done, Pending, Work, first_ended
 
 Tensors = Sequence[torch.Tensor]
+Short = tuple[int, torch.Tensor, torch.Tensor, Operation, int]
+"""A call as `_made_shortly` takes it."""
 
 
 class Launching:
@@ -49,26 +53,40 @@ class Launching:
         outputs: Tensors,
         call: Callable[[bool], Any],
         after: Callable[[], None] | None = None,
+        short: Short | None = None,
     ) -> Work:
         """Makes a collective. `name` is torch's for it, without the backend's; `opts` are torch's for it (asyncOp,
         timeout); `outputs` is what the work's future will hold. `call(async_op)` calls the communicator, whose Work it
         returns where `async_op`. `after` is run once when it has ended, before anybody may see the outputs: copies into
-        tensors that the engine cannot write to.
+        tensors that the engine cannot write to. `short` is the same call for the engine's short way, which is tried
+        first where nobody waits for a Work.
         """
         entry = self._recorder.begin(name, inputs, outputs)
         async_op = bool(opts.asyncOp)
         try:
-            with torch.no_grad():
-                began = call(async_op)
+            if short is None or async_op or not self._made_shortly(*short):
+                with torch.no_grad():
+                    began = call(async_op)
                 if async_op:
                     entry.ticket = began._ticket
                     return Pending(began, outputs, entry, self._under_way, self._completions, after, (inputs, call))
-                if after is not None:
+            if after is not None:
+                with torch.no_grad():
                     after()
         except Exception as error:  # noqa: BLE001  # raised again, with what is known here
             raise entry.fail(error) from None
         entry.end()
         return Done(outputs)
+
+    def _made_shortly(self, collective: int, x: torch.Tensor, out: torch.Tensor, op: Operation, root: int = -1) -> bool:
+        """Makes a call if the engine knows it from an earlier one, with next to nothing between; `collective` is the
+        engine's number for it. False: nothing was touched."""
+        code = ENGINE_TYPES.get(x.dtype)
+        if code is None or out.dtype is not x.dtype or not (in_order(x) and (out is x or in_order(out))):
+            return False
+        at, n, to, m = x.data_ptr(), x.numel(), out.data_ptr(), out.numel()
+        made: bool = self._communicator.call_at(collective, code, op, root, at, n, to, m)
+        return made
 
     def finish(self, timeout_s: float) -> bool:
         """Waits for every call that was begun, whether anybody kept its Work or not; false if that took longer."""

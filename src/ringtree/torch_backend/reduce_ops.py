@@ -18,12 +18,13 @@ _NAMES = {
     ReduceOp.BOR: "bor",
     ReduceOp.BXOR: "bxor",
 }
+_BY_VALUE = {kind.value: name for kind, name in _NAMES.items()}  # an enum of torch's takes long to hash
 
 
 def operation(reduce_op: Any) -> Operation:
     """What a `ReduceOp`, or a `RedOpType`, is called here. ValueError for one that there is not."""
     kind = getattr(reduce_op, "op", reduce_op)
-    found = _NAMES.get(kind)
+    found = _BY_VALUE.get(kind.value)
     if found is not None:
         return found
     if kind == ReduceOp.PREMUL_SUM:

@@ -15,7 +15,8 @@ from ringtree.runtime.types import BY_LABEL
 Tensors = Sequence[torch.Tensor]
 After = Callable[[], None]
 
-_KNOWN = {getattr(torch, label): label for label in BY_LABEL if hasattr(torch, label)}
+ENGINE_TYPES = {getattr(torch, label): int(dtype) for label, dtype in BY_LABEL.items() if hasattr(torch, label)}
+"""The types that the engine knows, by the codes it knows them by."""
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -31,26 +32,31 @@ def plain(x: torch.Tensor) -> torch.Tensor:
 def sent(x: torch.Tensor) -> torch.Tensor:
     """`x` to be read by a call that only moves it."""
     x = plain(x)
-    return x if x.dtype in _KNOWN else _as_bytes(x.contiguous())
+    return x if x.dtype in ENGINE_TYPES else _as_bytes(x.contiguous())
 
 
 def filled(out: torch.Tensor, read: bool = False) -> tuple[torch.Tensor, After | None]:
     """Memory to be written by a call that only moves elements, and what is to be done after it for `out` to have them.
     `read`: the call reads what `out` holds, too."""
     memory, after = reduced(out, read)
-    return (memory if memory.dtype in _KNOWN else _as_bytes(memory)), after
+    return (memory if memory.dtype in ENGINE_TYPES else _as_bytes(memory)), after
 
 
 def reduced(out: torch.Tensor, read: bool = False) -> tuple[torch.Tensor, After | None]:
     """The same for a call that reduces, which takes the engine's types only."""
     out = plain(out)
-    if out.is_contiguous() and not out.is_conj() and not out.is_neg():
+    if in_order(out):
         return out, None
     out = out.detach()
     beside = torch.empty(out.shape, dtype=out.dtype)
     if read:
         beside.copy_(out)
     return beside, lambda: _copy([out], [beside])
+
+
+def in_order(x: torch.Tensor) -> bool:
+    """Whether its memory holds its elements one after another, as they are."""
+    return x.is_contiguous() and not x.is_conj() and not x.is_neg()
 
 
 def one(xs: Tensors) -> torch.Tensor:
@@ -81,17 +87,17 @@ def filled_jointly(outs: Tensors) -> tuple[torch.Tensor, After | None]:
     outs = [plain(out) for out in outs]
     if _adjoin(outs):
         memory = _neighbours(outs)
-        return (memory if memory.dtype in _KNOWN else _as_bytes(memory)), None
+        return (memory if memory.dtype in ENGINE_TYPES else _as_bytes(memory)), None
     outs = [out.detach() for out in outs]
     beside = torch.empty(sum(out.numel() for out in outs), dtype=outs[0].dtype)
     pieces = beside.split([out.numel() for out in outs])
     shaped = [piece.view(out.shape) for piece, out in zip(pieces, outs, strict=True)]
-    return (beside if beside.dtype in _KNOWN else _as_bytes(beside)), lambda: _copy(outs, shaped)
+    return (beside if beside.dtype in ENGINE_TYPES else _as_bytes(beside)), lambda: _copy(outs, shaped)
 
 
 def elements(x: torch.Tensor) -> int:
     """How many of the engine's elements those of `x` are to a call that only moves them."""
-    count: int = x.numel() if x.dtype in _KNOWN else x.nbytes
+    count: int = x.numel() if x.dtype in ENGINE_TYPES else x.nbytes
     return count
 
 
