@@ -68,7 +68,7 @@ class Launching:
                 with torch.no_grad():
                     began = call(async_op)
                 if async_op:
-                    entry.ticket = began._ticket
+                    entry.ticket = getattr(began, "_ticket", 0)
                     return Pending(began, outputs, entry, self._under_way, self._completions, after, (inputs, call))
             if after is not None:
                 with torch.no_grad():
