@@ -20,7 +20,7 @@ def broadcast(dtype: Any, shape: Shape, async_op: bool, contiguous: bool) -> Non
 
 
 def all_gather(dtype: Any, shape: Shape, async_op: bool, contiguous: bool) -> None:
-    _all_gather([shape] * dist.get_world_size(), dtype, async_op, contiguous)
+    all_gather_of([shape] * dist.get_world_size(), dtype, async_op, contiguous)
     n = dist.get_world_size()
     whole = torch.zeros((n, *shape), dtype=dtype)  # lists that lie in one tensor
     x = laid(values(dist.get_rank(), shape, dtype), contiguous)
@@ -29,10 +29,10 @@ def all_gather(dtype: Any, shape: Shape, async_op: bool, contiguous: bool) -> No
 
 
 def all_gather_uneven(dtype: Any, shape: Shape, async_op: bool, contiguous: bool) -> None:
-    _all_gather([(r % 3, *shape) for r in range(dist.get_world_size())], dtype, async_op, contiguous)
+    all_gather_of([(r % 3, *shape) for r in range(dist.get_world_size())], dtype, async_op, contiguous)
 
 
-def _all_gather(shapes: list[Shape], dtype: Any, async_op: bool, contiguous: bool) -> None:
+def all_gather_of(shapes: list[Shape], dtype: Any, async_op: bool, contiguous: bool) -> None:
     rank = dist.get_rank()
     outs = [laid(torch.zeros(shape, dtype=dtype), contiguous) for shape in shapes]
     ended(dist.all_gather(outs, laid(values(rank, shapes[rank], dtype), contiguous), async_op=async_op), async_op)
@@ -67,10 +67,14 @@ def scatter(dtype: Any, shape: Shape, async_op: bool, contiguous: bool) -> None:
 
 
 def all_to_all(dtype: Any, shape: Shape, async_op: bool, contiguous: bool) -> None:
+    all_to_all_of(_differing(), shape, dtype, async_op, contiguous)
+
+
+def all_to_all_of(rows: list[list[int]], width: Shape, dtype: Any, async_op: bool, contiguous: bool) -> None:
     n, rank = dist.get_world_size(), dist.get_rank()
 
     def between(source: int, target: int) -> Any:
-        return values(n * source + target, ((source + 2 * target) % 3, *shape), dtype)
+        return values(n * source + target, (rows[source][target], *width), dtype)
 
     xs = [laid(between(rank, r), contiguous) for r in range(n)]
     outs = [laid(torch.zeros_like(between(r, rank)), contiguous) for r in range(n)]
@@ -80,17 +84,21 @@ def all_to_all(dtype: Any, shape: Shape, async_op: bool, contiguous: bool) -> No
 
 def all_to_all_single(dtype: Any, shape: Shape, async_op: bool, contiguous: bool) -> None:
     n = dist.get_world_size()
-    _all_to_all_single([[shape[0]] * n] * n, shape[1:], dtype, async_op, contiguous, told=False)
+    all_to_all_single_of([[shape[0]] * n] * n, shape[1:], dtype, async_op, contiguous, told=False)
 
 
 def all_to_all_single_uneven(dtype: Any, shape: Shape, async_op: bool, contiguous: bool) -> None:
-    n = dist.get_world_size()
-    rows = [[(source + 2 * target) % 3 for target in range(n)] for source in range(n)]
-    _all_to_all_single(rows, shape[1:], dtype, async_op, contiguous, told=True)
+    all_to_all_single_of(_differing(), shape[1:], dtype, async_op, contiguous)
 
 
-def _all_to_all_single(
-    rows: list[list[int]], width: Shape, dtype: Any, async_op: bool, contiguous: bool, told: bool
+def _differing() -> list[list[int]]:
+    """How many rows go from each rank to each."""
+    ranks = range(dist.get_world_size())
+    return [[(source + 2 * target) % 3 for target in ranks] for source in ranks]
+
+
+def all_to_all_single_of(
+    rows: list[list[int]], width: Shape, dtype: Any, async_op: bool, contiguous: bool, told: bool = True
 ) -> None:
     n, rank = dist.get_world_size(), dist.get_rank()
 

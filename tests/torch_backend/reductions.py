@@ -31,14 +31,14 @@ def reduce(op: str, dtype: Any, shape: Shape, async_op: bool, contiguous: bool) 
 
 
 def reduce_scatter(op: str, dtype: Any, shape: Shape, async_op: bool, contiguous: bool) -> None:
-    _reduce_scatter([shape] * dist.get_world_size(), op, dtype, async_op, contiguous)
+    reduce_scatter_of([shape] * dist.get_world_size(), op, dtype, async_op, contiguous)
 
 
 def reduce_scatter_uneven(op: str, dtype: Any, shape: Shape, async_op: bool, contiguous: bool) -> None:
-    _reduce_scatter([(r % 3, *shape) for r in range(dist.get_world_size())], op, dtype, async_op, contiguous)
+    reduce_scatter_of([(r % 3, *shape) for r in range(dist.get_world_size())], op, dtype, async_op, contiguous)
 
 
-def _reduce_scatter(shapes: list[Shape], op: str, dtype: Any, async_op: bool, contiguous: bool) -> None:
+def reduce_scatter_of(shapes: list[Shape], op: str, dtype: Any, async_op: bool, contiguous: bool) -> None:
     rank = dist.get_rank()
     xs = [laid(values(rank + r, shape, dtype), contiguous) for r, shape in enumerate(shapes)]
     out = laid(torch.zeros(shapes[rank], dtype=dtype), contiguous)

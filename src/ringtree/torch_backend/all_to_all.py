@@ -8,10 +8,13 @@ from typing import Any
 import torch
 from torch.distributed.distributed_c10d import AllToAllOptions
 
+from ringtree.runtime.calls import CODE
 from ringtree.torch_backend.forms import taking
 from ringtree.torch_backend.launching import Launching, Tensors
 from ringtree.torch_backend.tensors import elements, filled, filled_jointly, joined, sent
 from ringtree.torch_backend.work import Work
+
+_ALL_TO_ALL = CODE["all_to_all"]
 
 
 class AllToAll(Launching):
@@ -41,15 +44,15 @@ class AllToAll(Launching):
         c, x = self._communicator, sent(input)
         out, after = filled(output)
         given, gotten = self._elements(input, in_splits, "input"), self._elements(output, out_splits, "output")
-        if in_splits or out_splits:
-            x = x.detach().reshape(-1)
+        even = not in_splits and not out_splits
 
         def call(async_op: bool) -> Any:
-            if in_splits or out_splits:
-                return c.all_to_all_v(x, given, out=out, out_counts=gotten, async_op=async_op)
-            return c.all_to_all(x, out=out, async_op=async_op)
+            if even:
+                return c.all_to_all(x, out=out, async_op=async_op)
+            return c.all_to_all_v(x.detach().reshape(-1), given, out=out, out_counts=gotten, async_op=async_op)
 
-        return self.launch("all_to_all_single", opts, [input], [output], call, after)
+        short = (_ALL_TO_ALL, x, out, "", -1) if even else None
+        return self.launch("all_to_all_single", opts, [input], [output], call, after, short)
 
     alltoall_base = all_to_all_single
 

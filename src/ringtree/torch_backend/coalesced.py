@@ -11,23 +11,40 @@ from torch.distributed.distributed_c10d import AllgatherOptions, AllreduceCoales
 from ringtree.torch_backend.forms import taking
 from ringtree.torch_backend.launching import Launching, Tensors
 from ringtree.torch_backend.reduce_ops import operation
-from ringtree.torch_backend.tensors import After, blocks, filled, filled_jointly, reduced, sent
+from ringtree.torch_backend.tensors import (
+    ENGINE_TYPES,
+    After,
+    blocks,
+    filled,
+    filled_jointly,
+    joined,
+    plain,
+    reduced,
+    sent,
+)
 from ringtree.torch_backend.work import Work
 
 Place = tuple[torch.Tensor, After | None]
 """Where the engine writes, and what is to be done after it."""
 
 
+PACKED_BYTES = 1 << 14
+"""A tensor of so many at most is copied for less than a call of its own would cost."""
+
+
 class Coalesced(Launching):
     @taking(AllreduceCoalescedOptions, tensors=1)
     def allreduce_coalesced(self, tensors: Tensors, opts: Any) -> Work:
+        """In place. Small tensors of one type go together."""
         c, op = self._communicator, operation(opts.reduceOp)
-        places = [reduced(x, read=True) for x in tensors]
+        packs = _packs(tensors)
+        places = [filled_jointly(pack) if len(pack) > 1 else reduced(pack[0], read=True) for pack in packs]
+        xs = [joined(pack) if len(pack) > 1 else out for pack, (out, _) in zip(packs, places, strict=True)]
 
         def begin(x: torch.Tensor, out: torch.Tensor, async_op: bool) -> Any:
             return c.all_reduce(x, op, out=out, async_op=async_op)
 
-        return self._together("all_reduce_coalesced", opts, tensors, tensors, begin, [x for x, _ in places], places)
+        return self._together("all_reduce_coalesced", opts, tensors, tensors, begin, xs, places)
 
     @taking(AllgatherOptions, outputs=1, inputs=1)
     def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any) -> Work:
@@ -93,3 +110,12 @@ class Coalesced(Launching):
                 copy()
 
         return self.launch(name, opts, inputs, outputs, call, after if afters else None)
+
+
+def _packs(xs: Tensors) -> list[Tensors]:
+    """The tensors, of which small ones that the engine can reduce are put together by their type."""
+    packs: dict[Any, list[torch.Tensor]] = {}
+    for i, x in enumerate(map(plain, xs)):
+        small = x.nbytes <= PACKED_BYTES and x.dtype in ENGINE_TYPES
+        packs.setdefault(x.dtype if small else i, []).append(x)
+    return list(packs.values())

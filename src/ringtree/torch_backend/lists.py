@@ -10,11 +10,14 @@ from typing import Any
 
 from torch.distributed.distributed_c10d import AllgatherOptions, GatherOptions, ReduceScatterOptions, ScatterOptions
 
+from ringtree.runtime.calls import CODE
 from ringtree.torch_backend.forms import taking
 from ringtree.torch_backend.launching import Launching, Tensors
 from ringtree.torch_backend.reduce_ops import operation
 from ringtree.torch_backend.tensors import elements, filled, filled_jointly, joined, one, reduced, sent
 from ringtree.torch_backend.work import Work
+
+_ALL_GATHER, _REDUCE_SCATTER = CODE["all_gather"], CODE["reduce_scatter"]
 
 
 class Lists(Launching):
@@ -26,13 +29,15 @@ class Lists(Launching):
         row, x = self._row(outputs, "outputs"), sent(one(inputs))
         out, after = filled_jointly(row)
         counts = [elements(o) for o in row]
-        c = self._communicator
-        if len(set(counts)) == 1:
-            return self.launch("all_gather", opts, inputs, row, lambda a: c.all_gather(x, out=out, async_op=a), after)
-        x = x.detach().reshape(-1)
-        return self.launch(
-            "all_gather", opts, inputs, row, lambda a: c.all_gather_v(x, counts, out=out, async_op=a), after
-        )
+        c, even = self._communicator, len(set(counts)) == 1
+
+        def call(async_op: bool) -> Any:
+            if even:
+                return c.all_gather(x, out=out, async_op=async_op)
+            return c.all_gather_v(x.detach().reshape(-1), counts, out=out, async_op=async_op)
+
+        short = (_ALL_GATHER, x, out, "", -1) if even else None
+        return self.launch("all_gather", opts, inputs, row, call, after, short)
 
     @taking(ReduceScatterOptions, output_tensors=1, input_tensors=2)
     def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> Work:
@@ -40,14 +45,15 @@ class Lists(Launching):
         row, op = self._row(inputs, "inputs"), operation(opts.reduceOp)
         out, after = reduced(one(outputs))
         x, counts = joined(row), [i.numel() for i in row]
-        c = self._communicator
+        c, even = self._communicator, len(set(counts)) == 1
 
         def call(async_op: bool) -> Any:
-            if len(set(counts)) == 1:
+            if even:
                 return c.reduce_scatter(x, op, out=out, async_op=async_op)
             return c.reduce_scatter_v(x, counts, op, out=out, async_op=async_op)
 
-        return self.launch("reduce_scatter", opts, row, outputs, call, after)
+        short = (_REDUCE_SCATTER, x, out, op, -1) if even else None
+        return self.launch("reduce_scatter", opts, row, outputs, call, after, short)
 
     @taking(GatherOptions, output_tensors=2, input_tensors=1)
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> Work:
