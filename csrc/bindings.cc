@@ -139,6 +139,7 @@ class GroupObject {
     group_.look(what, ranks, absent);
   }
   void poison(const std::string& message) { group_.poison(message); }
+  void set_timeout(double seconds) { group_.set_timeout(seconds); }
   std::uint64_t calls() const { return group_.calls(); }
 
   void close() {
@@ -357,6 +358,7 @@ NB_MODULE(_native, m) {
           .def("kin", &GroupObject::kin, "ranks"_a)
           .def("look", &GroupObject::look, "what"_a, "ranks"_a, "absent"_a)
           .def("poison", &GroupObject::poison, "message"_a)
+          .def("set_timeout", &GroupObject::set_timeout, "timeout_s"_a)
           .def("close", &GroupObject::close)
           .def_prop_ro("calls", &GroupObject::calls);
   for (auto& definition : fast_definitions) add_fast_method(group, definition);

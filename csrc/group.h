@@ -60,6 +60,7 @@ class Group {
   // places in that list of those who are not there yet: they must not have left either.
   void look(const std::string& what, const std::vector<int>& ranks, const std::vector<int>& absent);
   void poison(const std::string& message);
+  void set_timeout(double seconds) { seat_->set_timeout(seconds); }
   // Leaves the group. Throws a mismatch found out only now, after everything is given back.
   void close();
   bool closed() const { return !open_; }

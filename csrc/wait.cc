@@ -21,6 +21,7 @@ Seat::Seat(Segment& segment, int rank, Kin kin, Options options)
     : segment_(segment),
       rank_(rank),
       options_(std::move(options)),
+      timeout_s_(options_.timeout_s),
       watch_(segment, std::move(kin), rank),
       spins_(options_.crowded ? 0 : spin_turns) {}
 

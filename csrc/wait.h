@@ -59,7 +59,7 @@ class Seat {
   }
   template <std::predicate Ready>
   void until(Ready ready, int peer, Situation& situation, Hooks& hooks) {
-    until(ready, peer, situation, hooks, Patience(options_.timeout_s));
+    until(ready, peer, situation, hooks, Patience(timeout_s()));
   }
 
   // Wakes `peer` if it sleeps; whether it did. Called after a release store that it may wait for. There is no fence
@@ -85,7 +85,8 @@ class Seat {
 
   int rank() const { return rank_; }
   int ranks() const { return segment_.layout().ranks; }
-  double timeout_s() const { return options_.timeout_s; }
+  double timeout_s() const { return timeout_s_.load(std::memory_order_relaxed); }
+  void set_timeout(double seconds) { timeout_s_.store(seconds, std::memory_order_relaxed); }
   const std::vector<std::string>& names() const { return options_.names; }
   std::string name(int rank) const { return "rank " + options_.names[rank]; }
   Segment& segment() { return segment_; }
@@ -108,6 +109,7 @@ class Seat {
   Segment& segment_;
   int rank_;
   Options options_;
+  std::atomic<double> timeout_s_;  // of waits that begin; any thread sets it
   Watch watch_;
   int spins_;
   std::atomic<bool> told_ = false;

@@ -266,6 +266,9 @@ class Group:
     def poison(self, message: str) -> None:
         """Fails the group for every member, with this message."""
 
+    def set_timeout(self, timeout_s: float) -> None:
+        """How long a wait that begins from now on may take. Any thread may say it."""
+
     def close(self) -> None:
         """Leaves: stops the thread, unmaps. Peers that still wait for this rank get PeerDied saying it left."""
 

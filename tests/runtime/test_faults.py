@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -256,3 +257,38 @@ def test_two_deaths_leave_no_one_waiting(tmp_path: Path) -> None:
     with pytest.raises(RankFailed, match=r"rank [13] of 5 failed: its process exited with code 9"):
         spawn(rank, 5, timeout_s=30)
     assert {p.name for p in tmp_path.iterdir()} == {"0", "2", "4"}
+
+
+def test_who_aborts_ends_the_waits_of_all(engine: str) -> None:
+    def rank(comm: Communicator) -> str:
+        if comm.rank == 0:
+            threading.Timer(0.2, comm.abort, ["no more"]).start()
+        if comm.rank == 2:
+            time.sleep(1.0)
+            comm.abort()  # again does no harm
+        else:
+            with pytest.raises(Poisoned, match="rank 0 aborted the group: no more"):
+                comm.all_reduce(ONES)
+        with pytest.raises(Poisoned):
+            comm.barrier()
+        comm.close()
+        comm.abort()
+        return "done"
+
+    assert spawn(rank, 3, engine=engine, threads=engine == "reference", timeout_s=20) == ["done"] * 3
+
+
+def test_the_timeout_can_be_set_anew(engine: str) -> None:
+    def rank(comm: Communicator) -> str:
+        with pytest.raises(ValueError, match="timeout_s is 0; expected a positive number of seconds"):
+            comm.set_timeout(0)
+        comm.barrier()
+        if comm.rank == 0:
+            comm.set_timeout(0.2)
+            with pytest.raises(TimedOut, match=r"rank 0 waited 0\.2 s"):
+                comm.barrier()
+        else:
+            time.sleep(1.0)
+        return "done"
+
+    assert spawn(rank, 2, engine=engine, threads=engine == "reference", timeout_s=20) == ["done"] * 2

@@ -105,6 +105,23 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
 
         return Recording(self, MOST_EVENTS if most_events is None else whole(most_events, "most_events"))
 
+    def set_timeout(self, timeout_s: float) -> None:
+        """Bounds every wait of this group that begins from now on, on this rank, in seconds."""
+        if not timeout_s > 0:
+            raise ValueError(f"timeout_s is {timeout_s!r}; expected a positive number of seconds")
+        self._terms = replace(self._terms, timeout_s=float(timeout_s))
+        for group in (self, *self._besides.values()):
+            group._seat.set_timeout(float(timeout_s))
+
+    def abort(self, why: str = "") -> None:
+        """Fails the group for all its ranks; any thread may. Who waits in it, on whatever rank, gets Poisoned at once,
+        and so does every later call."""
+        if isinstance(self._seat, lifetime.Gone):
+            return
+        name = self._terms.names[self.rank]
+        for group in (self, *self._besides.values()):
+            group._seat.poison(f"rank {name} aborted the group" + (f": {why}" if why else ""))
+
     def close(self) -> None:
         """Leaves the group. Peers that still wait for this rank get PeerDied."""
         if isinstance(self._seat, lifetime.Gone):

@@ -285,6 +285,9 @@ class Seat(Messages, Signals, Recordings):
     def poison(self, message: str) -> None:
         self.group.poison(Poisoned, message)
 
+    def set_timeout(self, timeout_s: float) -> None:
+        self.timeout_s = timeout_s
+
     def close(self) -> None:
         with self.group.changed:
             self.group.left.add(self.rank)
