@@ -45,6 +45,26 @@ def _all_to_all(matrix: list[list[int]], width: tuple[int, ...], async_op: bool,
     case(matrix, width, torch.float32, async_op, True)
 
 
+def test_nobody_waits_who_did_not_ask_to(worlds: Worlds) -> None:
+    worlds(2).run(_crossed)
+
+
+def _crossed() -> None:
+    """Two groups' calls, begun in another order on each rank."""
+    import torch
+    import torch.distributed as dist
+
+    rank, other = dist.get_rank(), dist.new_group([0, 1])
+    outs = [torch.zeros(3), torch.zeros(3)]
+    works = []
+    for group, out in list(zip((None, other), outs, strict=True))[:: 1 - 2 * rank]:
+        splits = [1, 2] if rank == 0 else [2, 1]
+        works.append(dist.all_to_all_single(out, torch.full((3,), float(rank)), splits, splits, group, async_op=True))
+    assert all(work.wait() for work in works)
+    assert [out.sum().item() for out in outs] == [2 - rank] * 2
+    dist.destroy_process_group(other)
+
+
 @pytest.mark.parametrize("async_op", [False, True])
 def test_ranks_that_expect_other_sizes(worlds: Worlds, async_op: bool) -> None:
     """An error on a rank at least that names what differs, and none that hangs; the group is lost."""

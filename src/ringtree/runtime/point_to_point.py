@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,11 @@ from ringtree.runtime.messages import (
     tag_wanted,
 )
 from ringtree.runtime.seated import Seated
-from ringtree.runtime.work import Message
+from ringtree.runtime.work import Message, Together
 
 _ndarray = np.ndarray
 _BYTES = 5  # uint8's code: pickles
-_COPY = -2  # a tag that no receive of a user's takes
+_COPY, _PARTS = -2, -3  # tags that no receive of a user's takes
 
 
 class PointToPoint(Seated):
@@ -106,6 +107,29 @@ class PointToPoint(Seated):
             return None
         return filled.owner if out is None else out
 
+    def exchange_parts(self, xs: Sequence[Any], outs: Sequence[Any], *, async_op: bool = False) -> Any:
+        """xs[r] goes to rank r, and what comes from there fills outs[r]; returns `outs`. All ranks call it, in one
+        order. Parts may be of any sizes: unlike in all_to_all_v a rank knows its own only, and nothing is asked first.
+        """
+        if len(xs) != self.size or len(outs) != self.size:
+            raise ValueError(f"got {len(xs)} parts to send and {len(outs)} to fill; expected {self.size} of each")
+        given, filled = _apart([readable(x) for x in xs], [writable(out) for out in outs])
+        mine, own = given[self.rank], filled[self.rank]
+        if (mine.count, mine.dtype) != (own.count, own.dtype):
+            said = f"{own.count} {own.dtype.label}; expected {mine.count} {mine.dtype.label}, as this rank sends itself"
+            raise ValueError(f"outs[{self.rank}] has {said}")
+        self._seat.copy(own.address, mine.address, own.nbytes)
+        operations: list[tuple[Operation, Array]] = []
+        for rank, (x, out) in enumerate(zip(given, filled, strict=True)):
+            if rank != self.rank:
+                operations.append(((True, rank, _PARTS, x.address, x.nbytes, int(x.dtype), False), x))
+                operations.append(((False, rank, _PARTS, out.address, out.nbytes, int(out.dtype), False), out))
+        if async_op:
+            return Together([self._mail.post(operation, array, None) for operation, array in operations], outs)
+        if operations:
+            self._exchange([operation for operation, _ in operations])
+        return outs
+
     def send_object(self, obj: Any, dst: int, tag: int = 0) -> None:
         """Sends any object that pickle can write."""
         data = np.frombuffer(pickle.dumps(obj, pickle.HIGHEST_PROTOCOL), np.uint8)
@@ -129,6 +153,15 @@ class PointToPoint(Seated):
     def _exchange(self, operations: list[Operation]) -> list[tuple[int, int, int]]:
         said: list[tuple[int, int, int]] = self._seat.exchange(operations, self._terms.timeout_s)
         return said
+
+
+def _apart(xs: list[Array], outs: list[Array]) -> tuple[list[Array], list[Array]]:
+    """Both, of the inputs copies where they overlap an output."""
+    low, high = min(out.address for out in outs), max(out.address + out.nbytes for out in outs)
+    for i, x in enumerate(xs):
+        if x.address < high and low < x.address + x.nbytes and any(x.overlaps(out) for out in outs):
+            xs[i] = x.copy()
+    return xs, outs
 
 
 def _front(array: Array, nbytes: int) -> Any:

@@ -107,6 +107,25 @@ class Message(Work):
         self._mail.forget(self._ticket)
 
 
+class Together:
+    """Messages that were begun together, and have ended when all of them have."""
+
+    def __init__(self, messages: list[Message], result: Any) -> None:
+        self._messages, self._result = messages, result
+
+    def done(self) -> bool:
+        return all(message.done() for message in self._messages)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits as a Work does; without a timeout raises TimedOut after the group's."""
+        return not self._messages or wait_all(self._messages, timeout)
+
+    def result(self) -> Any:
+        """Waits, and returns what the call would have returned."""
+        self.wait()
+        return self._result
+
+
 def wait_all(works: Iterable[Work], timeout: float | None = None) -> bool:
     """Waits for all of them, collectives and messages alike; False when `timeout` seconds passed first. Raises what the
     first of them to have failed raised."""

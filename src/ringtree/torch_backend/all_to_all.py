@@ -1,4 +1,8 @@
-"""all_to_all in both of its forms. A rank knows what it gives and what it gets, and nothing of what others exchange."""
+"""all_to_all in both of its forms.
+
+A rank knows what it gives and what it gets, and nothing of what others exchange: where
+parts may be of different sizes, they go as messages.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from torch.distributed.distributed_c10d import AllToAllOptions
 from ringtree.runtime.calls import CODE
 from ringtree.torch_backend.forms import taking
 from ringtree.torch_backend.launching import Launching, Tensors
-from ringtree.torch_backend.tensors import elements, filled, filled_jointly, joined, sent
+from ringtree.torch_backend.tensors import elements, filled, sent, together
 from ringtree.torch_backend.work import Work
 
 _ALL_TO_ALL = CODE["all_to_all"]
@@ -24,17 +28,9 @@ class AllToAll(Launching):
         if len(outputs) != self._size or len(inputs) != self._size:
             said = f"got {len(inputs)} inputs and {len(outputs)} outputs"
             raise ValueError(f"{said}; expected {self._size} of each, one for each rank")
-        c, x = self._communicator, joined(inputs)
-        out, after = filled_jointly(outputs)
-        given, gotten = [elements(i) for i in inputs], [elements(o) for o in outputs]
-        return self.launch(
-            "all_to_all",
-            opts,
-            inputs,
-            outputs,
-            lambda a: c.all_to_all_v(x, given, out=out, out_counts=gotten, async_op=a),
-            after,
-        )
+        c, xs, places = self._communicator, [sent(x) for x in inputs], [filled(out) for out in outputs]
+        outs, after = [out for out, _ in places], together([after for _, after in places])
+        return self.launch("all_to_all", opts, inputs, outputs, lambda a: c.exchange_parts(xs, outs, async_op=a), after)
 
     @taking(AllToAllOptions, output=0, input=0, output_split_sizes=0, input_split_sizes=0)
     def all_to_all_single(
@@ -49,7 +45,8 @@ class AllToAll(Launching):
         def call(async_op: bool) -> Any:
             if even:
                 return c.all_to_all(x, out=out, async_op=async_op)
-            return c.all_to_all_v(x.detach().reshape(-1), given, out=out, out_counts=gotten, async_op=async_op)
+            xs, outs = x.reshape(-1).split(given), out.view(-1).split(gotten)
+            return c.exchange_parts(xs, outs, async_op=async_op)
 
         short = (_ALL_TO_ALL, x, out, "", -1) if even else None
         return self.launch("all_to_all_single", opts, [input], [output], call, after, short)

@@ -21,6 +21,7 @@ from ringtree.torch_backend.tensors import (
     plain,
     reduced,
     sent,
+    together,
 )
 from ringtree.torch_backend.work import Work
 
@@ -103,13 +104,7 @@ class Coalesced(Launching):
         def call(async_op: bool) -> Any:
             return [begin(x, out, async_op) for x, (out, _) in zip(xs, places, strict=True)][-1]
 
-        afters = [after for _, after in places if after is not None]
-
-        def after() -> None:
-            for copy in afters:
-                copy()
-
-        return self.launch(name, opts, inputs, outputs, call, after if afters else None)
+        return self.launch(name, opts, inputs, outputs, call, together([after for _, after in places]))
 
 
 def _packs(xs: Tensors) -> list[Tensors]:

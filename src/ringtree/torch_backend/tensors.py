@@ -95,6 +95,17 @@ def filled_jointly(outs: Tensors) -> tuple[torch.Tensor, After | None]:
     return (beside if beside.dtype in ENGINE_TYPES else _as_bytes(beside)), lambda: _copy(outs, shaped)
 
 
+def together(afters: Sequence[After | None]) -> After | None:
+    """What is to be done after a call that filled several."""
+    some = [after for after in afters if after is not None]
+
+    def all_of_them() -> None:
+        for after in some:
+            after()
+
+    return all_of_them if some else None
+
+
 def elements(x: torch.Tensor) -> int:
     """How many of the engine's elements those of `x` are to a call that only moves them."""
     count: int = x.numel() if x.dtype in ENGINE_TYPES else x.nbytes
