@@ -7,11 +7,15 @@ that work's future. Threads come as they are needed, and go when they have been 
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
+import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any
+
+from ringtree.runtime import lifetime
 
 IDLE_S = 5.0
 """How long a thread without work stays."""
@@ -58,12 +62,14 @@ class _Threads:
     """As many threads as there are tasks under way at once."""
 
     def __init__(self) -> None:
-        self._tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()  # None: whoever gets it ends
         self._lock = threading.Lock()
+        self._busy = 0  # tasks that have not ended
         self._spare = 0  # threads that wait for a task, less the tasks that wait for a thread
 
     def run(self, task: Callable[[], None]) -> None:
         with self._lock:
+            self._busy += 1
             taken = self._spare > 0
             self._spare -= taken
         if taken:
@@ -71,15 +77,29 @@ class _Threads:
         else:
             threading.Thread(target=self._work, args=(task,), name="ringtree-futures", daemon=True).start()
 
+    def dismiss(self) -> None:
+        """Ends the threads that are idle."""
+        with self._lock:
+            spare, self._spare = self._spare, 0
+        for _ in range(spare):
+            self._tasks.put(None)
+
+    def rest(self, timeout_s: float) -> None:
+        """Waits until no task is under way, for so long at most."""
+        until = time.monotonic() + timeout_s
+        while self._busy and time.monotonic() < until:
+            time.sleep(0.001)
+
     def _work(self, task: Callable[[], None] | None) -> None:
         while task is not None:
             task()
             del task  # what it held is not kept while this thread is idle
+            with self._lock:
+                self._busy -= 1
+                self._spare += 1
             task = self._next()
 
     def _next(self) -> Callable[[], None] | None:
-        with self._lock:
-            self._spare += 1
         while True:
             try:
                 return self._tasks.get(timeout=IDLE_S)
@@ -98,10 +118,22 @@ def run(task: Callable[[], None]) -> None:
     _threads.run(task)
 
 
+def dismiss() -> None:
+    """Ends the threads that have nothing to do now; others come when there is."""
+    _threads.dismiss()
+
+
+def _at_exit() -> None:
+    """No thread may be in the engine when the interpreter ends: killed there, it takes the process along."""
+    lifetime.close_all()
+    _threads.rest(1.0)
+
+
 def _after_fork_in_child() -> None:
     """The threads are the parent's."""
     global _threads
     _threads = _Threads()
 
 
+atexit.register(_at_exit)
 os.register_at_fork(after_in_child=_after_fork_in_child)

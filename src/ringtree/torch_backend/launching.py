@@ -13,7 +13,7 @@ import torch
 
 from ringtree.runtime.communicator import Communicator
 from ringtree.runtime.operations import Operation
-from ringtree.torch_backend.completion import Completions
+from ringtree.torch_backend.completion import Completions, dismiss
 from ringtree.torch_backend.flight_recorder import Recorder
 from ringtree.torch_backend.tensors import ENGINE_TYPES, in_order
 from ringtree.torch_backend.under_way import UnderWay
@@ -88,6 +88,9 @@ class Launching:
         made: bool = self._communicator.call_at(collective, code, op, root, at, n, to, m)
         return made
 
-    def finish(self, timeout_s: float) -> bool:
-        """Waits for every call that was begun, whether anybody kept its Work or not; false if that took longer."""
-        return self._under_way.drain(timeout_s)
+    def _leave(self, timeout_s: float) -> None:
+        """Waits for every call that was begun, whether anybody kept its Work or not, and for so long at most; then
+        closes the group. What has not ended by then ends with an error."""
+        self._under_way.drain(timeout_s)
+        self._communicator.close()
+        dismiss()

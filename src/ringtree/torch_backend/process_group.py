@@ -14,6 +14,9 @@ from ringtree.torch_backend.memory import Memory
 from ringtree.torch_backend.messages import Messages
 from ringtree.torch_backend.registration import NAME
 
+LEAVE_S = 10.0
+"""How long a rank that leaves still takes part in what it began."""
+
 
 class ProcessGroup(Collectives, Messages, Memory, dist.ProcessGroup):
     """A group for torch up to 2.13, which takes a whole process group from a backend written in Python and asks it for
@@ -72,5 +75,5 @@ class ProcessGroup(Collectives, Messages, Memory, dist.ProcessGroup):
     # -- its end
 
     def shutdown(self) -> None:
-        """Leaves the group without waiting for anybody."""
-        self._communicator.close()
+        """Leaves the group, for which nobody else is needed, once what was begun has ended; it need not all end."""
+        self._leave(LEAVE_S)

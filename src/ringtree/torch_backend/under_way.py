@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 if TYPE_CHECKING:
     from ringtree.torch_backend.work import Pending
+
+GRACE_S = 2.0
+"""How long a process that ends without destroying its groups still takes part in what it began."""
+
+_all: WeakSet[UnderWay] = WeakSet()
 
 
 class UnderWay:
@@ -16,6 +23,7 @@ class UnderWay:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._works: dict[Pending, None] = {}  # the oldest first
+        _all.add(self)
 
     def add(self, work: Pending) -> None:
         """Keeps it; and finishes those that have ended and that nobody waits for, two for each that is added."""
@@ -44,3 +52,12 @@ class UnderWay:
     def _oldest(self, most: int) -> list[Pending]:
         with self._lock:
             return [work for work, _ in zip(self._works, range(most), strict=False)]
+
+
+def _at_exit() -> None:
+    until = time.monotonic() + GRACE_S
+    for each in list(_all):
+        each.drain(max(until - time.monotonic(), 0.0))
+
+
+atexit.register(_at_exit)
