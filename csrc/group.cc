@@ -111,28 +111,30 @@ std::shared_ptr<Plan> Group::prepare(const Encoded& program, const Binding& bind
   return std::make_shared<Plan>(bind(program, binding, {seat_->rank(), ranks_, layout.slot_bytes, layout.depth}));
 }
 
-// The right to run a call. A host lock is let go before this waits.
-std::unique_lock<std::mutex> Group::turn(Hooks& hooks) {
-  std::unique_lock lock(running_, std::try_to_lock);
-  if (lock.owns_lock()) return lock;
-  hooks.blocking();
-  for (std::int64_t start = now_ns(), look = start; !lock.try_lock();) {
-    if (now_ns() - start < 1'000'000)
-      sched_yield();
-    else
-      usleep(100);
-    if (now_ns() - look > 50'000'000) {
-      look = now_ns();
-      hooks.interrupted();
+// Waits until it is this call's turn. A host lock is let go before that.
+void Group::await(const Turns::Turn& turn, Hooks& hooks) {
+  if (!turn.come()) {
+    hooks.blocking();
+    for (std::int64_t start = now_ns(), look = start; !turn.come();) {
+      if (now_ns() - start < 1'000'000)
+        sched_yield();
+      else
+        usleep(100);
+      if (now_ns() - look > 50'000'000) {
+        look = now_ns();
+        hooks.interrupted();
+      }
     }
   }
-  return lock;
+  if (seat_->stopping.load(std::memory_order_relaxed)) throw Error(Failure::poisoned, -1, "the group is closed");
 }
 
 void Group::run(const std::shared_ptr<Plan>& plan, std::byte* input, std::byte* output, Hooks& hooks) {
   check_usable();
-  if (!worker_.idle()) worker_.wait(worker_.issued(), -1, hooks);
-  auto lock = turn(hooks);
+  auto before = worker_->issued();
+  Turns::Turn turn(turns_);
+  if (!worker_->done(before)) worker_->wait(before, -1, hooks);
+  await(turn, hooks);
   execute(plan, input, output, hooks);
 }
 
@@ -154,20 +156,23 @@ void Group::execute(const std::shared_ptr<Plan>& plan, std::byte* input, std::by
 
 std::uint64_t Group::start(std::shared_ptr<Plan> plan, std::byte* input, std::byte* output) {
   check_usable();
-  return worker_.start([this, plan = std::move(plan), input, output] {
+  std::lock_guard lock(arriving_);
+  auto arrived = std::make_shared<Turns::Turn>(turns_);
+  return worker_->start([this, plan = std::move(plan), input, output, arrived = std::move(arrived)] {
     Hooks none;
-    auto lock = turn(none);
+    auto turn = std::move(*arrived);
+    await(turn, none);
     execute(plan, input, output, none);
   });
 }
 
 bool Group::wait(std::uint64_t ticket, double timeout_s, Hooks& hooks) {
-  if (ticket < 1 || ticket > worker_.issued())
-    throw std::invalid_argument("no ticket " + std::to_string(ticket) + ": " + std::to_string(worker_.issued()) +
+  if (ticket < 1 || ticket > worker_->issued())
+    throw std::invalid_argument("no ticket " + std::to_string(ticket) + ": " + std::to_string(worker_->issued()) +
                                 " were issued");
-  if (!worker_.done(ticket)) check_home();  // the thread that would end it is the parent's
-  if (!worker_.wait(ticket, timeout_s, hooks)) return false;
-  worker_.raise(ticket);
+  if (!worker_->done(ticket)) check_home();  // the thread that would end it is the parent's
+  if (!worker_->wait(ticket, timeout_s, hooks)) return false;
+  worker_->raise(ticket);
   return true;
 }
 
@@ -213,7 +218,8 @@ std::byte* Group::add_region(int fd, std::size_t nbytes, std::optional<std::size
 }
 
 void Group::add_region(Region region, Hooks& hooks) {
-  auto lock = turn(hooks);
+  Turns::Turn turn(turns_);
+  await(turn, hooks);
   interpreter_->add_region(region);
 }
 
@@ -231,14 +237,15 @@ void Group::reset_received() {
 void Group::record(std::size_t most, Hooks& hooks) {
   if (most > 0) {
     check_usable();
-    auto lock = turn(hooks);
+    Turns::Turn turn(turns_);
+    await(turn, hooks);
     interpreter_->start_recording(most, frugal_);
     return;
   }
   check_home();
   interpreter_->stop_recording();
   // A call that still runs may write there; it is then kept until the next recording, or the end.
-  if (std::unique_lock lock(running_, std::try_to_lock); lock.owns_lock()) interpreter_->forget_recording();
+  if (Turns::Turn turn(turns_); turn.come()) interpreter_->forget_recording();
 }
 
 void Group::close() {
@@ -247,8 +254,9 @@ void Group::close() {
   std::exception_ptr error;
   if (home_ == this_process()) {
     seat_->stopping.store(true, std::memory_order_relaxed);
-    worker_.stop();
-    std::lock_guard lock(running_);
+    worker_->stop();
+    Turns::Turn turn(turns_);
+    while (!turn.come()) usleep(100);
     try {
       if (!seat_->poisoned()) interpreter_->look_at_the_last();
     } catch (...) {
@@ -258,8 +266,8 @@ void Group::close() {
     signals_->end();
     seat_->leave();
   } else {
-    worker_.forget();
-    (void)exchange_.release();  // its threads are the parent's
+    (void)worker_.release();  // their threads are the parent's
+    (void)exchange_.release();
   }
   segment_.reset();
   if (error) std::rethrow_exception(error);

@@ -11,6 +11,7 @@
 #include "exchange.h"
 #include "interpret.h"
 #include "signals.h"
+#include "turns.h"
 #include "worker.h"
 
 namespace ringtree {
@@ -36,7 +37,7 @@ class Group {
   void run(const std::shared_ptr<Plan>& plan, std::byte* input, std::byte* output, Hooks& hooks);
 
   std::uint64_t start(std::shared_ptr<Plan> plan, std::byte* input, std::byte* output);
-  bool done(std::uint64_t ticket) const { return worker_.done(ticket); }
+  bool done(std::uint64_t ticket) const { return worker_->done(ticket); }
   bool wait(std::uint64_t ticket, double timeout_s, Hooks& hooks);
 
   void exchange(std::span<Operation> operations, double timeout_s, Hooks& hooks);
@@ -84,7 +85,7 @@ class Group {
   void check_usable() const;
   void check_home() const;
   void execute(const std::shared_ptr<Plan>& plan, std::byte* input, std::byte* output, Hooks& hooks);
-  std::unique_lock<std::mutex> turn(Hooks& hooks);
+  void await(const Turns::Turn& turn, Hooks& hooks);
 
   int ranks_;
   bool threads_;
@@ -97,9 +98,10 @@ class Group {
   std::unique_ptr<Exchange> exchange_;
   std::unique_ptr<Signals> signals_;
   std::vector<Mapping> mappings_;
-  std::mutex running_;  // one call at a time
+  Turns turns_;          // one call at a time
+  std::mutex arriving_;  // asynchronous calls take their turns in the order of their tickets
   std::atomic<std::uint64_t> calls_ = 0;
-  Worker worker_;
+  std::unique_ptr<Worker> worker_ = std::make_unique<Worker>();
 };
 
 }  // namespace ringtree

@@ -36,11 +36,6 @@ class Worker {
   // Drops the jobs not yet begun and joins; the job that runs must end by itself.
   void stop();
 
-  // In a forked child, which has no such thread.
-  void forget() {
-    if (thread_.joinable()) thread_.detach();
-  }
-
  private:
   void loop();
 
