@@ -299,6 +299,7 @@ void set_error(const std::system_error& error) {
 }
 
 NB_MODULE(_native, m) {
+  nb::set_leak_warnings(false);  // a daemon thread that is in a call when the interpreter ends holds its group
   m.doc() = "The shared-memory engine.";
   nb::set_leak_warnings(false);  // what torch's C++ keeps past Python's end may lie in a region, and so hold a seat
   error_types() = {new_error(m, "PeerDied", "A rank of the group ended; args: (message, rank)."),

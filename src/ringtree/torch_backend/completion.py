@@ -66,6 +66,11 @@ class _Threads:
         self._lock = threading.Lock()
         self._busy = 0  # tasks that have not ended
         self._spare = 0  # threads that wait for a task, less the tasks that wait for a thread
+        self._local = threading.local()
+
+    def here(self) -> bool:
+        """Whether this is one of them."""
+        return hasattr(self._local, "working")
 
     def run(self, task: Callable[[], None]) -> None:
         with self._lock:
@@ -91,6 +96,7 @@ class _Threads:
             time.sleep(0.001)
 
     def _work(self, task: Callable[[], None] | None) -> None:
+        self._local.working = True
         while task is not None:
             task()
             del task  # what it held is not kept while this thread is idle
@@ -116,6 +122,11 @@ _threads = _Threads()
 def run(task: Callable[[], None]) -> None:
     """Runs it on another thread."""
     _threads.run(task)
+
+
+def here() -> bool:
+    """Whether this is one of the threads that complete futures."""
+    return _threads.here()
 
 
 def dismiss() -> None:

@@ -8,10 +8,12 @@ import time
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+from ringtree.torch_backend.completion import here
+
 if TYPE_CHECKING:
     from ringtree.torch_backend.work import Pending
 
-GRACE_S = 2.0
+GRACE_S = 5.0
 """How long a process that ends without destroying its groups still takes part in what it began."""
 
 _all: WeakSet[UnderWay] = WeakSet()
@@ -23,6 +25,7 @@ class UnderWay:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._works: dict[Pending, None] = {}  # the oldest first
+        self._hanging: set[Pending] = set()  # somebody has their futures, whose callbacks have not ended
         _all.add(self)
 
     def add(self, work: Pending) -> None:
@@ -41,13 +44,24 @@ class UnderWay:
         with self._lock:
             self._works.pop(work, None)
 
-    def drain(self, timeout_s: float) -> bool:
-        """Waits for all of them; false when so much time passed first. How they end is not said here."""
+    def hang(self, work: Pending) -> None:
+        """Callbacks may hang on its future."""
+        with self._lock:
+            self._hanging.add(work)
+
+    def completed(self, work: Pending) -> None:
+        """They have ended."""
+        with self._lock:
+            self._hanging.discard(work)
+
+    def drain(self, timeout_s: float) -> None:
+        """Waits for all of them, and for the callbacks, but for so long at most. A callback does not wait for
+        callbacks."""
         until = time.monotonic() + timeout_s
-        while oldest := self._oldest(1):
-            if not oldest[0].ended(max(until - time.monotonic(), 0.0)):
-                return False
-        return True
+        while (oldest := self._oldest(1)) and oldest[0].ended(max(until - time.monotonic(), 0.0)):
+            pass
+        while self._hanging and time.monotonic() < until and not here():
+            time.sleep(0.001)
 
     def _oldest(self, most: int) -> list[Pending]:
         with self._lock:

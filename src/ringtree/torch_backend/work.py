@@ -152,6 +152,7 @@ class Pending(Work):
                 self._promise = torch.futures.Future()
                 # What is raised in `then` is an error to torch's C++, too; one given to set_exception is not.
                 self._future = self._promise.then(self._value)
+                self._under_way.hang(self)
                 if self._finished:
                     self.complete()
                 else:
@@ -168,6 +169,7 @@ class Pending(Work):
         promise, self._promise = self._promise, None
         with suppress(Exception):  # a callback's, which torch has put into what hangs on it
             promise.set_result(None)
+        self._under_way.completed(self)
 
 
 def first_ended(works: list[Pending], limit_s: float) -> Pending | None:

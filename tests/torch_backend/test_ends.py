@@ -1,0 +1,38 @@
+"""A process that ends, or destroys its group, with calls under way."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+Said = dict[str, list[tuple[int, str]]]
+
+CODES = {"an_exit_code": 3}
+PROGRAMS = (
+    "forgotten_works",
+    "a_forgotten_message",
+    "a_future_that_nobody_else_comes_for",
+    "a_message_that_never_comes",
+    "a_callback_that_waits_for_nobody",
+    "a_callback_that_sleeps",
+    "an_exit_code",
+    "a_fork",
+    "destroyed",
+    "destroyed_while_another_rank_hangs",
+)
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> Said:
+    folder = tmp_path_factory.mktemp("ends")
+    subprocess.run([sys.executable, "-m", "tests.torch_backend.ends", str(folder)], check=True, timeout=120)
+    found: Said = json.loads((folder / "said.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_an_end_is_quick_and_quiet(said: Said, program: str) -> None:
+    assert said[program] == [[CODES.get(program, 0), ""]] * 2
