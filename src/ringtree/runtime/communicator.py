@@ -119,7 +119,7 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         if isinstance(self._seat, lifetime.Gone):
             return
         name = self._terms.names[self.rank]
-        for group in (self, *self._besides.values()):
+        for group in (self, *self._besides.copy().values()):
             group._seat.poison(f"rank {name} aborted the group" + (f": {why}" if why else ""))
 
     def close(self) -> None:
@@ -128,7 +128,7 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
             return
         for recording in list(self._recordings):
             recording.leave(self)
-        for group in self._besides.values():
+        for group in self._besides.copy().values():
             group.close()
         lifetime.forget(self)
         seat = self._replace_seat(lifetime.Gone(f"this communicator (rank {self.rank} of {self.size}) is closed"))
@@ -159,13 +159,16 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
     def __repr__(self) -> str:
         return f"<Communicator rank {self.rank} of {self.size}, engine {self._engine}>"
 
-    def _beside(self, what: str, slots: int = 0) -> Calls:
-        """The calls of a group of the same ranks for some purpose of its own, with `slots` staging slots at least; made
-        at first use, which all ranks come to in the same call."""
+    def beside(self, what: str, slots: int = 0) -> Communicator:
+        """A group of the same ranks for a purpose of its own, with `slots` staging slots at least: made at first use,
+        which all ranks come to in the same call; fails, and is closed, with this one."""
         group = self._besides.get(what)
         if group is None:
             place, ranks = f"{self._terms.place}/{what}", list(range(self.size))
             look, kin = partial(self._seat.look, what, ranks), self._seat.kin(ranks)
             terms = replace(self._terms, place=place, slots=slots, look=look, kin=kin)
             group = self._besides[what] = self._made_from_here(Communicator(self._engine, terms))
-        return group._calls
+        return group
+
+    def _beside(self, what: str, slots: int = 0) -> Calls:
+        return self.beside(what, slots)._calls

@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch.distributed import ReduceOp
 
-from ringtree.runtime.communicator import Communicator
 from ringtree.torch_backend.launching import Launching, Tensors
 from ringtree.torch_backend.work import Work
 
@@ -21,7 +20,6 @@ from ringtree.torch_backend.work import Work
 class Sparse(Launching):
     """A group's sparse calls, of which one is under way at a time."""
 
-    _beside: Communicator | None = None
     _last: Task | None = None
 
     def _all_reduce_sparse(self, tensors: Tensors, opts: Any) -> Work:
@@ -44,9 +42,7 @@ class Sparse(Launching):
 
     def _sum(self, x: torch.Tensor) -> torch.Tensor:
         """The sum of all ranks' tensors of this shape."""
-        if self._beside is None:
-            self._beside = self._communicator.group(range(self._size), label="sparse")
-        c, indices, values = self._beside, x.indices().t().contiguous(), x.values()
+        c, indices, values = self._communicator.beside("sparse"), x.indices().t().contiguous(), x.values()
         said = f"all_reduce of a sparse {x.dtype} tensor of shape {tuple(x.shape)}, {x.sparse_dim()} dimensions sparse"
         counts = c._agreed(said, (len(values),))[:, 0]
         indices, values = c.all_gather_v(indices, counts), c.all_gather_v(values, counts)
