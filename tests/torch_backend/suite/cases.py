@@ -1,51 +1,37 @@
-"""The suite's class as it is run here: on processes forked from one that has imported it.
+"""All tests that are run, by name: "test_..." of the suite itself, "Class" or "Class.test_..." on other harnesses.
 
-`faces.put_on` comes before its import.
+`faces.put_on` comes before the import of this.
 """
 
 from __future__ import annotations
 
-import atexit
-import ctypes
-import faulthandler
-import signal
-import sys
-from multiprocessing.context import ForkProcess
-from typing import Any
+import unittest
 
-from torch.testing._internal import common_distributed
 from torch.testing._internal.distributed.distributed_test import DistributedTest, TestDistBackend
 
-TOLD_TO_DUMP = signal.SIGUSR1
+from tests.torch_backend.suite import harnesses
+from tests.torch_backend.suite.ranks import Forked
 
 
-class RankProcess(ForkProcess):
-    """A rank that ends as a program does, with what Python and C++ do at exit, all but taking the interpreter apart,
-    which takes a second. multiprocessing's own children just end."""
-
-    def run(self) -> None:
-        faulthandler.register(TOLD_TO_DUMP)
-        common_distributed.tmp_dir._finalizer.detach()  # the test's, which other ranks may still need
-        code = 1
-        try:
-            super().run()
-            code = 0
-        except SystemExit as exit:
-            code = exit.code if isinstance(exit.code, int) else 1
-        atexit._run_exitfuncs()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        ctypes.PyDLL(None).exit(code)
-
-
-class DistributedSuite(TestDistBackend, DistributedTest._DistTestBase):
+class DistributedSuite(Forked, TestDistBackend, DistributedTest._DistTestBase):
     def setUp(self) -> None:
         super().setUp()
-        self._start_processes(RankProcess)
+        self._spawn_processes()
 
-    def _check_return_codes(self, test: Any, took_s: float) -> None:
-        """The suite's looks at the first rank's only."""
-        super()._check_return_codes(test, took_s)
-        codes = [process.exitcode for process in self.processes]
-        if test not in self.skip_return_code_checks and any(codes):
-            raise RuntimeError(f"the ranks ended with the exit codes {codes}")
+
+def names() -> list[str]:
+    """A class whose tests share one world counts as one."""
+    load = unittest.defaultTestLoader
+    found = list(load.getTestCaseNames(DistributedSuite))
+    for name, harness in vars(harnesses).items():
+        if name.startswith("On"):
+            each = [f"{name}.{test}" for test in load.getTestCaseNames(harness)]
+            found += each if issubclass(harness, Forked) else [name]
+    return found
+
+
+def load(name: str) -> unittest.TestSuite:
+    if name.startswith("test_"):
+        return unittest.TestSuite([DistributedSuite(name)])
+    found = unittest.defaultTestLoader.loadTestsFromName(name, harnesses)
+    return found if isinstance(found, unittest.TestSuite) else unittest.TestSuite([found])

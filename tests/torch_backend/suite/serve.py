@@ -11,6 +11,7 @@ import faulthandler
 import gc
 import io
 import json
+import multiprocessing
 import os
 import pickle
 import select
@@ -20,7 +21,6 @@ import tempfile
 import time
 import traceback
 import unittest
-from typing import Any
 
 from tests.torch_backend.suite import faces
 from tests.torch_backend.suite.outcomes import FAIL, PASS, SKIP, Outcome
@@ -31,25 +31,26 @@ LOOK_EVERY_S = 0.05
 
 def main(face: str, ranks: int, limit_s: float, names: list[str]) -> None:
     faces.put_on(face, ranks)
-    from tests.torch_backend.suite.cases import DistributedSuite
+    from tests.torch_backend.suite import cases
 
+    multiprocessing.set_start_method("fork")
     if face == faces.RINGTREE:
         faces.open_profiling_gates()
     gc.freeze()  # what is imported stays, and stays shared with the processes to come
     out = os.fdopen(os.dup(sys.stdout.fileno()), "w")
-    for name in names or unittest.TestLoader().getTestCaseNames(DistributedSuite):
-        out.write(json.dumps(_outcome(DistributedSuite, name, face, limit_s)._asdict()) + "\n")
+    for name in names or cases.names():
+        out.write(json.dumps(_outcome(cases.load(name), name, face, limit_s)._asdict()) + "\n")
         out.flush()
 
 
-def _outcome(suite: type[unittest.TestCase], name: str, face: str, limit_s: float) -> Outcome:
+def _outcome(tests: unittest.TestSuite, name: str, face: str, limit_s: float) -> Outcome:
     began = time.monotonic()
     ours, theirs = os.pipe()
     with tempfile.TemporaryFile() as log:
         child = os.fork()
         if child == 0:
             os.close(ours)
-            _run_and_tell(suite, name, theirs, log.fileno())
+            _run_and_tell(tests, theirs, log.fileno())
         os.close(theirs)
         said, gloo = _listen(child, ours, began + limit_s)
         os.close(ours)
@@ -85,7 +86,7 @@ def _listen(child: int, pipe: int, until: float) -> tuple[bytes, bool]:
     return said, gloo
 
 
-def _run_and_tell(suite: type[unittest.TestCase], name: str, pipe: int, log: int) -> Any:
+def _run_and_tell(tests: unittest.TestSuite, pipe: int, log: int) -> None:
     os.setsid()
     os.dup2(log, 1)
     os.dup2(log, 2)
@@ -93,16 +94,16 @@ def _run_and_tell(suite: type[unittest.TestCase], name: str, pipe: int, log: int
     faulthandler.register(signal.SIGUSR1)
     os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="ringtree-suite-")
     try:
-        said = _run(suite(name))
+        said = _run(tests)
     except BaseException:  # noqa: BLE001  # the driver's own, told as the test's
         said = FAIL, traceback.format_exc()
     os.write(pipe, pickle.dumps(said))
     os._exit(0)
 
 
-def _run(case: Any) -> tuple[str, str]:
+def _run(tests: unittest.TestSuite) -> tuple[str, str]:
     result = unittest.TestResult()
-    case.run(result)
+    tests.run(result)
     for _, story in result.failures + result.errors:
         return FAIL, story
     for _, reason in result.skipped:
