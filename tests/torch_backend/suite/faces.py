@@ -7,6 +7,7 @@ twice: under its own name, as far as that opens doors, and in Gloo's place, wher
 from __future__ import annotations
 
 import os
+import tempfile
 import threading
 from datetime import timedelta
 from types import SimpleNamespace
@@ -14,6 +15,8 @@ from typing import Any
 
 GLOO, IN_GLOOS_PLACE, RINGTREE = "gloo", "ringtree as gloo", "ringtree"
 FACES = (GLOO, IN_GLOOS_PLACE, RINGTREE)
+ABOUT_GLOO_ITSELF = {"test_ddp_logging_data_cpu": "asks torch's C++ for the threads of a backend called gloo"}
+"""Tests that nothing but Gloo can pass under its name, and why. They must pass under our own."""
 
 
 def put_on(face: str, ranks: int) -> None:
@@ -24,6 +27,7 @@ def put_on(face: str, ranks: int) -> None:
         WORLD_SIZE=str(ranks),
         OMP_NUM_THREADS="1",
         MASTER_ADDR="localhost",
+        INIT_METHOD=f"file://{tempfile.mkdtemp(prefix='ringtree-suite-')}/met",
     )
     if face == GLOO:
         return
@@ -88,7 +92,7 @@ def _take_gloos_place() -> None:
     def name(group: Any) -> str:
         return "gloo"
 
-    ProcessGroup.name = ProcessGroup.getBackendName = ProcessGroup._get_backend_name = name
+    ProcessGroup.name = ProcessGroup._get_backend_name = name  # and not getBackendName, which C++ asks
     distributed_c10d._new_process_group_helper = heard
     distributed_c10d.ProcessGroupGloo = dist.ProcessGroupGloo = ProcessGroupGloo
 

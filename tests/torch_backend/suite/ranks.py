@@ -11,7 +11,7 @@ from multiprocessing.context import ForkProcess
 from typing import Any
 
 from torch.testing._internal import common_distributed
-from torch.testing._internal.common_distributed import MultiProcessTestCase
+from torch.testing._internal.common_distributed import TEST_SKIPS, MultiProcessTestCase
 
 TOLD_TO_DUMP = signal.SIGUSR1
 """What tells a process of a test to write down where it is."""
@@ -47,7 +47,8 @@ class Forked(MultiProcessTestCase):
 
     def _check_return_codes(self, test: Any, took_s: float) -> None:
         """Theirs looks at the first rank's only."""
-        super()._check_return_codes(test, took_s)
         codes = [process.exitcode for process in self.processes]
-        if test not in self.skip_return_code_checks and any(codes):
+        expected = {None, 0, self.TEST_ERROR_EXIT_CODE, *(skip.exit_code for skip in TEST_SKIPS.values())}
+        if test not in self.skip_return_code_checks and not expected.issuperset(codes):
             raise RuntimeError(f"the ranks ended with the exit codes {codes}")
+        super()._check_return_codes(test, took_s)

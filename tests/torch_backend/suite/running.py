@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from subprocess import PIPE
 
 from tests.torch_backend.suite import faces
 from tests.torch_backend.suite.outcomes import SKIP, Outcome
@@ -72,9 +73,11 @@ def _side_by_side(face: str, ranks: int, tests: list[str], limit_s: float, jobs:
 
 
 def _served(face: str, ranks: int, tests: list[str], limit_s: float) -> Iterator[Outcome]:
-    command = [sys.executable, "-m", "tests.torch_backend.suite.serve", face, str(ranks), f"{limit_s:g}", *tests]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=_environment()) as server:
-        assert server.stdout is not None
+    command = [sys.executable, "-m", "tests.torch_backend.suite.serve", face, str(ranks), f"{limit_s:g}"]
+    with subprocess.Popen(command, cwd=ROOT, stdin=PIPE, stdout=PIPE, text=True, env=_environment()) as server:
+        assert server.stdin is not None and server.stdout is not None
+        server.stdin.write("\n".join(tests))
+        server.stdin.close()
         for line in server.stdout:
             yield Outcome(**json.loads(line))
     if server.returncode:

@@ -25,19 +25,19 @@ ranks, or as many as it asks for.
 
 
 def worse(rows: Rows) -> list[str]:
-    """What passes on Gloo and does not pass here, a line each. Under our own name a test may be skipped."""
-    return [
-        f"{name} on {face}, {row[face].ranks} ranks: {row[face].status}: {brief(row[face].reason)}"
-        for name, row in sorted(rows.items())
-        for face in FACES[1:]
-        if face in row and _is_worse(face, row[face], row.get(GLOO))
-    ]
-
-
-def _is_worse(face: str, here: Outcome, gloo: Outcome | None) -> bool:
-    if gloo is not None and gloo.status != PASS:
-        return False
-    return here.status == FAIL or (here.status == SKIP and gloo is not None and face == IN_GLOOS_PLACE)
+    """What passes on Gloo, or was not tried there, and fails here, or is skipped both times; a line each."""
+    found = []
+    for name, row in sorted(rows.items()):
+        here = {face: row[face] for face in FACES[1:] if face in row}
+        if GLOO in row and row[GLOO].status != PASS:
+            continue
+        lost = GLOO in row and PASS not in {outcome.status for outcome in here.values()}
+        found += [
+            f"{name} on {face}, {outcome.ranks} ranks: {outcome.status}: {brief(outcome.reason)}"
+            for face, outcome in here.items()
+            if outcome.status == FAIL or lost
+        ]
+    return found
 
 
 def summary(rows: Rows) -> str:
@@ -71,10 +71,10 @@ def _cell(row: dict[str, Outcome], face: str) -> str:
 
 
 def brief(reason: str) -> str:
-    """A skip's reason; of a failure the first line that a rank's exception has."""
+    """A skip's reason; of a failure the first exception that a rank told of, or wrote."""
     told = reason.partition("and exception:\n")[2] or reason
     lines = [line.strip() for line in told.splitlines() if line.strip()]
-    errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
+    errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line) and "exit code" not in line]
     return (errors or lines or [""])[0][:200]
 
 
