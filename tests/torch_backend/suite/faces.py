@@ -101,7 +101,7 @@ def _open_gates() -> None:
     """Adds our name to the lists that the suite keeps of what a backend can do."""
     from torch.testing._internal.common_distributed import DistTestCases
 
-    for feature in "ddp", "subgroup", "plugin":
+    for feature in "ddp", "subgroup", "plugin", "gpu", "cuda":
         DistTestCases.backend_feature[feature].add("ringtree")
 
 
