@@ -44,11 +44,12 @@ def _durations() -> list[float]:
     x = torch.ones(8)
     dist.all_reduce(x)
     with torch.profiler.profile() as profile:
+        dist.barrier()  # to begin to profile takes as long as it likes
         if dist.get_rank() == 1:
-            time.sleep(0.2)
+            time.sleep(0.5)
         work = dist.all_reduce(x, async_op=True)
         if dist.get_rank() == 0:
-            time.sleep(0.4)
+            time.sleep(2.0)
         work.wait()
     return [e.cpu_time / 1e6 for e in profile.events() if e.name == "ringtree:all_reduce"]
 
@@ -56,5 +57,5 @@ def _durations() -> list[float]:
 def test_an_asynchronous_event_spans_its_operation(worlds: Worlds) -> None:
     """Not until somebody waited for it: rank 0's ends with rank 1's coming, while it sleeps."""
     [[waited_s], [short_s]] = worlds(2).run(_durations)
-    assert 0.1 < waited_s < 0.35
-    assert short_s < 0.1
+    assert 0.3 < waited_s < 1.8
+    assert short_s < waited_s

@@ -85,6 +85,7 @@ class World:
 
 def _rank(pipe: Connection, backend: str, rank: int, size: int, file: str, timeout_s: float) -> None:
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(size))
+    os.environ["TORCH_FR_DUMP_TEMP_FILE"] = file + "-dump-"
     import torch
     import torch.distributed as dist
 

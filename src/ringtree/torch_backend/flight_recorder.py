@@ -6,10 +6,13 @@ TORCH_FR_BUFFER_SIZE operations long, 2000 unless told, 0 for none. `flight_dump
 
 from __future__ import annotations
 
+import itertools
 import os
 import weakref
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
+from threading import get_ident
 from time import time_ns
 from typing import Any
 
@@ -32,6 +35,13 @@ def _size() -> int:
 
 
 RING: deque[Entry] = deque(maxlen=_size())
+_recorders: weakref.WeakSet[Recorder] = weakref.WeakSet()
+_records = itertools.count()  # of collectives, by which the dumps of several ranks are laid side by side
+
+
+def living() -> list[Recorder]:
+    """Of the groups that there are, the newest last."""
+    return sorted(_recorders, key=lambda recorder: recorder.created)
 
 
 class Recorder:
@@ -45,13 +55,17 @@ class Recorder:
         self.rank = self.ranks[communicator.rank]
         self.name, self.description = "", "undefined"
         self.collectives = self.messages = 0
+        self.channels: dict[tuple[str, int, int], int] = {}  # messages by way, peer and tag
         self.failure: str | None = None  # the first one that ended the group
+        self.created = time_ns()
+        _recorders.add(self)
 
     def begin(self, name: str, inputs: Tensors, outputs: Tensors) -> Entry:
         """A collective begins; `name` is torch's for it. Where there are several tensors, they are one operation's."""
         self.collectives += 1
         given = _described(inputs)
         entry = Entry(self, name, self.collectives, given, given if outputs is inputs else _described(outputs))
+        entry.record = next(_records)
         RING.append(entry)
         if profiling.on():
             entry.event = profiling.Event(f"{self.backend}:{name}", inputs)
@@ -62,6 +76,8 @@ class Recorder:
         self.messages += 1
         given = _described(tensors)
         entry = Entry(self, name, self.messages, given, given, peer, tag)
+        if peer >= 0:
+            entry.peer_is(peer)
         RING.append(entry)
         if profiling.on():
             entry.event = profiling.Event(f"{self.backend}:{name}", tensors)
@@ -69,12 +85,26 @@ class Recorder:
 
 
 class Entry:
-    """An operation of a group. `number` counts the group's collectives, or its messages. `ticket`: of an asynchronous
-    collective, by which the engine says whether it has ended."""
+    """An operation of a group. `number` counts the group's collectives, or its messages; `turn` counts the messages of
+    a way, a peer and a tag, `record` the collectives of this process. `ticket`: of an asynchronous collective, by which
+    the engine says whether it has ended."""
 
     __slots__ = (
-        "begun_ns", "ended_ns", "event", "failed", "inputs", "name", "number", "outputs", "peer", "recorder", "tag",
+        "begun_ns",
+        "ended_ns",
+        "event",
+        "failed",
+        "inputs",
+        "name",
+        "number",
+        "outputs",
+        "peer",
+        "record",
+        "recorder",
+        "tag",
+        "thread",
         "ticket",
+        "turn",
     )  # fmt: skip
 
     def __init__(
@@ -90,8 +120,24 @@ class Entry:
         self.recorder, self.name, self.number, self.peer, self.tag = recorder, name, number, peer, tag
         self.inputs, self.outputs = inputs, outputs
         self.begun_ns, self.ended_ns = time_ns(), 0
-        self.ticket, self.failed = 0, False
+        self.thread = get_ident()
+        self.record, self.turn, self.ticket, self.failed = -1, 0, 0, False
         self.event: profiling.Event | None = None
+
+    def peer_is(self, peer: int) -> None:
+        """Whom this message is from, or to: known at the end only of one from anyone."""
+        self.peer, channels = peer, self.recorder.channels
+        key = ("to" if self.name == "send" else "from", peer, self.tag)
+        self.turn = channels[key] = channels.get(key, 0) + 1
+
+    def has_ended(self) -> bool:
+        """Well; also where nobody has noticed yet."""
+        communicator = self.recorder.communicator()
+        if self.ended_ns == 0 and self.ticket > 0 and not self.failed and communicator is not None:
+            with suppress(RuntimeError):  # it has failed, or the group is closed
+                if communicator._seat.done(self.ticket) and communicator._seat.wait(self.ticket, 0.0):
+                    self.ended_ns = time_ns()
+        return self.ended_ns > 0
 
     def end(self) -> None:
         """It has ended well. Again does no harm."""
@@ -113,9 +159,17 @@ class Entry:
             if recorder.failure is not None:
                 said = f"the group failed before ({recorder.failure})"
             said += "; destroy_process_group() and init_process_group() make another"
-        elif over and recorder.failure is None:
+        first = recorder.failure is None
+        if over and first:
             recorder.failure = said
-        return retold(error, f"rank {recorder.rank}: {self}: {said}")
+        said = f"rank {recorder.rank}: {self}: {said}"
+        return retold(error, said + self._reported(error, said) if first else said)
+
+    def _reported(self, error: Exception, said: str) -> str:
+        from ringtree.torch_backend.alarm import report  # which writes down what is here
+
+        path = report(self.recorder.rank, said, error)
+        return "" if path is None else f"; torchfrtrace {path.parent} reads what each rank did last ({path})"
 
     def _take_back(self) -> None:
         """A user's mistake on this rank only: it was no operation."""

@@ -8,6 +8,8 @@ import torch
 import torch.distributed as dist
 
 from ringtree.runtime.communicator import Communicator
+from ringtree.torch_backend import flight_recorder
+from ringtree.torch_backend.alarm import Alarm
 from ringtree.torch_backend.collectives import Collectives
 from ringtree.torch_backend.flight_recorder import Recorder
 from ringtree.torch_backend.memory import Memory
@@ -26,10 +28,16 @@ class ProcessGroup(Collectives, Messages, Memory, dist.ProcessGroup):
         super().__init__(communicator.rank, communicator.size)
         self._open(communicator, Recorder(communicator, self.name(), options.timeout.total_seconds()))
         self._store = options.store
+        self._alarm: Alarm | None = None  # the default group's only
 
     @property
     def communicator(self) -> Communicator:
         return self._communicator
+
+    def listen(self) -> None:
+        """Dumps the flight recorder when a call fails on any of these ranks. All call it."""
+        if self._size > 1 and flight_recorder.RING.maxlen:
+            self._alarm = Alarm(self._communicator)
 
     # -- what torch asks
 
@@ -76,4 +84,6 @@ class ProcessGroup(Collectives, Messages, Memory, dist.ProcessGroup):
 
     def shutdown(self) -> None:
         """Leaves the group, for which nobody else is needed, once what was begun has ended; it need not all end."""
+        if self._alarm is not None:
+            self._alarm.close()
         self._leave(LEAVE_S)

@@ -36,4 +36,7 @@ def create(options: Any, pg_options: Any) -> Any:
     world: Any = dist.group.WORLD if options.global_ranks_in_group else None
     parent = world.communicator if isinstance(world, ProcessGroup) else None
     joined = join(options.store, options.group_rank, tuple(ranks), timeout.total_seconds(), parent)
-    return ProcessGroup(joined, options)
+    group = ProcessGroup(joined, options)
+    if parent is None:
+        group.listen()
+    return group

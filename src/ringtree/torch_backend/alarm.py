@@ -1,0 +1,105 @@
+"""An alarm among the ranks of a job: when a call fails on one of them, all write their flight recorders' dumps.
+
+A rank that the others wait for in vain is in no call: it may sleep, or be stuck elsewhere. So each process has a thread
+that looks now and then whether somebody raised the alarm. An alarm is a group in which nobody ever calls anything;
+to raise it is to fail that group, which all its members see by one flag.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from ringtree.errors import Mismatch, TimedOut
+from ringtree.runtime.communicator import Communicator
+from ringtree.torch_backend.failures import FAILURES
+from ringtree.torch_backend.flight_dump import dump, prefix
+
+LOOK_S = 0.2
+"""How long until a rank that is in no call hears the alarm."""
+WAIT_S = 1.0
+"""How long at most who raises it waits for the others' dumps: a launcher may end them once one has failed."""
+
+_alarms: set[Alarm] = set()
+_lock = threading.Lock()
+
+
+class Alarm:
+    """Among the ranks of `communicator`, all of which make it. It ends with `close`."""
+
+    def __init__(self, communicator: Communicator) -> None:
+        self.ranks, self.rank = communicator.ranks, communicator.ranks[communicator.rank]
+        self._group = communicator.group(range(communicator.size), label="alarm")
+        with _lock:
+            _alarms.add(self)
+            alone = len(_alarms) == 1
+        if alone:
+            threading.Thread(target=_watch, name="ringtree-alarm", daemon=True).start()
+
+    def close(self) -> None:
+        _forget(self)
+        self._group.close()
+
+    def raised(self) -> str | None:
+        """Why, if somebody did."""
+        try:
+            self._group._seat.look("alarm", [], [])
+        except FAILURES as error:
+            return str(error)
+        except RuntimeError:  # closed: at exit, or in a fork
+            _forget(self)
+        return None
+
+    def raise_for(self, why: str) -> None:
+        _forget(self)
+        with suppress(RuntimeError):  # as above
+            self._group._seat.poison(why)
+
+
+def report(rank: int, why: str, error: Exception) -> Path | None:
+    """Dumps here and on all other ranks, for an error of this one; where to, or None if nothing is recorded.
+
+    For one that a rank is missing, or that it went another way, it waits a moment until that rank has its dump too."""
+    path, since_s = dump(rank), time.time() - WAIT_S
+    with _lock:
+        alarms = list(_alarms)
+    for alarm in alarms:
+        alarm.raise_for(why)
+    if path is not None and isinstance(error, TimedOut | Mismatch):
+        missing = {prefix().with_name(f"{prefix().name}{r}") for alarm in alarms for r in alarm.ranks}
+        while missing and time.time() < since_s + 2 * WAIT_S:
+            missing = {file for file in missing if not _newer(file, since_s)}
+            time.sleep(LOOK_S / 20)
+    return path
+
+
+def _newer(file: Path, since_s: float) -> bool:
+    try:
+        return file.stat().st_mtime >= since_s
+    except OSError:
+        return False
+
+
+def _forget(alarm: Alarm) -> None:
+    with _lock:
+        _alarms.discard(alarm)
+
+
+def _watch() -> None:
+    """Until there is no alarm left to look at."""
+    while True:
+        time.sleep(LOOK_S)
+        with _lock:
+            alarms = list(_alarms)
+        if not alarms:
+            return
+        for alarm in alarms:
+            if (why := alarm.raised()) is not None:
+                _forget(alarm)
+                path = dump(alarm.rank)
+                if os.environ.get("RINGTREE_DEBUG") in ("info", "trace"):
+                    sys.stderr.write(f"ringtree: rank {alarm.rank} dumped to {path}, for {why}\n")

@@ -1,0 +1,69 @@
+"""Ranks that fail: fresh processes, what they are told, and how they end."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+TIMEOUT_S = 3.0
+
+
+class Story:
+    """What a rank that raised says: its error's classes and text, and after how many seconds."""
+
+    def __init__(self, kinds: list[str], text: str, took_s: float) -> None:
+        self.kinds, self.text, self.took_s = kinds, text, took_s
+
+
+def fresh(function: Callable[..., Any], *args: Any) -> Any:
+    """A process, of a server that has imported torch: that takes seconds."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch.distributed", "ringtree.torch_backend", __name__])
+    return context.Process(target=function, args=args)
+
+
+def run(n: int, folder: Path, function: Callable[[int], Any], *args: Any) -> tuple[dict[int, Story], list[int | None]]:
+    """`function(rank, *args)` on n ranks with a group, each a fresh process; the stories of those who raised, and the
+    exit codes of all. A process that is there after 5 timeouts hangs. Dumps go to `folder`/fr."""
+    said: Any = multiprocessing.get_context("forkserver").SimpleQueue()
+    processes = [fresh(_rank, said, rank, n, str(folder / "store"), function, args) for rank in range(n)]
+    for process in processes:
+        process.start()
+    until = time.monotonic() + 20 + 5 * TIMEOUT_S
+    for process in processes:
+        process.join(max(until - time.monotonic(), 0))
+    hanging = [rank for rank, process in enumerate(processes) if process.is_alive()]
+    for process in processes:
+        process.kill()
+        process.join()
+    assert not hanging, f"ranks {hanging} of {n} hang"
+    stories = {}
+    while not said.empty():
+        rank, *story = said.get()
+        stories[rank] = Story(*story)
+    return stories, [process.exitcode for process in processes]
+
+
+def _rank(said: Any, rank: int, size: int, file: str, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), TORCH_FR_DUMP_TEMP_FILE=str(Path(file).parent / "fr/rank_"))
+    from datetime import timedelta
+
+    import torch
+    import torch.distributed as dist
+
+    torch.set_num_threads(1)
+    store = dist.FileStore(file, size)
+    dist.init_process_group("ringtree", store=store, rank=rank, world_size=size, timeout=timedelta(seconds=TIMEOUT_S))
+    dist.all_reduce(torch.ones(1))
+    start = time.monotonic()
+    try:
+        function(rank, *args)
+    except BaseException as error:
+        said.put((rank, [k.__name__ for k in type(error).__mro__], str(error), time.monotonic() - start))
+        dist.destroy_process_group()  # never hangs
+        raise SystemExit(3) from error
+    dist.destroy_process_group()

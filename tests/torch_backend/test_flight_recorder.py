@@ -1,0 +1,145 @@
+"""The flight recorder's dumps, read by torch's own analyser."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.torch_backend.faults import TIMEOUT_S, fresh, run
+
+
+def _fails(rank: int, how: str) -> None:
+    import torch
+    import torch.distributed as dist
+
+    n, x = dist.get_world_size(), torch.ones(8)
+    pair = dist.new_group([0, 1], timeout=timedelta(seconds=TIMEOUT_S))
+    _good_calls(rank, n, pair)
+    if how == "hang":
+        if rank == 1:
+            time.sleep(TIMEOUT_S + 2)
+        else:
+            dist.all_reduce(x)
+    elif how == "hang in a group of two":
+        if rank == 0:
+            dist.all_reduce(x, group=pair)
+        else:
+            time.sleep(TIMEOUT_S + 2)
+    elif how == "operation":
+        dist.broadcast(x, 0) if rank == 1 else dist.all_reduce(x)
+    elif how == "size":
+        dist.all_reduce(torch.ones(5) if rank == 1 else x)
+    elif how == "message":
+        if rank == 1:
+            dist.recv(x, 0)
+        else:
+            time.sleep(TIMEOUT_S + 2)
+    elif how == "dead":
+        if rank == 1:
+            os._exit(7)
+        dist.all_reduce(x)
+
+
+def _good_calls(rank: int, n: int, pair: object) -> None:
+    """Of every kind, also uneven ones: what the analyser must not take for a mistake."""
+    import torch
+    import torch.distributed as dist
+
+    x, rows = torch.ones(4), torch.ones(n)
+    dist.all_gather([torch.empty(4) for _ in range(n)], x)
+    dist.all_gather([torch.empty(r + 1) for r in range(n)], torch.ones(rank + 1))
+    dist.all_gather_single(torch.empty(4 * n), x)
+    dist.reduce_scatter(torch.empty(4), [x] * n)
+    dist.reduce_scatter_single(torch.empty(1), rows)
+    dist.all_to_all_single(torch.empty(n), rows)
+    dist.all_to_all([torch.empty(1) for _ in range(n)], list(rows.split(1)))
+    dist.gather(x, [torch.empty(4) for _ in range(n)] if rank == 0 else None)
+    dist.scatter(torch.empty(4), [x] * n if rank == 0 else None)
+    dist.reduce(x, 0)
+    dist.broadcast_object_list([rank], 0)
+    dist.all_gather_object([None] * n, "a" * rank)
+    dist.barrier()
+    work = dist.all_reduce(x, async_op=True)
+    right, left = (rank + 1) % n, (rank - 1) % n
+    sent, received = dist.isend(x, right, tag=3), dist.irecv(torch.empty(4), left, tag=3)
+    received.wait()
+    sent.wait()
+    work.wait()
+    if rank < 2:
+        dist.all_reduce(x, group=pair)
+
+
+def _analysed(folder: Path, *options: str) -> str:
+    """What the analyser says of the dumps."""
+    process = fresh(_analyse, str(folder / "fr"), *options)
+    process.start()
+    process.join(60)
+    said = (folder / "fr.txt").read_text()
+    assert process.exitcode == 0, said
+    return said
+
+
+def _analyse(folder: str, *options: str) -> None:
+    with open(folder + ".txt", "w") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    from torch.distributed.flight_recorder.fr_trace import main
+
+    main([folder, *options])
+
+
+CASES = {
+    "hang": ["Not all ranks joining", "group info: 0:default_pg", "collective: gloo:all_reduce", "missing ranks: {1}"],
+    "hang in a group of two": ["Not all ranks joining", "collective: gloo:all_reduce", "missing ranks: {1}"],
+    "operation": ["Culprit rank 1", "'all_reduce' does not match found collective type: 'broadcast'"],
+    "size": ["Culprit rank 1", "SIZE_OR_SYNTAX_MISMATCH", "'[[8]]' does not match found input sizes: '[[5]]'"],
+    "message": ["Not all ranks joining", "0->1, tag 0", "collective: gloo:recv 1<-0", "missing ranks: {0}"],
+}
+
+
+@pytest.mark.parametrize(("how", "n"), [(how, 4 if how in ("hang", "size") else 2) for how in CASES])
+def test_the_analyser_names_the_culprit_and_nothing_else(tmp_path: Path, how: str, n: int) -> None:
+    run(n, tmp_path, _fails, how)
+    said = _analysed(tmp_path)
+    for words in CASES[how]:
+        assert words in said, said
+    assert said.count("group info") == 1, said
+
+
+def test_a_dead_rank_leaves_no_dump(tmp_path: Path) -> None:
+    stories, _ = run(3, tmp_path, _fails, "dead")
+    assert sorted(p.name for p in (tmp_path / "fr").iterdir()) == ["rank.0.json", "rank.2.json", "rank_0", "rank_2"]
+    assert "missed FR dumps from ranks ({1})" in _analysed(tmp_path, "--allow-incomplete-ranks")
+    for rank, story in stories.items():
+        assert f"({tmp_path}/fr/rank_{rank})" in story.text
+
+
+def test_a_dump_as_json(tmp_path: Path) -> None:
+    run(2, tmp_path, _fails, "hang")
+    dump = json.loads((tmp_path / "fr/rank.0.json").read_text())
+    assert dump["version"] == "2.10"
+    assert dump["pg_config"]["0"] == {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}
+    last = dump["entries"][-1]
+    expected = {
+        "process_group": ["0", "default_pg"],
+        "profiling_name": "gloo:all_reduce",
+        "input_sizes": [[8]],
+        "output_sizes": [[8]],
+        "input_dtypes": ["Float"],
+        "output_dtypes": ["Float"],
+        "state": "started",
+        "retired": True,
+        "is_p2p": False,
+        "timeout_ms": int(TIMEOUT_S * 1000),
+    }
+    assert {key: last[key] for key in expected} == expected
+    assert last["time_created_ns"] <= last["time_discovered_started_ns"] < time.time_ns()
+    assert all(e["state"] == "completed" for e in dump["entries"][:-1])
+    hung = json.loads((tmp_path / "fr/rank.1.json").read_text())
+    frames = [frame["name"] for stack in hung["stacks"] for frame in stack["frames"]]
+    assert "_fails" in frames  # where the rank is that did not come
