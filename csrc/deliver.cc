@@ -23,7 +23,9 @@ void Exchange::begin(Operation& o) {
 
 void Exchange::finish(Operation& o) {
   o.complete = true;
-  if (o.posted) unfinished_.fetch_sub(1, std::memory_order_relaxed);
+  if (!o.posted) return;
+  unfinished_.fetch_sub(1, std::memory_order_relaxed);
+  if (visitors_.load(std::memory_order_relaxed) > 0) seat_.ring(seat_.rank());  // who waits for it may sleep
 }
 
 // Moves whatever can be moved; returns whether anything did.
@@ -37,16 +39,31 @@ bool Exchange::progress() {
   return moved;
 }
 
+// For whoever waits elsewhere: if somebody is at it, he is.
 bool Exchange::advance() noexcept {
   if (unfinished_.load(std::memory_order_relaxed) == 0) return false;
   std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) return false;
+  return lock.owns_lock() && move_all(lock);
+}
+
+// For the courier, who is not to miss what came while somebody else was at it.
+bool Exchange::move() noexcept {
+  std::unique_lock lock(mutex_);
+  return move_all(lock);
+}
+
+bool Exchange::move_all(std::unique_lock<std::mutex>&) noexcept {
   try {
     return progress();
   } catch (const std::exception& error) {
     seat_.poison(Failure::poisoned, -1, seat_.name(seat_.rank()) + " failed to move messages: " + error.what());
     return false;
   }
+}
+
+Courier::Need Exchange::need() const noexcept {
+  if (unfinished_.load() == 0) return Courier::Need::none;
+  return visitors_.load() > 0 ? Courier::Need::others_see_to_it : Courier::Need::wanted;
 }
 
 bool Exchange::send_some(int to) {
@@ -66,7 +83,7 @@ bool Exchange::send_some(int to) {
         nbytes <= Piece::room ? piece.payload : seat_.segment().piece_staging(seat_.rank(), to, index, nbytes);
     if (nbytes) std::memcpy(staging, o.data + o.moved, nbytes);
     peer.out.publish();
-    seat_.ring(to);
+    ring(to);
     o.started = moved = true;
     o.moved += nbytes;
     if (o.moved == o.nbytes) {
@@ -101,7 +118,7 @@ bool Exchange::receive_some(int from) {
     }
     peer.in.take();
     peer.in.release();
-    seat_.ring(from);
+    ring(from);
     moved = true;
   }
   return moved;

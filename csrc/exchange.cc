@@ -12,20 +12,33 @@ constexpr double no_limit = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-Exchange::Exchange(Seat& seat) : seat_(seat), matching_(seat.ranks()) {
+Exchange::Exchange(Seat& seat)
+    : seat_(seat), matching_(seat.ranks()), courier_(seat.segment().member(seat.rank()).courier, *this) {
   for (int peer = 0; peer < seat.ranks(); peer++)
     peers_.emplace_back(seat.segment().pipe_out(seat.rank(), peer), seat.segment().pipe_in(peer, seat.rank()));
 }
 
-// Whoever still waits here finds that the seat is being given up.
 Exchange::~Exchange() {
+  close();
+}
+
+// Whoever still waits here finds that the seat is being given up.
+void Exchange::close() {
   retire();
+  courier_.stop();
   while (visitors_.load(std::memory_order_acquire) > 0) usleep(100);
 }
 
+// While somebody waits here, all messages are moved by him; then the courier sees to what is left.
 struct Exchange::Visit {
-  explicit Visit(Exchange& exchange) : exchange(exchange) { exchange.visitors_.fetch_add(1); }
-  ~Visit() { exchange.visitors_.fetch_sub(1, std::memory_order_release); }
+  explicit Visit(Exchange& exchange) : exchange(exchange) {
+    exchange.visitors_.fetch_add(1);
+    exchange.courier_.disarm();
+  }
+  ~Visit() {
+    exchange.visitors_.fetch_sub(1);
+    exchange.courier_.arm();
+  }
   Exchange& exchange;
 };
 
@@ -178,13 +191,23 @@ std::uint64_t Exchange::post(Operation operation) {
   enlist();
   auto kept = std::make_shared<Operation>(std::move(operation));
   kept->posted = true;
-  std::lock_guard lock(mutex_);
-  // What nobody ever waits for goes on here: else a program that only begins messages would keep all their arrays.
-  if (unfinished_.load(std::memory_order_relaxed) > 0) progress();
-  posted_[++issued_] = kept;
-  unfinished_.fetch_add(1, std::memory_order_relaxed);
-  begin(*kept);
-  return issued_;
+  std::uint64_t number;
+  {
+    std::lock_guard lock(mutex_);
+    // A program that only begins messages would else keep all their arrays until the courier has a core.
+    if (unfinished_.load(std::memory_order_relaxed) > 0) progress();
+    number = ++issued_;
+    posted_[number] = kept;
+    unfinished_.fetch_add(1);
+    begin(*kept);
+    if (kept->complete) return number;
+    if (!courier_.started()) {
+      seat_.segment().member(seat_.rank()).has_courier.store(1);
+      courier_.start();
+    }
+  }
+  courier_.arm();
+  return number;
 }
 
 Exchange::Kept Exchange::find(std::uint64_t number) {

@@ -9,21 +9,24 @@
 #include <vector>
 
 #include "background.h"
+#include "courier.h"
 #include "matching.h"
 #include "wait.h"
 
 namespace ringtree {
 
-class Exchange : Background {
+class Exchange : Background, Courier::Duty {
  public:
   explicit Exchange(Seat& seat);
   ~Exchange() override;
 
+  // Waits until nobody is in here any more, which is soon once the seat is stopping.
+  void close();
+
   // Returns when all are complete. Several threads may be here at once: each moves everybody's messages on.
   void run(std::span<Operation> operations, double timeout_s, Hooks& hooks);
 
-  // Begins an operation and returns its number. Its memory must stay until it is complete. Whenever this process waits
-  // for long, in whatever group, it goes on.
+  // Begins an operation and returns its number. Its memory must stay until it is complete. It goes on by itself.
   std::uint64_t post(Operation operation);
   // Whether it has ended, well or (the group has failed) badly. Moves messages; never waits.
   bool test(std::uint64_t number);
@@ -67,7 +70,14 @@ class Exchange : Background {
   void hand(Letter& letter, Operation& receive);
   bool give(const Envelope& envelope, Operation& receive);
   void finish(Operation& operation);
+  void ring(int peer) {
+    seat_.ring(peer);
+    seat_.call_courier(peer);
+  }
   bool advance() noexcept override;
+  bool move() noexcept override;
+  Courier::Need need() const noexcept override;
+  bool move_all(std::unique_lock<std::mutex>& lock) noexcept;
 
   Seat& seat_;
   std::mutex mutex_;  // guards all below
@@ -78,6 +88,7 @@ class Exchange : Background {
   std::atomic<int> unfinished_ = 0;  // of the posted
   std::atomic<int> visitors_ = 0;    // threads that wait here
   std::int64_t looked_ns_ = 0;       // when those who never wait last looked for the dead
+  Courier courier_;
 };
 
 }  // namespace ringtree

@@ -71,7 +71,12 @@ Group::~Group() {
     close();
   } catch (...) {  // whoever wants to know calls close()
   }
-  // Not at close(): arrays may still lie there, and each of them keeps this object.
+  // Memory is given back only now: arrays may still lie there, threads may be on their way out of it, and each of them
+  // keeps this object.
+  if (home_ != this_process()) {  // their threads are the parent's
+    (void)worker_.release();
+    (void)exchange_.release();
+  }
 }
 
 void Group::check_usable() const {
@@ -158,11 +163,10 @@ std::uint64_t Group::start(std::shared_ptr<Plan> plan, std::byte* input, std::by
   check_usable();
   std::lock_guard lock(arriving_);
   auto arrived = std::make_shared<Turns::Turn>(turns_);
-  return worker_->start([this, plan = std::move(plan), input, output, arrived = std::move(arrived)] {
-    Hooks none;
+  return worker_->start([this, plan = std::move(plan), input, output, arrived = std::move(arrived)](Hooks& hooks) {
     auto turn = std::move(*arrived);
-    await(turn, none);
-    execute(plan, input, output, none);
+    await(turn, hooks);
+    execute(plan, input, output, hooks);
   });
 }
 
@@ -249,27 +253,20 @@ void Group::record(std::size_t most, Hooks& hooks) {
 }
 
 void Group::close() {
-  if (!open_) return;
-  open_ = false;
+  if (!open_.exchange(false) || home_ != this_process()) return;
   std::exception_ptr error;
-  if (home_ == this_process()) {
-    seat_->stopping.store(true, std::memory_order_relaxed);
-    worker_->stop();
-    Turns::Turn turn(turns_);
-    while (!turn.come()) usleep(100);
-    try {
-      if (!seat_->poisoned()) interpreter_->look_at_the_last();
-    } catch (...) {
-      error = std::current_exception();
-    }
-    exchange_.reset();
-    signals_->end();
-    seat_->leave();
-  } else {
-    (void)worker_.release();  // their threads are the parent's
-    (void)exchange_.release();
+  seat_->stopping.store(true, std::memory_order_relaxed);
+  worker_->stop();
+  Turns::Turn turn(turns_);
+  while (!turn.come()) usleep(100);
+  try {
+    if (!seat_->poisoned()) interpreter_->look_at_the_last();
+  } catch (...) {
+    error = std::current_exception();
   }
-  segment_.reset();
+  exchange_->close();
+  signals_->end();
+  seat_->leave();
   if (error) std::rethrow_exception(error);
 }
 

@@ -62,7 +62,7 @@ class Group {
   void look(const std::string& what, const std::vector<int>& ranks, const std::vector<int>& absent);
   void poison(const std::string& message);
   void set_timeout(double seconds) { seat_->set_timeout(seconds); }
-  // Leaves the group. Throws a mismatch found out only now, after everything is given back.
+  // Leaves the group; threads of this process that are in a call find it closed. Throws a mismatch found out only now.
   void close();
   bool closed() const { return !open_; }
 
@@ -90,7 +90,7 @@ class Group {
   int ranks_;
   bool threads_;
   bool frugal_ = false;  // made from another: there may be thousands
-  bool open_ = true;
+  std::atomic<bool> open_ = true;
   std::uint64_t home_ = 0;  // the process that this seat is in
   std::unique_ptr<Segment> segment_;
   std::unique_ptr<Seat> seat_;

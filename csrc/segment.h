@@ -82,6 +82,8 @@ struct Member {
 
   alignas(cache_line) std::atomic<std::uint32_t> bell;  // 1 while the rank sleeps, or is about to
   std::atomic<std::uint32_t> stuck;                     // 1 while it waits to overwrite what others read in place
+  std::atomic<std::uint32_t> courier;                   // its courier's bell: 1 while armed
+  std::atomic<std::uint32_t> has_courier;
   alignas(cache_line) std::atomic<std::uint32_t> attached;
   std::atomic<std::uint32_t> left;
   std::int32_t process;

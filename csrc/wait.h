@@ -72,6 +72,14 @@ class Seat {
     return true;
   }
 
+  // Wakes the thread that sees to `peer`'s messages, if it sleeps. Called after a release store to a pipe.
+  void call_courier(int peer) {
+    auto& member = segment_.member(peer);
+    if (member.has_courier.load(std::memory_order_relaxed) == 0) return;
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with the one in Courier::arm()
+    if (member.courier.load(std::memory_order_relaxed) == 1) wake(member.courier);
+  }
+
   // Fails the group for every member; the first to do so gives the reason, and throws it here too.
   [[noreturn]] void fail(Failure kind, int rank, const std::string& text);
   void poison(Failure kind, int rank, const std::string& text);

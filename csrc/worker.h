@@ -1,4 +1,5 @@
-// The group's own thread: runs asynchronous calls in the order of their tickets.
+// The group's own thread: runs asynchronous calls in the order of their tickets. Who waits for one that it has not
+// begun runs it himself, for a thread takes long to wake.
 #pragma once
 
 #include <condition_variable>
@@ -16,7 +17,7 @@ namespace ringtree {
 
 class Worker {
  public:
-  using Job = std::function<void()>;
+  using Job = std::function<void(Hooks&)>;
 
   ~Worker() { stop(); }
 
@@ -33,11 +34,12 @@ class Worker {
   // Throws what the job of a ticket that is done threw, if it did.
   void raise(std::uint64_t ticket);
 
-  // Drops the jobs not yet begun and joins; the job that runs must end by itself.
+  // Drops the jobs not yet begun and joins; a job that runs must end by itself.
   void stop();
 
  private:
   void loop();
+  void perform(std::unique_lock<std::mutex>& lock, Hooks& hooks);
 
   mutable std::mutex mutex_;
   std::condition_variable more_, less_;
@@ -45,6 +47,7 @@ class Worker {
   std::map<std::uint64_t, std::exception_ptr> failed_;
   // Pairs: `completed_` is stored with release after a job, so who sees a ticket done sees its results.
   std::atomic<std::uint64_t> issued_ = 0, completed_ = 0;
+  bool running_ = false;  // a job
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -185,7 +185,7 @@ class Group:
 
     def post(self, operation: tuple[bool, int, int, int, int, int, bool]) -> int:
         """Begins one of exchange's operations and returns its number. Its memory must stay until it is complete, or the
-        group closed. It goes on in every call here, and whenever this process waits for long in any group."""
+        group closed. It goes on by itself, on a thread of the group's that sleeps while nothing can move."""
 
     def test(self, number: int) -> bool:
         """Whether it has ended: is complete, or never will be for the group has failed. Moves messages; never waits."""
@@ -264,13 +264,14 @@ class Group:
         has left that is not there yet: `absent` are the places of such in `ranks`."""
 
     def poison(self, message: str) -> None:
-        """Fails the group for every member, with this message."""
+        """Fails the group for every member, with this message. From any thread; waits of others end within milliseconds."""
 
     def set_timeout(self, timeout_s: float) -> None:
         """How long a wait that begins from now on may take. Any thread may say it."""
 
     def close(self) -> None:
-        """Leaves: stops the thread, unmaps. Peers that still wait for this rank get PeerDied saying it left."""
+        """Leaves: stops the threads. Peers that still wait for this rank get PeerDied saying it left; a thread of this
+        process that is in a call gets Poisoned. Memory is given back with this object."""
 
     calls: int
     """Collective calls made so far: the sequence number in messages."""

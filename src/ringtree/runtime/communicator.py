@@ -109,8 +109,8 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         """Bounds every wait of this group that begins from now on, on this rank, in seconds."""
         if not timeout_s > 0:
             raise ValueError(f"timeout_s is {timeout_s!r}; expected a positive number of seconds")
-        self._terms = replace(self._terms, timeout_s=float(timeout_s))
         for group in (self, *self._besides.values()):
+            group._terms = group._calls._terms = replace(group._terms, timeout_s=float(timeout_s))
             group._seat.set_timeout(float(timeout_s))
 
     def abort(self, why: str = "") -> None:

@@ -1,0 +1,48 @@
+// The group's thread for messages: moves on what was posted while the program computes and nobody waits here.
+//
+// It sleeps on a bell of its own, which peers ring when they have put something into a pipe or taken something out. The
+// bell is armed (1) only while something is under way and nobody else of this process sees to it; whoever arms it
+// looks once more at the pipes, as a peer's store and its look at the bell are in that order too (Seat::call_courier).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+
+namespace ringtree {
+
+class Courier {
+ public:
+  enum class Need { none, others_see_to_it, wanted };
+  // What it does its work on.
+  struct Duty {
+    virtual ~Duty() = default;
+    virtual bool move() noexcept = 0;  // moves what can be moved now; whether anything was
+    virtual Need need() const noexcept = 0;
+  };
+
+  Courier(std::atomic<std::uint32_t>& bell, Duty& duty) : bell_(bell), duty_(duty) {}
+  ~Courier() { stop(); }
+
+  // The thread starts at the first call.
+  void start();
+  bool started() const { return thread_.joinable(); }
+
+  // Has peers ring, if it is wanted. Looks at the pipes once more.
+  void arm();
+  // Somebody else sees to it: peers need not ring.
+  void disarm() { bell_.store(0, std::memory_order_relaxed); }
+
+  void stop();
+
+ private:
+  void loop();
+  bool wanted() const { return duty_.need() == Need::wanted; }
+
+  std::atomic<std::uint32_t>& bell_;
+  Duty& duty_;
+  std::atomic<bool> stopping_ = false, ended_ = false;
+  std::thread thread_;
+};
+
+}  // namespace ringtree

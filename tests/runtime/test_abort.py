@@ -1,0 +1,111 @@
+"""Groups that are ended from another thread: aborted, closed, or given less time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ringtree import Poisoned, TimedOut, spawn
+from ringtree.runtime.communicator import Communicator
+
+Act = Callable[[Communicator], Any]
+BIG = np.ones(1 << 22)  # more than pipes hold
+
+WAITS: dict[str, Act] = {
+    "all_reduce": lambda c: c.all_reduce(1),
+    "async all_reduce": lambda c: c.all_reduce(1, async_op=True).wait(),
+    "async all_reduce, for some time": lambda c: c.all_reduce(1, async_op=True).wait(30.0),
+    "recv": lambda c: c.recv(np.empty(1), c.size - 1),
+    "send": lambda c: c.send(BIG, c.size - 1),
+    "irecv": lambda c: c.irecv(np.empty(1), c.size - 1).wait(),
+    "probe": lambda c: c.probe(c.size - 1),
+    "wait_signal": lambda c: c.wait_signal(c.size - 1),
+    "reduction in Python": lambda c: c.all_reduce(np.ones(1), lambda a, b: a + b),
+    "group": lambda c: c.group(range(c.size)),
+}
+
+
+def aborted(comm: Communicator, wait: str) -> tuple[str, str, float]:
+    """All but the last rank wait for it; it aborts."""
+    begun = time.monotonic()
+    error, text = "none", ""
+    if comm.rank == comm.size - 1:
+        threading.Timer(0.3, comm.abort, ("enough",)).start()
+        time.sleep(0.5)
+        wait = "all_reduce"
+    try:
+        WAITS[wait](comm)
+    except Exception as raised:  # noqa: BLE001  # the test looks at it
+        error, text = type(raised).__name__, str(raised)
+    took_s = time.monotonic() - begun
+    comm.abort("too late")
+    comm.close()
+    comm.abort("after its end")
+    return error, text, took_s
+
+
+@pytest.mark.parametrize("wait", list(WAITS))
+def test_an_abort_ends_every_wait_and_says_whose_it_is(engine: str, wait: str) -> None:
+    if engine == "reference" and wait in ("group", "send"):
+        pytest.skip("meets elsewhere; keeps what it sends")
+    for error, text, took_s in spawn(aborted, 3, wait, engine=engine, threads=engine == "reference", timeout_s=30):
+        assert error == "Poisoned", text
+        assert "rank 2 aborted the group: enough" in text
+        assert took_s < 10
+
+
+def torn(comm: Communicator, wait: str, how: str) -> list[str]:
+    """Groups that one thread closes while another is in the middle of calls on them."""
+    wrong = []
+    for turn in range(10):
+        group = comm.duplicate()
+        raised: list[BaseException] = []
+
+        def call(group: Communicator = group, raised: list[BaseException] = raised) -> None:
+            try:
+                while True:
+                    WAITS[wait](group)
+            except (RuntimeError, OSError) as error:
+                raised.append(error)
+
+        callers = [threading.Thread(target=call) for _ in range(2)]
+        for caller in callers:
+            caller.start()
+        time.sleep(0.002 * (turn % 4))
+        if how == "abort":
+            group.abort("torn")
+        group.close()
+        for caller in callers:
+            caller.join(10)
+        if any(caller.is_alive() for caller in callers) or len(raised) != 2:
+            wrong.append(f"turn {turn}: {raised}")
+        comm.barrier()
+    return wrong
+
+
+@pytest.mark.parametrize("how", ["abort", "close"])
+@pytest.mark.parametrize("wait", ["all_reduce", "async all_reduce", "recv", "irecv", "probe", "wait_signal"])
+def test_a_group_may_be_closed_while_threads_are_in_it(wait: str, how: str) -> None:
+    assert spawn(torn, 2, wait, how, timeout_s=30) == [[], []]
+
+
+def hurried(comm: Communicator, wait: str) -> float:
+    if comm.rank == 1:
+        time.sleep(1.0)  # longer than the other waits
+        return 0.0
+    comm.set_timeout(0.2)
+    begun = time.monotonic()
+    with pytest.raises((TimedOut, Poisoned), match=r"waited 0\.2 s"):
+        WAITS[wait](comm)
+    return time.monotonic() - begun
+
+
+@pytest.mark.parametrize("wait", ["all_reduce", "async all_reduce", "recv", "irecv", "probe", "reduction in Python"])
+def test_a_timeout_may_be_set_later(engine: str, wait: str) -> None:
+    took_s, _ = spawn(hurried, 2, wait, engine=engine, threads=engine == "reference", timeout_s=30)
+    assert took_s < 10
