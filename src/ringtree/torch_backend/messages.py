@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from ringtree.runtime.communicator import Communicator
@@ -12,13 +13,14 @@ from ringtree.torch_backend.completion import Completions
 from ringtree.torch_backend.flight_recorder import Entry, Recorder
 from ringtree.torch_backend.launching import Launching, Tensors
 from ringtree.torch_backend.tensors import filled, one, sent
-from ringtree.torch_backend.work import Pending
+from ringtree.torch_backend.work import Pending, Work
 
 
-class Posted(Pending):
-    """A message under way."""
+class Received(Pending):
+    """A receive under way."""
 
     began: Message
+    owed = False
 
     def source_rank(self) -> int:
         """Who sent it, in this group."""
@@ -36,31 +38,34 @@ class Messages(Launching):
         super()._open(communicator, recorder)
         self._mailed = Completions(_first_ended)
 
-    def send(self, tensors: Tensors, dst: int, tag: int = 0) -> Posted:
+    def send(self, tensors: Tensors, dst: int, tag: int = 0) -> Work:
         """The work has ended when the tensor may be changed again."""
         entry = self._recorder.begin_message("send", tensors, dst, tag)
-        return self._posted(entry, tensors, lambda: self._communicator.isend(sent(one(tensors)), dst, tag))
+        return self._posted(Pending, entry, tensors, lambda: self._communicator.isend(sent(one(tensors)), dst, tag))
 
-    def recv(self, tensors: Tensors, src: int, tag: int = 0) -> Posted:
+    def recv(self, tensors: Tensors, src: int, tag: int = 0) -> Work:
         return self._receive("recv", tensors, src, tag)
 
-    def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Posted:
+    def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Work:
         return self._receive("recvAnySource", tensors, ANY, tag)
 
-    def _receive(self, name: str, tensors: Tensors, src: int, tag: int) -> Posted:
+    def _receive(self, name: str, tensors: Tensors, src: int, tag: int) -> Work:
         entry = self._recorder.begin_message(name, tensors, src, tag)
         memory, after = filled(one(tensors))
-        return self._posted(entry, tensors, lambda: self._communicator.irecv(memory, src, tag), after)
+        return self._posted(Received, entry, tensors, lambda: self._communicator.irecv(memory, src, tag), after)
 
-    def _posted(self, entry: Entry, tensors: Tensors, post: Callable[[], Message], after: Any = None) -> Posted:
+    def _posted(
+        self, kind: type[Pending], entry: Entry, tensors: Tensors, post: Callable[[], Message], after: Any = None
+    ) -> Work:
         try:
-            return Posted(post(), tensors, entry, self._under_way, self._mailed, after)
+            return kind(post(), tensors, entry, self._under_way, self._mailed, after)
         except Exception as error:  # noqa: BLE001  # raised again, with what is known here
             raise entry.fail(error) from None
 
 
-def _first_ended(works: list[Posted], limit_s: float) -> Posted | None:
-    try:
+def _first_ended(works: list[Pending], limit_s: float) -> Pending | None:
+    """One that has ended, whichever; or that goes on for longer than the group's timeout, and then its future has an
+    error, though the message is still under way."""
+    with suppress(Exception):  # time ran out, or one of them has failed
         return works[wait_any([work.began for work in works], limit_s)]
-    except Exception:  # noqa: BLE001  # time ran out, or one of them has failed
-        return next((work for work in works if work.is_completed()), None)
+    return next((work for work in works if work.is_completed() or work.overdue()), None)

@@ -55,13 +55,22 @@ class UnderWay:
             self._hanging.discard(work)
 
     def drain(self, timeout_s: float) -> None:
-        """Waits for all of them, and for the callbacks, but for so long at most. A callback does not wait for
-        callbacks."""
+        """Waits for those that other ranks may wait for, and for callbacks; for so long at most. A callback does not
+        wait for callbacks."""
         until = time.monotonic() + timeout_s
-        while (oldest := self._oldest(1)) and oldest[0].ended(max(until - time.monotonic(), 0.0)):
+        while (work := self._owed()) and work.ended(max(until - time.monotonic(), 0.0)):
             pass
-        while self._hanging and time.monotonic() < until and not here():
+        while self._called_back() and time.monotonic() < until and not here():
             time.sleep(0.001)
+
+    def _owed(self) -> Pending | None:
+        with self._lock:
+            return next((work for work in self._works if work.owed), None)
+
+    def _called_back(self) -> bool:
+        """Whether callbacks run now, or will."""
+        with self._lock:
+            return any(work.owed or work not in self._works for work in self._hanging)
 
     def _oldest(self, most: int) -> list[Pending]:
         with self._lock:

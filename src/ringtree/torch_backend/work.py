@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from time import time_ns
 from typing import Any
 
 import torch
@@ -61,6 +62,9 @@ class Pending(Work):
     """A call under way: `began` in ringtree's words, `entry` the flight recorder's, `after` what is still to be done
     when it has ended; until then it is one of `under_way`, and `kept` is kept. `completions` completes its future."""
 
+    owed = True
+    """Whether other ranks may wait for it: then the group is not left before it has ended."""
+
     def __init__(
         self,
         began: Began,
@@ -109,6 +113,14 @@ class Pending(Work):
         except Exception as failure:  # noqa: BLE001  # whatever it is: who asks for the outputs hears of it
             error = failure
         self._finish(error)
+        return True
+
+    def overdue(self) -> bool:
+        """Whether it has been under way for longer than the group's timeout; it ends with an error then."""
+        limit_s = self._entry.recorder.timeout_s
+        if time_ns() - self._entry.begun_ns < limit_s * 1e9:
+            return False
+        self._finish(TimedOut(f"timed out, waited {limit_s:g} s for its end"))
         return True
 
     def _finish(self, error: Exception | None) -> None:
