@@ -122,6 +122,11 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         for group in (self, *self._besides.copy().values()):
             group._seat.poison(f"rank {name} aborted the group" + (f": {why}" if why else ""))
 
+    def look(self, what: str) -> None:
+        """Raises what the group has failed with, or PeerDied if one of its ranks has; waits for nobody. `what` says for
+        whom, in the message."""
+        self._seat.look(what, list(range(self.size)), [])
+
     def close(self) -> None:
         """Leaves the group. Peers that still wait for this rank get PeerDied."""
         if isinstance(self._seat, lifetime.Gone):

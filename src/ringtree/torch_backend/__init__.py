@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ringtree.torch_backend.registration import register
+from ringtree.torch_backend.registration import register, served
 
 if TYPE_CHECKING:
     import torch.distributed as dist
@@ -26,10 +26,11 @@ def communicator(group: dist.ProcessGroup | None = None) -> Communicator:
     `chosen()`. Its collectives are in one order with the group's own."""
     import torch.distributed as dist
 
-    found: Any = dist.group.WORLD if group is None else group
-    if not hasattr(found, "communicator"):
-        raise ValueError(f'{found!r} is not a group of the backend ringtree: see init_process_group("ringtree")')
-    made: Communicator = found.communicator
+    asked: Any = dist.group.WORLD if group is None else group
+    serving = served(asked)
+    if serving is None:
+        raise ValueError(f'{asked!r} is not a group of the backend ringtree: see init_process_group("ringtree")')
+    made: Communicator = serving.communicator
     return made
 
 

@@ -115,13 +115,15 @@ class _Meeting:
         """What a member does while nobody answers at the place that was announced."""
         began_s, apart, failed = time.monotonic(), Apart(self.store, announced.place), _failed(announced.place)
         surely, said = self.host.surely_apart(announced.host), False
-        over = bool(self.store.check([failed]))  # before this member came: another attempt's, or it comes too late
+        over: bool | None = None  # before this member came: it was another attempt's, or this one comes too late
 
         def look(absent: list[int]) -> None:
-            nonlocal said
+            nonlocal said, over
             if not absent:  # the first is there, and waits for the others
                 return
             now_s = time.monotonic()
+            if over is None:
+                over = bool(self.store.check([failed]))
             if not said and (surely or now_s > began_s + CONNECTS_S):
                 apart.say(self.rank, self.host)
                 said = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import timedelta
 from typing import Any
 
@@ -29,14 +30,45 @@ def create(options: Any, pg_options: Any) -> Any:
     import torch.distributed as dist
 
     from ringtree.torch_backend.creation import join
-    from ringtree.torch_backend.process_group import ProcessGroup
 
+    part: Any
+    if hasattr(dist, "BackendBase"):
+        from ringtree.torch_backend.backend_base import Backend as part
+    else:
+        from ringtree.torch_backend.process_group import ProcessGroup as part
+
+        _refuse_mixtures(sys._getframe(1).f_locals.get("backend_config"))
     timeout: timedelta = options.timeout
-    ranks = options.global_ranks_in_group or range(options.group_size)
-    world: Any = dist.group.WORLD if options.global_ranks_in_group else None
-    parent = world.communicator if isinstance(world, ProcessGroup) else None
-    joined = join(options.store, options.group_rank, tuple(ranks), timeout.total_seconds(), parent)
-    group = ProcessGroup(joined, options)
-    if parent is None:
-        group.listen()
-    return group
+    members = tuple(options.global_ranks_in_group)  # none: the default group
+    ranks = members or range(options.group_size)
+    default = served(dist.group.WORLD) if members else None
+    parent = default.communicator if default is not None else None
+    made = part(join(options.store, options.group_rank, ranks, timeout.total_seconds(), parent), options.store, timeout)
+    made._set_group_name(options.group_id)
+    return made
+
+
+def served(group: Any) -> Any:
+    """What serves a process group of torch's: the group itself up to torch 2.13, its backend for the CPU after. None
+    where that is another backend's."""
+    import torch
+
+    if hasattr(group, "communicator"):
+        return group
+    try:
+        found = group._get_backend(torch.device("cpu"))
+    except (AttributeError, RuntimeError):  # no group, or none for the CPU
+        return None
+    return found if hasattr(found, "communicator") else None
+
+
+def _refuse_mixtures(config: Any) -> None:
+    """Up to 2.13 torch takes our group for the whole, and silently leaves out what was asked for other devices. That it
+    says nowhere but in the frame that calls `create`."""
+    devices = config.get_device_backend_map() if config is not None else {"cpu": NAME}
+    if devices != {"cpu": NAME}:
+        asked = ",".join(f"{device}:{backend}" for device, backend in devices.items())
+        raise ValueError(
+            f"backend {asked!r}: in a group of this torch nothing serves beside a backend that is written in Python; "
+            f'make the group with "{NAME}", for the CPU, and others with new_group(backend=...)'
+        )

@@ -1,0 +1,88 @@
+"""What torch asks of a group, and does with it, beside calls."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, NoReturn
+
+from ringtree.torch_backend.launching import Launching
+from ringtree.torch_backend.registration import NAME
+
+LEAVE_S = 10.0
+"""How long a rank that leaves still takes part in what it began."""
+
+
+class Administration(Launching):
+    """Who this rank is in the group, how long it waits, and how the group ends."""
+
+    _store: Any
+
+    # what other backends have and this one does not
+    supports_splitting = False
+    supports_coalescing = False  # torch then calls the coalesced forms
+    supports_time_estimate = False
+    supports_shrinking = False
+    supports_reconfigure = False
+    supports_window = False
+
+    def name(self) -> str:
+        return NAME
+
+    getBackendName = _get_backend_name = name
+
+    def rank(self) -> int:
+        return self._rank
+
+    getRank = rank
+
+    def size(self) -> int:
+        return self._size
+
+    getSize = size
+
+    def get_group_store(self) -> Any:
+        return self._store
+
+    def _get_sequence_number_for_group(self) -> int:
+        """How many collectives this rank has begun in this group."""
+        return self._recorder.collectives
+
+    def _set_sequence_number_for_group(self) -> None:
+        """The numbers begin at 0 on all ranks, and need no agreement."""
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Of the waits that begin from now on, on this rank."""
+        self._communicator.set_timeout(timeout.total_seconds())
+        self._recorder.timeout_s = timeout.total_seconds()
+
+    # -- its end
+
+    def abort(self) -> None:
+        """Ends what is under way in this group with an error, on all ranks, whichever thread waits for it. Any thread
+        may call it. What remains is to destroy the group."""
+        self._communicator.abort()
+
+    def errored(self) -> Exception | None:
+        """What the group has failed with, or which of its ranks has died; None while it works."""
+        try:
+            self._communicator.look("errored()")
+        except Exception as error:  # noqa: BLE001  # whatever it is, it is the answer
+            return error
+        return None
+
+    def shutdown(self) -> None:
+        """Leaves the group once what this rank began in it has ended; nobody else need leave too. What has not ended
+        within 10 s fails."""
+        self._leave(LEAVE_S)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"{self!r} is this process's own and cannot be copied or pickled; send its ranks instead")
+
+    def __deepcopy__(self, memo: Any) -> NoReturn:
+        self.__reduce__()
+
+    def __repr__(self) -> str:
+        group = self._recorder.name
+        return (
+            f"<{NAME} process group {group!r}, rank {self._rank} of {self._size}: ranks {list(self._recorder.ranks)}>"
+        )

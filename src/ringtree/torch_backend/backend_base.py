@@ -1,0 +1,42 @@
+"""The same calls for a torch that takes a backend for one device, written in Python, into its own process group:
+`torch.distributed.BackendBase`, after 2.13. There `"cpu:ringtree,cuda:nccl"` is one group.
+
+torch's C++ calls the methods by the names that the families have; what is not overridden says that it is not supported.
+https://docs.pytorch.org/docs/main/distributed/custom_backends.html
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import torch.distributed as dist
+
+from ringtree.runtime.communicator import Communicator
+from ringtree.torch_backend.administration import Administration
+from ringtree.torch_backend.collectives import Collectives
+from ringtree.torch_backend.flight_recorder import Recorder
+from ringtree.torch_backend.memory import Memory
+from ringtree.torch_backend.messages import Messages
+from ringtree.torch_backend.registration import NAME
+
+
+class Backend(Collectives, Messages, Memory, Administration, dist.BackendBase):
+    """What serves the tensors of the CPU in a process group of torch's own."""
+
+    def __init__(self, communicator: Communicator, store: Any, timeout: timedelta) -> None:
+        super().__init__(communicator.rank, communicator.size)
+        self._store = store
+        self._options = dist.BackendBase.Options(NAME, timeout)
+        self._open(communicator, Recorder(communicator, NAME, timeout.total_seconds()))
+
+    @property
+    def communicator(self) -> Communicator:
+        return self._communicator
+
+    @property
+    def options(self) -> Any:
+        return self._options
+
+    def _set_group_name(self, name: str) -> None:
+        self._recorder.name = name

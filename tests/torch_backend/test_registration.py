@@ -1,0 +1,176 @@
+"""How torch finds the backend, and what that may cost it: nothing, whatever the environment."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.torch_backend.conftest import Worlds
+
+LOADED = "sorted(m for m in sys.modules if m.split('.')[0] == 'ringtree')"
+
+
+def python(program: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """A program as a user's would run, away from the source tree."""
+    return subprocess.run(
+        [sys.executable, "-c", program], cwd="/", env={**os.environ, **env}, capture_output=True, text=True, timeout=100
+    )
+
+
+def test_importing_torch_registers_and_loads_next_to_nothing() -> None:
+    """Not even numpy is needed for it, and no setting that is wrong stands in its way."""
+    program = (
+        "import sys; sys.modules['numpy'] = None; import torch, torch.distributed as dist\n"
+        f"print(dist.is_backend_available('ringtree'), dist.Backend.default_device_backend_map['cpu'], {LOADED})"
+    )
+    wrong = {"RINGTREE_TIMEOUT": "soon", "RINGTREE_ALGORITHM": "none", "RINGTREE_TOPOLOGY": "/nowhere", "RANK": "x"}
+    done = python(program, **wrong)
+    modules = ["ringtree", "ringtree.torch_backend", "ringtree.torch_backend.registration"]
+    assert done.stdout == f"True gloo {modules}\n", done.stderr
+
+
+def test_torch_need_not_load_it() -> None:
+    program = (
+        f"import sys, torch, torch.distributed as dist; print(dist.is_backend_available('ringtree'), {LOADED})\n"
+        "import ringtree.torch_backend; print(dist.is_backend_available('ringtree'))"
+    )
+    assert python(program, TORCH_DEVICE_BACKEND_AUTOLOAD="0").stdout == "False []\nTrue\n"
+
+
+def test_without_torch_the_error_says_what_installs_it() -> None:
+    done = python("import sys; sys.modules['torch'] = None; import ringtree.torch_backend")
+    last = done.stderr.splitlines()[-1]
+    assert (
+        last.startswith("ImportError: ringtree.torch_backend needs torch") and "pip install 'ringtree[torch]'" in last
+    )
+
+
+def test_the_engine_is_not_linked_against_torch() -> None:
+    """So that one wheel serves every torch."""
+    package = find_spec("ringtree._native")
+    assert package is not None and package.origin is not None and package.origin.endswith(tuple(EXTENSION_SUFFIXES))
+    told = subprocess.run(["readelf", "--dynamic", package.origin], capture_output=True, text=True, check=True).stdout
+    needed = re.findall(r"NEEDED.*\[(.*)\]", told)
+    assert "libc.so.6" in needed
+    assert not [name for name in needed if re.search("torch|c10|python", name)]
+
+
+def test_the_version_of_torch_stands_in_one_place() -> None:
+    root = Path(__file__).parents[2]
+    named = [
+        str(path.relative_to(root))
+        for folder in ("", ".ci", "tests/torch_backend")
+        for path in sorted((root / folder).iterdir())
+        if path.is_file() and path != Path(__file__) and "torch==" in path.read_text(errors="replace")
+    ]
+    assert named == ["tests/torch_backend/requirements.txt"]
+
+
+@pytest.mark.parametrize(
+    ("backend", "said"),
+    [
+        ("cpu:ringtree", ""),
+        ("cpu:ringtree,cuda:nccl", "backend 'cpu:ringtree,cuda:nccl': in a group of this torch nothing serves beside"),
+        ("cpu:gloo,cuda:ringtree", "backend 'cpu:gloo,cuda:ringtree': in a group of this torch nothing serves beside"),
+    ],
+)
+def test_devices_together(backend: str, said: str) -> None:
+    program = (
+        "import torch, torch.distributed as dist\n"
+        "try:\n"
+        f"    dist.init_process_group({backend!r}, store=dist.HashStore(), rank=0, world_size=1)\n"
+        "    dist.all_reduce(torch.ones(1))\n"
+        "except ValueError as error: print(error)"
+    )
+    done = python(program)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(said) and bool(done.stdout) == bool(said)
+
+
+# -- BackendBase, which the torch that is pinned here has not: what can be said without it
+
+TENSOR_LISTS = ["allreduce", "allreduce_sparse", "allreduce_coalesced", "broadcast", "reduce"]
+TWO_TENSORS = [
+    "all_gather_single", "all_gather_single_coalesced", "allgather", "allgather_coalesced", "alltoall", "gather",
+    "reduce_scatter", "reduce_scatter_single", "reduce_scatter_single_coalesced", "scatter",
+]  # fmt: skip
+OVERRIDABLE = {
+    **dict.fromkeys(TENSOR_LISTS, 2),
+    **dict.fromkeys(TWO_TENSORS, 3),
+    "all_to_all_single": 5,
+    "barrier": 1,
+    "monitored_barrier": 2,
+    "send": 3,
+    "recv": 3,
+    "recv_anysource": 2,
+    "_set_sequence_number_for_group": 0,
+    "_get_sequence_number_for_group": 0,
+    "_set_group_name": 1,
+    "getBackendName": 0,
+    "set_timeout": 1,
+    "supports_tensor_alloc": 1,
+    "allocate_tensor": 3,
+    "abort": 0,
+    "shutdown": 0,
+}
+"""By name, how many arguments torch's C++ gives each."""
+
+
+def _as_a_backend() -> Any:
+    """Our backend class, on a base that stands for torch's."""
+    import torch.distributed as dist
+
+    class BackendBase:
+        Options = dist.distributed_c10d._DistributedBackendOptions.__mro__[0]
+
+        def __init__(self, rank: int, size: int) -> None:
+            self.told = rank, size
+
+    BackendBase.Options = staticmethod(lambda name, timeout: (name, timeout))  # type: ignore[assignment]
+    patch = pytest.MonkeyPatch()
+    patch.setattr(dist, "BackendBase", BackendBase, raising=False)
+    from ringtree.torch_backend.backend_base import Backend
+
+    return Backend, patch
+
+
+def _serves_as_a_backend(folder: str) -> list[str]:
+    import torch
+    import torch.distributed as dist
+
+    from ringtree.torch_backend.registration import create
+
+    _, patch = _as_a_backend()
+    try:
+        for name, arguments in OVERRIDABLE.items():
+            method: Callable[..., Any] = getattr(_as_a_backend()[0], name)
+            inspect.signature(method).bind(None, *range(arguments))
+        options = dist.distributed_c10d._DistributedBackendOptions()
+        options.store = dist.FileStore(folder + "/store", dist.get_world_size())
+        options.group_rank, options.group_size = dist.get_rank(), dist.get_world_size()
+        options.timeout, options.group_id = dist.default_pg_timeout, "mine"
+        options.global_ranks_in_group = []
+        made = create(options, None)
+        assert made.told == (dist.get_rank(), 2)
+        assert made.options == ("ringtree", dist.default_pg_timeout)
+        x = torch.ones(3)
+        made.allreduce([x], dist.AllreduceOptions()).wait()
+        made.barrier(dist.BarrierOptions()).wait()
+        made.shutdown()
+        return [type(made).__name__, repr(x.tolist())]
+    finally:
+        patch.undo()
+
+
+def test_the_same_calls_serve_as_a_backend_of_torchs_own_group(worlds: Worlds, tmp_path: Path) -> None:
+    assert worlds(2).run(_serves_as_a_backend, str(tmp_path)) == [["Backend", "[2.0, 2.0, 2.0]"]] * 2
