@@ -7,11 +7,10 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from datetime import timedelta
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -109,7 +108,6 @@ OVERRIDABLE = {
     **dict.fromkeys(TWO_TENSORS, 3),
     "all_to_all_single": 5,
     "barrier": 1,
-    "monitored_barrier": 2,
     "send": 3,
     "recv": 3,
     "recv_anysource": 2,
@@ -126,22 +124,15 @@ OVERRIDABLE = {
 """By name, how many arguments torch's C++ gives each."""
 
 
-def _as_a_backend() -> Any:
-    """Our backend class, on a base that stands for torch's."""
-    import torch.distributed as dist
+class BackendBase:
+    """Stands for torch's."""
 
-    class BackendBase:
-        Options = dist.distributed_c10d._DistributedBackendOptions.__mro__[0]
+    def __init__(self, rank: int, size: int) -> None:
+        self.told = rank, size
 
-        def __init__(self, rank: int, size: int) -> None:
-            self.told = rank, size
-
-    BackendBase.Options = staticmethod(lambda name, timeout: (name, timeout))  # type: ignore[assignment]
-    patch = pytest.MonkeyPatch()
-    patch.setattr(dist, "BackendBase", BackendBase, raising=False)
-    from ringtree.torch_backend.backend_base import Backend
-
-    return Backend, patch
+    @staticmethod
+    def Options(name: str, timeout: timedelta) -> tuple[str, timedelta]:  # torch's name
+        return name, timeout
 
 
 def _serves_as_a_backend(folder: str) -> list[str]:
@@ -150,11 +141,8 @@ def _serves_as_a_backend(folder: str) -> list[str]:
 
     from ringtree.torch_backend.registration import create
 
-    _, patch = _as_a_backend()
-    try:
-        for name, arguments in OVERRIDABLE.items():
-            method: Callable[..., Any] = getattr(_as_a_backend()[0], name)
-            inspect.signature(method).bind(None, *range(arguments))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dist, "BackendBase", BackendBase, raising=False)
         options = dist.distributed_c10d._DistributedBackendOptions()
         options.store = dist.FileStore(folder + "/store", dist.get_world_size())
         options.group_rank, options.group_size = dist.get_rank(), dist.get_world_size()
@@ -166,10 +154,10 @@ def _serves_as_a_backend(folder: str) -> list[str]:
         x = torch.ones(3)
         made.allreduce([x], dist.AllreduceOptions()).wait()
         made.barrier(dist.BarrierOptions()).wait()
+        for name, arguments in OVERRIDABLE.items():
+            inspect.signature(getattr(made, name)).bind(*range(arguments))
         made.shutdown()
         return [type(made).__name__, repr(x.tolist())]
-    finally:
-        patch.undo()
 
 
 def test_the_same_calls_serve_as_a_backend_of_torchs_own_group(worlds: Worlds, tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, NoReturn
 
+from ringtree.torch_backend import flight_recorder
+from ringtree.torch_backend.alarm import Alarm
 from ringtree.torch_backend.launching import Launching
 from ringtree.torch_backend.registration import NAME
 
@@ -16,6 +18,7 @@ class Administration(Launching):
     """Who this rank is in the group, how long it waits, and how the group ends."""
 
     _store: Any
+    _alarm: Alarm | None = None  # not of a group that was made from the default one
 
     # what other backends have and this one does not
     supports_splitting = False
@@ -57,6 +60,11 @@ class Administration(Launching):
 
     # -- its end
 
+    def listen(self) -> None:
+        """Dumps the flight recorder when a call fails on any of these ranks. All call it."""
+        if self._size > 1 and flight_recorder.RING.maxlen:
+            self._alarm = Alarm(self._communicator)
+
     def abort(self) -> None:
         """Ends what is under way in this group with an error, on all ranks, whichever thread waits for it. Any thread
         may call it. What remains is to destroy the group."""
@@ -73,7 +81,12 @@ class Administration(Launching):
     def shutdown(self) -> None:
         """Leaves the group once what this rank began in it has ended; nobody else need leave too. What has not ended
         within 10 s fails."""
-        self._leave(LEAVE_S)
+        self._quit(LEAVE_S)
+
+    def _quit(self, timeout_s: float) -> None:
+        if self._alarm is not None:
+            self._alarm.close()
+        self._leave(timeout_s)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"{self!r} is this process's own and cannot be copied or pickled; send its ranks instead")

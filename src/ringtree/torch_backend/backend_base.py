@@ -16,9 +16,11 @@ from ringtree.runtime.communicator import Communicator
 from ringtree.torch_backend.administration import Administration
 from ringtree.torch_backend.collectives import Collectives
 from ringtree.torch_backend.flight_recorder import Recorder
+from ringtree.torch_backend.launching import Tensors
 from ringtree.torch_backend.memory import Memory
 from ringtree.torch_backend.messages import Messages
 from ringtree.torch_backend.registration import NAME
+from ringtree.torch_backend.work import Work
 
 
 class Backend(Collectives, Messages, Memory, Administration, dist.BackendBase):
@@ -37,6 +39,13 @@ class Backend(Collectives, Messages, Memory, Administration, dist.BackendBase):
     @property
     def options(self) -> Any:
         return self._options
+
+    def allreduce_sparse(self, tensors: Tensors, opts: Any) -> Work:
+        return self.allreduce(tensors, opts)
+
+    def supports_tensor_alloc(self, device: Any) -> bool:
+        """`device`: from torch's C++ it is a number, of the kind of device that this backend serves."""
+        return isinstance(device, int) or super().supports_tensor_alloc(device)
 
     def _set_group_name(self, name: str) -> None:
         self._recorder.name = name

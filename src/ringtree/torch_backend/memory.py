@@ -25,7 +25,7 @@ class Memory(Launching):
         return bool(torch.device(device).type == "cpu")
 
     def allocate_tensor(
-        self, size: int | Sequence[int], *, dtype: torch.dtype | None = None, device: Any = None
+        self, size: int | Sequence[int], dtype: torch.dtype | None = None, device: Any = None
     ) -> torch.Tensor:
         """An uninitialized tensor. All ranks come to their first call together; later ones are this rank's own. Where
         there is no shared memory (any more), an ordinary tensor."""

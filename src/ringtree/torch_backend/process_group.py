@@ -55,8 +55,6 @@ class ProcessGroup(Collectives, Messages, Memory, Administration, dist.ProcessGr
             raise RuntimeError(f"{self!r} has no backend for {device}: it serves tensors of the CPU")
         return self
 
-    get_backend = _get_backend
-
     def configure(self, store_addr: str, rank: int, world_size: int) -> None:
         """Leaves the group as it is for another one of other ranks, who all call it: what torchft does when a replica
         comes or goes. `store_addr`: `host:port/prefix` of a TCPStore, with a prefix that no group had before."""
@@ -67,7 +65,7 @@ class ProcessGroup(Collectives, Messages, Memory, Administration, dist.ProcessGr
         host, _, port = address.rpartition(":")
         if not (host and port.isdigit()):
             raise ValueError(f"store_addr is {store_addr!r}; expected host:port/prefix")
-        self._communicator.close()
+        self._quit(0.0)
         found = dist.TCPStore(host, int(port), is_master=False, wait_for_workers=False, timeout=timeout)
         store = dist.PrefixStore(prefix, found)
         communicator = join(store, rank, range(world_size), self._recorder.timeout_s)
@@ -75,3 +73,4 @@ class ProcessGroup(Collectives, Messages, Memory, Administration, dist.ProcessGr
         self._store = store
         self._open(communicator, Recorder(communicator, NAME, self._recorder.timeout_s))
         self._recorder.name, self._recorder.description = name, description
+        self.listen()

@@ -45,6 +45,8 @@ def create(options: Any, pg_options: Any) -> Any:
     parent = default.communicator if default is not None else None
     made = part(join(options.store, options.group_rank, ranks, timeout.total_seconds(), parent), options.store, timeout)
     made._set_group_name(options.group_id)
+    if parent is None:
+        made.listen()
     return made
 
 
