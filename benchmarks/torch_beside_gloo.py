@@ -32,6 +32,9 @@ from statistics import median
 from typing import Any
 
 TURN_S = 20e-3
+TURNS, FEWEST_TURNS = 21, 7
+ROW_S = 10.0
+"""A row ends when it has taken so long, if it has had the fewest turns."""
 BACKENDS = ("gloo", "ringtree", "silent")
 Call = Callable[[], Any]
 
@@ -44,7 +47,6 @@ class Row:
     make: Callable[[Any], Call]
     goal: float | None = None
     step: bool = False
-    turns: int = 21
 
 
 def all_reduce(nbytes: int) -> Callable[[Any], Call]:
@@ -61,6 +63,92 @@ def all_reduce(nbytes: int) -> Callable[[Any], Call]:
         return call
 
     return make
+
+
+def all_to_all(group: Any) -> Call:
+    import torch
+    import torch.distributed as dist
+
+    x, y = torch.ones(1 << 18), torch.empty(1 << 18)
+
+    def call() -> Any:
+        dist.all_to_all_single(y, x, group=group)
+        return y
+
+    return call
+
+
+def objects(group: Any) -> Call:
+    import torch
+    import torch.distributed as dist
+
+    def call() -> Any:
+        said: list[Any] = [None] * group.size()
+        dist.all_gather_object(said, {"rank": group.rank(), "loss": 0.5}, group=group)
+        return torch.tensor([each["rank"] for each in said])
+
+    return call
+
+
+def there_and_back(nbytes: int) -> Callable[[Any], Call]:
+    """A message between two ranks, and back: of each pair, the lower one begins."""
+
+    def make(group: Any) -> Call:
+        import torch
+        import torch.distributed as dist
+
+        x, peer = torch.ones(nbytes // 4), group.rank() ^ 1
+        both = (dist.send, dist.recv) if group.rank() < peer else (dist.recv, dist.send)
+
+        def call() -> Any:
+            for each in both:
+                each(x, group=group, group_dst=peer) if each is dist.send else each(x, group=group, group_src=peer)
+            return x
+
+        return call
+
+    return make
+
+
+def pipeline(group: Any) -> Call:
+    """1F1B over all ranks, a stage of two layers each, 8 microbatches of 16 KiB."""
+    import torch
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+
+    torch.manual_seed(0)
+    stage_model = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 256))
+    rank, ranks = group.rank(), group.size()
+    stage = PipelineStage(stage_model, rank, ranks, torch.device("cpu"), group=group)
+    schedule = Schedule1F1B(stage, n_microbatches=8, loss_fn=torch.nn.functional.mse_loss)
+    x = torch.ones(128, 256)
+
+    def step() -> Any:
+        stage_model.zero_grad()
+        if rank == 0:
+            schedule.step(x)
+        elif rank == ranks - 1:
+            schedule.step(target=x)
+        else:
+            schedule.step()
+        return stage_model[0].weight.grad
+
+    return step
+
+
+def sub_group(group: Any) -> Call:
+    """A group of all ranks, made, used once and destroyed."""
+    import torch
+    import torch.distributed as dist
+
+    x = torch.ones(2)
+
+    def call() -> Any:
+        made = dist.new_group(backend=group.name())
+        dist.all_reduce(x, dist.ReduceOp.MAX, group=made)
+        dist.destroy_process_group(made)
+        return x
+
+    return call
 
 
 def transformer() -> Any:
@@ -154,6 +242,12 @@ ROWS = [
     Row("all_reduce 8 B", all_reduce(8), 0.15),
     Row("all_reduce 64 KiB", all_reduce(1 << 16)),
     Row("all_reduce 25 MB", all_reduce(25_000_000), 0.35),
+    Row("all_to_all_single 1 MiB", all_to_all),
+    Row("all_gather_object", objects),
+    Row("send, recv 8 B", there_and_back(8)),
+    Row("send, recv 1 MiB", there_and_back(1 << 20)),
+    Row("pipeline step (1F1B)", pipeline),
+    Row("new_group, destroyed", sub_group),
     Row("ddp step", ddp, 0.5, step=True),
     Row("fsdp2 step", fsdp2, 0.5, step=True),
     Row("fsdp2 step, in place", partial(fsdp2, from_group=True), 0.5, step=True),
@@ -165,8 +259,6 @@ ROWS = [
 
 def measured(row: Row, groups: dict[str, Any]) -> dict[str, list[float]]:
     """By backend, seconds of a call by the slowest rank, one a turn."""
-    import torch
-
     calls = {name: row.make(group) for name, group in groups.items() if row.step or name != "silent"}
     compare(row, {name: call() for name, call in calls.items()})
     slowest = groups["gloo"]
@@ -175,12 +267,14 @@ def measured(row: Row, groups: dict[str, Any]) -> dict[str, list[float]]:
         timed(call, 3, slowest)
         many[name] = max(1, min(int(TURN_S / timed(call, 3, slowest)), 2000))
     found: dict[str, list[float]] = {name: [] for name in calls}
-    for turn in range(row.turns):
+    spent_s = 0.0  # the same on all ranks, as all times are
+    for turn in range(TURNS):
         order = list(calls)[turn % len(calls) :] + list(calls)[: turn % len(calls)]
         for name in order:
             found[name].append(timed(calls[name], many[name], slowest))
-    del calls
-    torch.distributed.barrier(slowest)
+            spent_s += found[name][-1] * many[name]
+        if spent_s > ROW_S and turn + 1 >= FEWEST_TURNS:
+            break
     return found
 
 
@@ -215,7 +309,7 @@ def rank_main(rank: int, ranks: int, file: str, names: list[str], results: Any) 
     torch.set_flush_denormal(True)  # whatever lies in memory that nobody has filled
     store = dist.FileStore(file, ranks)
     dist.Backend.register_backend("silent", silent, extended_api=True, devices=["cpu"])
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks, timeout=timedelta(seconds=60))
+    dist.init_process_group("ringtree", store=store, rank=rank, world_size=ranks, timeout=timedelta(seconds=60))
     groups = {name: dist.new_group(backend=name) for name in BACKENDS}
     for row in ROWS:
         if row.name in names:
@@ -258,7 +352,7 @@ def figures(row: Row, found: dict[str, list[float]]) -> dict[str, Any]:
 
 
 def line(name: str, ranks: int, kept: dict[str, Any]) -> str:
-    text = f"{name:<22}{ranks:>6}{kept['gloo_s'] * 1e6:>12.1f}{kept['ringtree_s'] * 1e6:>12.1f}"
+    text = f"{name:<24}{ranks:>6}{kept['gloo_s'] * 1e6:>12.1f}{kept['ringtree_s'] * 1e6:>12.1f}"
     if "silent_s" in kept:
         both = (kept["gloo_communication_s"], kept["ringtree_communication_s"])
         text += f"{kept['silent_s'] * 1e6:>12.1f}{both[0] * 1e6:>12.1f}{both[1] * 1e6:>12.1f}"
@@ -275,7 +369,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures, with machine and versions")
     args = parser.parse_args()
     names = [row.name for row in ROWS if not args.rows or any(part in row.name for part in args.rows)]
-    print(f"{'us':<22}{'ranks':>6}{'gloo':>12}{'ringtree':>12}{'alone':>12}{'gloo comm':>12}{'our comm':>12}"
+    print(f"{'us':<24}{'ranks':>6}{'gloo':>12}{'ringtree':>12}{'alone':>12}{'gloo comm':>12}{'our comm':>12}"
           f"{'ratio':>8}{'goal':>7}")  # fmt: skip
     record = []
     for ranks in map(int, args.ranks.split(",")):
@@ -290,7 +384,7 @@ def main() -> None:
 
         from ringtree.bench.machine import describe
 
-        about = {"machine": describe(), "torch": torch.__version__, "turns": ROWS[0].turns}
+        about = {"machine": describe(), "torch": torch.__version__, "turns": TURNS}
         args.json.write_text(json.dumps({**about, "rows": record}, indent=1) + "\n")
 
 
