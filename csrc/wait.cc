@@ -9,11 +9,13 @@ namespace ringtree {
 
 namespace {
 
-constexpr int spin_turns = 2000;                   // tens of µs: a peer that is on its way
-constexpr std::int64_t yield_ns = 500'000;         // then let others have the core, until
-constexpr std::int64_t sleep_ns = 1'000'000;       // it is worth a futex; also the longest a missed wake costs
-constexpr std::int64_t look_ns = 50'000'000;       // how often to look for dead peers, signals and wrong calls
-constexpr std::int64_t first_look_ns = 2'000'000;  // a mismatch should not take long to show
+constexpr int spin_turns = 2000;  // tens of µs: a peer that is on its way
+constexpr int few_turns = 20;     // where peers share a core, and one that spins keeps the other from it
+constexpr std::int64_t shared_ns[] = {1'200, 200'000};  // a yield to such a one; less: to nobody, more: to who computes
+constexpr std::int64_t yield_ns = 500'000;              // then let others have the core, until
+constexpr std::int64_t sleep_ns = 1'000'000;            // it is worth a futex; also the longest a missed wake costs
+constexpr std::int64_t look_ns = 50'000'000;            // how often to look for dead peers, signals and wrong calls
+constexpr std::int64_t first_look_ns = 2'000'000;       // a mismatch should not take long to show
 
 }  // namespace
 
@@ -25,6 +27,15 @@ Seat::Seat(Segment& segment, int rank, Kin kin, Options options)
       watch_(segment, std::move(kin), rank),
       spins_(options_.crowded ? 0 : spin_turns) {}
 
+void Seat::yield() {
+  const std::int64_t start = now_ns();
+  sched_yield();
+  if (options_.crowded) return;
+  const std::int64_t took_ns = now_ns() - start;
+  bool shared = took_ns > shared_ns[0] && took_ns < shared_ns[1];
+  spins_.store(shared ? few_turns : spin_turns, std::memory_order_relaxed);
+}
+
 void Seat::slow(Ready ready, void* of, int peer, Situation& situation, Hooks& hooks, Patience patience) {
   hooks.blocking();
   const std::int64_t start = now_ns();
@@ -32,7 +43,7 @@ void Seat::slow(Ready ready, void* of, int peer, Situation& situation, Hooks& ho
                                 static_cast<std::int64_t>(std::min(patience.seconds, 1e9) * 1e9);
   std::int64_t next_look = start + first_look_ns;
   for (;;) {
-    sched_yield();
+    yield();
     if (ready(of)) return;
     situation.help();
     bool busy = Background::advance_all();

@@ -51,7 +51,7 @@ class Seat {
   template <std::predicate Ready>
   void until(Ready ready, int peer, Situation& situation, Hooks& hooks, Patience patience) {
     if (ready()) return;
-    for (int i = 0; i < spins_; i++) {
+    for (int i = spins_.load(std::memory_order_relaxed); i > 0; i--) {
       pause();
       if (ready()) return;
     }
@@ -111,6 +111,8 @@ class Seat {
   // Whether `rank` died; fails the group then.
   bool found_dead(int rank, int peer, Situation& situation);
   void slow(Ready ready, void* of, int peer, Situation& situation, Hooks& hooks, Patience patience);
+  // Lets others have the core, and learns from how long that takes whether it is worth to spin.
+  void yield();
   void sleep(Ready ready, void* of);
   static void wake(std::atomic<std::uint32_t>& bell);
 
@@ -119,7 +121,7 @@ class Seat {
   Options options_;
   std::atomic<double> timeout_s_;  // of waits that begin; any thread sets it
   Watch watch_;
-  int spins_;
+  std::atomic<int> spins_;
   std::atomic<bool> told_ = false;
 };
 
