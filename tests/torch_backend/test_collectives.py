@@ -92,6 +92,29 @@ def _refused() -> list[str]:
     return [*said, str(refusal.value)]
 
 
+@pytest.mark.parametrize("async_op", [False, True])
+def test_scaled_sums(worlds: Worlds, async_op: bool) -> None:
+    worlds(2).run(_scaled, async_op)
+
+
+def _scaled(async_op: bool) -> None:
+    import torch
+    import torch.distributed as dist
+
+    from tests.torch_backend.moves import ended
+
+    rank, c10d = dist.get_rank(), torch._C._distributed_c10d
+    for dtype, factor in ((torch.float32, 0.5), (torch.bfloat16, 0.25), (torch.int32, 3), (torch.float64, 2)):
+        for given in (float(factor), torch.tensor([factor], dtype=dtype)):
+            scaled = c10d._make_nccl_premul_sum(given)
+            x, out = torch.full((4,), rank + 1, dtype=dtype), torch.zeros(2, dtype=dtype)
+            ended(dist.reduce_scatter_single(out, x, scaled, async_op=async_op), async_op)
+            ended(dist.all_reduce(x, scaled, async_op=async_op), async_op)
+            assert x.tolist() == [3 * factor] * 4 and out.tolist() == [3 * factor] * 2
+    with pytest.raises(TypeError, match="expected a whole number as the factor"):
+        dist.all_reduce(torch.ones(2, dtype=torch.int32), c10d._make_nccl_premul_sum(0.5))
+
+
 def _options(kind: str) -> Any:
     import torch
 

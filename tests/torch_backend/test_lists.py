@@ -159,6 +159,14 @@ def _kinds(async_op: bool) -> None:
     ended(dist.all_reduce(negated, async_op=async_op), async_op)
     assert negated.tolist() == [-2, -2]
 
+    repeated = torch.ones(1, 3).expand(2, 3)
+    ended(dist.all_reduce(repeated, async_op=async_op), async_op)
+    assert repeated.tolist() == [[2] * 3] * 2
+    with torch.inference_mode():
+        inferred = torch.ones(2, 3).t()
+        ended(dist.all_reduce(inferred, async_op=async_op), async_op)
+        assert inferred.tolist() == [[2] * 2] * 3
+
     pending = functional.all_reduce(torch.ones(2), "sum", group)
     ended(dist.all_reduce(pending, async_op=async_op), async_op)
     assert torch.equal(pending + 0, torch.full((2,), 4.0))
@@ -171,6 +179,7 @@ def test_tensors_that_cannot_be(worlds: Worlds) -> None:
 def _refused() -> None:
     import torch
     import torch.distributed as dist
+    import torch.distributed.tensor
 
     elsewhere, sparse = torch.zeros(2, device="meta"), torch.eye(2).to_sparse()
     here = torch.zeros(2)
@@ -204,4 +213,7 @@ def _refused() -> None:
             call()
     with pytest.raises(TypeError, match="out is float64; expected float32"):
         dist.all_gather_single(torch.zeros(4, dtype=torch.float64), here)
+    shown = torch.distributed.tensor.DTensor.from_local(here, dist.init_device_mesh("cpu", (2,)))
+    with pytest.raises(TypeError, match=r"^got a DTensor without memory of its own; expected a plain tensor$"):
+        dist.all_reduce(shown)
     dist.barrier()  # nobody is left waiting

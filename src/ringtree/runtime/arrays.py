@@ -80,7 +80,7 @@ def readable(x: Any, dtype: Any = None) -> Array:
         whole = x.detach() if x.requires_grad else x
         if not _plain(x):
             whole = whole.resolve_conj().resolve_neg().contiguous()
-        address = whole.data_ptr()
+        address = _address(whole)
         return Array(whole, address, tuple(x.shape), kind, x.numel(), address != x.data_ptr(), dtype)
     if type(x) is np.ndarray:
         y = x
@@ -100,7 +100,7 @@ def writable(x: Any, what: str = "out", dtype: Any = None) -> Array:
             if not x.is_contiguous():
                 raise ValueError(f"{what} is a tensor that is not contiguous; expected a contiguous one")
             raise ValueError(f"{what} is a tensor that shows its memory negated or conjugated; expected a plain one")
-        return Array(x.detach() if x.requires_grad else x, x.data_ptr(), tuple(x.shape), kind, x.numel(), named=dtype)
+        return Array(x.detach() if x.requires_grad else x, _address(x), tuple(x.shape), kind, x.numel(), named=dtype)
     if isinstance(x, memoryview | bytearray):
         x = np.asarray(x)
     if not isinstance(x, np.ndarray):
@@ -189,6 +189,13 @@ def _tensor_dtype(x: Any) -> Dtype:
             raise TypeError(f"element type {label} is not supported; expected one of {SUPPORTED}")
         found = _BY_TENSOR_TYPE[x.dtype] = BY_LABEL[label]
     return found
+
+
+def _address(x: Any) -> int:
+    address: int = x.data_ptr()
+    if not address and x.numel():  # one that wraps others, or that only says what it would hold
+        raise TypeError(f"got {described(x)} without memory of its own; expected a plain tensor")
+    return address
 
 
 def _numpy_dtype(dtype: np.dtype[Any]) -> Dtype:

@@ -85,7 +85,7 @@ class Launching:
         if code is None or out.dtype is not x.dtype or not (in_order(x) and (out is x or in_order(out))):
             return False
         at, n, to, m = x.data_ptr(), x.numel(), out.data_ptr(), out.numel()
-        made: bool = self._communicator.call_at(collective, code, op, root, at, n, to, m)
+        made: bool = at != 0 and to != 0 and self._communicator.call_at(collective, code, op, root, at, n, to, m)
         return made
 
     def _leave(self, timeout_s: float) -> None:

@@ -28,7 +28,7 @@ def operation(reduce_op: Any) -> Operation:
     if found is not None:
         return found
     if kind == ReduceOp.PREMUL_SUM:
-        _, factor = reduce_op.__getstate__()  # a number, or a tensor of one
-        return scaled(float(factor))
+        factor = float(reduce_op.__getstate__()[1])  # a number, or a tensor of one
+        return scaled(int(factor) if factor.is_integer() else factor)  # integers are scaled by whole numbers
     expected = ", ".join([*_NAMES.values(), "a sum scaled by a factor"])
     raise ValueError(f"no reduction {kind} on the backend ringtree: expected one of {expected}")

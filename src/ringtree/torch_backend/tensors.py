@@ -135,4 +135,7 @@ def _neighbours(xs: Tensors) -> torch.Tensor:
 def _copy(outs: Tensors, pieces: Tensors) -> None:
     with torch.no_grad():
         for out, piece in zip(outs, pieces, strict=True):
+            for axis, stride in enumerate(out.stride()):
+                if stride == 0:  # one element, shown as many
+                    out, piece = out.narrow(axis, 0, 1), piece.narrow(axis, 0, 1)
             out.copy_(piece)
