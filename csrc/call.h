@@ -19,9 +19,9 @@ struct Fingerprint {
 };
 
 // What a collective is called has no meaning here but in messages; a name not in the table reads "schedule".
-inline constexpr std::string_view collective_names[] = {"schedule",   "all_reduce", "reduce_scatter", "all_gather",
-                                                        "broadcast",  "reduce",     "gather",         "scatter",
-                                                        "all_to_all", "barrier",    "scan",           "exscan"};
+inline constexpr std::string_view collective_names[] = {
+    "schedule", "all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce",        "gather",
+    "scatter",  "all_to_all", "barrier",        "scan",       "exscan",    "exchange_parts"};
 
 std::uint32_t pack(std::string_view collective, int dtype, int op, int root);
 

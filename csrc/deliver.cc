@@ -173,11 +173,11 @@ bool Exchange::give(const Envelope& envelope, Operation& receive) {
     auto of = [](int type) { return " of " + std::string(dtype_name(type)); };
     auto expected = receive.length == Length::whatever ? "anything" : std::to_string(receive.nbytes) + " bytes";
     if (receive.length == Length::at_most) expected = "at most " + expected;
-    seat_.poison(Failure::mismatch, -1,
-                 seat_.name(envelope.source) + " sent " + std::to_string(envelope.nbytes) + " bytes" +
-                     of(envelope.dtype) +
-                     (envelope.tag < 0 ? std::string(" by copy") : " with tag " + std::to_string(envelope.tag)) +
-                     " where " + seat_.name(seat_.rank()) + " receives " + expected + of(receive.dtype));
+    seat_.poison(
+        Failure::mismatch, -1,
+        seat_.name(envelope.source) + " sent " + std::to_string(envelope.nbytes) + " bytes" + of(envelope.dtype) +
+            (envelope.tag < 0 ? " by " + own_name(envelope.tag) : " with tag " + std::to_string(envelope.tag)) +
+            " where " + seat_.name(seat_.rank()) + " receives " + expected + of(receive.dtype));
     return false;
   }
   receive.peer = envelope.source;

@@ -105,7 +105,7 @@ class Exchange::Awaited : public Situation {
     auto o = open();
     if (!o) return "send and recv";
     auto who = o->peer == any ? "any rank" : exchange_.seat_.name(o->peer);
-    if (o->tag < any) return (o->is_send ? "copy to " : "copy from ") + who;  // see matching.h
+    if (o->tag < any) return own_name(o->tag) + (o->is_send ? " to " : " from ") + who;
     return (o->is_send            ? "send to "
             : until_ == one_begun ? "probe for a message from "
                                   : "recv from ") +

@@ -9,11 +9,17 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace ringtree {
 
 inline constexpr int any = -1;  // any source, any tag
+
+// What messages with a tag of the engine's users' own are called in errors.
+inline std::string own_name(int tag) {
+  return tag == -2 ? "copy" : tag == -3 ? "exchange_parts" : "messages " + std::to_string(tag);
+}
 
 // How long a message a receive takes: as long as its memory; or shorter; or whatever comes, kept in memory of its own.
 enum class Length { exact, at_most, whatever };

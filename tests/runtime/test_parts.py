@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ringtree import Mismatch
+from ringtree import Mismatch, spawn
 from ringtree.runtime.communicator import Communicator
 from tests.runtime.conftest import Pools
 
@@ -55,8 +55,27 @@ def refused(comm: Communicator) -> None:
 def at_odds(comm: Communicator) -> None:
     xs = [np.zeros(2) for _ in range(comm.size)]
     outs = [np.zeros(2 if r == comm.rank else 3) for r in range(comm.size)]
-    with pytest.raises(Mismatch, match="16 bytes"):
+    with pytest.raises(
+        Mismatch, match=r"rank [01] sent 16 bytes of float64 by exchange_parts where rank [01] receives 24 bytes"
+    ):
         comm.exchange_parts(xs, outs)
+
+
+def otherwise(comm: Communicator, async_op: bool) -> None:
+    x = np.zeros(3)
+    with pytest.raises(Mismatch, match=r"all_reduce\(float64, sum, count 3\)") as told:
+        if comm.rank == 0:
+            made = comm.exchange_parts([x, x], [x.copy(), x.copy()], async_op=async_op)
+            if async_op:
+                made.wait()
+        else:
+            comm.all_reduce(x)
+    assert "exchange_parts" in str(told.value)
+
+
+@pytest.mark.parametrize("async_op", [False, True])
+def test_another_call_is_a_mismatch(engine: str, async_op: bool) -> None:
+    spawn(otherwise, 2, async_op, engine=engine, threads=engine == "reference", timeout_s=30)
 
 
 def test_refusals(pools: Pools, engine: str) -> None:

@@ -73,6 +73,7 @@ class Calls:
         self._proved = Given[int]()  # the slots they need
         self._vouched = Given[bool]()  # unproved ones that a caller asked for all the same
         self._pending: deque[tuple[int, Request, Array | None]] = deque()  # keeps arrays alive until done
+        self._elements = np.empty((1 + terms.ranks, 2), np.int64)  # of meetings: of any type fit in
         self._forced = os.environ.get("RINGTREE_ALGORITHM") or None
         self._speaks = terms.rank == 0 and os.environ.get("RINGTREE_DEBUG") in ("info", "trace")
         self._forced_for = _served(self._forced) if self._forced is not None else ()
@@ -161,9 +162,22 @@ class Calls:
     def _meet(self, request: Request, part: Part) -> None:
         """An element from everyone to everyone, which the engine takes for the call that it opens: ranks that called
         with other counts, types, roots or algorithms hear of it here."""
-        r, n = request, self._terms.ranks
+        r = request
         digest = part.digest if r.counts is None else part.digest ^ zlib.crc32(r.counts.tobytes())
-        key = ("meeting", r.collective, r.dtype, r.root, r.count, digest)
+        self._seat.run(*self._meeting(r.collective, r.dtype, r.root, r.count, digest))
+
+    def meet_for_parts(self, async_op: bool) -> Work | None:
+        """The same before `exchange_parts`, of which no rank knows what the others exchange."""
+        meeting = self._meeting("exchange_parts", Dtype.UINT8, -1, 0, 0)
+        if async_op:
+            return Work(self._seat, self._seat.start(*meeting), None)
+        self._seat.run(*meeting)
+        return None
+
+    def _meeting(self, collective: str, dtype: Dtype, root: int, count: int, digest: int) -> tuple[int, int, int]:
+        """The plan of such a meeting, and where its elements are."""
+        n = self._terms.ranks
+        key = ("meeting", collective, dtype, root, count, digest)
         found = self.plans.find(key)
         if found is None:
             meeting = built("bruck", "all_gather", n, -1, self._terms.rank)
@@ -175,18 +189,17 @@ class Calls:
                 at,
                 scratch,
                 1,
-                int(r.dtype),
+                int(dtype),
                 -1,
-                r.collective,
-                r.root,
-                r.count,
+                collective,
+                root,
+                count,
                 digest,
             )
             found = Bound(plan, meeting, "ranks meet before a call that is made elsewhere", 0, 0, False)
             self.plans.keep(key, found)
-        place = np.empty((1 + n, 2), np.int64)  # elements of any type fit in
-        address = place.__array_interface__["data"][0]
-        self._seat.run(found.plan, address, address + 16)
+        address = self._elements.__array_interface__["data"][0]
+        return found.plan, address, address + 16
 
     def _in_rank_order(self, part: Part, algorithm: str | Schedule | None) -> bool:
         """Whether it joins only neighbouring runs of ranks, the lower on the left."""

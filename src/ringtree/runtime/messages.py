@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 ANY = -1
 """Any source, any tag."""
 
+COPY, PARTS = -2, -3
+"""Tags that no receive of a user's takes: of `copy` and of `exchange_parts`."""
+
 Operation = tuple[bool, int, int, int, int, int, bool]
 """(is it a send, peer, tag, address, bytes, type's code, may the message be shorter), as engines take them."""
 

@@ -11,6 +11,8 @@ import numpy as np
 from ringtree.runtime.arrays import Array, readable, target, writable
 from ringtree.runtime.messages import (
     ANY,
+    COPY,
+    PARTS,
     Batch,
     Operation,
     Status,
@@ -26,7 +28,6 @@ from ringtree.runtime.work import Message, Together
 
 _ndarray = np.ndarray
 _BYTES = 5  # uint8's code: pickles
-_COPY, _PARTS = -2, -3  # tags that no receive of a user's takes
 
 
 class PointToPoint(Seated):
@@ -94,13 +95,13 @@ class PointToPoint(Seated):
         operations: list[Operation] = []
         if self.rank == src:
             given = readable(x)
-            operations.append((True, dst, _COPY, given.address, given.nbytes, int(given.dtype), False))
+            operations.append((True, dst, COPY, given.address, given.nbytes, int(given.dtype), False))
         if self.rank == dst:
             if out is None and x is None:
                 raise ValueError(f"copy needs out on rank {dst}, or an x that says how much comes")
             like = readable(x) if out is None else None
             filled = writable(out) if like is None else target(None, like, like.shape)
-            operations.append((False, src, _COPY, filled.address, filled.nbytes, int(filled.dtype), False))
+            operations.append((False, src, COPY, filled.address, filled.nbytes, int(filled.dtype), False))
         if operations:
             self._exchange(operations)
         if self.rank != dst:
@@ -110,7 +111,7 @@ class PointToPoint(Seated):
     def exchange_parts(self, xs: Sequence[Any], outs: Sequence[Any], *, async_op: bool = False) -> Any:
         """xs[r] goes to rank r, and what comes from there fills outs[r]; returns `outs`. All ranks call it, in one
         order. Parts may be of any sizes: unlike in all_to_all_v a rank knows its own only, and nothing is asked first.
-        """
+        Mismatch, of which both ranks and sizes are told, where a part is not what its receiver expects."""
         if len(xs) != self.size or len(outs) != self.size:
             raise ValueError(f"got {len(xs)} parts to send and {len(outs)} to fill; expected {self.size} of each")
         given, filled = _apart([readable(x) for x in xs], [writable(out) for out in outs])
@@ -122,12 +123,14 @@ class PointToPoint(Seated):
         operations: list[tuple[Operation, Array]] = []
         for rank, (x, out) in enumerate(zip(given, filled, strict=True)):
             if rank != self.rank:
-                operations.append(((True, rank, _PARTS, x.address, x.nbytes, int(x.dtype), False), x))
-                operations.append(((False, rank, _PARTS, out.address, out.nbytes, int(out.dtype), False), out))
-        if async_op:
-            return Together([self._mail.post(operation, array, None) for operation, array in operations], outs)
-        if operations:
-            self._exchange([operation for operation, _ in operations])
+                operations.append(((True, rank, PARTS, x.address, x.nbytes, int(x.dtype), False), x))
+                operations.append(((False, rank, PARTS, out.address, out.nbytes, int(out.dtype), False), out))
+        if not operations:
+            return Together([], outs) if async_op else outs
+        meeting = self._calls.meet_for_parts(async_op)
+        if meeting is not None:
+            return Together([meeting, *(self._mail.post(*operation, None) for operation in operations)], outs)
+        self._exchange([operation for operation, _ in operations])
         return outs
 
     def send_object(self, obj: Any, dst: int, tag: int = 0) -> None:

@@ -9,11 +9,13 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from ringtree.errors import Mismatch, PeerDied, TimedOut
-from ringtree.runtime.messages import ANY, Operation
+from ringtree.runtime.messages import ANY, COPY, PARTS, Operation
 from ringtree.runtime.types import Dtype
 
 if TYPE_CHECKING:
     from ringtree.runtime.reference_group import Group
+
+_OWN = {COPY: "copy", PARTS: "exchange_parts"}
 
 Status = tuple[int, int, int]
 """Source, tag, bytes."""
@@ -185,7 +187,7 @@ class Messages:
         nbytes, names = len(letter.payload), self.group.names
         fits = transfer.nbytes in (-1, nbytes) or (transfer.at_most and nbytes < transfer.nbytes)
         if not fits or letter.dtype != transfer.dtype:
-            by = "by copy" if letter.tag < ANY else f"with tag {letter.tag}"
+            by = f"by {_OWN[letter.tag]}" if letter.tag < ANY else f"with tag {letter.tag}"
             self.group.poison(
                 Mismatch,
                 f"rank {names[letter.source]} sent {nbytes} bytes of {_label(letter.dtype)} {by} "
@@ -214,7 +216,7 @@ class Messages:
     def _where(self, transfer: Transfer) -> str:
         who = "any rank" if transfer.peer == ANY else f"rank {self.group.names[transfer.peer]}"
         if transfer.tag < ANY:
-            return f"copy from {who}"
+            return f"{_OWN[transfer.tag]} from {who}"
         return f"a message from {who}, {'any tag' if transfer.tag == ANY else f'tag {transfer.tag}'}"
 
     def _gone(self, transfers: list[Transfer]) -> list[int]:

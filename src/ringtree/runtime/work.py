@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -108,17 +108,17 @@ class Message(Work):
 
 
 class Together:
-    """Messages that were begun together, and have ended when all of them have."""
+    """What was begun together, and has ended when all of it has."""
 
-    def __init__(self, messages: list[Message], result: Any) -> None:
-        self._messages, self._result = messages, result
+    def __init__(self, works: Sequence[Work], result: Any) -> None:
+        self._works, self._result = works, result
 
     def done(self) -> bool:
-        return all(message.done() for message in self._messages)
+        return all(work.done() for work in self._works)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits as a Work does; without a timeout raises TimedOut after the group's."""
-        return not self._messages or wait_all(self._messages, timeout)
+        return not self._works or wait_all(self._works, timeout)
 
     def result(self) -> Any:
         """Waits, and returns what the call would have returned."""
