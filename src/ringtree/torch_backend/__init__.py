@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 from ringtree.torch_backend.registration import register, served
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+    from pathlib import Path
+
     import torch.distributed as dist
 
     from ringtree.runtime.communicator import Communicator
 
-__all__ = ["communicator", "register"]
+__all__ = ["communicator", "dump_flight_recorder", "monitored_barrier", "register"]
 
 
 def communicator(group: dist.ProcessGroup | None = None) -> Communicator:
@@ -32,6 +35,31 @@ def communicator(group: dist.ProcessGroup | None = None) -> Communicator:
         raise ValueError(f'{asked!r} is not a group of the backend ringtree: see init_process_group("ringtree")')
     made: Communicator = serving.communicator
     return made
+
+
+def monitored_barrier(
+    group: dist.ProcessGroup | None = None, timeout: timedelta | None = None, wait_all_ranks: bool = False
+) -> None:
+    """torch.distributed's, which it reserves for Gloo: a barrier that names, to every rank that came, all that did not.
+    The group goes on after that. A rank that is not in the group returns at once."""
+    import torch.distributed as dist
+
+    found: Any = dist.group.WORLD if group is None else group
+    if found is dist.GroupMember.NON_GROUP_MEMBER:
+        return
+    if not hasattr(found, "communicator"):
+        raise ValueError(f'{found!r} is not a group of the backend ringtree: see init_process_group("ringtree")')
+    found.monitored_barrier(timeout, wait_all_ranks)
+
+
+def dump_flight_recorder() -> Path | None:
+    """Writes what this rank's groups did last, as is done when a call fails, and returns the file's path. None where
+    nothing is recorded (TORCH_FR_BUFFER_SIZE=0), or it cannot be written."""
+    import torch.distributed as dist
+
+    from ringtree.torch_backend.flight_dump import dump
+
+    return dump(dist.get_rank())
 
 
 register()

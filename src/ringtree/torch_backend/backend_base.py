@@ -19,11 +19,12 @@ from ringtree.torch_backend.flight_recorder import Recorder
 from ringtree.torch_backend.launching import Tensors
 from ringtree.torch_backend.memory import Memory
 from ringtree.torch_backend.messages import Messages
+from ringtree.torch_backend.monitoring import MonitoredBarrier
 from ringtree.torch_backend.registration import NAME
 from ringtree.torch_backend.work import Work
 
 
-class Backend(Collectives, Messages, Memory, Administration, dist.BackendBase):
+class Backend(Collectives, Messages, MonitoredBarrier, Memory, Administration, dist.BackendBase):
     """What serves the tensors of the CPU in a process group of torch's own."""
 
     def __init__(self, communicator: Communicator, store: Any, timeout: timedelta) -> None:

@@ -14,19 +14,19 @@ from ringtree.torch_backend.collectives import Collectives
 from ringtree.torch_backend.flight_recorder import Recorder
 from ringtree.torch_backend.memory import Memory
 from ringtree.torch_backend.messages import Messages
-from ringtree.torch_backend.registration import NAME
+from ringtree.torch_backend.monitoring import MonitoredBarrier
 
 CPU = torch.device("cpu")
 
 
-class ProcessGroup(Collectives, Messages, Memory, Administration, dist.ProcessGroup):
+class ProcessGroup(Collectives, Messages, MonitoredBarrier, Memory, Administration, dist.ProcessGroup):
     """A group for torch up to 2.13, which takes a whole process group from a backend written in Python and asks it for
     what its own would answer from C++: names, devices, the backend of a device."""
 
     def __init__(self, communicator: Communicator, store: Any, timeout: timedelta) -> None:
         super().__init__(communicator.rank, communicator.size)
         self._store = store
-        self._open(communicator, Recorder(communicator, NAME, timeout.total_seconds()))
+        self._open(communicator, Recorder(communicator, self.name(), timeout.total_seconds()))
 
     @property
     def communicator(self) -> Communicator:
@@ -71,6 +71,6 @@ class ProcessGroup(Collectives, Messages, Memory, Administration, dist.ProcessGr
         communicator = join(store, rank, range(world_size), self._recorder.timeout_s)
         name, description = self._recorder.name, self._recorder.description
         self._store = store
-        self._open(communicator, Recorder(communicator, NAME, self._recorder.timeout_s))
+        self._open(communicator, Recorder(communicator, self.name(), self._recorder.timeout_s))
         self._recorder.name, self._recorder.description = name, description
         self.listen()
