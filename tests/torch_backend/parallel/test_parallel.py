@@ -15,17 +15,33 @@ PROGRAMS: dict[str, str] = {
     "ddp_hooks": """allreduce fp16_compress built_in registered_by_name power_sgd power_sgd_in_fp16 chained_and_waiting
         step_in_the_hook post_local_sgd hierarchical_averages""",
     "zero": "plain in_buckets consolidated joined_with_another overlapped",
+    "fsdp1": """full_shard shard_grad_op no_shard original_parameters hybrid clipped no_sync mixed_precision
+        full_state sharded_state local_state with_a_hook""",
+    "fsdp2": """nested kept_after_forward resharded_to_pairs of_one_layer mixed_precision reduced_in_bfloat16 clipped
+        hybrid accumulated accumulated_without_resharding prefetched checkpointed offloaded from_one_rank with_adam""",
+    "dtensor": """distributed redistributed summed_up multiplied operated_on of_other_types made_in_place in_modules
+        mapped_locally meshes""",
+    "tensor_parallel": "columns_and_rows sequences losses with_fsdp2",
+    "functional": "values several_at_once in_groups with_gradients dist_nn compiled compiled_in_place",
+    "checkpoints": "resumed resumed_under_another_mesh asynchronous tensors of_a_missing_folder",
+    "pipelines": """gpipe one_forward_one_backward without_losses interleaved looped interleaved_zero_bubble
+        zero_bubble_v with_data_parallelism""",
 }
 """Modules beside this one, and their programs: functions that raise where a rank has something else."""
 
-BEYOND_GLOO = {
-    ("ddp_hooks", "power_sgd_in_many_buckets"),  # hangs: two threads call two buckets' callbacks at once
-    ("ddp_hooks", "chained"),  # no future of a reduce_scatter
-    ("zero", "overlapped"),  # torch refuses it: may hang
-    ("zero", "overlapped_interleaved"),
+LONG = {
+    "functional": "compiled_ddp compiled_fsdp2 compiled_by_inductor",
+    "pipelines": "split_by_tracing",
 }
+BEYOND_GLOO = {("zero", "overlapped")}
+"""What torch refuses on Gloo, or hangs there."""
 
-TABLE = [(module, program) for module, programs in PROGRAMS.items() for program in programs.split()]
+
+def _rows(programs: dict[str, str]) -> list[tuple[str, str]]:
+    return [(module, program) for module, names in programs.items() for program in names.split()]
+
+
+TABLE, LONG_TABLE = _rows(PROGRAMS), _rows(LONG)
 
 
 def _run(module: str, program: str) -> None:
@@ -43,7 +59,14 @@ def test_as_one_process(worlds: Worlds, module: str, program: str, n: int) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [2, 4])
-@pytest.mark.parametrize("module, program", [row for row in TABLE if row not in BEYOND_GLOO])
+@pytest.mark.parametrize("module, program", LONG_TABLE)
+def test_as_one_process_at_length(worlds: Worlds, module: str, program: str, n: int) -> None:
+    worlds(n).run(_run, module, program)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [2, 4])
+@pytest.mark.parametrize("module, program", [row for row in TABLE + LONG_TABLE if row not in BEYOND_GLOO])
 def test_the_programs_are_right(worlds: Worlds, module: str, program: str, n: int) -> None:
     """What fails on Gloo too is the program's fault."""
     worlds(n, "gloo").run(_run, module, program)
