@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from ringtree.torch_backend import process_group, under_way
+from ringtree.torch_backend import administration, under_way
 
 LIMIT_S = 60.0
 
@@ -98,7 +98,7 @@ def destroyed_while_another_rank_hangs(rank: int) -> None:
     if rank == 1:
         time.sleep(5)
         return
-    process_group.LEAVE_S = 1.0
+    administration.LEAVE_S = 1.0
     future = dist.all_reduce(torch.ones(3), async_op=True).get_future()
     begun_s = time.monotonic()
     dist.destroy_process_group()

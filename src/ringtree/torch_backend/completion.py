@@ -66,6 +66,7 @@ class _Threads:
         self._lock = threading.Lock()
         self._busy = 0  # tasks that have not ended
         self._spare = 0  # threads that wait for a task, less the tasks that wait for a thread
+        self._dismissed = 0  # how many of the tasks under way are their threads' last
         self._local = threading.local()
 
     def here(self) -> bool:
@@ -83,9 +84,9 @@ class _Threads:
             threading.Thread(target=self._work, args=(task,), name="ringtree-futures", daemon=True).start()
 
     def dismiss(self) -> None:
-        """Ends the threads that are idle."""
+        """Ends the threads that are idle, and the others after what they do now."""
         with self._lock:
-            spare, self._spare = self._spare, 0
+            spare, self._spare, self._dismissed = self._spare, 0, self._busy
         for _ in range(spare):
             self._tasks.put(None)
 
@@ -102,6 +103,9 @@ class _Threads:
             del task  # what it held is not kept while this thread is idle
             with self._lock:
                 self._busy -= 1
+                if self._dismissed:
+                    self._dismissed -= 1
+                    return
                 self._spare += 1
             task = self._next()
 
@@ -130,7 +134,7 @@ def here() -> bool:
 
 
 def dismiss() -> None:
-    """Ends the threads that have nothing to do now; others come when there is."""
+    """Ends the threads that there are now, when they have nothing to do; others come when there is."""
     _threads.dismiss()
 
 
