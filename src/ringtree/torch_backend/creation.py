@@ -88,10 +88,14 @@ class _Meeting:
             raise
 
     def follow(self) -> Communicator:
-        deadline_s = time.monotonic() + self.timeout_s
+        began_s = time.monotonic()
+        deadline_s = began_s + self.timeout_s
         while True:
             announced = self._announced(deadline_s)
             if announced.parent and (self.parent is None or self.parent.place != announced.parent):
+                if time.monotonic() < min(began_s + RETRY_S, deadline_s):  # it may be an earlier group's
+                    time.sleep(0.002)
+                    continue
                 raise RuntimeError(
                     f"{self._named([0])} makes {self._named(range(len(self.ranks)))} a group of the default process "
                     "group, which this rank has not: every member makes it while the same default group is there"
