@@ -35,7 +35,7 @@ class PointToPoint(Seated):
     message goes to the earliest receive that fits, whatever the wildcards: MPI's rules. `ringtree.ANY` is any source,
     any tag. Several threads of a rank may be here at once.
 
-    While a rank waits for anything, in a collective or here, the non-blocking messages it has under way go on.
+    The non-blocking messages that a rank has under way go on by themselves, whatever it does meanwhile.
     """
 
     def send(self, x: Any, dst: int, tag: int = 0) -> None:
