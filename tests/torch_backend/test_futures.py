@@ -94,3 +94,20 @@ def test_two_hundred_at_once_and_few_threads(worlds: Worlds) -> None:
     for came, threads in worlds(2).run(_many):
         assert came == [2.0 * i for i in range(200)]
         assert threads <= 3
+
+
+def _waits_for_a_later_one() -> float:
+    import torch
+    import torch.distributed as dist
+
+    if dist.get_rank() == 1:  # comes when rank 0 has hung its callback on the first
+        dist.recv(torch.zeros(1), 0)
+    futures = [dist.all_reduce(torch.full((1,), float(i)), async_op=True).get_future() for i in range(3)]
+    last = futures[0].then(lambda _: futures[2].wait())
+    if dist.get_rank() == 0:
+        dist.send(torch.zeros(1), 1)
+    return float(last.wait()[0])
+
+
+def test_a_callback_waits_for_a_call_that_was_under_way_before(worlds: Worlds) -> None:
+    assert worlds(2).run(_waits_for_a_later_one) == [4.0, 4.0]
