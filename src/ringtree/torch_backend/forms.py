@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ringtree.torch_backend.compiling import opaque
 from ringtree.torch_backend.work import Work
 
 Method = Callable[..., Work]
@@ -21,6 +22,7 @@ def taking(kind: type, **depths: int) -> Callable[[Method], Method]:
 
     def decorate(method: Method) -> Method:
         @wraps(method)
+        @opaque
         def call(self: Any, *given: Any, **named: Any) -> Work:
             if not named and given and type(given[-1]) is kind:
                 return method(self, *given)

@@ -9,6 +9,7 @@ from typing import Any
 from ringtree.runtime.communicator import Communicator
 from ringtree.runtime.messages import ANY
 from ringtree.runtime.work import Message, wait_any
+from ringtree.torch_backend.compiling import opaque
 from ringtree.torch_backend.completion import Completions
 from ringtree.torch_backend.flight_recorder import Entry, Recorder
 from ringtree.torch_backend.launching import Launching, Tensors
@@ -38,14 +39,17 @@ class Messages(Launching):
         super()._open(communicator, recorder)
         self._mailed = Completions(_first_ended)
 
+    @opaque
     def send(self, tensors: Tensors, dst: int, tag: int = 0) -> Work:
         """The work has ended when the tensor may be changed again."""
         entry = self._recorder.begin_message("send", tensors, dst, tag)
         return self._posted(Pending, entry, tensors, lambda: self._communicator.isend(sent(one(tensors)), dst, tag))
 
+    @opaque
     def recv(self, tensors: Tensors, src: int, tag: int = 0) -> Work:
         return self._receive("recv", tensors, src, tag)
 
+    @opaque
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Work:
         return self._receive("recvAnySource", tensors, ANY, tag)
 

@@ -14,6 +14,7 @@ import torch.distributed as dist
 
 from ringtree.errors import TimedOut
 from ringtree.runtime.work import Work as Began
+from ringtree.torch_backend.compiling import opaque
 from ringtree.torch_backend.completion import Completions
 from ringtree.torch_backend.flight_recorder import Entry
 from ringtree.torch_backend.under_way import UnderWay
@@ -40,6 +41,7 @@ class Work(dist.Work):
 class Done(Work):
     """A call that had ended when it returned."""
 
+    @opaque
     def wait(self, timeout: timedelta | None = None) -> bool:
         return True
 
@@ -52,6 +54,7 @@ class Done(Work):
     def exception(self) -> Any:
         return None
 
+    @opaque
     def get_future(self) -> Any:
         future: torch.futures.Future[list[torch.Tensor]] = torch.futures.Future()
         future.set_result(self._outputs)
@@ -89,6 +92,7 @@ class Pending(Work):
         if entry.event is not None:
             self.get_future()  # so that somebody waits for its end
 
+    @opaque
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Raises what the call ended with, each time; or TimedOut when `timeout` passed first, and then it goes on."""
         limit_s = None if timeout is None or timeout <= NO_TIMEOUT else timeout.total_seconds()
@@ -158,6 +162,7 @@ class Pending(Work):
     def exception(self) -> Any:
         return self._exception if self.is_completed() else None
 
+    @opaque
     def get_future(self) -> Any:
         with self._lock:
             if self._future is None:

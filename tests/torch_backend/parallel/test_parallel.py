@@ -10,7 +10,7 @@ from tests.torch_backend.conftest import Worlds
 
 PROGRAMS: dict[str, str] = {
     "ddp": """plain many_buckets bucket_views static_graph no_sync without_averaging_it_is_noticed unused_parameters
-        uneven_inputs uneven_inputs_raise batch_norm checkpointed autocast several_types of_pairs
+        uneven_inputs uneven_inputs_raise batch_norm checkpointed autocast several_types sparse_gradients of_pairs
         two_at_once twice_in_a_step saved_and_loaded""",
     "ddp_hooks": """allreduce fp16_compress built_in registered_by_name power_sgd power_sgd_in_fp16 chained_and_waiting
         step_in_the_hook post_local_sgd hierarchical_averages""",
@@ -18,11 +18,12 @@ PROGRAMS: dict[str, str] = {
     "fsdp1": """full_shard shard_grad_op no_shard original_parameters hybrid clipped no_sync mixed_precision
         full_state sharded_state local_state with_a_hook""",
     "fsdp2": """nested kept_after_forward resharded_to_pairs of_one_layer mixed_precision reduced_in_bfloat16 clipped
-        hybrid accumulated accumulated_without_resharding prefetched checkpointed offloaded from_one_rank with_adam""",
+        hybrid accumulated accumulated_without_resharding prefetched checkpointed offloaded from_one_rank with_adam
+        memory_of_the_group""",
     "dtensor": """distributed redistributed summed_up multiplied operated_on of_other_types made_in_place in_modules
         mapped_locally meshes""",
     "tensor_parallel": "columns_and_rows sequences losses with_fsdp2",
-    "functional": "values several_at_once in_groups with_gradients dist_nn compiled compiled_in_place",
+    "functional": "values several_at_once in_groups with_gradients dist_nn compiled compiled_in_place compiled_ddp",
     "checkpoints": "resumed resumed_under_another_mesh asynchronous tensors of_a_missing_folder",
     "pipelines": """gpipe one_forward_one_backward without_losses interleaved looped interleaved_zero_bubble
         zero_bubble_v with_data_parallelism""",
@@ -30,10 +31,10 @@ PROGRAMS: dict[str, str] = {
 """Modules beside this one, and their programs: functions that raise where a rank has something else."""
 
 LONG = {
-    "functional": "compiled_ddp compiled_fsdp2 compiled_by_inductor",
+    "functional": "compiled_fsdp2 compiled_by_inductor",
     "pipelines": "split_by_tracing",
 }
-BEYOND_GLOO = {("zero", "overlapped")}
+BEYOND_GLOO = {("zero", "overlapped"), ("fsdp2", "memory_of_the_group")}
 """What torch refuses on Gloo, or hangs there."""
 
 
