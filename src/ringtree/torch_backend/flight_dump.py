@@ -147,8 +147,6 @@ def _common(entry: Entry, state: str) -> dict[str, Any]:
         "duration_ms": (entry.ended_ns - entry.begun_ns) / 1e6 if entry.ended_ns else None,
         "retired": state == "completed" or entry.failed,
         "timeout_ms": int(entry.recorder.timeout_s * 1000),
-        "thread_id": str(entry.thread),
-        "thread_name": "",
         "frames": [],
     }
 

@@ -12,11 +12,11 @@ import weakref
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from threading import get_ident
 from time import time_ns
 from typing import Any
 
 import torch
+from torch.autograd import profiler
 
 from ringtree import errors
 from ringtree.runtime.communicator import Communicator
@@ -62,12 +62,12 @@ class Recorder:
 
     def begin(self, name: str, inputs: Tensors, outputs: Tensors) -> Entry:
         """A collective begins; `name` is torch's for it. Where there are several tensors, they are one operation's."""
-        self.collectives += 1
+        number = self.collectives = self.collectives + 1
         given = _described(inputs)
-        entry = Entry(self, name, self.collectives, given, given if outputs is inputs else _described(outputs))
+        entry = Entry(self, name, number, given, given if outputs is inputs else _described(outputs))
         entry.record = next(_records)
         RING.append(entry)
-        if profiling.on():
+        if profiler._is_profiler_enabled:
             entry.event = profiling.Event(f"{self.backend}:{name}", inputs)
         return entry
 
@@ -75,11 +75,12 @@ class Recorder:
         """A send to, or a receive from, the `peer` of this group (-1: from anyone) begins."""
         self.messages += 1
         given = _described(tensors)
-        entry = Entry(self, name, self.messages, given, given, peer, tag)
+        entry = Entry(self, name, self.messages, given, given)
+        entry.peer, entry.tag = peer, tag
         if peer >= 0:
             entry.peer_is(peer)
         RING.append(entry)
-        if profiling.on():
+        if profiler._is_profiler_enabled:
             entry.event = profiling.Event(f"{self.backend}:{name}", tensors)
         return entry
 
@@ -89,40 +90,18 @@ class Entry:
     a way, a peer and a tag, `record` the collectives of this process. `ticket`: of an asynchronous collective, by which
     the engine says whether it has ended."""
 
-    __slots__ = (
-        "begun_ns",
-        "ended_ns",
-        "event",
-        "failed",
-        "inputs",
-        "name",
-        "number",
-        "outputs",
-        "peer",
-        "record",
-        "recorder",
-        "tag",
-        "thread",
-        "ticket",
-        "turn",
-    )  # fmt: skip
+    # No slots: what is seldom said costs nothing as long as it is as here.
+    record, turn, ticket = -1, 0, 0
+    ended_ns = 0
+    failed = False
+    peer: int | None = None
+    tag = 0
+    event: profiling.Event | None = None
 
-    def __init__(
-        self,
-        recorder: Recorder,
-        name: str,
-        number: int,
-        inputs: Described,
-        outputs: Described,
-        peer: int | None = None,
-        tag: int = 0,
-    ) -> None:
-        self.recorder, self.name, self.number, self.peer, self.tag = recorder, name, number, peer, tag
+    def __init__(self, recorder: Recorder, name: str, number: int, inputs: Described, outputs: Described) -> None:
+        self.recorder, self.name, self.number = recorder, name, number
         self.inputs, self.outputs = inputs, outputs
-        self.begun_ns, self.ended_ns = time_ns(), 0
-        self.thread = get_ident()
-        self.record, self.turn, self.ticket, self.failed = -1, 0, 0, False
-        self.event: profiling.Event | None = None
+        self.begun_ns = time_ns()
 
     def peer_is(self, peer: int) -> None:
         """Whom this message is from, or to: known at the end only of one from anyone."""
@@ -173,12 +152,11 @@ class Entry:
 
     def _take_back(self) -> None:
         """A user's mistake on this rank only: it was no operation."""
-        if RING and RING[-1] is self:
-            RING.pop()
-            if self.peer is None:
-                self.recorder.collectives -= 1
-            else:
-                self.recorder.messages -= 1
+        with suppress(ValueError):  # so old that it was dropped
+            RING.remove(self)
+        recorder = self.recorder
+        if self.peer is None and self.number == recorder.collectives:
+            recorder.collectives -= 1
 
     def __str__(self) -> str:
         tensors = ", ".join(f"{str(dtype).removeprefix('torch.')} {list(shape)}" for shape, dtype in self.inputs[:4])

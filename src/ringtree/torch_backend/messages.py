@@ -30,6 +30,11 @@ class Received(Pending):
 
     _source_rank = source_rank
 
+    def _finish(self, error: Exception | None) -> None:
+        if error is None and self._entry.peer == ANY:
+            self._entry.peer_is(self.began.source)
+        super()._finish(error)
+
 
 class Messages(Launching):
     """A call takes one tensor, in a list. Sends and receives alike begin at once, whatever the calls are that this rank

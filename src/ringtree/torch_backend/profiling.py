@@ -11,14 +11,8 @@ from collections.abc import Sequence
 from functools import partial
 
 import torch
-from torch.autograd import profiler
 
 from ringtree.torch_backend.completion import run
-
-
-def on() -> bool:
-    """Whether a profiler listens. Where none does, this is all that profiling costs."""
-    return bool(profiler._is_profiler_enabled)
 
 
 class Event:
