@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -22,6 +24,8 @@ def _called(call: str) -> None:
         dist.all_reduce(x, async_op=True).get_future().wait()
     elif call == "barrier":
         dist.barrier()
+    elif call == "recv":
+        dist.recv(x, 1)
     else:
         {"all_reduce": dist.all_reduce, "broadcast": lambda t: dist.broadcast(t, 1)}[call](x)
 
@@ -32,7 +36,7 @@ def _dies(rank: int, call: str) -> None:
     _called(call)
 
 
-@pytest.mark.parametrize("call", ["all_reduce", "broadcast", "barrier", "async", "future"])
+@pytest.mark.parametrize("call", ["all_reduce", "broadcast", "barrier", "async", "future", "recv"])
 def test_a_dead_rank_is_named_at_once(tmp_path: Path, call: str) -> None:
     stories, codes = run(3, tmp_path, _dies, call)
     assert codes == [3, 7, 3]
@@ -40,7 +44,7 @@ def test_a_dead_rank_is_named_at_once(tmp_path: Path, call: str) -> None:
     for rank, story in stories.items():
         assert {"PeerDied", "DistBackendError"} <= set(story.kinds) or call == "future"
         assert f"rank {rank}: {name}(" in story.text and "rank 1 died" in story.text, story.text
-        assert "sequence number 2 of group default_pg" in story.text
+        assert call == "recv" or "sequence number 2 of group default_pg" in story.text
 
 
 def _hangs(rank: int, call: str) -> None:
@@ -57,3 +61,85 @@ def test_a_rank_that_does_not_come_is_named_within_the_timeout(tmp_path: Path, c
     for story in stories.values():
         assert "TimedOut" in story.kinds and "waited 3 s for rank 1 in all_reduce" in story.text, story.text
         assert TIMEOUT_S * 0.9 < story.took_s < 2 * TIMEOUT_S
+
+
+def _differs(rank: int, how: str) -> None:
+    import torch
+    import torch.distributed as dist
+
+    x = torch.ones(8)
+    if how == "operation":
+        dist.broadcast(x, 0) if rank == 1 else dist.all_reduce(x)
+    elif how == "reduction":
+        dist.all_reduce(x, dist.ReduceOp.MAX if rank == 1 else dist.ReduceOp.SUM)
+    elif how == "type":
+        dist.all_reduce(x.double() if rank == 1 else x)
+    elif how == "root":
+        dist.broadcast(x, rank)  # nobody waits in it
+        dist.barrier()
+    else:
+        dist.all_reduce(x[:5] if rank == 1 else x)
+
+
+@pytest.mark.parametrize("how", ["operation", "reduction", "type", "root", "size"])
+def test_calls_that_differ_are_both_named(tmp_path: Path, how: str) -> None:
+    stories, codes = run(2, tmp_path, _differs, how)
+    assert codes == [3, 3]
+    for story in stories.values():
+        assert {"Mismatch", "DistBackendError", "RuntimeError"} <= set(story.kinds)
+        assert "rank 0 called" in story.text and "rank 1 called" in story.text, story.text
+        assert f"sequence number {3 if how == 'root' else 2} of group" in story.text
+
+
+def _goes_on(rank: int) -> None:
+    import torch
+    import torch.distributed as dist
+
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    x, start = torch.ones(8), time.monotonic()
+    for _ in range(3):
+        with contextlib.suppress(RuntimeError):
+            dist.all_reduce(x)
+    assert time.monotonic() - start < TIMEOUT_S
+    dist.broadcast(x, 0)
+
+
+def test_after_a_failure_each_call_fails_at_once_with_the_reason(tmp_path: Path) -> None:
+    stories, codes = run(2, tmp_path, _goes_on)
+    assert codes == [3, -signal.SIGKILL]
+    assert "Poisoned" in stories[0].kinds
+    assert "broadcast(" in stories[0].text and "failed before (rank 1 died" in stories[0].text
+    assert "destroy_process_group()" in stories[0].text
+
+
+def _aborts(rank: int) -> None:
+    import threading
+
+    import torch
+    import torch.distributed as dist
+
+    if rank == 0:
+        threading.Timer(0.3, dist.group.WORLD.abort).start()
+        dist.all_reduce(torch.ones(8))
+    time.sleep(1.0)
+
+
+def test_abort_from_another_thread_ends_a_wait(tmp_path: Path) -> None:
+    stories, codes = run(2, tmp_path, _aborts)
+    assert codes == [3, 0]
+    assert stories[0].took_s < TIMEOUT_S - 0.5 and "abort" in stories[0].text
+
+
+def _leaves(rank: int) -> None:
+    import torch
+    import torch.distributed as dist
+
+    if rank == 0:
+        dist.all_reduce(torch.ones(8))
+
+
+def test_a_rank_that_destroys_its_group_early_is_named(tmp_path: Path) -> None:
+    stories, codes = run(2, tmp_path, _leaves)
+    assert codes == [3, 0]
+    assert "rank 1 left the group" in stories[0].text
