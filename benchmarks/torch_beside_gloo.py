@@ -351,15 +351,17 @@ def figures(row: Row, found: dict[str, list[float]]) -> dict[str, Any]:
     return {**{k: float(f"{v:.4g}") for k, v in kept.items()}, "goal": row.goal}
 
 
+HEAD = """| µs | ranks | Gloo | ringtree | ratio | goal | step: alone | on Gloo | on ringtree |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"""
+
+
 def line(name: str, ranks: int, kept: dict[str, Any]) -> str:
-    text = f"{name:<24}{ranks:>6}{kept['gloo_s'] * 1e6:>12.1f}{kept['ringtree_s'] * 1e6:>12.1f}"
-    if "silent_s" in kept:
-        both = (kept["gloo_communication_s"], kept["ringtree_communication_s"])
-        text += f"{kept['silent_s'] * 1e6:>12.1f}{both[0] * 1e6:>12.1f}{both[1] * 1e6:>12.1f}"
-    else:
-        text += " " * 36
-    goal = f"{kept['goal']:>7.2f}" if kept["goal"] else ""
-    return f"{text}{kept['ratio']:>8.3f}{goal}"
+    """A row of the table. Of a step its communication, and behind that the steps themselves."""
+    of = "_communication_s" if "silent_s" in kept else "_s"
+    cells = [f"{kept[backend + of] * 1e6:,.1f}" for backend in ("gloo", "ringtree")]
+    cells += [f"{kept['ratio']:.3f}", f"{kept['goal']:.2f}" if kept["goal"] else ""]
+    cells += [f"{kept[b + '_s'] * 1e6:,.0f}" if "silent_s" in kept else "" for b in ("silent", "gloo", "ringtree")]
+    return f"| {name} | {ranks} | {' | '.join(cells)} |"
 
 
 def main() -> None:
@@ -369,8 +371,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures, with machine and versions")
     args = parser.parse_args()
     names = [row.name for row in ROWS if not args.rows or any(part in row.name for part in args.rows)]
-    print(f"{'us':<24}{'ranks':>6}{'gloo':>12}{'ringtree':>12}{'alone':>12}{'gloo comm':>12}{'our comm':>12}"
-          f"{'ratio':>8}{'goal':>7}")  # fmt: skip
+    print(HEAD)
     record = []
     for ranks in map(int, args.ranks.split(",")):
         found = run(ranks, names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 import warnings
 from typing import Any
@@ -11,10 +12,10 @@ import pytest
 from tests.torch_backend.conftest import Worlds
 
 
-def _lies_in_the_heap(tensor: Any) -> bool:
+def _lies_in_the_heap(tensor: Any, group: Any = None) -> bool:
     import torch.distributed as dist
 
-    heap = dist.group.WORLD._heap
+    heap = (group or dist.group.WORLD)._heap
     begin = tensor.data_ptr() - heap._address
     return bool(0 <= begin <= begin + tensor.nbytes <= heap._existing_bytes)
 
@@ -115,6 +116,53 @@ def test_500_steps_take_no_more_memory_than_two(worlds: Worlds) -> None:
     world = worlds(2)
     few = [size for _, _, size in world.run(_trained, True, 2, 1)]
     assert [size for _, _, size in world.run(_trained, True, 500, 1)] == few
+
+
+def _filled_up() -> list[bool]:
+    """In a heap of 4 MiB a rank: what is taken, too much, what was given back, and what there is no memory for."""
+    import torch
+    import torch.distributed as dist
+
+    from ringtree.runtime import heap
+
+    kept = heap.MOST_BYTES, heap.memory_available_bytes
+    try:
+        heap.MOST_BYTES = dist.get_world_size() * (4 << 20)
+        group: Any = dist.new_group(backend="ringtree")
+        first = group.allocate_tensor(1 << 20, dtype=torch.uint8)
+        second = group.allocate_tensor(4 << 20, dtype=torch.uint8)
+        heap.memory_available_bytes = lambda: 0
+        third = group.allocate_tensor(2 << 20, dtype=torch.uint8)
+        heap.memory_available_bytes = kept[1]
+        fourth = group.allocate_tensor(3 << 20, dtype=torch.uint8)
+        there = [_lies_in_the_heap(x, group) for x in (first, second, third, fourth)]
+        del first, fourth
+        whole = group.allocate_tensor(4 << 20, dtype=torch.uint8)
+        return [*there, _lies_in_the_heap(whole, group)]
+    finally:
+        heap.MOST_BYTES, heap.memory_available_bytes = kept
+
+
+def test_what_does_not_fit_is_ordinary_memory(worlds: Worlds) -> None:
+    assert worlds(2).run(_filled_up) == [[True, False, False, True, True]] * 2
+
+
+def _outlived() -> tuple[bool, float]:
+    import torch
+    import torch.distributed as dist
+
+    group: Any = dist.new_group(backend="ringtree")
+    x = group.allocate_tensor(1 << 20, dtype=torch.float32).fill_(1)
+    there = _lies_in_the_heap(x, group)
+    dist.barrier(group)
+    dist.destroy_process_group(group)
+    del group
+    gc.collect()
+    return there, float(x.mul_(2).sum())
+
+
+def test_tensors_outlive_their_group(worlds: Worlds) -> None:
+    assert worlds(2).run(_outlived) == [(True, 2.0 * (1 << 20))] * 2
 
 
 def _alone() -> tuple[float, bool, list[str]]:

@@ -24,8 +24,8 @@ from ringtree.runtime.seated import Seated
 PAGE_BYTES = 4096
 LARGE_PAGE_BYTES = 2 << 20
 """By so much the heap grows."""
-MOST_BYTES = 1 << 44
-"""All ranks' parts together: addresses, of which a process has 2^47."""
+MOST_BYTES = 1 << 41
+"""All ranks' parts together: addresses, of which a process has 2^47, for all its groups."""
 PATIENCE_S = 10.0
 """How long the first to take something wait for the others, whose first call may never come."""
 MAPPED_S = 1.0
