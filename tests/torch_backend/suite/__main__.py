@@ -15,7 +15,7 @@ import sys
 from tests.torch_backend.suite.faces import FACES
 from tests.torch_backend.suite.outcomes import FAIL, Outcome
 from tests.torch_backend.suite.running import ROOT, names, run
-from tests.torch_backend.suite.table import Rows, as_json, brief, markdown, summary, worse
+from tests.torch_backend.suite.table import Rows, as_json, brief, markdown, summary, unseen, worse
 
 RECORD = ROOT / "benchmarks" / "torch_suite.json"
 TABLE = ROOT / "docs" / "torch_suite.md"
@@ -36,7 +36,7 @@ def main() -> int:
         RECORD.write_text(json.dumps(as_json(rows), indent=1) + "\n")
         TABLE.write_text(markdown(rows, torch.__version__.split("+")[0]))
     print(summary(rows))
-    lost = worse(rows)
+    lost = [*worse(rows), *unseen(rows)]
     for line in lost:
         print(line, file=sys.stderr)
     return 1 if lost else 0

@@ -9,7 +9,7 @@ import unittest
 
 from torch.testing._internal.distributed.distributed_test import DistributedTest, TestDistBackend
 
-from tests.torch_backend.suite import harnesses
+from tests.torch_backend.suite import harnesses, probes
 from tests.torch_backend.suite.ranks import Forked
 
 
@@ -33,5 +33,5 @@ def names() -> list[str]:
 def load(name: str) -> unittest.TestSuite:
     if name.startswith("test_"):
         return unittest.TestSuite([DistributedSuite(name)])
-    found = unittest.defaultTestLoader.loadTestsFromName(name, harnesses)
+    found = unittest.defaultTestLoader.loadTestsFromName(name, probes if name.startswith("Probe") else harnesses)
     return found if isinstance(found, unittest.TestSuite) else unittest.TestSuite([found])

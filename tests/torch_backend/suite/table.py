@@ -40,6 +40,12 @@ def worse(rows: Rows) -> list[str]:
     return found
 
 
+def unseen(rows: Rows) -> list[str]:
+    """Tests that passed on Gloo without a thread of its being seen: where that is so, none would be seen here."""
+    ran = [row[GLOO] for row in rows.values() if GLOO in row and row[GLOO].status == PASS]
+    return [f"{outcome.name} on gloo: no thread of Gloo's was seen" for outcome in ran if not outcome.gloo]
+
+
 def summary(rows: Rows) -> str:
     """A table of how many there are of each outcome."""
     lines = ["| | pass | fail | skip |", "| --- | ---: | ---: | ---: |"]

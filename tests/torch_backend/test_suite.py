@@ -1,0 +1,48 @@
+"""A part of PyTorch's own suite, chosen for breadth; `make test-torch-suite` runs all of it beside Gloo."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.torch_backend.suite.faces import IN_GLOOS_PLACE, RINGTREE
+from tests.torch_backend.suite.outcomes import FAIL, PASS
+from tests.torch_backend.suite.running import run
+
+LIMIT_S = 60.0
+
+AS_GLOO = """
+test_3_level_hierarchical_model_averager test_accumulate_gradients_no_sync_allreduce_with_then_hook
+test_all_gather_coalesced_with_empty test_all_gather_object_subgroup test_all_reduce_coalesced_sum
+test_all_reduce_complex_unsupported_ops test_all_reduce_sum_async test_all_reduce_sum_complex
+test_barrier_timeout_full_group test_barrier_timeout_global test_batch_isend_irecv_gloo_tags test_broadcast_object_list
+test_gather_checks test_gather_object test_get_future test_irecv test_isend_torch_profiler test_monitored_barrier_gloo
+test_new_subgroups_group_size_exceeds_world_size test_new_subgroups_with_group_param test_reduce_full_group_max
+test_scatter_checks test_scatter_object_list test_send_recv_any_source_torch_profiler test_send_recv_with_tag
+test_sparse_all_reduce_sum OnMultiProcContinuousTest
+"""
+BY_OUR_NAME = """
+test_DistributedDataParallelCPU_grad_is_view test_ddp_create_graph test_ddp_logging_data_cpu test_static_graph_api_cpu
+OnDTensorContinuousTestBase OnDTensorTestBase.test_redistribute OnFSDPTest.test_fsdp2_beside_one_process
+OnFSDPTestContinuous OnShardedTensorTestBase.test_gather
+"""
+
+
+@pytest.mark.parametrize(("face", "tests"), [(IN_GLOOS_PLACE, AS_GLOO), (RINGTREE, BY_OUR_NAME)])
+def test_it_passes(face: str, tests: str) -> None:
+    outcomes = list(run(face, tests.split(), LIMIT_S))
+    assert len(outcomes) == len(tests.split())
+    assert not [outcome for outcome in outcomes if outcome.status != PASS]
+
+
+NOTICED = {
+    "Probe.test_makes_a_group_of_gloo": "a group of Gloo's is made in a test on ringtree",
+    "Probe.test_has_a_thread_of_gloo": "a thread of Gloo's was seen",
+    "Probe.test_hangs": "did not end within 10 s",
+    "Probe.test_a_rank_dies_at_its_end": "the ranks ended with the exit codes [0, -9]",
+}
+
+
+def test_what_a_test_does_not_tell_is_noticed() -> None:
+    outcomes = list(run(RINGTREE, list(NOTICED), 10.0))
+    assert [outcome.status for outcome in outcomes] == [FAIL] * len(NOTICED)
+    assert all(NOTICED[outcome.name] in outcome.reason for outcome in outcomes)
