@@ -6,6 +6,7 @@ profiler, written down by the flight recorder, and made synchronous or not.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,6 +24,10 @@ Tensors = Sequence[torch.Tensor]
 Short = tuple[int, torch.Tensor, torch.Tensor, Operation, int]
 """A call as `_made_shortly` takes it."""
 
+KEPT = 64
+"""How many works of single numbers live on when the program lets go of them. DDP's join() gives such a work to torch's
+C++, which holds its C++ half alone and asks it for its future in the backward pass; but that is the Python half's."""
+
 
 class Launching:
     """A group's state. `_rank` and `_size` are in this group."""
@@ -38,6 +43,7 @@ class Launching:
         self._recorder = recorder
         self._under_way = UnderWay()
         self._completions = Completions(first_ended)
+        self._kept: deque[Work] = deque(maxlen=KEPT)
 
     def _root(self, opts: Any) -> int:
         root: int = opts.rootRank
@@ -69,7 +75,10 @@ class Launching:
                     began = call(async_op)
                 if async_op:
                     entry.ticket = getattr(began, "_ticket", 0)
-                    return Pending(began, outputs, entry, self._under_way, self._completions, after, (inputs, call))
+                    work = Pending(began, outputs, entry, self._under_way, self._completions, after, (inputs, call))
+                    if len(outputs) == 1 and outputs[0].numel() == 1:
+                        self._kept.append(work)
+                    return work
             if after is not None:
                 with torch.no_grad():
                     after()

@@ -126,6 +126,24 @@ def uneven_inputs() -> None:
     same(state(model.module), state(reference))
 
 
+def uneven_inputs_by_those_left() -> None:
+    """join(divide_by_initial_world_size=False): gradients are divided by how many ranks still have data."""
+    n, me = dist.get_world_size(), dist.get_rank()
+    batches = [share(sentences(4), rank, n)[rank % 3 :] for rank in range(n)]
+    model = DDP(transformer(), bucket_cap_mb=0.01)
+    with model.join(divide_by_initial_world_size=False):
+        train(model, batches[me])
+    reference = transformer()
+    stepper = sgd(reference.parameters())
+    for step in range(4):
+        stepper.zero_grad()
+        left = [mine[step] for mine in batches if step < len(mine)]
+        for batch in left:
+            (loss_of(reference, batch) / len(left)).backward()
+        stepper.step()
+    same(state(model.module), state(reference))
+
+
 def uneven_inputs_raise() -> None:
     """join(throw_on_early_termination=True): everybody hears that a rank has no more data."""
     me = dist.get_rank()

@@ -10,8 +10,8 @@ from tests.torch_backend.conftest import Worlds
 
 PROGRAMS: dict[str, str] = {
     "ddp": """plain many_buckets bucket_views static_graph no_sync without_averaging_it_is_noticed unused_parameters
-        uneven_inputs uneven_inputs_raise batch_norm checkpointed autocast several_types sparse_gradients of_pairs
-        two_at_once twice_in_a_step saved_and_loaded""",
+        uneven_inputs uneven_inputs_by_those_left uneven_inputs_raise batch_norm checkpointed autocast several_types
+        sparse_gradients of_pairs two_at_once twice_in_a_step saved_and_loaded""",
     "ddp_hooks": """allreduce fp16_compress built_in registered_by_name power_sgd power_sgd_in_fp16 chained_and_waiting
         step_in_the_hook post_local_sgd hierarchical_averages""",
     "zero": "plain in_buckets consolidated joined_with_another overlapped",
