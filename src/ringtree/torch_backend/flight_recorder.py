@@ -138,6 +138,8 @@ class Entry:
             if recorder.failure is not None:
                 said = f"the group failed before ({recorder.failure})"
             said += "; destroy_process_group() and init_process_group() make another"
+        elif isinstance(error, errors.TimedOut):
+            said = f"Timed out waiting: {said}"  # as Gloo's do, for those who look for that
         first = recorder.failure is None
         if over and first:
             recorder.failure = said

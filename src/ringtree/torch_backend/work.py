@@ -97,7 +97,7 @@ class Pending(Work):
         """Raises what the call ended with, each time; or TimedOut when `timeout` passed first, and then it goes on."""
         limit_s = None if timeout is None or timeout <= NO_TIMEOUT else timeout.total_seconds()
         if not self.ended(limit_s):
-            raise self._entry.fail(TimedOut(f"timed out, waited {limit_s:g} s for its end"), over=False)
+            raise self._entry.fail(TimedOut(f"it had not ended after {limit_s:g} s"), over=False)
         if self._exception is not None:
             raise self._exception.with_traceback(None)
         return True
@@ -124,7 +124,7 @@ class Pending(Work):
         limit_s = self._entry.recorder.timeout_s
         if time_ns() - self._entry.begun_ns < limit_s * 1e9:
             return False
-        self._finish(TimedOut(f"timed out, waited {limit_s:g} s for its end"))
+        self._finish(TimedOut(f"it had not ended after {limit_s:g} s"))
         return True
 
     def _finish(self, error: Exception | None) -> None:

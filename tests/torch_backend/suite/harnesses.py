@@ -86,6 +86,10 @@ class OnDTensorTestBase(Forked, DTensorTestBase):
 class OnDTensorContinuousTestBase(DTensorContinuousTestBase):
     world_size = 2
 
+    @classmethod
+    def backend_str(cls) -> str:
+        return BACKEND
+
     def test_a_matrix_product(self) -> None:
         mesh = self.build_device_mesh()
         self._test_op(mesh, torch.mm, torch.ones(4, 6), torch.ones(6, 4))
