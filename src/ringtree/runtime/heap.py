@@ -79,7 +79,7 @@ class Heap:
         except (PeerDied, Mismatch, Poisoned):
             raise
         except (RuntimeError, MemoryError, OSError) as error:
-            warnings.warn(f"no symmetric memory, so ordinary memory is used: {error}", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"no symmetric memory, so ordinary memory is used: {error}", RuntimeWarning, stacklevel=4)
             return
         part = (whole - LARGE_PAGE_BYTES) // ranks
         self._seat, self._address = seat, address + LARGE_PAGE_BYTES + part * terms.rank
