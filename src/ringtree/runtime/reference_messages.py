@@ -15,8 +15,6 @@ from ringtree.runtime.types import Dtype
 if TYPE_CHECKING:
     from ringtree.runtime.reference_group import Group
 
-_OWN = {COPY: "copy", PARTS: "exchange_parts"}
-
 Status = tuple[int, int, int]
 """Source, tag, bytes."""
 
@@ -187,7 +185,7 @@ class Messages:
         nbytes, names = len(letter.payload), self.group.names
         fits = transfer.nbytes in (-1, nbytes) or (transfer.at_most and nbytes < transfer.nbytes)
         if not fits or letter.dtype != transfer.dtype:
-            by = f"by {_OWN[letter.tag]}" if letter.tag < ANY else f"with tag {letter.tag}"
+            by = f"by {_own_name(letter.tag)}" if letter.tag < ANY else f"with tag {letter.tag}"
             self.group.poison(
                 Mismatch,
                 f"rank {names[letter.source]} sent {nbytes} bytes of {_label(letter.dtype)} {by} "
@@ -216,7 +214,7 @@ class Messages:
     def _where(self, transfer: Transfer) -> str:
         who = "any rank" if transfer.peer == ANY else f"rank {self.group.names[transfer.peer]}"
         if transfer.tag < ANY:
-            return f"{_OWN[transfer.tag]} from {who}"
+            return f"{_own_name(transfer.tag)} from {who}"
         return f"a message from {who}, {'any tag' if transfer.tag == ANY else f'tag {transfer.tag}'}"
 
     def _gone(self, transfers: list[Transfer]) -> list[int]:
@@ -234,6 +232,10 @@ class Messages:
         if number not in self.transfers:
             raise ValueError(f"no message {number} is under way")
         return self.transfers[number]
+
+
+def _own_name(tag: int) -> str:
+    return {COPY: "copy", PARTS: "exchange_parts"}.get(tag, f"messages {tag}")
 
 
 def _label(dtype: int) -> str:

@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.errors import TimedOut
+from ringtree.runtime.messages import FREE
 from ringtree.runtime.types import BY_LABEL
 from ringtree.torch_backend import failures
 from ringtree.torch_backend.alarm import report
 from ringtree.torch_backend.launching import Launching
 
-_CAME, _ANSWER = -3, -4  # tags that no receive of a program's takes
+_CAME, _ANSWER = FREE, FREE - 1
 _ANSWERS_S = 1.0
 """How much longer than the timeout a rank waits for the answer of the first, which may have come later."""
 _INT64 = int(BY_LABEL["int64"])
