@@ -135,10 +135,18 @@ class BackendBase:
         return name, timeout
 
 
+class Group:
+    """Stands for torch's own group, which a backend serves."""
+
+    def __init__(self, backend: object) -> None:
+        self._get_backend = lambda device: backend if device.type == "cpu" else None
+
+
 def _serves_as_a_backend(folder: str) -> list[str]:
     import torch
     import torch.distributed as dist
 
+    from ringtree.torch_backend import communicator, monitored_barrier
     from ringtree.torch_backend.registration import create
 
     with pytest.MonkeyPatch.context() as patch:
@@ -154,6 +162,8 @@ def _serves_as_a_backend(folder: str) -> list[str]:
         x = torch.ones(3)
         made.allreduce([x], dist.AllreduceOptions()).wait()
         made.barrier(dist.BarrierOptions()).wait()
+        monitored_barrier(Group(made))  # type: ignore[arg-type]
+        assert communicator(Group(made)) is made.communicator  # type: ignore[arg-type]
         for name, arguments in OVERRIDABLE.items():
             inspect.signature(getattr(made, name)).bind(*range(arguments))
         made.shutdown()

@@ -27,14 +27,8 @@ __all__ = ["communicator", "dump_flight_recorder", "monitored_barrier", "registe
 def communicator(group: dist.ProcessGroup | None = None) -> Communicator:
     """The communicator behind a process group of this backend, for what torch has no name for: `trace()`, `counters()`,
     `chosen()`. Its collectives are in one order with the group's own."""
-    import torch.distributed as dist
-
-    asked: Any = dist.group.WORLD if group is None else group
-    serving = served(asked)
-    if serving is None:
-        raise ValueError(f'{asked!r} is not a group of the backend ringtree: see init_process_group("ringtree")')
-    made: Communicator = serving.communicator
-    return made
+    behind: Communicator = _serving(group).communicator
+    return behind
 
 
 def monitored_barrier(
@@ -44,12 +38,8 @@ def monitored_barrier(
     The group goes on after that. A rank that is not in the group returns at once."""
     import torch.distributed as dist
 
-    found: Any = dist.group.WORLD if group is None else group
-    if found is dist.GroupMember.NON_GROUP_MEMBER:
-        return
-    if not hasattr(found, "communicator"):
-        raise ValueError(f'{found!r} is not a group of the backend ringtree: see init_process_group("ringtree")')
-    found.monitored_barrier(timeout, wait_all_ranks)
+    if group is not dist.GroupMember.NON_GROUP_MEMBER:
+        _serving(group).monitored_barrier(timeout, wait_all_ranks)
 
 
 def dump_flight_recorder() -> Path | None:
@@ -60,6 +50,17 @@ def dump_flight_recorder() -> Path | None:
     from ringtree.torch_backend.flight_dump import dump
 
     return dump(dist.get_rank())
+
+
+def _serving(group: dist.ProcessGroup | None) -> Any:
+    """What serves this group of torch's, the default one for None."""
+    import torch.distributed as dist
+
+    asked = dist.group.WORLD if group is None else group
+    serving = served(asked)
+    if serving is None:
+        raise ValueError(f'{asked!r} is not a group of the backend ringtree: see init_process_group("ringtree")')
+    return serving
 
 
 register()
