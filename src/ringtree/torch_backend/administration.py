@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, NoReturn
 
-from ringtree.torch_backend import flight_recorder
+from ringtree.runtime.communicator import Communicator
 from ringtree.torch_backend.alarm import Alarm
+from ringtree.torch_backend.flight_recorder import RING, Recorder
 from ringtree.torch_backend.launching import Launching
 from ringtree.torch_backend.registration import NAME
 
@@ -17,8 +18,15 @@ LEAVE_S = 10.0
 class Administration(Launching):
     """Who this rank is in the group, how long it waits, and how the group ends."""
 
-    _store: Any
     _alarm: Alarm | None = None  # not of a group that was made from the default one
+
+    def _begin(self, communicator: Communicator, store: Any, timeout_s: float) -> None:
+        self._store = store
+        self._open(communicator, Recorder(communicator, self.name(), timeout_s))
+
+    @property
+    def communicator(self) -> Communicator:
+        return self._communicator
 
     # what other backends have and this one does not
     supports_splitting = False
@@ -43,6 +51,9 @@ class Administration(Launching):
 
     getSize = size
 
+    def _set_group_name(self, name: str) -> None:
+        self._recorder.name = name
+
     def get_group_store(self) -> Any:
         return self._store
 
@@ -62,7 +73,7 @@ class Administration(Launching):
 
     def listen(self) -> None:
         """Dumps the flight recorder when a call fails on any of these ranks. All call it."""
-        if self._size > 1 and flight_recorder.RING.maxlen:
+        if self._size > 1 and RING.maxlen:
             self._alarm = Alarm(self._communicator)
 
     def abort(self) -> None:
@@ -81,12 +92,12 @@ class Administration(Launching):
     def shutdown(self) -> None:
         """Leaves the group once what this rank began in it has ended; nobody else need leave too. What has not ended
         within 10 s fails."""
-        self._quit(LEAVE_S)
+        self._leave(LEAVE_S)
 
-    def _quit(self, timeout_s: float) -> None:
+    def _leave(self, timeout_s: float) -> None:
         if self._alarm is not None:
             self._alarm.close()
-        self._leave(timeout_s)
+        super()._leave(timeout_s)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"{self!r} is this process's own and cannot be copied or pickled; send its ranks instead")

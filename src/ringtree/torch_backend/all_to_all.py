@@ -14,8 +14,8 @@ from torch.distributed.distributed_c10d import AllToAllOptions
 
 from ringtree.runtime.calls import CODE
 from ringtree.torch_backend.forms import taking
-from ringtree.torch_backend.launching import Launching, Tensors
-from ringtree.torch_backend.tensors import elements, filled, sent, together
+from ringtree.torch_backend.launching import Launching
+from ringtree.torch_backend.tensors import Tensors, elements, filled, sent, together
 from ringtree.torch_backend.work import Work
 
 _ALL_TO_ALL = CODE["all_to_all"]

@@ -15,12 +15,11 @@ import torch.distributed as dist
 from ringtree.runtime.communicator import Communicator
 from ringtree.torch_backend.administration import Administration
 from ringtree.torch_backend.collectives import Collectives
-from ringtree.torch_backend.flight_recorder import Recorder
-from ringtree.torch_backend.launching import Tensors
 from ringtree.torch_backend.memory import Memory
 from ringtree.torch_backend.messages import Messages
 from ringtree.torch_backend.monitoring import MonitoredBarrier
 from ringtree.torch_backend.registration import NAME
+from ringtree.torch_backend.tensors import Tensors
 from ringtree.torch_backend.work import Work
 
 
@@ -29,13 +28,8 @@ class Backend(Collectives, Messages, MonitoredBarrier, Memory, Administration, d
 
     def __init__(self, communicator: Communicator, store: Any, timeout: timedelta) -> None:
         super().__init__(communicator.rank, communicator.size)
-        self._store = store
         self._options = dist.BackendBase.Options(NAME, timeout)
-        self._open(communicator, Recorder(communicator, NAME, timeout.total_seconds()))
-
-    @property
-    def communicator(self) -> Communicator:
-        return self._communicator
+        self._begin(communicator, store, timeout.total_seconds())
 
     @property
     def options(self) -> Any:
@@ -47,6 +41,3 @@ class Backend(Collectives, Messages, MonitoredBarrier, Memory, Administration, d
     def supports_tensor_alloc(self, device: Any) -> bool:
         """`device`: from torch's C++ it is a number, of the kind of device that this backend serves."""
         return isinstance(device, int) or super().supports_tensor_alloc(device)
-
-    def _set_group_name(self, name: str) -> None:
-        self._recorder.name = name

@@ -9,11 +9,12 @@ import torch
 from torch.distributed.distributed_c10d import AllgatherOptions, AllreduceCoalescedOptions, ReduceScatterOptions
 
 from ringtree.torch_backend.forms import taking
-from ringtree.torch_backend.launching import Launching, Tensors
+from ringtree.torch_backend.launching import Launching
 from ringtree.torch_backend.reduce_ops import operation
 from ringtree.torch_backend.tensors import (
     ENGINE_TYPES,
-    After,
+    Place,
+    Tensors,
     blocks,
     filled,
     filled_jointly,
@@ -24,10 +25,6 @@ from ringtree.torch_backend.tensors import (
     together,
 )
 from ringtree.torch_backend.work import Work
-
-Place = tuple[torch.Tensor, After | None]
-"""Where the engine writes, and what is to be done after it."""
-
 
 PACKED_BYTES = 1 << 14
 """A tensor of so many at most is copied for less than a call of its own would cost."""

@@ -10,7 +10,6 @@ import itertools
 import os
 import weakref
 from collections import deque
-from collections.abc import Sequence
 from contextlib import suppress
 from time import time_ns
 from typing import Any
@@ -22,8 +21,8 @@ from ringtree import errors
 from ringtree.runtime.communicator import Communicator
 from ringtree.torch_backend import profiling
 from ringtree.torch_backend.failures import FAILURES, retold
+from ringtree.torch_backend.tensors import Tensors
 
-Tensors = Sequence[torch.Tensor]
 Described = tuple[tuple[torch.Size, torch.dtype], ...]
 
 

@@ -7,7 +7,7 @@ profiler, written down by the flight recorder, and made synchronous or not.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,11 +16,10 @@ from ringtree.runtime.communicator import Communicator
 from ringtree.runtime.operations import Operation
 from ringtree.torch_backend.completion import Completions, dismiss
 from ringtree.torch_backend.flight_recorder import Recorder
-from ringtree.torch_backend.tensors import ENGINE_TYPES, in_order
+from ringtree.torch_backend.tensors import ENGINE_TYPES, After, Tensors, in_order
 from ringtree.torch_backend.under_way import UnderWay
 from ringtree.torch_backend.work import Done, Pending, Work, first_ended
 
-Tensors = Sequence[torch.Tensor]
 Short = tuple[int, torch.Tensor, torch.Tensor, Operation, int]
 """A call as `_made_shortly` takes it."""
 
@@ -58,7 +57,7 @@ class Launching:
         inputs: Tensors,
         outputs: Tensors,
         call: Callable[[bool], Any],
-        after: Callable[[], None] | None = None,
+        after: After | None = None,
         short: Short | None = None,
     ) -> Work:
         """Makes a collective. `name` is torch's for it, without the backend's; `opts` are torch's for it (asyncOp,

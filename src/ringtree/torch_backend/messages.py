@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 from ringtree.runtime.communicator import Communicator
 from ringtree.runtime.messages import ANY
@@ -12,8 +11,8 @@ from ringtree.runtime.work import Message, wait_any
 from ringtree.torch_backend.compiling import opaque
 from ringtree.torch_backend.completion import Completions
 from ringtree.torch_backend.flight_recorder import Entry, Recorder
-from ringtree.torch_backend.launching import Launching, Tensors
-from ringtree.torch_backend.tensors import filled, one, sent
+from ringtree.torch_backend.launching import Launching
+from ringtree.torch_backend.tensors import After, Tensors, filled, one, sent
 from ringtree.torch_backend.work import Pending, Work
 
 
@@ -64,7 +63,12 @@ class Messages(Launching):
         return self._posted(Received, entry, tensors, lambda: self._communicator.irecv(memory, src, tag), after)
 
     def _posted(
-        self, kind: type[Pending], entry: Entry, tensors: Tensors, post: Callable[[], Message], after: Any = None
+        self,
+        kind: type[Pending],
+        entry: Entry,
+        tensors: Tensors,
+        post: Callable[[], Message],
+        after: After | None = None,
     ) -> Work:
         try:
             return kind(post(), tensors, entry, self._under_way, self._mailed, after)

@@ -11,7 +11,6 @@ import torch.distributed as dist
 from ringtree.runtime.communicator import Communicator
 from ringtree.torch_backend.administration import Administration
 from ringtree.torch_backend.collectives import Collectives
-from ringtree.torch_backend.flight_recorder import Recorder
 from ringtree.torch_backend.memory import Memory
 from ringtree.torch_backend.messages import Messages
 from ringtree.torch_backend.monitoring import MonitoredBarrier
@@ -25,12 +24,7 @@ class ProcessGroup(Collectives, Messages, MonitoredBarrier, Memory, Administrati
 
     def __init__(self, communicator: Communicator, store: Any, timeout: timedelta) -> None:
         super().__init__(communicator.rank, communicator.size)
-        self._store = store
-        self._open(communicator, Recorder(communicator, self.name(), timeout.total_seconds()))
-
-    @property
-    def communicator(self) -> Communicator:
-        return self._communicator
+        self._begin(communicator, store, timeout.total_seconds())
 
     @property
     def group_name(self) -> str:
@@ -39,9 +33,6 @@ class ProcessGroup(Collectives, Messages, MonitoredBarrier, Memory, Administrati
     @property
     def group_desc(self) -> str:
         return self._recorder.description
-
-    def _set_group_name(self, name: str) -> None:
-        self._recorder.name = name
 
     def _set_group_desc(self, description: str) -> None:
         self._recorder.description = description
@@ -65,12 +56,11 @@ class ProcessGroup(Collectives, Messages, MonitoredBarrier, Memory, Administrati
         host, _, port = address.rpartition(":")
         if not (host and port.isdigit()):
             raise ValueError(f"store_addr is {store_addr!r}; expected host:port/prefix")
-        self._quit(0.0)
+        self._leave(0.0)
         found = dist.TCPStore(host, int(port), is_master=False, wait_for_workers=False, timeout=timeout)
         store = dist.PrefixStore(prefix, found)
         communicator = join(store, rank, range(world_size), self._recorder.timeout_s)
         name, description = self._recorder.name, self._recorder.description
-        self._store = store
-        self._open(communicator, Recorder(communicator, self.name(), self._recorder.timeout_s))
+        self._begin(communicator, store, self._recorder.timeout_s)
         self._recorder.name, self._recorder.description = name, description
         self.listen()

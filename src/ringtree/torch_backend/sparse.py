@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch.distributed import ReduceOp
 
-from ringtree.torch_backend.launching import Launching, Tensors
+from ringtree.torch_backend.launching import Launching
+from ringtree.torch_backend.tensors import Tensors
 from ringtree.torch_backend.work import Work
 
 

@@ -14,6 +14,8 @@ from ringtree.runtime.types import BY_LABEL
 
 Tensors = Sequence[torch.Tensor]
 After = Callable[[], None]
+Place = tuple[torch.Tensor, After | None]
+"""Memory that the engine writes to, and what is to be done after it for the outputs to have it."""
 
 ENGINE_TYPES = {getattr(torch, label): int(dtype) for label, dtype in BY_LABEL.items() if hasattr(torch, label)}
 """The types that the engine knows, by the codes it knows them by."""
@@ -35,14 +37,14 @@ def sent(x: torch.Tensor) -> torch.Tensor:
     return x if x.dtype in ENGINE_TYPES else _as_bytes(x.contiguous())
 
 
-def filled(out: torch.Tensor, read: bool = False) -> tuple[torch.Tensor, After | None]:
+def filled(out: torch.Tensor, read: bool = False) -> Place:
     """Memory to be written by a call that only moves elements, and what is to be done after it for `out` to have them.
     `read`: the call reads what `out` holds, too."""
     memory, after = reduced(out, read)
     return (memory if memory.dtype in ENGINE_TYPES else _as_bytes(memory)), after
 
 
-def reduced(out: torch.Tensor, read: bool = False) -> tuple[torch.Tensor, After | None]:
+def reduced(out: torch.Tensor, read: bool = False) -> Place:
     """The same for a call that reduces, which takes the engine's types only."""
     out = plain(out)
     if in_order(out):
@@ -82,7 +84,7 @@ def joined(xs: Tensors) -> torch.Tensor:
     return _neighbours(pieces) if _adjoin(pieces) else torch.cat([p.detach().reshape(-1) for p in pieces])
 
 
-def filled_jointly(outs: Tensors) -> tuple[torch.Tensor, After | None]:
+def filled_jointly(outs: Tensors) -> Place:
     """Memory for the elements of all of them, one after another; `filled` otherwise."""
     outs = [plain(out) for out in outs]
     if _adjoin(outs):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
 from time import time_ns
@@ -17,6 +17,7 @@ from ringtree.runtime.work import Work as Began
 from ringtree.torch_backend.compiling import opaque
 from ringtree.torch_backend.completion import Completions
 from ringtree.torch_backend.flight_recorder import Entry
+from ringtree.torch_backend.tensors import After
 from ringtree.torch_backend.under_way import UnderWay
 
 NO_TIMEOUT = timedelta(0)
@@ -75,7 +76,7 @@ class Pending(Work):
         entry: Entry,
         under_way: UnderWay,
         completions: Completions,
-        after: Callable[[], None] | None = None,
+        after: After | None = None,
         kept: Any = None,
     ) -> None:
         super().__init__(outputs)
