@@ -90,7 +90,9 @@ def destroyed(rank: int) -> None:
     futures = [dist.all_reduce(torch.ones(1000), async_op=True).get_future() for _ in range(10)]
     dist.destroy_process_group()
     assert all(future.done() and float(future.wait()[0][0]) == 2 for future in futures)
-    time.sleep(0.1)
+    until = time.monotonic() + 10
+    while threading.active_count() > 1 and time.monotonic() < until:
+        time.sleep(0.01)
     assert threading.active_count() == 1, threading.enumerate()
 
 

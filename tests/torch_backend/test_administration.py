@@ -139,7 +139,7 @@ def _destroyed(how: str) -> float:
     return took_s
 
 
-@pytest.mark.parametrize("how", ["nothing", "pending everywhere", "peer has left", "failed"])
+@pytest.mark.parametrize("how", ["nothing", "pending everywhere", "message under way", "peer has left", "failed"])
 def test_destroying_never_hangs(worlds: Worlds, how: str) -> None:
     for took_s in worlds(2).run(_again, _destroyed, how):
         assert took_s < 5

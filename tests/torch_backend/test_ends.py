@@ -11,7 +11,7 @@ import pytest
 Said = dict[str, list[tuple[int, str]]]
 
 CODES = {"an_exit_code": 3}
-PROGRAMS = (
+PROGRAMS = (  # of ends.py, which imports torch
     "forgotten_works",
     "a_forgotten_message",
     "a_future_that_nobody_else_comes_for",
@@ -30,6 +30,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Said:
     folder = tmp_path_factory.mktemp("ends")
     subprocess.run([sys.executable, "-m", "tests.torch_backend.ends", str(folder)], check=True, timeout=120)
     found: Said = json.loads((folder / "said.json").read_text())
+    assert tuple(found) == PROGRAMS
     return found
 
 

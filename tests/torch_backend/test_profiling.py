@@ -35,27 +35,36 @@ def test_every_operation_is_an_event_with_its_name_and_shapes(worlds: Worlds, as
     assert worlds(2).run(_profiled, async_op, autograd) == [expected] * 2
 
 
-def _durations() -> list[float]:
+def _durations() -> tuple[float, float]:
+    """Seconds that the operation took by the profiler, and until this rank waited for it. Rank 1 comes half a second
+    after rank 0, which waits a second after that."""
     import time
 
     import torch
     import torch.distributed as dist
 
-    x = torch.ones(8)
+    x, token = torch.ones(8), torch.ones(1)
     dist.all_reduce(x)
     with torch.profiler.profile() as profile:
-        dist.barrier()  # to begin to profile takes as long as it likes
         if dist.get_rank() == 1:
+            dist.recv(token, 0)
             time.sleep(0.5)
+        begun_s = time.monotonic()
         work = dist.all_reduce(x, async_op=True)
         if dist.get_rank() == 0:
-            time.sleep(2.0)
+            dist.send(token, 1)
+            dist.recv(token, 1)
+            time.sleep(1.0)
+        until_s = time.monotonic() - begun_s
         work.wait()
-    return [e.cpu_time / 1e6 for e in profile.events() if e.name == "ringtree:all_reduce"]
+        if dist.get_rank() == 1:
+            dist.send(token, 0)
+    [took_s] = [e.cpu_time / 1e6 for e in profile.events() if e.name == "ringtree:all_reduce"]
+    return took_s, until_s
 
 
 def test_an_asynchronous_event_spans_its_operation(worlds: Worlds) -> None:
-    """Not until somebody waited for it: rank 0's ends with rank 1's coming, while it sleeps."""
-    [[waited_s], [short_s]] = worlds(2).run(_durations)
-    assert 0.3 < waited_s < 1.8
-    assert short_s < waited_s
+    """Not until somebody waited for it: rank 0's ends with rank 1's coming, before rank 0 asks."""
+    (took_s, until_s), (short_s, _) = worlds(2).run(_durations)
+    assert 0.5 <= took_s < until_s - 0.5
+    assert short_s < took_s

@@ -83,13 +83,13 @@ def _one_group_many_threads() -> list[list[float]]:
     import torch
     import torch.distributed as dist
 
-    first = threading.Event()
+    group: Any = dist.group.WORLD
+    begun = group._get_sequence_number_for_group
 
     def thread(t: int) -> list[float]:
-        if t > 0:
-            first.wait()
-            time.sleep(0.05 * t)
-        first.set()
+        while begun() < before + t:
+            time.sleep(0.001)
+        time.sleep(0.05)  # what is begun is in the engine then
         if t % 2:
             work = dist.all_reduce(x := torch.full((2,), float(t)), async_op=True)
             work.wait()
@@ -97,8 +97,9 @@ def _one_group_many_threads() -> list[list[float]]:
             dist.all_reduce(x := torch.full((2,), float(t)))
         return list(x.tolist())
 
+    before = begun()
     if dist.get_rank() == 1:  # late: meanwhile all of rank 0's threads have come
-        time.sleep(0.5)
+        time.sleep(1.0)
     return _in_threads(*[lambda t=t: thread(t) for t in range(6)])  # type: ignore[misc]
 
 
