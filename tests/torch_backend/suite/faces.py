@@ -27,7 +27,7 @@ def put_on(face: str, ranks: int) -> None:
         WORLD_SIZE=str(ranks),
         OMP_NUM_THREADS="1",
         MASTER_ADDR="localhost",
-        INIT_METHOD=f"file://{tempfile.mkdtemp(prefix='ringtree-suite-')}/met",
+        INIT_METHOD=f"file://{tempfile.gettempdir()}/ringtree-suite-{os.getpid()}",
     )
     if face == GLOO:
         return

@@ -16,6 +16,7 @@ import multiprocessing
 import os
 import pickle
 import select
+import shutil
 import signal
 import sys
 import tempfile
@@ -54,23 +55,26 @@ def main(face: str, ranks: int, limit_s: float) -> None:
 def _outcome(tests: unittest.TestSuite, name: str, face: str, limit_s: float) -> Outcome:
     began = time.monotonic()
     ours, theirs = os.pipe()
+    folder = tempfile.mkdtemp(prefix="ringtree-suite-")  # no object that removes it in a forked process too
     with tempfile.TemporaryFile() as log:
         child = os.fork()
         if child == 0:
             os.close(ours)
-            _run_and_tell(tests, theirs, log.fileno())
+            _run_and_tell(tests, theirs, log.fileno(), folder)
         os.close(theirs)
         said, gloo = _listen(child, ours, began + limit_s)
         os.close(ours)
         log.seek(0)
         story = log.read().decode(errors="replace")
+    shutil.rmtree(folder, ignore_errors=True)
     took_s = round(time.monotonic() - began, 2)
     status, reason = pickle.loads(said) if said else (FAIL, f"did not end within {limit_s:g} s\n{story[-20000:]}")
     if gloo and face != faces.GLOO and status == PASS:
         status, reason = FAIL, "a thread of Gloo's was seen"
     if status == FAIL and said:
         reason += f"\n{story[-20000:]}"
-    return Outcome(name, status, reason, int(os.environ["WORLD_SIZE"]), took_s, gloo)
+    [first, *_] = tests
+    return Outcome(name, status, reason, int(first.world_size), took_s, gloo)
 
 
 def _listen(child: int, pipe: int, until: float) -> tuple[bytes, bool]:
@@ -94,13 +98,13 @@ def _listen(child: int, pipe: int, until: float) -> tuple[bytes, bool]:
     return said, gloo
 
 
-def _run_and_tell(tests: unittest.TestSuite, pipe: int, log: int) -> None:
+def _run_and_tell(tests: unittest.TestSuite, pipe: int, log: int, folder: str) -> None:
     os.setsid()
     os.dup2(log, 1)
     os.dup2(log, 2)
     sys.stdout = sys.stderr = io.TextIOWrapper(os.fdopen(2, "wb", 0, closefd=False), write_through=True)
     faulthandler.register(signal.SIGUSR1)
-    os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="ringtree-suite-")
+    os.environ["TMPDIR"] = tempfile.tempdir = folder
     try:
         said = _run(tests)
     except BaseException:  # noqa: BLE001  # the driver's own, told as the test's
