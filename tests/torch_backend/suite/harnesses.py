@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import os
+from typing import Any
 from unittest.mock import patch
 
 import torch
@@ -31,13 +32,18 @@ from tests.torch_backend.suite.ranks import Forked
 BACKEND = os.environ["BACKEND"]
 
 
+def _meet(case: Any) -> None:
+    """Makes the default group of a test's ranks."""
+    where = f"file://{case.file_name}"
+    dist.init_process_group(BACKEND, world_size=case.world_size, rank=case.rank, init_method=where)
+
+
 class OnDTensorTestBase(Forked, DTensorTestBase):
     if BACKEND != "gloo":
 
         def init_pg(self, eager_init: bool, backend: str | None = None) -> None:
             """The harness's knows Gloo alone of those that serve CPUs."""
-            where = f"file://{self.file_name}"
-            dist.init_process_group(BACKEND, world_size=self.world_size, rank=self.rank, init_method=where)
+            _meet(self)
 
     @with_comms
     def test_redistribute(self) -> None:
@@ -136,11 +142,16 @@ class OnDistributedTestBase(Forked, DistributedTestBase):
 
 
 class OnShardedTensorTestBase(Forked, ShardedTensorTestBase):
+    if BACKEND != "gloo":
+
+        def init_pg(self, backend: str = BACKEND) -> None:
+            _meet(self)
+
     def test_gather(self) -> None:
         from torch.distributed._shard import sharded_tensor
         from torch.distributed._shard.sharding_spec import ChunkShardingSpec
 
-        self.init_comms(init_rpc=False, backend=BACKEND) if BACKEND == "gloo" else self._init_ours()
+        self.init_comms(init_rpc=False, backend=BACKEND)
         spec = ChunkShardingSpec(0, [f"rank:{rank}/cpu" for rank in range(self.world_size)])
         shards = sharded_tensor.ones(spec, 10, 4)
         full = torch.zeros(10, 4) if self.rank == 0 else None
@@ -148,10 +159,6 @@ class OnShardedTensorTestBase(Forked, ShardedTensorTestBase):
         if full is not None:
             self.assertEqual(full, torch.ones(10, 4))
         self.destroy_comms(destroy_rpc=False)
-
-    def _init_ours(self) -> None:
-        where = f"file://{self.file_name}"
-        dist.init_process_group(BACKEND, world_size=self.world_size, rank=self.rank, init_method=where)
 
 
 ON_CPU = {"device_id": torch.device("cpu")}
