@@ -33,7 +33,7 @@ def main() -> int:
     if not options.face and not options.k:
         import torch
 
-        RECORD.write_text(json.dumps(as_json(rows), indent=1) + "\n")
+        RECORD.write_text("[\n" + ",\n".join(json.dumps(row) for row in as_json(rows)) + "\n]\n")
         TABLE.write_text(markdown(rows, torch.__version__.split("+")[0]))
     print(summary(rows))
     lost = [*worse(rows), *unseen(rows)]

@@ -19,7 +19,10 @@ HEAD = """# PyTorch's own tests
 PyTorch {version} carries its tests of torch.distributed in its wheel, in
 `torch.testing._internal.distributed.distributed_test`. Here is each of them, on Gloo and on ringtree: in Gloo's place,
 where all is open that is open to Gloo, and under its own name, which opens fewer of the suite's doors. A test has 2
-ranks, or as many as it asks for.
+ranks, or as many as it asks for. On ringtree a test that makes a group of Gloo's fails, as does one that hangs, or
+whose ranks do not all end well.
+
+Those that begin with On are short ones of ours on PyTorch's harnesses for DTensor, FSDP and the like.
 
 """
 
