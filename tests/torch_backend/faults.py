@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 TIMEOUT_S = 3.0
+"""Of the group, once all are in it."""
+JOIN_S = 30.0
+"""How late a process may come on a busy machine."""
 
 
 class Story:
@@ -28,12 +31,12 @@ def fresh(function: Callable[..., Any], *args: Any) -> Any:
 
 def run(n: int, folder: Path, function: Callable[[int], Any], *args: Any) -> tuple[dict[int, Story], list[int | None]]:
     """`function(rank, *args)` on n ranks with a group, each a fresh process; the stories of those who raised, and the
-    exit codes of all. A process that is there after 5 timeouts hangs. Dumps go to `folder`/fr."""
+    exit codes of all. A process that is there 5 timeouts after it should have come hangs. Dumps go to `folder`/fr."""
     said: Any = multiprocessing.get_context("forkserver").SimpleQueue()
     processes = [fresh(_rank, said, rank, n, str(folder / "store"), function, args) for rank in range(n)]
     for process in processes:
         process.start()
-    until = time.monotonic() + 20 + 5 * TIMEOUT_S
+    until = time.monotonic() + JOIN_S + 5 * TIMEOUT_S
     for process in processes:
         process.join(max(until - time.monotonic(), 0))
     hanging = [rank for rank, process in enumerate(processes) if process.is_alive()]
@@ -57,8 +60,9 @@ def _rank(said: Any, rank: int, size: int, file: str, function: Callable[..., An
 
     torch.set_num_threads(1)
     store = dist.FileStore(file, size)
-    dist.init_process_group("ringtree", store=store, rank=rank, world_size=size, timeout=timedelta(seconds=TIMEOUT_S))
+    dist.init_process_group("ringtree", store=store, rank=rank, world_size=size, timeout=timedelta(seconds=JOIN_S))
     dist.all_reduce(torch.ones(1))
+    dist.group.WORLD.set_timeout(timedelta(seconds=TIMEOUT_S))
     start = time.monotonic()
     try:
         function(rank, *args)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.torch_backend.faults import TIMEOUT_S, fresh, run
+from tests.torch_backend.faults import JOIN_S, TIMEOUT_S, fresh, run
 
 
 def _fails(rank: int, how: str) -> None:
@@ -18,8 +18,10 @@ def _fails(rank: int, how: str) -> None:
     import torch.distributed as dist
 
     n, x = dist.get_world_size(), torch.ones(8)
-    pair = dist.new_group([0, 1], timeout=timedelta(seconds=TIMEOUT_S))
+    pair = dist.new_group([0, 1], timeout=timedelta(seconds=JOIN_S))
     _good_calls(rank, n, pair)
+    if rank < 2:
+        pair.set_timeout(timedelta(seconds=TIMEOUT_S))
     if how == "hang":
         if rank == 1:
             time.sleep(TIMEOUT_S + 2)

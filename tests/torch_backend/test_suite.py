@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from importlib.util import find_spec
+
 import pytest
 
 from tests.torch_backend.suite.faces import IN_GLOOS_PLACE, RINGTREE
@@ -9,6 +12,11 @@ from tests.torch_backend.suite.outcomes import FAIL, PASS
 from tests.torch_backend.suite.running import run
 
 LIMIT_S = 60.0
+MISSING = [name for name in ("expecttest", "psutil") if find_spec(name) is None]
+pytestmark = pytest.mark.skipif(
+    bool(MISSING) and os.environ.get("RINGTREE_TORCH_REQUIRED") != "1",
+    reason=f"no {', '.join(MISSING)}, which PyTorch's suite needs: make test-torch installs it",
+)
 
 AS_GLOO = """
 test_all_gather_coalesced_complex test_accumulate_gradients_no_sync_allreduce_with_then_hook
