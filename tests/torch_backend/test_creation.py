@@ -106,7 +106,7 @@ def _stale(folder: str) -> list[str]:
         import json
         from dataclasses import asdict
 
-        store.set(PLACE, json.dumps(asdict(_Announced("nobody's", "", Host("elsewhere", "another", "another")))))
+        store.set(PLACE, json.dumps(asdict(_Announced("nobody's", Host("elsewhere", "another", "another")))))
         store.set(_failed("nobody's"), json.dumps({"why": "of an earlier attempt", "heard": [1, 2]}))
     dist.barrier()
     if dist.get_rank() == 0:

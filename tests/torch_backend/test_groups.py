@@ -183,3 +183,35 @@ def _beside_gloo() -> list[float]:
 
 def test_groups_beside_those_of_gloo(worlds: Worlds) -> None:
     assert worlds(2, "gloo").run(_beside_gloo) == [[3.0] * 4] * 2
+
+
+def _in_a_circle() -> list[str]:
+    """Each of three ranks makes first what the next one makes last; then all make one group, as if nothing had been."""
+    import torch
+    import torch.distributed as dist
+
+    rank = dist.get_rank()
+    patience = timedelta(seconds=1.5)
+    said = []
+    for pair in ([rank, (rank + 1) % 3], [rank, (rank + 2) % 3]):
+        try:
+            dist.new_group(pair, timeout=patience, use_local_synchronization=True)
+        except RuntimeError as error:
+            said.append(str(error))
+            break
+    dist.barrier()
+    if rank == 0:
+        dist.new_group([0], use_local_synchronization=True)  # torch then has another name for the next one here
+    group = dist.new_group([0, 1, 2], use_local_synchronization=True)
+    x = torch.ones(1)
+    dist.all_reduce(x, group=group)
+    return [*said, str(int(x))]
+
+
+def test_ranks_that_wait_in_a_circle_are_told_who_waits_for_whom(worlds: Worlds) -> None:
+    for rank, (why, total) in enumerate(worlds(3).run(_in_a_circle)):
+        one, other = (rank + 1) % 3, (rank + 2) % 3
+        assert f"rank {one} did not come to the group of 2 ranks within 1.5 s" in why
+        assert f"rank {one} is in new_group({sorted((one, other))}), where it waits for rank {other}" in why
+        assert why.endswith("a circle: make groups in one order on all ranks")
+        assert total == "3"

@@ -21,7 +21,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ringtree.errors import Mismatch, PeerDied, Poisoned
@@ -30,6 +29,9 @@ _LETTER_BYTES = 1 << 18
 
 LOOK_S = 0.1
 """How often one who waits looks whether the others live."""
+
+VISIT_S = 0.02
+"""How long one who came before the leader sleeps, unless the leader rings."""
 
 GRACE_S = 1.0
 """How long a leader that gives up stays to tell those who come later why."""
@@ -112,8 +114,9 @@ def memory_available_bytes() -> int:
             line = next(line for line in lines if line.startswith("MemAvailable:"))
         bounds.append(int(line.split()[1]) * 1024)
     for limit, used in CGROUP_FILES:
-        with contextlib.suppress(OSError, ValueError):  # no such control group, or "max": no limit
-            bounds.append(int(Path(limit).read_text()) - int(Path(used).read_text()))
+        # no such control group, or "max": no limit
+        with contextlib.suppress(OSError, ValueError), open(limit) as most, open(used) as now:
+            bounds.append(int(most.read()) - int(now.read()))
     return min(bounds) - MARGIN_BYTES if bounds else sys.maxsize
 
 
@@ -127,6 +130,7 @@ def _lead(party: Party, address: str, sizes: tuple[int, int], offer: Any, deadli
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
             _open(door, party, address, deadline)
+            _ring(party)
             try:
                 fd = reserve(reserved, party.subject, whole)
                 offers = _Reception(party, door, guests, deadline).receive()
@@ -283,26 +287,47 @@ def _follow(party: Party, address: str, offer: Any, deadline: float) -> tuple[in
         "subject": party.subject,
         "offer": offer,
     }
-    pause_s = 0.0005
-    while True:
-        answer = _visit(party, address, json.dumps(hello).encode(), deadline)
-        if answer is not None:
-            break
-        if party.look:
-            party.look([0])
-        if time.monotonic() > deadline:
-            raise TimeoutError(
-                f"{party.named([0])} did not come to {party.subject} within {party.timeout_s:g} s "
-                f"(waited for by {party.named([party.member])})"
-            )
-        time.sleep(pause_s)
-        pause_s = min(pause_s * 1.5, 0.02)
+    text = json.dumps(hello).encode()
+    answer = _visit(party, address, text, deadline)
+    if answer is None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as bell:
+            with contextlib.suppress(OSError):  # somebody else says to be this member: it then goes without
+                bell.bind(_bell(party.place, party.member))
+            while (answer := _visit(party, address, text, deadline)) is None:
+                _sleep(party, bell, deadline)
     said, fd = answer
     if "refused" in said:
         if party.look:
             party.look([])  # what made the leader give up, as this member's own error
         raise REFUSALS.get(said["kind"], RuntimeError)(said["refused"])
     return fd, said["offers"]
+
+
+def _bell(place: str, member: int) -> str:
+    return _address(f"{place}, bell {member}")
+
+
+def _ring(party: Party) -> None:
+    """Wakes those who came before the leader. They hung their bells up first, and then looked once more for the door:
+    none of them can miss it."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as hand:
+        for member in range(1, party.members):
+            with contextlib.suppress(OSError):  # that one comes later
+                hand.sendto(b"open", socket.MSG_DONTWAIT, _bell(party.place, member))
+
+
+def _sleep(party: Party, bell: socket.socket, deadline: float) -> None:
+    """Until the leader rings, or for a while, after which it is asked whether that is in vain."""
+    if select.select([bell], [], [], VISIT_S)[0]:
+        bell.recv(16)
+        return
+    if party.look:
+        party.look([0])
+    if time.monotonic() > deadline:
+        raise TimeoutError(
+            f"{party.named([0])} did not come to {party.subject} within {party.timeout_s:g} s "
+            f"(waited for by {party.named([party.member])})"
+        )
 
 
 def _visit(party: Party, address: str, hello: bytes, deadline: float) -> tuple[dict[str, Any], int] | None:

@@ -1,8 +1,10 @@
-"""How a process group's members find each other: through torch's store first, then as every group of ringtree does.
+"""How a process group's members find each other.
 
-The first member makes up the place where they meet, which nobody else ever had, and writes it into the store; the
-others read it there and go. A store may hold what an earlier attempt left, or an earlier group of that name: at its
-place nobody answers, so whoever goes there looks into the store again, until there is another.
+Those of a group that is made from the default one know where: they meet as the sub-groups of a communicator do, and ask
+no store. Others ask torch's store first: their first member makes up the place where they meet, which nobody else ever
+had, and writes it into the store; the others read it there and go. A store may hold what an earlier attempt left, or an
+earlier group of that name: at its place nobody answers, so who goes there looks into the store again, until there is
+another.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from ringtree.runtime.communicator import Communicator
 from ringtree.runtime.engine import Terms, default_engine
 from ringtree.runtime.tuned import figures_here
 from ringtree.torch_backend.locality import Apart, Host, why_apart
+from ringtree.torch_backend.waiting import Waiting
 
 PLACE = "ringtree/place"
 """The key under which a group's store says where its members meet."""
@@ -38,10 +41,9 @@ class _Elsewhere(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Announced:
-    """What the store says. `parent`: the place of the communicator that the group is made from, "" for none."""
+    """What the store says."""
 
     place: str
-    parent: str
     host: Host
 
 
@@ -51,7 +53,11 @@ def join(
     """This rank's communicator in a new group. `ranks`: the members' ranks in the world, in the order of the group;
     `rank`: this one's place among them. `store` is the group's own. `parent`: a communicator of the world's ranks
     to make it from, where there is one."""
-    meeting = _Meeting(store, rank, tuple(map(int, ranks)), timeout_s, parent)
+    members = tuple(map(int, ranks))
+    if parent is not None:
+        with (waiting := Waiting(store, parent, members, timeout_s)):
+            return parent.group(members, timeout_s=timeout_s, look=waiting.look)
+    meeting = _Meeting(store, rank, members, timeout_s)
     try:
         return meeting.lead() if rank == 0 else meeting.follow()
     except TimeoutError as late:
@@ -61,18 +67,15 @@ def join(
 class _Meeting:
     """One member's way into a group."""
 
-    def __init__(
-        self, store: Any, rank: int, ranks: tuple[int, ...], timeout_s: float, parent: Communicator | None
-    ) -> None:
-        self.store, self.rank, self.ranks, self.timeout_s, self.parent = store, rank, ranks, timeout_s, parent
+    def __init__(self, store: Any, rank: int, ranks: tuple[int, ...], timeout_s: float) -> None:
+        self.store, self.rank, self.ranks, self.timeout_s = store, rank, ranks, timeout_s
         self.host = Host.here()
 
     def lead(self) -> Communicator:
         place = f"torch-{os.urandom(8).hex()}"
-        parent = self.parent.place if self.parent else ""
         if len(self.ranks) == 1:
             return self._communicator(place, lambda absent: None)
-        self.store.set(PLACE, json.dumps(asdict(_Announced(place, parent, self.host))))
+        self.store.set(PLACE, json.dumps(asdict(_Announced(place, self.host))))
         apart, heard = Apart(self.store, place), dict[int, Host]()
 
         def look(absent: list[int]) -> None:
@@ -88,20 +91,9 @@ class _Meeting:
             raise
 
     def follow(self) -> Communicator:
-        began_s = time.monotonic()
-        deadline_s = began_s + self.timeout_s
+        deadline_s = time.monotonic() + self.timeout_s
         while True:
             announced = self._announced(deadline_s)
-            if announced.parent and (self.parent is None or self.parent.place != announced.parent):
-                if time.monotonic() < min(began_s + RETRY_S, deadline_s):  # it may be an earlier group's
-                    time.sleep(0.002)
-                    continue
-                raise RuntimeError(
-                    f"{self._named([0])} makes {self._named(range(len(self.ranks)))} a group of the default process "
-                    "group, which this rank has not: every member makes it while the same default group is there"
-                )
-            if not announced.parent:
-                self.parent = None
             with contextlib.suppress(_Elsewhere):
                 return self._communicator(announced.place, self._look(announced, deadline_s))
 
@@ -147,8 +139,6 @@ class _Meeting:
         return look
 
     def _communicator(self, place: str, look: Callable[[list[int]], None]) -> Communicator:
-        if self.parent is not None:
-            return self.parent.group(self.ranks, label=place, timeout_s=self.timeout_s, look=look)
         names = tuple(map(str, self.ranks))
         figures = figures_here() if self.rank == 0 else None
         terms = Terms(place, self.rank, names, self.timeout_s, look=look, figures=figures)
