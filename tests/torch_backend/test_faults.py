@@ -77,11 +77,13 @@ def _differs(rank: int, how: str) -> None:
     elif how == "root":
         dist.broadcast(x, rank)  # nobody waits in it
         dist.barrier()
+    elif how == "layout":
+        dist.all_reduce(x.to_sparse() if rank == 1 else x)
     else:
         dist.all_reduce(x[:5] if rank == 1 else x)
 
 
-@pytest.mark.parametrize("how", ["operation", "reduction", "type", "root", "size"])
+@pytest.mark.parametrize("how", ["operation", "reduction", "type", "root", "size", "layout"])
 def test_calls_that_differ_are_both_named(tmp_path: Path, how: str) -> None:
     stories, codes = run(2, tmp_path, _differs, how)
     assert codes == [3, 3]

@@ -166,9 +166,9 @@ class Calls:
         digest = part.digest if r.counts is None else part.digest ^ zlib.crc32(r.counts.tobytes())
         self._seat.run(*self._meeting(r.collective, r.dtype, r.root, r.count, digest))
 
-    def meet_for_parts(self, async_op: bool) -> Work | None:
-        """The same before `exchange_parts`, of which no rank knows what the others exchange."""
-        meeting = self._meeting("exchange_parts", Dtype.UINT8, -1, 0, 0)
+    def meet_for(self, what: str, async_op: bool) -> Work | None:
+        """The same before a call of which no rank knows what the others exchange."""
+        meeting = self._meeting(what, Dtype.UINT8, -1, 0, 0)
         if async_op:
             return Work(self._seat, self._seat.start(*meeting), None)
         self._seat.run(*meeting)

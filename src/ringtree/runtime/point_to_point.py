@@ -127,7 +127,7 @@ class PointToPoint(Seated):
                 operations.append(((False, rank, PARTS, out.address, out.nbytes, int(out.dtype), False), out))
         if not operations:
             return Together([], outs) if async_op else outs
-        meeting = self._calls.meet_for_parts(async_op)
+        meeting = self._calls.meet_for("exchange_parts", async_op)
         if meeting is not None:
             return Together([meeting, *(self._mail.post(*operation, None) for operation in operations)], outs)
         self._exchange([operation for operation, _ in operations])

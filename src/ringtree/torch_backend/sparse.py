@@ -34,7 +34,15 @@ class Sparse(Launching):
         total: list[torch.Tensor] = []
 
         def call(async_op: bool) -> Task:
-            self._last = task = Task(lambda: total.append(self._sum(x)), self._last)
+            # Among the group's other calls, so that ranks which make another one here hear of it.
+            meeting = self._communicator._calls.meet_for("all_reduce of sparse tensors", async_op)
+
+            def run() -> None:
+                if meeting is not None:
+                    meeting.wait()
+                total.append(self._sum(x))
+
+            self._last = task = Task(run, self._last)
             if not async_op:
                 task.wait(None)
             return task
