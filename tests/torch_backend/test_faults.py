@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -145,3 +146,54 @@ def test_a_rank_that_destroys_its_group_early_is_named(tmp_path: Path) -> None:
     stories, codes = run(2, tmp_path, _leaves)
     assert codes == [3, 0]
     assert "rank 1 left the group" in stories[0].text
+
+
+def _sends_in_vain(rank: int) -> None:
+    import torch
+    import torch.distributed as dist
+
+    x = torch.ones(1 << 20)
+    if rank == 0:
+        dist.isend(x, 1)
+        dist.all_reduce(x)
+    time.sleep(TIMEOUT_S + 1)
+
+
+def test_a_group_that_failed_is_left_with_a_message_under_way(tmp_path: Path) -> None:
+    stories, codes = run(2, tmp_path, _sends_in_vain)
+    assert codes == [3, 0]
+    assert "all_reduce(" in stories[0].text and "waited 3 s for rank 1" in stories[0].text
+
+
+def _makes_a_group(rank: int, end: str) -> None:
+    import torch.distributed as dist
+
+    if rank == 1:
+        dist.new_group([0, 1])  # its timeout is torch's for a group, half an hour
+    elif end == "dies":
+        os._exit(7)
+    else:
+        dist.group.WORLD.abort()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("end", "kind"), [("dies", "PeerDied"), ("aborts", "Poisoned")])
+def test_a_group_that_the_first_rank_does_not_make(tmp_path: Path, end: str, kind: str) -> None:
+    stories, codes = run(2, tmp_path, _makes_a_group, end)
+    assert codes == [7 if end == "dies" else 0, 3]
+    assert kind in stories[1].kinds and "rank 0" in stories[1].text
+    assert stories[1].took_s < TIMEOUT_S
+
+
+def _begins_again(rank: int, folder: str) -> None:
+    import torch.distributed as dist
+
+    for turn in range(5):
+        dist.destroy_process_group()
+        store = dist.FileStore(f"{folder}/{turn}", 2)
+        dist.init_process_group("ringtree", store=store, rank=rank, world_size=2)
+    assert [thread.name for thread in threading.enumerate()].count("ringtree-alarm") == 1
+
+
+def test_one_thread_listens_for_failures_however_often_a_program_begins_again(tmp_path: Path) -> None:
+    stories, codes = run(2, tmp_path, _begins_again, str(tmp_path))
+    assert codes == [0, 0], stories[0].text

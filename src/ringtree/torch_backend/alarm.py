@@ -25,7 +25,8 @@ WAIT_S = 1.0
 """How long at most who raises it waits for the others' dumps: a launcher may end them once one has failed."""
 
 _alarms: set[Alarm] = set()
-_lock = threading.Lock()
+_lock = threading.Lock()  # of this and the next
+_watched = False
 
 
 class Alarm:
@@ -34,10 +35,11 @@ class Alarm:
     def __init__(self, communicator: Communicator) -> None:
         self.ranks, self.rank = communicator.ranks, communicator.ranks[communicator.rank]
         self._group = communicator.group(range(communicator.size), label="alarm")
+        global _watched
         with _lock:
             _alarms.add(self)
-            alone = len(_alarms) == 1
-        if alone:
+            watched, _watched = _watched, True
+        if not watched:
             threading.Thread(target=_watch, name="ringtree-alarm", daemon=True).start()
 
     def close(self) -> None:
@@ -91,10 +93,12 @@ def _forget(alarm: Alarm) -> None:
 
 def _watch() -> None:
     """Until there is no alarm left to look at."""
+    global _watched
     while True:
         time.sleep(LOOK_S)
         with _lock:
             alarms = list(_alarms)
+            _watched = bool(alarms)
         if not alarms:
             return
         for alarm in alarms:
@@ -103,3 +107,13 @@ def _watch() -> None:
                 path = dump(alarm.rank)
                 if os.environ.get("RINGTREE_DEBUG") in ("info", "trace"):
                     sys.stderr.write(f"ringtree: rank {alarm.rank} dumped to {path}, for {why}\n")
+
+
+def _after_fork_in_child() -> None:
+    """The alarms and who watches them are the parent's, and another thread may have held the lock."""
+    global _lock, _watched
+    _lock, _watched = threading.Lock(), False
+    _alarms.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

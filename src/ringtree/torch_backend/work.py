@@ -112,7 +112,7 @@ class Pending(Work):
             if not self.began.wait(timeout_s):
                 return False
         except TimedOut as late:
-            if not self.began.done():  # a message, which is still under way
+            if not self._has_ended():  # a message, which is still under way
                 raise self._entry.fail(late, over=False) from None
             error = late
         except Exception as failure:  # noqa: BLE001  # whatever it is: who asks for the outputs hears of it
@@ -154,7 +154,7 @@ class Pending(Work):
     def _has_ended(self) -> bool:
         try:
             return self.began.done()
-        except Exception:  # noqa: BLE001  # the group is closed: wait() says so
+        except Exception:  # noqa: BLE001  # the group is closed, or has failed: wait() says so
             return True
 
     def is_success(self) -> bool:
