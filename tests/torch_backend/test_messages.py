@@ -210,7 +210,8 @@ def _futures() -> list[float]:
         dist.send(x, 1, tag=9)
         return x
 
-    futures = [dist.irecv(torch.zeros(3), 1, tag=tag).get_future() for tag in range(3)]
+    columns = torch.zeros(3, 3).unbind(1)  # which are written once the message has come
+    futures = [dist.irecv(columns[tag], 1, tag=tag).get_future() for tag in range(3)]
     futures[2] = futures[2].then(then)
     return [float(futures[2].wait()[0]), *[float(f.wait()[0][0]) for f in futures[:2]]]
 

@@ -80,5 +80,7 @@ def _first_ended(works: list[Pending], limit_s: float) -> Pending | None:
     """One that has ended, whichever; or that goes on for longer than the group's timeout, and then its future has an
     error, though the message is still under way."""
     with suppress(Exception):  # time ran out, or one of them has failed
-        return works[wait_any([work.began for work in works], limit_s)]
+        work = works[wait_any([work.began for work in works], limit_s)]
+        if work.is_completed():  # its tensor filled
+            return work
     return next((work for work in works if work.is_completed() or work.overdue()), None)
