@@ -78,11 +78,7 @@ class GroupObject {
   }
 
   std::uint64_t start(int plan, std::uintptr_t input, std::uintptr_t output) {
-    return start(find(plan), reinterpret_cast<std::byte*>(input), reinterpret_cast<std::byte*>(output));
-  }
-
-  std::uint64_t start(std::shared_ptr<ringtree::Plan> plan, std::byte* input, std::byte* output) {
-    return group_.start(std::move(plan), input, output);
+    return group_.start(find(plan), reinterpret_cast<std::byte*>(input), reinterpret_cast<std::byte*>(output));
   }
 
   bool done(std::uint64_t ticket) const { return group_.done(ticket); }
@@ -207,56 +203,43 @@ bool call(GroupObject& seat, PyObject* const* args) {
   return true;
 }
 
-// The plan of Group.call_at(collective, dtype, op, root, x_address, x_count, out_address, out_count), and its places.
-std::shared_ptr<ringtree::Plan> recall_at(GroupObject& seat, PyObject* const* args, Place& x, Place& out) {
+// Group.call_at(collective, dtype, op, root, x_address, x_count, out_address, out_count).
+bool call_at(GroupObject& seat, PyObject* const* args) {
   Look look{};
   int dtype;
   Py_ssize_t from, to;
   if (!whole(args[0], look.collective) || !whole(args[1], dtype) || !text(args[2], look.op) ||
       !whole(args[3], look.root) || !whole(args[4], from) || !whole(args[5], look.in_count) || !whole(args[6], to) ||
       !whole(args[7], look.out_count))
-    return nullptr;
+    return false;
   auto itemsize = static_cast<Py_ssize_t>(ringtree::dtype_bytes(dtype));
   look.form = form_of(dtype);
-  x = {reinterpret_cast<std::byte*>(from), look.in_count * itemsize};
-  out = {reinterpret_cast<std::byte*>(to), look.out_count * itemsize};
-  return seat.recall(look, x, out, itemsize);
-}
-
-bool call_at(GroupObject& seat, PyObject* const* args) {
-  Place x, out;
-  auto plan = recall_at(seat, args, x, out);
+  Place x{reinterpret_cast<std::byte*>(from), look.in_count * itemsize};
+  Place out{reinterpret_cast<std::byte*>(to), look.out_count * itemsize};
+  auto plan = seat.recall(look, x, out, itemsize);
   if (!plan) return false;
   PythonHooks hooks;
   seat.run(plan, x.data, out.data, hooks);
   return true;
 }
 
-// The same call queued: its ticket, or 0.
-long start_at(GroupObject& seat, PyObject* const* args) {
-  Place x, out;
-  auto plan = recall_at(seat, args, x, out);
-  return plan ? static_cast<long>(seat.start(std::move(plan), x.data, out.data)) : 0;
-}
-
 // A method without the binding library between.
-template <auto method, Py_ssize_t arguments, auto object_of>
+template <auto method, Py_ssize_t arguments>
 PyObject* fast(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   if (n != arguments) {
     PyErr_Format(PyExc_TypeError, "expected %zd arguments, got %zd; see the stub", arguments, n);
     return nullptr;
   }
-  return guarded([&] { return method(*nb::inst_ptr<GroupObject>(self), args); }, object_of);
+  return guarded([&] { return method(*nb::inst_ptr<GroupObject>(self), args); });
 }
 
-template <auto method, Py_ssize_t arguments, auto object_of = PyBool_FromLong>
+template <auto method, Py_ssize_t arguments>
 PyMethodDef fast_definition(const char* name) {
-  auto function = reinterpret_cast<void (*)()>(fast<method, arguments, object_of>);
+  auto function = reinterpret_cast<void (*)()>(fast<method, arguments>);
   return {name, reinterpret_cast<PyCFunction>(function), METH_FASTCALL, "The short way; see the stub."};
 }
 
-PyMethodDef fast_definitions[] = {fast_definition<call, 5>("call"), fast_definition<call_at, 8>("call_at"),
-                                  fast_definition<start_at, 8, PyLong_FromLong>("start_at")};
+PyMethodDef fast_definitions[] = {fast_definition<call, 5>("call"), fast_definition<call_at, 8>("call_at")};
 
 PyObject* new_error(nb::module_& m, const char* name, const char* doc) {
   PyObject* type =
@@ -299,9 +282,10 @@ void set_error(const std::system_error& error) {
 }
 
 NB_MODULE(_native, m) {
-  nb::set_leak_warnings(false);  // a daemon thread that is in a call when the interpreter ends holds its group
+  // A daemon thread that is in a call when the interpreter ends holds its group; and what torch's C++ keeps past
+  // Python's end may lie in a region of one.
+  nb::set_leak_warnings(false);
   m.doc() = "The shared-memory engine.";
-  nb::set_leak_warnings(false);  // what torch's C++ keeps past Python's end may lie in a region, and so hold a seat
   error_types() = {new_error(m, "PeerDied", "A rank of the group ended; args: (message, rank)."),
                    new_error(m, "Mismatch", "Two ranks called different things; the message names both sides."),
                    new_error(m, "TimedOut", "A wait passed its deadline."),
@@ -343,15 +327,11 @@ NB_MODULE(_native, m) {
           .def("forget", &GroupObject::forget, "plan"_a)
           .def("run", nb::overload_cast<int, std::uintptr_t, std::uintptr_t>(&GroupObject::run), "plan"_a, "input"_a,
                "output"_a)
-          .def("start", nb::overload_cast<int, std::uintptr_t, std::uintptr_t>(&GroupObject::start), "plan"_a,
-               "input"_a, "output"_a)
+          .def("start", &GroupObject::start, "plan"_a, "input"_a, "output"_a)
           .def("done", &GroupObject::done, "ticket"_a)
           .def("wait", &GroupObject::wait, "ticket"_a, "timeout_s"_a)
-          .def("remember",
-               nb::overload_cast<int, const std::string&, int, const std::string&, int, Py_ssize_t, Py_ssize_t, int,
-                                 std::optional<Py_ssize_t>>(&GroupObject::remember),
-               "collective"_a, "format"_a, "dtype"_a, "op"_a, "root"_a, "in_count"_a, "out_count"_a, "plan"_a,
-               "offset"_a.none() = 0)
+          .def("remember", &GroupObject::remember, "collective"_a, "format"_a, "dtype"_a, "op"_a, "root"_a,
+               "in_count"_a, "out_count"_a, "plan"_a, "offset"_a.none() = 0)
           .def("add_region", &GroupObject::add_region, "fd"_a, "nbytes"_a, "offset"_a, "reserved"_a.none() = nb::none())
           .def("bring", &GroupObject::bring, "address"_a, "nbytes"_a)
           .def("counters", &GroupObject::counters)

@@ -115,17 +115,6 @@ class Seat(Protocol):
         out_address: int,
         out_count: int,
     ) -> bool: ...
-    def start_at(
-        self,
-        collective: int,
-        dtype: int,
-        op: str,
-        root: int,
-        x_address: int,
-        x_count: int,
-        out_address: int,
-        out_count: int,
-    ) -> int: ...
     def exchange(
         self, operations: list[tuple[bool, int, int, int, int, int, bool]], timeout_s: float
     ) -> list[tuple[int, int, int]]: ...

@@ -183,33 +183,14 @@ class Seat(Messages, Signals, Recordings):
         out_address: int,
         out_count: int,
     ) -> bool:
-        plan = self._recall_at(collective, dtype, op, root, (x_address, out_address), (x_count, out_count))
+        if not isinstance(op, str):
+            return False
+        itemsize = Dtype(dtype).itemsize
+        look = (collective, dtype, op, root, x_count, out_count)
+        plan = self._recall(look, (x_address, out_address), (x_count * itemsize, out_count * itemsize), itemsize)
         if plan >= 0:
             self.run(plan, x_address, out_address)
         return plan >= 0
-
-    def start_at(
-        self,
-        collective: int,
-        dtype: int,
-        op: str,
-        root: int,
-        x_address: int,
-        x_count: int,
-        out_address: int,
-        out_count: int,
-    ) -> int:
-        plan = self._recall_at(collective, dtype, op, root, (x_address, out_address), (x_count, out_count))
-        return self.start(plan, x_address, out_address) if plan >= 0 else 0
-
-    def _recall_at(
-        self, collective: int, dtype: int, op: str, root: int, places: Sequence[int], counts: Sequence[int]
-    ) -> int:
-        if not isinstance(op, str):
-            return -1
-        itemsize = Dtype(dtype).itemsize
-        look = (collective, dtype, op, root, *counts)
-        return self._recall(look, places, [count * itemsize for count in counts], itemsize)
 
     def _recall(self, look: tuple[Any, ...], places: Sequence[int], nbytes: Sequence[int], itemsize: int) -> int:
         """The plan for such a call with x and out there; -1 where there is none."""
