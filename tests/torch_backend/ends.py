@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -113,6 +114,23 @@ def destroyed_while_another_rank_hangs(rank: int) -> None:
         raise AssertionError("it ended well")
 
 
+def interrupted(rank: int) -> None:
+    """In a wait, with another call behind it: whoever pressed Ctrl-C is not to wait any more."""
+    if rank == 1:
+        time.sleep(8)
+        return
+    works = [dist.all_reduce(torch.ones(3), async_op=True) for _ in range(2)]
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        works[0].wait()
+    except KeyboardInterrupt:
+        begun_s = time.monotonic()
+        dist.destroy_process_group()
+        assert time.monotonic() - begun_s < 4
+    else:
+        raise AssertionError("it ended")
+
+
 PROGRAMS: dict[str, Callable[[int], None]] = {
     f.__name__: f
     for f in (
@@ -126,6 +144,7 @@ PROGRAMS: dict[str, Callable[[int], None]] = {
         a_fork,
         destroyed,
         destroyed_while_another_rank_hangs,
+        interrupted,
     )
 }
 kept: list[torch.futures.Future[object]] = []

@@ -22,6 +22,7 @@ PROGRAMS = (  # of ends.py, which imports torch
     "a_fork",
     "destroyed",
     "destroyed_while_another_rank_hangs",
+    "interrupted",
 )
 
 

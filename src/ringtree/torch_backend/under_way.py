@@ -44,6 +44,12 @@ class UnderWay:
         with self._lock:
             self._works.pop(work, None)
 
+    def interrupted(self) -> None:
+        """This rank is to stop in the midst of them: whoever leaves the group then does not wait for them."""
+        with self._lock:
+            for work in self._works:
+                work.owed = False
+
     def hang(self, work: Pending) -> None:
         """Callbacks may hang on its future."""
         with self._lock:

@@ -97,7 +97,12 @@ class Pending(Work):
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Raises what the call ended with, each time; or TimedOut when `timeout` passed first, and then it goes on."""
         limit_s = None if timeout is None or timeout <= NO_TIMEOUT else timeout.total_seconds()
-        if not self.ended(limit_s):
+        try:
+            ended = self.ended(limit_s)
+        except KeyboardInterrupt:
+            self._under_way.interrupted()
+            raise
+        if not ended:
             raise self._entry.fail(TimedOut(f"it had not ended after {limit_s:g} s"), over=False)
         if self._exception is not None:
             raise self._exception.with_traceback(None)
