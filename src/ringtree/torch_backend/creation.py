@@ -34,9 +34,6 @@ CONNECTS_S = 1.0
 RETRY_S = 10.0
 """So long a new attempt is waited for after one is found to have failed without this member."""
 
-LOOK_S = 0.2
-"""How long until a member that waits for the first to announce a place hears that it has died."""
-
 
 class _Elsewhere(Exception):
     """The members meet at another place than the one that was read."""
@@ -101,18 +98,12 @@ class _Meeting:
                 return self._communicator(announced.place, self._look(announced, deadline_s))
 
     def _announced(self, deadline_s: float) -> _Announced:
-        while True:
-            until_s = min(deadline_s, time.monotonic() + LOOK_S)
-            try:
-                self.store.wait([PLACE], timedelta(seconds=max(until_s - time.monotonic(), 0.001)))
-                break
-            except RuntimeError:
-                if time.monotonic() < until_s:
-                    raise  # not the time: the store itself
-            if self.parent is not None:
-                self.parent._seat.look("new_group", list(self.ranks), [])
-            if time.monotonic() >= deadline_s:
-                raise self._late()
+        try:
+            self.store.wait([PLACE], timedelta(seconds=max(deadline_s - time.monotonic(), 0.001)))
+        except RuntimeError:
+            if time.monotonic() < deadline_s:
+                raise  # not the time: the store itself
+            raise self._late() from None
         said = json.loads(self.store.get(PLACE))
         return _Announced(**{**said, "host": Host(**said["host"])})
 
