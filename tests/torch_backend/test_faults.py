@@ -45,6 +45,7 @@ def test_a_dead_rank_is_named_at_once(tmp_path: Path, call: str) -> None:
     for rank, story in stories.items():
         assert {"PeerDied", "DistBackendError"} <= set(story.kinds) or call == "future"
         assert f"rank {rank}: {name}(" in story.text and "rank 1 died" in story.text, story.text
+        assert "torchfrtrace --allow-incomplete-ranks " in story.text, story.text
         assert call == "recv" or "sequence number 2 of group default_pg" in story.text
 
 

@@ -149,7 +149,10 @@ class Entry:
         from ringtree.torch_backend.alarm import report  # which writes down what is here
 
         path = report(self.recorder.rank, said, error)
-        return "" if path is None else f"; torchfrtrace {path.parent} reads what each rank did last ({path})"
+        if path is None:
+            return ""
+        some = "--allow-incomplete-ranks " if isinstance(error, errors.PeerDied) else ""  # the dead write nothing
+        return f"; torchfrtrace {some}{path.parent} reads what each rank did last ({path})"
 
     def _take_back(self) -> None:
         """A user's mistake on this rank only: it was no operation."""
