@@ -40,23 +40,24 @@ class World:
             self._processes.append(process)
         self.alive = True
 
-    def run(self, function: Callable[..., Any], *args: Any) -> list[Any]:
-        """`function(*args)` on every rank; the results in order of ranks. A failure ends this world."""
+    def run(self, function: Callable[..., Any], *args: Any, within_s: float | None = None) -> list[Any]:
+        """`function(*args)` on every rank; the results in order of ranks. A failure ends this world. `within_s`: for
+        what takes long, as compiling does."""
         try:
             for pipe in self._pipes:
                 pipe.send((function, args))
-            return self._collect()
+            return self._collect(within_s or 3 * self.timeout_s)
         except BaseException:
             self.close()
             raise
 
-    def _collect(self) -> list[Any]:
+    def _collect(self, within_s: float) -> list[Any]:
         said: dict[int, Any] = {}
         stories: list[str] = []
         while len(said) < self.size:
             open_ranks = {self._pipes[r]: r for r in range(self.size) if r not in said}
             # Those who wait for a rank that raised hear of it, or time out; give them less than the world's patience.
-            ready = wait(list(open_ranks), 3 * self.timeout_s if not stories else 3.0)
+            ready = wait(list(open_ranks), within_s if not stories else 3.0)
             if not ready:
                 stories.append(f"ranks {sorted(open_ranks.values())} of {self.size} did not answer")
                 break

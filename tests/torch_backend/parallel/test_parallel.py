@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -34,6 +36,9 @@ LONG = {
     "functional": "compiled_fsdp2 compiled_by_inductor",
     "pipelines": "split_by_tracing",
 }
+WITHIN_S = 240.0
+"""Of the long ones; a compiler's first time takes a minute of two cores."""
+
 BEYOND_GLOO = {("zero", "overlapped"), ("fsdp2", "memory_of_the_group")}
 """What torch refuses on Gloo, or hangs there."""
 
@@ -58,16 +63,25 @@ def test_as_one_process(worlds: Worlds, module: str, program: str, n: int) -> No
     worlds(n).run(_run, module, program)
 
 
+def test_every_program_is_in_the_table() -> None:
+    listed = set(TABLE + LONG_TABLE)
+    for file in sorted(set(Path(__file__).parent.glob("*.py")) - {Path(__file__)}):
+        programs = {(file.stem, name) for name in re.findall(r"^def ([a-z]\w*)\(\) -> None:", file.read_text(), re.M)}
+        assert programs == {row for row in listed if row[0] == file.stem}
+
+
 @pytest.mark.slow
+@pytest.mark.timeout(WITHIN_S + 20)
 @pytest.mark.parametrize("n", [2, 4])
 @pytest.mark.parametrize("module, program", LONG_TABLE)
 def test_as_one_process_at_length(worlds: Worlds, module: str, program: str, n: int) -> None:
-    worlds(n).run(_run, module, program)
+    worlds(n).run(_run, module, program, within_s=WITHIN_S)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(WITHIN_S + 20)
 @pytest.mark.parametrize("n", [2, 4])
 @pytest.mark.parametrize("module, program", [row for row in TABLE + LONG_TABLE if row not in BEYOND_GLOO])
 def test_the_programs_are_right(worlds: Worlds, module: str, program: str, n: int) -> None:
     """What fails on Gloo too is the program's fault."""
-    worlds(n, "gloo").run(_run, module, program)
+    worlds(n, "gloo").run(_run, module, program, within_s=WITHIN_S)
