@@ -111,3 +111,29 @@ def _waits_for_a_later_one() -> float:
 
 def test_a_callback_waits_for_a_call_that_was_under_way_before(worlds: Worlds) -> None:
     assert worlds(2).run(_waits_for_a_later_one) == [4.0, 4.0]
+
+
+def _without_threads() -> list[float]:
+    """Where the system has no thread to give, that call says so, and the next ones are as ever."""
+    import threading
+
+    import torch
+    import torch.distributed as dist
+
+    from ringtree.torch_backend import completion
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    completion.dismiss()  # those that wait for work
+    work = dist.all_reduce(torch.ones(1), async_op=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="new thread"):
+            work.get_future()
+    works = [work, *[dist.all_reduce(torch.full((1,), float(i)), async_op=True) for i in range(3)]]
+    return [float(work.get_future().wait()[0]) for work in works]
+
+
+def test_no_thread_to_be_had(worlds: Worlds) -> None:
+    assert worlds(2).run(_without_threads) == [[2.0, 0.0, 2.0, 4.0]] * 2

@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -42,20 +43,30 @@ class Completions:
             if self._led:
                 return
             self._led = True
-        _threads.run(self._lead)
+        try:
+            _threads.run(self._lead)
+        except RuntimeError:
+            with self._lock:
+                self._waiting.remove(work)
+                self._led = False
+            raise
 
     def _lead(self) -> None:
-        work = None
-        while work is None:
+        leads = True
+        while leads:
+            work = None
+            while work is None:
+                with self._lock:
+                    waiting = list(self._waiting)
+                work = self._first_ended(waiting, SLICE_S)
             with self._lock:
-                waiting = list(self._waiting)
-            work = self._first_ended(waiting, SLICE_S)
-        with self._lock:
-            self._waiting.remove(work)
-            self._led = bool(self._waiting)
-        if self._led:
-            _threads.run(self._lead)
-        work.complete()
+                self._waiting.remove(work)
+                leads = self._led = bool(self._waiting)
+            if leads:
+                with suppress(RuntimeError):  # no more threads can be had: this one leads on
+                    _threads.run(self._lead)
+                    leads = False
+            work.complete()
 
 
 class _Threads:
@@ -81,7 +92,12 @@ class _Threads:
         if taken:
             self._tasks.put(task)
         else:
-            threading.Thread(target=self._work, args=(task,), name="ringtree-futures", daemon=True).start()
+            try:
+                threading.Thread(target=self._work, args=(task,), name="ringtree-futures", daemon=True).start()
+            except RuntimeError:
+                with self._lock:
+                    self._busy -= 1
+                raise
 
     def dismiss(self) -> None:
         """Ends the threads that are idle, and the others after what they do now."""

@@ -178,8 +178,13 @@ class Pending(Work):
                 self._under_way.hang(self)
                 if self._finished:
                     self.complete()
-                else:
+                    return self._future
+                try:
                     self._completions.add(self)
+                except RuntimeError:  # no thread can be had: there is no future
+                    self._future = self._promise = None
+                    self._under_way.completed(self)
+                    raise
         return self._future
 
     def _value(self, _: Any) -> list[torch.Tensor]:
