@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -145,3 +146,22 @@ def test_a_dump_as_json(tmp_path: Path) -> None:
     hung = json.loads((tmp_path / "fr/rank.1.json").read_text())
     frames = [frame["name"] for stack in hung["stacks"] for frame in stack["frames"]]
     assert "_fails" in frames  # where the rank is that did not come
+
+
+def test_a_dump_that_cannot_be_written_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ringtree.torch_backend import flight_dump
+
+    for prefix in ("/", "/proc/none/rank_"):
+        monkeypatch.setenv("TORCH_FR_DUMP_TEMP_FILE", prefix)
+        assert flight_dump.dump(0) is None
+
+
+def test_how_many_operations_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ringtree.torch_backend.flight_recorder import _size
+
+    for text, size in {"": 2000, "7": 7, "0": 0, "-5": 0, "9" * 30: sys.maxsize}.items():
+        monkeypatch.setenv("TORCH_FR_BUFFER_SIZE", text)
+        assert _size() == size
+    monkeypatch.setenv("TORCH_FR_BUFFER_SIZE", "many")
+    with pytest.raises(ValueError, match="TORCH_FR_BUFFER_SIZE is 'many'; expected a number"):
+        _size()

@@ -76,7 +76,7 @@ def dump(rank: int) -> Path | None:
             _write(json_path(path, rank), json.dumps(made).encode())
             pickled = path.with_name(f"{path.name}{rank}")
             _write(pickled, pickle.dumps(made))
-        except OSError:
+        except (OSError, ValueError):  # the prefix may be no name of a file
             return None
     return pickled
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 import weakref
 from collections import deque
 from contextlib import suppress
@@ -29,7 +30,10 @@ Described = tuple[tuple[torch.Size, torch.dtype], ...]
 def _size() -> int:
     for name in ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"):
         if text := os.environ.get(name):
-            return max(int(text), 0)
+            try:
+                return min(max(int(text), 0), sys.maxsize)
+            except ValueError:
+                raise ValueError(f"{name} is {text!r}; expected a number of operations, 0 for none") from None
     return 2000
 
 
