@@ -89,4 +89,4 @@ def _at_exit() -> None:
         each.drain(max(until - time.monotonic(), 0.0))
 
 
-atexit.register(_at_exit)
+atexit.register(_at_exit)  # after completion's has been, so that it runs before it: that closes the groups

@@ -108,30 +108,12 @@ def unused_parameters() -> None:
     same(state(model.module), state(reference))
 
 
-def uneven_inputs() -> None:
-    """join(): a rank without data shadows the others' collectives. Gradients are divided by the size of the world."""
+def _joins(by_all: bool) -> None:
+    """join(): a rank without data shadows the others' collectives."""
     n, me = dist.get_world_size(), dist.get_rank()
     batches = [share(sentences(4), rank, n)[rank % 3 :] for rank in range(n)]
     model = DDP(transformer(), bucket_cap_mb=0.01)
-    with model.join():
-        train(model, batches[me])
-    reference = transformer()
-    stepper = sgd(reference.parameters())
-    for step in range(4):
-        stepper.zero_grad()
-        for mine in batches:
-            if step < len(mine):
-                (loss_of(reference, mine[step]) / n).backward()
-        stepper.step()
-    same(state(model.module), state(reference))
-
-
-def uneven_inputs_by_those_left() -> None:
-    """join(divide_by_initial_world_size=False): gradients are divided by how many ranks still have data."""
-    n, me = dist.get_world_size(), dist.get_rank()
-    batches = [share(sentences(4), rank, n)[rank % 3 :] for rank in range(n)]
-    model = DDP(transformer(), bucket_cap_mb=0.01)
-    with model.join(divide_by_initial_world_size=False):
+    with model.join(divide_by_initial_world_size=by_all):
         train(model, batches[me])
     reference = transformer()
     stepper = sgd(reference.parameters())
@@ -139,9 +121,19 @@ def uneven_inputs_by_those_left() -> None:
         stepper.zero_grad()
         left = [mine[step] for mine in batches if step < len(mine)]
         for batch in left:
-            (loss_of(reference, batch) / len(left)).backward()
+            (loss_of(reference, batch) / (n if by_all else len(left))).backward()
         stepper.step()
     same(state(model.module), state(reference))
+
+
+def uneven_inputs() -> None:
+    """Gradients are divided by the size of the world."""
+    _joins(by_all=True)
+
+
+def uneven_inputs_by_those_left() -> None:
+    """Gradients are divided by how many ranks still have data."""
+    _joins(by_all=False)
 
 
 def uneven_inputs_raise() -> None:
