@@ -72,7 +72,7 @@ def _good_calls(rank: int, n: int, pair: object) -> None:
     sent, received = dist.isend(x, right, tag=3), dist.irecv(torch.empty(4), left, tag=3)
     received.wait()
     sent.wait()
-    work.wait()
+    work.get_future().then(lambda _: dist.barrier()).wait()
     if rank < 2:
         dist.all_reduce(x, group=pair)
 

@@ -13,6 +13,7 @@ import torch
 from torch.distributed.distributed_c10d import AllToAllOptions
 
 from ringtree.runtime.calls import CODE
+from ringtree.runtime.communicator import Communicator
 from ringtree.torch_backend.forms import taking
 from ringtree.torch_backend.launching import Launching
 from ringtree.torch_backend.tensors import Tensors, elements, filled, sent, together
@@ -28,21 +29,22 @@ class AllToAll(Launching):
         if len(outputs) != self._size or len(inputs) != self._size:
             said = f"got {len(inputs)} inputs and {len(outputs)} outputs"
             raise ValueError(f"{said}; expected {self._size} of each, one for each rank")
-        c, xs, places = self._communicator, [sent(x) for x in inputs], [filled(out) for out in outputs]
+        xs, places = [sent(x) for x in inputs], [filled(out) for out in outputs]
         outs, after = [out for out, _ in places], together([after for _, after in places])
-        return self.launch("all_to_all", opts, inputs, outputs, lambda a: c.exchange_parts(xs, outs, async_op=a), after)
+        return self.launch(
+            "all_to_all", opts, inputs, outputs, lambda c, a: c.exchange_parts(xs, outs, async_op=a), after
+        )
 
     @taking(AllToAllOptions, output=0, input=0, output_split_sizes=0, input_split_sizes=0)
     def all_to_all_single(
         self, output: torch.Tensor, input: torch.Tensor, out_splits: Sequence[int], in_splits: Sequence[int], opts: Any
     ) -> Work:
         """The first in_splits[0] rows of `input` go to rank 0, and so on; without splits all are alike."""
-        c, x = self._communicator, sent(input)
-        out, after = filled(output)
+        x, (out, after) = sent(input), filled(output)
         given, gotten = self._elements(input, in_splits, "input"), self._elements(output, out_splits, "output")
         even = not in_splits and not out_splits
 
-        def call(async_op: bool) -> Any:
+        def call(c: Communicator, async_op: bool) -> Any:
             if even:
                 return c.all_to_all(x, out=out, async_op=async_op)
             xs, outs = x.reshape(-1).split(given), out.view(-1).split(gotten)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.distributed.distributed_c10d import AllgatherOptions, AllreduceCoalescedOptions, ReduceScatterOptions
 
+from ringtree.runtime.communicator import Communicator
 from ringtree.torch_backend.forms import taking
 from ringtree.torch_backend.launching import Launching
 from ringtree.torch_backend.reduce_ops import operation
@@ -34,12 +35,12 @@ class Coalesced(Launching):
     @taking(AllreduceCoalescedOptions, tensors=1)
     def allreduce_coalesced(self, tensors: Tensors, opts: Any) -> Work:
         """In place. Small tensors of one type go together."""
-        c, op = self._communicator, operation(opts.reduceOp)
+        op = operation(opts.reduceOp)
         packs = _packs(tensors)
         places = [filled_jointly(pack) if len(pack) > 1 else reduced(pack[0], read=True) for pack in packs]
         xs = [joined(pack) if len(pack) > 1 else out for pack, (out, _) in zip(packs, places, strict=True)]
 
-        def begin(x: torch.Tensor, out: torch.Tensor, async_op: bool) -> Any:
+        def begin(c: Communicator, x: torch.Tensor, out: torch.Tensor, async_op: bool) -> Any:
             return c.all_reduce(x, op, out=out, async_op=async_op)
 
         return self._together("all_reduce_coalesced", opts, tensors, tensors, begin, xs, places)
@@ -48,19 +49,17 @@ class Coalesced(Launching):
     def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any) -> Work:
         """outputs[i]: all ranks' inputs[i], joined or stacked."""
         xs, places = [sent(x) for x in inputs], [filled(out) for out in outputs]
-        return self._together(
-            "all_gather_into_tensor_coalesced", opts, inputs, outputs, self._begin_all_gather, xs, places
-        )
+        return self._together("all_gather_into_tensor_coalesced", opts, inputs, outputs, _begin_all_gather, xs, places)
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
     @taking(ReduceScatterOptions, outputs=1, inputs=1)
     def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any) -> Work:
         """outputs[i]: this rank's block of the reduction of inputs[i]."""
-        c, op = self._communicator, operation(opts.reduceOp)
+        op = operation(opts.reduceOp)
         xs, places = [blocks(x, self._size) for x in inputs], [reduced(out) for out in outputs]
 
-        def begin(x: torch.Tensor, out: torch.Tensor, async_op: bool) -> Any:
+        def begin(c: Communicator, x: torch.Tensor, out: torch.Tensor, async_op: bool) -> Any:
             return c.reduce_scatter(x, op, out=out, async_op=async_op)
 
         return self._together("reduce_scatter_tensor_coalesced", opts, inputs, outputs, begin, xs, places)
@@ -78,10 +77,7 @@ class Coalesced(Launching):
         xs = [sent(x) for x in inputs]
         places = [filled_jointly([row[i] for row in outputs]) for i in range(len(inputs))]
         flat = [out for row in outputs for out in row]
-        return self._together("all_gather_coalesced", opts, inputs, flat, self._begin_all_gather, xs, places)
-
-    def _begin_all_gather(self, x: torch.Tensor, out: torch.Tensor, async_op: bool) -> Any:
-        return self._communicator.all_gather(x, out=out, async_op=async_op)
+        return self._together("all_gather_coalesced", opts, inputs, flat, _begin_all_gather, xs, places)
 
     def _together(
         self,
@@ -89,7 +85,7 @@ class Coalesced(Launching):
         opts: Any,
         inputs: Tensors,
         outputs: Tensors,
-        begin: Callable[[torch.Tensor, torch.Tensor, bool], Any],
+        begin: Callable[[Communicator, torch.Tensor, torch.Tensor, bool], Any],
         xs: Tensors,
         places: Sequence[Place],
     ) -> Work:
@@ -98,10 +94,14 @@ class Coalesced(Launching):
         if not xs or len(xs) != len(places):
             raise ValueError(f"{name} of {len(xs)} tensors into {len(places)}: expected at least one, and as many")
 
-        def call(async_op: bool) -> Any:
-            return [begin(x, out, async_op) for x, (out, _) in zip(xs, places, strict=True)][-1]
+        def call(c: Communicator, async_op: bool) -> Any:
+            return [begin(c, x, out, async_op) for x, (out, _) in zip(xs, places, strict=True)][-1]
 
         return self.launch(name, opts, inputs, outputs, call, together([after for _, after in places]))
+
+
+def _begin_all_gather(c: Communicator, x: torch.Tensor, out: torch.Tensor, async_op: bool) -> Any:
+    return c.all_gather(x, out=out, async_op=async_op)
 
 
 def _packs(xs: Tensors) -> list[Tensors]:

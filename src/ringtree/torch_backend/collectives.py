@@ -37,20 +37,20 @@ class Collectives(Lists, AllToAll, Coalesced, Sparse):
         if x.layout is not torch.strided:
             return self._all_reduce_sparse(tensors, opts)
         x, after = reduced(x, read=True)
-        c, op = self._communicator, operation(opts.reduceOp)
+        op = operation(opts.reduceOp)
         return self.launch(
             "all_reduce",
             opts,
             tensors,
             tensors,
-            lambda a: c.all_reduce(x, op, out=x, async_op=a),
+            lambda c, a: c.all_reduce(x, op, out=x, async_op=a),
             after,
             (_ALL_REDUCE, x, x, op, -1),
         )
 
     @taking(BroadcastOptions, tensors=1)
     def broadcast(self, tensors: Tensors, opts: Any) -> Work:
-        c, root = self._communicator, self._root(opts)
+        root = self._root(opts)
         x, after = filled(one(tensors), read=True)
         if self._rank == root:
             after = None
@@ -59,7 +59,7 @@ class Collectives(Lists, AllToAll, Coalesced, Sparse):
             opts,
             tensors,
             tensors,
-            lambda a: c.broadcast(x, root, async_op=a),
+            lambda c, a: c.broadcast(x, root, async_op=a),
             after,
             (_BROADCAST, x, x, "", root),
         )
@@ -67,23 +67,24 @@ class Collectives(Lists, AllToAll, Coalesced, Sparse):
     @taking(ReduceOptions, tensors=1)
     def reduce(self, tensors: Tensors, opts: Any) -> Work:
         """At the root in place; elsewhere the tensor stays as it is."""
-        c, root, op = self._communicator, self._root(opts), operation(opts.reduceOp)
+        root, op = self._root(opts), operation(opts.reduceOp)
         x, after = reduced(one(tensors), read=True)
         if self._rank != root:
             after = None
-        return self.launch("reduce", opts, tensors, tensors, lambda a: c.reduce(x, op, root, out=x, async_op=a), after)
+        return self.launch(
+            "reduce", opts, tensors, tensors, lambda c, a: c.reduce(x, op, root, out=x, async_op=a), after
+        )
 
     @taking(AllgatherOptions, output=0, input=0)
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> Work:
         """`output`: all ranks' `input`, joined or stacked."""
-        c, x = self._communicator, sent(input)
-        out, after = filled(output)
+        x, (out, after) = sent(input), filled(output)
         return self.launch(
             "all_gather_into_tensor",
             opts,
             [input],
             [output],
-            lambda a: c.all_gather(x, out=out, async_op=a),
+            lambda c, a: c.all_gather(x, out=out, async_op=a),
             after,
             (_ALL_GATHER, x, out, "", -1),
         )
@@ -93,14 +94,14 @@ class Collectives(Lists, AllToAll, Coalesced, Sparse):
     @taking(ReduceScatterOptions, outputTensor=0, inputTensor=0)
     def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> Work:
         """`output`: this rank's block of the reduction of `input`, which has one a rank, joined or stacked."""
-        c, op, x = self._communicator, operation(opts.reduceOp), blocks(input, self._size)
+        op, x = operation(opts.reduceOp), blocks(input, self._size)
         out, after = reduced(output)
         return self.launch(
             "reduce_scatter_tensor",
             opts,
             [input],
             [output],
-            lambda a: c.reduce_scatter(x, op, out=out, async_op=a),
+            lambda c, a: c.reduce_scatter(x, op, out=out, async_op=a),
             after,
             (_REDUCE_SCATTER, x, out, op, -1),
         )
@@ -109,5 +110,4 @@ class Collectives(Lists, AllToAll, Coalesced, Sparse):
 
     @taking(BarrierOptions)
     def barrier(self, opts: Any) -> Work:
-        c = self._communicator
-        return self.launch("barrier", opts, (), (), lambda a: c.barrier(async_op=a))
+        return self.launch("barrier", opts, (), (), lambda c, a: c.barrier(async_op=a))

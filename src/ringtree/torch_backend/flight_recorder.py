@@ -63,6 +63,14 @@ class Recorder:
         self.created = time_ns()
         _recorders.add(self)
 
+    def beside(self, communicator: Communicator, what: str) -> Recorder:
+        """Of a group of the same ranks for a purpose of its own."""
+        made = Recorder(communicator, self.backend, self.timeout_s)
+        made.name = f"{self.name}/{what}"
+        if self.description != made.description:
+            made.description = f"{self.description}/{what}"
+        return made
+
     def begin(self, name: str, inputs: Tensors, outputs: Tensors) -> Entry:
         """A collective begins; `name` is torch's for it. Where there are several tensors, they are one operation's."""
         number = self.collectives = self.collectives + 1

@@ -12,8 +12,10 @@ from typing import Any
 
 import torch
 
+from ringtree.errors import TimedOut
 from ringtree.runtime.communicator import Communicator
 from ringtree.runtime.operations import Operation
+from ringtree.torch_backend.callbacks import PROGRAM, Callbacks, place
 from ringtree.torch_backend.completion import Completions, dismiss
 from ringtree.torch_backend.flight_recorder import Recorder
 from ringtree.torch_backend.tensors import ENGINE_TYPES, After, Tensors, in_order
@@ -28,6 +30,14 @@ KEPT = 64
 C++, which holds its C++ half alone and asks it for its future in the backward pass; but that is the Python half's."""
 
 
+class Level:
+    """Where collectives of a group are made in one order: the program's, or those of its callbacks of one depth."""
+
+    def __init__(self, communicator: Communicator, recorder: Recorder) -> None:
+        self.communicator, self.recorder = communicator, recorder
+        self.completions = Completions(first_ended)
+
+
 class Launching:
     """A group's state. `_rank` and `_size` are in this group."""
 
@@ -40,8 +50,10 @@ class Launching:
         self._communicator = communicator
         self._rank, self._size = communicator.rank, communicator.size
         self._recorder = recorder
-        self._under_way = UnderWay()
-        self._completions = Completions(first_ended)
+        self._callbacks = Callbacks()
+        self._under_way = UnderWay(self._callbacks)
+        self._program = Level(communicator, recorder)
+        self._levels: dict[int, Level] = {}
         self._kept: deque[Work] = deque(maxlen=KEPT)
 
     def _root(self, opts: Any) -> int:
@@ -56,25 +68,29 @@ class Launching:
         opts: Any,
         inputs: Tensors,
         outputs: Tensors,
-        call: Callable[[bool], Any],
+        call: Callable[[Communicator, bool], Any],
         after: After | None = None,
         short: Short | None = None,
     ) -> Work:
         """Makes a collective. `name` is torch's for it, without the backend's; `opts` are torch's for it (asyncOp,
-        timeout); `outputs` is what the work's future will hold. `call(async_op)` calls the communicator, whose Work it
-        returns where `async_op`. `after` is run once when it has ended, before anybody may see the outputs: copies into
-        tensors that the engine cannot write to. `short` is the same call for the engine's short way, which is tried
-        first where nobody waits for a Work.
+        timeout); `outputs` is what the work's future will hold. `call(communicator, async_op)` calls the communicator,
+        whose Work it returns where `async_op`. `after` is run once when it has ended, before anybody may see the
+        outputs: copies into tensors that the engine cannot write to. `short` is the same call for the engine's short
+        way, which is tried first where nobody waits for a Work.
         """
-        entry = self._recorder.begin(name, inputs, outputs)
+        level = self._program if place.get() is PROGRAM else self._level(name, inputs, outputs)
+        c, entry = level.communicator, level.recorder.begin(name, inputs, outputs)
         async_op = bool(opts.asyncOp)
         try:
-            if short is None or async_op or not self._made_shortly(*short):
+            if short is None or async_op or not _made_shortly(c, *short):
                 with torch.no_grad():
-                    began = call(async_op)
+                    began = call(c, async_op)
                 if async_op:
                     entry.ticket = getattr(began, "_ticket", 0)
-                    work = Pending(began, outputs, entry, self._under_way, self._completions, after, (inputs, call))
+                    kept = (inputs, call)
+                    work = Pending(
+                        began, outputs, entry, self._under_way, level.completions, self._callbacks, after, kept
+                    )
                     if len(outputs) == 1 and outputs[0].numel() == 1:
                         self._kept.append(work)
                     return work
@@ -84,17 +100,22 @@ class Launching:
         except Exception as error:  # noqa: BLE001  # raised again, with what is known here
             raise entry.fail(error) from None
         entry.end()
-        return Done(outputs)
+        return Done(outputs, self._callbacks)
 
-    def _made_shortly(self, collective: int, x: torch.Tensor, out: torch.Tensor, op: Operation, root: int = -1) -> bool:
-        """Makes a call if the engine knows it from an earlier one, with next to nothing between; `collective` is the
-        engine's number for it. False: nothing was touched."""
-        code = ENGINE_TYPES.get(x.dtype)
-        if code is None or out.dtype is not x.dtype or not (in_order(x) and (out is x or in_order(out))):
-            return False
-        at, n, to, m = x.data_ptr(), x.numel(), out.data_ptr(), out.numel()
-        made: bool = at != 0 and to != 0 and self._communicator.call_at(collective, code, op, root, at, n, to, m)
-        return made
+    def _level(self, name: str, inputs: Tensors, outputs: Tensors) -> Level:
+        """That of the callback which makes a call, as it does on all ranks: its first call makes the level."""
+        depth = self._callbacks.depth()
+        level = self._levels.get(depth) if depth else self._program
+        if level is None:
+            what = f"callbacks{depth}"
+            try:
+                communicator = self._communicator.beside(what)
+            except Exception as error:  # noqa: BLE001  # as in `launch`
+                if isinstance(error, TimeoutError):
+                    error = TimedOut(f"{error}; expected all ranks to make this call in a callback")
+                raise self._recorder.begin(name, inputs, outputs).fail(error) from None
+            level = self._levels[depth] = Level(communicator, self._recorder.beside(communicator, what))
+        return level
 
     def _leave(self, timeout_s: float) -> None:
         """Waits for every call that was begun, whether anybody kept its Work or not, and for so long at most; then
@@ -102,3 +123,16 @@ class Launching:
         self._under_way.drain(timeout_s)
         self._communicator.close()
         dismiss()
+
+
+def _made_shortly(
+    communicator: Communicator, collective: int, x: torch.Tensor, out: torch.Tensor, op: Operation, root: int = -1
+) -> bool:
+    """Makes a call if the engine knows it from an earlier one, with next to nothing between; `collective` is the
+    engine's number for it. False: nothing was touched."""
+    code = ENGINE_TYPES.get(x.dtype)
+    if code is None or out.dtype is not x.dtype or not (in_order(x) and (out is x or in_order(out))):
+        return False
+    at, n, to, m = x.data_ptr(), x.numel(), out.data_ptr(), out.numel()
+    made: bool = at != 0 and to != 0 and communicator.call_at(collective, code, op, root, at, n, to, m)
+    return made

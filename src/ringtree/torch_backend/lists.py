@@ -11,6 +11,7 @@ from typing import Any
 from torch.distributed.distributed_c10d import AllgatherOptions, GatherOptions, ReduceScatterOptions, ScatterOptions
 
 from ringtree.runtime.calls import CODE
+from ringtree.runtime.communicator import Communicator
 from ringtree.torch_backend.forms import taking
 from ringtree.torch_backend.launching import Launching
 from ringtree.torch_backend.reduce_ops import operation
@@ -29,9 +30,9 @@ class Lists(Launching):
         row, x = self._row(outputs, "outputs"), sent(one(inputs))
         out, after = filled_jointly(row)
         counts = [elements(o) for o in row]
-        c, even = self._communicator, len(set(counts)) == 1
+        even = len(set(counts)) == 1
 
-        def call(async_op: bool) -> Any:
+        def call(c: Communicator, async_op: bool) -> Any:
             if even:
                 return c.all_gather(x, out=out, async_op=async_op)
             return c.all_gather_v(x.detach().reshape(-1), counts, out=out, async_op=async_op)
@@ -45,9 +46,9 @@ class Lists(Launching):
         row, op = self._row(inputs, "inputs"), operation(opts.reduceOp)
         out, after = reduced(one(outputs))
         x, counts = joined(row), [i.numel() for i in row]
-        c, even = self._communicator, len(set(counts)) == 1
+        even = len(set(counts)) == 1
 
-        def call(async_op: bool) -> Any:
+        def call(c: Communicator, async_op: bool) -> Any:
             if even:
                 return c.reduce_scatter(x, op, out=out, async_op=async_op)
             return c.reduce_scatter_v(x, counts, op, out=out, async_op=async_op)
@@ -58,21 +59,21 @@ class Lists(Launching):
     @taking(GatherOptions, output_tensors=2, input_tensors=1)
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> Work:
         """outputs[0][r] at the root: what rank r gives."""
-        c, root, x = self._communicator, self._root(opts), sent(one(inputs))
+        root, x = self._root(opts), sent(one(inputs))
         if self._rank != root:
-            return self.launch("gather", opts, inputs, (), lambda a: c.gather(x, root, async_op=a))
+            return self.launch("gather", opts, inputs, (), lambda c, a: c.gather(x, root, async_op=a))
         row = self._row(outputs, "outputs")
         out, after = filled_jointly(row)
-        return self.launch("gather", opts, inputs, row, lambda a: c.gather(x, root, out=out, async_op=a), after)
+        return self.launch("gather", opts, inputs, row, lambda c, a: c.gather(x, root, out=out, async_op=a), after)
 
     @taking(ScatterOptions, output_tensors=1, input_tensors=2)
     def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> Work:
         """outputs[0]: this rank's entry of the root's list."""
-        c, root = self._communicator, self._root(opts)
+        root = self._root(opts)
         out, after = filled(one(outputs))
         row = self._row(inputs, "inputs") if self._rank == root else ()
         x = joined(row) if row else None
-        return self.launch("scatter", opts, row, outputs, lambda a: c.scatter(x, root, out, async_op=a), after)
+        return self.launch("scatter", opts, row, outputs, lambda c, a: c.scatter(x, root, out, async_op=a), after)
 
     def _row(self, lists: Sequence[Tensors], what: str) -> Tensors:
         """The only list of them, which has a tensor for each rank."""

@@ -71,7 +71,7 @@ class Messages(Launching):
         after: After | None = None,
     ) -> Work:
         try:
-            return kind(post(), tensors, entry, self._under_way, self._mailed, after)
+            return kind(post(), tensors, entry, self._under_way, self._mailed, None, after)
         except Exception as error:  # noqa: BLE001  # raised again, with what is known here
             raise entry.fail(error) from None
 

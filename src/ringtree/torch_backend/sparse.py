@@ -13,15 +13,19 @@ from typing import Any
 import torch
 from torch.distributed import ReduceOp
 
+from ringtree.runtime.communicator import Communicator
+from ringtree.torch_backend.flight_recorder import Recorder
 from ringtree.torch_backend.launching import Launching
 from ringtree.torch_backend.tensors import Tensors
 from ringtree.torch_backend.work import Work
 
 
 class Sparse(Launching):
-    """A group's sparse calls, of which one is under way at a time."""
+    """A group's sparse calls, of which one is under way at a time in a communicator."""
 
-    _last: Task | None = None
+    def _open(self, communicator: Communicator, recorder: Recorder) -> None:
+        super()._open(communicator, recorder)
+        self._last: dict[Communicator, Task] = {}
 
     def _all_reduce_sparse(self, tensors: Tensors, opts: Any) -> Work:
         [out] = tensors
@@ -33,29 +37,30 @@ class Sparse(Launching):
         x = out.detach().coalesce()
         total: list[torch.Tensor] = []
 
-        def call(async_op: bool) -> Task:
+        def call(c: Communicator, async_op: bool) -> Task:
             # Among the group's other calls, so that ranks which make another one here hear of it.
-            meeting = self._communicator._calls.meet_for("all_reduce of sparse tensors", async_op)
+            meeting = c._calls.meet_for("all_reduce of sparse tensors", async_op)
 
             def run() -> None:
                 if meeting is not None:
                     meeting.wait()
-                total.append(self._sum(x))
+                total.append(_sum(c.beside("sparse"), x))
 
-            self._last = task = Task(run, self._last)
+            self._last[c] = task = Task(run, self._last.get(c))
             if not async_op:
                 task.wait(None)
             return task
 
         return self.launch("all_reduce", opts, tensors, tensors, call, lambda: out.copy_(total.pop()))
 
-    def _sum(self, x: torch.Tensor) -> torch.Tensor:
-        """The sum of all ranks' tensors of this shape."""
-        c, indices, values = self._communicator.beside("sparse"), x.indices().t().contiguous(), x.values()
-        said = f"all_reduce of a sparse {x.dtype} tensor of shape {tuple(x.shape)}, {x.sparse_dim()} dimensions sparse"
-        counts = c._agreed(said, (len(values),))[:, 0]
-        indices, values = c.all_gather_v(indices, counts), c.all_gather_v(values, counts)
-        return torch.sparse_coo_tensor(indices.t(), values, x.shape, check_invariants=False).coalesce()
+
+def _sum(c: Communicator, x: torch.Tensor) -> torch.Tensor:
+    """The sum of all ranks' tensors of this shape."""
+    indices, values = x.indices().t().contiguous(), x.values()
+    said = f"all_reduce of a sparse {x.dtype} tensor of shape {tuple(x.shape)}, {x.sparse_dim()} dimensions sparse"
+    counts = c._agreed(said, (len(values),))[:, 0]
+    indices, values = c.all_gather_v(indices, counts), c.all_gather_v(values, counts)
+    return torch.sparse_coo_tensor(indices.t(), values, x.shape, check_invariants=False).coalesce()
 
 
 class Task:

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+from ringtree.torch_backend.callbacks import PROGRAM, Callbacks, place
 from ringtree.torch_backend.completion import here
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ _all: WeakSet[UnderWay] = WeakSet()
 class UnderWay:
     """Keeps works, and with them their tensors, until they have ended. Threads may come at any time."""
 
-    def __init__(self) -> None:
+    def __init__(self, callbacks: Callbacks) -> None:
+        self._callbacks = callbacks
         self._lock = threading.Lock()
         self._works: dict[Pending, None] = {}  # the oldest first
         self._hanging: set[Pending] = set()  # somebody has their futures, whose callbacks have not ended
@@ -66,7 +68,7 @@ class UnderWay:
         until = time.monotonic() + timeout_s
         while (work := self._owed()) and work.ended(max(until - time.monotonic(), 0.0)):
             pass
-        while self._called_back() and time.monotonic() < until and not here():
+        while self._called_back() and time.monotonic() < until and not here() and place.get() is PROGRAM:
             time.sleep(0.001)
 
     def _owed(self) -> Pending | None:
@@ -75,6 +77,8 @@ class UnderWay:
 
     def _called_back(self) -> bool:
         """Whether callbacks run now, or will."""
+        if self._callbacks.busy():
+            return True
         with self._lock:
             return any(work.owed or work not in self._works for work in self._hanging)
 

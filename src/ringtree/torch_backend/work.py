@@ -14,6 +14,7 @@ import torch.distributed as dist
 
 from ringtree.errors import TimedOut
 from ringtree.runtime.work import Work as Began
+from ringtree.torch_backend.callbacks import Callbacks
 from ringtree.torch_backend.compiling import opaque
 from ringtree.torch_backend.completion import Completions
 from ringtree.torch_backend.flight_recorder import Entry
@@ -25,10 +26,11 @@ NO_TIMEOUT = timedelta(0)
 
 
 class Work(dist.Work):
-    """`outputs` are what the future holds: a list of tensors."""
+    """`outputs` are what the future holds: a list of tensors. `callbacks` runs what hangs on it; torch, where None."""
 
-    def __init__(self, outputs: Sequence[torch.Tensor]) -> None:
+    def __init__(self, outputs: Sequence[torch.Tensor], callbacks: Callbacks | None) -> None:
         super().__init__()
+        self._callbacks = callbacks
         self._outputs = list(outputs)
 
     def result(self) -> list[torch.Tensor]:
@@ -59,6 +61,8 @@ class Done(Work):
     def get_future(self) -> Any:
         future: torch.futures.Future[list[torch.Tensor]] = torch.futures.Future()
         future.set_result(self._outputs)
+        if self._callbacks is not None:
+            self._callbacks.own(future)
         return future
 
 
@@ -76,10 +80,11 @@ class Pending(Work):
         entry: Entry,
         under_way: UnderWay,
         completions: Completions,
+        callbacks: Callbacks | None,
         after: After | None = None,
         kept: Any = None,
     ) -> None:
-        super().__init__(outputs)
+        super().__init__(outputs, callbacks)
         self.began = began
         self._kept = kept
         self._after, self._entry = after, entry
@@ -172,9 +177,11 @@ class Pending(Work):
     def get_future(self) -> Any:
         with self._lock:
             if self._future is None:
-                self._promise = torch.futures.Future()
+                self._promise = torch._C.Future([])  # less to do than torch.futures.Future()
                 # What is raised in `then` is an error to torch's C++, too; one given to set_exception is not.
                 self._future = self._promise.then(self._value)
+                if self._callbacks is not None:
+                    self._callbacks.own(self._future)
                 self._under_way.hang(self)
                 if self._finished:
                     self.complete()

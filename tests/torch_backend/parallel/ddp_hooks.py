@@ -79,8 +79,34 @@ def power_sgd() -> None:
     _trains(powerSGD_hook.powerSGD_hook, _power_sgd_state(), 1e-3, bucket_MB=25)
 
 
+def power_sgd_in_many_buckets() -> None:
+    """All ranks' callbacks have to launch in one order."""
+    _trains(powerSGD_hook.powerSGD_hook, _power_sgd_state(), 1e-3)
+
+
 def power_sgd_in_fp16() -> None:
     _trains(default_hooks.fp16_compress_wrapper(powerSGD_hook.powerSGD_hook), _power_sgd_state(), 2e-2, bucket_MB=25)
+
+
+def chained() -> None:
+    """A sum as a reduce_scatter whose callback launches an all_gather, without waiting in either."""
+
+    def hook(_, bucket):  # torch looks at the annotations, and takes no text for one
+        n, whole = dist.get_world_size(), bucket.buffer()
+        padded = torch.cat([whole, whole.new_zeros(-whole.numel() % n)])
+        part = padded.new_empty(padded.numel() // n)
+        result: torch.futures.Future[Tensor] = torch.futures.Future()
+
+        def gathered(_: Any) -> None:
+            result.set_result(padded[: whole.numel()] / n)
+
+        def reduced(_: Any) -> None:
+            dist.all_gather_into_tensor(padded, part, async_op=True).get_future().add_done_callback(gathered)
+
+        dist.reduce_scatter_tensor(part, padded, async_op=True).get_future().add_done_callback(reduced)
+        return result
+
+    _trains(hook)
 
 
 def chained_and_waiting() -> None:

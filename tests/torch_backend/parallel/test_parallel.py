@@ -14,9 +14,9 @@ PROGRAMS: dict[str, str] = {
     "ddp": """plain many_buckets bucket_views static_graph no_sync without_averaging_it_is_noticed unused_parameters
         uneven_inputs uneven_inputs_by_those_left uneven_inputs_raise batch_norm checkpointed autocast several_types
         sparse_gradients of_pairs two_at_once twice_in_a_step saved_and_loaded""",
-    "ddp_hooks": """allreduce fp16_compress built_in registered_by_name power_sgd power_sgd_in_fp16 chained_and_waiting
-        step_in_the_hook post_local_sgd hierarchical_averages""",
-    "zero": "plain in_buckets consolidated joined_with_another overlapped",
+    "ddp_hooks": """allreduce fp16_compress built_in registered_by_name power_sgd power_sgd_in_many_buckets
+        power_sgd_in_fp16 chained chained_and_waiting step_in_the_hook post_local_sgd hierarchical_averages""",
+    "zero": "plain in_buckets consolidated joined_with_another overlapped overlapped_interleaved",
     "fsdp1": """full_shard shard_grad_op no_shard original_parameters hybrid clipped no_sync mixed_precision
         full_state sharded_state local_state with_a_hook""",
     "fsdp2": """nested kept_after_forward resharded_to_pairs of_one_layer mixed_precision reduced_in_bfloat16 clipped
@@ -39,7 +39,13 @@ LONG = {
 WITHIN_S = 240.0
 """Of the long ones; a compiler's first time takes a minute of two cores."""
 
-BEYOND_GLOO = {("zero", "overlapped"), ("fsdp2", "memory_of_the_group")}
+BEYOND_GLOO = {
+    ("ddp_hooks", "power_sgd_in_many_buckets"),
+    ("ddp_hooks", "chained"),
+    ("zero", "overlapped"),
+    ("zero", "overlapped_interleaved"),
+    ("fsdp2", "memory_of_the_group"),
+}
 """What torch refuses on Gloo, or hangs there."""
 
 

@@ -6,7 +6,10 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed.algorithms.ddp_comm_hooks.ddp_zero_hook import hook_with_zero_step
+from torch.distributed.algorithms.ddp_comm_hooks.ddp_zero_hook import (
+    hook_with_zero_step,
+    hook_with_zero_step_interleaved,
+)
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.distributed.algorithms.join import Join, Joinable, JoinHook
 from torch.distributed.optim import ZeroRedundancyOptimizer
@@ -92,13 +95,21 @@ def joined_with_another() -> None:
     assert counter.seen.item() == n // 2 * 5
 
 
-def overlapped() -> None:
+def _overlapped(wrap: Any) -> None:
     """Its first two steps learn the buckets and change nothing, so all are on one batch."""
     batches = sentences(1) * 5
     model = DDP(transformer(), bucket_cap_mb=0.01, gradient_as_bucket_view=True)
     stepper = ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, overlap_with_ddp=True, lr=0.2, momentum=0.9)
-    model.register_comm_hook(None, hook_with_zero_step(allreduce_hook, model, stepper))
+    model.register_comm_hook(None, wrap(allreduce_hook, model, stepper))
     for batch in share(batches):
         model.zero_grad()
         loss_of(model, batch).backward()
     same(state(model.module), alone(batches[2:]))
+
+
+def overlapped() -> None:
+    _overlapped(hook_with_zero_step)
+
+
+def overlapped_interleaved() -> None:
+    _overlapped(hook_with_zero_step_interleaved)

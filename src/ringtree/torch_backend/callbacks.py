@@ -1,0 +1,171 @@
+"""Callbacks of futures: run one at a time, in the order in which the program hung them there, so that all ranks make
+the calls that come from callbacks in one order (docs/decisions/0033-callbacks-take-turns.md).
+
+`then` of torch's futures runs a callback in whichever thread comes last, the one that completes the future or the one
+that hangs the callback, and makes another future of a class that Python cannot take the place of without hiding errors
+from torch's C++. So it is that class whose methods come here first, for futures that are known here.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import torch
+
+from ringtree.torch_backend import completion
+
+Callback = Callable[[Any], Any]
+
+Future = torch._C.Future
+_then, _add_done_callback, _wait = Future.then, Future.add_done_callback, Future.wait
+
+DEEPEST = 4
+"""Callbacks hung in callbacks have a queue of their own as far down as that; those still further down are run before
+what was in the last queue, so that a chain of callbacks without an end needs no more."""
+
+
+class Place(NamedTuple):
+    """Where in a program code runs. `depth`: the callbacks around it, at most DEEPEST; `groups`: whose futures those
+    hang on; `queue`: where the innermost was."""
+
+    depth: int
+    groups: frozenset[Callbacks]
+    queue: Queue | None
+
+
+PROGRAM = Place(0, frozenset(), None)
+"""Outside of all callbacks."""
+place: ContextVar[Place] = ContextVar("place", default=PROGRAM)
+
+_owners: WeakKeyDictionary[Any, Callbacks] = WeakKeyDictionary()
+
+
+class Callbacks:
+    """Those on the futures of a group's collectives."""
+
+    def __init__(self) -> None:
+        self._queues: dict[int, Queue] = {}
+
+    def own(self, future: Any) -> None:
+        """What is hung on this future comes here."""
+        _owners[future] = self
+
+    def depth(self) -> int:
+        """In how many callbacks this is called: 0 where none of them is this group's."""
+        here = place.get()
+        return here.depth if self in here.groups else 0
+
+    def busy(self) -> bool:
+        """Whether callbacks run now, or may."""
+        return any(queue.busy() for queue in list(self._queues.values()))
+
+    def hang(self, future: Any, callback: Callback, hang: Callable[[Any, Callback], Any]) -> Any:
+        """Runs the callback in its turn after the future has come. `hang`: torch's own method, whose result it has."""
+        here = place.get()
+        depth = min(here.depth + 1, DEEPEST)
+        queue = self._queues.get(depth) or self._queues.setdefault(depth, Queue())
+        hung = Hung(future, callback, hang, Place(depth, here.groups | {self}, queue))
+        if hung.result is not None:
+            self.own(hung.result)
+        queue.add(hung, inside=here.queue is queue)
+        _add_done_callback(future, lambda _: queue.go_on())
+        return hung.result
+
+
+class Hung:
+    """A callback that waits for its future, and for its turn. `result` is the future of what it returns."""
+
+    def __init__(self, future: Any, callback: Callback, hang: Callable[[Any, Callback], Any], where: Place) -> None:
+        self.future, self._where = future, where
+        self._turn = Future([])
+        self.result = hang(self._turn, lambda _: callback(future))
+
+    def run(self) -> None:
+        around = place.set(self._where)
+        try:
+            with suppress(Exception):  # the callback's, which torch has put into the result
+                self._turn.set_result(None)
+        finally:
+            place.reset(around)
+
+
+class Queue:
+    """Callbacks of one depth. Whoever completes the future that the first of them waits for runs it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: deque[Hung] = deque()
+        self._inner: deque[Hung] = deque()  # hung by the one that runs
+        self._running = False
+
+    def busy(self) -> bool:
+        with self._lock:
+            return self._running or self._may_run()
+
+    def add(self, hung: Hung, inside: bool) -> None:
+        """`inside`: by a callback of this queue."""
+        with self._lock:
+            (self._inner if inside else self._waiting).append(hung)
+
+    def go_on(self) -> None:
+        """Runs those that may run: one of them in a thread of the program's or in a callback, which have more to do,
+        and the others elsewhere."""
+        free = completion.here() and place.get() is PROGRAM
+        while self._run_first():
+            if not free:
+                if self.busy():
+                    completion.run(self.go_on)
+                return
+
+    def _run_first(self) -> bool:
+        with self._lock:
+            if self._running or not self._may_run():
+                return False
+            hung, self._running = self._waiting.popleft(), True
+        try:
+            hung.run()
+        finally:
+            with self._lock:
+                self._waiting.extendleft(reversed(self._inner))
+                self._inner.clear()
+                self._running = False
+        return True
+
+    def _may_run(self) -> bool:
+        return bool(self._waiting) and self._waiting[0].future.done()
+
+    def let_go(self, result: Any) -> None:
+        """The callback that runs now waits for what another one of this queue returns: that one runs out of turn."""
+        with self._lock:
+            found = next((h for line in (self._waiting, self._inner) for h in line if h.result is result), None)
+            if found is None:
+                return
+            (self._waiting if found in self._waiting else self._inner).remove(found)
+        self.let_go(found.future)
+        _add_done_callback(found.future, lambda _: completion.run(found.run))
+
+
+def then(self: Any, callback: Callback) -> Any:
+    owner = _owners.get(self)
+    return _then(self, callback) if owner is None else owner.hang(self, callback, _then)
+
+
+def add_done_callback(self: Any, callback: Callback) -> None:
+    owner = _owners.get(self)
+    _add_done_callback(self, callback) if owner is None else owner.hang(self, callback, _add_done_callback)
+
+
+def wait(self: Any) -> Any:
+    queue = place.get().queue
+    if queue is not None and not self.done():
+        queue.let_go(self)
+    return _wait(self)
+
+
+Future.then, Future.add_done_callback, Future.wait = then, add_done_callback, wait
