@@ -97,6 +97,7 @@ def _one_group_many_threads() -> list[list[float]]:
             dist.all_reduce(x := torch.full((2,), float(t)))
         return list(x.tolist())
 
+    dist.all_reduce(torch.ones(2))  # the first of a kind is planned, which takes a while
     before = begun()
     if dist.get_rank() == 1:  # late: meanwhile all of rank 0's threads have come
         time.sleep(1.0)
@@ -126,6 +127,7 @@ def _one_group_is_stuck() -> tuple[float, bool]:
     for future in futures:
         future.wait()
     took_s, alive = time.monotonic() - begun_s, stuck.is_alive()
+    dist.barrier()  # both have looked
     if rank != 0:
         stuck.start()
     stuck.join(10)
