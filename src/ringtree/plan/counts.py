@@ -49,7 +49,9 @@ def counts(schedule: Schedule) -> Counts:
     return Counts(
         work.reshape(-1, s.ranks, len(KINDS)),
         s.chunks,
-        len(np.unique(rows.round[away])),
+        int(
+            np.count_nonzero(np.bincount(rows.round[away]))
+        ),  # np.unique would load numpy.ma, at a program's first call
         _circular(rows.source[away], rows.target[away], s.ranks),
         int(rows.count[away].max(initial=1)),
         max(len(held) + len(owed) for held, owed in windows) / s.chunks,

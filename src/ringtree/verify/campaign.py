@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import gc
-import multiprocessing
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
@@ -106,6 +104,10 @@ _cases: Sequence[Case] = ()  # what forked workers inherit, so that builders nee
 
 def _outcomes(cases: Sequence[Case], prove_case: Callable[[Case], _Outcome], processes: int) -> Iterator[_Outcome]:
     """Outcomes in the order of the cases."""
+    # here, for `verify` is loaded by a program's first call, which proves one schedule at most
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
     global _cases
     if processes < 2 or "fork" not in multiprocessing.get_all_start_methods():
         yield from map(prove_case, cases)
