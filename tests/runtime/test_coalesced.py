@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from ml_dtypes import bfloat16
 
-from ringtree import scaled
+from ringtree import Mismatch, Poisoned, scaled, spawn
 from ringtree.runtime.communicator import Communicator
 from tests.runtime.conftest import Pools
 
@@ -106,3 +106,19 @@ def as_two(comm: Communicator) -> None:
 def test_a_list_costs_one_call_a_type(pools: Pools, engine: str) -> None:
     pool = pools(engine, 3)
     assert pool.run(traffic, in_one) == pool.run(traffic, as_two)
+
+
+def packed_otherwise(comm: Communicator, call: str) -> str:
+    shapes = [(4,), (8,)] if comm.rank == 0 else [(8,), (4,)]
+    with pytest.raises((Mismatch, Poisoned)) as raised:
+        getattr(comm, call)([np.ones(shape, np.float32) for shape in shapes])
+        comm.barrier()
+    return str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "call", ["all_reduce_coalesced", "reduce_scatter_coalesced", "all_gather_coalesced", "broadcast_coalesced"]
+)
+def test_lists_of_other_shapes_are_noticed_though_they_hold_as_much(call: str) -> None:
+    said = spawn(packed_otherwise, 2, call, timeout_s=20)
+    assert any("with another schedule or blocks of other sizes" in text for text in said)

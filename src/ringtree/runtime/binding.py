@@ -94,12 +94,20 @@ def part_of(schedule: Schedule, rank: int) -> Part:
 
 
 def bind(
-    joined: Joined, part: Part, rank: int, dtype: Dtype, op: int, count: int, why: str, counts: Ints | None = None
+    joined: Joined,
+    part: Part,
+    rank: int,
+    dtype: Dtype,
+    op: int,
+    count: int,
+    why: str,
+    counts: Ints | None = None,
+    packed: int = 0,
 ) -> Bound:
     """Prepares the program for a whole vector of `count` elements (a multiple of ranks where it is n blocks).
 
     `counts`: elements of each block, [ranks], or where the collective transposes from each rank (row) to each (column),
-    [ranks, ranks], the same on all ranks; `count` is their sum then.
+    [ranks, ranks], the same on all ranks; `count` is their sum then. `packed` as in Request.
     """
     p = part.program
     promise = find_collective(p.collective)
@@ -121,7 +129,7 @@ def bind(
         p.collective,
         root,
         count,
-        part.digest if counts is None else part.digest ^ zlib.crc32(counts.astype(np.int64).tobytes()),
+        part.digest ^ packed ^ (0 if counts is None else zlib.crc32(counts.astype(np.int64).tobytes())),
     )
     moved = promise.transposes and counts is not None  # a position of the input is elsewhere in the output
     return Bound(

@@ -37,9 +37,10 @@ RANK_ORDER = "in rank order"
 class Request:
     """One call: `count` elements in the whole vector, this rank's windows of it (None: it has none there), and what
     the caller gets. `op` is "" where nothing is reduced, `root` -1 where there is none, `counts` the elements of
-    uneven blocks, as `bind` takes them."""
+    uneven blocks, as `bind` takes them. `packed`: a digest of how several arrays lie in it, alike on all ranks; 0 where
+    it is one."""
 
-    __slots__ = ("collective", "count", "counts", "dtype", "op", "out", "result", "root", "x")
+    __slots__ = ("collective", "count", "counts", "dtype", "op", "out", "packed", "result", "root", "x")
 
     def __init__(
         self,
@@ -51,9 +52,10 @@ class Request:
         op: Any = "",
         root: int = -1,
         counts: Ints | None = None,
+        packed: int = 0,
     ) -> None:
         self.collective, self.count, self.x, self.out, self.result = collective, count, x, out, result
-        self.op, self.root, self.counts = op, root, counts
+        self.op, self.root, self.counts, self.packed = op, root, counts, packed
         array = x or out
         assert array is not None
         self.dtype: Dtype = array.dtype
@@ -118,7 +120,13 @@ class Calls:
         """The engine's short way by addresses, for what it does not know as a buffer: tensors, ml_dtypes' types."""
         r, shown = request, request.x or request.out
         offset = 0 if algorithm is None else self.offsets.get(algorithm) if isinstance(algorithm, str) else None
-        if offset is None or r.counts is not None or shown is None or not (shown.copied or shown.format() is None):
+        if (
+            offset is None
+            or r.counts is not None
+            or r.packed
+            or shown is None
+            or not (shown.copied or shown.format() is None)
+        ):
             return False
         x = (0, 0) if r.x is None else (r.x.address, r.x.count)
         out = (0, 0) if r.out is None else (r.out.address, r.out.count)
@@ -127,7 +135,7 @@ class Calls:
 
     def _make(self, request: Request, algorithm: str | Schedule | None, async_op: bool) -> Any:
         r = request
-        bound = self.bound(r.collective, r.dtype, r.op, r.root, r.count, algorithm, r.counts)
+        bound = self.bound(r.collective, r.dtype, r.op, r.root, r.count, algorithm, r.counts, r.packed)
         x = self._apart(request, bound)
         addresses = (0 if x is None else x.address, 0 if request.out is None else request.out.address)
         seat = self._seat
@@ -138,7 +146,7 @@ class Calls:
             self._pending.append((ticket, request, x))
             return Work(seat, ticket, request.result)
         seat.run(bound.plan, *addresses)
-        if not isinstance(algorithm, Schedule) and request.counts is None:
+        if not isinstance(algorithm, Schedule) and r.counts is None and not r.packed:
             self._teach(request, bound, algorithm)
         return request.result
 
@@ -163,7 +171,7 @@ class Calls:
         """An element from everyone to everyone, which the engine takes for the call that it opens: ranks that called
         with other counts, types, roots or algorithms hear of it here."""
         r = request
-        digest = part.digest if r.counts is None else part.digest ^ zlib.crc32(r.counts.tobytes())
+        digest = part.digest ^ r.packed ^ (0 if r.counts is None else zlib.crc32(r.counts.tobytes()))
         self._seat.run(*self._meeting(r.collective, r.dtype, r.root, r.count, digest))
 
     def meet_for(self, what: str, async_op: bool) -> Work | None:
@@ -219,10 +227,11 @@ class Calls:
         count: int,
         algorithm: str | Schedule | None,
         counts: Ints | None = None,
+        packed: int = 0,
     ) -> Bound:
         """The plan for such a call, made at the first one."""
         forced = Same(algorithm) if isinstance(algorithm, Schedule) else algorithm
-        key = (collective, dtype, op, root, count, forced, None if counts is None else counts.tobytes())
+        key = (collective, dtype, op, root, count, forced, None if counts is None else counts.tobytes(), packed)
         found = self.plans.find(key)
         if found is None:
             promise = COLLECTIVES[collective]
@@ -230,7 +239,7 @@ class Calls:
             if promise.prefix and op == "avg":
                 raise ValueError(f"{collective} has no avg: each rank reduces over another number of ranks; try sum")
             part, why = self._part(collective, root, count * dtype.itemsize, algorithm)
-            found = bind(self._joined, part, self._terms.rank, dtype, number, count, why, counts)
+            found = bind(self._joined, part, self._terms.rank, dtype, number, count, why, counts, packed)
             self.plans.keep(key, found)
             if self._speaks:
                 p = part.program

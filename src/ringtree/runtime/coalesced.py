@@ -6,10 +6,14 @@ A Python function is no operation on packed arrays: it is called array by array.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from ringtree.runtime.arrays import Array, new, readable, target, writable
+from ringtree.runtime.calls import Request
 from ringtree.runtime.collectives import Collectives
 from ringtree.runtime.operations import Op, Operation, as_op
 from ringtree.runtime.seated import Algorithm
@@ -41,7 +45,7 @@ class Coalesced(Collectives):
             flat = _new(arrays, alike)
             for i, span in _spans(arrays, alike, 1):
                 flat[span] = arrays[i].owner.reshape(-1)
-            self.all_reduce(flat, op, out=flat, **given)
+            self.all_reduce_packed(flat, [arrays[i].count for i in alike], op, **given)
             for i, span in _spans(arrays, alike, 1):
                 results[i] = _placed(flat[span].reshape(arrays[i].shape), places[i])
         return results if out is None else list(out)
@@ -69,7 +73,9 @@ class Coalesced(Collectives):
             flat = _new(arrays, alike).reshape(n, -1)
             for i, span in _spans(arrays, alike, n):
                 flat[:, span] = arrays[i].owner.reshape(n, -1)
-            mine = self.reduce_scatter(flat, op, **given).reshape(-1)
+            mine = new(arrays[alike[0]], (flat.shape[1],)).owner
+            chosen = self._in_order(deterministic, "reduce_scatter", algorithm)
+            self._packed("reduce_scatter", flat, mine, [arrays[i].count for i in alike], chosen, op, dtype=dtype)
             for i, span in _spans(arrays, alike, n):
                 results[i] = _placed(mine[span].reshape(shapes[i]), places[i])
         return results if out is None else list(out)
@@ -84,7 +90,8 @@ class Coalesced(Collectives):
             flat = _new(arrays, alike)
             for i, span in _spans(arrays, alike, 1):
                 flat[span] = arrays[i].owner.reshape(-1)
-            rows = self.all_gather(flat, algorithm=algorithm)
+            rows = new(arrays[alike[0]], (n, len(flat))).owner
+            self._packed("all_gather", flat, rows, [arrays[i].count for i in alike], algorithm)
             for i, span in _spans(arrays, alike, 1):
                 results[i] = _placed(rows[:, span].reshape((n, *arrays[i].shape)), places[i])
         return results if out is None else list(out)
@@ -98,10 +105,44 @@ class Coalesced(Collectives):
             flat = _new(arrays, alike)
             for i, span in _spans(arrays, alike, 1) if here else ():
                 flat[span] = arrays[i].owner.reshape(-1)
-            self.broadcast(flat, root, algorithm=algorithm)
+            self._packed("broadcast", flat, flat, [arrays[i].count for i in alike], algorithm, root=root)
             for i, span in () if here else _spans(arrays, alike, 1):
                 arrays[i].owner.reshape(-1)[:] = flat[span]
         return list(xs)
+
+    def all_reduce_packed(
+        self,
+        flat: Any,
+        counts: Sequence[int],
+        op: Operation = "sum",
+        *,
+        dtype: Any = None,
+        algorithm: Algorithm = None,
+        deterministic: bool | str = False,
+        async_op: bool = False,
+    ) -> Any:
+        """all_reduce, in place, of an array in which arrays of so many elements each lie one after another: Mismatch
+        where ranks packed others."""
+        chosen = self._in_order(deterministic, "all_reduce", algorithm)
+        return self._packed("all_reduce", flat, flat, counts, chosen, op, dtype=dtype, async_op=async_op)
+
+    def _packed(
+        self,
+        collective: str,
+        flat: Any,
+        into: Any,
+        counts: Sequence[int],
+        algorithm: Algorithm,
+        op: Operation = "",
+        root: int = -1,
+        *,
+        dtype: Any = None,
+        async_op: bool = False,
+    ) -> Any:
+        a, b = readable(flat, dtype), writable(into, "out", dtype)
+        digest = zlib.crc32(np.array(counts, np.int64).tobytes()) or 1
+        request = Request(collective, max(a.count, b.count), a, b, into, op, root, packed=digest)
+        return self._calls.perform(request, algorithm, async_op)
 
 
 def _outs(out: Arrays | None, xs: Arrays) -> Arrays:

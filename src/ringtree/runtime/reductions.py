@@ -171,7 +171,7 @@ class Reductions(Seated):
 
     def _in_order(self, deterministic: bool | str, collective: str, algorithm: Algorithm) -> Algorithm:
         """The algorithm that a promise about the order leaves."""
-        if deterministic is True:
+        if deterministic is False or deterministic is True:
             return algorithm
         if deterministic != "rank_order":
             raise ValueError(f"deterministic={deterministic!r}: expected False, True or 'rank_order'")

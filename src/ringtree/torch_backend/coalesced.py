@@ -39,9 +39,15 @@ class Coalesced(Launching):
         packs = _packs(tensors)
         places = [filled_jointly(pack) if len(pack) > 1 else reduced(pack[0], read=True) for pack in packs]
         xs = [joined(pack) if len(pack) > 1 else out for pack, (out, _) in zip(packs, places, strict=True)]
+        counts = iter([[x.numel() for x in pack] for pack in packs])
 
         def begin(c: Communicator, x: torch.Tensor, out: torch.Tensor, async_op: bool) -> Any:
-            return c.all_reduce(x, op, out=out, async_op=async_op)
+            lengths = next(counts)
+            if len(lengths) == 1:
+                return c.all_reduce(x, op, out=out, async_op=async_op)
+            if out is not x:
+                out.copy_(x)
+            return c.all_reduce_packed(out, lengths, op, async_op=async_op)
 
         return self._together("all_reduce_coalesced", opts, tensors, tensors, begin, xs, places)
 
