@@ -46,7 +46,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that need torch are skipped where there is none; with RINGTREE_TORCH_REQUIRED=1 that fails."""
     for item in items:
-        if "torch_backend" in item.path.relative_to(ROOT).parts:
+        if {"torch_backend", "training"} & {*item.path.relative_to(ROOT).parts}:
             item.add_marker(pytest.mark.torch)
     needing = [item for item in items if item.get_closest_marker("torch")]
     if importlib.util.find_spec("torch") or not needing:

@@ -26,6 +26,7 @@ COMMANDS = {
     "algorithms": "list the algorithms and what each costs",
     "topo": "describe this machine, draw those of the catalogue and of files",
     "plan": "what a collective should reach on a machine or a cluster, by which algorithm",
+    "train": "train a language model, its work divided over ranks in any of the known ways",
     "info": "describe this machine as ringtree sees it",
     "version": "print ringtree's version",
 }

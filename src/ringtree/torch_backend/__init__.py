@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ringtree.torch_backend.registration import register, served
+from ringtree.torch_backend.registration import made_here, register, served
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ringtree.runtime.communicator import Communicator
 
-__all__ = ["communicator", "dump_flight_recorder", "monitored_barrier", "register"]
+__all__ = ["communicator", "communicators", "dump_flight_recorder", "monitored_barrier", "register"]
 
 
 def communicator(group: dist.ProcessGroup | None = None) -> Communicator:
@@ -29,6 +29,11 @@ def communicator(group: dist.ProcessGroup | None = None) -> Communicator:
     `chosen()`. Its collectives are in one order with the group's own."""
     behind: Communicator = _serving(group).communicator
     return behind
+
+
+def communicators() -> list[Communicator]:
+    """Those behind all process groups of this backend that this process has: what it sends goes through them."""
+    return [part.communicator for part in made_here]
 
 
 def monitored_barrier(

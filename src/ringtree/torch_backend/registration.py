@@ -5,8 +5,12 @@ from __future__ import annotations
 import sys
 from datetime import timedelta
 from typing import Any
+from weakref import WeakSet
 
 NAME = "ringtree"
+
+made_here: WeakSet[Any] = WeakSet()
+"""What serves this process's groups, as long as somebody has them."""
 
 
 def register() -> None:
@@ -44,6 +48,7 @@ def create(options: Any, pg_options: Any) -> Any:
     default = served(dist.group.WORLD) if members else None
     parent = default.communicator if default is not None else None
     made = part(join(options.store, options.group_rank, ranks, timeout.total_seconds(), parent), options.store, timeout)
+    made_here.add(made)
     made._set_group_name(options.group_id)
     if parent is None:
         made.listen()

@@ -1,0 +1,71 @@
+"""How a job is divided: so many ranks along each axis, and what else each strategy has to know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, prod
+
+AXES = ("pp", "dp", "cp", "ep", "tp")
+"""The axes of the mesh of ranks, from the one whose neighbours lie farthest apart to the one of adjacent ranks."""
+SCHEDULES = ("gpipe", "1f1b", "interleaved")
+SERVERS = ("central", "sharded", "peers")
+CONTEXTS = ("ring", "ulysses")
+
+
+class LayoutError(ValueError):
+    """A layout that cannot be, with the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Ranks along each axis: data, tensor, pipeline, context and expert parallel; in all there are as many as their
+    product.
+
+    `sp`: sequence parallel, within the tensor parallel groups. `zero`: what the data parallel ranks divide among them:
+    0 nothing, 1 the optimizer's state, 2 gradients too, 3 parameters too. `context`: how attention sees all of a
+    sequence. `staleness`: None is synchronous; else asynchronous, each worker at most so many steps ahead of the
+    slowest (inf: as far as it gets), weights kept by `server`.
+    """
+
+    dp: int = 1
+    tp: int = 1
+    pp: int = 1
+    cp: int = 1
+    ep: int = 1
+    sp: bool = False
+    zero: int = 0
+    schedule: str = "1f1b"
+    micro_batches: int = 1
+    context: str = "ring"
+    staleness: float | None = None
+    server: str = "sharded"
+
+    def __post_init__(self) -> None:
+        for axis in AXES:
+            if getattr(self, axis) < 1:
+                raise LayoutError(f"{axis} is {getattr(self, axis)}; expected at least 1")
+        for name, of in (("schedule", SCHEDULES), ("server", SERVERS), ("context", CONTEXTS)):
+            if getattr(self, name) not in of:
+                raise LayoutError(f"{name} is {getattr(self, name)!r}; expected one of {', '.join(of)}")
+        if self.zero not in range(4):
+            raise LayoutError(f"zero is {self.zero}; expected 0, 1, 2 or 3")
+        if self.micro_batches < 1:
+            raise LayoutError(f"micro_batches is {self.micro_batches}; expected at least 1")
+        if self.staleness is not None and not (self.staleness == inf or self.staleness in range(1 << 30)):
+            raise LayoutError(f"staleness is {self.staleness}; expected 0, 1, 2 … or inf")
+
+    @property
+    def ranks(self) -> int:
+        return prod(getattr(self, axis) for axis in AXES)
+
+    @property
+    def pieces(self) -> int:
+        """Into how many parts the rows of a step's batch are divided."""
+        return self.dp * self.ep
+
+    def coordinates(self, rank: int) -> dict[str, int]:
+        """A rank's place along each axis."""
+        at = {}
+        for axis in reversed(AXES):
+            rank, at[axis] = divmod(rank, getattr(self, axis))
+        return {axis: at[axis] for axis in AXES}

@@ -1,0 +1,32 @@
+"""A way to divide training over ranks: what it does to the model, and what it sends.
+
+Its file says in its docstring what is divided, what is sent when, and the bytes of a step as a formula.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ringtree.training.plan import Plan
+from ringtree.training.traffic import Traffic
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from ringtree.training.mesh import Mesh
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """`used(plan)`: whether a plan asks for it. `check(plan)`: LayoutError, with the reason, where it cannot go with
+    the rest; all are asked. `apply(model, plan, mesh)`: the model as this rank has it, given the one that the
+    strategies before it made. `traffic(plan)`: what a step sends. `axis`: its option of the command."""
+
+    name: str
+    axis: str
+    used: Callable[[Plan], bool]
+    check: Callable[[Plan], None]
+    apply: Callable[[nn.Module, Plan, Mesh], nn.Module]
+    traffic: Callable[[Plan], Iterable[Traffic]]

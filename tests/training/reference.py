@@ -1,0 +1,31 @@
+"""What one process comes to: a loop of plain torch that knows nothing of layouts, beside which they are all held."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ringtree.training.language_model import language_model, loss_of
+from ringtree.training.plan import Plan
+from ringtree.training.text import batch
+
+
+def alone(plan: Plan) -> tuple[list[float], dict[str, Tensor]]:
+    """Losses, a step each, and the weights after the last. The rows go through the model in the pieces in which the
+    plan divides them, one after another, for experts look at a piece at a time."""
+    settings, layout = plan.settings, plan.layout
+    model = language_model(plan.shape, settings.seed)
+    kinds = {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
+    optimizer = kinds[settings.optimizer](model.parameters(), lr=settings.rate)
+    pieces = layout.pieces * layout.micro_batches
+    losses = []
+    for step in range(settings.steps):
+        rows, wanted = batch(step, settings.batch, plan.shape.context, settings.seed)
+        optimizer.zero_grad()
+        losses.append(0.0)
+        for x, y in zip(rows.chunk(pieces), wanted.chunk(pieces), strict=True):
+            loss = loss_of(model(x), y) / pieces
+            loss.backward()
+            losses[-1] += loss.item()
+        optimizer.step()
+    return losses, {name: value.detach() for name, value in model.state_dict().items()}

@@ -1,0 +1,22 @@
+"""The layouts that are tested, by name: one table for weights, losses and bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ringtree.training import Layout, Plan, Settings, Shape
+
+SMALL = Shape(width=16, layers=2, heads=4, context=8)
+
+LAYOUTS: dict[str, tuple[Layout, dict[str, Any]]] = {
+    "dp2": (Layout(dp=2), {}),
+    "dp4": (Layout(dp=4), {}),
+}
+"""Layouts, and what their plans have beside: `shape`, `settings`, as the keywords in which they differ."""
+
+
+def plan(name: str) -> Plan:
+    layout, more = LAYOUTS[name]
+    shape = {"width": SMALL.width, "layers": SMALL.layers, "heads": SMALL.heads, "context": SMALL.context}
+    settings = {"steps": 3, "batch": 8, "rate": 1e-2}
+    return Plan(layout, Shape(**shape | more.get("shape", {})), Settings(**settings | more.get("settings", {})))

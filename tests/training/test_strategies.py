@@ -1,0 +1,72 @@
+"""Every layout comes to what one process comes to, and without communication to something else; and its bytes are
+those of its formula."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.torch_backend.conftest import Worlds
+from tests.training.table import LAYOUTS, plan
+
+TOLERANCE = 1e-4
+"""Of losses and weights, absolute and relative."""
+UNLIKE = 10 * TOLERANCE
+
+
+def _train(name: str, silent: bool) -> tuple[list[float], dict[str, Any], list[int]]:
+    """On a rank: its losses, the whole model's weights, and what it received in each step."""
+    from contextlib import nullcontext
+
+    from ringtree.training import Trainer
+    from ringtree.training.wire import received_nbytes
+    from tests.training.silence import silence
+
+    trainer = Trainer(plan(name))
+    losses, received = [], []
+    for _ in range(trainer.plan.settings.steps):
+        before = received_nbytes()
+        with silence() if silent else nullcontext():
+            loss = trainer.step()
+        received.append(received_nbytes() - before)
+        losses.append(trainer.mean_loss(loss))
+    return losses, {name: value.numpy() for name, value in trainer.weights().items()}, received
+
+
+def _apart(got: dict[str, Any], expected: dict[str, Any]) -> float:
+    """How far the two are at most, in tolerances' units: |a - b| / (1 + |b|)."""
+    import numpy as np
+
+    assert got.keys() == expected.keys()
+    return max(float(np.max(np.abs(got[k] - expected[k]) / (1 + np.abs(expected[k])))) for k in expected)
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_as_one_process(worlds: Worlds, name: str) -> None:
+    from tests.training.reference import alone
+
+    losses, weights = alone(plan(name))
+    expected = {name: value.numpy() for name, value in weights.items()}
+    world = worlds(plan(name).layout.ranks)
+    for its_losses, its_weights, _ in world.run(_train, name, False):
+        assert its_losses == pytest.approx(losses, abs=TOLERANCE, rel=TOLERANCE)
+        assert _apart(its_weights, expected) < TOLERANCE
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_without_communication_it_is_noticed(worlds: Worlds, name: str) -> None:
+    from tests.training.reference import alone
+
+    expected = {name: value.numpy() for name, value in alone(plan(name))[1].items()}
+    world = worlds(plan(name).layout.ranks)
+    assert any(not _apart(weights, expected) < UNLIKE for _, weights, _ in world.run(_train, name, True))
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_bytes_are_those_of_the_formula(worlds: Worlds, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ringtree.training.registry import traffic
+
+    expected = sum(t.wire_nbytes for t in traffic(plan(name)))
+    received = [its for _, _, its in worlds(plan(name).layout.ranks).run(_train, name, False)]
+    assert sum(its[-1] for its in received) == expected
