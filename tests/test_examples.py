@@ -39,7 +39,26 @@ def test_an_example_prints_what_lies_beside_it(expected: Path, request: pytest.F
 
 
 def test_every_example_is_tested() -> None:
-    assert {p.stem for p in EXAMPLES.glob("*.py")} == {p.stem for p in PRINTED} | {"demo", "digits", "train_lm"}
+    assert {p.stem for p in EXAMPLES.glob("*.py")} == {p.stem for p in PRINTED} | {
+        "demo",
+        "digits",
+        "train_lm",
+        *LAYOUTS,
+    }
+
+
+LAYOUTS = {"ddp": (1, 4), "fsdp2": (1, 4), "dp_tp": (2, 4)}
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_layout_trains_alike_on_any_number_of_ranks(name: str) -> None:
+    losses = set[tuple[str, ...]]()
+    for ranks in LAYOUTS[name]:
+        words = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), f"examples/{name}.py")
+        losses.add(tuple(re.findall(r"step +\d+  loss (\d\.\d{3})", output(*words))))
+    (alike,) = losses
+    assert len(alike) == 5 and float(alike[-1]) < 0.02 < float(alike[0])
 
 
 def test_the_digits_train_on_another_number_of_ranks() -> None:
