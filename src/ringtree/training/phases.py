@@ -1,0 +1,27 @@
+"""Which part of a step it is that this rank is in: forward, backward, update."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import time_ns
+
+LATEST: deque[tuple[str, int, int]] = deque(maxlen=4096)
+"""Phases that have ended: name, and when it began and ended, in ns as time.time_ns has it."""
+
+
+@contextmanager
+def phase(name: str) -> Iterator[None]:
+    """While its block runs."""
+    begun_ns = time_ns()
+    try:
+        yield
+    finally:
+        LATEST.append((name, begun_ns, time_ns()))
+
+
+def phase_at(moment_ns: int) -> str:
+    """That of a moment, the innermost; "" for none."""
+    at = [(begun, name) for name, begun, ended in LATEST if begun <= moment_ns <= ended]
+    return max(at)[1] if at else ""
