@@ -11,6 +11,7 @@ SMALL = Shape(width=16, layers=2, heads=4, context=8)
 LAYOUTS: dict[str, tuple[Layout, dict[str, Any]]] = {
     "dp2": (Layout(dp=2), {}),
     "dp4": (Layout(dp=4), {}),
+    "dp2 micro-batches": (Layout(dp=2, micro_batches=4), {}),
 }
 """Layouts, and what their plans have beside: `shape`, `settings`, as the keywords in which they differ."""
 

@@ -14,15 +14,20 @@ from ringtree.training.traffic import Traffic
 
 if TYPE_CHECKING:
     from torch import nn
+    from torch.optim import Optimizer
 
     from ringtree.training.mesh import Mesh
+    from ringtree.training.step import ForwardBackward
 
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
     """`used(plan)`: whether a plan asks for it. `check(plan)`: LayoutError, with the reason, where it cannot go with
     the rest; all are asked. `apply(model, plan, mesh)`: the model as this rank has it, given the one that the
-    strategies before it made. `traffic(plan)`: what a step sends. `axis`: its option of the command."""
+    strategies before it made. `traffic(plan)`: what a step sends. `axis`: its option of the command.
+
+    `optimizer` and `forward_backward`, given the model as all strategies have made it: what takes the place of the
+    trainer's, where a strategy has one; of several the last."""
 
     name: str
     axis: str
@@ -30,3 +35,5 @@ class Strategy:
     check: Callable[[Plan], None]
     apply: Callable[[nn.Module, Plan, Mesh], nn.Module]
     traffic: Callable[[Plan], Iterable[Traffic]]
+    optimizer: Callable[[nn.Module, Plan, Mesh], Optimizer] | None = None
+    forward_backward: Callable[[nn.Module, Plan, Mesh], ForwardBackward] | None = None

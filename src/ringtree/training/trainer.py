@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from ringtree.training.language_model import language_model, loss_of
+from ringtree.training.language_model import language_model
 from ringtree.training.mesh import Mesh
-from ringtree.training.plan import Plan, Settings
+from ringtree.training.optimizer import optimizer_of
+from ringtree.training.plan import Plan
 from ringtree.training.registry import STRATEGIES
 from ringtree.training.state import whole
+from ringtree.training.step import ForwardBackward, MicroBatches
 from ringtree.training.text import batch
-
-
-def optimizer_of(settings: Settings, model: nn.Module) -> torch.optim.Optimizer:
-    kinds = {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
-    return kinds[settings.optimizer](model.parameters(), lr=settings.rate)
 
 
 class Trainer:
@@ -30,22 +26,27 @@ class Trainer:
             raise ValueError(f"the layout is for {plan.layout.ranks} ranks, and there are {ranks}")
         self.mesh = Mesh(plan.layout) if ranks > 1 else None
         self.at = plan.layout.coordinates(dist.get_rank() if ranks > 1 else 0)
-        model: nn.Module = language_model(plan.shape, plan.settings.seed)
-        for strategy in STRATEGIES:
-            if self.mesh is not None and strategy.used(plan):
-                model = strategy.apply(model, plan, self.mesh)
-        self.model = model
-        self.optimizer = optimizer_of(plan.settings, model)
+        self.model: nn.Module = language_model(plan.shape, plan.settings.seed)
+        used = [strategy for strategy in STRATEGIES if strategy.used(plan)]
+        for strategy in used:
+            if self.mesh is not None:
+                self.model = strategy.apply(self.model, plan, self.mesh)
+        self.optimizer = optimizer_of(plan.settings, self.model.parameters())
+        self.forward_backward: ForwardBackward = MicroBatches(self.model, plan.layout.micro_batches)
+        for strategy in used:
+            if self.mesh is not None and strategy.optimizer is not None:
+                self.optimizer = strategy.optimizer(self.model, plan, self.mesh)
+            if self.mesh is not None and strategy.forward_backward is not None:
+                self.forward_backward = strategy.forward_backward(self.model, plan, self.mesh)
 
     def step(self) -> Tensor:
         """One step; this rank's share of the loss, which all ranks' of "data" average to."""
         rows, wanted = self.rows(self.steps_done)
         self.optimizer.zero_grad()
-        loss = loss_of(self.model(rows), wanted)
-        loss.backward()
+        loss = self.forward_backward(rows, wanted)
         self.optimizer.step()
         self.steps_done += 1
-        return loss.detach()
+        return loss
 
     def rows(self, step: int) -> tuple[Tensor, Tensor]:
         """This rank's rows of a step's batch, and what follows them."""

@@ -1,0 +1,16 @@
+"""What changes the parameters by their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+
+from ringtree.training.plan import Settings
+
+KINDS: dict[str, type[torch.optim.Optimizer]] = {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
+
+
+def optimizer_of(settings: Settings, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+    return KINDS[settings.optimizer](parameters, lr=settings.rate)

@@ -1,0 +1,37 @@
+"""One step's forward and backward passes, by which the gradients of its rows come into the parameters.
+
+A strategy that goes through them in another way, as a pipeline does, gives the trainer a `ForwardBackward` of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from ringtree.training.language_model import loss_of
+
+ForwardBackward = Callable[[Tensor, Tensor], Tensor]
+"""This rank's rows of a step, and what follows each of their places -> their mean loss, detached. Gradients were none
+before; after, each parameter's is that of the mean over the rows of all ranks."""
+
+
+class MicroBatches:
+    """The rows in `micro_batches` parts, one after another, whose gradients add up. What need not be sent for each is
+    sent with the last."""
+
+    def __init__(self, model: nn.Module, micro_batches: int) -> None:
+        self.model, self.micro_batches = model, micro_batches
+
+    def __call__(self, rows: Tensor, wanted: Tensor) -> Tensor:
+        parts = zip(rows.chunk(self.micro_batches), wanted.chunk(self.micro_batches), strict=True)
+        losses = [self._one(x, y, number == self.micro_batches) for number, (x, y) in enumerate(parts, 1)]
+        return sum(losses[1:], losses[0])
+
+    def _one(self, rows: Tensor, wanted: Tensor, last: bool) -> Tensor:
+        if isinstance(self.model, DistributedDataParallel):
+            self.model.require_backward_grad_sync = last
+        loss = loss_of(self.model(rows), wanted) / self.micro_batches
+        loss.backward()
+        return loss.detach()
