@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
@@ -11,17 +11,21 @@ from tests.torch_backend.world import World
 Worlds = Callable[..., World]
 
 
-@pytest.fixture(scope="session")
-def worlds() -> Iterator[Worlds]:
+def kept(variables: Mapping[str, str] | None = None) -> Iterator[Worlds]:
     """worlds(n, backend="ringtree"): n processes, for the next test too; made anew when a failure has ended them."""
-    kept: dict[tuple[int, str], World] = {}
+    made: dict[tuple[int, str], World] = {}
 
     def get(n: int, backend: str = "ringtree") -> World:
-        world = kept.get((n, backend))
+        world = made.get((n, backend))
         if world is None or not world.alive:
-            world = kept[n, backend] = World(n, backend)
+            world = made[n, backend] = World(n, backend, variables=variables)
         return world
 
     yield get
-    for world in kept.values():
+    for world in made.values():
         world.close()
+
+
+@pytest.fixture(scope="session")
+def worlds() -> Iterator[Worlds]:
+    yield from kept()

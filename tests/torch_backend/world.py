@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -21,9 +21,16 @@ class RankError(AssertionError):
 
 
 class World:
-    """n processes with the default group of `backend`. `run` calls a function of a test module on each of them."""
+    """n processes with the default group of `backend`, and `variables` in their environment. `run` calls a function of
+    a test module on each of them."""
 
-    def __init__(self, n: int, backend: str = "ringtree", timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        n: int,
+        backend: str = "ringtree",
+        timeout_s: float = TIMEOUT_S,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
         self.size, self.timeout_s = n, timeout_s
         self._folder = tempfile.TemporaryDirectory(prefix="ringtree-torch-")
         context = multiprocessing.get_context("forkserver")  # which imports torch once: that takes seconds
@@ -32,7 +39,8 @@ class World:
         self._processes = []
         for rank in range(n):
             ours, theirs = context.Pipe()
-            arguments = (theirs, backend, rank, n, str(Path(self._folder.name) / "store"), timeout_s)
+            file = str(Path(self._folder.name) / "store")
+            arguments = (theirs, backend, rank, n, file, timeout_s, dict(variables or {}))
             process = context.Process(target=_rank, args=arguments, daemon=True)
             process.start()
             theirs.close()
@@ -84,8 +92,11 @@ class World:
         self._folder.cleanup()
 
 
-def _rank(pipe: Connection, backend: str, rank: int, size: int, file: str, timeout_s: float) -> None:
+def _rank(
+    pipe: Connection, backend: str, rank: int, size: int, file: str, timeout_s: float, variables: dict[str, str]
+) -> None:
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(size))
+    os.environ.update(variables)
     os.environ["TORCH_FR_DUMP_TEMP_FILE"] = file + "-dump-"
     import torch
     import torch.distributed as dist
