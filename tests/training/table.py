@@ -12,6 +12,9 @@ LAYOUTS: dict[str, tuple[Layout, dict[str, Any]]] = {
     "dp2": (Layout(dp=2), {}),
     "dp4": (Layout(dp=4), {}),
     "dp2 micro-batches": (Layout(dp=2, micro_batches=4), {}),
+    "tp2": (Layout(tp=2), {}),
+    "tp4": (Layout(tp=4), {}),
+    "tp8": (Layout(tp=8), {"shape": {"heads": 8}}),
 }
 """Layouts, and what their plans have beside: `shape`, `settings`, as the keywords in which they differ."""
 

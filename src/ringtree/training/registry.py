@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ringtree.training import data_parallel
+from ringtree.training import data_parallel, tensor_parallel
 from ringtree.training.plan import Plan
 from ringtree.training.strategy import Strategy
 from ringtree.training.traffic import Traffic
 
-STRATEGIES: tuple[Strategy, ...] = (data_parallel.STRATEGY,)
+STRATEGIES: tuple[Strategy, ...] = (tensor_parallel.STRATEGY, data_parallel.STRATEGY)
 
 
 def traffic(plan: Plan) -> tuple[Traffic, ...]:

@@ -26,3 +26,8 @@ def parameters(plan: Plan) -> int:
 
 def parameters_nbytes(plan: Plan) -> int:
     return ELEMENT_NBYTES * parameters(plan)
+
+
+def activations_nbytes(plan: Plan) -> int:
+    """What one layer hands to the next in a step, of all rows: a vector of `width` for each place."""
+    return ELEMENT_NBYTES * plan.settings.batch * plan.shape.context * plan.shape.width
