@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from ringtree.training.language_model import loss_of
+from ringtree.training.phases import phase
 
 ForwardBackward = Callable[[Tensor, Tensor], Tensor]
 """This rank's rows of a step, and what follows each of their places -> their mean loss, detached. Gradients were none
@@ -32,6 +33,8 @@ class MicroBatches:
     def _one(self, rows: Tensor, wanted: Tensor, last: bool) -> Tensor:
         if isinstance(self.model, DistributedDataParallel):
             self.model.require_backward_grad_sync = last
-        loss = loss_of(self.model(rows), wanted) / self.micro_batches
-        loss.backward()
+        with phase("forward"):
+            loss = loss_of(self.model(rows), wanted) / self.micro_batches
+        with phase("backward"):
+            loss.backward()
         return loss.detach()

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from ringtree.training.language_model import language_model
 from ringtree.training.mesh import Mesh
 from ringtree.training.optimizer import optimizer_of
+from ringtree.training.phases import phase
 from ringtree.training.plan import Plan
 from ringtree.training.registry import STRATEGIES
 from ringtree.training.state import whole
@@ -44,7 +45,8 @@ class Trainer:
         rows, wanted = self.rows(self.steps_done)
         self.optimizer.zero_grad()
         loss = self.forward_backward(rows, wanted)
-        self.optimizer.step()
+        with phase("update"):
+            self.optimizer.step()
         self.steps_done += 1
         return loss
 
