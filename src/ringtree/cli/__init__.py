@@ -88,11 +88,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("RINGTREE_DEBUG") == "trace":
             raise
-        print(f"ringtree {args.command}: {_one_line(error)}", file=sys.stderr)
+        print(f"ringtree {args.command}: {one_line(error)}", file=sys.stderr)
         return 1
 
 
-def _one_line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
     """What a person is told. A mistake of theirs is its message; anything else is ours, and says so."""
     message = "".join(c if c.isprintable() else "?" for c in " ".join(str(error).split()))
     if isinstance(error, FileNotFoundError) and error.filename is not None:

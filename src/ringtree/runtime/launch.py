@@ -36,12 +36,21 @@ LONGEST_LINE = 1 << 20
 _PR_SET_PDEATHSIG = 1
 
 
-def run(command: Sequence[str], ranks: int, *, module: bool = False, trace: Path | None = None) -> int:
+def run(
+    command: Sequence[str],
+    ranks: int,
+    *,
+    module: bool = False,
+    trace: Path | None = None,
+    speaker: int | None = None,
+    say: Callable[[str], None] | None = None,
+) -> int:
     """Runs `command` (a Python file, with `module` a module's name, else anything executable) as `ranks` ranks; returns
     0, or the exit code of the first that failed (128 + N for signal N).
 
     `trace`: the file for what all ranks recorded from ringtree.init() on, also where they failed. Where there is
-    nothing to write, that is said, and the code is not 0.
+    nothing to write, that is said, and the code is not 0. `speaker`: the rank whose output goes straight to ours, as if
+    it were this process. `say`: who is told how the ranks ended, in place of standard error.
 
     ValueError, before anything is started, where there is nothing to run.
     """
@@ -49,14 +58,14 @@ def run(command: Sequence[str], ranks: int, *, module: bool = False, trace: Path
         raise ValueError(f"{ranks} ranks: expected at least 1")
     words = resolve(command, module)
     with ExitStack() as stack:
-        job = _Job(words, ranks, stack)
+        job = _Job(words, ranks, stack, speaker)
         if trace is not None:
             job.environment[TRACE_FOLDER] = stack.enter_context(TemporaryDirectory(prefix="ringtree-trace-"))
         stack.callback(job.stop)
         with _signals(job.interrupt) as wakeup:
             job.start()
             job.watch(wakeup)
-        code = job.report()
+        code = job.report(say or _say)
         return code if trace is None else _write_trace(trace, job) or code
 
 
@@ -83,8 +92,8 @@ def resolve(command: Sequence[str], module: bool) -> list[str]:
 class _Job:
     """The ranks' processes, each the leader of a process group of its own."""
 
-    def __init__(self, words: list[str], ranks: int, stack: ExitStack) -> None:
-        self.words, self.ranks = words, ranks
+    def __init__(self, words: list[str], ranks: int, stack: ExitStack, speaker: int | None) -> None:
+        self.words, self.ranks, self.speaker = words, ranks, speaker
         self.environment = {**os.environ, "RINGTREE_WORLD_SIZE": str(ranks), "RINGTREE_JOB": os.urandom(8).hex()}
         self.environment.pop(TRACE_FOLDER, None)  # of another job, which this one is a rank of
         self.selector = stack.enter_context(selectors.DefaultSelector())
@@ -110,8 +119,8 @@ class _Job:
             process = subprocess.Popen(
                 self.words,
                 stdin=subprocess.DEVNULL if interactive else None,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                stdout=None if rank == self.speaker else subprocess.PIPE,
+                stderr=None if rank == self.speaker else subprocess.PIPE,
                 env={**env, "RINGTREE_RANK": str(rank)},
                 preexec_fn=_prepare(core, os.getpid()),  # noqa: PLW1509  # it takes no lock
             )
@@ -121,7 +130,8 @@ class _Job:
 
     def _listen(self, rank: int, process: subprocess.Popen[bytes]) -> None:
         for pipe, stream in ((process.stdout, sys.stdout), (process.stderr, sys.stderr)):
-            assert pipe is not None
+            if pipe is None:  # the speaker's
+                continue
             os.set_blocking(pipe.fileno(), False)
             lines = _Lines(rank, pipe, stream)
             self.lines.append(lines)
@@ -196,11 +206,11 @@ class _Job:
         for lines in self.lines:
             lines.close()
 
-    def report(self) -> int:
+    def report(self, say: Callable[[str], None]) -> int:
         """Says who failed first and how, and who had to be stopped; returns the exit code."""
         if self.signal is not None:
             if self.stopped:
-                _say(f"stopped {_named(self.stopped)}, which did not end within {GRACE_S:g} s")
+                say(f"stopped {_named(self.stopped)}, which did not end within {GRACE_S:g} s")
             return 128 + self.signal
         if not self.endings:
             return 0
@@ -210,7 +220,7 @@ class _Job:
             text += "; after that " + ", ".join(f"rank {r} {ending(c)}" for r, c in self.endings[1:])
         if self.stopped:
             text += f"; stopped {_named(self.stopped)} after {GRACE_S:g} s"
-        _say(text)
+        say(text)
         return code if code > 0 else 128 - code
 
 
@@ -244,6 +254,7 @@ def _prepare(core: int | None, launcher: int) -> Callable[[], None]:
     prctl = ctypes.CDLL(None).prctl
 
     def prepare() -> None:
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # who is not of a terminal's own group may yet write to it
         os.setpgid(0, 0)  # so that Ctrl-C comes once, from us, and what a rank starts can be stopped with it
         prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
         if os.getppid() != launcher:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ringtree.training.layout import Layout
+from ringtree.training.layout import Layout, LayoutError
 
+OPTIMIZERS = ("adamw", "sgd")
 VOCABULARY = 256
 """Bytes: the text is not cut into words."""
 
@@ -21,6 +22,13 @@ class Shape:
     context: int = 64
     vocabulary: int = VOCABULARY
 
+    def __post_init__(self) -> None:
+        for name in ("width", "layers", "heads", "context"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"the model's {name} is {getattr(self, name)}; expected at least 1")
+        if self.width % self.heads:
+            raise ValueError(f"a width of {self.width} is not a multiple of {self.heads} heads")
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -32,6 +40,15 @@ class Settings:
     optimizer: str = "adamw"
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        for name, least in (("steps", 1), ("batch", 1), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} is {getattr(self, name)}; expected at least {least}")
+        if not 0 < self.rate < 1e6:
+            raise ValueError(f"rate is {self.rate}; expected a positive number")
+        if self.optimizer not in OPTIMIZERS:
+            raise ValueError(f"optimizer is {self.optimizer!r}; expected one of {', '.join(OPTIMIZERS)}")
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -41,8 +58,10 @@ class Plan:
 
     def check(self) -> None:
         """LayoutError where the parts do not go together, with the reason: of each strategy in turn."""
-        from ringtree.training.registry import STRATEGIES
+        from ringtree.training.registry import STRATEGIES, unserved
 
+        if option := unserved(self.layout):
+            raise LayoutError(f"{option} is asked for, and there is no strategy for it yet")
         for strategy in STRATEGIES:
             strategy.check(self)
 

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from ringtree.training import data_parallel, tensor_parallel
+from ringtree.training.layout import AXES, Layout
 from ringtree.training.plan import Plan
 from ringtree.training.strategy import Strategy
 from ringtree.training.traffic import Traffic
 
 STRATEGIES: tuple[Strategy, ...] = (tensor_parallel.STRATEGY, data_parallel.STRATEGY)
+
+
+def unserved(layout: Layout) -> str | None:
+    """The first option that a layout makes use of and that no strategy has."""
+    used = {
+        **{axis: getattr(layout, axis) > 1 for axis in AXES},
+        "sp": layout.sp,
+        "zero": layout.zero > 0,
+        "staleness": layout.staleness is not None,
+    }
+    served = {strategy.axis for strategy in STRATEGIES}
+    return next((option for option, asked in used.items() if asked and option not in served), None)
 
 
 def traffic(plan: Plan) -> tuple[Traffic, ...]:

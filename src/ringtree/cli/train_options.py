@@ -1,0 +1,100 @@
+"""The options of `ringtree train`, and the plan that they say. No torch is needed to know it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from ringtree.training import Plan
+
+
+class Option(NamedTuple):
+    """An option that sets a field of Layout, Shape or Settings. `field`: where that is not named as the option is."""
+
+    name: str
+    kind: Callable[[str], object] | None
+    metavar: str
+    help: str
+    field: str = ""
+
+    @property
+    def sets(self) -> str:
+        return self.field or self.name.replace("-", "_")
+
+    def given(self, args: argparse.Namespace) -> object:
+        """None where it was left out: the default is the field's own."""
+        return getattr(args, self.name.replace("-", "_"))
+
+
+def staleness(text: str) -> float:
+    """A number of steps, or "inf"."""
+    return inf if text == "inf" else int(text)
+
+
+LAYOUT = (
+    Option("dp", int, "N", "data parallel ranks: each has a share of the rows"),
+    Option("tp", int, "N", "tensor parallel ranks: each has a share of every layer"),
+    Option("pp", int, "N", "pipeline parallel ranks: each has some of the layers"),
+    Option("cp", int, "N", "context parallel ranks: each has a part of every sequence"),
+    Option("ep", int, "N", "expert parallel ranks: each has some of the experts"),
+    Option("sp", None, "", "with --tp: norms too are divided, by places (sequence parallel)"),
+    Option("zero", int, "0..3", "what --dp ranks divide: 1 the optimizer's state, 2 gradients too, 3 parameters too"),
+    Option("schedule", str, "NAME", "of a pipeline: gpipe, 1f1b (default) or interleaved"),
+    Option("micro-batches", int, "N", "parts in which a rank's rows go through the model (default 1)"),
+    Option("context", str, "NAME", "of attention over --cp: ring (default) or ulysses (by all-to-all)"),
+    Option("async-staleness", staleness, "K",
+        "asynchronous: no worker more than K steps ahead of the slowest, or inf", "staleness"),
+    Option("server", str, "NAME", "of asynchronous training: central, sharded over ranks (default) or peers"),
+)  # fmt: skip
+SETTINGS = (
+    Option("steps", int, "N", "of the optimizer (default 100)"),
+    Option("batch", int, "ROWS", "sequences a step, over all ranks (default 16)"),
+    Option("rate", float, "R", "of learning (default 0.001)"),
+    Option("optimizer", str, "NAME", "adamw (default) or sgd"),
+    Option("seed", int, "N", "of the weights and of which text is read (default 0)"),
+)
+SHAPE = (
+    Option("width", int, "N", "elements of a vector (default 96)"),
+    Option("layers", int, "N", "blocks of attention and a dense part (default 4)"),
+    Option("heads", int, "N", "of attention (default 4)"),
+    Option("sequence", int, "BYTES", "length of a sequence (default 64)", "context"),
+)
+GROUPS = (("how the work is divided", LAYOUT), ("training", SETTINGS), ("the model", SHAPE))
+NEEDS = {
+    "schedule": ("pp", "it says how a pipeline goes"),
+    "context": ("cp", "it says how attention sees sequences that are divided"),
+    "server": ("async_staleness", "it says who keeps the weights of asynchronous training"),
+}
+"""Options that say nothing without another."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    for title, options in GROUPS:
+        group = parser.add_argument_group(title)
+        for option in options:
+            if option.kind is None:
+                group.add_argument(f"--{option.name}", action="store_true", default=None, help=option.help)
+            else:
+                group.add_argument(f"--{option.name}", type=option.kind, metavar=option.metavar, help=option.help)
+
+
+def plan_of(args: argparse.Namespace) -> Plan:
+    """What the options say, checked. LayoutError or ValueError, one line, where it cannot be."""
+    from ringtree.training import Layout, Plan, Settings, Shape
+
+    for name, (other, why) in NEEDS.items():
+        if getattr(args, name) is not None and getattr(args, other) in (None, 1):
+            raise ValueError(f"--{name} without --{other.replace('_', '-')}: {why}")
+    said = [{o.sets: value for o in options if (value := o.given(args)) is not None} for _, options in GROUPS]
+    plan = Plan(Layout(**said[0]), settings=Settings(**said[1]), shape=Shape(**said[2]))  # type: ignore[arg-type]
+    plan.check()
+    return plan
+
+
+def words(args: argparse.Namespace) -> list[str]:
+    """The options again, for the ranks that this command starts."""
+    given = {k: v for k, v in vars(args).items() if k not in ("command", "run") and v is not None and v is not False}
+    return [f"--{k.replace('_', '-')}" + ("" if v is True else f"={v}") for k, v in given.items()]

@@ -1,0 +1,116 @@
+"""The ranks of `ringtree train`: started here, or by torchrun, mpirun or srun. An error is told once, by whoever had it
+first, not by each rank that it reached."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ringtree.runtime.environment import World, detect
+
+ERRORS = "RINGTREE_TRAIN_ERRORS"
+"""The variable that names the folder in which the ranks that this command started leave their errors."""
+
+
+def here() -> World:
+    """This process's place, and who started it ("none": it is no rank yet)."""
+    return detect()
+
+
+def start(words: Sequence[str], ranks: int) -> int:
+    """Runs the command again as so many ranks; only rank 0 speaks. Returns the exit code."""
+    from ringtree.runtime.launch import run
+
+    told: list[str] = []
+    with TemporaryDirectory(prefix="ringtree-train-") as folder:
+        try:
+            os.environ[ERRORS] = folder
+            code = run(["ringtree.cli", "train", *words], ranks, module=True, speaker=0, say=told.append)
+        finally:
+            del os.environ[ERRORS]
+        for line in _first_error(Path(folder)) or told:
+            print(f"ringtree train: {line}", file=sys.stderr)
+    return code
+
+
+def _first_error(folder: Path) -> list[str]:
+    """What the rank said that failed first: with its number, unless all said the same. Nothing where none failed by
+    itself: what others say of a rank that was killed, the launcher says better."""
+    said = [file.read_text(encoding="utf-8").split("\n", 2) for file in sorted(folder.iterdir())]
+    own = [(rank, text) for rank, kind, text in said if kind == "own"]
+    if not own:
+        return []
+    rank, text = own[0]
+    return [text if len(own) > 1 and {t for _, t in own} == {text} else f"rank {rank}: {text}"]
+
+
+def take_part(work: Callable[[], None], world: World, ranks: int) -> int:
+    """Does `work` as one of the ranks, in a process group; returns the exit code. ValueError, on rank 0, where there
+    are not as many as the layout has."""
+    if world.size != ranks:
+        if world.rank:
+            return 1
+        raise ValueError(f"the layout is for {ranks} ranks, and {world.launcher} started {world.size}")
+    import torch.distributed as dist
+
+    try:
+        with _group(world):
+            work()
+    except Exception as error:
+        if os.environ.get("RINGTREE_DEBUG") == "trace":
+            raise
+        _tell(error, world, isinstance(error, dist.DistBackendError))
+        return 1
+    return 0
+
+
+@contextmanager
+def _group(world: World) -> Iterator[None]:
+    """The default process group while the block runs; after a failure it is left as it is, for nobody can be met."""
+    import torch.distributed as dist
+
+    if world.launcher == "torchrun":
+        dist.init_process_group("ringtree")
+    else:
+        dist.init_process_group("ringtree", store=_store(world), rank=world.rank, world_size=world.size)
+    yield
+    dist.destroy_process_group()
+
+
+def _store(world: World) -> object:
+    """A store of torch's on rank 0, at a port that the others are told."""
+    import torch.distributed as dist
+
+    import ringtree
+
+    with ringtree.init() as comm:
+        master = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False) if world.rank == 0 else None
+        port = comm.broadcast_object(master.port if master is not None else None)
+        return master or dist.TCPStore("127.0.0.1", port, is_master=False)
+
+
+def _tell(error: Exception, world: World, of_another: bool) -> None:
+    """Leaves an error for whoever started us; to others it is told here, once."""
+    from ringtree.cli import one_line
+
+    text = one_line(error)
+    if folder := os.environ.get(ERRORS):
+        kind = "others" if of_another else "own"
+        Path(folder, f"{time.monotonic_ns():020}-{world.rank}").write_text(f"{world.rank}\n{kind}\n{text}")
+    elif _is_first():
+        print(f"ringtree train: rank {world.rank}: {text}", file=sys.stderr, flush=True)
+
+
+def _is_first() -> bool:
+    """Whether no rank has told an error yet; as far as the store can be asked."""
+    import torch.distributed as dist
+
+    try:
+        return bool(dist.distributed_c10d._get_default_store().add("ringtree/train/errors", 1) == 1)
+    except (RuntimeError, ValueError):
+        return True

@@ -1,0 +1,71 @@
+"""`ringtree train`: its ranks, its mistakes, how it ends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Ringtree
+
+SMALL = ("--width", "16", "--layers", "2", "--sequence", "8", "--batch", "4")
+MISTAKES = [
+    ("--dp 0", "dp is 0; expected at least 1"),
+    ("--dp two", "--dp: invalid int value: 'two'"),
+    ("--dp 3", "a batch of 16 rows cannot be divided evenly into 3 parts"),
+    ("--zero 4", "zero is 4; expected 0, 1, 2 or 3"),
+    ("--pp 2 --schedule zigzag", "schedule is 'zigzag'; expected one of gpipe, 1f1b, interleaved"),
+    ("--schedule gpipe", "--schedule without --pp: it says how a pipeline goes"),
+    ("--server central", "--server without --async-staleness"),
+    ("--context ring", "--context without --cp"),
+    ("--async-staleness -1", "staleness is -1; expected 0, 1, 2"),
+    ("--async-staleness soon", "--async-staleness: invalid staleness value: 'soon'"),
+    ("--steps 0", "steps is 0; expected at least 1"),
+    ("--rate 0", "rate is 0.0; expected a positive number"),
+    ("--optimizer newton", "optimizer is 'newton'; expected one of adamw, sgd"),
+    ("--heads 5", "a width of 96 is not a multiple of 5 heads"),
+    ("--layers 0", "the model's layers is 0; expected at least 1"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), MISTAKES)
+def test_a_mistake_is_one_line(ringtree: Ringtree, words: str, said: str) -> None:
+    code, out, err = ringtree("train", *words.split())
+    assert code and not out
+    assert said in err and err.count("\n") == 1
+
+
+def command(*words: str, launcher: tuple[str, ...] = (), **env: str) -> subprocess.CompletedProcess[str]:
+    program = [*(launcher or (sys.executable, "-m", "ringtree.cli")), "train", *SMALL, *words]
+    return subprocess.run(
+        program, env={**os.environ, **env}, capture_output=True, text=True, timeout=100, stdin=subprocess.DEVNULL
+    )
+
+
+@pytest.mark.torch
+def test_only_one_rank_speaks_and_the_losses_are_those_of_one() -> None:
+    alone, two = command("--steps", "2"), command("--steps", "2", "--dp", "2")
+    assert alone.returncode == two.returncode == 0, alone.stderr + two.stderr
+    losses = [line for line in two.stdout.splitlines() if line.startswith("step")]
+    assert len(losses) == 2 and losses == [line for line in alone.stdout.splitlines() if line.startswith("step")]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("launcher", ["torchrun --nproc-per-node 2", "ringtree run -n 2"])
+def test_ranks_that_another_starts(launcher: str) -> None:
+    words = [str(Path(sys.executable).parent / launcher.split()[0]), *launcher.split()[1:], "-m", "ringtree.cli"]
+    done = command("--steps", "1", "--dp", "2", launcher=tuple(words))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("step ") == 1
+    done = command("--steps", "1", "--dp", "4", launcher=tuple(words))
+    assert done.returncode and done.stderr.count("the layout is for 4 ranks, and ") == 1
+
+
+@pytest.mark.torch
+def test_an_error_on_a_rank_is_told_once_with_its_rank() -> None:
+    done = command("--dp", "2", RINGTREE_TIMEOUT="-1")
+    told = [line for line in done.stderr.splitlines() if "ringtree train: " in line]
+    assert done.returncode and len(told) == 1 and "RINGTREE_TIMEOUT is '-1'" in told[0]
