@@ -11,10 +11,14 @@ SMALL = Shape(width=16, layers=2, heads=4, context=8)
 LAYOUTS: dict[str, tuple[Layout, dict[str, Any]]] = {
     "dp2": (Layout(dp=2), {}),
     "dp4": (Layout(dp=4), {}),
+    "dp8": (Layout(dp=8), {}),
     "dp2 micro-batches": (Layout(dp=2, micro_batches=4), {}),
     "tp2": (Layout(tp=2), {}),
     "tp4": (Layout(tp=4), {}),
     "tp8": (Layout(tp=8), {"shape": {"heads": 8}}),
+    **{f"zero{z} dp{n}": (Layout(dp=n, zero=z), {}) for z in (1, 2, 3) for n in (2, 4, 8)},
+    **{f"zero{z} micro-batches": (Layout(dp=2, zero=z, micro_batches=4), {}) for z in (1, 2, 3)},
+    **{f"zero{z} uneven": (Layout(dp=4, zero=z), {"shape": {"width": 12, "context": 10}}) for z in (1, 2, 3)},
 }
 """Layouts, and what their plans have beside: `shape`, `settings`, as the keywords in which they differ."""
 

@@ -34,6 +34,16 @@ def _train(name: str, silent: bool) -> tuple[list[float], dict[str, Any], list[i
     return losses, {name: value.numpy() for name, value in trainer.weights().items()}, received
 
 
+_said: dict[str, list[Any]] = {}
+
+
+def _trained(worlds: Worlds, name: str) -> list[Any]:
+    """What every rank says of a layout, which trains once for all tests of it."""
+    if name not in _said:
+        _said[name] = worlds(plan(name).layout.ranks).run(_train, name, False)
+    return _said[name]
+
+
 def _apart(got: dict[str, Any], expected: dict[str, Any]) -> float:
     """How far the two are at most, in tolerances' units: |a - b| / (1 + |b|)."""
     import numpy as np
@@ -48,8 +58,7 @@ def test_as_one_process(worlds: Worlds, name: str) -> None:
 
     losses, weights = alone(plan(name))
     expected = {name: value.numpy() for name, value in weights.items()}
-    world = worlds(plan(name).layout.ranks)
-    for its_losses, its_weights, _ in world.run(_train, name, False):
+    for its_losses, its_weights, _ in _trained(worlds, name):
         assert its_losses == pytest.approx(losses, abs=TOLERANCE, rel=TOLERANCE)
         assert _apart(its_weights, expected) < TOLERANCE
 
@@ -64,9 +73,9 @@ def test_without_communication_it_is_noticed(worlds: Worlds, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_bytes_are_those_of_the_formula(worlds: Worlds, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_are_those_of_the_formula(worlds: Worlds, name: str) -> None:
     from ringtree.training.registry import traffic
 
     expected = sum(t.wire_nbytes for t in traffic(plan(name)))
-    received = [its for _, _, its in worlds(plan(name).layout.ranks).run(_train, name, False)]
+    received = [its for _, _, its in _trained(worlds, name)]
     assert sum(its[-1] for its in received) == expected

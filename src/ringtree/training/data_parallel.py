@@ -2,7 +2,8 @@
 
 - At the start, rank 0's parameters are broadcast.
 - In backward, gradients are averaged over the ranks by all_reduce, a bucket at a time as they become ready, while the
-  rest of backward goes on. Every rank then makes the same optimizer step.
+  rest of backward goes on; of several micro-batches, once, with the last. Every rank then makes the same optimizer
+  step.
 
 Bytes a rank receives in a step, over n ranks with P bytes of parameters: 2(n-1)/n P.
 """
@@ -22,11 +23,12 @@ if TYPE_CHECKING:
     from torch import nn
 
     from ringtree.training.mesh import Mesh
+    from ringtree.training.step import ForwardBackward
 
 
 def used(plan: Plan) -> bool:
     layout = plan.layout
-    return layout.zero == 0 and layout.staleness is None and layout.dp * layout.cp * layout.ep > 1
+    return layout.zero <= 1 and layout.staleness is None and layout.dp * layout.cp * layout.ep > 1
 
 
 def check(plan: Plan) -> None:
@@ -44,9 +46,18 @@ def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
     return DistributedDataParallel(model, process_group=mesh.group("data"))
 
 
+def forward_backward(model: nn.Module, plan: Plan, mesh: Mesh) -> ForwardBackward:
+    from ringtree.training.step import MicroBatches
+
+    def begin(last: bool) -> None:
+        model.require_backward_grad_sync = last
+
+    return MicroBatches(model, plan.layout.micro_batches, begin)
+
+
 def traffic(plan: Plan) -> Iterable[Traffic]:
     ranks = plan.layout.dp * plan.layout.cp * plan.layout.ep
     yield Traffic("gradients", "all_reduce", "data", ranks, parameters_nbytes(plan))
 
 
-STRATEGY = Strategy("data parallel", "dp", used, check, apply, traffic)
+STRATEGY = Strategy("data parallel", "dp", used, check, apply, traffic, forward_backward=forward_backward)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from ringtree.training.plan import Plan
+from math import ceil, prod
+
+from ringtree.training.plan import Plan, Shape
 
 ELEMENT_NBYTES = 4
 """Of float32, which parameters, gradients and activations are."""
+
+Shapes = dict[str, tuple[int, ...]]
 
 
 def block_parameters(width: int) -> int:
@@ -31,3 +35,27 @@ def parameters_nbytes(plan: Plan) -> int:
 def activations_nbytes(plan: Plan) -> int:
     """What one layer hands to the next in a step, of all rows: a vector of `width` for each place."""
     return ELEMENT_NBYTES * plan.settings.batch * plan.shape.context * plan.shape.width
+
+
+def shapes(shape: Shape) -> Shapes:
+    """Of every parameter, by its name, in the model's order."""
+    width, vocabulary = shape.width, shape.vocabulary
+    norm: Shapes = {"weight": (width,), "bias": (width,)}
+    attention: Shapes = {f"{name}.weight": (width, width) for name in ("query", "key", "value", "joined")}
+    attention |= {"joined.bias": (width,)}
+    dense: Shapes = {"up.weight": (4 * width, width), "up.bias": (4 * width,)}
+    dense |= {"down.weight": (width, 4 * width), "down.bias": (width,)}
+    block = {"before_attention": norm, "before_dense": norm, "attention": attention, "dense": dense}
+    parts: dict[str, Shapes] = {
+        "embedding": {"bytes.weight": (vocabulary, width), "places.weight": (shape.context, width)},
+        **{f"blocks.{k}.{name}": part for k in range(shape.layers) for name, part in block.items()},
+        "norm": norm,
+        "scores": {"weight": (vocabulary, width), "bias": (vocabulary,)},
+    }
+    return {f"{part}.{name}": its for part, names in parts.items() for name, its in names.items()}
+
+
+def padded_nbytes(plan: Plan, ranks: int) -> int:
+    """Of all parameters, the first dimension of each being filled up so that `ranks` divide it."""
+    its = shapes(plan.shape).values()
+    return ELEMENT_NBYTES * sum(ranks * ceil(rows / ranks) * prod(rest) for rows, *rest in its)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
 from ringtree.training.language_model import loss_of
 from ringtree.training.phases import phase
@@ -19,11 +18,11 @@ before; after, each parameter's is that of the mean over the rows of all ranks."
 
 
 class MicroBatches:
-    """The rows in `micro_batches` parts, one after another, whose gradients add up. What need not be sent for each is
-    sent with the last."""
+    """The rows in `micro_batches` parts, one after another, whose gradients add up. `begin(last)` is called before
+    each: what is sent or kept once a step waits for the last."""
 
-    def __init__(self, model: nn.Module, micro_batches: int) -> None:
-        self.model, self.micro_batches = model, micro_batches
+    def __init__(self, model: nn.Module, micro_batches: int, begin: Callable[[bool], None] = lambda last: None) -> None:
+        self.model, self.micro_batches, self.begin = model, micro_batches, begin
 
     def __call__(self, rows: Tensor, wanted: Tensor) -> Tensor:
         parts = zip(rows.chunk(self.micro_batches), wanted.chunk(self.micro_batches), strict=True)
@@ -31,8 +30,7 @@ class MicroBatches:
         return sum(losses[1:], losses[0])
 
     def _one(self, rows: Tensor, wanted: Tensor, last: bool) -> Tensor:
-        if isinstance(self.model, DistributedDataParallel):
-            self.model.require_backward_grad_sync = last
+        self.begin(last)
         with phase("forward"):
             loss = loss_of(self.model(rows), wanted) / self.micro_batches
         with phase("backward"):

@@ -1,0 +1,63 @@
+"""ZeRO 1 (torch's ZeroRedundancyOptimizer): data parallelism whose ranks divide the optimizer's state among them.
+
+- Each rank has the state of its share of the parameters: whole ones, given to whoever has least, the largest first.
+- Gradients are averaged in backward, as in data parallelism, whose bytes those are (data_parallel.py).
+- Each rank then changes its share of the parameters, and broadcasts them.
+
+Bytes a rank receives in a step, over n ranks with P bytes of parameters: 2(n-1)/n P for the gradients and, on average,
+(n-1)/n P for the parameters. What it holds: P, as much of gradients, and of optimizer state, on average, P/n a kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ringtree.training.layout import LayoutError
+from ringtree.training.plan import Plan
+from ringtree.training.sizes import parameters_nbytes
+from ringtree.training.strategy import Strategy
+from ringtree.training.traffic import Traffic
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.optim import Optimizer
+
+    from ringtree.training.mesh import Mesh
+
+
+def used(plan: Plan) -> bool:
+    return plan.layout.zero == 1
+
+
+def check(plan: Plan) -> None:
+    """Of all of ZeRO."""
+    layout = plan.layout
+    if layout.zero and layout.dp * layout.cp * layout.ep == 1:
+        raise LayoutError(f"zero {layout.zero} divides among data parallel ranks, and there is one; give dp, cp or ep")
+    if layout.zero and layout.staleness is not None:
+        raise LayoutError(
+            f"zero {layout.zero} has every rank change its part of the weights in step with the others, which "
+            "asynchronous training does not; its server is divided by server='sharded'"
+        )
+
+
+def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
+    return model
+
+
+def optimizer(model: nn.Module, plan: Plan, mesh: Mesh) -> Optimizer:
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    from ringtree.training.optimizer import KINDS
+
+    kind = KINDS[plan.settings.optimizer]
+    return ZeroRedundancyOptimizer(model.parameters(), kind, process_group=mesh.group("data"), lr=plan.settings.rate)
+
+
+def traffic(plan: Plan) -> Iterable[Traffic]:
+    layout = plan.layout
+    yield Traffic("parameters", "broadcast", "data", layout.dp * layout.cp * layout.ep, parameters_nbytes(plan))
+
+
+STRATEGY = Strategy("ZeRO 1", "zero", used, check, apply, traffic, optimizer)

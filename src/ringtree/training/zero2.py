@@ -1,0 +1,65 @@
+"""ZeRO 2 (torch's FSDP2, which keeps parameters after forward): gradients are divided, too.
+
+- Each rank keeps a part of every parameter, of its gradient and of the optimizer's state, along their first dimension,
+  and changes its part only.
+- A block's parameters are gathered (all_gather) before the step's first forward pass through it, and given up after
+  its last backward pass: in between a rank holds the whole model.
+- After each backward pass through a block its gradients are averaged and divided (reduce_scatter).
+
+Bytes a rank receives in a step, over n ranks, with P bytes of parameters and m micro-batches: (n-1)/n (1 + m) P. What n
+does not divide is filled up: a parameter of r rows counts as one of n ceil(r/n).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from ringtree.training.plan import Plan
+from ringtree.training.sizes import padded_nbytes
+from ringtree.training.strategy import Strategy
+from ringtree.training.traffic import Traffic
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from ringtree.training.mesh import Mesh
+    from ringtree.training.step import ForwardBackward
+
+
+def used(plan: Plan) -> bool:
+    return plan.layout.zero == 2
+
+
+def check(plan: Plan) -> None:
+    """What there is to say of ZeRO, ZeRO 1 says."""
+
+
+def shard(model: Any, mesh: Mesh, keep: bool) -> None:
+    """Block by block, and together what is outside of them. `keep`: parameters from forward to backward."""
+    from torch.distributed.fsdp import fully_shard
+
+    for module in (*model.blocks.values(), model):
+        fully_shard(module, mesh=mesh["data"], reshard_after_forward=not keep)
+
+
+def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
+    shard(model, mesh, keep=True)
+    return model
+
+
+def forward_backward(model: Any, plan: Plan, mesh: Mesh) -> ForwardBackward:
+    from ringtree.training.step import MicroBatches
+
+    return MicroBatches(model, plan.layout.micro_batches, model.set_reshard_after_backward)
+
+
+def traffic(plan: Plan) -> Iterable[Traffic]:
+    layout = plan.layout
+    ranks = layout.dp * layout.cp * layout.ep
+    nbytes = padded_nbytes(plan, ranks)
+    yield Traffic("parameters", "all_gather", "data", ranks, nbytes)
+    yield Traffic("gradients", "reduce_scatter", "data", ranks, nbytes * layout.micro_batches)
+
+
+STRATEGY = Strategy("ZeRO 2", "zero", used, check, apply, traffic, forward_backward=forward_backward)
