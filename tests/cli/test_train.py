@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,27 @@ def test_an_error_on_a_rank_is_told_once_with_its_rank() -> None:
     done = command("--dp", "2", RINGTREE_TIMEOUT="-1")
     told = [line for line in done.stderr.splitlines() if "ringtree train: " in line]
     assert done.returncode and len(told) == 1 and "RINGTREE_TIMEOUT is '-1'" in told[0]
+
+
+PLANS = {
+    "data": "--dp 4",
+    "data_tensor": "--dp 2 --tp 2 --micro-batches 2",
+    "many": "--dp 64 --tp 4 --batch 64",
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_plan_looks_as_before(ringtree: Ringtree, golden: Callable[[str, str], None], name: str) -> None:
+    code, out, err = ringtree("train", *PLANS[name].split(), "--plan")
+    assert code == 0 and not err
+    golden(f"views/train_plan_{name}.txt", out.rstrip("\n"))
+
+
+def test_a_plan_needs_no_torch() -> None:
+    program = "import sys\nsys.modules['torch'] = None\nfrom ringtree.cli import main\nsys.exit(main(sys.argv[1:]))\n"
+    words = [sys.executable, "-c", program, "train", "--dp", "2"]
+    done = subprocess.run([*words, "--plan"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "2 ranks: dp 2" in done.stdout, done.stderr
+    done = subprocess.run([*words, "--steps", "1"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and not done.stdout
+    assert done.stderr == "ringtree train: training needs torch: pip install 'ringtree[torch]' (--plan needs none)\n"

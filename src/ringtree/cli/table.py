@@ -19,3 +19,14 @@ def microseconds(time_s: float) -> str:
     """28.01, 143.2, 12345: as many decimals as tell something."""
     time_us = time_s * 1e6
     return f"{time_us:.0f}" if time_us >= 10_000 else f"{time_us:.1f}" if time_us >= 100 else f"{time_us:.2f}"
+
+
+def aligned(rows: Sequence[Sequence[str]], left: int) -> list[str]:
+    """Columns as wide as they need: the first `left` flush left, the others flush right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            f"{text:<{w}}" if k < left else f"{text:>{w}}" for k, (text, w) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

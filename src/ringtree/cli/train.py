@@ -1,6 +1,7 @@
 """Train a small language model on the source of Python's standard library, divided over ranks as the options say.
 
     ringtree train --dp 2                                     two ranks of this machine, each with half of the rows
+    ringtree train --dp 2 --plan                              who talks to whom, and how much; nothing is started
     torchrun --nproc-per-node 2 -m ringtree.cli train --dp 2  ranks that another starts: torchrun, mpirun, srun
 
 There are as many ranks as the product of --dp, --tp, --pp, --cp and --ep. The model's weights after so many steps are
@@ -15,6 +16,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ringtree.training import Plan
 
+WIDTH = 100
+"""Columns of what goes into a pipe."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from ringtree.cli import train_options
@@ -23,9 +27,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ringtree.cli import train_options, train_ranks
+    from ringtree.cli import terminal, train_options, train_plan, train_ranks
 
     plan = train_options.plan_of(args)
+    if args.plan:
+        terminal.show(train_plan.lines(plan, terminal.columns(WIDTH)))
+        return 0
     _check_torch()
     world, ranks = train_ranks.here(), plan.layout.ranks
     if world.launcher == "none" and ranks > 1:

@@ -79,6 +79,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 group.add_argument(f"--{option.name}", action="store_true", default=None, help=option.help)
             else:
                 group.add_argument(f"--{option.name}", type=option.kind, metavar=option.metavar, help=option.help)
+    group = parser.add_argument_group("what is shown and written")
+    add = group.add_argument
+    add("--plan", action="store_true", help="which rank is where, who talks to whom, what a step sends; starts nothing")
 
 
 def plan_of(args: argparse.Namespace) -> Plan:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from math import inf, prod
 
 AXES = ("pp", "dp", "cp", "ep", "tp")
 """The axes of the mesh of ranks, from the one whose neighbours lie farthest apart to the one of adjacent ranks."""
+JOINED = {"data": ("dp", "cp", "ep"), "expert_data": ("dp", "cp")}
+"""Groups along several axes: who has the same parameters, and who has the same experts."""
 SCHEDULES = ("gpipe", "1f1b", "interleaved")
 SERVERS = ("central", "sharded", "peers")
 CONTEXTS = ("ring", "ulysses")
@@ -69,3 +72,12 @@ class Layout:
         for axis in reversed(AXES):
             rank, at[axis] = divmod(rank, getattr(self, axis))
         return {axis: at[axis] for axis in AXES}
+
+    def groups(self, name: str) -> tuple[tuple[int, ...], ...]:
+        """Who makes a group along an axis, or along those that a name of JOINED has."""
+        along = JOINED.get(name, (name,))
+        lists: dict[tuple[int, ...], list[int]] = {}
+        for rank, places in enumerate(product(*(range(getattr(self, axis)) for axis in AXES))):
+            others = tuple(place for axis, place in zip(AXES, places, strict=True) if axis not in along)
+            lists.setdefault(others, []).append(rank)
+        return tuple(map(tuple, lists.values()))

@@ -5,10 +5,7 @@ from __future__ import annotations
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
-from ringtree.training.layout import AXES, Layout
-
-JOINED = {"data": ("dp", "cp", "ep"), "expert_data": ("dp", "cp")}
-"""Groups along several axes: who has the same parameters, and who has the same experts."""
+from ringtree.training.layout import AXES, JOINED, Layout
 
 
 class Mesh:

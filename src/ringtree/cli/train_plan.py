@@ -1,0 +1,96 @@
+"""A plan of training as text: the mesh of ranks, who talks to whom, and what a step sends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ringtree.draw.text.lines import Line
+    from ringtree.training import Plan
+
+
+def lines(plan: Plan, width: int) -> list[Line]:
+    """All of it, within `width` columns."""
+    from ringtree.draw.text.lines import Span
+    from ringtree.draw.text.mesh import mesh
+    from ringtree.training.layout import AXES
+
+    axes = {axis: getattr(plan.layout, axis) for axis in AXES}
+    before, after = [*_head(plan), ""], ["", *_groups(plan, width), *_sent(plan)]
+    return [*((Span(line),) for line in before), *mesh(axes, width), *((Span(line),) for line in after)]
+
+
+def _head(plan: Plan) -> Iterator[str]:
+    from ringtree.ir import units
+    from ringtree.training.layout import AXES
+    from ringtree.training.registry import STRATEGIES
+    from ringtree.training.sizes import parameters
+
+    layout, shape, settings = plan.layout, plan.shape, plan.settings
+    along = [f"{axis} {size}" for axis in AXES if (size := getattr(layout, axis)) > 1]
+    yield f"{units.count(layout.ranks, 'rank')}{': ' if along else ''}{' x '.join(along)}"
+    used = [strategy.name for strategy in STRATEGIES if strategy.used(plan)]
+    yield f"divided by {', '.join(used)}" if used else "nothing is divided"
+    yield (
+        f"model of {parameters(plan):,} parameters: {units.count(shape.layers, 'layer')}, width {shape.width}, "
+        f"{units.count(shape.heads, 'head')}"
+    )
+    yield f"a step reads {units.count(settings.batch, 'sequence')} of {shape.context} bytes{_rows(plan)}"
+
+
+def _rows(plan: Plan) -> str:
+    """How many of a step's sequences a rank reads, and in how many parts."""
+    rows = f", each rank {plan.settings.batch // plan.layout.pieces}" if plan.layout.pieces > 1 else ""
+    count = plan.layout.micro_batches
+    return rows if count == 1 else f"{rows}, in {count} micro-batches"
+
+
+def _groups(plan: Plan, width: int) -> Iterator[str]:
+    from ringtree.cli.table import aligned
+    from ringtree.draw.text.mesh import groups
+
+    found = named_groups(plan)
+    if not found:
+        return
+    rows = [(f"  {', '.join(names)}", str(len(members[0]))) for names, members in found]
+    head, *begun = aligned([("groups", "ranks"), *rows], 1)
+    yield f"{head}  who talks to whom"
+    for text, (_, members) in zip(begun, found, strict=True):
+        yield f"{text}  {groups(members, width - len(text) - 2)}"
+    yield ""
+
+
+def named_groups(plan: Plan) -> list[tuple[list[str], tuple[tuple[int, ...], ...]]]:
+    """The groups of more than one rank along each axis, and those that something is sent in; names of the same groups
+    together."""
+    from ringtree.training.layout import AXES
+    from ringtree.training.registry import traffic
+
+    found: dict[tuple[tuple[int, ...], ...], list[str]] = {}
+    for name in dict.fromkeys([*AXES, *(t.axis for t in traffic(plan))]):
+        members = plan.layout.groups(name)
+        if len(members[0]) > 1:
+            found.setdefault(members, []).append(name)
+    return [(names, members) for members, names in found.items()]
+
+
+def _sent(plan: Plan) -> Iterator[str]:
+    from ringtree.cli.table import aligned
+    from ringtree.training.registry import traffic
+
+    rows = [t for t in traffic(plan) if t.wire_nbytes]
+    if not rows:
+        yield "a step sends nothing"
+        return
+    whole = sum(t.wire_nbytes for t in rows)
+    table = [("a step sends", "by", "over", "in all", "a rank")]
+    table += [(f"  {t.what}", t.collective, f"{t.axis} of {t.ranks}", *_sizes(t.wire_nbytes, plan)) for t in rows]
+    table += [("", "", "", *_sizes(whole, plan))] if len(rows) > 1 else []
+    yield from aligned(table, 3)
+
+
+def _sizes(nbytes: int, plan: Plan) -> tuple[str, str]:
+    from ringtree.ir import units
+
+    return units.size(nbytes), units.size(nbytes / plan.layout.ranks)

@@ -1,0 +1,23 @@
+"""Where ranks are on a mesh, and with whom."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ringtree.training import Layout
+from ringtree.training.layout import AXES, JOINED
+
+SIZES = st.integers(1, 3)
+
+
+@given(st.builds(Layout, dp=SIZES, tp=SIZES, pp=SIZES, cp=SIZES, ep=SIZES), st.sampled_from([*AXES, *JOINED]))
+def test_a_group_is_who_differs_along_its_axes_only(layout: Layout, name: str) -> None:
+    along = JOINED.get(name, (name,))
+    others = [axis for axis in AXES if axis not in along]
+    groups = layout.groups(name)
+    assert sorted(rank for group in groups for rank in group) == list(range(layout.ranks))
+    for group in groups:
+        places = [layout.coordinates(rank) for rank in group]
+        assert len({tuple(at[axis] for axis in others) for at in places}) == 1
+        assert len({tuple(at[axis] for axis in along) for at in places}) == len(group)
