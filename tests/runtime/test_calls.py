@@ -182,6 +182,11 @@ def test_the_environment_forces_an_algorithm_where_it_serves(monkeypatch: pytest
     assert said == ["double_tree"] * 3
 
 
+def test_of_several_forced_algorithms_each_serves_what_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RINGTREE_ALGORITHM", "pairwise,two_shot,ring")  # the first has no all_reduce
+    assert spawn(one_call, 2, engine="reference", threads=True) == ["two_shot"] * 2
+
+
 def why_a_barrier(comm: Communicator) -> str:
     return comm.chosen("barrier", 1, np.int32).why
 

@@ -76,9 +76,9 @@ class Calls:
         self._vouched = Given[bool]()  # unproved ones that a caller asked for all the same
         self._pending: deque[tuple[int, Request, Array | None]] = deque()  # keeps arrays alive until done
         self._elements = np.empty((1 + terms.ranks, 2), np.int64)  # of meetings: of any type fit in
-        self._forced = os.environ.get("RINGTREE_ALGORITHM") or None
+        self._wished = os.environ.get("RINGTREE_ALGORITHM") or None
+        self._forced = _serving(self._wished) if self._wished is not None else {}
         self._speaks = terms.rank == 0 and os.environ.get("RINGTREE_DEBUG") in ("info", "trace")
-        self._forced_for = _served(self._forced) if self._forced is not None else ()
         if self._speaks:
             crowded = ", more ranks than cores" if terms.ranks > joined.cores else ""
             _say(
@@ -103,7 +103,7 @@ class Calls:
             return self._interpret(request, op, algorithm, async_op)
         if op is not None:
             request.x, request.op = None if request.x is None else op.apply(request.x), "sum"
-        forced = algorithm or (self._forced if request.collective in self._forced_for else None)
+        forced = algorithm or self._forced.get(request.collective)
         if forced is not None and forced != RANK_ORDER:
             slots = self._slots_for(forced, request)
             if slots > self._joined.slots:
@@ -259,8 +259,8 @@ class Calls:
         if algorithm is not None and algorithm != RANK_ORDER:
             return self._cut(algorithm, collective, root, nbytes, "the caller asked for it", whole)
         free = algorithm is None and not whole  # for what the environment asks
-        if self._forced is not None and free and collective in self._forced_for:
-            return self._cut(self._forced, collective, root, nbytes, "RINGTREE_ALGORITHM asks for it")
+        if free and collective in self._forced:
+            return self._cut(self._forced[collective], collective, root, nbytes, "RINGTREE_ALGORITHM asks for it")
         from ringtree.plan import BUILT_IN, Room, choose, choose_whole
 
         ordered, ranks = algorithm == RANK_ORDER, self._terms.ranks
@@ -269,7 +269,7 @@ class Calls:
         else:
             figures, room = self._terms.figures or BUILT_IN, Room(self.cores, *self._room)
             choice = choose(collective, ranks, nbytes, ordered, figures, room)
-        said = "" if self._forced is None else f" (RINGTREE_ALGORITHM, {self._forced}, does not serve here)"
+        said = "" if self._wished is None else f" (RINGTREE_ALGORITHM, {self._wished}, does not serve here)"
         return self._cut(choice.algorithm, collective, root, nbytes, choice.why + said, whole)
 
     def _cut(
@@ -362,12 +362,15 @@ class Calls:
 
 
 @cache
-def _served(algorithm: str) -> tuple[str, ...]:
+def _serving(wished: str) -> dict[str, str]:
+    """By collective, the first of the algorithms named that serves it."""
     from ringtree.algorithms import REGISTRY
 
-    if algorithm not in REGISTRY:
-        raise ValueError(f"RINGTREE_ALGORITHM is {algorithm!r}; expected one of {', '.join(REGISTRY)}")
-    return REGISTRY[algorithm].serves
+    names = wished.split(",")
+    for name in names:
+        if name not in REGISTRY:
+            raise ValueError(f"RINGTREE_ALGORITHM is {wished!r}; expected one of {', '.join(REGISTRY)}")
+    return {collective: name for name in reversed(names) for collective in REGISTRY[name].serves}
 
 
 def _say(text: str) -> None:
