@@ -8,6 +8,9 @@ from ringtree.training import Layout, Plan, Settings, Shape
 
 SMALL = Shape(width=16, layers=2, heads=4, context=8)
 
+LONG: dict[str, Any] = {"shape": {"context": 32}}
+"""Of places enough to be divided."""
+
 LAYOUTS: dict[str, tuple[Layout, dict[str, Any]]] = {
     "dp2": (Layout(dp=2), {}),
     "dp4": (Layout(dp=4), {}),
@@ -19,6 +22,10 @@ LAYOUTS: dict[str, tuple[Layout, dict[str, Any]]] = {
     **{f"zero{z} dp{n}": (Layout(dp=n, zero=z), {}) for z in (1, 2, 3) for n in (2, 4, 8)},
     **{f"zero{z} micro-batches": (Layout(dp=2, zero=z, micro_batches=4), {}) for z in (1, 2, 3)},
     **{f"zero{z} uneven": (Layout(dp=4, zero=z), {"shape": {"width": 12, "context": 10}}) for z in (1, 2, 3)},
+    "cp2 ulysses": (Layout(cp=2, context="ulysses"), LONG),
+    "cp4 ulysses": (Layout(cp=4, context="ulysses"), LONG),
+    "cp8 ulysses": (Layout(cp=8, context="ulysses"), {"shape": {"context": 32, "heads": 8}}),
+    "dp4 cp2 ulysses": (Layout(dp=4, cp=2, context="ulysses"), LONG),
 }
 """Layouts, and what their plans have beside: `shape`, `settings`, as the keywords in which they differ."""
 

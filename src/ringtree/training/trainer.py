@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from ringtree.training.context_parallel import places
 from ringtree.training.language_model import language_model
 from ringtree.training.mesh import Mesh
 from ringtree.training.optimizer import optimizer_of
@@ -51,11 +52,14 @@ class Trainer:
         return loss
 
     def rows(self, step: int) -> tuple[Tensor, Tensor]:
-        """This rank's rows of a step's batch, and what follows them."""
+        """This rank's places of its rows of a step's batch, and what follows them."""
         layout, settings = self.plan.layout, self.plan.settings
         given = batch(step, settings.batch, self.plan.shape.context, settings.seed)
         piece = self.at["dp"] * layout.ep + self.at["ep"]
         rows, wanted = (part.chunk(layout.pieces)[piece] for part in given)
+        if layout.cp > 1:
+            at = places(self.plan, self.at["cp"])
+            rows, wanted = rows[:, at], wanted[:, at]
         return rows, wanted
 
     def mean_loss(self, loss: Tensor) -> float:

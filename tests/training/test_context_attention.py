@@ -1,0 +1,151 @@
+"""Attention over ranks that have a part of the places each: what it is in one process, and its gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.torch_backend.conftest import Worlds
+from tests.torch_backend.world import RankError
+
+KINDS = ("ring", "ulysses")
+TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
+"""Of the result and of gradients, absolute and relative."""
+
+
+def _places(kind: str, length: int, ranks: int, rank: int) -> list[int]:
+    from ringtree.training import Layout, Plan, Shape
+    from ringtree.training.context_parallel import places
+
+    return places(Plan(Layout(cp=ranks, context=kind), Shape(context=length)), rank)
+
+
+def _attention(kind: str, causal: bool) -> Any:
+    from functools import partial
+
+    import torch.distributed as dist
+
+    from ringtree.training.ring_attention import ring_attention
+    from ringtree.training.ulysses import ulysses
+
+    functions = {"ring": ring_attention, "ulysses": ulysses}
+    return partial(functions[kind], group=dist.group.WORLD, causal=causal)
+
+
+def _apart(kind: str, shape: tuple[int, int, int, int], causal: bool, dtype: str) -> float:
+    """On a rank: how far its part of the result, and of the gradients of queries, keys and values, are at most from
+    those of attention to the whole sequence in one process, |a - b| / (1 + |b|)."""
+    import torch
+    import torch.distributed as dist
+    from torch.nn.functional import scaled_dot_product_attention
+
+    torch.manual_seed(sum(shape))
+    whole = [torch.randn(shape, dtype=getattr(torch, dtype)).requires_grad_() for _ in range(3)]
+    weight = torch.randn(shape, dtype=getattr(torch, dtype))
+    at = _places(kind, shape[2], dist.get_world_size(), dist.get_rank())
+    mine = [x.detach()[:, :, at].requires_grad_() for x in whole]
+    expected = scaled_dot_product_attention(*whole, is_causal=causal)
+    expected.backward(weight)
+    got = _attention(kind, causal)(*mine)
+    got.backward(weight[:, :, at])
+    pairs = [(got.detach(), expected.detach()), *((x.grad, y.grad) for x, y in zip(mine, whole, strict=True))]
+    return max(float(((a - b[:, :, at]).abs() / (1 + b[:, :, at].abs())).max()) for a, b in pairs)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("causal", [True, False], ids=["causal", "all"])
+@pytest.mark.parametrize("n", [2, 4, 8])
+@pytest.mark.parametrize("kind", KINDS)
+def test_as_in_one_process(worlds: Worlds, kind: str, n: int, causal: bool, dtype: str) -> None:
+    assert max(worlds(n).run(_apart, kind, (2, 2 * n, 12 * n, 5), causal, dtype)) < TOLERANCE[dtype]
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    kind=st.sampled_from(KINDS),
+    rows=st.integers(1, 3),
+    heads=st.integers(1, 3),
+    length=st.integers(1, 40),
+    width=st.integers(1, 33),
+    causal=st.booleans(),
+)
+def test_of_any_shape(worlds: Worlds, kind: str, rows: int, heads: int, length: int, width: int, causal: bool) -> None:
+    shape = (rows, 2 * heads, 4 * length, width)
+    assert max(worlds(2).run(_apart, kind, shape, causal, "float64")) < TOLERANCE["float64"]
+
+
+def _derivatives_hold(kind: str) -> bool:
+    """gradcheck of a function of the whole sequence, which divides it and gathers the result."""
+    import torch
+    import torch.distributed as dist
+    from torch.autograd import Function, gradcheck
+
+    n, length = dist.get_world_size(), 8
+    places = [_places(kind, length, n, rank) for rank in range(n)]
+    mine = places[dist.get_rank()]
+
+    def gathered(part: Any) -> Any:
+        parts = [torch.empty_like(part.contiguous()) for _ in range(n)]
+        dist.all_gather(parts, part.contiguous())
+        whole = torch.cat(parts, 2)
+        whole[:, :, [place for its in places for place in its]] = whole.clone()
+        return whole
+
+    class Divided(Function):
+        @staticmethod
+        def forward(ctx: Any, whole: Any) -> Any:
+            return whole[:, :, mine]
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return gathered(grad)
+
+    class Gathered(Function):
+        @staticmethod
+        def forward(ctx: Any, part: Any) -> Any:
+            return gathered(part)
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad[:, :, mine]
+
+    torch.manual_seed(0)
+    qkv = [torch.randn(1, 2, length, 2, dtype=torch.float64, requires_grad=True) for _ in range(3)]
+    attention = _attention(kind, causal=True)
+    return bool(gradcheck(lambda *whole: Gathered.apply(attention(*map(Divided.apply, whole))), qkv))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_derivatives(worlds: Worlds, kind: str) -> None:
+    assert all(worlds(2).run(_derivatives_hold, kind))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [2, 3, 8])
+def test_places_are_divided(kind: str, n: int) -> None:
+    divided = [_places(kind, 4 * n, n, rank) for rank in range(n)]
+    assert sorted(place for its in divided for place in its) == list(range(4 * n))
+    assert all(its == sorted(its) and len(its) == 4 for its in divided)
+    if kind == "ring":  # all see as many places
+        assert len({sum(its) for its in divided}) == 1
+
+
+def _uneven(kind: str, places: int, heads: int) -> None:
+    import torch
+
+    _attention(kind, causal=True)(*(torch.randn(1, heads, places, 4) for _ in range(3)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "places", "heads", "reason"),
+    [
+        ("ring", 5, 2, "ring attention has 5 places on rank 0; expected an even number"),
+        ("ulysses", 5, 3, "3 heads cannot be divided evenly among 2 context parallel ranks"),
+    ],
+)
+def test_uneven_is_refused(worlds: Worlds, kind: str, places: int, heads: int, reason: str) -> None:
+    with pytest.raises(RankError, match=reason):
+        worlds(2).run(_uneven, kind, places, heads)
