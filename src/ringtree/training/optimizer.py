@@ -14,3 +14,9 @@ KINDS: dict[str, type[torch.optim.Optimizer]] = {"adamw": torch.optim.AdamW, "sg
 
 def optimizer_of(settings: Settings, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
     return KINDS[settings.optimizer](parameters, lr=settings.rate)
+
+
+def holder(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+    """That which has this rank's state: ZeRO 1's is within another, for all parameters."""
+    own: torch.optim.Optimizer = getattr(optimizer, "optim", optimizer)
+    return own

@@ -1,0 +1,167 @@
+"""What is written under one layout goes on under another to what one process comes to."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ringtree.training import Layout, Plan, Settings, Shape
+from tests.torch_backend.conftest import Worlds
+
+TOLERANCE = 1e-4
+STEPS = 4
+AT = 2
+"""After so many of them it is written."""
+LAYOUTS = {
+    "one process": Layout(),
+    "dp2": Layout(dp=2),
+    "zero1 x 2": Layout(dp=2, zero=1),
+    "zero1 x 4": Layout(dp=4, zero=1),
+    "zero2 x 2": Layout(dp=2, zero=2),
+    "zero3 x 4": Layout(dp=4, zero=3),
+    "tp2": Layout(tp=2),
+}
+CHAIN = (
+    "one process", "dp2", "zero3 x 4", "tp2", "zero1 x 4", "zero2 x 2", "zero1 x 2", "one process", "zero3 x 4",
+    "zero1 x 2", "tp2", "one process",
+)  # fmt: skip
+"""Each writes what the next reads."""
+PAIRS = sorted(set(pairwise(CHAIN)))
+
+
+def plan_of(layout: Layout, **settings: Any) -> Plan:
+    # Of 12 rows, a width that four ranks divide unevenly.
+    settings = {"steps": STEPS, "batch": 8, "rate": 1e-2} | settings
+    return Plan(layout, Shape(width=12, layers=2, heads=4, context=10), Settings(**settings))
+
+
+def _write(plan: Plan, folder: Path) -> Path:
+    from ringtree.training import Trainer
+    from ringtree.training.checkpoint import save
+
+    trainer = Trainer(plan)
+    for _ in range(AT):
+        trainer.step()
+    return save(trainer, folder)
+
+
+def _go_on(plan: Plan, folder: Path) -> tuple[list[float], dict[str, Any]]:
+    """Losses and weights of a trainer that began with other weights, by its last checkpoint."""
+    from ringtree.training import Trainer
+    from ringtree.training.checkpoint import latest, load
+
+    trainer = Trainer(replace(plan, settings=replace(plan.settings, seed=9)))
+    trainer.plan = plan
+    found = latest(folder)
+    assert found is not None
+    load(trainer, found)
+    assert trainer.steps_done == AT
+    losses = [trainer.mean_loss(trainer.step()) for _ in range(plan.settings.steps - AT)]
+    return losses, {name: value.numpy() for name, value in trainer.weights().items()}
+
+
+def _run(worlds: Worlds, function: Any, plan: Plan, folder: Path) -> Any:
+    """On the ranks of a layout, or, of one process, here; what rank 0 says."""
+    return worlds(plan.layout.ranks).run(function, plan, folder)[0] if plan.layout.ranks > 1 else function(plan, folder)
+
+
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+def test_one_layout_goes_on_with_what_another_wrote(worlds: Worlds, first: str, second: str, tmp_path: Path) -> None:
+    from tests.training.reference import alone
+
+    expected, weights = alone(plan_of(LAYOUTS[second]))
+    assert _run(worlds, _write, plan_of(LAYOUTS[first]), tmp_path) == tmp_path / "step-00000002"
+    losses, its = _run(worlds, _go_on, plan_of(LAYOUTS[second]), tmp_path)
+    assert losses == pytest.approx(expected[AT:], abs=TOLERANCE, rel=TOLERANCE)
+    for name, value in weights.items():
+        assert its[name] == pytest.approx(value.numpy(), abs=TOLERANCE, rel=TOLERANCE)
+
+
+def _unfinished(checkpoint: Path) -> None:
+    checkpoint.rename(checkpoint.parent / f".{checkpoint.name}.unfinished")
+
+
+def _cut(checkpoint: Path) -> None:
+    file = next(checkpoint.glob("*.distcp"))
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def _flipped(checkpoint: Path) -> None:
+    file = next(checkpoint.glob("*.distcp"))
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+def _lost(checkpoint: Path) -> None:
+    next(checkpoint.glob("*.distcp")).unlink()
+
+
+def _without_facts(checkpoint: Path) -> None:
+    (checkpoint / "training.json").unlink()
+
+
+DAMAGES = {
+    _cut: r"step-00000002 is broken: .*distcp is not as it was written",
+    _flipped: r"step-00000002 is broken: .*distcp is not as it was written",
+    _lost: r"step-00000002 is broken: .*distcp is missing",
+    _without_facts: r"step-00000002 is no finished checkpoint: its training.json cannot be read",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_what_is_broken_is_refused(damage: Any, tmp_path: Path) -> None:
+    damage(_write(plan_of(Layout()), tmp_path))
+    with pytest.raises(ValueError, match=DAMAGES[damage]):
+        _go_on(plan_of(Layout()), tmp_path)
+
+
+def test_what_was_not_finished_is_none(tmp_path: Path) -> None:
+    from ringtree.training.checkpoint import latest
+
+    assert latest(tmp_path) is None and latest(tmp_path / "absent") is None
+    _unfinished(_write(plan_of(Layout()), tmp_path))
+    assert latest(tmp_path) is None
+    made = _write(plan_of(Layout()), tmp_path)
+    assert latest(tmp_path) == made == _write(plan_of(Layout()), tmp_path), "one of as many steps is replaced"
+    assert [file.name for file in tmp_path.iterdir()] == ["step-00000002"]
+
+
+def test_the_one_of_most_steps_is_the_latest(tmp_path: Path) -> None:
+    from ringtree.training.checkpoint import latest
+
+    for name in ("step-00000009", "step-00000010", "step-100000000", ".step-200000000.unfinished", "step-9.old"):
+        (tmp_path / name).mkdir()
+    assert latest(tmp_path) == tmp_path / "step-100000000"
+
+
+def _refused(plan: Plan, folder: Path) -> str:
+    """What each rank is told; the group goes on."""
+    from ringtree.training import Trainer
+    from ringtree.training.checkpoint import latest, load
+
+    trainer, found = Trainer(plan), latest(folder)
+    assert found is not None
+    with pytest.raises(ValueError, match="another training") as told:
+        load(trainer, found)
+    trainer.mean_loss(trainer.step())
+    return str(told.value)
+
+
+def test_another_model_is_refused_on_every_rank(worlds: Worlds, tmp_path: Path) -> None:
+    made = _write(plan_of(Layout()), tmp_path)
+    other = replace(plan_of(Layout(dp=2), optimizer="sgd"), shape=Shape(width=16, layers=2, heads=4, context=10))
+    differs = "width 12 instead of 16, optimizer adamw instead of sgd"
+    told = worlds(2).run(_refused, other, tmp_path)
+    assert told == [f"the checkpoint {made} is of another training: {differs}"] * 2
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(OSError, match=re.escape(str(tmp_path / "taken"))):
+        _write(plan_of(Layout()), tmp_path / "taken")
