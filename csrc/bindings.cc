@@ -118,11 +118,11 @@ class GroupObject {
   }
 
   nb::object counters() const {
-    auto& received = group_.received();
+    auto received = group_.received();
     auto table = new std::int64_t[received.size() * 2];
     for (std::size_t peer = 0; peer < received.size(); peer++) {
-      table[2 * peer] = received[peer].bytes.load(std::memory_order_relaxed);
-      table[2 * peer + 1] = received[peer].messages.load(std::memory_order_relaxed);
+      table[2 * peer] = received[peer].bytes;
+      table[2 * peer + 1] = received[peer].messages;
     }
     nb::capsule owner(table, [](void* p) noexcept { delete[] static_cast<std::int64_t*>(p); });
     return nb::cast(nb::ndarray<nb::numpy, std::int64_t, nb::ndim<2>>(table, {received.size(), 2}, owner));

@@ -23,6 +23,7 @@ void Exchange::begin(Operation& o) {
 
 void Exchange::finish(Operation& o) {
   o.complete = true;
+  if (!o.is_send && o.peer != seat_.rank()) received[o.peer].add(o.nbytes);
   if (!o.posted) return;
   unfinished_.fetch_sub(1, std::memory_order_relaxed);
   if (visitors_.load(std::memory_order_relaxed) > 0) seat_.ring(seat_.rank());  // who waits for it may sleep

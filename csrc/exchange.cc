@@ -13,7 +13,10 @@ constexpr double no_limit = std::numeric_limits<double>::infinity();
 }  // namespace
 
 Exchange::Exchange(Seat& seat)
-    : seat_(seat), matching_(seat.ranks()), courier_(seat.segment().member(seat.rank()).courier, *this) {
+    : received(seat.ranks()),
+      seat_(seat),
+      matching_(seat.ranks()),
+      courier_(seat.segment().member(seat.rank()).courier, *this) {
   for (int peer = 0; peer < seat.ranks(); peer++)
     peers_.emplace_back(seat.segment().pipe_out(seat.rank(), peer), seat.segment().pipe_in(peer, seat.rank()));
 }

@@ -11,6 +11,7 @@
 #include "background.h"
 #include "courier.h"
 #include "matching.h"
+#include "received.h"
 #include "wait.h"
 
 namespace ringtree {
@@ -40,6 +41,8 @@ class Exchange : Background, Courier::Duty {
 
   // The earliest message that has begun to arrive and that a receive posted now would take. Waits as wait() does.
   std::optional<Envelope> probe(int source, int tag, double timeout_s, Hooks& hooks);
+
+  std::vector<Received> received;  // from each peer, and taken by a receive; written with the mutex held
 
  private:
   struct Peer {

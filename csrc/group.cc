@@ -231,11 +231,19 @@ void Group::poison(const std::string& message) {
   if (open_) seat_->poison(Failure::poisoned, -1, message);
 }
 
+std::vector<Group::Counted> Group::received() const {
+  std::vector<Counted> counted(ranks_);
+  for (auto by : {&interpreter_->received, &exchange_->received})
+    for (int peer = 0; peer < ranks_; peer++) {
+      counted[peer].bytes += (*by)[peer].bytes.load(std::memory_order_relaxed);
+      counted[peer].messages += (*by)[peer].messages.load(std::memory_order_relaxed);
+    }
+  return counted;
+}
+
 void Group::reset_received() {
-  for (auto& from : interpreter_->received) {
-    from.bytes.store(0, std::memory_order_relaxed);
-    from.messages.store(0, std::memory_order_relaxed);
-  }
+  for (auto by : {&interpreter_->received, &exchange_->received})
+    for (auto& from : *by) from.reset();
 }
 
 void Group::record(std::size_t most, Hooks& hooks) {

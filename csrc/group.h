@@ -66,7 +66,11 @@ class Group {
   void close();
   bool closed() const { return !open_; }
 
-  const std::vector<Interpreter::Received>& received() const { return interpreter_->received; }
+  // What came from each peer in calls and messages; nothing from this rank itself.
+  struct Counted {
+    std::int64_t bytes, messages;
+  };
+  std::vector<Counted> received() const;
   void reset_received();
 
   // Records this rank's calls from the next one on, anew; 0 events ends it. What was recorded can be read at any time,

@@ -8,6 +8,7 @@
 
 #include "outbox.h"
 #include "plan.h"
+#include "received.h"
 #include "recorder.h"
 #include "wait.h"
 
@@ -39,15 +40,7 @@ class Interpreter : Situation {
   const Recorder* recorder() const { return last_recorder_.get(); }
   void forget_recording() { last_recorder_.reset(); }
 
-  // Written by whoever runs, read by anyone.
-  struct Received {
-    std::atomic<std::int64_t> bytes = 0, messages = 0;
-    void add(std::size_t nbytes) {
-      bytes.store(bytes.load(std::memory_order_relaxed) + static_cast<std::int64_t>(nbytes), std::memory_order_relaxed);
-      messages.store(messages.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    }
-  };
-  std::vector<Received> received;  // from each peer
+  std::vector<Received> received;  // from each peer; written by whoever runs
 
  private:
   struct Message {

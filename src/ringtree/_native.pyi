@@ -212,7 +212,8 @@ class Group:
         """Waits for `count` signals from `peer` beyond those waited for before. TimedOut leaves the group usable."""
 
     def counters(self) -> NDArray[np.int64]:
-        """[ranks, 2]: bytes of collectives' payload received from each peer, and messages, since the last reset."""
+        """[ranks, 2]: bytes of payload received from each peer, and messages, since the last reset. Those of `exchange` and
+        its like count when a receive is complete; what a rank sends itself does not."""
 
     def reset_counters(self) -> None: ...
     def record(self, most_events: int) -> None:

@@ -296,3 +296,43 @@ def test_a_wait_that_runs_out_of_time_says_for_what(worlds: Worlds) -> None:
     assert came
     for part in ("rank 0", "rank 1", "tag 2", "recv", "0.05 s"):
         assert part in said
+
+
+def _counted() -> list[list[int]]:
+    """What came from each member of a group, by its counters: (bytes, messages). The group is ranks 3, 1, 0."""
+    import torch
+    import torch.distributed as dist
+
+    from ringtree.torch_backend import communicator
+
+    group = dist.new_group(members := [3, 1, 0], sort_ranks=False)
+    if dist.get_rank() not in members:
+        return []
+    me = dist.get_group_rank(group, dist.get_rank())
+    x, y = torch.zeros(100 * (me + 1)), torch.zeros(100 * ((me - 1) % 3 + 1))
+    before, after = members[(me - 1) % 3], members[(me + 1) % 3]
+    dist.barrier(group)
+    communicator(group).reset_counters()
+    for work in dist.batch_isend_irecv(
+        [dist.P2POp(dist.isend, x, after, group), dist.P2POp(dist.irecv, y, before, group)]
+    ):
+        work.wait()
+    if me == 0:
+        dist.send(x, after, group, tag=1)
+        dist.recv(y, None, group, tag=2)
+    if me == 1:
+        dist.recv(y, before, group, tag=1)
+    if me == 2:
+        dist.isend(x, after, group, tag=2).wait()
+    counted: list[list[int]] = communicator(group).counters().tolist()
+    dist.destroy_process_group(group)
+    return counted
+
+
+def test_bytes_of_a_groups_messages_are_counted(worlds: Worlds) -> None:
+    assert worlds(4).run(_counted) == [
+        [[0, 0], [800, 1], [0, 0]],
+        [[800, 2], [0, 0], [0, 0]],
+        [],
+        [[0, 0], [0, 0], [2400, 2]],
+    ]

@@ -75,7 +75,7 @@ class Calls:
         self._proved = Given[int]()  # the slots they need
         self._vouched = Given[bool]()  # unproved ones that a caller asked for all the same
         self._pending: deque[tuple[int, Request, Array | None]] = deque()  # keeps arrays alive until done
-        self._elements = np.empty((1 + terms.ranks, 2), np.int64)  # of meetings: of any type fit in
+        self._nowhere = np.empty(1, np.int64)  # of meetings
         self._wished = os.environ.get("RINGTREE_ALGORITHM") or None
         self._forced = _serving(self._wished) if self._wished is not None else {}
         self._speaks = terms.rank == 0 and os.environ.get("RINGTREE_DEBUG") in ("info", "trace")
@@ -168,8 +168,8 @@ class Calls:
         return request.result
 
     def _meet(self, request: Request, part: Part) -> None:
-        """An element from everyone to everyone, which the engine takes for the call that it opens: ranks that called
-        with other counts, types, roots or algorithms hear of it here."""
+        """A message without payload from everyone to everyone, which the engine takes for the call that it opens: ranks
+        that called with other counts, types, roots or algorithms hear of it here."""
         r = request
         digest = part.digest ^ r.packed ^ (0 if r.counts is None else zlib.crc32(r.counts.tobytes()))
         self._seat.run(*self._meeting(r.collective, r.dtype, r.root, r.count, digest))
@@ -183,19 +183,19 @@ class Calls:
         return None
 
     def _meeting(self, collective: str, dtype: Dtype, root: int, count: int, digest: int) -> tuple[int, int, int]:
-        """The plan of such a meeting, and where its elements are."""
+        """The plan of such a meeting, and the addresses that it is run with, where nothing is read or written."""
         n = self._terms.ranks
         key = ("meeting", collective, dtype, root, count, digest)
         found = self.plans.find(key)
         if found is None:
             meeting = built("bruck", "all_gather", n, -1, self._terms.rank)
-            at, scratch = np.arange(n, dtype=np.int64), meeting.program.scratch
+            none = np.zeros(n, np.int64)
             plan = self._seat.prepare(
                 *meeting.tables,
-                np.ones(n, np.int64),
-                at[:1],
-                at,
-                scratch,
+                none,
+                none[:1],
+                none,
+                meeting.program.scratch,
                 1,
                 int(dtype),
                 -1,
@@ -206,8 +206,8 @@ class Calls:
             )
             found = Bound(plan, meeting, "ranks meet before a call that is made elsewhere", 0, 0, False)
             self.plans.keep(key, found)
-        address = self._elements.__array_interface__["data"][0]
-        return found.plan, address, address + 16
+        address = self._nowhere.__array_interface__["data"][0]
+        return found.plan, address, address
 
     def _in_rank_order(self, part: Part, algorithm: str | Schedule | None) -> bool:
         """Whether it joins only neighbouring runs of ranks, the lower on the left."""

@@ -87,7 +87,8 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         return self._calls.bound(collective, kind, said, root if promise.rooted else -1, count, algorithm)
 
     def counters(self) -> NDArray[np.int64]:
-        """[size, 2]: bytes of collectives' payload received from each rank, and messages, since the last reset."""
+        """[size, 2]: bytes of payload received from each rank, in collectives and in messages between two ranks, and
+        how many messages, since the last reset."""
         counted: NDArray[np.int64] = self._seat.counters()
         for group in self._besides.values():
             counted = counted + group.counters()

@@ -53,7 +53,7 @@ class Seat(Messages, Signals, Recordings):
         self.memory: dict[tuple[Any, ...], tuple[int, int | None]] = {}
         self.slots = [Slot(rank, np.empty(SLOT_BYTES, np.uint8)) for _ in range(slots)]
         self.free = group.pools[rank] = deque(self.slots)
-        self.received = np.zeros((self.ranks, 2), dtype=np.int64)
+        self.received = group.received[rank] = np.zeros((self.ranks, 2), dtype=np.int64)
         self.regions: list[Any] = []
         self.queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self.worker: threading.Thread | None = None
@@ -255,7 +255,8 @@ class Seat(Messages, Signals, Recordings):
         return self.received.copy()
 
     def reset_counters(self) -> None:
-        self.received[:] = 0
+        with self.group.changed:
+            self.received[:] = 0
 
     def kin(self, ranks: list[int]) -> None:
         self.group.raise_failure(self.rank)
@@ -313,8 +314,8 @@ class _Pass:
             what = f"rank {group.names[step.peer]} in {self.where}"
             self.seat.await_(lane.__len__, what, lambda: (step.peer,))
             slot = lane.popleft()
-        nbytes = 0 if slot is None else slot.nbytes
-        self.seat.received[step.peer] += (nbytes, 1)
+            nbytes = 0 if slot is None else slot.nbytes
+            self.seat.received[step.peer] += (nbytes, 1)
         if slot is not None:
             self.held[step.register] = slot
             self.unreleased.setdefault(step.peer, deque()).append(slot)

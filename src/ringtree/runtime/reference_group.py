@@ -56,7 +56,8 @@ class Slot:
 class Group:
     """`changed` guards all of it, and is notified whenever something that others may wait for has changed.
 
-    `lanes` are per (sender, receiver), None a bare signal; `mail` per receiver;
+    `lanes` are per (sender, receiver), None a bare signal; `mail` per receiver; `received` per receiver too, bytes and
+    messages from each rank;
     `signals`, not yet waited for, per (sender, receiver, index); `calls` per call and rank; `pools` are
     the free slots of each rank.
     """
@@ -70,6 +71,7 @@ class Group:
     mail: dict[int, Box] = field(default_factory=dict)
     signals: Counter[tuple[int, int, int]] = field(default_factory=Counter)
     pools: dict[int, deque[Slot]] = field(default_factory=dict)
+    received: dict[int, NDArray[np.int64]] = field(default_factory=dict)
     failure: tuple[type[Exception], tuple[object, ...]] | None = None
     told: set[int] = field(default_factory=set)  # ranks that have raised the failure itself
 

@@ -195,6 +195,8 @@ class Messages:
         if transfer.address and nbytes:
             memmove(transfer.address, letter.payload, nbytes)
         transfer.letter = letter
+        if letter.source != receiver:
+            self.group.received[receiver][letter.source] += (nbytes, 1)
 
     def _wait(
         self, found: Callable[[], int], transfers: list[Transfer], limit_s: float, patience_s: float | None = None
