@@ -26,6 +26,18 @@ LAYOUTS: dict[str, tuple[Layout, dict[str, Any]]] = {
     "cp4 ulysses": (Layout(cp=4, context="ulysses"), LONG),
     "cp8 ulysses": (Layout(cp=8, context="ulysses"), {"shape": {"context": 32, "heads": 8}}),
     "dp4 cp2 ulysses": (Layout(dp=4, cp=2, context="ulysses"), LONG),
+    "sp2": (Layout(tp=2, sp=True), {}),
+    "sp4": (Layout(tp=4, sp=True), {}),
+    "sp8": (Layout(tp=8, sp=True), {"shape": {"heads": 8}}),
+    "tp2 micro-batches": (Layout(tp=2, micro_batches=2), {}),
+    "sp2 micro-batches": (Layout(tp=2, sp=True, micro_batches=2), {}),
+    "dp2 tp2": (Layout(dp=2, tp=2), {}),
+    "dp2 sp2 micro-batches": (Layout(dp=2, tp=2, sp=True, micro_batches=2), {}),
+    "dp2 tp4": (Layout(dp=2, tp=4), {}),
+    "dp4 tp2": (Layout(dp=4, tp=2), {}),
+    **{f"zero{z} dp2 tp2": (Layout(dp=2, tp=2, zero=z), {}) for z in (2, 3)},
+    **{f"zero{z} dp2 sp2 micro-batches": (Layout(dp=2, tp=2, sp=True, zero=z, micro_batches=2), {}) for z in (2, 3)},
+    "zero3 dp4 sp2 uneven": (Layout(dp=4, tp=2, sp=True, zero=3), {"shape": {"width": 12, "context": 10, "heads": 2}}),
 }
 """Layouts, and what their plans have beside: `shape`, `settings`, as the keywords in which they differ."""
 

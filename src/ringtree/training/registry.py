@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ringtree.training import context_parallel, data_parallel, tensor_parallel, zero1, zero2, zero3
+from ringtree.training import context_parallel, data_parallel, sequence_parallel, tensor_parallel, zero1, zero2, zero3
 from ringtree.training.layout import AXES, Layout
 from ringtree.training.plan import Plan
 from ringtree.training.strategy import Strategy
@@ -11,6 +11,7 @@ from ringtree.training.traffic import Traffic
 STRATEGIES: tuple[Strategy, ...] = (
     context_parallel.STRATEGY,
     tensor_parallel.STRATEGY,
+    sequence_parallel.STRATEGY,
     data_parallel.STRATEGY,
     zero1.STRATEGY,
     zero2.STRATEGY,

@@ -55,7 +55,33 @@ def shapes(shape: Shape) -> Shapes:
     return {f"{part}.{name}": its for part, names in parts.items() for name, its in names.items()}
 
 
+COLUMNS = ("query.weight", "key.weight", "value.weight", "up.weight", "up.bias")
+ROWS = ("joined.weight", "down.weight")
+"""The parameters that tensor parallel ranks divide, along their first and their second dimension."""
+
+
+def held(plan: Plan) -> Shapes:
+    """Of every parameter, what one of the tensor parallel ranks has of it."""
+    its = shapes(plan.shape)
+    for name, (first, *rest) in its.items():
+        if name.endswith(COLUMNS):
+            its[name] = (first // plan.layout.tp, *rest)
+        if name.endswith(ROWS):
+            its[name] = (first, *(size // plan.layout.tp for size in rest))
+    return its
+
+
+def held_nbytes(plan: Plan) -> int:
+    """Of the parameters that the ranks of one model hold together: each of `tp` its part, or the whole of one."""
+    return ELEMENT_NBYTES * plan.layout.tp * sum(prod(size) for size in held(plan).values())
+
+
 def padded_nbytes(plan: Plan, ranks: int) -> int:
-    """Of all parameters, the first dimension of each being filled up so that `ranks` divide it."""
-    its = shapes(plan.shape).values()
-    return ELEMENT_NBYTES * sum(ranks * ceil(rows / ranks) * prod(rest) for rows, *rest in its)
+    """Of the same, the first dimension of each being filled up so that `ranks` divide it."""
+    its = held(plan).values()
+    return ELEMENT_NBYTES * plan.layout.tp * sum(ranks * ceil(rows / ranks) * prod(rest) for rows, *rest in its)
+
+
+def norms_nbytes(plan: Plan) -> int:
+    """Of the norms' parameters, two vectors each: two norms in a block, and one before the scores."""
+    return ELEMENT_NBYTES * (2 * plan.shape.layers + 1) * 2 * plan.shape.width

@@ -35,6 +35,7 @@ class Trainer:
                 self.model = strategy.apply(self.model, plan, self.mesh)
         self.optimizer = optimizer_of(plan.settings, self.model.parameters())
         self.forward_backward: ForwardBackward = MicroBatches(self.model, plan.layout.micro_batches)
+        self._settles = [strategy.settle for strategy in used if strategy.settle is not None]
         for strategy in used:
             if self.mesh is not None and strategy.optimizer is not None:
                 self.optimizer = strategy.optimizer(self.model, plan, self.mesh)
@@ -47,6 +48,8 @@ class Trainer:
         self.optimizer.zero_grad()
         loss = self.forward_backward(rows, wanted)
         with phase("update"):
+            for settle in self._settles:
+                settle(self.model)
             self.optimizer.step()
         self.steps_done += 1
         return loss
