@@ -10,6 +10,8 @@ SMALL = Shape(width=16, layers=2, heads=4, context=8)
 
 LONG: dict[str, Any] = {"shape": {"context": 32}}
 """Of places enough to be divided."""
+DEEP: dict[str, Any] = {"shape": {"layers": 8}}
+"""Of layers enough."""
 
 LAYOUTS: dict[str, tuple[Layout, dict[str, Any]]] = {
     "dp2": (Layout(dp=2), {}),
@@ -38,6 +40,18 @@ LAYOUTS: dict[str, tuple[Layout, dict[str, Any]]] = {
     **{f"zero{z} dp2 tp2": (Layout(dp=2, tp=2, zero=z), {}) for z in (2, 3)},
     **{f"zero{z} dp2 sp2 micro-batches": (Layout(dp=2, tp=2, sp=True, zero=z, micro_batches=2), {}) for z in (2, 3)},
     "zero3 dp4 sp2 uneven": (Layout(dp=4, tp=2, sp=True, zero=3), {"shape": {"width": 12, "context": 10, "heads": 2}}),
+    "pp2 gpipe": (Layout(pp=2, schedule="gpipe", micro_batches=4), {}),
+    "pp2 1f1b": (Layout(pp=2, schedule="1f1b", micro_batches=4), {}),
+    "pp2 interleaved": (Layout(pp=2, schedule="interleaved", micro_batches=4), DEEP),
+    "pp4 gpipe": (Layout(pp=4, schedule="gpipe", micro_batches=2), DEEP),
+    "pp4 1f1b": (Layout(pp=4, schedule="1f1b", micro_batches=4), DEEP),
+    "pp4 interleaved": (Layout(pp=4, schedule="interleaved", micro_batches=8), DEEP),
+    "pp8 gpipe": (Layout(pp=8, schedule="gpipe", micro_batches=8), DEEP),
+    "pp8 1f1b": (Layout(pp=8, schedule="1f1b", micro_batches=8), DEEP),
+    "pp8 interleaved": (Layout(pp=8, schedule="interleaved", micro_batches=8), {"shape": {"layers": 16}}),
+    "dp2 pp2 gpipe": (Layout(dp=2, pp=2, schedule="gpipe", micro_batches=2), {}),
+    "dp2 pp2 1f1b": (Layout(dp=2, pp=2, schedule="1f1b", micro_batches=4), {}),
+    "dp2 pp2 interleaved": (Layout(dp=2, pp=2, schedule="interleaved", micro_batches=2), DEEP),
 }
 """Layouts, and what their plans have beside: `shape`, `settings`, as the keywords in which they differ."""
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from ringtree.training import context_parallel, data_parallel, sequence_parallel, tensor_parallel, zero1, zero2, zero3
+from ringtree.training import (
+    context_parallel,
+    data_parallel,
+    pipeline,
+    sequence_parallel,
+    tensor_parallel,
+    zero1,
+    zero2,
+    zero3,
+)
 from ringtree.training.layout import AXES, Layout
 from ringtree.training.plan import Plan
 from ringtree.training.strategy import Strategy
 from ringtree.training.traffic import Traffic
 
 STRATEGIES: tuple[Strategy, ...] = (
+    pipeline.STRATEGY,
     context_parallel.STRATEGY,
     tensor_parallel.STRATEGY,
     sequence_parallel.STRATEGY,

@@ -27,7 +27,7 @@ class Strategy:
     strategies before it made. `traffic(plan)`: what a step sends. `axis`: its option of the command.
 
     `optimizer` and `forward_backward`, given the model as all strategies have made it: what takes the place of the
-    trainer's, where a strategy has one; of several the last. `settle`: what is left to do for the gradients when all
+    trainer's, where a strategy has one; of several the first. `settle`: what is left to do for the gradients when all
     passes of a step are made, before the optimizer's step."""
 
     name: str

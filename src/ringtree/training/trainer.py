@@ -12,6 +12,7 @@ from ringtree.training.optimizer import optimizer_of
 from ringtree.training.phases import phase
 from ringtree.training.plan import Plan
 from ringtree.training.registry import STRATEGIES
+from ringtree.training.stages import each
 from ringtree.training.state import whole
 from ringtree.training.step import ForwardBackward, MicroBatches
 from ringtree.training.text import batch
@@ -32,18 +33,18 @@ class Trainer:
         used = [strategy for strategy in STRATEGIES if strategy.used(plan)]
         for strategy in used:
             if self.mesh is not None:
-                self.model = strategy.apply(self.model, plan, self.mesh)
+                self.model = each(strategy.apply, self.model, plan, self.mesh)
         self.optimizer = optimizer_of(plan.settings, self.model.parameters())
         self.forward_backward: ForwardBackward = MicroBatches(self.model, plan.layout.micro_batches)
         self._settles = [strategy.settle for strategy in used if strategy.settle is not None]
-        for strategy in used:
+        for strategy in reversed(used):
             if self.mesh is not None and strategy.optimizer is not None:
                 self.optimizer = strategy.optimizer(self.model, plan, self.mesh)
             if self.mesh is not None and strategy.forward_backward is not None:
                 self.forward_backward = strategy.forward_backward(self.model, plan, self.mesh)
 
     def step(self) -> Tensor:
-        """One step; this rank's share of the loss, which all ranks' of "data" average to."""
+        """One step; this rank's share of the loss, which all ranks' of "data" average to, and all stages' add up to."""
         rows, wanted = self.rows(self.steps_done)
         self.optimizer.zero_grad()
         loss = self.forward_backward(rows, wanted)
@@ -68,9 +69,11 @@ class Trainer:
     def mean_loss(self, loss: Tensor) -> float:
         """Over all ranks' rows; a call of its own, no part of the step."""
         if self.mesh is not None:
+            if self.plan.layout.pp > 1:
+                dist.all_reduce(loss, group=self.mesh.group("pp"))
             dist.all_reduce(loss, op=dist.ReduceOp.AVG, group=self.mesh.group("data"))
         return float(loss)
 
     def weights(self) -> dict[str, Tensor]:
         """The whole model's, by the names that one process has, on every rank."""
-        return whole(self.model)
+        return whole(self.model, self.mesh.group("pp") if self.mesh is not None else None)

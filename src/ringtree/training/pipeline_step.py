@@ -1,0 +1,73 @@
+"""A step of a pipeline: its micro-batches forward and backward through this rank's stages, by torch's schedules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B
+
+from ringtree.training.language_model import loss_of
+from ringtree.training.mesh import Mesh
+from ringtree.training.phases import phase
+from ringtree.training.pipeline import stages
+from ringtree.training.plan import Plan
+from ringtree.training.stages import parts
+
+TORCHS: dict[str, Any] = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B, "interleaved": ScheduleInterleaved1F1B}
+
+
+class Pipeline:
+    """All ranks come to make it: in torch's first step the stages ask each other whether all know their shapes. That
+    step is made here, its gradients thrown away, so that all that follow are alike."""
+
+    def __init__(self, model: nn.Module, plan: Plan, mesh: Mesh) -> None:
+        layout, group = plan.layout, mesh.group("pp")
+        place, of = mesh["pp"].get_local_rank(), stages(plan)
+        self.first, self.last = place == 0, place == layout.pp - 1
+        numbers = range(place, of, layout.pp)
+        made = [_stage(part, k, plan, group) for part, k in zip(parts(model), numbers, strict=True)]
+        kind = TORCHS[layout.schedule]
+        several = layout.schedule == "interleaved"
+        self._schedule = kind(made if several else made[0], n_microbatches=layout.micro_batches, loss_fn=loss_of)
+        rows = torch.zeros(plan.settings.batch // layout.pieces, places(plan), dtype=torch.long)
+        self(rows, rows)
+        model.zero_grad()
+
+    def __call__(self, rows: Tensor, wanted: Tensor) -> Tensor:
+        """The loss of this rank's rows where the last stage is, and 0 elsewhere; gradients where there were none
+        before."""
+        losses: list[Tensor] = []
+        target: dict[str, Any] = {"target": wanted, "losses": losses} if self.last else {}
+        self._schedule.step(*([rows] if self.first else []), return_outputs=False, **target)
+        return torch.stack(losses).mean().detach() if self.last else torch.zeros(())
+
+
+def places(plan: Plan) -> int:
+    """Of each sequence that this rank has."""
+    return plan.shape.context // plan.layout.cp
+
+
+class Stage(PipelineStage):
+    """One that says what it is at."""
+
+    def forward_one_chunk(self, *args: Any, **kwargs: Any) -> Any:
+        with phase("forward"):
+            return super().forward_one_chunk(*args, **kwargs)
+
+    def backward_one_chunk(self, *args: Any, **kwargs: Any) -> None:
+        with phase("backward"):
+            super().backward_one_chunk(*args, **kwargs)
+
+
+def _stage(part: nn.Module, k: int, plan: Plan, group: dist.ProcessGroup) -> Stage:
+    """What goes in and out is said beforehand: torch would find out by running the stage, which a DDP one does not
+    bear (it reduces that run's gradients)."""
+    between = torch.empty(plan.rows, places(plan), plan.shape.width, device="meta", requires_grad=True)
+    rows = torch.empty(plan.rows, places(plan), dtype=torch.long, device="meta")
+    scores = torch.empty(plan.rows, places(plan), plan.shape.vocabulary, device="meta", requires_grad=True)
+    of = stages(plan)
+    given, made = rows if k == 0 else between, scores if k == of - 1 else between
+    return Stage(part, k, of, torch.device("cpu"), input_args=given, output_args=made, group=group)
