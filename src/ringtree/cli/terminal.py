@@ -100,6 +100,16 @@ class Bar:
             print(line, flush=True)
 
 
+class _Silent(Bar):
+    """Of a rank that does not speak."""
+
+    def print(self, line: str) -> None:
+        pass
+
+
+SILENT = _Silent(None, None)
+
+
 @contextmanager
 def progress(what: str, total: float) -> Iterator[Bar]:
     """A bar that is there while the block runs. It is drawn when told of something, never by a thread: the block may

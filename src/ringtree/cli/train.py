@@ -2,6 +2,7 @@
 
     ringtree train --dp 2                                     two ranks of this machine, each with half of the rows
     ringtree train --dp 2 --plan                              who talks to whom, and how much; nothing is started
+    ringtree train --dp 2 --trace step.json.gz                what every rank did in the last step, for `ringtree show`
     torchrun --nproc-per-node 2 -m ringtree.cli train --dp 2  ranks that another starts: torchrun, mpirun, srun
 
 There are as many ranks as the product of --dp, --tp, --pp, --cp and --ep. The model's weights after so many steps are
@@ -11,13 +12,19 @@ the same, up to rounding, however the work is divided.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ringtree.cli.terminal import Bar
     from ringtree.training import Plan
+    from ringtree.training.measured import Measured
 
 WIDTH = 100
 """Columns of what goes into a pipe."""
+LINES = 20
+"""About so many steps are told in a line."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,19 +35,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from ringtree.cli import terminal, train_options, train_plan, train_ranks
+    from ringtree.cli.destination import check_destination
 
     plan = train_options.plan_of(args)
     if args.plan:
         terminal.show(train_plan.lines(plan, terminal.columns(WIDTH)))
         return 0
     _check_torch()
+    written = [path for path in (args.json, args.trace) if path]
+    for path in written:
+        check_destination(path, *(other for other in written if other is not path))
     world, ranks = train_ranks.here(), plan.layout.ranks
     if world.launcher == "none" and ranks > 1:
         return train_ranks.start(train_options.words(args), ranks)
-    if world.size == ranks == 1:
-        _train(plan)
-        return 0
-    return train_ranks.take_part(lambda: _train(plan), world, ranks)
+    return train_ranks.take_part(lambda: _train(plan, args), world, ranks)
 
 
 def _check_torch() -> None:
@@ -51,13 +59,43 @@ def _check_torch() -> None:
         raise ImportError("training needs torch: pip install 'ringtree[torch]' (--plan needs none)")
 
 
-def _train(plan: Plan) -> None:
+def _train(plan: Plan, args: argparse.Namespace) -> None:
+    """As one of the ranks; the first one speaks."""
     import torch.distributed as dist
 
+    from ringtree.cli import terminal, train_report
     from ringtree.training import Trainer
+    from ringtree.training.session import Session
 
-    trainer = Trainer(plan)
-    for number in range(1, plan.settings.steps + 1):
-        loss = trainer.mean_loss(trainer.step())
-        if not dist.is_initialized() or dist.get_rank() == 0:
-            print(f"step {number:>4}/{plan.settings.steps}  loss {loss:.4f}", flush=True)
+    speaks = dist.get_rank() == 0
+    with terminal.progress("training", total=plan.settings.steps) if speaks else nullcontext(terminal.SILENT) as bar:
+        measured = Session(Trainer(plan), _telling(plan, bar)).run()
+    if speaks:
+        terminal.show(train_report.lines(measured))
+        _write(measured, args)
+
+
+def _telling(plan: Plan, bar: Bar) -> Callable[[int, float, float], None]:
+    """What is done after each step: the bar goes on, and some lines are printed."""
+    steps = plan.settings.steps
+    tokens = plan.settings.batch * plan.shape.context
+
+    def told(step: int, loss: float, seconds: float) -> None:
+        bar.reach(step)
+        bar.note(f"loss {loss:.4f}, {tokens / seconds:,.0f} tokens/s")
+        if step % max(1, steps // LINES) == 0 or step == steps:
+            bar.print(f"step {step:>{len(str(steps))}}/{steps}  loss {loss:.4f}  {tokens / seconds:>9,.0f} tokens/s")
+
+    return told
+
+
+def _write(measured: Measured, args: argparse.Namespace) -> None:
+    """The files that were asked for."""
+    from ringtree.bench.machine import describe
+    from ringtree.formats import chrome
+    from ringtree.formats.replacing import replace_with_json
+
+    if args.json:
+        replace_with_json(args.json, {"machine": describe(), **measured.record()})
+    if args.trace:
+        chrome.write(measured.trace, args.trace)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -82,6 +83,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what is shown and written")
     add = group.add_argument
     add("--plan", action="store_true", help="which rank is where, who talks to whom, what a step sends; starts nothing")
+    add("--json", type=Path, metavar="FILE", help="write all figures")
+    add(
+        "--trace",
+        type=Path,
+        metavar="FILE",
+        help="write what every rank did in the last step (JSON, for Perfetto; .gz)",
+    )
 
 
 def plan_of(args: argparse.Namespace) -> Plan:

@@ -1,0 +1,92 @@
+"""What a run of training came to, as text: loss, rate, where a step's time went, its bytes beside the formula."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ringtree.draw.text.lines import Line
+    from ringtree.training.measured import Measured
+
+FEWEST = 5
+"""Steps of which a curve says something."""
+PLOT_WIDTH, PLOT_HEIGHT = 60, 10
+
+
+def lines(measured: Measured) -> list[Line]:
+    from ringtree.draw.text.lines import Span
+
+    text = ["", *_rate(measured), "", *_time(measured), "", *_bytes(measured)]
+    return [*_curve(measured), *((Span(line),) for line in text)]
+
+
+def _curve(measured: Measured) -> list[Line]:
+    """The loss over the steps, where there are some and all are finite."""
+    from math import isfinite
+
+    from ringtree.draw.text.plot import plot
+
+    if len(measured.losses) < FEWEST or not all(map(isfinite, measured.losses)):
+        return []
+    curve = list(enumerate(measured.losses, measured.first))
+    drawn = plot({"loss": curve}, lambda x: f"step {x:.0f}", lambda y: f"{y:.2f}", PLOT_WIDTH, PLOT_HEIGHT)
+    return [(), *drawn] if drawn else []
+
+
+def _rate(measured: Measured) -> Iterator[str]:
+    from ringtree.ir import units
+
+    whole_s = sum(measured.step_s)
+    yield (
+        f"{units.count(len(measured.losses), 'step')} in {units.duration(whole_s)}: loss {measured.losses[0]:.4f} at "
+        f"the first, {measured.losses[-1]:.4f} at the last"
+    )
+    yield (
+        f"{measured.tokens_per_s:,.0f} tokens per second: {measured.tokens:,} (bytes of text) a step, of "
+        f"{units.duration(measured.median_s)} in the median"
+    )
+
+
+def _time(measured: Measured) -> Iterator[str]:
+    from ringtree.cli.table import aligned
+    from ringtree.ir import units
+
+    step_s, found = measured.traced_s, measured.shares
+    table = [(f"of the last step, {units.duration(step_s)}, a rank spent", "at work", "waiting")]
+    table += [
+        (f"  in {s.collective} over {s.axis}", _percent(s.work_s, step_s), _percent(s.wait_s, step_s)) for s in found
+    ]
+    rest_s = max(0.0, step_s - sum(s.work_s + s.wait_s for s in found))
+    table.append(("  computing, and the rest", _percent(rest_s, step_s), ""))
+    yield from aligned(table, 1)
+
+
+def _percent(part_s: float, whole_s: float) -> str:
+    return f"{100 * part_s / whole_s:.1f} %" if whole_s else "-"
+
+
+def _bytes(measured: Measured) -> Iterator[str]:
+    from ringtree.cli.table import aligned
+
+    if not measured.sent and not measured.counted_nbytes:
+        yield "nothing was sent"
+        return
+    table = [("bytes on the wire, in all", "by", "over", "formula", "counted", "")]
+    for sent in measured.sent:
+        counted = "-" if sent.counted_nbytes is None else f"{sent.counted_nbytes:,}"
+        verdict = "" if sent.counted_nbytes is None else _verdict(sent.formula_nbytes, sent.counted_nbytes)
+        what = ", ".join(sent.whats) or "not foretold"
+        over = f"{sent.axis} of {sent.ranks}"
+        table.append((f"  {what}", sent.collective, over, f"{sent.formula_nbytes:,}", counted, verdict))
+    formula, counted_nbytes = measured.formula_nbytes, measured.counted_nbytes
+    table.append(
+        ("  by the engine's counters", "", "", f"{formula:,}", f"{counted_nbytes:,}", _verdict(formula, counted_nbytes))
+    )
+    yield from aligned(table, 3)
+
+
+def _verdict(formula: int, counted: int) -> str:
+    if formula == counted:
+        return "equal"
+    return f"{100 * (counted - formula) / formula:+.1f} %" if formula else "more"

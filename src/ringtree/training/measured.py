@@ -1,0 +1,84 @@
+"""What a run of training came to: losses, times, bytes, and a step's trace."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+from ringtree.ir.trace import Trace
+from ringtree.training.plan import Plan
+from ringtree.training.registry import traffic
+from ringtree.training.shares import Sent, Share, compare, shares
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """`losses`, `step_s` (rank 0's, its loss known) and `received_nbytes` (by the engine's
+    counters, all ranks together), one a step from step `first` on; `trace`: of the last step, which took `traced_s` on
+    the average over the ranks."""
+
+    plan: Plan
+    first: int
+    losses: list[float]
+    step_s: list[float]
+    received_nbytes: list[int]
+    trace: Trace
+    traced_s: float
+
+    @property
+    def tokens(self) -> int:
+        """Of a step: its bytes of text."""
+        return self.plan.settings.batch * self.plan.shape.context
+
+    @property
+    def median_s(self) -> float:
+        """Of a step; without the first, in which much is done once, where there are others."""
+        return median(self.step_s[1:] or self.step_s)
+
+    @property
+    def tokens_per_s(self) -> float:
+        return self.tokens / self.median_s
+
+    @property
+    def formula_nbytes(self) -> int:
+        return sum(t.wire_nbytes for t in traffic(self.plan))
+
+    @property
+    def counted_nbytes(self) -> int:
+        """Of the last step."""
+        return self.received_nbytes[-1]
+
+    @property
+    def shares(self) -> list[Share]:
+        return shares(self.trace, self.plan.layout, traffic(self.plan))
+
+    @property
+    def sent(self) -> list[Sent]:
+        return compare(traffic(self.plan), self.shares, self.plan.layout)
+
+    def record(self) -> dict[str, Any]:
+        """All of it but the trace, as JSON has it."""
+        staleness = self.plan.layout.staleness
+        return {
+            "plan": asdict(self.plan) | {"layout": asdict(self.plan.layout) | {"staleness": _finite(staleness)}},
+            "steps": [
+                {"step": k, "loss": _finite(loss), "seconds": s, "received_nbytes": n}
+                for k, (loss, s, n) in enumerate(
+                    zip(self.losses, self.step_s, self.received_nbytes, strict=True), self.first
+                )
+            ],
+            "median_s": self.median_s,
+            "tokens": self.tokens,
+            "tokens_per_s": self.tokens_per_s,
+            "traced_s": self.traced_s,
+            "shares": [asdict(share) for share in self.shares],
+            "sent": [asdict(sent) for sent in self.sent],
+            "formula_nbytes": self.formula_nbytes,
+            "counted_nbytes": self.counted_nbytes,
+        }
+
+
+def _finite(value: float | None) -> float | str | None:
+    """JSON has no infinity."""
+    return value if value is None or abs(value) < float("inf") else str(value)

@@ -1,0 +1,57 @@
+"""A run of training from its first step to its last, on each of its ranks: what it measures on the way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+
+import torch.distributed as dist
+
+from ringtree.torch_backend import communicator
+from ringtree.training.measured import Measured
+from ringtree.training.shares import named
+from ringtree.training.trainer import Trainer
+from ringtree.training.wire import received_nbytes
+
+
+@dataclass(slots=True)
+class Session:
+    """`told(step, loss, seconds)` is called after each step. The default process group is there, of one rank too; all
+    ranks run it together."""
+
+    trainer: Trainer
+    told: Callable[[int, float, float], None]
+    losses: list[float] = field(default_factory=list)
+    step_s: list[float] = field(default_factory=list)
+    received: list[int] = field(default_factory=list)
+
+    def run(self) -> Measured:
+        """The steps that are left. The last one is traced."""
+        trainer = self.trainer
+        first, last = trainer.steps_done + 1, trainer.plan.settings.steps
+        while trainer.steps_done < last - 1:
+            self._step(nullcontext())
+        recording = communicator().trace()
+        traced_s = self._step(recording)
+        mine = (self.received, traced_s)
+        everybodys: list[tuple[list[int], float]] = [mine] * dist.get_world_size()
+        dist.all_gather_object(everybodys, mine)
+        received = [sum(of_step) for of_step in zip(*(its for its, _ in everybodys), strict=True)]
+        traced_s = sum(s for _, s in everybodys) / len(everybodys)
+        trace = named(recording.trace, trainer.plan, f"step {last}")
+        return Measured(trainer.plan, first, self.losses, self.step_s, received, trace, traced_s)
+
+    def _step(self, around: AbstractContextManager[object]) -> float:
+        """Does one; how long this rank took, but for what is `around` it and for asking the others' loss."""
+        with around:
+            before, begun_s = received_nbytes(), time.perf_counter()
+            loss = self.trainer.step()
+            lasted_s = time.perf_counter() - begun_s
+            self.received.append(received_nbytes() - before)
+        asked_s = time.perf_counter()
+        self.losses.append(self.trainer.mean_loss(loss))
+        self.step_s.append(lasted_s + time.perf_counter() - asked_s)
+        self.told(self.trainer.steps_done, self.losses[-1], self.step_s[-1])
+        return lasted_s

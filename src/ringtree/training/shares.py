@@ -1,0 +1,116 @@
+"""What a traced step spent its time on, and what it sent: by collective, and by the axis it went over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.ir.trace import Event, Trace
+from ringtree.training.layout import AXES, JOINED, Layout
+from ringtree.training.plan import Plan
+from ringtree.training.registry import traffic as traffic_of
+from ringtree.training.traffic import Traffic
+
+WORK = (Event.COPY, Event.REDUCE, Event.STALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Of one collective over one axis in a step: seconds that a rank was at work in it (copying, adding up, short of
+    room) and waited in it for others, on the average over all ranks; and the bytes that all of them sent."""
+
+    collective: str
+    axis: str
+    work_s: float
+    wait_s: float
+    sent_nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Formula and count beside one another. `whats`: what the formula says goes by this collective over this axis,
+    nothing where it says nothing. `counted_nbytes`: of the trace; None where it has no such call."""
+
+    whats: tuple[str, ...]
+    collective: str
+    axis: str
+    ranks: int
+    formula_nbytes: int
+    counted_nbytes: int | None
+
+
+def shares(trace: Trace, layout: Layout, traffic: Iterable[Traffic]) -> list[Share]:
+    """The most time first. Groups are called as the traffic calls them."""
+    names = _names(layout, traffic)
+    axes = [names.get(members, "other") for members in channel_members(trace)]
+    keys = [(call.split("(")[0].split(" ")[0], axis) for call in trace.calls for axis in axes]
+    lasted_s = trace.end_s - trace.start_s
+    key = trace.call * len(axes) + trace.channel
+
+    def summed(kinds: Sequence[Event], of: NDArray[Any]) -> NDArray[np.float64]:
+        mine = np.isin(trace.kind, kinds)
+        return np.bincount(key[mine], weights=of[mine], minlength=len(keys)).astype(np.float64, copy=False)
+
+    columns = zip(
+        summed(WORK, lasted_s), summed([Event.WAIT], lasted_s), summed([Event.SEND], trace.nbytes), strict=True
+    )
+    found: dict[tuple[str, str], NDArray[np.float64]] = {}
+    for at, figures in zip(keys, columns, strict=True):
+        found[at] = found.get(at, np.zeros(3)) + figures
+    made = [
+        Share(*at, float(work) / trace.ranks, float(wait) / trace.ranks, int(nbytes))
+        for at, (work, wait, nbytes) in found.items()
+        if work or wait or nbytes
+    ]
+    return sorted(made, key=lambda share: -(share.work_s + share.wait_s))
+
+
+def channel_members(trace: Trace) -> list[tuple[int, ...]]:
+    """The ranks of each channel's group, as the trace's facts say."""
+    everybody = ", ".join(map(str, range(trace.ranks)))
+    said = [trace.facts.get(f"channel {k}", everybody) for k in range(int(trace.channel.max(initial=0)) + 1)]
+    return [tuple(int(rank) for rank in text.split("ranks ")[-1].split(", ")) for text in said]
+
+
+def named(trace: Trace, plan: Plan, name: str) -> Trace:
+    """The trace with a name, and its facts saying of each channel that has events over which axis it goes."""
+    names, used = _names(plan.layout, traffic_of(plan)), set(trace.channel.tolist())
+    facts = {key: fact for key, fact in trace.facts.items() if not key.startswith("channel ")}
+    for k, members in enumerate(channel_members(trace)):
+        if k in used:
+            facts[f"channel {k}"] = f"{names.get(members, 'other')}: ranks {', '.join(map(str, members))}"
+    return replace(trace, facts={"name": name, **facts})
+
+
+def _names(layout: Layout, traffic: Iterable[Traffic]) -> dict[tuple[int, ...], str]:
+    """What each group is called: first as strategies call it, then by its axis."""
+    found: dict[tuple[int, ...], str] = {}
+    for name in (*(t.axis for t in traffic), *AXES, *JOINED):
+        for members in layout.groups(name):
+            found.setdefault(members, name)
+    found.setdefault(tuple(range(layout.ranks)), "all")
+    return found
+
+
+def compare(traffic: Sequence[Traffic], found: Sequence[Share], layout: Layout) -> list[Sent]:
+    """A row for each collective over each axis, of the formula and of the count."""
+    names = _names(layout, traffic)
+    rows: dict[tuple[str, str], list[Traffic]] = {}
+    for t in traffic:
+        if t.wire_nbytes:
+            rows.setdefault((t.collective, names[layout.groups(t.axis)[0]]), []).append(t)
+    counted = {(share.collective, share.axis): share.sent_nbytes for share in found if share.sent_nbytes}
+    sent = [
+        Sent(
+            tuple(t.what for t in parts), *at, parts[0].ranks, sum(t.wire_nbytes for t in parts), counted.pop(at, None)
+        )
+        for at, parts in rows.items()
+    ]
+    for (collective, axis), nbytes in counted.items():
+        ranks = len(layout.groups(axis)[0]) if axis in (*AXES, *JOINED) else layout.ranks
+        sent.append(Sent((), collective, axis, ranks, 0, nbytes))
+    return sent

@@ -1,0 +1,59 @@
+"""Where a step's time went, and its bytes beside the formula."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ringtree.ir.trace import Event, Trace
+from ringtree.training import Layout
+from ringtree.training.shares import Sent, Share, compare, shares
+from ringtree.training.traffic import Traffic
+
+LAYOUT = Layout(dp=2, tp=2)
+TRAFFIC = [
+    Traffic("gradients", "all_reduce", "data", 2, 50),
+    Traffic("activations", "all_reduce", "tp", 2, 10),
+    Traffic("norms", "all_reduce", "tp", 2, 5),
+    Traffic("keys", "send", "cp", 1, 70),
+    Traffic("parameters", "broadcast", "dp", 2, 1),
+]
+
+
+def step() -> Trace:
+    """Channel 0 is everybody's, 1 and 2 are the data parallel groups', 3 one of the tensor parallel ones'."""
+    rows = [
+        # rank, channel, call, kind, start, end, nbytes, peer
+        (0, 1, 0, Event.COPY, 0.0, 1.0, 40, -1),
+        (0, 1, 0, Event.SEND, 1.0, 1.0, 60, 2),
+        (2, 1, 0, Event.WAIT, 0.0, 4.0, 60, 0),
+        (1, 2, 1, Event.REDUCE, 0.0, 2.0, 40, -1),
+        (1, 2, 1, Event.SEND, 2.0, 2.0, 40, 3),
+        (0, 3, 2, Event.SEND, 5.0, 5.0, 30, 1),
+        (0, 3, 2, Event.STALL, 5.0, 5.5, 0, 1),
+        (3, 0, 3, Event.WAIT, 0.0, 1.0, 0, 0),
+    ]
+    rank, channel, call, kind, start_s, end_s, nbytes, peer = np.array(rows).T
+    facts = {"channel 1": "ranks 0, 2", "channel 2": "ranks 1, 3", "channel 3": "ranks 0, 1"}
+    calls = [f"all_reduce(float32, sum, count {n}) by two_shot" for n in (15, 10, 7)]
+    return Trace.of(
+        4, rank, kind, start_s, end_s, nbytes=nbytes, peer=peer, channel=channel, call=call,
+        calls=[*calls, "barrier() by dissemination"], facts=facts,
+    )  # fmt: skip
+
+
+def test_time_is_added_up_by_collective_and_axis() -> None:
+    assert shares(step(), LAYOUT, TRAFFIC) == [
+        Share("all_reduce", "data", 3 / 4, 4 / 4, 100),
+        Share("barrier", "all", 0.0, 1 / 4, 0),
+        Share("all_reduce", "tp", 0.5 / 4, 0.0, 30),
+    ]
+
+
+def test_what_is_counted_stands_beside_the_formula() -> None:
+    found = [*shares(step(), LAYOUT, TRAFFIC), Share("scan", "dp", 0.0, 0.0, 8)]
+    assert compare(TRAFFIC, found, LAYOUT) == [
+        Sent(("gradients",), "all_reduce", "data", 2, 100, 100),
+        Sent(("activations", "norms"), "all_reduce", "tp", 2, 30, 30),
+        Sent(("parameters",), "broadcast", "data", 2, 1, None),
+        Sent((), "scan", "dp", 2, 0, 8),
+    ]
