@@ -24,8 +24,10 @@ def alone(plan: Plan) -> tuple[list[float], dict[str, Tensor]]:
         optimizer.zero_grad()
         losses.append(0.0)
         for x, y in zip(rows.chunk(pieces), wanted.chunk(pieces), strict=True):
-            loss = loss_of(model(x), y) / pieces
+            loss = loss_of(model(x), y)
             loss.backward()
-            losses[-1] += loss.item()
+            losses[-1] += loss.item() / pieces
+        for value in model.parameters():  # not the loss: experts add one of their own in backward
+            value.grad /= pieces
         optimizer.step()
     return losses, {name: value.detach() for name, value in model.state_dict().items()}

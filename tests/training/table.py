@@ -12,6 +12,7 @@ LONG: dict[str, Any] = {"shape": {"context": 32}}
 """Of places enough to be divided."""
 DEEP: dict[str, Any] = {"shape": {"layers": 8}}
 """Of layers enough."""
+EXPERTS: dict[str, Any] = {"shape": {"experts": 8}}
 
 LAYOUTS: dict[str, tuple[Layout, dict[str, Any]]] = {
     "dp2": (Layout(dp=2), {}),
@@ -52,6 +53,14 @@ LAYOUTS: dict[str, tuple[Layout, dict[str, Any]]] = {
     "dp2 pp2 gpipe": (Layout(dp=2, pp=2, schedule="gpipe", micro_batches=2), {}),
     "dp2 pp2 1f1b": (Layout(dp=2, pp=2, schedule="1f1b", micro_batches=4), {}),
     "dp2 pp2 interleaved": (Layout(dp=2, pp=2, schedule="interleaved", micro_batches=2), DEEP),
+    "dp2 of experts": (Layout(dp=2), EXPERTS),
+    "ep2": (Layout(ep=2), EXPERTS),
+    "ep2 micro-batches": (Layout(ep=2, micro_batches=2), EXPERTS),
+    "ep4": (Layout(ep=4), EXPERTS),
+    "ep8": (Layout(ep=8), EXPERTS),
+    "dp2 ep2": (Layout(dp=2, ep=2), EXPERTS),
+    "dp2 ep4": (Layout(dp=2, ep=4), EXPERTS),
+    "dp4 ep2": (Layout(dp=4, ep=2), EXPERTS),
 }
 """Layouts, and what their plans have beside: `shape`, `settings`, as the keywords in which they differ."""
 

@@ -7,7 +7,12 @@ import pytest
 from ringtree.training import Plan, Shape
 from ringtree.training.sizes import parameters, shapes
 
-SHAPES = [Shape(), Shape(width=12, layers=1, heads=3, context=7), Shape(width=16, layers=3, heads=4, context=8)]
+SHAPES = [
+    Shape(),
+    Shape(width=12, layers=1, heads=3, context=7),
+    Shape(width=16, layers=3, heads=4, context=8),
+    Shape(width=16, layers=2, experts=3),
+]
 
 
 @pytest.mark.parametrize("shape", SHAPES)

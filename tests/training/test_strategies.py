@@ -15,8 +15,8 @@ TOLERANCE = 1e-4
 UNLIKE = 10 * TOLERANCE
 
 
-def _train(name: str, silent: bool) -> tuple[list[float], dict[str, Any], list[int]]:
-    """On a rank: its losses, the whole model's weights, and what it received in each step."""
+def _train(name: str, silent: bool) -> tuple[list[float], dict[str, Any], list[int], list[dict[str, int]]]:
+    """On a rank: its losses, the whole model's weights, and of each step what it received and what layers counted."""
     from contextlib import nullcontext
 
     from ringtree.training import Trainer
@@ -24,14 +24,15 @@ def _train(name: str, silent: bool) -> tuple[list[float], dict[str, Any], list[i
     from tests.training.silence import silence
 
     trainer = Trainer(plan(name))
-    losses, received = [], []
+    losses, received, counted = [], [], []
     for _ in range(trainer.plan.settings.steps):
-        before = received_nbytes()
+        before, so_far = received_nbytes(), trainer.counted()
         with silence() if silent else nullcontext():
             loss = trainer.step()
         received.append(received_nbytes() - before)
+        counted.append({what: nbytes - so_far[what] for what, nbytes in trainer.counted().items()})
         losses.append(trainer.mean_loss(loss))
-    return losses, {name: value.numpy() for name, value in trainer.weights().items()}, received
+    return losses, {name: value.numpy() for name, value in trainer.weights().items()}, received, counted
 
 
 _said: dict[str, list[Any]] = {}
@@ -58,7 +59,7 @@ def test_as_one_process(worlds: Worlds, name: str) -> None:
 
     losses, weights = alone(plan(name))
     expected = {name: value.numpy() for name, value in weights.items()}
-    for its_losses, its_weights, _ in _trained(worlds, name):
+    for its_losses, its_weights, *_ in _trained(worlds, name):
         assert its_losses == pytest.approx(losses, abs=TOLERANCE, rel=TOLERANCE)
         assert _apart(its_weights, expected) < TOLERANCE
 
@@ -69,13 +70,17 @@ def test_without_communication_it_is_noticed(worlds: Worlds, name: str) -> None:
 
     expected = {name: value.numpy() for name, value in alone(plan(name))[1].items()}
     world = worlds(plan(name).layout.ranks)
-    assert any(not _apart(weights, expected) < UNLIKE for _, weights, _ in world.run(_train, name, True))
+    assert any(not _apart(weights, expected) < UNLIKE for _, weights, *_ in world.run(_train, name, True))
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_bytes_are_those_of_the_formula(worlds: Worlds, name: str) -> None:
     from ringtree.training.registry import traffic
+    from ringtree.training.traffic import known
 
-    expected = sum(t.wire_nbytes for t in traffic(plan(name)))
-    received = [its for _, _, its in _trained(worlds, name)]
-    assert sum(its[-1] for its in received) == expected
+    bounds = traffic(plan(name))
+    said = _trained(worlds, name)
+    received = [its[-1] for _, _, its, _ in said]
+    counted = {t.what: sum(its[-1][t.what] for *_, its in said) for t in bounds if t.at_most}
+    assert all(0 < counted[t.what] <= t.nbytes for t in bounds if t.at_most)
+    assert sum(received) == sum(t.wire_nbytes for t in known(bounds, counted))

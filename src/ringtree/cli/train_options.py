@@ -62,7 +62,13 @@ SHAPE = (
     Option("layers", int, "N", "blocks of attention and a dense part (default 4)"),
     Option("heads", int, "N", "of attention (default 4)"),
     Option("sequence", int, "BYTES", "length of a sequence (default 64)", "context"),
+    Option("experts", int, "N", "in each block, in the place of its dense part (default none, with --ep 8)"),
+    Option("top-k", int, "N", "experts that a token goes to (default 2)"),
+    Option("capacity-factor", float, "F", "an expert's most, over an even share of the tokens (default 1.25)"),
+    Option("balance", float, "W", "weight of the loss that evens out the experts' load (default 0.01)"),
 )
+EXPERTS = 8
+"""With --ep alone: the same model for 2, 4 and 8 ranks."""
 GROUPS = (("how the work is divided", LAYOUT), ("training", SETTINGS), ("the model", SHAPE))
 NEEDS = {
     "schedule": ("pp", "it says how a pipeline goes"),
@@ -100,6 +106,8 @@ def plan_of(args: argparse.Namespace) -> Plan:
         if getattr(args, name) is not None and getattr(args, other) in (None, 1):
             raise ValueError(f"--{name} without --{other.replace('_', '-')}: {why}")
     said = [{o.sets: value for o in options if (value := o.given(args)) is not None} for _, options in GROUPS]
+    if (args.ep or 1) > 1:
+        said[2].setdefault("experts", EXPERTS)
     plan = Plan(Layout(**said[0]), settings=Settings(**said[1]), shape=Shape(**said[2]))  # type: ignore[arg-type]
     plan.check()
     return plan

@@ -4,8 +4,10 @@
 - In backward, gradients are averaged over the ranks by all_reduce, a bucket at a time as they become ready, while the
   rest of backward goes on; of several micro-batches, once, with the last. Every rank then makes the same optimizer
   step.
+- Experts that ranks have shares of (expert_parallel.py) are averaged likewise, over those who have the same ones.
 
-Bytes a rank receives in a step, over n ranks with P bytes of parameters: 2(n-1)/n P.
+Bytes a rank receives in a step, over n ranks with P bytes of parameters: 2(n-1)/n P; where E bytes of a rank's are of
+experts that m ranks have: 2(n-1)/n (P-E) + 2(m-1)/m E.
 
 DDP knows no DTensors: with tensor parallelism torch's `replicate` (FSDP2 that divides nothing) does the same to each
 rank's parts of the parameters, in one all_reduce.
@@ -14,17 +16,19 @@ rank's parts of the parameters, in one all_reduce.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ringtree.training.layout import LayoutError
 from ringtree.training.plan import Plan
-from ringtree.training.sizes import held_nbytes
+from ringtree.training.sizes import EXPERTS, held_nbytes
 from ringtree.training.strategy import Strategy
 from ringtree.training.traffic import Traffic
 
 if TYPE_CHECKING:
     import torch.distributed as dist
-    from torch import nn
+    from torch import Tensor, nn
+    from torch.nn.parallel import DistributedDataParallel
 
     from ringtree.training.mesh import Mesh
     from ringtree.training.step import ForwardBackward
@@ -48,10 +52,25 @@ def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
     from torch.distributed._composable.replicate_with_fsdp import replicate
     from torch.nn.parallel import DistributedDataParallel
 
+    from ringtree.training.experts import stacks
+
     if plan.layout.tp == 1:
-        return DistributedDataParallel(model, process_group=mesh.group("data"))
+        experts = stacks(model) if plan.layout.ep > 1 else {}
+        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, list(experts))
+        replica = DistributedDataParallel(model, process_group=mesh.group("data"))
+        for stack in experts.values():
+            stack.register_post_accumulate_grad_hook(partial(_average, replica, mesh.group("expert_data")))
+        return replica
     broadcast(model, mesh.group("data"))
     return replicate(model, mesh=mesh["data"])
+
+
+def _average(replica: DistributedDataParallel, group: dist.ProcessGroup, stack: Tensor) -> None:
+    """Of a gradient, when the replica's are averaged: with a step's last micro-batch."""
+    import torch.distributed as dist
+
+    if replica.require_backward_grad_sync and group.size() > 1:
+        dist.all_reduce(stack.grad.to_local(), dist.ReduceOp.AVG, group)
 
 
 def broadcast(model: nn.Module, group: dist.ProcessGroup) -> None:
@@ -74,8 +93,10 @@ def forward_backward(model: Any, plan: Plan, mesh: Mesh) -> ForwardBackward:
 
 
 def traffic(plan: Plan) -> Iterable[Traffic]:
-    ranks = plan.layout.dp * plan.layout.cp * plan.layout.ep
-    yield Traffic("gradients", "all_reduce", "data", ranks, held_nbytes(plan))
+    same = plan.layout.dp * plan.layout.cp
+    experts_nbytes = held_nbytes(plan, EXPERTS) if plan.layout.ep > 1 else 0
+    yield Traffic("gradients", "all_reduce", "data", same * plan.layout.ep, held_nbytes(plan) - experts_nbytes)
+    yield Traffic("experts' gradients", "all_reduce", "expert_data", same, experts_nbytes)
 
 
 STRATEGY = Strategy("data parallel", "dp", used, check, apply, traffic, forward_backward=forward_backward)

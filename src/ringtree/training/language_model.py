@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, gelu, scaled_dot_product_attention
 
+from ringtree.training.experts import MixtureOfExperts
 from ringtree.training.plan import Shape
 
 Core = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -52,7 +53,8 @@ class Block(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.before_attention, self.before_dense = nn.LayerNorm(shape.width), nn.LayerNorm(shape.width)
-        self.attention, self.dense = Attention(shape), Dense(shape)
+        self.attention = Attention(shape)
+        self.dense = MixtureOfExperts(shape) if shape.experts else Dense(shape)
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.attention(self.before_attention(x))

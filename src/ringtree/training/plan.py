@@ -14,13 +14,22 @@ VOCABULARY = 256
 @dataclass(frozen=True, slots=True)
 class Shape:
     """A language model's: `layers` blocks of attention by `heads` heads and two dense layers, vectors of `width`,
-    sequences of `context` bytes."""
+    sequences of `context` bytes.
+
+    `experts`: so many pairs of dense layers in each block, of which a token goes to `top_k` (0: one pair for all).
+    An expert takes `capacity_factor` times its even share of the tokens at most; `balance`: the weight of the loss that
+    evens their shares out.
+    """
 
     width: int = 96
     layers: int = 4
     heads: int = 4
     context: int = 64
     vocabulary: int = VOCABULARY
+    experts: int = 0
+    top_k: int = 2
+    capacity_factor: float = 1.25
+    balance: float = 0.01
 
     def __post_init__(self) -> None:
         for name in ("width", "layers", "heads", "context"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ringtree.training import (
     context_parallel,
     data_parallel,
+    expert_parallel,
     pipeline,
     sequence_parallel,
     tensor_parallel,
@@ -22,6 +23,7 @@ STRATEGIES: tuple[Strategy, ...] = (
     context_parallel.STRATEGY,
     tensor_parallel.STRATEGY,
     sequence_parallel.STRATEGY,
+    expert_parallel.STRATEGY,
     data_parallel.STRATEGY,
     zero1.STRATEGY,
     zero2.STRATEGY,

@@ -12,20 +12,9 @@ ELEMENT_NBYTES = 4
 Shapes = dict[str, tuple[int, ...]]
 
 
-def block_parameters(width: int) -> int:
-    """Of one block: two norms, queries, keys, values and what joins the heads, two dense layers of 4 x width."""
-    norms = 2 * 2 * width
-    attention = 4 * width * width + width
-    dense = 2 * 4 * width * width + 4 * width + width
-    return norms + attention + dense
-
-
 def parameters(plan: Plan) -> int:
     """Of the whole model."""
-    shape = plan.shape
-    ends = shape.vocabulary * shape.width + shape.context * shape.width  # what is known of a byte, and of its place
-    scores = 2 * shape.width + shape.width * shape.vocabulary + shape.vocabulary
-    return ends + shape.layers * block_parameters(shape.width) + scores
+    return sum(prod(size) for size in shapes(plan.shape).values())
 
 
 def parameters_nbytes(plan: Plan) -> int:
@@ -45,6 +34,9 @@ def shapes(shape: Shape) -> Shapes:
     attention |= {"joined.bias": (width,)}
     dense: Shapes = {"up.weight": (4 * width, width), "up.bias": (4 * width,)}
     dense |= {"down.weight": (width, 4 * width), "down.bias": (width,)}
+    if n := shape.experts:
+        dense = {"router.weight": (n, width), "experts.up": (n, width, 4 * width), "experts.up_bias": (n, 4 * width)}
+        dense |= {"experts.down": (n, 4 * width, width), "experts.down_bias": (n, width)}
     block = {"before_attention": norm, "before_dense": norm, "attention": attention, "dense": dense}
     parts: dict[str, Shapes] = {
         "embedding": {"bytes.weight": (vocabulary, width), "places.weight": (shape.context, width)},
@@ -56,6 +48,8 @@ def shapes(shape: Shape) -> Shapes:
 
 
 COLUMNS = ("query.weight", "key.weight", "value.weight", "up.weight", "up.bias")
+EXPERTS = ".experts."
+"""In the name of every parameter that is a stack of all experts'."""
 ROWS = ("joined.weight", "down.weight")
 """The parameters that tensor parallel ranks divide, along their first and their second dimension."""
 
@@ -71,9 +65,10 @@ def held(plan: Plan) -> Shapes:
     return its
 
 
-def held_nbytes(plan: Plan) -> int:
-    """Of the parameters that the ranks of one model hold together: each of `tp` its part, or the whole of one."""
-    return ELEMENT_NBYTES * plan.layout.tp * sum(prod(size) for size in held(plan).values())
+def held_nbytes(plan: Plan, named: str = "") -> int:
+    """Of the parameters that the ranks of one model hold together: each of `tp` its part, or the whole of one; of
+    those whose names have `named` in them."""
+    return ELEMENT_NBYTES * plan.layout.tp * sum(prod(size) for name, size in held(plan).items() if named in name)
 
 
 def padded_nbytes(plan: Plan, ranks: int) -> int:
@@ -85,3 +80,8 @@ def padded_nbytes(plan: Plan, ranks: int) -> int:
 def norms_nbytes(plan: Plan) -> int:
     """Of the norms' parameters, two vectors each: two norms in a block, and one before the scores."""
     return ELEMENT_NBYTES * (2 * plan.shape.layers + 1) * 2 * plan.shape.width
+
+
+def capacity(shape: Shape, tokens: int) -> int:
+    """How many of so many tokens that go forward at once an expert takes."""
+    return ceil(shape.capacity_factor * tokens * shape.top_k / shape.experts)

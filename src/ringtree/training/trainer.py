@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from ringtree.training import expert_parallel
 from ringtree.training.context_parallel import places
 from ringtree.training.language_model import language_model
 from ringtree.training.mesh import Mesh
@@ -73,6 +74,10 @@ class Trainer:
                 dist.all_reduce(loss, group=self.mesh.group("pp"))
             dist.all_reduce(loss, op=dist.ReduceOp.AVG, group=self.mesh.group("data"))
         return float(loss)
+
+    def counted(self) -> dict[str, int]:
+        """Bytes that this rank has sent so far of what formulas can only bound (`Traffic.at_most`)."""
+        return expert_parallel.counted(self.model, self.plan, self.at["ep"])
 
     def weights(self) -> dict[str, Tensor]:
         """The whole model's, by the names that one process has, on every rank."""
