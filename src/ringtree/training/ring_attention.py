@@ -78,7 +78,7 @@ class _RingAttention(Function):
                 continue
             if coming is not None:
                 dkv += coming()
-            coming = _pass_on(dkv, ctx.group, GRADIENTS)
+            coming = pass_on(dkv, ctx.group, GRADIENTS)
         if coming is not None:
             at_home += coming()
         return dq, at_home[0], at_home[1], None, None
@@ -89,13 +89,13 @@ def _going_round(kv: Tensor, group: dist.ProcessGroup) -> Iterator[tuple[int, Te
     works on one pair, the next is on its way."""
     n, me = group.size(), group.rank()
     for step in range(n):
-        coming = _pass_on(kv, group, KEYS_AND_VALUES) if step < n - 1 else None
+        coming = pass_on(kv, group, KEYS_AND_VALUES) if step < n - 1 else None
         yield (me - step) % n, kv
         if coming is not None:
             kv = coming()
 
 
-def _pass_on(x: Tensor, group: dist.ProcessGroup, tag: int) -> Callable[[], Tensor]:
+def pass_on(x: Tensor, group: dist.ProcessGroup, tag: int) -> Callable[[], Tensor]:
     """Begins to send x to the next rank; the result waits for that, and for what the rank before sends, and returns the
     latter."""
     n, me = group.size(), group.rank()

@@ -1,0 +1,100 @@
+"""Context parallel attention, forward and backward: what a rank keeps between the two, and what messages cost the ring.
+
+    torchrun --nproc-per-node 2 benchmarks/context_parallel.py
+    torchrun --nproc-per-node 4 benchmarks/context_parallel.py --context 8192
+
+Kept is what autograd saves for backward, the storage of each tensor once; of one process, the same attention to the
+whole sequence. The ring's messages are measured by turns of three ways: `overlapped`, as it is; `waited for`, each
+message before the computation that it could have gone on beside; `none`, ranks staying with their own keys and values.
+What a way adds to `none` is its communication. Medians over turns, of the slowest rank; ratios within a turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from functools import partial
+from statistics import median
+from unittest.mock import patch
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from ringtree.training import ring_attention as ring
+from ringtree.training.language_model import attend
+from ringtree.training.ulysses import ulysses
+
+begin = ring.pass_on
+
+
+def at_once(x: Tensor, group: dist.ProcessGroup, tag: int) -> Callable[[], Tensor]:
+    came = begin(x, group, tag)()
+    return lambda: came
+
+
+def nothing(x: Tensor, group: dist.ProcessGroup, tag: int) -> Callable[[], Tensor]:
+    return lambda: x
+
+
+WAYS = {"overlapped": begin, "waited for": at_once, "none": nothing}
+Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+def drawn(args: argparse.Namespace, places: int) -> list[Tensor]:
+    return [torch.randn(args.rows, args.heads, places, args.width, requires_grad=True) for _ in range(3)]
+
+
+def kept_nbytes(attention: Attention, qkv: list[Tensor]) -> int:
+    storages: dict[int, int] = {}
+
+    def pack(x: Tensor) -> Tensor:
+        storages[x.untyped_storage().data_ptr()] = x.untyped_storage().nbytes()
+        return x
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
+        result = attention(*qkv)
+    nbytes = sum(storages.values())
+    result.sum().backward()
+    return nbytes
+
+
+def time_s(way: str, qkv: list[Tensor], weight: Tensor) -> float:
+    """From a common start to the end of the slowest rank."""
+    with patch.object(ring, "pass_on", WAYS[way]):
+        dist.barrier()
+        start = time.perf_counter()
+        ring.ring_attention(*qkv, group=dist.group.WORLD).backward(weight)
+        took = torch.tensor(time.perf_counter() - start)
+    dist.all_reduce(took, dist.ReduceOp.MAX)
+    return took.item()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in (("context", 4096), ("rows", 1), ("heads", 8), ("width", 32), ("turns", 15)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    args = parser.parse_args()
+    dist.init_process_group("ringtree")
+    torch.set_num_threads(1)
+    n, say = dist.get_world_size(), print if dist.get_rank() == 0 else lambda *_: None
+
+    say(f"kept for backward, {args.context} places, {args.heads} heads of width {args.width}, {n} ranks")
+    alone = kept_nbytes(attend, drawn(args, args.context))
+    say(f"  one process  {alone:>12,} bytes")
+    for name, attention in (("ring", ring.ring_attention), ("ulysses", ulysses)):
+        kept = kept_nbytes(partial(attention, group=dist.group.WORLD), drawn(args, args.context // n))
+        say(f"  {name:<11}  {kept:>12,} bytes a rank, {kept / alone:.3f} of it")
+
+    qkv, weight = drawn(args, args.context // n), torch.randn(args.rows, args.heads, args.context // n, args.width)
+    turns = [{way: time_s(way, qkv, weight) for way in WAYS} for _ in range(args.turns + 2)][2:]
+    say("the ring's messages, forward and backward")
+    for way in WAYS:
+        ratio = median(turn[way] / turn["none"] for turn in turns)
+        say(f"  {way:<11}  {1e3 * median(turn[way] for turn in turns):8.2f} ms, {ratio:.3f} of none")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
