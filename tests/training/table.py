@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ringtree.training import Layout, Plan, Settings, Shape
+from ringtree.training.layout import CONTEXTS
 
 SMALL = Shape(width=16, layers=2, heads=4, context=8)
 
-LONG: dict[str, Any] = {"shape": {"context": 32}}
-"""Of places enough to be divided."""
+LONG: dict[str, Any] = {"shape": {"context": 32, "heads": 8}}
+"""Of places and heads enough to be divided."""
 DEEP: dict[str, Any] = {"shape": {"layers": 8}}
 """Of layers enough."""
 EXPERTS: dict[str, Any] = {"shape": {"experts": 8}}
@@ -25,10 +26,15 @@ LAYOUTS: dict[str, tuple[Layout, dict[str, Any]]] = {
     **{f"zero{z} dp{n}": (Layout(dp=n, zero=z), {}) for z in (1, 2, 3) for n in (2, 4, 8)},
     **{f"zero{z} micro-batches": (Layout(dp=2, zero=z, micro_batches=4), {}) for z in (1, 2, 3)},
     **{f"zero{z} uneven": (Layout(dp=4, zero=z), {"shape": {"width": 12, "context": 10}}) for z in (1, 2, 3)},
-    "cp2 ulysses": (Layout(cp=2, context="ulysses"), LONG),
-    "cp4 ulysses": (Layout(cp=4, context="ulysses"), LONG),
-    "cp8 ulysses": (Layout(cp=8, context="ulysses"), {"shape": {"context": 32, "heads": 8}}),
+    **{f"cp{n} {kind}": (Layout(cp=n, context=kind), LONG) for kind in CONTEXTS for n in (2, 4, 8)},
+    "dp2 cp2 ring micro-batches": (Layout(dp=2, cp=2, micro_batches=2), LONG),
+    "dp2 cp4 ring": (Layout(dp=2, cp=4), LONG),
     "dp4 cp2 ulysses": (Layout(dp=4, cp=2, context="ulysses"), LONG),
+    **{f"cp2 tp2 {kind}": (Layout(cp=2, tp=2, context=kind), LONG) for kind in CONTEXTS},
+    **{f"cp2 sp2 {kind}": (Layout(cp=2, tp=2, sp=True, context=kind), LONG) for kind in CONTEXTS},
+    "dp2 cp2 tp2 ring": (Layout(dp=2, cp=2, tp=2), LONG),
+    **{f"zero{z} cp2 ring": (Layout(cp=2, zero=z), LONG) for z in (1, 2, 3)},
+    "zero3 dp2 cp2 ulysses": (Layout(dp=2, cp=2, context="ulysses", zero=3), LONG),
     "sp2": (Layout(tp=2, sp=True), {}),
     "sp4": (Layout(tp=4, sp=True), {}),
     "sp8": (Layout(tp=8, sp=True), {"shape": {"heads": 8}}),
