@@ -54,15 +54,16 @@ def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
 
     from ringtree.training.experts import stacks
 
-    if plan.layout.tp == 1:
-        experts = stacks(model) if plan.layout.ep > 1 else {}
-        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, list(experts))
-        replica = DistributedDataParallel(model, process_group=mesh.group("data"))
-        for stack in experts.values():
-            stack.register_post_accumulate_grad_hook(partial(_average, replica, mesh.group("expert_data")))
-        return replica
-    broadcast(model, mesh.group("data"))
-    return replicate(model, mesh=mesh["data"])
+    if plan.layout.tp > 1:
+        broadcast(model, mesh.group("data"))
+        return replicate(model, mesh=mesh["data"])
+    experts = stacks(model) if plan.layout.ep > 1 else {}
+    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, list(experts))
+    # Gradients lie in the buckets that are sent: else a rank has all of them twice.
+    replica = DistributedDataParallel(model, process_group=mesh.group("data"), gradient_as_bucket_view=True)
+    for stack in experts.values():
+        stack.register_post_accumulate_grad_hook(partial(_average, replica, mesh.group("expert_data")))
+    return replica
 
 
 def _average(replica: DistributedDataParallel, group: dist.ProcessGroup, stack: Tensor) -> None:

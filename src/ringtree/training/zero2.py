@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
+from warnings import filterwarnings
 
 from ringtree.training.plan import Plan
 from ringtree.training.sizes import padded_nbytes
@@ -39,6 +40,8 @@ def shard(model: Any, mesh: Mesh, keep: bool) -> None:
     """Block by block, and together what is outside of them. `keep`: parameters from forward to backward."""
     from torch.distributed.fsdp import fully_shard
 
+    # Scores are a view, and nobody writes to them in place, which is what it warns of.
+    filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")
     for module in (*model.blocks.values(), model):
         fully_shard(module, mesh=mesh["data"], reshard_after_forward=not keep)
 
