@@ -32,6 +32,7 @@ LAYOUTS: dict[str, tuple[Layout, dict[str, Any]]] = {
     "dp4 cp2 ulysses": (Layout(dp=4, cp=2, context="ulysses"), LONG),
     **{f"cp2 tp2 {kind}": (Layout(cp=2, tp=2, context=kind), LONG) for kind in CONTEXTS},
     **{f"cp2 sp2 {kind}": (Layout(cp=2, tp=2, sp=True, context=kind), LONG) for kind in CONTEXTS},
+    **{f"pp2 cp2 {kind}": (Layout(pp=2, cp=2, context=kind, micro_batches=2), LONG) for kind in CONTEXTS},
     "dp2 cp2 tp2 ring": (Layout(dp=2, cp=2, tp=2), LONG),
     **{f"zero{z} cp2 ring": (Layout(cp=2, zero=z), LONG) for z in (1, 2, 3)},
     "zero3 dp2 cp2 ulysses": (Layout(dp=2, cp=2, context="ulysses", zero=3), LONG),
