@@ -68,6 +68,13 @@ LAYOUTS: dict[str, tuple[Layout, dict[str, Any]]] = {
     "dp2 ep2": (Layout(dp=2, ep=2), EXPERTS),
     "dp2 ep4": (Layout(dp=2, ep=4), EXPERTS),
     "dp4 ep2": (Layout(dp=4, ep=2), EXPERTS),
+    **{
+        f"{server} staleness 0 dp{n}": (Layout(dp=n, staleness=0, server=server), {})
+        for server in ("central", "sharded", "peers")
+        for n in (2, 4, 8)
+    },
+    "sharded staleness 0 sgd": (Layout(dp=3, staleness=0), {"settings": {"optimizer": "sgd", "batch": 9}}),
+    "peers staleness 0 micro-batches": (Layout(dp=2, staleness=0, server="peers", micro_batches=4), {}),
 }
 """Layouts, and what their plans have beside: `shape`, `settings`, as the keywords in which they differ."""
 

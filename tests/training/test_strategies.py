@@ -19,20 +19,33 @@ def _train(name: str, silent: bool) -> tuple[list[float], dict[str, Any], list[i
     """On a rank: its losses, the whole model's weights, and of each step what it received and what layers counted."""
     from contextlib import nullcontext
 
+    import torch.distributed as dist
+
     from ringtree.training import Trainer
+    from ringtree.training.state import named
     from ringtree.training.wire import received_nbytes
     from tests.training.silence import silence
 
+    idle = received_nbytes()
+    dist.barrier()
+    barrier_nbytes = received_nbytes() - idle
     trainer = Trainer(plan(name))
     losses, received, counted = [], [], []
     for _ in range(trainer.plan.settings.steps):
         before, so_far = received_nbytes(), trainer.counted()
+        dist.barrier()  # no other's step begins before that was read
         with silence() if silent else nullcontext():
             loss = trainer.step()
-        received.append(received_nbytes() - before)
+        if not silent:
+            trainer.settle()
+        received.append(received_nbytes() - before - barrier_nbytes)
         counted.append({what: nbytes - so_far[what] for what, nbytes in trainer.counted().items()})
         losses.append(trainer.mean_loss(loss))
-    return losses, {name: value.numpy() for name, value in trainer.weights().items()}, received, counted
+    unsettled = silent and trainer.plan.layout.staleness is not None  # and what was not sent does not come
+    weights = named(trainer.model) if unsettled else trainer.weights()
+    if not unsettled:
+        trainer.close()
+    return losses, {name: value.detach().numpy() for name, value in weights.items()}, received, counted
 
 
 _said: dict[str, list[Any]] = {}

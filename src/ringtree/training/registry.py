@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ringtree.training import (
+    asynchronous,
     context_parallel,
     data_parallel,
     expert_parallel,
@@ -28,6 +29,7 @@ STRATEGIES: tuple[Strategy, ...] = (
     zero1.STRATEGY,
     zero2.STRATEGY,
     zero3.STRATEGY,
+    asynchronous.STRATEGY,
 )
 
 

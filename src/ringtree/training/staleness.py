@@ -6,9 +6,9 @@ that it has pushed. With a bound of K, a read at clock c
 - has in it every worker's updates of the clocks before c - K: it waits for them;
 - has in it none of clock c + K or later: those wait for it.
 
-What comes in between is in it if it came earlier. With K = 0 a read has exactly the updates of the clocks before its own,
-as in synchronous training. A read's staleness is its clock less that of the slowest worker in it: by how many of that
-worker's updates it is behind (stale synchronous parallel: Ho et al., "More Effective Distributed ML via a Stale
+What comes in between is in it if it came earlier. With K = 0 a read has exactly the updates of the clocks before its
+own, as in synchronous training. A read's staleness is its clock less that of the slowest worker in it: by how many of
+that worker's updates it is behind (stale synchronous parallel: Ho et al., "More Effective Distributed ML via a Stale
 Synchronous Parallel Parameter Server", 2013; the second half of the rule is ours, so that K = 0 is synchronous).
 """
 
@@ -17,7 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from ringtree.training.plan import Plan
+
 UPDATE = -1
+"""In place of a staleness, which an update has none of."""
 
 
 class Entry(NamedTuple):
@@ -36,7 +39,7 @@ class Order:
     """
 
     def __init__(self, workers: int, bound: float, gathered: int = 1, readers: Iterable[int] | None = None) -> None:
-        self._bound, self._gathered = bound, gathered
+        self._bound, self.gathered = bound, gathered
         self._pushed, self._applied = [0] * workers, [0] * workers
         self._reads = dict.fromkeys(range(workers) if readers is None else readers, 0)
         self._waiting: list[tuple[int, int]] = []
@@ -62,8 +65,8 @@ class Order:
     def _updates(self) -> list[Entry]:
         """Those that every reader allows, once there are enough of them."""
         until = min(self._reads.values()) + self._bound
-        ready = [update for update in self._waiting if update[1] < until][: self._gathered]
-        if len(ready) < self._gathered:
+        ready = [update for update in self._waiting if update[1] < until][: self.gathered]
+        if len(ready) < self.gathered:
             return []
         for update in ready:
             self._waiting.remove(update)
@@ -80,3 +83,14 @@ class Order:
                 self._reads[worker] += 1
                 return [Entry(worker, staleness)]
         return []
+
+
+def order_of(plan: Plan, readers: Iterable[int] | None = None) -> Order:
+    """Single updates are applied where they can be: SGD's step is the sum of its gradients' steps. AdamW's is not, so
+    as many gradients as there are workers make one, whosever they are; and so they do where the bound is 0, when they
+    are one of each, so that the sum's order is always the same."""
+    layout = plan.layout
+    if layout.staleness is None:
+        raise ValueError("the plan is for synchronous training: it has no staleness")
+    single = layout.staleness > 0 and plan.settings.optimizer == "sgd"
+    return Order(layout.dp, layout.staleness, 1 if single else layout.dp, readers)

@@ -17,6 +17,7 @@ from ringtree.training.stages import each
 from ringtree.training.state import whole
 from ringtree.training.step import ForwardBackward, MicroBatches
 from ringtree.training.text import batch
+from ringtree.training.worker import Worker
 
 
 class Trainer:
@@ -79,6 +80,21 @@ class Trainer:
         """Bytes that this rank has sent so far of what formulas can only bound (`Traffic.at_most`)."""
         return expert_parallel.counted(self.model, self.plan, self.at["ep"])
 
+    def settle(self) -> None:
+        """Waits until all that the ranks have sent for their steps has come and is applied. All come; nothing to do but
+        in asynchronous training."""
+        if isinstance(self.model, Worker):
+            self.model.exchange.settle()
+
+    def close(self) -> None:
+        """Settles, and ends what runs beside the steps. All come."""
+        if isinstance(self.model, Worker):
+            self.model.exchange.settle()
+            self.model.close()
+
     def weights(self) -> dict[str, Tensor]:
         """The whole model's, by the names that one process has, on every rank."""
+        if isinstance(self.model, Worker):
+            self.model.exchange.settle()
+            self.model.exchange.collect()
         return whole(self.model, self.mesh.group("pp") if self.mesh is not None else None)

@@ -1,0 +1,92 @@
+"""A worker of asynchronous training: the model, whose weights it reads before each step and whose gradients it pushes
+after."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Protocol
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from ringtree.training.flat import Flat
+from ringtree.training.parameter_server import Served
+from ringtree.training.peers import Peer
+from ringtree.training.plan import Plan
+from ringtree.training.step import MicroBatches
+
+
+class Exchange(Protocol):
+    """How weights come to a worker, and its gradients to where they are applied. Of `settle`, `collect` and `close`:
+    all ranks come, after as many steps each."""
+
+    def read(self) -> int:
+        """The newest weights that the worker may have, into the model; how stale they are."""
+
+    def push(self) -> None:
+        """Begins to send the gradients, which stay as they are until `sent`."""
+
+    def sent(self) -> None:
+        """Waits until the gradients may change again."""
+
+    def settle(self) -> None:
+        """Waits until all that was pushed is applied."""
+
+    def collect(self) -> None:
+        """Once settled: the weights, the same on every rank, into the model."""
+
+    def close(self) -> None:
+        """Once settled: ends what serves others."""
+
+
+class Worker(nn.Module):
+    """`staleness`: how many of its reads were so stale."""
+
+    def __init__(self, model: nn.Module, plan: Plan) -> None:
+        super().__init__()
+        self.module = model
+        self.flat = Flat(model)
+        self.staleness: Counter[int] = Counter()
+        self._group: Any = dist.new_group()
+        dist.broadcast(self.flat.weights, group_src=0, group=self._group)
+        kind = Peer if plan.layout.server == "peers" else Served
+        self.exchange: Exchange = kind(self.flat, plan, self._group)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return self.module(rows)
+
+    def read(self) -> None:
+        self.staleness[self.exchange.read()] += 1
+
+    def close(self) -> None:
+        self.exchange.close()
+        dist.barrier(self._group)  # a server that still waited would take it for a failure that others leave
+        dist.destroy_process_group(self._group)
+
+
+class Reading:
+    """Forward and backward passes on what the worker reads before."""
+
+    def __init__(self, worker: Worker, plan: Plan) -> None:
+        self._worker, self._passes = worker, MicroBatches(worker, plan.layout.micro_batches)
+
+    def __call__(self, rows: Tensor, wanted: Tensor) -> Tensor:
+        self._worker.read()
+        return self._passes(rows, wanted)
+
+
+class Pushing(torch.optim.Optimizer):
+    """In an optimizer's place: its step is made where the weights lie."""
+
+    def __init__(self, worker: Worker, plan: Plan) -> None:
+        super().__init__(worker.parameters(), {"lr": plan.settings.rate})
+        self._worker = worker
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """To zero, where they are: they lie in one vector."""
+        self._worker.exchange.sent()
+        self._worker.flat.gradients.zero_()
+
+    def step(self, closure: Any = None) -> None:
+        self._worker.exchange.push()
