@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -95,3 +96,15 @@ def test_a_plan_needs_no_torch() -> None:
     done = subprocess.run([*words, "--steps", "1"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and not done.stdout
     assert done.stderr == "ringtree train: training needs torch: pip install 'ringtree[torch]' (--plan needs none)\n"
+
+
+@pytest.mark.torch
+def test_what_is_left_goes_on_from_a_checkpoint_under_another_layout(tmp_path: Path) -> None:
+    folder = str(tmp_path / "checkpoints")
+    first = command("--steps", "2", "--dp", "2", "--checkpoint", folder)
+    assert first.returncode == 0, first.stderr
+    again = command("--steps", "2", "--checkpoint", folder)
+    assert again.returncode and again.stderr.startswith(f"ringtree train: {folder} has checkpoints; expected --resume")
+    on = command("--steps", "3", "--tp", "2", "--checkpoint", folder, "--resume", "--json", str(tmp_path / "on.json"))
+    assert on.returncode == 0 and "step 3/3" in on.stdout and "step 2/3" not in on.stdout, on.stderr
+    assert [step["step"] for step in json.loads((tmp_path / "on.json").read_text())["steps"]] == [3]

@@ -54,6 +54,6 @@ def test_what_is_counted_stands_beside_the_formula() -> None:
     assert compare(TRAFFIC, found, LAYOUT) == [
         Sent(("gradients",), "all_reduce", "data", 2, 100, 100),
         Sent(("activations", "norms"), "all_reduce", "tp", 2, 30, 30),
-        Sent(("parameters",), "broadcast", "data", 2, 1, None),
+        Sent(("parameters",), "broadcast", "dp", 2, 1, None),
         Sent((), "scan", "dp", 2, 0, 8),
     ]

@@ -64,12 +64,16 @@ def _train(plan: Plan, args: argparse.Namespace) -> None:
     import torch.distributed as dist
 
     from ringtree.cli import terminal, train_report
+    from ringtree.cli.train_keeping import Keeping
     from ringtree.training import Trainer
     from ringtree.training.session import Session
 
     speaks = dist.get_rank() == 0
     with terminal.progress("training", total=plan.settings.steps) if speaks else nullcontext(terminal.SILENT) as bar:
-        measured = Session(Trainer(plan), _telling(plan, bar)).run()
+        trainer = Trainer(plan)
+        keeping = Keeping(args, bar)
+        keeping.resume(trainer)
+        measured = Session(trainer, _telling(plan, bar), keeping.keep).run()
     if speaks:
         terminal.show(train_report.lines(measured))
         _write(measured, args)

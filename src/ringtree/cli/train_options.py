@@ -73,6 +73,8 @@ GROUPS = (("how the work is divided", LAYOUT), ("training", SETTINGS), ("the mod
 NEEDS = {
     "schedule": ("pp", "it says how a pipeline goes"),
     "context": ("cp", "it says how attention sees sequences that are divided"),
+    "every": ("checkpoint", "it says when one is written"),
+    "resume": ("checkpoint", "it goes on from one"),
     "server": ("async_staleness", "it says who keeps the weights of asynchronous training"),
 }
 """Options that say nothing without another."""
@@ -86,6 +88,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 group.add_argument(f"--{option.name}", action="store_true", default=None, help=option.help)
             else:
                 group.add_argument(f"--{option.name}", type=option.kind, metavar=option.metavar, help=option.help)
+    group = parser.add_argument_group("checkpoints, which any layout goes on with")
+    group.add_argument("--checkpoint", type=Path, metavar="FOLDER", help="write one after the last step")
+    group.add_argument("--every", type=int, metavar="N", help="and after every N steps")
+    group.add_argument("--resume", action="store_true", default=None, help="go on from the last one in the folder")
     group = parser.add_argument_group("what is shown and written")
     add = group.add_argument
     add("--plan", action="store_true", help="which rank is where, who talks to whom, what a step sends; starts nothing")
@@ -105,6 +111,8 @@ def plan_of(args: argparse.Namespace) -> Plan:
     for name, (other, why) in NEEDS.items():
         if getattr(args, name) is not None and getattr(args, other) in (None, 1):
             raise ValueError(f"--{name} without --{other.replace('_', '-')}: {why}")
+    if args.every is not None and args.every < 1:
+        raise ValueError(f"--every {args.every}: expected at least 1")
     said = [{o.sets: value for o in options if (value := o.given(args)) is not None} for _, options in GROUPS]
     if (args.ep or 1) > 1:
         said[2].setdefault("experts", EXPERTS)

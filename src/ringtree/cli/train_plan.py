@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ringtree.draw.text.lines import Line
     from ringtree.training import Plan
+    from ringtree.training.traffic import Traffic
 
 
 def lines(plan: Plan, width: int) -> list[Line]:
@@ -68,7 +69,7 @@ def named_groups(plan: Plan) -> list[tuple[list[str], tuple[tuple[int, ...], ...
     from ringtree.training.registry import traffic
 
     found: dict[tuple[tuple[int, ...], ...], list[str]] = {}
-    for name in dict.fromkeys([*AXES, *(t.axis for t in traffic(plan))]):
+    for name in dict.fromkeys([*AXES, *(t.axis for t in traffic(plan) if t.wire_nbytes)]):
         members = plan.layout.groups(name)
         if len(members[0]) > 1:
             found.setdefault(members, []).append(name)
@@ -83,14 +84,15 @@ def _sent(plan: Plan) -> Iterator[str]:
     if not rows:
         yield "a step sends nothing"
         return
-    whole = sum(t.wire_nbytes for t in rows)
     table = [("a step sends", "by", "over", "in all", "a rank")]
-    table += [(f"  {t.what}", t.collective, f"{t.axis} of {t.ranks}", *_sizes(t.wire_nbytes, plan)) for t in rows]
-    table += [("", "", "", *_sizes(whole, plan))] if len(rows) > 1 else []
+    table += [(f"  {t.what}", t.collective, f"{t.axis} of {t.ranks}", *_sizes([t], plan)) for t in rows]
+    table += [("", "", "", *_sizes(rows, plan))] if len(rows) > 1 else []
     yield from aligned(table, 3)
 
 
-def _sizes(nbytes: int, plan: Plan) -> tuple[str, str]:
+def _sizes(rows: Sequence[Traffic], plan: Plan) -> tuple[str, str]:
+    """On the wire in all, and what a rank receives on the average."""
     from ringtree.ir import units
 
-    return units.size(nbytes), units.size(nbytes / plan.layout.ranks)
+    nbytes, bound = sum(t.wire_nbytes for t in rows), "≤ " * any(t.at_most for t in rows)
+    return bound + units.size(nbytes), bound + units.size(nbytes / plan.layout.ranks)

@@ -103,7 +103,8 @@ def _tell(error: Exception, world: World, of_another: bool) -> None:
         kind = "others" if of_another else "own"
         Path(folder, f"{time.monotonic_ns():020}-{world.rank}").write_text(f"{world.rank}\n{kind}\n{text}")
     elif _is_first():
-        print(f"ringtree train: rank {world.rank}: {text}", file=sys.stderr, flush=True)
+        whose = f"rank {world.rank}: " if world.size > 1 else ""
+        print(f"ringtree train: {whose}{text}", file=sys.stderr, flush=True)
 
 
 def _is_first() -> bool:

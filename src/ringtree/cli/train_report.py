@@ -74,19 +74,20 @@ def _bytes(measured: Measured) -> Iterator[str]:
         return
     table = [("bytes on the wire, in all", "by", "over", "formula", "counted", "")]
     for sent in measured.sent:
-        counted = "-" if sent.counted_nbytes is None else f"{sent.counted_nbytes:,}"
-        verdict = "" if sent.counted_nbytes is None else _verdict(sent.formula_nbytes, sent.counted_nbytes)
-        what = ", ".join(sent.whats) or "not foretold"
-        over = f"{sent.axis} of {sent.ranks}"
-        table.append((f"  {what}", sent.collective, over, f"{sent.formula_nbytes:,}", counted, verdict))
-    formula, counted_nbytes = measured.formula_nbytes, measured.counted_nbytes
-    table.append(
-        ("  by the engine's counters", "", "", f"{formula:,}", f"{counted_nbytes:,}", _verdict(formula, counted_nbytes))
-    )
+        what, over = ", ".join(sent.whats) or "not foretold", f"{sent.axis} of {sent.ranks}"
+        table.append(
+            (f"  {what}", sent.collective, over, *_beside(sent.formula_nbytes, sent.counted_nbytes, sent.at_most))
+        )
+    counters = _beside(measured.formula_nbytes, measured.counted_nbytes, measured.at_most)
+    table.append(("  by the engine's counters", "", "", *counters))
     yield from aligned(table, 3)
 
 
-def _verdict(formula: int, counted: int) -> str:
-    if formula == counted:
-        return "equal"
-    return f"{100 * (counted - formula) / formula:+.1f} %" if formula else "more"
+def _beside(formula: int, counted: int | None, at_most: bool) -> tuple[str, str, str]:
+    """Both, and whether they are the same."""
+    said = f"{'≤ ' * at_most}{formula:,}"
+    if counted is None:
+        return said, "-", ""
+    if counted == formula or (at_most and counted < formula):
+        return said, f"{counted:,}", "equal" if counted == formula else "within"
+    return said, f"{counted:,}", f"{100 * (counted - formula) / formula:+.1f} %" if formula else "more"

@@ -45,6 +45,11 @@ class Measured:
         return sum(t.wire_nbytes for t in traffic(self.plan))
 
     @property
+    def at_most(self) -> bool:
+        """Whether the formula is a bound."""
+        return any(t.at_most for t in traffic(self.plan))
+
+    @property
     def counted_nbytes(self) -> int:
         """Of the last step."""
         return self.received_nbytes[-1]
@@ -76,6 +81,7 @@ class Measured:
             "sent": [asdict(sent) for sent in self.sent],
             "formula_nbytes": self.formula_nbytes,
             "counted_nbytes": self.counted_nbytes,
+            "at_most": self.at_most,
         }
 
 

@@ -18,19 +18,22 @@ from ringtree.training.wire import received_nbytes
 
 @dataclass(slots=True)
 class Session:
-    """`told(step, loss, seconds)` is called after each step. The default process group is there, of one rank too; all
-    ranks run it together."""
+    """After each step `told(step, loss, seconds)` is called, and then `kept(trainer)`. The default process group is
+    there, of one rank too; all ranks run it together."""
 
     trainer: Trainer
     told: Callable[[int, float, float], None]
+    kept: Callable[[Trainer], None] = lambda trainer: None
     losses: list[float] = field(default_factory=list)
     step_s: list[float] = field(default_factory=list)
     received: list[int] = field(default_factory=list)
 
     def run(self) -> Measured:
-        """The steps that are left. The last one is traced."""
+        """The steps that are left. The last one is traced. ValueError where none are."""
         trainer = self.trainer
         first, last = trainer.steps_done + 1, trainer.plan.settings.steps
+        if first > last:
+            raise ValueError(f"{trainer.steps_done} steps are done already; expected more than that")
         while trainer.steps_done < last - 1:
             self._step(nullcontext())
         recording = communicator().trace()
@@ -54,4 +57,5 @@ class Session:
         self.losses.append(self.trainer.mean_loss(loss))
         self.step_s.append(lasted_s + time.perf_counter() - asked_s)
         self.told(self.trainer.steps_done, self.losses[-1], self.step_s[-1])
+        self.kept(self.trainer)
         return lasted_s

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from ringtree.ir.trace import Event, Trace
 from ringtree.training.layout import AXES, JOINED, Layout
 from ringtree.training.plan import Plan
-from ringtree.training.registry import traffic as traffic_of
 from ringtree.training.traffic import Traffic
 
+ENGINES = {"exchange_parts": "all_to_all_v"}
+"""Calls of the engine that a formula knows by another name."""
 WORK = (Event.COPY, Event.REDUCE, Event.STALL)
 
 
@@ -33,7 +34,8 @@ class Share:
 @dataclass(frozen=True, slots=True)
 class Sent:
     """Formula and count beside one another. `whats`: what the formula says goes by this collective over this axis,
-    nothing where it says nothing. `counted_nbytes`: of the trace; None where it has no such call."""
+    nothing where it says nothing. `counted_nbytes`: of the trace; None where it has none. `at_most`: the formula
+    is a bound, for what is sent depends on the data."""
 
     whats: tuple[str, ...]
     collective: str
@@ -41,15 +43,17 @@ class Sent:
     ranks: int
     formula_nbytes: int
     counted_nbytes: int | None
+    at_most: bool = False
 
 
 def shares(trace: Trace, layout: Layout, traffic: Iterable[Traffic]) -> list[Share]:
     """The most time first. Groups are called as the traffic calls them."""
-    names = _names(layout, traffic)
-    axes = [names.get(members, "other") for members in channel_members(trace)]
-    keys = [(call.split("(")[0].split(" ")[0], axis) for call in trace.calls for axis in axes]
+    names, channels = _names(layout, traffic), channel_members(trace)
+    calls = [call.split("(")[0].split(" ")[0] for call in trace.calls]
+    collectives = [ENGINES.get(call, call) for call in calls]
+    keys = [(c, names.get((c, ranks)) or names.get(("", ranks), "other")) for c in collectives for ranks in channels]
     lasted_s = trace.end_s - trace.start_s
-    key = trace.call * len(axes) + trace.channel
+    key = trace.call * len(channels) + trace.channel
 
     def summed(kinds: Sequence[Event], of: NDArray[Any]) -> NDArray[np.float64]:
         mine = np.isin(trace.kind, kinds)
@@ -78,21 +82,21 @@ def channel_members(trace: Trace) -> list[tuple[int, ...]]:
 
 def named(trace: Trace, plan: Plan, name: str) -> Trace:
     """The trace with a name, and its facts saying of each channel that has events over which axis it goes."""
-    names, used = _names(plan.layout, traffic_of(plan)), set(trace.channel.tolist())
+    names, used = _names(plan.layout, ()), set(trace.channel.tolist())
     facts = {key: fact for key, fact in trace.facts.items() if not key.startswith("channel ")}
     for k, members in enumerate(channel_members(trace)):
         if k in used:
-            facts[f"channel {k}"] = f"{names.get(members, 'other')}: ranks {', '.join(map(str, members))}"
+            facts[f"channel {k}"] = f"{names.get(('', members), 'other')}: ranks {', '.join(map(str, members))}"
     return replace(trace, facts={"name": name, **facts})
 
 
-def _names(layout: Layout, traffic: Iterable[Traffic]) -> dict[tuple[int, ...], str]:
-    """What each group is called: first as strategies call it, then by its axis."""
-    found: dict[tuple[int, ...], str] = {}
-    for name in (*(t.axis for t in traffic), *AXES, *JOINED):
+def _names(layout: Layout, traffic: Iterable[Traffic]) -> dict[tuple[str, tuple[int, ...]], str]:
+    """What a group is called in a collective, as strategies call it; in others ("") by its axis."""
+    found: dict[tuple[str, tuple[int, ...]], str] = {}
+    for collective, name in (*((t.collective, t.axis) for t in traffic), *(("", name) for name in (*AXES, *JOINED))):
         for members in layout.groups(name):
-            found.setdefault(members, name)
-    found.setdefault(tuple(range(layout.ranks)), "all")
+            found.setdefault((collective, members), name)
+    found.setdefault(("", tuple(range(layout.ranks))), "all")
     return found
 
 
@@ -102,11 +106,16 @@ def compare(traffic: Sequence[Traffic], found: Sequence[Share], layout: Layout) 
     rows: dict[tuple[str, str], list[Traffic]] = {}
     for t in traffic:
         if t.wire_nbytes:
-            rows.setdefault((t.collective, names[layout.groups(t.axis)[0]]), []).append(t)
+            rows.setdefault((t.collective, names[t.collective, layout.groups(t.axis)[0]]), []).append(t)
     counted = {(share.collective, share.axis): share.sent_nbytes for share in found if share.sent_nbytes}
     sent = [
         Sent(
-            tuple(t.what for t in parts), *at, parts[0].ranks, sum(t.wire_nbytes for t in parts), counted.pop(at, None)
+            tuple(t.what for t in parts),
+            *at,
+            parts[0].ranks,
+            sum(t.wire_nbytes for t in parts),
+            counted.pop(at, None),
+            any(t.at_most for t in parts),
         )
         for at, parts in rows.items()
     ]
