@@ -10,7 +10,7 @@ AXES = ("pp", "dp", "cp", "ep", "tp")
 """The axes of the mesh of ranks, from the one whose neighbours lie farthest apart to the one of adjacent ranks."""
 JOINED = {"data": ("dp", "cp", "ep"), "expert_data": ("dp", "cp")}
 """Groups along several axes: who has the same parameters, and who has the same experts."""
-SCHEDULES = ("gpipe", "1f1b", "interleaved")
+SCHEDULES = ("naive", "gpipe", "1f1b", "interleaved")
 SERVERS = ("central", "sharded", "peers")
 CONTEXTS = ("ring", "ulysses")
 

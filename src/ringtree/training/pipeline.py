@@ -40,7 +40,7 @@ def stages(plan: Plan) -> int:
 
 
 def used(plan: Plan) -> bool:
-    return plan.layout.pp > 1
+    return plan.layout.pp > 1 and plan.layout.schedule in STAGES_A_RANK
 
 
 def check(plan: Plan) -> None:

@@ -7,6 +7,7 @@ from ringtree.training import (
     context_parallel,
     data_parallel,
     expert_parallel,
+    layer_split,
     pipeline,
     sequence_parallel,
     tensor_parallel,
@@ -20,6 +21,7 @@ from ringtree.training.strategy import Strategy
 from ringtree.training.traffic import Traffic
 
 STRATEGIES: tuple[Strategy, ...] = (
+    layer_split.STRATEGY,
     pipeline.STRATEGY,
     context_parallel.STRATEGY,
     tensor_parallel.STRATEGY,
