@@ -20,7 +20,7 @@ MISTAKES = [
     ("--dp two", "--dp: invalid int value: 'two'"),
     ("--dp 3", "a batch of 16 rows cannot be divided evenly into 3 parts"),
     ("--zero 4", "zero is 4; expected 0, 1, 2 or 3"),
-    ("--pp 2 --schedule zigzag", "schedule is 'zigzag'; expected one of gpipe, 1f1b, interleaved"),
+    ("--pp 2 --schedule zigzag", "schedule is 'zigzag'; expected one of naive, gpipe, 1f1b, interleaved"),
     ("--schedule gpipe", "--schedule without --pp: it says how a pipeline goes"),
     ("--server central", "--server without --async-staleness"),
     ("--context ring", "--context without --cp"),

@@ -43,7 +43,7 @@ LAYOUT = (
     Option("ep", int, "N", "expert parallel ranks: each has some of the experts"),
     Option("sp", None, "", "with --tp: norms too are divided, by places (sequence parallel)"),
     Option("zero", int, "0..3", "what --dp ranks divide: 1 the optimizer's state, 2 gradients too, 3 parameters too"),
-    Option("schedule", str, "NAME", "of a pipeline: gpipe, 1f1b (default) or interleaved"),
+    Option("schedule", str, "NAME", "of a pipeline: naive, gpipe, 1f1b (default) or interleaved"),
     Option("micro-batches", int, "N", "parts in which a rank's rows go through the model (default 1)"),
     Option("context", str, "NAME", "of attention over --cp: ring (default) or ulysses (by all-to-all)"),
     Option("async-staleness", staleness, "K",
