@@ -25,16 +25,13 @@ void record(nb::handle seat, std::size_t most_events) {
   group_of(seat.ptr()).record(most_events, hooks);
 }
 
-nb::object recorded(nb::handle seat) {
+// What `recorder` wrote down, nothing where there is none, in the seconds of `clock`.
+nb::object told(const Recorder* recorder, const Recorder::Clock& clock, const std::vector<std::string>& names) {
   using Event = Recorder::Event;
-  auto& group = group_of(seat.ptr());
-  auto recorder = group.recorder();
-  if (!recorder) return nb::none();
-  auto events = recorder->events();
-  auto clock = recorder->clock();
+  auto events = recorder ? recorder->events() : std::vector<Event>();
   nb::list calls;
-  for (auto& print : recorder->calls())
-    calls.append(nb::make_tuple(ringtree::describe(print, group.names()), print.digest));
+  for (auto& print : recorder ? recorder->calls() : std::vector<ringtree::Fingerprint>())
+    calls.append(nb::make_tuple(ringtree::describe(print, names), print.digest));
   return nb::make_tuple(column<std::int32_t>(events, [](const Event& e) { return static_cast<std::int32_t>(e.did); }),
                         column<double>(events, [&](const Event& e) { return clock.seconds(e.start); }),
                         column<double>(events, [&](const Event& e) { return clock.seconds(e.end); }),
@@ -42,7 +39,19 @@ nb::object recorded(nb::handle seat) {
                         column<std::int32_t>(events, [](const Event& e) { return e.peer; }),
                         column<std::int32_t>(events, [](const Event& e) { return e.chunk; }),
                         column<std::int32_t>(events, [](const Event& e) { return e.call; }), calls,
-                        recorder->dropped());
+                        recorder ? recorder->dropped() : 0);
+}
+
+nb::object recorded(nb::handle seat) {
+  auto& group = group_of(seat.ptr());
+  auto recorder = group.recorder();
+  return recorder ? told(recorder, recorder->clock(), group.names()) : nb::none();
+}
+
+nb::object recorded_messages(nb::handle seat) {
+  auto& group = group_of(seat.ptr());
+  auto recorder = group.recorder();
+  return recorder ? told(group.message_recorder(), recorder->clock(), group.names()) : nb::none();
 }
 
 }  // namespace
@@ -53,4 +62,5 @@ void bind_recorder(nb::object type) {
   };
   add("record", record, "most_events"_a);
   add("recorded", recorded);
+  add("recorded_messages", recorded_messages);
 }

@@ -15,6 +15,11 @@ std::uint32_t pack(std::string_view collective, int dtype, int op, int root) {
          (static_cast<std::uint32_t>(op + 1) << 10) | (static_cast<std::uint32_t>(root + 1) << 14);
 }
 
+Fingerprint print_of_message(int dtype, std::uint64_t count, int tag) {
+  auto name = tag == -2 ? "copy" : tag == -3 ? "exchange_parts" : "message";
+  return {tag == -3 ? 0 : count, pack(name, dtype, -1, -1), static_cast<std::uint32_t>(tag)};
+}
+
 std::string_view collective_name(const Fingerprint& print) {
   auto which = print.code & 31;
   return which < std::size(collective_names) ? collective_names[which] : "an unknown collective";
@@ -28,7 +33,8 @@ std::string describe(const Fingerprint& print, const std::vector<std::string>& n
   text += "(";
   text += dtype_name(dtype);
   if (op >= 0) text.append(", ").append(op_name(op));
-  text += ", count " + std::to_string(print.count);
+  if (collective_name(print) != "exchange_parts" || print.count) text += ", count " + std::to_string(print.count);
+  if (collective_name(print) == "message") text += ", tag " + std::to_string(static_cast<std::int32_t>(print.digest));
   if (root >= 0) text += ", root " + (root < static_cast<int>(names.size()) ? names[root] : std::to_string(root));
   return text + ")";
 }

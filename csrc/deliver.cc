@@ -16,17 +16,38 @@ void Exchange::begin(Operation& o) {
   } else if (o.peer == seat_.rank()) {
     send_to_self(o);
   } else {
+    if (recorded()) o.handed_over = Ticks::now();
     peers_[o.peer].sends.push_back(&o);
     send_some(o.peer);
+    if (!o.complete && !o.posted) o.stalled = o.handed_over;
   }
 }
 
 void Exchange::finish(Operation& o) {
   o.complete = true;
   if (!o.is_send && o.peer != seat_.rank()) received[o.peer].add(o.nbytes);
+  if (recorded() && o.peer != seat_.rank()) note(o);
   if (!o.posted) return;
   unfinished_.fetch_sub(1, std::memory_order_relaxed);
   if (visitors_.load(std::memory_order_relaxed) > 0) seat_.ring(seat_.rank());  // who waits for it may sleep
+}
+
+// Writes it down, whoever moved it. Each message that comes while the program waits for one ends a wait and begins the
+// next, whichever it waits for: so waits add up to what they took, and begin in the order in which messages came.
+void Exchange::note(const Operation& o) {
+  if (!recorder_) recorder_ = std::make_unique<Recorder>(most_events_, true);
+  auto now = Ticks::now(), wanted = std::max(waited_since_, arrived_);
+  auto print = print_of_message(o.dtype, o.nbytes / dtype_bytes(o.dtype), o.tag);
+  auto write = [&](Recorder::Did did, std::uint64_t start, std::size_t nbytes) {
+    recorder_->note_message(print, did, start, now, o.peer, nbytes, o.number);
+  };
+  if (!o.is_send) {
+    write(Recorder::Did::wait, waiting_ ? wanted : now, o.nbytes);
+    arrived_ = now;
+    return;
+  }
+  write(Recorder::Did::send, o.handed_over ? o.handed_over : now, o.nbytes);
+  if (o.stalled) write(Recorder::Did::stall, waiting_ ? std::max(o.stalled, wanted) : o.stalled, 0);
 }
 
 // Moves whatever can be moved; returns whether anything did.
@@ -78,6 +99,7 @@ bool Exchange::send_some(int to) {
     piece.tag = o.tag;
     piece.dtype = static_cast<std::int16_t>(o.dtype);
     piece.first = !o.started;
+    if (piece.first) o.number = ++peer.sent;
     auto nbytes = std::min(o.nbytes - o.moved, seat_.segment().layout().piece_bytes);
     piece.nbytes = static_cast<std::uint32_t>(nbytes);
     auto staging =
@@ -127,8 +149,8 @@ bool Exchange::receive_some(int from) {
 
 // A message begins to arrive: it goes to the receive that waits for it, or is kept until there is one.
 bool Exchange::open(int from, const Piece& piece) {
-  Envelope envelope{from, piece.tag, piece.dtype, piece.total};
   auto& peer = peers_[from];
+  Envelope envelope{from, piece.tag, piece.dtype, piece.total, ++peer.came};
   if (auto receive = matching_.claim(envelope)) {
     if (!give(envelope, *receive)) return false;
     peer.into = receive;
@@ -184,6 +206,7 @@ bool Exchange::give(const Envelope& envelope, Operation& receive) {
   receive.peer = envelope.source;
   receive.tag = envelope.tag;
   receive.nbytes = envelope.nbytes;
+  receive.number = envelope.number;
   receive.started = true;
   if (receive.length == Length::whatever) {
     receive.own.reset(new std::byte[envelope.nbytes]);
@@ -204,7 +227,7 @@ bool Exchange::withdraw(Operation& o) {
     return true;
   }
   auto& peer = peers_[o.peer];
-  auto& letter = matching_.keep({o.peer, o.tag, o.dtype, o.nbytes});
+  auto& letter = matching_.keep({o.peer, o.tag, o.dtype, o.nbytes, o.number});
   letter.moved = o.moved;
   std::memcpy(letter.bytes.get(), o.data, o.moved);
   peer.letter = &letter;

@@ -45,6 +45,27 @@ struct Exchange::Visit {
   Exchange& exchange;
 };
 
+// While messages are recorded: the program waits for these.
+struct Exchange::Wanted {
+  Wanted(Exchange& exchange, std::vector<Operation*> given) : exchange(exchange), operations(std::move(given)) {
+    std::lock_guard lock(exchange.mutex_);
+    auto now = Ticks::now();
+    std::erase_if(operations, [](auto o) { return o->complete; });
+    for (auto o : operations)
+      if (o->is_send) o->stalled = o->posted ? now : 0;
+    receives = std::ranges::any_of(operations, [](auto o) { return !o->is_send; });
+    if (receives && exchange.waiting_++ == 0) exchange.waited_since_ = now;
+  }
+  ~Wanted() {
+    std::lock_guard lock(exchange.mutex_);
+    for (auto o : operations) o->stalled = 0;
+    if (receives) exchange.waiting_--;
+  }
+  Exchange& exchange;
+  std::vector<Operation*> operations;
+  bool receives;
+};
+
 // The operations of one call, as a wait sees them.
 class Exchange::Awaited : public Situation {
  public:
@@ -170,6 +191,13 @@ bool Exchange::lost(Awaited& awaited) {
 }
 
 void Exchange::run(std::span<Operation> operations, double timeout_s, Hooks& hooks) {
+  auto all = [&] {
+    std::vector<Operation*> each;
+    for (auto& o : operations) each.push_back(&o);
+    return each;
+  };
+  std::optional<Wanted> wanted;
+  if (recorded()) wanted.emplace(*this, all());
   {
     std::lock_guard lock(mutex_);
     for (auto& o : operations) begin(o);
@@ -177,9 +205,7 @@ void Exchange::run(std::span<Operation> operations, double timeout_s, Hooks& hoo
     if (complete() || (progress() && complete())) return;
   }
   Visit visit(*this);
-  std::vector<Operation*> all;
-  for (auto& o : operations) all.push_back(&o);
-  Awaited awaited(*this, std::move(all), Awaited::all_complete, true);
+  Awaited awaited(*this, all(), Awaited::all_complete, true);
   try {
     await(awaited, Seat::Patience(timeout_s), no_limit, hooks);
   } catch (...) {
@@ -238,9 +264,22 @@ int Exchange::wait(std::span<const std::uint64_t> numbers, bool first, double ti
   std::vector<Operation*> all;
   for (auto& each : kept) all.push_back(each.get());
   Visit visit(*this);
+  std::optional<Wanted> wanted;
+  if (recorded()) wanted.emplace(*this, all);
   Awaited awaited(*this, std::move(all), first ? Awaited::one_complete : Awaited::all_complete);
   bool limited = timeout_s >= 0;
   return await(awaited, Seat::Patience(limited ? 1e9 : seat_.timeout_s()), limited ? timeout_s : no_limit, hooks);
+}
+
+void Exchange::record(std::size_t most) {
+  std::lock_guard lock(mutex_);
+  most_events_.store(most, std::memory_order_relaxed);
+  recorder_.reset();
+}
+
+const Recorder* Exchange::recorder() {
+  std::lock_guard lock(mutex_);
+  return recorder_.get();
 }
 
 Envelope Exchange::status(std::uint64_t number) {

@@ -12,6 +12,7 @@
 #include "courier.h"
 #include "matching.h"
 #include "received.h"
+#include "recorder.h"
 #include "wait.h"
 
 namespace ringtree {
@@ -42,6 +43,11 @@ class Exchange : Background, Courier::Duty {
   // The earliest message that has begun to arrive and that a receive posted now would take. Waits as wait() does.
   std::optional<Envelope> probe(int source, int tag, double timeout_s, Hooks& hooks);
 
+  // From now on, messages are written down: anew, at most so many events. 0 ends it.
+  void record(std::size_t most);
+  // What was written down; nullptr where nothing was.
+  const Recorder* recorder();
+
   std::vector<Received> received;  // from each peer, and taken by a receive; written with the mutex held
 
  private:
@@ -50,13 +56,15 @@ class Exchange : Background, Courier::Duty {
     Sender<Sync, Piece> out;
     Receiver<Sync, Piece> in;
     std::deque<Operation*> sends;
-    Operation* into = nullptr;  // where the message that is arriving goes,
-    Letter* letter = nullptr;   // one of the two
-    bool refused = false;       // what arrives next fits no receive: the group has failed
+    Operation* into = nullptr;         // where the message that is arriving goes,
+    Letter* letter = nullptr;          // one of the two
+    bool refused = false;              // what arrives next fits no receive: the group has failed
+    std::uint64_t sent = 0, came = 0;  // messages so far
   };
   using Kept = std::shared_ptr<Operation>;
   class Awaited;
   struct Visit;
+  struct Wanted;
 
   Kept find(std::uint64_t number);
   int await(Awaited& awaited, Seat::Patience patience, double limit_s, Hooks& hooks);
@@ -73,6 +81,8 @@ class Exchange : Background, Courier::Duty {
   void hand(Letter& letter, Operation& receive);
   bool give(const Envelope& envelope, Operation& receive);
   void finish(Operation& operation);
+  bool recorded() const { return most_events_.load(std::memory_order_relaxed) > 0; }
+  void note(const Operation& operation);
   void ring(int peer) {
     seat_.ring(peer);
     seat_.call_courier(peer);
@@ -88,9 +98,13 @@ class Exchange : Background, Courier::Duty {
   Matching matching_;
   std::unordered_map<std::uint64_t, Kept> posted_;
   std::uint64_t issued_ = 0;
-  std::atomic<int> unfinished_ = 0;  // of the posted
-  std::atomic<int> visitors_ = 0;    // threads that wait here
-  std::int64_t looked_ns_ = 0;       // when those who never wait last looked for the dead
+  std::atomic<int> unfinished_ = 0;           // of the posted
+  std::atomic<int> visitors_ = 0;             // threads that wait here
+  std::int64_t looked_ns_ = 0;                // when those who never wait last looked for the dead
+  std::atomic<std::size_t> most_events_ = 0;  // 0: nothing is recorded
+  std::unique_ptr<Recorder> recorder_;
+  int waiting_ = 0;                               // threads that wait for a message, as far as that is recorded
+  std::uint64_t waited_since_ = 0, arrived_ = 0;  // since when somebody does; when the last message came
   Courier courier_;
 };
 

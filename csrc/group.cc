@@ -252,10 +252,12 @@ void Group::record(std::size_t most, Hooks& hooks) {
     Turns::Turn turn(turns_);
     await(turn, hooks);
     interpreter_->start_recording(most, frugal_);
+    exchange_->record(most);
     return;
   }
   check_home();
   interpreter_->stop_recording();
+  exchange_->record(0);
   // A call that still runs may write there; it is then kept until the next recording, or the end.
   if (Turns::Turn turn(turns_); turn.come()) interpreter_->forget_recording();
 }

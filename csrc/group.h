@@ -73,10 +73,11 @@ class Group {
   std::vector<Counted> received() const;
   void reset_received();
 
-  // Records this rank's calls from the next one on, anew; 0 events ends it. What was recorded can be read at any time,
-  // until it is ended or begun anew; also when the group has failed, or is closed.
+  // Records this rank's calls and messages from the next ones on, anew, so many events of each; 0 ends it. What was
+  // recorded can be read at any time, until it is ended or begun anew; also when the group has failed, or is closed.
   void record(std::size_t most, Hooks& hooks);
   const Recorder* recorder() const { return interpreter_->recorder(); }
+  const Recorder* message_recorder() const { return exchange_->recorder(); }
   const std::vector<std::string>& names() const { return seat_->names(); }
   std::uint64_t calls() const { return calls_.load(std::memory_order_relaxed); }
   int ranks() const { return ranks_; }

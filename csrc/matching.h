@@ -38,11 +38,16 @@ struct Operation {
   bool started = false, complete = false;
   std::unique_ptr<std::byte[]> own{};  // Length::whatever: what came
   bool posted = false;                 // nobody waits for it where it was called
+  // While messages are recorded, in ticks:
+  std::uint64_t handed_over = 0;  // when a send began,
+  std::uint64_t stalled = 0;      // and since when the program waits for it; 0: it does not
+  std::uint64_t number = 0;       // of its message
 };
 
 struct Envelope {
   int source, tag, dtype;
   std::size_t nbytes;
+  std::uint64_t number = 0;  // among those from there, from 1 on
 };
 
 // A message that came before anyone asked for it.

@@ -36,8 +36,8 @@ class Ticks {
 #endif
 };
 
-// One writer, whose call it is; anybody may read what is there already. The counter is read once an event, so that the
-// end of one is the start of the next; a core may read it ahead of its turn, by as much as a load takes.
+// One writer at a time, whose call it is; anybody may read what is there already. The counter is read once an event, so
+// that the end of one is the start of the next; a core may read it ahead of its turn, by as much as a load takes.
 class Recorder {
  public:
   enum class Did : std::int32_t { copy, reduce, send, wait, stall };  // as ringtree.ir.trace.Event
@@ -81,6 +81,13 @@ class Recorder {
   void note_send(int peer, std::size_t nbytes, int chunk) {
     if (last_ == unknown) resume();
     note_moment(Did::send, peer, nbytes, chunk);
+  }
+
+  // A message, at its sender or receiver: what its call is, and its number between the two in place of a chunk.
+  void note_message(const Fingerprint& print, Did did, std::uint64_t start, std::uint64_t end, int peer,
+                    std::size_t nbytes, std::uint64_t number) {
+    if (call_ < 0 || !(print == print_)) call_ = place_of(print_ = print);
+    add({start, end, nbytes, peer, static_cast<std::int32_t>(number & INT32_MAX), call_, did});
   }
 
   // What was done since the last event is none of the events.

@@ -244,6 +244,13 @@ class Group:
         has no length, nor has what copies or reduces up to 1 KiB. A SEND's time is that of the event before it; of the first
         one of a call, right after the message is out."""
 
+    def recorded_messages(self) -> Any:
+        """The same of messages between two ranks, in the order in which each was done with, by whichever thread. A SEND is
+        from handing the message over until its last byte is out; a WAIT from when the program waits for any message, and
+        the one before it has come, until it is there, no time where the program does not wait; a STALL as long as a send
+        that did not go out at once is waited for. `chunk` is the message's number among those of its pair of ranks, modulo
+        2^31, and the digest its tag. What a rank sends itself is not recorded. None where nothing is recorded."""
+
     def kin(self, ranks: list[int]) -> Kin:
         """The members with these ranks, for a group made of them in their order."""
 

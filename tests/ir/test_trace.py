@@ -26,7 +26,7 @@ def test_only_sends_count_as_sent():
 
 def test_seconds_per_rank_and_kind():
     trace = Trace.of(2, [0, 0, 1], [Event.COPY, Event.COPY, Event.STALL], [0, 3, 0], [1, 5, 4])
-    assert trace.kind_seconds().tolist() == [[3, 0, 0, 0, 0], [0, 0, 0, 0, 4]]
+    assert trace.kind_seconds().tolist() == [[3, 0, 0, 0, 0, 0], [0, 0, 0, 0, 4, 0]]
 
 
 def test_concatenation_keeps_the_first_facts():

@@ -20,6 +20,7 @@ class Event(IntEnum):
     SEND: from handing a message over until the peer can see it (measured) or has the last byte (simulated).
     WAIT: from wanting the peer's next message until it is there; no time if it was there already.
     STALL: a sender waits for room (a staging slot, a place in the lane) that the peer has to give back.
+    COMPUTE: the program's own work, as it named it; what else the rank did meanwhile has events of its own.
     """
 
     COPY = 0
@@ -27,6 +28,7 @@ class Event(IntEnum):
     SEND = 2
     WAIT = 3
     STALL = 4
+    COMPUTE = 5
 
 
 COLUMNS: dict[str, type[np.generic]] = {
@@ -150,7 +152,8 @@ class Trace:
         return total
 
     def kind_seconds(self) -> NDArray[np.float64]:
-        """[ranks, kinds of Event]: how long each rank did each; messages under way at once count each."""
+        """[ranks, kinds of Event]: how long each rank did each; messages under way at once count each, and a COMPUTE
+        counts whole, whatever the rank did meanwhile (see ir.own_work)."""
         total = np.zeros((self.ranks, len(Event)))
         np.add.at(total, (self.rank, self.kind), self.end_s - self.start_s)
         return total

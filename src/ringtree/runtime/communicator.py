@@ -31,6 +31,7 @@ from ringtree.runtime.objects import Objects
 from ringtree.runtime.one_sided import OneSided
 from ringtree.runtime.point_to_point import PointToPoint
 from ringtree.runtime.seated import Algorithm
+from ringtree.runtime.spans import UNRECORDED, Span, Spans, Unrecorded
 from ringtree.runtime.types import BY_LABEL
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         self._windows = []
         self._besides: dict[str, Communicator] = {}
         self._recordings = []
+        self._spans: Spans | None = None  # while somebody records
         self._offspring = WeakSet()
         lifetime.watch(self)
 
@@ -105,6 +107,12 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         from ringtree.runtime.tracing import MOST_EVENTS, Recording
 
         return Recording(self, MOST_EVENTS if most_events is None else whole(most_events, "most_events"))
+
+    def span(self, name: str) -> Span | Unrecorded:
+        """Says in the traces that are being recorded what the program does in a block: `with comm.span("forward 3")`.
+        An event COMPUTE, whose call is that name. Blocks may lie in one another, and make calls. Where nobody records,
+        it costs next to nothing."""
+        return UNRECORDED if self._spans is None else Span(self._spans, name)
 
     def set_timeout(self, timeout_s: float) -> None:
         """Bounds every wait of this group that begins from now on, on this rank, in seconds."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ringtree.errors import PeerDied, Poisoned, TimedOut
 from ringtree.runtime.engine import Terms
 from ringtree.runtime.reference_messages import Box
+from ringtree.runtime.reference_recorder import Recorder
 from ringtree.runtime.types import OPS, Dtype
 
 
@@ -57,7 +58,7 @@ class Group:
     """`changed` guards all of it, and is notified whenever something that others may wait for has changed.
 
     `lanes` are per (sender, receiver), None a bare signal; `mail` per receiver; `received` per receiver too, bytes and
-    messages from each rank;
+    messages from each rank; `sent` messages between two ranks; `recorders` of messages, of those ranks that record;
     `signals`, not yet waited for, per (sender, receiver, index); `calls` per call and rank; `pools` are
     the free slots of each rank.
     """
@@ -72,6 +73,8 @@ class Group:
     signals: Counter[tuple[int, int, int]] = field(default_factory=Counter)
     pools: dict[int, deque[Slot]] = field(default_factory=dict)
     received: dict[int, NDArray[np.int64]] = field(default_factory=dict)
+    sent: Counter[tuple[int, int]] = field(default_factory=Counter)
+    recorders: dict[int, Recorder] = field(default_factory=dict)
     failure: tuple[type[Exception], tuple[object, ...]] | None = None
     told: set[int] = field(default_factory=set)  # ranks that have raised the failure itself
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from ctypes import memmove, string_at
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from ringtree.errors import Mismatch, PeerDied, TimedOut
+from ringtree.ir.trace import Event
 from ringtree.runtime.messages import ANY, COPY, PARTS, Operation
 from ringtree.runtime.types import Dtype
 
@@ -27,6 +29,8 @@ class Letter:
     tag: int
     dtype: int
     payload: bytes
+    number: int
+    """Among those from there to here."""
 
     @property
     def status(self) -> Status:
@@ -115,7 +119,8 @@ class Messages:
                 done = [t.letter is not None for t in transfers]
                 return (done.index(True) if True in done else -1) if first else (0 if all(done) else -1)
 
-            return self._wait(found, transfers, timeout_s)
+            with self._waiting(transfers):
+                return self._wait(found, transfers, timeout_s)
 
     def status(self, number: int) -> Status:
         with self.group.changed:
@@ -151,19 +156,29 @@ class Messages:
     def _exchange(self, transfers: list[Transfer], timeout_s: float) -> None:
         with self.group.changed:
             self.group.raise_failure(self.rank)
-            for transfer in transfers:
-                self._begin(transfer)
-            try:
-                self._wait(lambda: -1 if any(t.letter is None for t in transfers) else 0, transfers, -1, timeout_s)
-            except BaseException:  # nobody may write into arrays that are given back
-                box = self.box(self.rank)
-                box.posted = [t for t in box.posted if t not in transfers]
-                raise
+            with self._waiting(transfers):
+                for transfer in transfers:
+                    self._begin(transfer)
+                try:
+                    self._wait(lambda: -1 if any(t.letter is None for t in transfers) else 0, transfers, -1, timeout_s)
+                except BaseException:  # nobody may write into arrays that are given back
+                    box = self.box(self.rank)
+                    box.posted = [t for t in box.posted if t not in transfers]
+                    raise
+
+    def _waiting(self, transfers: list[Transfer]) -> AbstractContextManager[None]:
+        """While this rank waits for these, as its recorder is told."""
+        recorder = self.group.recorders.get(self.rank)
+        wants = any(not t.is_send and t.letter is None for t in transfers)
+        return recorder.waiting() if recorder is not None and wants else nullcontext()
 
     def _begin(self, transfer: Transfer) -> None:
         if transfer.is_send:
             payload = string_at(transfer.address, transfer.nbytes) if transfer.nbytes else b""
-            letter = transfer.letter = Letter(self.rank, transfer.tag, transfer.dtype, payload)
+            self.group.sent[self.rank, transfer.peer] += 1
+            number = self.group.sent[self.rank, transfer.peer]
+            letter = transfer.letter = Letter(self.rank, transfer.tag, transfer.dtype, payload, number)
+            self._note(Event.SEND, letter, self.rank, transfer.peer)
             box = self.box(transfer.peer)
             wanting = next((t for t in box.posted if t.wants(letter)), None)
             if wanting is None:
@@ -197,6 +212,14 @@ class Messages:
         transfer.letter = letter
         if letter.source != receiver:
             self.group.received[receiver][letter.source] += (nbytes, 1)
+        self._note(Event.WAIT, letter, receiver, letter.source)
+
+    def _note(self, kind: Event, letter: Letter, rank: int, peer: int) -> None:
+        """In what that rank records, where it does; what a rank sends itself is not."""
+        recorder = self.group.recorders.get(rank)
+        if recorder is not None and rank != peer:
+            size, dtype, tag = len(letter.payload), Dtype(letter.dtype), letter.tag
+            recorder.note_message(kind, peer, size, letter.number, message_name(dtype, size, tag), tag)
 
     def _wait(
         self, found: Callable[[], int], transfers: list[Transfer], limit_s: float, patience_s: float | None = None
@@ -234,6 +257,14 @@ class Messages:
         if number not in self.transfers:
             raise ValueError(f"no message {number} is under way")
         return self.transfers[number]
+
+
+def message_name(dtype: Dtype, nbytes: int, tag: int) -> str:
+    """What a message is called in a trace: as in "message(float32, count 8, tag 3)"."""
+    if tag == PARTS:
+        return f"exchange_parts({dtype.label})"
+    count = f"{dtype.label}, count {nbytes // dtype.itemsize}"
+    return f"copy({count})" if tag == COPY else f"message({count}, tag {tag})"
 
 
 def _own_name(tag: int) -> str:

@@ -48,6 +48,7 @@ def _leave(path: Path, process: int) -> None:
             "calls": part.recorded.calls,
             "dropped": part.recorded.dropped,
             "programs": list(part.programs.items()),
+            "what": part.what,
         }
         for part in parts
     ]
@@ -89,6 +90,7 @@ def _read(path: Path) -> tuple[dict[str, str], list[Part]]:
                 tuple(part["members"]),
                 Recorded._make([*(file[f"{i}.{name}"] for name in COLUMNS), part["calls"], part["dropped"]]),
                 dict(part["programs"]),
+                part["what"],
             )
             for i, part in enumerate(said["parts"])
         ]

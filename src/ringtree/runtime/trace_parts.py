@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.ir.trace import Trace
+from ringtree.ir.trace import Event, Trace
 from ringtree.runtime.engine import Recorded
+from ringtree.runtime.message_parts import LONE, channels_apart
 
 APART_S = 1e-6
 """More than what ranks' times differ by that were the same: each reads the clock by itself, and a core its counter a
 little ahead."""
 
 
+What = Literal["calls", "messages", "spans"]
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one rank recorded in one group, which all its members call `place`. `rank`, and the group's `members`, are
-    as the trace counts ranks. `programs`: the names of what the calls with these digests ran."""
+    """What one rank recorded in one group, which all its members call `place`: of its collective calls, its messages or
+    the program's own work. `rank`, and the group's `members`, are as the trace counts ranks. `programs`: the names of
+    what the calls with these digests ran."""
 
     place: str
     rank: int
     members: tuple[int, ...]
     recorded: Recorded
     programs: Mapping[int, str]
+    what: What = "calls"
 
     def calls(self) -> list[str]:
         """As in "all_reduce(float32, sum, count 8) by ring"."""
@@ -34,28 +41,28 @@ class Part:
         return [text if name is None else f"{text} by {name}" for text, name in named]
 
 
+class _Piece(NamedTuple):
+    """Events of one rank in columns as a trace has them, but for `call`, which counts `names`. `in_turn`: in the order
+    in which they were done, none of them before the last was over."""
+
+    columns: dict[str, NDArray[Any]]
+    names: list[str]
+    in_turn: bool
+
+
 def merge(ranks: int, parts: Iterable[Part], place: str, facts: Mapping[str, str]) -> Trace:
-    """One trace of all parts, in seconds since the first event. The group `place` has channel 0; the others follow,
-    each with a fact that says who is in it. A fact also says how many events were dropped."""
+    """One trace of all parts, in seconds since the first event. The calls of the group `place` have channel 0; the
+    others follow, each with a fact that says whose it is. A fact also says how many events were dropped."""
     parts = sorted(parts, key=lambda part: part.rank)
-    channels: dict[str, int] = {place: 0}
-    calls: dict[str, int] = {}
     said = dict(facts)
-    columns: dict[str, list[NDArray[np.generic]]] = {name: [] for name in (*Recorded._fields[:-2], "rank", "channel")}
-    for part in parts:
-        channel = channels.setdefault(part.place, len(channels))
-        if channel:
-            said[f"channel {channel}"] = f"ranks {', '.join(map(str, part.members))}"
-        numbers = np.array([calls.setdefault(name, len(calls)) for name in part.calls()], np.int32)
-        recorded = part.recorded
-        mine = recorded._asdict() | {
-            "call": numbers[recorded.call] if len(numbers) else recorded.call,
-            "peer": np.array([*part.members, -1], np.int32)[recorded.peer],
-            "rank": np.full(len(recorded.kind), part.rank, np.int32),
-            "channel": np.full(len(recorded.kind), channel, np.int32),
-        }
+    calls: dict[str, int] = {}
+    pieces = list(_pieces(parts, place, said))
+    columns: dict[str, list[NDArray[Any]]] = {name: [] for name in (*Recorded._fields[:-2], "rank", "channel")}
+    for piece in pieces:
+        numbers = np.array([calls.setdefault(name, len(calls)) for name in piece.names], np.int32)
         for name, column in columns.items():
-            column.append(mine[name])
+            mine = piece.columns[name]
+            column.append(numbers[mine] if name == "call" and len(numbers) else mine)
     if dropped := sum(part.recorded.dropped for part in parts):
         said["dropped"] = str(dropped)
     whole = {name: np.concatenate(column) if column else np.empty(0) for name, column in columns.items()}
@@ -63,14 +70,62 @@ def merge(ranks: int, parts: Iterable[Part], place: str, facts: Mapping[str, str
     for name in ("start_s", "end_s"):
         whole[name] = whole[name] - zero_s
     trace = Trace.of(ranks, **whole, calls=tuple(calls) or ("",), facts=said)
-    _put_causes_first(trace, np.cumsum([0, *(len(part.recorded.kind) for part in parts)]).tolist())
+    ends = np.cumsum([0, *(len(piece.columns["kind"]) for piece in pieces)]).tolist()
+    in_turn = [span for span, piece in zip(pairwise(ends), pieces, strict=True) if piece.in_turn]
+    _put_causes_first(trace, set(ends), in_turn)
     return trace
 
 
-def _put_causes_first(trace: Trace, edges: list[int]) -> None:
+def _pieces(parts: Sequence[Part], place: str, said: dict[str, str]) -> Iterator[_Piece]:
+    """The parts with ranks and channels as the trace counts them. Says in the facts what each channel has."""
+    channels: dict[tuple[str, What, int], int] = {(place, "calls", 0): 0}
+    apart = _messages_apart(parts)
+    for i, part in enumerate(parts):
+        level, recorded = apart.get(i, (np.zeros(len(part.recorded.kind), np.int64), part.recorded))
+        channel = np.zeros(len(level), np.int32)
+        for k in np.unique(level).tolist() or [0]:
+            number = channels.setdefault((part.place, part.what, k), len(channels))
+            channel[level == k] = number
+            if number:
+                said[f"channel {number}"] = _whose(part, k)
+        columns = recorded._asdict() | {
+            "peer": np.array([*part.members, -1], np.int32)[recorded.peer],
+            "rank": np.full(len(channel), part.rank, np.int32),
+            "channel": channel,
+        }
+        at_once = recorded.kind == (Event.SEND if part.what == "messages" else Event.COMPUTE)  # overlap one another
+        for those in (~at_once, at_once):
+            mine = {name: column[those] for name, column in columns.items() if isinstance(column, np.ndarray)}
+            yield _Piece(mine, part.calls(), those is not at_once)
+
+
+def _whose(part: Part, level: int) -> str:
+    """What a channel has, and of which ranks."""
+    ranks = f"ranks {', '.join(map(str, part.members))}"
+    if part.what == "calls":
+        return ranks
+    more = "" if level == 0 else ", recorded at one end only" if level >= LONE else ", overtaken"
+    return f"{part.what} of {ranks}{more}"
+
+
+def _messages_apart(parts: Sequence[Part]) -> dict[int, tuple[NDArray[np.int64], Recorded]]:
+    """Of the parts that are messages, by their place in the list: channels among their group's, and what to show."""
+    groups: dict[str, list[int]] = {}
+    for i, part in enumerate(parts):
+        if part.what == "messages":
+            groups.setdefault(part.place, []).append(i)
+    found: dict[int, tuple[NDArray[np.int64], Recorded]] = {}
+    for those in groups.values():
+        by_rank = {parts[i].members.index(parts[i].rank): i for i in those}
+        level, told = channels_apart({rank: parts[i].recorded for rank, i in by_rank.items()})
+        found |= {i: (level[rank], told[rank]) for rank, i in by_rank.items()}
+    return found
+
+
+def _put_causes_first(trace: Trace, edges: set[int], in_turn: Sequence[tuple[int, int]]) -> None:
     """Moves a SEND that seems to be later than what it caused: a rank may have been interrupted between a message and
     the time, which is told after it where that is cheaper. What is left of it is due to the clocks, little, and moves
-    the receiver. The events of a part lie between two `edges`, in the order in which they were done."""
+    the receiver. `edges`: where pieces begin and end; `in_turn`: of those whose events were done one after another."""
     send, wait = trace.messages()
     start_s, end_s = trace.start_s, trace.end_s
     late = start_s[send] > end_s[wait]
@@ -86,7 +141,7 @@ def _put_causes_first(trace: Trace, edges: list[int]) -> None:
         if not moved.any():
             return
         np.maximum.at(end_s, wait[moved], start_s[send][moved])
-        for first, last in pairwise(edges):
+        for first, last in in_turn:
             so_far = np.maximum.accumulate(end_s[first:last])
             start_s[first + 1 : last] = np.maximum(start_s[first + 1 : last], so_far[:-1])
             end_s[first:last] = np.maximum(end_s[first:last], start_s[first:last])

@@ -1,20 +1,21 @@
 """What happened on all ranks while a block of a program ran: `with comm.trace() as recording`.
 
-Recorded are collective calls: the communicator's own, and those of the groups that were made from it. Not recorded are
-messages (send, recv and their like), reductions by a Python function, which are made of messages, and one-sided access.
+Recorded are collective calls and messages between two ranks, the communicator's own and those of the groups that were
+made from it, and what the program says of its own work: `with comm.span("forward 3")`. One-sided access is not.
 """
 
 from __future__ import annotations
 
 import os
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ringtree.ir.trace import Trace
 from ringtree.ir.units import count
 from ringtree.runtime.engine import Recorded
 from ringtree.runtime.lifetime import Gone
-from ringtree.runtime.trace_parts import Part, merge
+from ringtree.runtime.spans import Spans
+from ringtree.runtime.trace_parts import Part, What, merge
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -33,7 +34,7 @@ class Recording:
         if not 1 <= most_events < 1 << 62:
             raise ValueError(f"most_events is {most_events}; expected at least 1, and less than 2^62")
         self._communicator, self._most_events = communicator, most_events
-        self._before: dict[Communicator, tuple[int, int]] = {}  # events and dropped ones that are another recording's
+        self._before: dict[Communicator, dict[What, tuple[int, int]]] = {}  # events and dropped ones that are another's
         self._parts: list[Part] = []
         self._trace: Trace | None = None
 
@@ -81,28 +82,31 @@ class Recording:
 
     def admit(self, communicator: Communicator) -> None:
         """Records this group too, from its next call on."""
-        so_far = communicator._seat.recorded()
-        if so_far is None:
+        if communicator._spans is None:
             communicator._seat.record(self._most_events)
-        self._before[communicator] = (0, 0) if so_far is None else (len(so_far[0]), so_far[-1])
+            communicator._spans = Spans(self._most_events)
+        so_far = _recorded(communicator)
+        self._before[communicator] = {what: (len(all.kind), all.dropped) for what, all in so_far.items()}
         communicator._recordings.append(self)
 
     def leave(self, communicator: Communicator) -> None:
         """Takes what this group recorded; it goes on only where another recording wants it."""
-        events, dropped = self._before.pop(communicator)
+        before = self._before.pop(communicator)
         communicator._recordings.remove(self)
-        *columns, calls, dropped_in_all = communicator._seat.recorded()
+        recorded = _recorded(communicator)
         if not communicator._recordings:
             communicator._seat.record(0)
+            communicator._spans = None
         names = self._communicator._terms.names
-        part = Part(
-            communicator._terms.place,
-            self._communicator.rank,
-            tuple(names.index(name) for name in communicator._terms.names),
-            Recorded._make([*(column[events:] for column in columns), calls, dropped_in_all - dropped]),
-            communicator._calls.plans.programs(),
-        )
-        self._parts.append(part)
+        members = tuple(names.index(name) for name in communicator._terms.names)
+        for what, whole in recorded.items():
+            events, dropped = before[what]
+            columns: list[Any] = [column[events:] for column in whole[:-2]]
+            mine = Recorded._make([*columns, whole.calls, whole.dropped - dropped])
+            programs = communicator._calls.plans.programs() if what == "calls" else {}
+            if what == "calls" or len(mine.kind) or mine.dropped:
+                place = communicator._terms.place
+                self._parts.append(Part(place, self._communicator.rank, members, mine, programs, what))
 
     def facts(self) -> dict[str, str]:
         return {"source": "measured", "machine": self._machine(), "engine": self._communicator._engine}
@@ -112,3 +116,14 @@ class Recording:
         system = os.uname()
         cores = self._communicator._calls.cores
         return f"{count(cores, 'core')}, {system.sysname} {system.release} {system.machine}"
+
+
+def _recorded(communicator: Communicator) -> dict[What, Recorded]:
+    """All that this group's recordings wrote down so far."""
+    seat, spans = communicator._seat, communicator._spans
+    assert spans is not None
+    return {
+        "calls": Recorded._make(seat.recorded()),
+        "messages": Recorded._make(seat.recorded_messages()),
+        "spans": spans.recorded(),
+    }

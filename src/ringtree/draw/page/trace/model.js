@@ -3,10 +3,10 @@
 // Traces as the view needs them: columns as typed arrays, and rows of events for binary search. A row holds what one
 // thread of a rank did on one channel, an event after the other, and beside it the messages sent there, which overlap.
 const traceModel = (() => {
-  const KINDS = ['copy', 'reduce', 'send', 'wait', 'stall'];
-  const [COPY, REDUCE, SEND, WAIT, STALL] = KINDS.keys();
-  const BARS = [COPY, REDUCE, WAIT, STALL];
-  const STEPS = ['copy', 'reduce', 'message', 'wait', 'stall', 'idle'];
+  const KINDS = ['copy', 'reduce', 'send', 'wait', 'stall', 'compute'];
+  const [COPY, REDUCE, SEND, WAIT, STALL, COMPUTE] = KINDS.keys();
+  const BARS = [COPY, REDUCE, WAIT, STALL, COMPUTE];
+  const STEPS = ['copy', 'reduce', 'message', 'wait', 'stall', 'idle', 'compute'];
 
   // The first place in a rising array from `low` on whose value is over `limit`.
   function after(values, limit, low = 0, high = values.length) {
@@ -125,6 +125,12 @@ const traceModel = (() => {
     return path;
   }
 
+  // The kinds that these traces may have: programs that say what they compute are few.
+  function kindsOf(traces) {
+    const hasOwnWork = traces.some((trace) => trace.kind.includes(COMPUTE));
+    return [...KINDS.keys()].filter((kind) => kind !== COMPUTE || hasOwnWork);
+  }
+
   function load(data, decode) {
     return data.traces.map((given, index) => {
       const trace = {...given, index, ...decodeColumns(given, decode)};
@@ -155,5 +161,5 @@ const traceModel = (() => {
     return found;
   }
 
-  return {KINDS, COPY, REDUCE, SEND, WAIT, STALL, BARS, STEPS, after, soonAfter, load, shares};
+  return {KINDS, COPY, REDUCE, SEND, WAIT, STALL, COMPUTE, BARS, STEPS, after, soonAfter, kindsOf, load, shares};
 })();
