@@ -100,3 +100,16 @@ def test_any_trace_is_drawn_within_the_width(trace: Trace, width: int) -> None:
     assert sum(line.startswith("rank ") for line in picture) == min(trace.ranks, MOST_ROWS)
     assert sum(int(line.split()[1]) for line in picture if line[0:1] == "⋮") == max(0, trace.ranks - MOST_ROWS)
     assert any("━" in line or "╌" in line for line in picture)
+
+
+def test_the_programs_own_work_is_drawn_behind_all_else() -> None:
+    trace = Trace.of(
+        2, [0, 0, 1], [Event.COMPUTE, Event.WAIT, Event.COPY], [0, 4, 0], [10, 8, 10], peer=1, calls=["own"]
+    )
+    text = timeline(trace, 100)
+    row = next(line for line in text.splitlines() if line.startswith("rank 0"))
+    assert abs(row.count("░") - 1.5 * row.count("·")) <= 2
+    assert "░ computes" in text
+    assert "copies" in text.splitlines()[-3] and "computes" in text.splitlines()[-3]
+    without = timeline(Trace.of(1, 0, Event.COPY, 0, 1))
+    assert "computes" not in without

@@ -41,8 +41,8 @@ def test_ranks_are_summed_up() -> None:
         2, [0, 0, 1, 1, 1], kinds, [5, 6, 5, 8, 9], [6, 8, 8, 9, 15], nbytes=[1, 7, 7, 0, 7], peer=[-1, 1, 0, 0, 0]
     )
     expected = {
-        "copy_s": [1, 0], "reduce_s": [0, 6], "wait_s": [0, 3], "stall_s": [0, 1], "idle_s": [9, 0],
-        "sent_nbytes": [7, 0], "received_nbytes": [0, 7],
+        "copy_s": [1, 0], "reduce_s": [0, 6], "wait_s": [0, 3], "stall_s": [0, 1], "compute_s": [0, 0],
+        "idle_s": [9, 0], "sent_nbytes": [7, 0], "received_nbytes": [0, 7],
     }  # fmt: skip
     assert {name: column.tolist() for name, column in per_rank(trace).items()} == expected
 

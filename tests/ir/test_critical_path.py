@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ringtree.ir.critical_path import Step, critical_path, seconds_by_rank, seconds_by_what
 from ringtree.ir.trace import Event, Trace
 
-COPY, REDUCE, SEND, WAIT, STALL = Event
+COPY, REDUCE, SEND, WAIT, STALL, COMPUTE = Event
 Row = tuple[int, Event, float, float, int]
 
 

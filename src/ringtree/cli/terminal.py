@@ -41,6 +41,7 @@ STYLES = {
     "reduce": "#e69f00",
     "wait": "dim",
     "stall": "#d55e00",
+    "compute": "#0072b2",
     "path": "#cc79a7",
     **{f"series {n}": c for n, c in enumerate(("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"))},
     "gpu": "bold #009e73",

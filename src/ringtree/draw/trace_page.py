@@ -12,12 +12,13 @@ from ringtree.draw import page
 from ringtree.draw.page.columns import encode
 from ringtree.draw.text.comparison import all_begun_seconds
 from ringtree.ir.critical_path import Step, critical_path
+from ringtree.ir.own_work import uncovered
 from ringtree.ir.trace import COLUMNS, Event, Trace
 
 MOST_EVENTS = 3_000_000
 """What a browser can hold; beyond it the page is refused."""
 
-STEPS = ("copy", "reduce", "message", "wait", "stall", "idle")
+STEPS = ("copy", "reduce", "message", "wait", "stall", "idle", "compute")
 """What a step of the critical path may be, in the order in which the page numbers them."""
 
 
@@ -74,7 +75,9 @@ def per_rank(trace: Trace) -> Mapping[str, NDArray[Any]]:
     """[ranks] columns: seconds by what the rank did (`idle_s`: none of it, of the makespan), bytes sent and received.
 
     Where a rank does several calls at once, their seconds add up; it is idle while none of them goes on, at least 0.
+    `compute_s` is what the program did itself, as far as it said so and nothing else went on.
     """
+    makespan_s, (trace, _) = trace.makespan_s, uncovered(trace)
     lasted_s = trace.end_s - trace.start_s
 
     def total(kind: Event, weights: NDArray[Any]) -> NDArray[np.float64]:
@@ -82,9 +85,9 @@ def per_rank(trace: Trace) -> Mapping[str, NDArray[Any]]:
         sums = np.bincount(trace.rank[mine], weights=weights[mine], minlength=trace.ranks)
         return sums.astype(np.float64, copy=False)
 
-    kinds = (Event.COPY, Event.REDUCE, Event.WAIT, Event.STALL)
+    kinds = (Event.COPY, Event.REDUCE, Event.WAIT, Event.STALL, Event.COMPUTE)
     seconds: dict[str, NDArray[Any]] = {f"{kind.name.lower()}_s": total(kind, lasted_s) for kind in kinds}
-    seconds["idle_s"] = np.maximum(0.0, trace.makespan_s - np.sum(list(seconds.values()), axis=0))
+    seconds["idle_s"] = np.maximum(0.0, makespan_s - np.sum(list(seconds.values()), axis=0))
     sent, received = trace.traffic_nbytes()
     return seconds | {"sent_nbytes": sent, "received_nbytes": received}
 

@@ -72,7 +72,8 @@ def _lines(trace: Trace) -> Iterator[list[str]]:
     thread = trace.channel.astype(np.int64) * 2 + sends
     lane = lanes(_distinct(trace.rank, thread)[1], start, end)
     threads, which = _distinct(thread, lane)
-    calls, above = _calls(trace, start, end) if any(trace.calls) else ([], 0)
+    called = trace.kind != Event.COMPUTE  # the program's own work is named where it is
+    calls, above = _calls(trace.take(called), start[called], end[called]) if any(trace.calls) else ([], 0)
     tid = which + above
     yield _heads(trace, tid, {above + i: _title(*key) for i, key in enumerate(threads.tolist())})
     yield calls
@@ -155,8 +156,9 @@ def _stretches(track: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
 
 def _events(trace: Trace, tid: Ints, start: Ints, end: Ints) -> Iterator[list[str]]:
     """The events, one a line. Built from columns: what many events share is put into words once."""
-    shared, which = _distinct(trace.kind, trace.nbytes, trace.peer)
-    words = [_words(*key) for key in shared.tolist()]
+    own_work = np.where(trace.kind == Event.COMPUTE, trace.call, -1)
+    shared, which = _distinct(trace.kind, trace.nbytes, trace.peer, own_work)
+    words = [_words(k, n, p, trace.calls[call] if call >= 0 else "") for k, n, p, call in shared.tolist()]
     for at in range(0, len(trace), _AT_ONCE):
         part = slice(at, at + _AT_ONCE)
         numbers = (trace.rank, tid, start / 1e3, (end - start) / 1e3, which)
@@ -170,7 +172,7 @@ def _events(trace: Trace, tid: Ints, start: Ints, end: Ints) -> Iterator[list[st
         ]
 
 
-def _words(kind: int, nbytes: int, peer: int) -> str:
+def _words(kind: int, nbytes: int, peer: int, own_work: str) -> str:
     """The middle of an event's line: its name, its category and the first of its args."""
     name = Event(kind).name.lower()
     size, from_peer = units.size(nbytes), f" from {peer}" if peer >= 0 else ""
@@ -180,8 +182,9 @@ def _words(kind: int, nbytes: int, peer: int) -> str:
         Event.SEND: f"send {size} to {peer}",
         Event.WAIT: f"wait for {peer}",
         Event.STALL: f"stall: no room until {peer} gives back" if peer >= 0 else "stall: no room",
+        Event.COMPUTE: own_work,
     }[Event(kind)]
-    return f'"name":"{title}","cat":"{name}","args":{{"nbytes":{nbytes},"peer":{peer}'
+    return f'"name":{json.dumps(title)},"cat":"{name}","args":{{"nbytes":{nbytes},"peer":{peer}'
 
 
 def _arrows(phase: str, rank: NDArray[np.int32], tid: Ints, at: Ints) -> list[str]:

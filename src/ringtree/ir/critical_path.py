@@ -9,10 +9,17 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ringtree.ir.own_work import uncovered
 from ringtree.ir.trace import Event, Trace
 
-What = Literal["copy", "reduce", "message", "wait", "stall", "idle"]
-_WHAT: dict[int, What] = {Event.COPY: "copy", Event.REDUCE: "reduce", Event.WAIT: "wait", Event.STALL: "stall"}
+What = Literal["copy", "reduce", "message", "wait", "stall", "idle", "compute"]
+_WHAT: dict[int, What] = {
+    Event.COPY: "copy",
+    Event.REDUCE: "reduce",
+    Event.WAIT: "wait",
+    Event.STALL: "stall",
+    Event.COMPUTE: "compute",
+}
 
 
 class Step(NamedTuple):
@@ -32,7 +39,9 @@ def critical_path(trace: Trace) -> list[Step]:
     that really waited leads over its message to the sender; all else to what the rank did before. O(n log n)."""
     if not trace.makespan_s > 0:
         return []
-    return list(_back(trace))[::-1]
+    cut, event = uncovered(trace)
+    path = list(_back(cut))[::-1]
+    return path if cut is trace else [s._replace(event=int(event[s.event])) if s.event >= 0 else s for s in path]
 
 
 def _back(trace: Trace) -> Iterator[Step]:
@@ -69,17 +78,22 @@ def _back(trace: Trace) -> Iterator[Step]:
 
 
 class _Before:
-    """Finds what a rank did before a moment. Calls may overlap in time on a rank, so the same call's events come first.
-    Messages under way are nobody's work, and what took no time explains none."""
+    """Finds what a rank did before a moment. Calls may overlap in time on a rank, so the same call's events come first,
+    unless they were over when another call's were not. Messages under way are nobody's work, and what took no time
+    explains none."""
 
     def __init__(self, trace: Trace) -> None:
         work = np.flatnonzero((trace.kind != Event.SEND) & (trace.end_s > trace.start_s))
+        self._end_s = trace.end_s
         self._of_call = _Sorted(trace, work, trace.rank[work].astype(np.int64) << 32 | trace.call[work])
         self._of_rank = _Sorted(trace, work, trace.rank[work].astype(np.int64))
 
     def __call__(self, rank: int, call: int, moment_s: float) -> int:
         found = self._of_call.before(rank << 32 | call, moment_s)
-        return found if found >= 0 else self._of_rank.before(rank, moment_s)
+        if found >= 0 and self._end_s[found] >= moment_s:
+            return found
+        other = self._of_rank.before(rank, moment_s)
+        return other if found < 0 or self._end_s[other] > self._end_s[found] else found
 
 
 class _Sorted:

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.draw.text.timeline import LEGEND, WORK, aligned, drawing
+from ringtree.draw.text.timeline import aligned, drawing, legend_of, work_of
 from ringtree.ir.critical_path import critical_path
+from ringtree.ir.own_work import uncovered
 from ringtree.ir.trace import Trace
 from ringtree.ir.units import count, duration, size
 
@@ -26,7 +27,13 @@ def comparison(first: Trace, second: Trace, width: int = 100) -> str:
     both, names = (first, second), labels(first, second)
     span_s = max(trace.makespan_s for trace in both)
     parts = [drawing(trace, critical_path(trace), width, span_s).splitlines() for trace in both]
-    parts += [[LEGEND], _makespans(both, names), _ranks(both, names), _bytes(both, names), _calls(both, names)]
+    parts += [
+        [legend_of(*both)],
+        _makespans(both, names),
+        _ranks(both, names),
+        _bytes(both, names),
+        _calls(both, names),
+    ]
     parts += [_messages(both, names)]
     return "\n\n".join("\n".join(lines) for lines in parts)
 
@@ -59,12 +66,13 @@ def all_begun_seconds(trace: Trace) -> float:
 
 def _ranks(both: tuple[Trace, Trace], names: tuple[str, str]) -> list[str]:
     """What each rank spent its time on, in both; without what neither did."""
-    seconds = np.stack([trace.kind_seconds() for trace in both], axis=-1)  # [ranks, kinds, 2]
-    kinds = [kind for kind in WORK if seconds[:, kind].any()]
+    seconds = np.stack([uncovered(trace)[0].kind_seconds() for trace in both], axis=-1)  # [ranks, kinds, 2]
+    work = work_of(*both)
+    kinds = [kind for kind in work if seconds[:, kind].any()]
     seconds = seconds[:, kinds]
     apart = np.abs(seconds[..., 0] - seconds[..., 1]).sum(axis=1)
     listed = sorted(np.argsort(-apart, kind="stable")[:MOST_ROWS].tolist())
-    rows = [["", *(cell for kind in kinds for cell in ("", WORK[kind]))], ["rank", *names * len(kinds)]]
+    rows = [["", *(cell for kind in kinds for cell in ("", work[kind]))], ["rank", *names * len(kinds)]]
     rows += [[str(rank), *map(duration, seconds[rank].ravel().tolist())] for rank in listed]
     rows.append(["all", *map(duration, seconds.sum(axis=0).ravel().tolist())])
     left = len(apart) - len(listed)

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 class Span(NamedTuple):
     """A piece of a line, and what it is: "head", "new", "kept", "new kept", "faint", "wrong" or nothing special; in a
-    timeline "copy", "reduce", "wait", "stall" and "path"; of a machine "gpu" and "nic", and how "near", "mid", "far"
-    or "farthest" two devices are."""
+    timeline "copy", "reduce", "wait", "stall", "compute" and "path"; of a machine "gpu" and "nic", and how
+    "near", "mid", "far" or "farthest" two devices are."""
 
     text: str
     role: str = ""

@@ -20,17 +20,20 @@ import numpy as np
 from ringtree.draw.text.lines import Line, Span
 from ringtree.ir import units
 from ringtree.ir.critical_path import Step, critical_path, seconds_by_rank, seconds_by_what
+from ringtree.ir.own_work import uncovered
 from ringtree.ir.trace import Event, Trace
 
 MOST_ROWS = 16
 """Of more ranks, those are drawn that the critical path is longest on, and the first and the last to end."""
 _ENDS = 2
 """How many of the first, and of the last to end."""
-GLYPHS = {Event.COPY: "▒", Event.REDUCE: "█", Event.WAIT: "·", Event.STALL: "×"}
+GLYPHS = {Event.COPY: "▒", Event.REDUCE: "█", Event.WAIT: "·", Event.STALL: "×", Event.COMPUTE: "░"}
 WORK = {Event.COPY: "copies", Event.REDUCE: "reduces", Event.WAIT: "waits", Event.STALL: "stalls"}
 """What a rank spends its time on, as the tables head it."""
+OWN_WORK = {Event.COMPUTE: "computes"}
+"""And where the program said what it does itself: what of that time is left."""
 ON_PATH, UNDER_WAY = "━", "╌"
-LEGEND = "▒ copies, █ reduces, · waits for a message, × stalls for room; critical path: ━ the rank, ╌ its message"
+_PATH_LEGEND = "critical path: ━ the rank, ╌ its message"
 
 _ROLES = {**{glyph: kind.name.lower() for kind, glyph in GLYPHS.items()}, ON_PATH: "path", UNDER_WAY: "path"}
 
@@ -46,7 +49,7 @@ def spans(text: str) -> list[Line]:
 def timeline(trace: Trace, width: int = 100, span_s: float | None = None) -> str:
     """The trace drawn, and a table of its ranks below."""
     path = critical_path(trace)
-    legend = [LEGEND] if path else []
+    legend = [legend_of(trace)] if path else []
     return "\n".join([drawing(trace, path, width, span_s), *legend, "", *table(trace, chosen(trace, path))])
 
 
@@ -60,6 +63,18 @@ def drawing(trace: Trace, path: Sequence[Step], width: int = 100, span_s: float 
     cell_s = max(span_s or 0.0, trace.makespan_s) / cells
     rows = _rows(trace, path, cell_s, cells, margin)
     return "\n".join([heading(trace), "", *_scale(cell_s, cells, margin), *rows, "", path_line(path)])
+
+
+def work_of(*traces: Trace) -> dict[Event, str]:
+    """What ranks of these traces spend their time on: kinds, and what tables call them."""
+    return WORK | (OWN_WORK if any((trace.kind == Event.COMPUTE).any() for trace in traces) else {})
+
+
+def legend_of(*traces: Trace) -> str:
+    """What the glyphs stand for, as far as these traces have them."""
+    more = {Event.WAIT: " for a message", Event.STALL: " for room"}
+    kinds = ", ".join(f"{GLYPHS[kind]} {name}{more.get(kind, '')}" for kind, name in work_of(*traces).items())
+    return f"{kinds}; {_PATH_LEGEND}"
 
 
 def heading(trace: Trace) -> str:
@@ -150,6 +165,7 @@ def _left_out(ranks: int) -> list[str]:
 
 def _shades(trace: Trace, ranks: list[int], cell_s: float, cells: int) -> list[str]:
     """A row of glyphs for each of the ranks: in each cell what took the most of it, or nothing where most is idle."""
+    trace, _ = uncovered(trace)
     row = np.full(trace.ranks, -1)
     row[ranks] = np.arange(len(ranks))
     taken = np.flatnonzero((trace.kind != Event.SEND) & (row[trace.rank] >= 0))
@@ -185,12 +201,12 @@ def _marks(trace: Trace, path: Sequence[Step], cell_s: float, cells: int) -> dic
 
 def table(trace: Trace, ranks: Sequence[int]) -> list[str]:
     """What each of the ranks did in all, in columns."""
-    seconds, (sent, received) = trace.kind_seconds(), trace.traffic_nbytes()
+    seconds, (sent, received), work = uncovered(trace)[0].kind_seconds(), trace.traffic_nbytes(), work_of(trace)
     end_s = np.zeros(trace.ranks)
     np.maximum.at(end_s, trace.rank, trace.end_s - trace.start_s.min(initial=np.inf))
-    rows = [["rank", *WORK.values(), "ends at", "sent", "received"]]
+    rows = [["rank", *work.values(), "ends at", "sent", "received"]]
     for r in ranks:
-        times = (*seconds[r, list(WORK)].tolist(), float(end_s[r]))
+        times = (*seconds[r, list(work)].tolist(), float(end_s[r]))
         sizes = (int(sent[r]), int(received[r]))
         rows.append([str(r), *map(units.duration, times), *map(units.size, sizes)])
     return aligned(rows)

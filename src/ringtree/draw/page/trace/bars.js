@@ -4,11 +4,11 @@
 // lower when it waited. Where several fall on one pixel, the column is their average: each kind as high as its share of
 // the time. So the cost of a row goes with its pixels, not with its events, and the heights mean the same at any zoom.
 const traceBars = (() => {
-  const {COPY, REDUCE, SEND, WAIT, STALL, after, soonAfter, shares} = traceModel;
+  const {COPY, REDUCE, SEND, WAIT, STALL, COMPUTE, after, soonAfter, shares} = traceModel;
   const WIDE_PX = 1.5; // from here on an event is a bar of its own
   const ROOMY_PX = 8; // from here on it is told apart from one of its kind that it follows
-  const HEIGHT = [1, 1, 0, 0.4, 0.7]; // of the box, by kind
-  const STACK = [COPY, REDUCE, STALL, WAIT]; // upwards
+  const HEIGHT = [1, 1, 0, 0.4, 0.7, 1]; // of the box, by kind
+  const STACK = [COMPUTE, COPY, REDUCE, STALL, WAIT]; // upwards
   const BLANK = -1;
 
   // Calls rect(kind, left, right, top, bottom) and, for bars, bar(event, left, right). box: {top, bottom}.

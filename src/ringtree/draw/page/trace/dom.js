@@ -2,9 +2,13 @@
 
 // The elements of the view, and the words for what is on it.
 const traceDom = (() => {
-  const KIND_NAMES = ['trace.copy', 'trace.reduce', 'trace.send', 'trace.wait', 'trace.stall'];
-  const PEER_NAMES = ['trace.from', 'trace.from', 'trace.to', 'trace.from', 'trace.for']; // by kind
-  const STEP_NAMES = ['trace.copy', 'trace.reduce', 'trace.message', 'trace.wait', 'trace.stall', 'trace.idle'];
+  const KIND_NAMES = [
+    'trace.copy', 'trace.reduce', 'trace.send', 'trace.wait', 'trace.stall', 'trace.compute',
+  ];
+  const PEER_NAMES = ['trace.from', 'trace.from', 'trace.to', 'trace.from', 'trace.for', 'trace.peer']; // by kind
+  const STEP_NAMES = [
+    'trace.copy', 'trace.reduce', 'trace.message', 'trace.wait', 'trace.stall', 'trace.idle', 'trace.compute',
+  ];
 
   const {make} = ringtree;
 
@@ -25,8 +29,9 @@ const traceDom = (() => {
     const lines = [
       [t('trace.start'), traceUnits.moment(trace.start_s[event], 0)],
       [t('trace.duration'), traceUnits.time(lasted_s)],
-      [t('trace.bytes'), `${traceUnits.bytes(nbytes)}${nbytes >= 1024 ? ` (${number(nbytes)} B)` : ''}`],
     ];
+    const bytes = `${traceUnits.bytes(nbytes)}${nbytes >= 1024 ? ` (${number(nbytes)} B)` : ''}`;
+    if (kind !== traceModel.COMPUTE) lines.push([t('trace.bytes'), bytes]);
     const rate_Bps = bandwidth_Bps(trace, event);
     if (rate_Bps) lines.push([t('trace.rate'), traceUnits.rate(rate_Bps)]);
     if (peer >= 0) lines.push([t(PEER_NAMES[kind]), t('trace.rank_label', {rank: peer})]);

@@ -2,7 +2,7 @@
 
 // What was traced, how long it took and on what: a card a trace, and a table of its ranks.
 const traceFacts = (() => {
-  const {make, nameOf, STEP_NAMES} = traceDom;
+  const {make, nameOf, KIND_NAMES, STEP_NAMES} = traceDom;
 
   const APART = ['source', 'dropped', 'missing']; // facts that are not told in the list
 
@@ -58,23 +58,23 @@ const traceFacts = (() => {
 
   // -- the table of ranks
 
-  const COLUMNS = ['copy_s', 'reduce_s', 'wait_s', 'stall_s', 'idle_s', 'sent_nbytes', 'received_nbytes'];
-
-  const BAR = [
-    ['copy_s', traceModel.COPY], ['reduce_s', traceModel.REDUCE],
-    ['wait_s', traceModel.WAIT], ['stall_s', traceModel.STALL],
-  ];
+  const REST = ['idle_s', 'sent_nbytes', 'received_nbytes'];
   const BAR_PX = 96; // the whole time
 
-  function headings(t) {
-    return [t('trace.rank'), t('trace.share'), t('trace.copy'), t('trace.reduce'), t('trace.wait'), t('trace.stall'),
+  // What a rank may spend its time on, in any of the traces.
+  const kindsOf = (traces) => traceModel.kindsOf(traces).filter((kind) => kind !== traceModel.SEND);
+  const column = (kind) => `${traceModel.KINDS[kind]}_s`;
+
+  function headings(kinds, t) {
+    return [t('trace.rank'), t('trace.share'), ...kinds.map((kind) => t(KIND_NAMES[kind])),
       t('trace.idle'), t('trace.sent'), t('trace.received')];
   }
 
-  function rankRow(trace, rank) {
+  function rankRow(trace, rank, kinds) {
     const table = trace.ranksTable;
-    const parts = BAR.map(([name, kind]) => [kind, trace.span_s > 0 ? (table[name][rank] / trace.span_s) * BAR_PX : 0]);
-    const cells = COLUMNS.map((name) => {
+    const share_px = (kind) => (trace.span_s > 0 ? (table[column(kind)][rank] / trace.span_s) * BAR_PX : 0);
+    const parts = kinds.map((kind) => [kind, share_px(kind)]);
+    const cells = [...kinds.map(column), ...REST].map((name) => {
       const value = table[name][rank];
       const words = name.endsWith('_s') ? traceUnits.time(value, 3) : traceUnits.bytes(value);
       return make('td', {data: {[name.replace('_', '')]: value}}, value ? words : '–');
@@ -84,8 +84,9 @@ const traceFacts = (() => {
   }
 
   function rankTable(traces, trace, {t}) {
-    const head = make('tr', {}, ...headings(t).map((words) => make('th', {scope: 'col'}, words)));
-    const rows = Array.from({length: trace.ranks}, (_, rank) => rankRow(trace, rank));
+    const kinds = kindsOf(traces);
+    const head = make('tr', {}, ...headings(kinds, t).map((words) => make('th', {scope: 'col'}, words)));
+    const rows = Array.from({length: trace.ranks}, (_, rank) => rankRow(trace, rank, kinds));
     const caption = traces.length > 1 ? nameOf(traces, trace, t) : t('trace.ranks');
     return make('table.trace-ranks', {data: {trace: trace.index}}, make('caption', {}, caption),
       make('thead', {}, head), make('tbody', {}, ...rows));

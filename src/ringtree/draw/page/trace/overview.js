@@ -3,7 +3,7 @@
 // The strip over the timeline: how busy all ranks of a trace were, over the whole time, and which window is shown.
 const traceOverview = (() => {
   const HEIGHT = 34;
-  const {BARS, STALL, WAIT} = traceModel;
+  const {BARS, COMPUTE, COPY, REDUCE, STALL, WAIT} = traceModel;
 
   // For every pixel of the whole time, how long all ranks together did each kind of thing: [kind][pixel].
   function profile(trace, width, total_s) {
@@ -46,7 +46,7 @@ const traceOverview = (() => {
         for (let x = 0; x < width; x++) {
           let sum = 0;
           let from = bottom;
-          for (const kind of [traceModel.REDUCE, traceModel.COPY, STALL, WAIT]) {
+          for (const kind of [COMPUTE, REDUCE, COPY, STALL, WAIT]) {
             sum += (profiles[i][kind][x] / trace.rows.length) * traceBars.HEIGHT[kind] * (band - 2 * ratio);
             const top = Math.round(bottom - sum);
             if (top < from) pen.tile(kind, x, x + 1, top, from, 0);

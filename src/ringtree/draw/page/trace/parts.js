@@ -33,7 +33,8 @@ function traceParts(root, traces) {
 
   // The legend, and the patterns of the theme that it and all other swatches refer to.
   function legend({t, colours}) {
-    const kinds = KIND_NAMES.map((key, kind) => make('span', {}, tracePens.swatch([[kind, 22]], 12), t(key)));
+    const kinds = traceModel.kindsOf(traces).map((kind) => (
+      make('span', {}, tracePens.swatch([[kind, 22]], 12), t(KIND_NAMES[kind]))));
     legendBox.replaceChildren(tracePens.element('svg', {width: 0, height: 0}, tracePens.patterns(colours)), ...kinds);
   }
 

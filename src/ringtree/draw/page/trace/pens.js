@@ -13,8 +13,9 @@ const tracePens = (() => {
     isSolid, // send
     (x, y) => (x - y + TILE) % 4 === 0, // wait: sparse stripes, the other way
     (x) => x % 4 < 2, // stall: upright bars
+    (x, y) => y % 4 !== 0, // compute: lying bars
   ];
-  const NAMES = ['blue', 'orange', 'green', 'faint', 'vermillion'];
+  const NAMES = ['blue', 'orange', 'green', 'faint', 'vermillion', 'sky'];
 
   const channels = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
 

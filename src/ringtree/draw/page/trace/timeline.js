@@ -103,7 +103,9 @@ const traceTimeline = (() => {
       const {trace} = place.row;
       const kind = trace.kind[event];
       if (right - left < LABEL_PX || kind === traceModel.WAIT) continue;
-      const words = traceUnits.bytes(trace.nbytes[event]);
+      const room = Math.floor((right - left - 8) / 6.2);
+      const own = kind === traceModel.COMPUTE && trace.calls[trace.call[event]].slice(0, room);
+      const words = own || traceUnits.bytes(trace.nbytes[event]);
       const [x, y] = [GUTTER + (left + right) / 2, atY(picture, (place.box.top + place.box.bottom) / 2)];
       const size = words.length * 6.2 + 8;
       pen.rect(x - size / 2, y - 7, size, 14, {fill: `${colours.surface}d8`});
@@ -257,11 +259,12 @@ const traceTimeline = (() => {
     return root;
   }
 
-  function svgLegend(root, pen, {height, colours, t, hasCritical}) {
-    const keys = [...traceDom.KIND_NAMES, ...(hasCritical ? ['trace.critical'] : [])];
-    keys.forEach((key, kind) => {
-      const [x, y] = [GUTTER + 8 + kind * 130, height + LEGEND / 2];
-      if (key === 'trace.critical') pen.line([[x, y], [x + 22, y]], {stroke: colours.purple, width: 2.5});
+  function svgLegend(root, pen, {traces, height, colours, t, hasCritical}) {
+    const keys = traceModel.kindsOf(traces).map((kind) => [traceDom.KIND_NAMES[kind], kind]);
+    if (hasCritical) keys.push(['trace.critical', -1]);
+    keys.forEach(([key, kind], i) => {
+      const [x, y] = [GUTTER + 8 + i * 130, height + LEGEND / 2];
+      if (kind < 0) pen.line([[x, y], [x + 22, y]], {stroke: colours.purple, width: 2.5});
       else root.append(tracePens.swatch([[kind, 22]], 12, {x, y: y - 6}));
       pen.text(x + 30, y, t(key), {fill: colours.muted, size: 12});
     });
