@@ -1,12 +1,13 @@
 """Context parallel attention, forward and backward: what a rank keeps between the two, and what messages cost the ring.
 
-    torchrun --nproc-per-node 2 benchmarks/context_parallel.py
-    torchrun --nproc-per-node 4 benchmarks/context_parallel.py --context 8192
+    torchrun --nproc-per-node 4 benchmarks/context_parallel.py
+    torchrun --nproc-per-node 1 benchmarks/context_parallel.py                  one process, beside which to see them
 
-Kept is what autograd saves for backward, the storage of each tensor once; of one process, the same attention to the
-whole sequence. The ring's messages are measured by turns of three ways: `overlapped`, as it is; `waited for`, each
-message before the computation that it could have gone on beside; `none`, ranks staying with their own keys and values.
-What a way adds to `none` is its communication. Medians over turns, of the slowest rank; ratios within a turn.
+Kept is what autograd saves for backward, the storage of each tensor once: by attention alone, beside the same attention
+to the whole sequence in one process; and in a step of the language model, whose peak is shown, too. The ring's messages
+are measured by turns of three ways: `overlapped`, as it is; `waited for`, each message before the computation that it
+could have gone on beside; `none`, ranks staying with their own keys and values. What a way adds to `none` is its
+communication. Medians over turns, of the slowest rank; ratios within a turn.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from ringtree.training import Layout, Plan, Settings, Shape, memory
 from ringtree.training import ring_attention as ring
 from ringtree.training.language_model import attend
+from ringtree.training.layout import CONTEXTS
 from ringtree.training.ulysses import ulysses
 
 begin = ring.pass_on
@@ -80,16 +83,20 @@ def main() -> None:
     torch.set_num_threads(1)
     n, say = dist.get_world_size(), print if dist.get_rank() == 0 else lambda *_: None
 
-    say(f"kept for backward, {args.context} places, {args.heads} heads of width {args.width}, {n} ranks")
+    say(f"{n} ranks, {args.rows} x {args.context} places, {args.heads} heads of width {args.width}; bytes of a rank")
     alone = kept_nbytes(attend, drawn(args, args.context))
-    say(f"  one process  {alone:>12,} bytes")
-    for name, attention in (("ring", ring.ring_attention), ("ulysses", ulysses)):
+    say(f"  attention  one process  {alone:>12,} kept")
+    for name, attention in zip(CONTEXTS, (ring.ring_attention, ulysses), strict=True):
         kept = kept_nbytes(partial(attention, group=dist.group.WORLD), drawn(args, args.context // n))
-        say(f"  {name:<11}  {kept:>12,} bytes a rank, {kept / alone:.3f} of it")
+        say(f"  attention  {name:<11}  {kept:>12,} kept, {kept / alone:.3f} of one process's")
+    shape = Shape(args.heads * args.width, heads=args.heads, context=args.context)
+    for name in CONTEXTS:
+        held = memory.measure(Plan(Layout(cp=n, context=name), shape, Settings(batch=args.rows)))
+        say(f"  a step     {name:<11}  {held.activations:>12,} kept, peak {held.peak:>12,}")
 
     qkv, weight = drawn(args, args.context // n), torch.randn(args.rows, args.heads, args.context // n, args.width)
     turns = [{way: time_s(way, qkv, weight) for way in WAYS} for _ in range(args.turns + 2)][2:]
-    say("the ring's messages, forward and backward")
+    say("forward and backward of attention by the ring, its messages")
     for way in WAYS:
         ratio = median(turn[way] / turn["none"] for turn in turns)
         say(f"  {way:<11}  {1e3 * median(turn[way] for turn in turns):8.2f} ms, {ratio:.3f} of none")
