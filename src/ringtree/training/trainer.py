@@ -39,11 +39,12 @@ class Trainer:
         self.optimizer = optimizer_of(plan.settings, self.model.parameters())
         self.forward_backward: ForwardBackward = MicroBatches(self.model, plan.layout.micro_batches)
         self._settles = [strategy.settle for strategy in used if strategy.settle is not None]
-        for strategy in reversed(used):
-            if self.mesh is not None and strategy.optimizer is not None:
-                self.optimizer = strategy.optimizer(self.model, plan, self.mesh)
-            if self.mesh is not None and strategy.forward_backward is not None:
-                self.forward_backward = strategy.forward_backward(self.model, plan, self.mesh)
+        optimizers = [strategy.optimizer for strategy in used if strategy.optimizer is not None]
+        passes = [strategy.forward_backward for strategy in used if strategy.forward_backward is not None]
+        if self.mesh is not None and optimizers:
+            self.optimizer = optimizers[0](self.model, plan, self.mesh)
+        if self.mesh is not None and passes:
+            self.forward_backward = passes[0](self.model, plan, self.mesh)
 
     def step(self) -> Tensor:
         """One step; this rank's share of the loss, which all ranks' of "data" average to, and all stages' add up to."""

@@ -4,10 +4,12 @@
   and changes its part only.
 - A block's parameters are gathered (all_gather) before the step's first forward pass through it, and given up after
   its last backward pass: in between a rank holds the whole model.
-- After each backward pass through a block its gradients are averaged and divided (reduce_scatter).
+- After each backward pass through a block its gradients are averaged and divided (reduce_scatter); in a pipeline only
+  when all are made, for torch's stages add up whole ones.
 
-Bytes a rank receives in a step, over n ranks, with P bytes of parameters and m micro-batches: (n-1)/n (1 + m) P. What n
-does not divide is filled up: a parameter of r rows counts as one of n ceil(r/n).
+Bytes a rank receives in a step, over n ranks, with P bytes of parameters and m micro-batches: (n-1)/n (1 + m) P; of a
+pipeline's, P being those of its stages, (n-1)/n 2 P. What n does not divide is filled up: a parameter of r rows counts
+as one of n ceil(r/n).
 """
 
 from __future__ import annotations
@@ -57,12 +59,17 @@ def forward_backward(model: Any, plan: Plan, mesh: Mesh) -> ForwardBackward:
     return MicroBatches(model, plan.layout.micro_batches, model.set_reshard_after_backward)
 
 
+def reductions(plan: Plan) -> int:
+    """How often in a step gradients are divided."""
+    return plan.layout.micro_batches if plan.layout.pp == 1 else 1
+
+
 def traffic(plan: Plan) -> Iterable[Traffic]:
     layout = plan.layout
     ranks = layout.dp * layout.cp * layout.ep
     nbytes = padded_nbytes(plan, ranks)
     yield Traffic("parameters", "all_gather", "data", ranks, nbytes)
-    yield Traffic("gradients", "reduce_scatter", "data", ranks, nbytes * layout.micro_batches)
+    yield Traffic("gradients", "reduce_scatter", "data", ranks, nbytes * reductions(plan))
 
 
 STRATEGY = Strategy("ZeRO 2", "zero", used, check, apply, traffic, forward_backward=forward_backward)

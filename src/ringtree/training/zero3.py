@@ -7,6 +7,9 @@
 
 Bytes a rank receives in a step, over n ranks, with P bytes of parameters and m micro-batches: 3 m (n-1)/n P, P being
 filled up as in ZeRO 2. What is outside of the blocks is one more of them, which is gathered around all others.
+
+A pipeline's stages keep parameters after a backward pass until the next forward pass is made, and whole gradients until
+all passes are: each pass that follows a forward one gathers, as the first one does, so m + 1 do, and (n-1)/n (m + 2) P.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from ringtree.training.plan import Plan
 from ringtree.training.sizes import padded_nbytes
 from ringtree.training.strategy import Strategy
 from ringtree.training.traffic import Traffic
-from ringtree.training.zero2 import check, shard
+from ringtree.training.zero2 import check, reductions, shard
 
 if TYPE_CHECKING:
     from torch import nn
@@ -38,9 +41,10 @@ def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
 def traffic(plan: Plan) -> Iterable[Traffic]:
     layout = plan.layout
     ranks = layout.dp * layout.cp * layout.ep
-    nbytes = padded_nbytes(plan, ranks) * layout.micro_batches
-    yield Traffic("parameters", "all_gather", "data", ranks, 2 * nbytes)
-    yield Traffic("gradients", "reduce_scatter", "data", ranks, nbytes)
+    nbytes = padded_nbytes(plan, ranks)
+    gathers = 2 * layout.micro_batches if layout.pp == 1 else layout.micro_batches + 1
+    yield Traffic("parameters", "all_gather", "data", ranks, nbytes * gathers)
+    yield Traffic("gradients", "reduce_scatter", "data", ranks, nbytes * reductions(plan))
 
 
 STRATEGY = Strategy("ZeRO 3", "zero", used, check, apply, traffic)
