@@ -2,6 +2,7 @@
 
     ringtree train --dp 2                                     two ranks of this machine, each with half of the rows
     ringtree train --dp 2 --plan                              who talks to whom, and how much; nothing is started
+    ringtree train --dp 2 --html page.html                    a page: the plan, the figures, the last step's timeline
     ringtree train --dp 2 --trace step.json.gz                what every rank did in the last step, for `ringtree show`
     torchrun --nproc-per-node 2 -m ringtree.cli train --dp 2  ranks that another starts: torchrun, mpirun, srun
 
@@ -42,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         terminal.show(train_plan.lines(plan, terminal.columns(WIDTH)))
         return 0
     _check_torch()
-    written = [path for path in (args.json, args.trace) if path]
+    written = [path for path in (args.json, args.trace, args.html) if path]
     for path in written:
         check_destination(path, *(other for other in written if other is not path))
     world, ranks = train_ranks.here(), plan.layout.ranks
@@ -96,10 +97,15 @@ def _telling(plan: Plan, bar: Bar) -> Callable[[int, float, float], None]:
 def _write(measured: Measured, args: argparse.Namespace) -> None:
     """The files that were asked for."""
     from ringtree.bench.machine import describe
+    from ringtree.cli import page
+    from ringtree.draw.train_page import train_page
     from ringtree.formats import chrome
     from ringtree.formats.replacing import replace_with_json
 
+    record = {"machine": describe(), **measured.record()}
     if args.json:
-        replace_with_json(args.json, {"machine": describe(), **measured.record()})
+        replace_with_json(args.json, record)
     if args.trace:
         chrome.write(measured.trace, args.trace)
+    if args.html:
+        page.write(args.html, train_page(record, measured.trace))

@@ -95,6 +95,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what is shown and written")
     add = group.add_argument
     add("--plan", action="store_true", help="which rank is where, who talks to whom, what a step sends; starts nothing")
+    add(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="write a page: plan, figures, and what every rank did in the last step",
+    )
     add("--json", type=Path, metavar="FILE", help="write all figures")
     add(
         "--trace",

@@ -50,6 +50,7 @@ def _rows(plan: Plan) -> str:
 def _groups(plan: Plan, width: int) -> Iterator[str]:
     from ringtree.cli.table import aligned
     from ringtree.draw.text.mesh import groups
+    from ringtree.training.registry import named_groups
 
     found = named_groups(plan)
     if not found:
@@ -60,20 +61,6 @@ def _groups(plan: Plan, width: int) -> Iterator[str]:
     for text, (_, members) in zip(begun, found, strict=True):
         yield f"{text}  {groups(members, width - len(text) - 2)}"
     yield ""
-
-
-def named_groups(plan: Plan) -> list[tuple[list[str], tuple[tuple[int, ...], ...]]]:
-    """The groups of more than one rank along each axis, and those that something is sent in; names of the same groups
-    together."""
-    from ringtree.training.layout import AXES
-    from ringtree.training.registry import traffic
-
-    found: dict[tuple[tuple[int, ...], ...], list[str]] = {}
-    for name in dict.fromkeys([*AXES, *(t.axis for t in traffic(plan) if t.wire_nbytes)]):
-        members = plan.layout.groups(name)
-        if len(members[0]) > 1:
-            found.setdefault(members, []).append(name)
-    return [(names, members) for members, names in found.items()]
 
 
 def _sent(plan: Plan) -> Iterator[str]:

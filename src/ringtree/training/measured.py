@@ -7,9 +7,11 @@ from statistics import median
 from typing import Any
 
 from ringtree.ir.trace import Trace
+from ringtree.training.layout import AXES
 from ringtree.training.plan import Plan
-from ringtree.training.registry import traffic
+from ringtree.training.registry import STRATEGIES, named_groups, traffic
 from ringtree.training.shares import Sent, Share, compare, shares
+from ringtree.training.sizes import parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,11 @@ class Measured:
         staleness = self.plan.layout.staleness
         return {
             "plan": asdict(self.plan) | {"layout": asdict(self.plan.layout) | {"staleness": _finite(staleness)}},
+            "ranks": self.plan.layout.ranks,
+            "axes": {axis: getattr(self.plan.layout, axis) for axis in AXES},
+            "strategies": [strategy.name for strategy in STRATEGIES if strategy.used(self.plan)],
+            "groups": [{"names": names, "members": members} for names, members in named_groups(self.plan)],
+            "parameters": parameters(self.plan),
             "steps": [
                 {"step": k, "loss": _finite(loss), "seconds": s, "received_nbytes": n}
                 for k, (loss, s, n) in enumerate(

@@ -50,3 +50,14 @@ def unserved(layout: Layout) -> str | None:
 def traffic(plan: Plan) -> tuple[Traffic, ...]:
     """What a step of the plan sends, strategy by strategy."""
     return tuple(t for strategy in STRATEGIES if strategy.used(plan) for t in strategy.traffic(plan))
+
+
+def named_groups(plan: Plan) -> list[tuple[list[str], tuple[tuple[int, ...], ...]]]:
+    """The groups of more than one rank along each axis, and those that something is sent in; names of the same groups
+    together."""
+    found: dict[tuple[tuple[int, ...], ...], list[str]] = {}
+    for name in dict.fromkeys([*AXES, *(t.axis for t in traffic(plan) if t.wire_nbytes)]):
+        members = plan.layout.groups(name)
+        if len(members[0]) > 1:
+            found.setdefault(members, []).append(name)
+    return [(names, members) for members, names in found.items()]

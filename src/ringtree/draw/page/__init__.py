@@ -36,6 +36,7 @@ VIEWS: dict[str, tuple[str, ...]] = {
         "view",
     ),
     "report": ("chart", "figures", "table", "choice", "controls", "charts", "view"),
+    "train": ("units", "curve", "tables", "mesh", "view"),
     "machine": ("units", "layout", "picture", "overlay", "words", "matrix", "side", "copies", "view"),
 }
 """The scripts of each view's folder, without .js, in the order in which they are read."""
