@@ -259,6 +259,18 @@ class Rank {
       last = e.end;
     }
     if (recorder->dropped() && events.empty()) wrong("dropped all events", rank_, c.stamp);
+    if (auto messages = group_->message_recorder()) read_messages(c, *messages);
+  }
+
+  // Waits begin in the order in which messages came, whoever moved them.
+  void read_messages(const Call& c, const ringtree::Recorder& recorder) {
+    std::uint64_t last = 0;
+    for (auto& e : recorder.events()) {
+      if (e.end < e.start || e.call < 0 || e.peer == rank_) wrong("a wrong message", rank_, c.stamp);
+      if (e.did != ringtree::Recorder::Did::wait) continue;
+      if (e.start < last) wrong("a wait out of order", rank_, c.stamp);
+      last = e.start;
+    }
   }
 
   void meet() {
