@@ -65,7 +65,8 @@ class Stage(PipelineStage):
 def _stage(part: nn.Module, k: int, plan: Plan, group: dist.ProcessGroup) -> Stage:
     """What goes in and out is said beforehand: torch would find out by running the stage, which a DDP one does not
     bear (it reduces that run's gradients)."""
-    between = torch.empty(plan.rows, places(plan), plan.shape.width, device="meta", requires_grad=True)
+    sent = places(plan) // plan.layout.tp if plan.layout.sp else places(plan)
+    between = torch.empty(plan.rows, sent, plan.shape.width, device="meta", requires_grad=True)
     rows = torch.empty(plan.rows, places(plan), dtype=torch.long, device="meta")
     scores = torch.empty(plan.rows, places(plan), plan.shape.vocabulary, device="meta", requires_grad=True)
     of = stages(plan)

@@ -5,8 +5,8 @@ where without it every rank has all.
   the embedding to before the scores, which see all places.
 - In forward, an all_gather brings the places together before attention and before the dense layers, and a
   reduce_scatter adds up the parts behind them; an all_gather more before the scores. In backward each is the other, the
-  last one behind the embedding. Before the optimizer's step an all_reduce adds up the gradients of each norm's
-  vectors.
+  last one behind the embedding. Before the optimizer's step, or wherever ZeRO averages gradients, an all_reduce adds
+  up those of each norm's vectors.
 
 Bytes a rank receives in a step, over n ranks, with activations of A bytes (rows x places x width), L layers, and norms
 of N bytes: (8 L + 2) (n-1)/n A, which is tensor parallelism's but for the two at the ends, and 2(n-1)/n N.
@@ -23,6 +23,7 @@ from ringtree.training.sizes import activations_nbytes, norms_nbytes
 from ringtree.training.strategy import Strategy
 from ringtree.training.tensor_parallel import cut
 from ringtree.training.traffic import Traffic
+from ringtree.training.zero2 import reductions
 
 if TYPE_CHECKING:
     from torch import nn
@@ -67,7 +68,7 @@ def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
     return parallelize_module(model, tp, {name: style for name, style in ends.items() if name in present})
 
 
-def settle(model: nn.Module) -> None:
+def sum_norms(model: nn.Module) -> None:
     """Adds up what the ranks have of the norms' gradients, each of its own places."""
     from torch.distributed.tensor import DTensor
 
@@ -81,8 +82,8 @@ def traffic(plan: Plan) -> Iterable[Traffic]:
     layout, layers, activations = plan.layout, plan.shape.layers, activations_nbytes(plan)
     yield Traffic("activations and their gradients", "all_gather", "tp", layout.tp, (4 * layers + 2) * activations)
     yield Traffic("activations and their gradients", "reduce_scatter", "tp", layout.tp, 4 * layers * activations)
-    times = layout.dp * layout.cp * layout.ep * (layout.micro_batches if layout.zero >= 2 else 1)
+    times = layout.dp * layout.cp * layout.ep * (reductions(plan) if layout.zero >= 2 else 1)
     yield Traffic("gradients of norms", "all_reduce", "tp", layout.tp, times * norms_nbytes(plan))
 
 
-STRATEGY = Strategy("sequence parallel", "sp", used, check, apply, traffic, settle=settle)
+STRATEGY = Strategy("sequence parallel", "sp", used, check, apply, traffic, after_backward=sum_norms)

@@ -27,8 +27,8 @@ class Strategy:
     strategies before it made. `traffic(plan)`: what a step sends. `axis`: its option of the command.
 
     `optimizer` and `forward_backward`, given the model as all strategies have made it: what takes the place of the
-    trainer's, where a strategy has one; of several the first. `settle`: what is left to do for the gradients when all
-    passes of a step are made, before the optimizer's step."""
+    trainer's, where a strategy has one; of several the first. `after_backward`: what is left to do for the gradients
+    when all passes of a step are made, before the optimizer's step."""
 
     name: str
     axis: str
@@ -38,4 +38,4 @@ class Strategy:
     traffic: Callable[[Plan], Iterable[Traffic]]
     optimizer: Callable[[nn.Module, Plan, Mesh], Optimizer] | None = None
     forward_backward: Callable[[nn.Module, Plan, Mesh], ForwardBackward] | None = None
-    settle: Callable[[nn.Module], None] | None = None
+    after_backward: Callable[[nn.Module], None] | None = None

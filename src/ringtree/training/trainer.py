@@ -38,7 +38,7 @@ class Trainer:
                 self.model = each(strategy.apply, self.model, plan, self.mesh)
         self.optimizer = optimizer_of(plan.settings, self.model.parameters())
         self.forward_backward: ForwardBackward = MicroBatches(self.model, plan.layout.micro_batches)
-        self._settles = [strategy.settle for strategy in used if strategy.settle is not None]
+        self._after_backward = [strategy.after_backward for strategy in used if strategy.after_backward is not None]
         optimizers = [strategy.optimizer for strategy in used if strategy.optimizer is not None]
         passes = [strategy.forward_backward for strategy in used if strategy.forward_backward is not None]
         if self.mesh is not None and optimizers:
@@ -52,8 +52,8 @@ class Trainer:
         self.optimizer.zero_grad()
         loss = self.forward_backward(rows, wanted)
         with phase("update"):
-            for settle in self._settles:
-                settle(self.model)
+            for finish in self._after_backward:
+                finish(self.model)
             self.optimizer.step()
         self.steps_done += 1
         return loss
