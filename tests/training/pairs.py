@@ -1,0 +1,65 @@
+"""Every two options of `ringtree train` at once: the plan that asks for both, and why it is refused where it is."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from itertools import combinations
+from typing import Any
+
+from ringtree.training import Layout, Plan, Settings, Shape
+from ringtree.training.layout import LayoutError
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "dp": {"dp": 2},
+    "zero 1": {"dp": 2, "zero": 1},
+    "zero 2": {"dp": 2, "zero": 2},
+    "zero 3": {"dp": 2, "zero": 3},
+    "tp": {"tp": 2},
+    "sp": {"tp": 2, "sp": True},
+    "cp ring": {"cp": 2, "context": "ring"},
+    "cp ulysses": {"cp": 2, "context": "ulysses"},
+    "experts": {"experts": 4},
+    "ep": {"ep": 2, "experts": 4},
+    "pp gpipe": {"pp": 2, "schedule": "gpipe", "micro_batches": 2},
+    "pp 1f1b": {"pp": 2, "schedule": "1f1b", "micro_batches": 2},
+    "pp interleaved": {"pp": 2, "schedule": "interleaved", "micro_batches": 2},
+    "async central": {"dp": 2, "staleness": 0, "server": "central"},
+    "async sharded": {"dp": 2, "staleness": 0, "server": "sharded"},
+    "async peers": {"dp": 2, "staleness": 0, "server": "peers"},
+    "micro-batches": {"micro_batches": 2},
+    "sgd": {"optimizer": "sgd"},
+}
+"""The least that makes use of each, adamw being the rule. Staleness 0 comes to what synchronous training comes to."""
+
+SHAPE = Shape(width=16, layers=4, heads=4, context=16)
+"""One that all of them divide evenly: what is refused is refused for what it is."""
+SETTINGS = Settings(steps=3, batch=8, rate=1e-2)
+
+
+def plan(*names: str) -> Plan | None:
+    """What asks for all these options; None where two are the same one's, as two schedules are."""
+    asked: dict[str, Any] = {}
+    for name in names:
+        for option, value in OPTIONS[name].items():
+            if asked.setdefault(option, value) != value:
+                return None
+    layout, shape, settings = (_of(kind, asked) for kind in (Layout, Shape, Settings))
+    return Plan(Layout(**layout), replace(SHAPE, **shape), replace(SETTINGS, **settings))
+
+
+def _of(kind: Any, asked: dict[str, Any]) -> dict[str, Any]:
+    """Taken out: a shape has a context, too."""
+    return {field.name: asked.pop(field.name) for field in fields(kind) if field.name in asked}
+
+
+def refusal(plan: Plan) -> str | None:
+    """The reason, where a plan is refused."""
+    try:
+        plan.check()
+    except LayoutError as reason:
+        return str(reason)
+    return None
+
+
+PAIRS = {pair: both for pair in combinations(OPTIONS, 2) if (both := plan(*pair)) is not None}
+"""By the two names, in OPTIONS' order."""

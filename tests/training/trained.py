@@ -1,0 +1,83 @@
+"""A plan as its ranks train it, beside what one process comes to and what its formula says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ringtree.training import Plan
+
+TOLERANCE = 1e-4
+"""Of losses and weights, absolute and relative."""
+UNLIKE = 10 * TOLERANCE
+
+Said = tuple[list[float], dict[str, Any], list[int], list[dict[str, int]]]
+"""What a rank says: its losses, the whole model's weights, and of each step what it received and its layers counted."""
+
+
+def train(plan: Plan, silent: bool = False) -> Said:
+    """On a rank."""
+    from contextlib import nullcontext
+
+    import torch.distributed as dist
+
+    from ringtree.training import Trainer
+    from ringtree.training.state import named
+    from ringtree.training.wire import received_nbytes
+    from tests.training.silence import silence
+
+    idle = received_nbytes()
+    dist.barrier()
+    barrier_nbytes = received_nbytes() - idle
+    trainer = Trainer(plan)
+    losses, received, counted = [], [], []
+    for _ in range(plan.settings.steps):
+        before, so_far = received_nbytes(), trainer.counted()
+        dist.barrier()  # no other's step begins before that was read
+        with silence() if silent else nullcontext():
+            loss = trainer.step()
+        if not silent:
+            trainer.settle()
+        received.append(received_nbytes() - before - barrier_nbytes)
+        counted.append({what: nbytes - so_far[what] for what, nbytes in trainer.counted().items()})
+        losses.append(trainer.mean_loss(loss))
+    unsettled = silent and plan.layout.staleness is not None  # and what was not sent does not come
+    weights = named(trainer.model) if unsettled else trainer.weights()
+    if not unsettled:
+        trainer.close()
+    return losses, {name: value.detach().numpy() for name, value in weights.items()}, received, counted
+
+
+def apart(got: dict[str, Any], expected: dict[str, Any]) -> float:
+    """How far the two are at most, in tolerances' units: |a - b| / (1 + |b|)."""
+    import numpy as np
+
+    assert got.keys() == expected.keys()
+    return max(float(np.max(np.abs(got[k] - expected[k]) / (1 + np.abs(expected[k])))) for k in expected)
+
+
+def alone(plan: Plan) -> tuple[list[float], dict[str, Any]]:
+    """Losses and weights of one process."""
+    from tests.training import reference
+
+    losses, weights = reference.alone(plan)
+    return losses, {name: value.numpy() for name, value in weights.items()}
+
+
+def hold_to_one_process(plan: Plan, said: list[Said]) -> None:
+    losses, weights = alone(plan)
+    for its_losses, its_weights, *_ in said:
+        assert its_losses == pytest.approx(losses, abs=TOLERANCE, rel=TOLERANCE)
+        assert apart(its_weights, weights) < TOLERANCE
+
+
+def hold_to_the_formula(plan: Plan, said: list[Said]) -> None:
+    from ringtree.training.registry import traffic
+    from ringtree.training.traffic import known
+
+    bounds = traffic(plan)
+    received = [its[-1] for _, _, its, _ in said]
+    counted = {t.what: sum(its[-1][t.what] for *_, its in said) for t in bounds if t.at_most}
+    assert all(0 < counted[t.what] <= t.nbytes for t in bounds if t.at_most)
+    assert sum(received) == sum(t.wire_nbytes for t in known(bounds, counted))
