@@ -50,15 +50,15 @@ def drawn(args: argparse.Namespace, places: int) -> list[Tensor]:
 
 
 def kept_nbytes(attention: Attention, qkv: list[Tensor]) -> int:
-    storages: dict[int, int] = {}
+    kept: list[Tensor] = []
 
     def pack(x: Tensor) -> Tensor:
-        storages[x.untyped_storage().data_ptr()] = x.untyped_storage().nbytes()
+        kept.append(x)
         return x
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
         result = attention(*qkv)
-    nbytes = sum(storages.values())
+    nbytes = memory.nbytes(kept)
     result.sum().backward()
     return nbytes
 

@@ -133,19 +133,80 @@ def test_places_are_divided(kind: str, n: int) -> None:
         assert len({sum(its) for its in divided}) == 1
 
 
-def _uneven(kind: str, places: int, heads: int) -> None:
+def _kept(kind: str) -> int:
+    """Bytes that a rank keeps for backward, of attention to 64 places by 4 heads of width 8."""
+    import torch
+    import torch.distributed as dist
+
+    from ringtree.training.memory import nbytes
+
+    qkv = [torch.randn(1, 4, 64 // dist.get_world_size(), 8, requires_grad=True) for _ in range(3)]
+    kept: list[Any] = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x) or x, lambda x: x):
+        _attention(kind, causal=True)(*qkv)
+    return nbytes(kept)
+
+
+@pytest.mark.parametrize("n", [2, 4])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_rank_keeps_its_share(worlds: Worlds, kind: str, n: int) -> None:
+    """Queries, keys, values, the result, and a number for each place and head: no scores, and nothing of others."""
+    assert worlds(n).run(_kept, kind) == [4 * 64 * 4 * (4 * 8 + 1) // n] * n
+
+
+def _refused(kind: str, places: int, heads: int) -> str:
     import torch
 
-    _attention(kind, causal=True)(*(torch.randn(1, heads, places, 4) for _ in range(3)))
+    with pytest.raises(ValueError) as refusal:
+        _attention(kind, causal=True)(*(torch.randn(1, heads, places, 4) for _ in range(3)))
+    return str(refusal.value)
 
 
 @pytest.mark.parametrize(
     ("kind", "places", "heads", "reason"),
     [
-        ("ring", 5, 2, "ring attention has 5 places on rank 0; expected an even number"),
+        ("ring", 5, 2, "ring attention has 5 places on rank 1; expected an even number"),
         ("ulysses", 5, 3, "3 heads cannot be divided evenly among 2 context parallel ranks"),
     ],
 )
-def test_uneven_is_refused(worlds: Worlds, kind: str, places: int, heads: int, reason: str) -> None:
-    with pytest.raises(RankError, match=reason):
-        worlds(2).run(_uneven, kind, places, heads)
+def test_what_cannot_be_divided_is_refused(worlds: Worlds, kind: str, places: int, heads: int, reason: str) -> None:
+    assert reason in worlds(2).run(_refused, kind, places, heads)[1]
+
+
+def _uneven(kind: str) -> None:
+    import torch
+    import torch.distributed as dist
+
+    _attention(kind, causal=True)(*(torch.randn(1, 2, 4 + 2 * dist.get_rank(), 4) for _ in range(3)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("ring", "rank 0 sent 256 bytes of float32 with tag 0 where rank 1 receives 384"),
+        ("ulysses", "count 144.* while rank 0 called .*count 96"),
+    ],
+)
+def test_uneven_parts_are_refused_on_every_rank(worlds: Worlds, kind: str, reason: str) -> None:
+    with pytest.raises(RankError, match=f"(?s)rank 0 of 2.*{reason}.*rank 1 of 2.*{reason}"):
+        worlds(2).run(_uneven, kind)
+
+
+@pytest.mark.parametrize(
+    ("layout", "reason"),
+    [
+        ({"cp": 3}, "a context of 64 places cannot be divided evenly into 6 parts, 2 for each of 3"),
+        (
+            {"cp": 3, "context": "ulysses"},
+            "a context of 64 places cannot be divided evenly into 3 parts, 1 for each of 3",
+        ),
+        ({"cp": 8, "context": "ulysses"}, "4 heads cannot be divided evenly over 8 ranks"),
+        ({"cp": 2, "tp": 4, "context": "ulysses"}, "4 heads cannot be divided evenly over 8 ranks"),
+    ],
+)
+def test_a_layout_is_refused(layout: dict[str, Any], reason: str) -> None:
+    from ringtree.training import Layout, Plan
+    from ringtree.training.layout import LayoutError
+
+    with pytest.raises(LayoutError, match=reason):
+        Plan(Layout(**layout)).check()
