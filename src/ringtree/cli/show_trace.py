@@ -18,6 +18,7 @@ def is_trace(path: str) -> bool:
 def show(args: argparse.Namespace) -> int:
     """`ringtree show FILE` of a trace. ValueError for an option that only schedules have."""
     from ringtree.cli import page, subject, terminal
+    from ringtree.draw.text.pipeline import has_pipeline, pipeline
     from ringtree.draw.text.timeline import spans, timeline
     from ringtree.formats import chrome
 
@@ -30,5 +31,7 @@ def show(args: argparse.Namespace) -> int:
 
         page.write(args.html, trace_page([trace]), args.what)
     else:
-        terminal.show(spans(timeline(trace, terminal.columns(WIDTH))))
+        width = terminal.columns(WIDTH)
+        work = f"{pipeline(trace, width)}\n\n" if has_pipeline(trace) else ""
+        terminal.show(spans(work + timeline(trace, width)))
     return 0
