@@ -19,13 +19,13 @@ def through(
 ) -> Tensor | None:
     """All ranks of the wire come. `inputs`: the first part's. `loss_of_output`: the last part's; what it gives."""
     with wire:
-        with phase("forward"):
+        with phase("forward"), wire.work("forward 0"):
             output = part(*inputs)
             loss = None if loss_of_output is None else loss_of_output(output)
-        with phase("backward"):
+        with phase("backward"), wire.work("backward 0"):
             begin = [value for value in (output if loss is None else (loss,)) if value.requires_grad]
             torch.autograd.backward(begin)
-            wire.settle()
+        wire.settle()
     return loss
 
 

@@ -20,6 +20,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING
 
 from ringtree.training.layout import LayoutError
+from ringtree.training.pipeline_order import STAGES_A_RANK
 from ringtree.training.plan import Plan
 from ringtree.training.sizes import activations_nbytes
 from ringtree.training.strategy import Strategy
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from ringtree.training.mesh import Mesh
     from ringtree.training.step import ForwardBackward
 
-STAGES_A_RANK = {"gpipe": 1, "1f1b": 1, "interleaved": 2}
-
 
 def stages(plan: Plan) -> int:
     """In all."""
@@ -40,7 +39,7 @@ def stages(plan: Plan) -> int:
 
 
 def used(plan: Plan) -> bool:
-    return plan.layout.pp > 1 and plan.layout.schedule in STAGES_A_RANK
+    return plan.layout.pp > 1 and plan.layout.schedule != "naive"
 
 
 def check(plan: Plan) -> None:

@@ -9,6 +9,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B
 
+from ringtree.torch_backend import communicator
 from ringtree.training.language_model import loss_of
 from ringtree.training.mesh import Mesh
 from ringtree.training.phases import phase
@@ -51,15 +52,15 @@ def places(plan: Plan) -> int:
 
 
 class Stage(PipelineStage):
-    """One that says what it is at."""
+    """One that says in a trace which micro-batch it is at."""
 
-    def forward_one_chunk(self, *args: Any, **kwargs: Any) -> Any:
-        with phase("forward"):
-            return super().forward_one_chunk(*args, **kwargs)
+    def forward_one_chunk(self, fwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
+        with phase("forward"), communicator().span(f"forward {fwd_chunk_id} of stage {self.stage_index}"):
+            return super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
 
-    def backward_one_chunk(self, *args: Any, **kwargs: Any) -> None:
-        with phase("backward"):
-            super().backward_one_chunk(*args, **kwargs)
+    def backward_one_chunk(self, bwd_chunk_id: int, *args: Any, **kwargs: Any) -> None:
+        with phase("backward"), communicator().span(f"backward {bwd_chunk_id} of stage {self.stage_index}"):
+            super().backward_one_chunk(bwd_chunk_id, *args, **kwargs)
 
 
 def _stage(part: nn.Module, k: int, plan: Plan, group: dist.ProcessGroup) -> Stage:

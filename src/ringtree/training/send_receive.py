@@ -8,6 +8,8 @@ alone. Messages are told apart by the value's tag, so it does not matter in whic
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any
@@ -15,6 +17,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+from ringtree.torch_backend import communicator
 
 _WIRE: ContextVar[Wire] = ContextVar("wire")
 
@@ -38,8 +42,25 @@ class Wire:
         self._begun.append((dist.isend(value, group=self.group, group_dst=to, tag=tag), value))
 
     def receive(self, into: Tensor, source: int, tag: int) -> Tensor:
+        """Waits, which in a trace is no part of the pass that this is called in."""
+        self._span.__exit__(None, None, None)
         dist.recv(into, group=self.group, group_src=source, tag=tag)
+        self._begin()
         return into
+
+    @contextmanager
+    def work(self, name: str) -> Iterator[None]:
+        """While its block runs, this rank is at this pass."""
+        self._pass = name
+        self._begin()
+        try:
+            yield
+        finally:
+            self._span.__exit__(None, None, None)
+
+    def _begin(self) -> None:
+        self._span = communicator().span(self._pass)
+        self._span.__enter__()
 
     def owe(self, source: int, tag: int, value: Tensor) -> None:
         """A gradient of this value is expected of this part."""
