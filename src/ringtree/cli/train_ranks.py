@@ -4,6 +4,7 @@ first, not by each rank that it reached."""
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +16,8 @@ from ringtree.runtime.environment import World, detect
 
 ERRORS = "RINGTREE_TRAIN_ERRORS"
 """The variable that names the folder in which the ranks that this command started leave their errors."""
+WRAPPED = re.compile(r"error when running the callback: RuntimeError: (.*?) At: ")
+"""What DDP's C++ makes of an error of the backend's."""
 
 
 def here() -> World:
@@ -64,7 +67,9 @@ def take_part(work: Callable[[], None], world: World, ranks: int) -> int:
     except Exception as error:
         if os.environ.get("RINGTREE_DEBUG") == "trace":
             raise
-        _tell(error, world, isinstance(error, dist.DistBackendError))
+        wrapped = WRAPPED.search(" ".join(str(error).split()))
+        told = dist.DistBackendError(wrapped[1]) if wrapped else error
+        _tell(told, world, isinstance(told, dist.DistBackendError))
         return 1
     return 0
 
@@ -103,7 +108,7 @@ def _tell(error: Exception, world: World, of_another: bool) -> None:
         kind = "others" if of_another else "own"
         Path(folder, f"{time.monotonic_ns():020}-{world.rank}").write_text(f"{world.rank}\n{kind}\n{text}")
     elif _is_first():
-        whose = f"rank {world.rank}: " if world.size > 1 else ""
+        whose = f"rank {world.rank}: " if world.size > 1 and not text.startswith("rank ") else ""
         print(f"ringtree train: {whose}{text}", file=sys.stderr, flush=True)
 
 

@@ -1,0 +1,122 @@
+"""A rank that is killed stops the job, which names it; and a restart goes on from the last checkpoint."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ringtree.training import Plan, Settings, Shape
+
+STEPS = 20
+TRAIN = ("train", "--width", "16", "--layers", "2", "--sequence", "8", "--batch", "4", "--steps", str(STEPS))
+RINGTREE = (sys.executable, "-m", "ringtree.cli")
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--max-restarts", "1", "-m")
+WITHIN_S = 20.0
+"""On a machine with nothing else to do it is about 5."""
+
+
+def _start(words: tuple[str, ...], folder: Path, *more: str) -> subprocess.Popen[str]:
+    command = [*words, *TRAIN, "--checkpoint", str(folder), "--every", "1", *more]
+    environment = {**os.environ, "TORCH_FR_DUMP_TEMP_FILE": str(folder.parent / "dump-")}
+    return subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+
+
+def _kept(folder: Path) -> int:
+    from ringtree.training.checkpoint import latest
+
+    found = latest(folder)
+    return int(found.name.split("-")[1]) if found else 0
+
+
+def _descendants(pid: int) -> list[int]:
+    try:
+        children = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+    return [each for child in children for each in (child, *_descendants(child))]
+
+
+def _rank_of(pid: int) -> str | None:
+    try:
+        words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    said = dict(word.split(b"=", 1) for word in words if b"=" in word)
+    rank = said.get(b"RINGTREE_RANK", said.get(b"RANK"))
+    return rank.decode() if rank is not None else None
+
+
+def _kill_a_rank(job: subprocess.Popen[str], folder: Path, rank: str) -> list[int]:
+    """When three steps are kept; all processes that the job had then."""
+    until = time.monotonic() + 60
+    while _kept(folder) < 3:
+        assert job.poll() is None and time.monotonic() < until, job.communicate()
+        time.sleep(0.05)
+    processes = _descendants(job.pid)
+    [victim] = [pid for pid in processes if _rank_of(pid) == rank]
+    os.kill(victim, signal.SIGKILL)
+    return processes
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _expect_the_loss_of_an_undisturbed_run(out: str) -> None:
+    from tests.training.reference import alone
+
+    plan = Plan(shape=Shape(width=16, layers=2, context=8), settings=Settings(steps=STEPS, batch=4))
+    said = re.findall(rf"step +{STEPS}/{STEPS} +loss (\d+\.\d+)", out)
+    assert said and float(said[-1]) == pytest.approx(alone(plan)[0][-1], abs=2e-4), out
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        "--dp=2",
+        pytest.param("--dp=2 --zero=3", marks=pytest.mark.slow),
+        pytest.param("--pp=2 --micro-batches=2", marks=pytest.mark.slow),
+    ],
+)
+def test_it_is_named_and_a_restart_comes_to_the_same_loss(layout: str, tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoints"
+    job = _start(RINGTREE, folder, *layout.split())
+    processes = _kill_a_rank(job, folder, "1")
+    killed_s = time.monotonic()
+    _, said = job.communicate(timeout=60)
+    assert job.returncode == 128 + signal.SIGKILL and time.monotonic() - killed_s < WITHIN_S
+    assert re.match(r"ringtree train: rank 1 was killed", said) and "At: " not in said, said
+    assert not [pid for pid in processes if _alive(pid)]
+
+    kept = _kept(folder)
+    assert 3 <= kept < STEPS
+    again = _start(RINGTREE, folder, *layout.split(), "--resume")
+    out, said = again.communicate(timeout=100)
+    assert again.returncode == 0, said
+    assert f"goes on from {folder}/step-{kept:08}" in out
+    _expect_the_loss_of_an_undisturbed_run(out)
+
+
+@pytest.mark.slow
+def test_torchrun_restarts_it(tmp_path: Path) -> None:
+    """Which says --resume from the beginning, when there is nothing to go on from."""
+    folder = tmp_path / "checkpoints"
+    job = _start((*TORCHRUN, "ringtree.cli"), folder, "--dp=2", "--resume")
+    _kill_a_rank(job, folder, "1")
+    out, said = job.communicate(timeout=100)
+    assert job.returncode == 0, said
+    assert "no checkpoint in" in out and "goes on from" in out
+    assert re.search(r"exitcode: -9\) local_rank: 1|rank 1 died", said), said
+    _expect_the_loss_of_an_undisturbed_run(out)
