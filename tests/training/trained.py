@@ -20,31 +20,26 @@ def train(plan: Plan, silent: bool = False) -> Said:
     """On a rank."""
     from contextlib import nullcontext
 
-    import torch.distributed as dist
-
     from ringtree.training import Trainer
     from ringtree.training.state import named
-    from ringtree.training.wire import received_nbytes
+    from ringtree.training.wire import meet, received_nbytes
     from tests.training.silence import silence
 
-    idle = received_nbytes()
-    dist.barrier()
-    barrier_nbytes = received_nbytes() - idle
     trainer = Trainer(plan)
     losses, received, counted = [], [], []
     for _ in range(plan.settings.steps):
         before, so_far = received_nbytes(), trainer.counted()
-        dist.barrier()  # no other's step begins before that was read
+        meet()  # no other's step begins before that was read
         with silence() if silent else nullcontext():
             loss = trainer.step()
         if not silent:
-            trainer.settle()
-        received.append(received_nbytes() - before - barrier_nbytes)
+            trainer.drain()
+        received.append(received_nbytes() - before)
         counted.append({what: nbytes - so_far[what] for what, nbytes in trainer.counted().items()})
         losses.append(trainer.mean_loss(loss))
-    unsettled = silent and plan.layout.staleness is not None  # and what was not sent does not come
-    weights = named(trainer.model) if unsettled else trainer.weights()
-    if not unsettled:
+    undrained = silent and plan.layout.staleness is not None  # and what was not sent does not come
+    weights = named(trainer.model) if undrained else trainer.weights()
+    if not undrained:
         trainer.close()
     return losses, {name: value.detach().numpy() for name, value in weights.items()}, received, counted
 

@@ -75,6 +75,7 @@ def _train(plan: Plan, args: argparse.Namespace) -> None:
         keeping = Keeping(args, bar)
         keeping.resume(trainer)
         measured = Session(trainer, _telling(plan, bar), keeping.keep).run()
+        trainer.close()
     if speaks:
         terminal.show(train_report.lines(measured))
         _write(measured, args)

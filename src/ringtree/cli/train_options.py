@@ -55,6 +55,8 @@ SETTINGS = (
     Option("batch", int, "ROWS", "sequences a step, over all ranks (default 16)"),
     Option("rate", float, "R", "of learning (default 0.001)"),
     Option("optimizer", str, "NAME", "adamw (default) or sgd"),
+    Option("slow-rank", int, "RANK", "one whose computation takes longer, to see what waits for it"),
+    Option("slow-factor", float, "F", "with --slow-rank: so many times as long (default 4)"),
     Option("seed", int, "N", "of the weights and of which text is read (default 0)"),
 )
 SHAPE = (
@@ -113,9 +115,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def plan_of(args: argparse.Namespace) -> Plan:
     """What the options say, checked. LayoutError or ValueError, one line, where it cannot be."""
     from ringtree.training import Layout, Plan, Settings, Shape
+    from ringtree.training.layout import AXES
 
     for name, (other, why) in NEEDS.items():
-        if getattr(args, name) is not None and getattr(args, other) in (None, 1):
+        alone = getattr(args, other) is None or (other in AXES and getattr(args, other) == 1)
+        if getattr(args, name) is not None and alone:
             raise ValueError(f"--{name} without --{other.replace('_', '-')}: {why}")
     if args.every is not None and args.every < 1:
         raise ValueError(f"--every {args.every}: expected at least 1")

@@ -17,7 +17,7 @@ PLOT_WIDTH, PLOT_HEIGHT = 60, 10
 def lines(measured: Measured) -> list[Line]:
     from ringtree.draw.text.lines import Span
 
-    text = ["", *_rate(measured), "", *_time(measured), "", *_bytes(measured)]
+    text = ["", *_rate(measured), *_staleness(measured), "", *_time(measured), "", *_bytes(measured)]
     return [*_curve(measured), *((Span(line),) for line in text)]
 
 
@@ -46,6 +46,12 @@ def _rate(measured: Measured) -> Iterator[str]:
         f"{measured.tokens_per_s:,.0f} tokens per second: {measured.tokens:,} (bytes of text) a step, of "
         f"{units.duration(measured.median_s)} in the median"
     )
+
+
+def _staleness(measured: Measured) -> Iterator[str]:
+    if measured.staleness:
+        reads = ", ".join(f"{k}: {reads:,}" for k, reads in sorted(measured.staleness.items()))
+        yield f"steps by which reads were behind the slowest worker ({measured.plan.layout.staleness} at most): {reads}"
 
 
 def _time(measured: Measured) -> Iterator[str]:

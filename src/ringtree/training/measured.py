@@ -18,7 +18,8 @@ from ringtree.training.sizes import parameters
 class Measured:
     """`losses`, `step_s` (rank 0's, its loss known) and `received_nbytes` (by the engine's
     counters, all ranks together), one a step from step `first` on; `trace`: of the last step, which took `traced_s` on
-    the average over the ranks."""
+    the average over the ranks. `paces_s`: every rank's median step. `staleness`: so many reads were so stale, in all;
+    none where training is synchronous."""
 
     plan: Plan
     first: int
@@ -27,6 +28,8 @@ class Measured:
     received_nbytes: list[int]
     trace: Trace
     traced_s: float
+    paces_s: list[float]
+    staleness: dict[int, int]
 
     @property
     def tokens(self) -> int:
@@ -40,7 +43,8 @@ class Measured:
 
     @property
     def tokens_per_s(self) -> float:
-        return self.tokens / self.median_s
+        """Of all ranks, each by its own steps: those of asynchronous training are not as many in the same time."""
+        return self.tokens * sum(1 / pace_s for pace_s in self.paces_s) / len(self.paces_s)
 
     @property
     def formula_nbytes(self) -> int:
@@ -84,6 +88,8 @@ class Measured:
             "tokens": self.tokens,
             "tokens_per_s": self.tokens_per_s,
             "traced_s": self.traced_s,
+            "paces_s": self.paces_s,
+            "staleness": dict(sorted(self.staleness.items())),
             "shares": [asdict(share) for share in self.shares],
             "sent": [asdict(sent) for sent in self.sent],
             "formula_nbytes": self.formula_nbytes,

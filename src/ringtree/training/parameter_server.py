@@ -182,7 +182,7 @@ class Served:
             work.wait()
         self._sending = []
 
-    def settle(self) -> None:
+    def drain(self) -> None:
         self.sent()
         if self._server is not None:
             self._server.until(2 * self._workers * self._clock)

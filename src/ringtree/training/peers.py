@@ -63,7 +63,7 @@ class Peer:
             work.wait()
         self._sending = []
 
-    def settle(self) -> None:
+    def drain(self) -> None:
         self.sent()
         for rank in self._others:
             while self._received[rank] < self._clock:

@@ -41,13 +41,16 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`batch`: sequences a step, over all ranks; `rate`: of learning."""
+    """`batch`: sequences a step, over all ranks; `rate`: of learning. `slow_rank`: for demonstration, one whose
+    computation takes `slow_factor` times as long."""
 
     steps: int = 100
     batch: int = 16
     rate: float = 1e-3
     optimizer: str = "adamw"
     seed: int = 0
+    slow_rank: int | None = None
+    slow_factor: float = 4.0
 
     def __post_init__(self) -> None:
         for name, least in (("steps", 1), ("batch", 1), ("seed", 0)):
@@ -55,6 +58,8 @@ class Settings:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected at least {least}")
         if not 0 < self.rate < 1e6:
             raise ValueError(f"rate is {self.rate}; expected a positive number")
+        if not 1 <= self.slow_factor < 1e6:
+            raise ValueError(f"slow_factor is {self.slow_factor}; expected at least 1")
         if self.optimizer not in OPTIMIZERS:
             raise ValueError(f"optimizer is {self.optimizer!r}; expected one of {', '.join(OPTIMIZERS)}")
 
@@ -71,6 +76,11 @@ class Plan:
 
         if option := unserved(self.layout):
             raise LayoutError(f"{option} is asked for, and there is no strategy for it yet")
+        slow = self.settings.slow_rank
+        if slow is not None and not 0 <= slow < self.layout.ranks:
+            raise LayoutError(f"slow_rank is {slow}; expected one of the ranks 0..{self.layout.ranks - 1}")
+        if slow is not None and self.layout.pp > 1:
+            raise LayoutError("slow_rank goes with ranks that have all layers: a pipeline's do not (pp)")
         for strategy in STRATEGIES:
             strategy.check(self)
 

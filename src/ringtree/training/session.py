@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from statistics import mean, median
 
 import torch.distributed as dist
 
@@ -13,13 +15,13 @@ from ringtree.torch_backend import communicator
 from ringtree.training.measured import Measured
 from ringtree.training.shares import named
 from ringtree.training.trainer import Trainer
-from ringtree.training.wire import received_nbytes
+from ringtree.training.wire import meet, received_nbytes
 
 
 @dataclass(slots=True)
 class Session:
-    """After each step `told(step, loss, seconds)` is called, and then `kept(trainer)`. The default process group is
-    there, of one rank too; all ranks run it together."""
+    """After each step `told(step, loss, seconds)` is called, in asynchronous training with this rank's own loss, and
+    then `kept(trainer)`. The default process group is there, of one rank too; all ranks run it together."""
 
     trainer: Trainer
     told: Callable[[int, float, float], None]
@@ -36,25 +38,38 @@ class Session:
             raise ValueError(f"{trainer.steps_done} steps are done already; expected more than that")
         while trainer.steps_done < last - 1:
             self._step(nullcontext())
+        trainer.drain()
         recording = communicator().trace()
-        traced_s = self._step(recording)
-        mine = (self.received, traced_s)
-        everybodys: list[tuple[list[int], float]] = [mine] * dist.get_world_size()
+        traced_s = self._step(recording, alone=True)
+        pace_s = median(self.step_s[1:] or self.step_s)
+        mine = (self.received, traced_s, pace_s, trainer.staleness)
+        everybodys = [mine] * dist.get_world_size()
         dist.all_gather_object(everybodys, mine)
-        received = [sum(of_step) for of_step in zip(*(its for its, _ in everybodys), strict=True)]
-        traced_s = sum(s for _, s in everybodys) / len(everybodys)
+        received = [sum(of_step) for of_step in zip(*(its for its, *_ in everybodys), strict=True)]
+        traced_s = mean(s for _, s, *_ in everybodys)
+        paces_s = [s for *_, s, _ in everybodys]
+        staleness = sum((its for *_, its in everybodys), Counter[int]())
         trace = named(recording.trace, trainer.plan, f"step {last}")
-        return Measured(trainer.plan, first, self.losses, self.step_s, received, trace, traced_s)
+        losses = self.losses if trainer.in_step else trainer.mean_losses(self.losses)
+        return Measured(trainer.plan, first, losses, self.step_s, received, trace, traced_s, paces_s, staleness)
 
-    def _step(self, around: AbstractContextManager[object]) -> float:
-        """Does one; how long this rank took, but for what is `around` it and for asking the others' loss."""
+    def _step(self, around: AbstractContextManager[object], alone: bool = False) -> float:
+        """Does one; how long this rank took, but for what is `around` it and for asking the others' loss. `alone`: no
+        message of another step, of any rank, is in it."""
+        if alone:
+            meet()  # here, and again when all know what they have received so far
+        before = received_nbytes()
+        if alone:
+            meet()
         with around:
-            before, begun_s = received_nbytes(), time.perf_counter()
+            begun_s = time.perf_counter()
             loss = self.trainer.step()
             lasted_s = time.perf_counter() - begun_s
+            if alone:
+                self.trainer.drain()
             self.received.append(received_nbytes() - before)
         asked_s = time.perf_counter()
-        self.losses.append(self.trainer.mean_loss(loss))
+        self.losses.append(self.trainer.mean_loss(loss) if self.trainer.in_step else float(loss))
         self.step_s.append(lasted_s + time.perf_counter() - asked_s)
         self.told(self.trainer.steps_done, self.losses[-1], self.step_s[-1])
         self.kept(self.trainer)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
@@ -13,6 +16,7 @@ from ringtree.training.optimizer import optimizer_of
 from ringtree.training.phases import phase
 from ringtree.training.plan import Plan
 from ringtree.training.registry import STRATEGIES
+from ringtree.training.slow_rank import slow_down
 from ringtree.training.stages import each
 from ringtree.training.state import whole
 from ringtree.training.step import ForwardBackward, MicroBatches
@@ -32,6 +36,8 @@ class Trainer:
         self.mesh = Mesh(plan.layout) if ranks > 1 else None
         self.at = plan.layout.coordinates(dist.get_rank() if ranks > 1 else 0)
         self.model: nn.Module = language_model(plan.shape, plan.settings.seed)
+        if plan.settings.slow_rank == (dist.get_rank() if ranks > 1 else 0):
+            slow_down(self.model, plan.settings.slow_factor)
         used = [strategy for strategy in STRATEGIES if strategy.used(plan)]
         for strategy in used:
             if self.mesh is not None:
@@ -71,31 +77,46 @@ class Trainer:
 
     def mean_loss(self, loss: Tensor) -> float:
         """Over all ranks' rows; a call of its own, no part of the step."""
+        return self.mean_losses([float(loss)])[0]
+
+    def mean_losses(self, losses: list[float]) -> list[float]:
+        """Those of several steps at once: in asynchronous training, where ranks that meet at each would be in step."""
+        means = torch.tensor(losses)
         if self.mesh is not None:
             if self.plan.layout.pp > 1:
-                dist.all_reduce(loss, group=self.mesh.group("pp"))
-            dist.all_reduce(loss, op=dist.ReduceOp.AVG, group=self.mesh.group("data"))
-        return float(loss)
+                dist.all_reduce(means, group=self.mesh.group("pp"))
+            dist.all_reduce(means, op=dist.ReduceOp.AVG, group=self.mesh.group("data"))
+        return [float(mean) for mean in means]
 
     def counted(self) -> dict[str, int]:
         """Bytes that this rank has sent so far of what formulas can only bound (`Traffic.at_most`)."""
         return expert_parallel.counted(self.model, self.plan, self.at["ep"])
 
-    def settle(self) -> None:
+    @property
+    def in_step(self) -> bool:
+        """Whether the ranks do each step together."""
+        return self.plan.layout.staleness is None
+
+    @property
+    def staleness(self) -> Counter[int]:
+        """How many of this rank's reads were so stale, where training is asynchronous."""
+        return self.model.staleness if isinstance(self.model, Worker) else Counter()
+
+    def drain(self) -> None:
         """Waits until all that the ranks have sent for their steps has come and is applied. All come; nothing to do but
         in asynchronous training."""
         if isinstance(self.model, Worker):
-            self.model.exchange.settle()
+            self.model.exchange.drain()
 
     def close(self) -> None:
         """Settles, and ends what runs beside the steps. All come."""
         if isinstance(self.model, Worker):
-            self.model.exchange.settle()
+            self.model.exchange.drain()
             self.model.close()
 
     def weights(self) -> dict[str, Tensor]:
         """The whole model's, by the names that one process has, on every rank."""
         if isinstance(self.model, Worker):
-            self.model.exchange.settle()
+            self.model.exchange.drain()
             self.model.exchange.collect()
         return whole(self.model, self.mesh.group("pp") if self.mesh is not None else None)

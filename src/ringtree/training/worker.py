@@ -18,7 +18,7 @@ from ringtree.training.step import MicroBatches
 
 
 class Exchange(Protocol):
-    """How weights come to a worker, and its gradients to where they are applied. Of `settle`, `collect` and `close`:
+    """How weights come to a worker, and its gradients to where they are applied. Of `drain`, `collect` and `close`:
     all ranks come, after as many steps each."""
 
     def read(self) -> int:
@@ -30,14 +30,14 @@ class Exchange(Protocol):
     def sent(self) -> None:
         """Waits until the gradients may change again."""
 
-    def settle(self) -> None:
+    def drain(self) -> None:
         """Waits until all that was pushed is applied."""
 
     def collect(self) -> None:
-        """Once settled: the weights, the same on every rank, into the model."""
+        """Once drained: the weights, the same on every rank, into the model."""
 
     def close(self) -> None:
-        """Once settled: ends what serves others."""
+        """Once drained: ends what serves others."""
 
 
 class Worker(nn.Module):
