@@ -14,7 +14,7 @@ from ringtree.training.layout import AXES, JOINED, Layout
 from ringtree.training.plan import Plan
 from ringtree.training.traffic import Traffic
 
-ENGINES = {"exchange_parts": "all_to_all_v"}
+ENGINES = {"exchange_parts": "all_to_all_v", "message": "send"}
 """Calls of the engine that a formula knows by another name."""
 WORK = (Event.COPY, Event.REDUCE, Event.STALL)
 
@@ -77,7 +77,8 @@ def channel_members(trace: Trace) -> list[tuple[int, ...]]:
     """The ranks of each channel's group, as the trace's facts say."""
     everybody = ", ".join(map(str, range(trace.ranks)))
     said = [trace.facts.get(f"channel {k}", everybody) for k in range(int(trace.channel.max(initial=0)) + 1)]
-    return [tuple(int(rank) for rank in text.split("ranks ")[-1].split(", ")) for text in said]
+    # After the ranks there may be more: "messages of ranks 0, 1, overtaken".
+    return [tuple(int(rank) for rank in text.split("ranks ")[-1].split(", ") if rank.isdigit()) for text in said]
 
 
 def named(trace: Trace, plan: Plan, name: str) -> Trace:
