@@ -1,0 +1,181 @@
+"""What every way of parallel training sends and holds: measured, beside its formula and beside data parallelism.
+
+    python benchmarks/parallelism.py                 all pages, some minutes; torch must be there
+    python benchmarks/parallelism.py zero pipeline   those
+
+Each layout trains the same model on as many ranks of this machine. Of one step, when some have been taken: bytes that
+the engine counted, the calls in their order (a picture), what each rank did when (a timeline). Then, of another run,
+what a rank holds. The figures go to benchmarks/parallelism.json, the pictures to docs/images/parallelism, and both into
+the pages of docs/parallelism, between `<!-- measured: NAME -->` and `<!-- end -->`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ringtree.ir import units
+from ringtree.training import Layout, Plan, Settings, Shape
+
+ROOT = Path(__file__).parent.parent
+PAGES, PICTURES = ROOT / "docs" / "parallelism", ROOT / "docs" / "images" / "parallelism"
+RECORD = ROOT / "benchmarks" / "parallelism.json"
+MODEL = Shape(width=128, layers=4, heads=8, context=128)
+EXPERTS = {"experts": 8}
+SETTINGS = Settings(steps=4, batch=16)
+
+ROWS: dict[str, list[tuple[Layout, dict[str, Any]]]] = {
+    "data_parallel": [(Layout(dp=2), {}), (Layout(dp=4), {})],
+    "zero": [(Layout(dp=4, zero=z), {}) for z in (1, 2, 3)],
+    "asynchronous": [(Layout(dp=4, staleness=0, server=s), {}) for s in ("central", "sharded", "peers")],
+    "layer_split": [(Layout(pp=2, schedule="naive"), {}), (Layout(pp=4, schedule="naive"), {})],
+    "pipeline": [
+        (Layout(pp=4, schedule="gpipe", micro_batches=8), {}),
+        (Layout(pp=4, schedule="1f1b", micro_batches=8), {}),
+        (Layout(pp=2, schedule="interleaved", micro_batches=8), {}),
+    ],
+    "tensor_parallel": [(Layout(tp=2), {}), (Layout(tp=4), {})],
+    "sequence_parallel": [(Layout(tp=2, sp=True), {}), (Layout(tp=4, sp=True), {})],
+    "context_parallel": [(Layout(cp=4), {}), (Layout(cp=4, context="ulysses"), {})],
+    "expert_parallel": [(Layout(dp=4), EXPERTS), (Layout(ep=4), EXPERTS), (Layout(dp=2, ep=2, zero=3), EXPERTS)],
+    "products": [
+        (Layout(dp=2, tp=2), {}),
+        (Layout(dp=2, tp=2, sp=True, zero=3), {}),
+        (Layout(dp=2, tp=2, pp=2, micro_batches=4), {}),
+    ],
+}
+"""Of each page the layouts, and what their models have beside."""
+BESIDE = Layout(dp=4)
+"""What memory is shown beside."""
+
+
+def plan_of(layout: Layout, more: dict[str, Any]) -> Plan:
+    optimizer = "adamw" if layout.staleness is None else "sgd"
+    return Plan(layout, Shape(**{**asdict(MODEL), **more}), Settings(**{**asdict(SETTINGS), "optimizer": optimizer}))
+
+
+def options(layout: Layout, more: dict[str, Any]) -> str:
+    """As `ringtree train` takes them."""
+    plain, said = Layout(), []
+    for name, value in asdict(layout).items():
+        if value != getattr(plain, name):
+            option = {"staleness": "async-staleness"}.get(name, name).replace("_", "-")
+            said.append(f"--{option}" if value is True else f"--{option} {value}")
+    return " ".join(said + [f"--{name} {value}" for name, value in more.items()])
+
+
+def measure(layout: Layout, more: dict[str, Any]) -> dict[str, Any]:
+    """Starts the ranks; what they found."""
+    with tempfile.TemporaryDirectory(prefix="ringtree-parallelism-") as folder:
+        file = Path(folder) / "found.json"
+        words = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={layout.ranks}"]
+        job = json.dumps([asdict(layout), more, str(file)])
+        environment = {**os.environ, "RINGTREE_ALGORITHM": "two_shot,pairwise", "OMP_NUM_THREADS": "1"}
+        subprocess.run([*words, __file__, "--rank", job], check=True, env=environment)
+        found: dict[str, Any] = json.loads(file.read_text())
+        return found
+
+
+def take_part(job: str) -> None:
+    """As a rank."""
+    import torch.distributed as dist
+
+    from ringtree.draw.step_picture import step_picture
+    from ringtree.draw.text.timeline import timeline
+    from ringtree.torch_backend import communicator
+    from ringtree.training import Trainer, memory
+    from ringtree.training.calls import called
+    from ringtree.training.registry import traffic
+    from ringtree.training.wire import received_nbytes
+
+    layout, more, file = json.loads(job)
+    plan = plan_of(Layout(**layout), more)
+    dist.init_process_group("ringtree")
+    trainer = Trainer(plan)
+    for _ in range(3):
+        trainer.step()
+    before = received_nbytes()
+    trainer.step()
+    counted = received_nbytes() - before
+    calls = called(trainer.step)
+    with communicator().trace() as recording:
+        trainer.step()
+    formula = sum(t.wire_nbytes for t in traffic(plan))
+    mine = (counted, asdict(memory.measure(plan)))
+    everybodys: list[Any] = [None] * plan.layout.ranks
+    dist.all_gather_object(everybodys, mine)
+    if dist.get_rank() == 0:
+        found = {
+            "formula_nbytes": formula,
+            "counted_nbytes": [received for received, _ in everybodys],
+            "memory_nbytes": [held for _, held in everybodys],
+            "picture": step_picture(calls),
+            "timeline": timeline(recording.trace),
+        }
+        Path(file).write_text(json.dumps(found))
+    dist.destroy_process_group()
+
+
+def table(rows: list[dict[str, Any]]) -> list[str]:
+    """Bytes and memory of the rank that holds the most, as Markdown."""
+    kinds = ("parameters", "gradients", "optimizer_state", "activations", "peak")
+    lines = [
+        "| | bytes on the wire, formula | counted | parameters | gradients | optimizer's | activations | peak |",
+        "| --- " + "| ---: " * 7 + "|",
+    ]
+    for row in rows:
+        held = [units.size(max(rank[kind] for rank in row["memory_nbytes"])) for kind in kinds]
+        formula, counted = row["formula_nbytes"], sum(row["counted_nbytes"])
+        lines.append(" | ".join([f"| `{row['options']}`", f"{formula:,}", f"{counted:,}", *held]) + " |")
+    return lines
+
+
+def written(page: str, rows: list[dict[str, Any]], beside: dict[str, Any]) -> None:
+    """Puts a page's figures and pictures where it has room for them."""
+    path = PAGES / f"{page}.md"
+    if not path.exists():
+        return
+    first = rows[-1] if page == "data_parallel" else rows[0]
+    text = [
+        f"![A step's calls](../images/parallelism/{page}.svg)",
+        "",
+        f"`ringtree train {first['options']}`: a column a rank; time runs down.",
+        "",
+        *table(rows if beside in rows else [beside, *rows]),
+        "",
+        "A step of it, as every rank recorded it:",
+        "",
+        *(f"    {line}".rstrip() for line in first["timeline"].splitlines()),
+        "",
+    ]
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    (PICTURES / f"{page}.svg").write_text(first["picture"])
+    marked = re.compile(rf"(<!-- measured: {page} -->\n).*?(<!-- end -->)", re.DOTALL)
+    block = "\n".join(text)
+    path.write_text(marked.sub(lambda found: found[1] + block + found[2], path.read_text()))
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--rank"]:
+        return take_part(sys.argv[2])
+    asked = sys.argv[1:] or list(ROWS)
+    record: dict[str, Any] = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    for page in asked:
+        rows = []
+        for layout, more in [(BESIDE, {}), *ROWS[page]]:
+            print(f"{page}: {options(layout, more)}", flush=True)
+            rows.append({"options": options(layout, more), **measure(layout, more)})
+        written(page, rows[1:], rows[0])
+        record[page] = [{k: v for k, v in row.items() if k not in ("picture", "timeline")} for row in rows]
+    RECORD.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
