@@ -19,8 +19,11 @@ from itertools import groupby
 
 from ringtree.ir import units
 
-COLUMN, ROW, HEAD, MARGIN = 150, 34, 40, 110
-"""Pixels: of a rank's column, of a row, above the first one, left of them for the phases."""
+COLUMN, ROW, HEAD, MARGIN, REPEATS = 150, 34, 40, 110, 80
+"""Pixels: of a rank's column, of a row, above the first one, left of them for the phases, right for what repeats."""
+
+MOST_ROWS = 8
+"""Of a block that repeats."""
 
 COLOURS = {
     "all_reduce": "#0072b2",
@@ -36,6 +39,7 @@ STYLE = """
 text { font: 12px system-ui, sans-serif; fill: #222 } .faint { fill: #777 } .band text { fill: #fff }
 .lane { stroke: #bbb } .way { stroke: #56b4e9; stroke-width: 2; fill: #56b4e9 } .rule { stroke: #ddd }
 @media (prefers-color-scheme: dark) { text { fill: #ddd } .faint { fill: #999 } .lane, .rule { stroke: #444 } }
+.bracket { stroke: #999; fill: none }
 """
 
 
@@ -54,70 +58,93 @@ class Call:
     def message(self) -> bool:
         return self.name == "send"
 
-    def like(self, other: Call) -> bool:
-        """Whether both may be in one row."""
+    def beside(self, other: Call) -> bool:
+        """Whether both fit into one row: alike, and neither drawn over the other."""
         alike = (self.name, self.phase, self.nbytes) == (other.name, other.phase, other.nbytes)
-        return alike and not {*self.ranks} & {*other.ranks}
+        apart = max(self.ranks) - min(other.ranks), max(other.ranks) - min(self.ranks)
+        return alike and (min(apart) < 0 or (self.message and min(apart) == 0))
 
 
 def step_picture(calls: Sequence[Sequence[Call]]) -> str:
-    """SVG. `calls`: of each rank, those it made in a step, in its order; of a message, the sender's only."""
-    rows = folded(in_rows(in_order(calls)))
+    """SVG. `calls`: of each rank, those of a step, in its order: collectives and sends where it made them, what it
+    received where it had it. ValueError where the ranks' orders are at odds."""
+    blocks = folded([row for level in levels(calls) for row in in_rows(level)])
+    rows = [row for block, _ in blocks for row in block]
     ranks = len(calls)
-    width, height = MARGIN + ranks * COLUMN + 20, HEAD + len(rows) * ROW + 16
+    width, height = MARGIN + ranks * COLUMN + REPEATS, HEAD + len(rows) * ROW + 16
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
         f"<style>{STYLE}</style>",
         *(_lane(rank, height) for rank in range(ranks)),
-        *_phases([row[0].phase for row, _ in rows], width),
-        *(_drawn(call, y, times) for y, (row, times) in enumerate(rows) for call in row),
+        *_phases([row[0].phase for row in rows], width),
+        *(_drawn(call, y) for y, row in enumerate(rows) for call in row),
+        *_repeats([(len(block), times) for block, times in blocks], width - REPEATS),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
 
 
-def in_order(calls: Sequence[Sequence[Call]]) -> list[Call]:
-    """Each call once, in an order that keeps every rank's. ValueError where there is none: the ranks differ."""
-    callers: dict[tuple[object, ...], set[int]] = {}
+def levels(calls: Sequence[Sequence[Call]]) -> list[list[Call]]:
+    """Each call once: after all that its ranks had done before it, and as early as that allows."""
+    makers: dict[tuple[object, ...], set[int]] = {}
     for rank, mine in enumerate(calls):
         for call in mine:
-            callers.setdefault(call.key, set()).add(rank)
-    waiting = [deque(mine) for mine in calls]
-    ordered: list[Call] = []
+            if not call.message or call.ranks[0] == rank:
+                makers.setdefault(call.key, set()).add(rank)
+    waiting, reached = [deque(mine) for mine in calls], [0] * len(calls)
+    found: list[list[Call]] = []
+    made: dict[tuple[object, ...], int] = {}
     while any(waiting):
         heads = {rank: mine[0] for rank, mine in enumerate(waiting) if mine}
-        ready = next((c for c in heads.values() if all(heads[r].key == c.key for r in callers[c.key])), None)
-        if ready is None:
+        arrived = [rank for rank, call in heads.items() if call.key in made]
+        for rank in arrived:
+            reached[rank] = max(reached[rank], made[waiting[rank].popleft().key])
+        ready = [c for c in heads.values() if all(heads.get(r, c).key == c.key for r in makers.get(c.key, ()))]
+        ready = [c for c in ready if c.key in makers and c.key not in made]
+        if not ready and not arrived:
             stuck = ", ".join(f"rank {rank} at {call.name}" for rank, call in heads.items())
             raise ValueError(f"the ranks' calls are in no one order: {stuck}")
-        ordered.append(ready)
-        for rank in callers[ready.key]:
-            waiting[rank].popleft()
-    return ordered
+        for call in {c.key: c for c in ready}.values():
+            level = max(reached[r] for r in makers[call.key])
+            found += [[] for _ in range(level + 1 - len(found))]
+            found[level].append(call)
+            made[call.key] = level + 1
+    return found
 
 
-def in_rows(ordered: Sequence[Call]) -> list[list[Call]]:
-    """Calls that are alike and of different ranks side by side, as far up as the order lets them."""
+def in_rows(level: Sequence[Call]) -> list[list[Call]]:
+    """What is alike and has room side by side in one row, the others below."""
     rows: list[list[Call]] = []
-    for call in ordered:
-        at = len(rows)
-        while at and not any({*call.ranks} & {*above.ranks} for above in rows[at - 1]):
-            at -= 1
-        fit = next((row for row in rows[at:] if all(call.like(other) for other in row)), None)
-        if fit is not None:
-            fit.append(call)
+    for call in sorted(level, key=lambda call: call.ranks):
+        row = next((row for row in rows if all(call.beside(other) for other in row)), None)
+        if row is not None:
+            row.append(call)
         else:
             rows.append([call])
-    return [sorted(row, key=lambda call: call.ranks) for row in rows]
+    return rows
 
 
-def folded(rows: Sequence[list[Call]]) -> list[tuple[list[Call], int]]:
-    """Rows that are alike and follow one another once, with how often."""
+def folded(rows: Sequence[list[Call]]) -> list[tuple[list[list[Call]], int]]:
+    """Blocks of rows that follow one another and are alike, once, with how often: of up to MOST_ROWS rows, the block
+    that spares the most."""
+    looks = [[(c.name, c.ranks, c.nbytes, c.phase) for c in row] for row in rows]
+    blocks, at = [], 0
+    while at < len(rows):
+        size, times = max(
+            ((size, _times(looks, at, size)) for size in range(1, MOST_ROWS + 1)),
+            key=lambda found: ((found[1] - 1) * found[0], -found[0]),
+        )
+        blocks.append((list(rows[at : at + size]), times))
+        at += size * times
+    return blocks
 
-    def look(row: list[Call]) -> list[tuple[object, ...]]:
-        return [(c.name, c.ranks, c.nbytes, c.phase) for c in row]
 
-    return [(alike[0], len(alike)) for alike in (list(group) for _, group in groupby(rows, look))]
+def _times(looks: Sequence[object], at: int, size: int) -> int:
+    """How often the `size` rows from there on follow one another."""
+    times = 1
+    while looks[at : at + size] == looks[at + times * size : at + (times + 1) * size]:
+        times += 1
+    return times
 
 
 def _centre(rank: int) -> int:
@@ -141,24 +168,33 @@ def _phases(phases: Sequence[str], width: int) -> list[str]:
     return drawn
 
 
-def _drawn(call: Call, row: int, times: int) -> str:
+def _repeats(blocks: Sequence[tuple[int, int]], x: int) -> list[str]:
+    """Brackets right of what stands for more: rows and times of each block."""
+    drawn, y = [], HEAD
+    for rows, times in blocks:
+        if times > 1:
+            top, bottom = y + 6, y + rows * ROW - 6
+            drawn.append(f'<path class="bracket" d="M{x} {top} h6 V{bottom} h-6"/>')
+            drawn.append(f'<text class="faint" x="{x + 12}" y="{(top + bottom) // 2 + 4}">{times} times</text>')
+        y += rows * ROW
+    return drawn
+
+
+def _drawn(call: Call, row: int) -> str:
     y = HEAD + row * ROW + ROW // 2
-    size = units.size(call.nbytes) + (f", {times} times" if times > 1 else "")
+    text = f"{escape(call.name)} {units.size(call.nbytes)}"
+    first, last = _centre(min(call.ranks)), _centre(max(call.ranks))
     if call.message:
-        return _arrow(_centre(call.ranks[0]), _centre(call.ranks[1]), y, size)
-    left, right = _centre(min(call.ranks)) - COLUMN // 2 + 6, _centre(max(call.ranks)) + COLUMN // 2 - 6
-    solid = max(call.ranks) - min(call.ranks) + 1 == len(call.ranks)
+        return _arrow(_centre(call.ranks[0]), _centre(call.ranks[1]), y, text)
     colour = next((c for name, c in COLOURS.items() if call.name.startswith(name)), OTHERS)
-    dots = "".join(f'<circle cx="{_centre(r)}" cy="{y}" r="4" fill="{colour}"/>' for r in call.ranks)
+    if max(call.ranks) - min(call.ranks) >= len(call.ranks):  # not all between take part
+        dots = "".join(f'<circle cx="{_centre(r)}" cy="{y}" r="4" fill="{colour}"/>' for r in call.ranks)
+        line = f'<line x1="{first}" y1="{y}" x2="{last}" y2="{y}" stroke="{colour}" stroke-width="2"/>'
+        return f'<g>{line}{dots}<text class="faint" x="{first + 8}" y="{y - 5}">{text}</text></g>'
+    left, right = first - COLUMN // 2 + 6, last + COLUMN // 2 - 6
     band = f'<rect x="{left}" y="{y - 13}" width="{right - left}" height="26" rx="6" fill="{colour}"/>'
-    line = (
-        f'<line x1="{_centre(min(call.ranks))}" y1="{y}" x2="{_centre(max(call.ranks))}" y2="{y}" stroke="{colour}"/>'
-    )
-    text = f"{escape(call.name)} {size}"
     middle = (left + right) // 2
-    if solid:
-        return f'<g class="band">{band}<text x="{middle}" y="{y + 4}" text-anchor="middle">{text}</text></g>'
-    return f'<g>{line}{dots}<text class="faint" x="{_centre(min(call.ranks)) + 8}" y="{y - 5}">{text}</text></g>'
+    return f'<g class="band">{band}<text x="{middle}" y="{y + 4}" text-anchor="middle">{text}</text></g>'
 
 
 def _arrow(source: int, target: int, y: int, text: str) -> str:
@@ -166,5 +202,5 @@ def _arrow(source: int, target: int, y: int, text: str) -> str:
     return (
         f'<g class="way"><circle cx="{source}" cy="{y}" r="4"/><line x1="{source}" y1="{y}" x2="{target}" y2="{y}"/>'
         f'<path d="M{target} {y} l{-tip} -5 l0 10 z"/></g>'
-        f'<text class="faint" x="{min(source, target) + 12}" y="{y - 5}">send {text}</text>'
+        f'<text class="faint" x="{min(source, target) + 12}" y="{y - 5}">{text}</text>'
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import takewhile
 from math import prod
 
 import torch.distributed as dist
@@ -21,23 +22,28 @@ def called(step: Callable[[], object]) -> list[list[Call]]:
     operations than a step has (TORCH_FR_BUFFER_SIZE), the oldest are missing."""
     before = RING[-1] if RING else None
     step()
-    mine: list[Call] = []
-    for entry in reversed(RING):
-        if entry is before:
-            break
-        if entry.peer is None or entry.name == "send":
-            mine.append(_call(entry))
+    entries = list(takewhile(lambda entry: entry is not before, reversed(RING)))[::-1]
+    mine = [_call(entry) for entry in sorted(entries, key=_moment_ns)]
     everybodys: list[list[Call]] = [[] for _ in range(dist.get_world_size())]
-    dist.all_gather_object(everybodys, mine[::-1])
+    dist.all_gather_object(everybodys, mine)
     return everybodys
 
 
+def _moment_ns(entry: Entry) -> int:
+    """What is sent is on its way when it is given; what is received, there when it was waited for."""
+    receives = entry.peer is not None and entry.name != "send"
+    return entry.ended_ns if receives and entry.ended_ns else entry.begun_ns
+
+
 def _call(entry: Entry) -> Call:
-    group = entry.recorder
+    group, phase = entry.recorder, phase_at(entry.begun_ns)
     nbytes = max(sum(prod(shape) * kind.itemsize for shape, kind in side) for side in (entry.inputs, entry.outputs))
-    ranks = tuple(group.ranks) if entry.peer is None else (group.rank, group.ranks[entry.peer])
-    key = (group.name, ranks, entry.number) if entry.peer is None else (group.name, ranks, entry.tag, entry.turn)
-    return Call(key, _name(entry.name), ranks, nbytes, phase_at(entry.begun_ns))
+    if entry.peer is None:
+        ranks = tuple(group.ranks)
+        return Call((group.name, ranks, entry.number), _name(entry.name), ranks, nbytes, phase)
+    peer = group.ranks[entry.peer]
+    ranks = (group.rank, peer) if entry.name == "send" else (peer, group.rank)
+    return Call((group.name, ranks, entry.tag, entry.turn), "send", ranks, nbytes, phase)
 
 
 def _name(torchs: str) -> str:
