@@ -20,6 +20,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "cp ulysses": {"cp": 2, "context": "ulysses"},
     "experts": {"experts": 4},
     "ep": {"ep": 2, "experts": 4},
+    "pp naive": {"pp": 2, "schedule": "naive"},
     "pp gpipe": {"pp": 2, "schedule": "gpipe", "micro_batches": 2},
     "pp 1f1b": {"pp": 2, "schedule": "1f1b", "micro_batches": 2},
     "pp interleaved": {"pp": 2, "schedule": "interleaved", "micro_batches": 2},
@@ -63,3 +64,18 @@ def refusal(plan: Plan) -> str | None:
 
 PAIRS = {pair: both for pair in combinations(OPTIONS, 2) if (both := plan(*pair)) is not None}
 """By the two names, in OPTIONS' order."""
+
+
+def matrix() -> str:
+    """Markdown: option by option, what trains and what is refused, and below why."""
+    reasons: dict[str, int] = {}
+    lines = ["| | " + " | ".join(OPTIONS) + " |", "| --- |" + " :-: |" * len(OPTIONS)]
+    for a in OPTIONS:
+        cells = []
+        for b in OPTIONS:
+            both = PAIRS.get((a, b)) or PAIRS.get((b, a))
+            reason = refusal(both) if both is not None else None
+            number = reasons.setdefault(reason, len(reasons) + 1) if reason is not None else None
+            cells.append("" if both is None else "yes" if number is None else str(number))
+        lines.append(f"| {a} | " + " | ".join(cells) + " |")
+    return "\n".join([*lines, "", *(f"{number}. {reason}" for reason, number in reasons.items()), ""])

@@ -3,15 +3,31 @@ which."""
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from ringtree.training import Plan
 from tests.torch_backend.conftest import Worlds
-from tests.training.pairs import PAIRS, refusal
+from tests.training.pairs import PAIRS, matrix, refusal
 from tests.training.trained import hold_to_one_process, hold_to_the_formula, train
 
 TRAINED = {plan: f"{a}, {b}" for (a, b), plan in reversed(PAIRS.items()) if refusal(plan) is None}
 """Plans once each: a pair may ask for no more than one of its two does."""
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "parallelism" / "products.md"
+MATRIX = re.compile(r"(<!-- written from tests/training/pairs\.py -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+
+
+def test_the_page_of_products_says_what_goes_with_what(request: pytest.FixtureRequest) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    if request.config.getoption("--update-golden"):
+        text = MATRIX.sub(lambda m: m[1] + matrix() + m[3], text)
+        PAGE.write_text(text, encoding="utf-8")
+    found = MATRIX.search(text)
+    assert found is not None and found[2] == matrix(), "pytest tests/training/test_pairs.py --update-golden writes it"
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from warnings import filterwarnings
 
 from ringtree.training.layout import LayoutError
 from ringtree.training.plan import Plan
@@ -55,6 +56,8 @@ def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
     from ringtree.training.experts import stacks
 
     if plan.layout.tp > 1:
+        # Scores are a view, and nobody writes to them in place, which is what it warns of.
+        filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")
         broadcast(model, mesh.group("data"))
         return replicate(model, mesh=mesh["data"])
     experts = stacks(model) if plan.layout.ep > 1 else {}
