@@ -89,6 +89,33 @@ def test_one_layout_goes_on_with_what_another_wrote(worlds: Worlds, first: str, 
         assert its[name] == pytest.approx(value.numpy(), abs=TOLERANCE, rel=TOLERANCE)
 
 
+@pytest.mark.parametrize(("first", "second"), [(Layout(ep=2), Layout(dp=2)), (Layout(dp=2), Layout(ep=2))])
+def test_experts_go_to_other_ranks(worlds: Worlds, first: Layout, second: Layout, tmp_path: Path) -> None:
+    from tests.training.reference import alone
+
+    shape = Shape(width=12, layers=2, heads=4, context=10, experts=4)
+    wrote, reads = (replace(plan_of(layout), shape=shape) for layout in (first, second))
+    _run(worlds, _write, wrote, tmp_path)
+    losses, _ = _run(worlds, _go_on, reads, tmp_path)
+    assert losses == pytest.approx(alone(reads)[0][AT:], abs=TOLERANCE, rel=TOLERANCE)
+
+
+def _asynchronous(folder: Path) -> str:
+    from ringtree.training import Trainer
+    from ringtree.training.checkpoint import save
+
+    trainer = Trainer(plan_of(Layout(dp=2, staleness=0)))
+    with pytest.raises(ValueError, match="asynchronous training has no checkpoints") as told:
+        save(trainer, folder)
+    trainer.close()
+    return str(told.value)
+
+
+def test_asynchronous_training_is_refused(worlds: Worlds, tmp_path: Path) -> None:
+    worlds(2).run(_asynchronous, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
 def _unfinished(checkpoint: Path) -> None:
     checkpoint.rename(checkpoint.parent / f".{checkpoint.name}.unfinished")
 

@@ -37,11 +37,6 @@ def check(plan: Plan) -> None:
         raise LayoutError(f"zero {layout.zero} divides among data parallel ranks, and there is one; give dp, cp or ep")
     if layout.zero == 1 and layout.tp > 1:
         raise LayoutError("zero 1 is torch's ZeroRedundancyOptimizer, which knows no DTensors; with tp use zero 2 or 3")
-    if layout.zero and layout.staleness is not None:
-        raise LayoutError(
-            f"zero {layout.zero} has every rank change its part of the weights in step with the others, which "
-            "asynchronous training does not; its server is divided by server='sharded'"
-        )
 
 
 def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
