@@ -104,8 +104,8 @@ def _whose(part: Part, level: int) -> str:
     ranks = f"ranks {', '.join(map(str, part.members))}"
     if part.what == "calls":
         return ranks
-    more = "" if level == 0 else ", recorded at one end only" if level >= LONE else ", overtaken"
-    return f"{part.what} of {ranks}{more}"
+    which = "" if level == 0 else "unpaired " if level >= LONE else "overtaken "
+    return f"{which}{part.what} of {ranks}"
 
 
 def _messages_apart(parts: Sequence[Part]) -> dict[int, tuple[NDArray[np.int64], Recorded]]:

@@ -1,11 +1,15 @@
-"""Which part of a step it is that this rank is in: forward, backward, update."""
+"""Which part of a step it is that this rank is in: forward, backward, update. A trace of the step has them as spans."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from time import time_ns
+
+import torch.distributed as dist
+
+from ringtree.torch_backend import communicator
 
 LATEST: deque[tuple[str, int, int]] = deque(maxlen=4096)
 """Phases that have ended: name, and when it began and ended, in ns as time.time_ns has it."""
@@ -16,7 +20,8 @@ def phase(name: str) -> Iterator[None]:
     """While its block runs."""
     begun_ns = time_ns()
     try:
-        yield
+        with communicator().span(name) if dist.is_initialized() else nullcontext():
+            yield
     finally:
         LATEST.append((name, begun_ns, time_ns()))
 

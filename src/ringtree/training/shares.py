@@ -87,7 +87,8 @@ def named(trace: Trace, plan: Plan, name: str) -> Trace:
     facts = {key: fact for key, fact in trace.facts.items() if not key.startswith("channel ")}
     for k, members in enumerate(channel_members(trace)):
         if k in used:
-            facts[f"channel {k}"] = f"{names.get(('', members), 'other')}: ranks {', '.join(map(str, members))}"
+            said = trace.facts.get(f"channel {k}", f"ranks {', '.join(map(str, members))}")
+            facts[f"channel {k}"] = f"{names.get(('', members), 'other')}: {said}"
     return replace(trace, facts={"name": name, **facts})
 
 
