@@ -75,6 +75,12 @@ LAYOUTS: dict[str, tuple[Layout, dict[str, Any]]] = {
     "dp2 ep2": (Layout(dp=2, ep=2), EXPERTS),
     "dp2 ep4": (Layout(dp=2, ep=4), EXPERTS),
     "dp4 ep2": (Layout(dp=4, ep=2), EXPERTS),
+    **{f"zero{z} dp2 of experts": (Layout(dp=2, zero=z), EXPERTS) for z in (1, 3)},
+    **{f"zero{z} ep4": (Layout(ep=4, zero=z), EXPERTS) for z in (2, 3)},
+    **{f"zero{z} dp2 ep2": (Layout(dp=2, ep=2, zero=z), EXPERTS) for z in (2, 3)},
+    **{f"zero{z} dp2 ep2 micro-batches": (Layout(dp=2, ep=2, zero=z, micro_batches=2), EXPERTS) for z in (2, 3)},
+    **{f"zero{z} dp2 ep4": (Layout(dp=2, ep=4, zero=z), EXPERTS) for z in (2, 3)},
+    "zero3 dp4 ep2 uneven": (Layout(dp=4, ep=2, zero=3), {"shape": {"experts": 6}}),
     **{
         f"{server} staleness 0 dp{n}": (Layout(dp=n, staleness=0, server=server), {})
         for server in ("central", "sharded", "peers")

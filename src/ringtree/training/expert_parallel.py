@@ -35,7 +35,7 @@ def used(plan: Plan) -> bool:
 
 
 def check(plan: Plan) -> None:
-    shape, ranks, layout = plan.shape, plan.layout.ep, plan.layout
+    layout, shape, ranks = plan.layout, plan.shape, plan.layout.ep
     if shape.experts and not 1 <= shape.top_k <= shape.experts:
         raise LayoutError(f"a token cannot go to {shape.top_k} of {shape.experts} experts")
     if ranks > 1 and (not shape.experts or shape.experts % ranks):
@@ -44,9 +44,10 @@ def check(plan: Plan) -> None:
         raise LayoutError("tensor parallel ranks (tp) divide dense layers, and blocks of experts have none")
     if shape.experts and layout.cp > 1:
         raise LayoutError("an expert's capacity is of whole sequences, which context parallel ranks (cp) do not have")
-    if ranks > 1 and layout.zero:
+    if ranks > 1 and layout.zero == 1:
         raise LayoutError(
-            "zero divides parameters over all data parallel ranks, which do not have the same experts (ep)"
+            "ZeRO 1 gives the state of a whole parameter to one of all data parallel ranks, which do not have the same "
+            "experts (ep): use --zero 2 or 3"
         )
 
 

@@ -71,10 +71,13 @@ def held_nbytes(plan: Plan, named: str = "") -> int:
     return ELEMENT_NBYTES * plan.layout.tp * sum(prod(size) for name, size in held(plan).items() if named in name)
 
 
-def padded_nbytes(plan: Plan, ranks: int) -> int:
-    """Of the same, the first dimension of each being filled up so that `ranks` divide it."""
-    its = held(plan).values()
-    return ELEMENT_NBYTES * plan.layout.tp * sum(ranks * ceil(rows / ranks) * prod(rest) for rows, *rest in its)
+def padded_nbytes(plan: Plan, ranks: int, experts: bool = False) -> int:
+    """Of the same, the first dimension of each being filled up so that `ranks` divide it: of experts, or of all else.
+    Of experts, `ep` ranks have a share each, which so many `ranks` divide."""
+    groups = plan.layout.ep if experts else 1
+    its = [size for name, size in held(plan).items() if (EXPERTS in name) == experts]
+    rows = groups * ranks
+    return ELEMENT_NBYTES * plan.layout.tp * sum(rows * ceil(first / rows) * prod(rest) for first, *rest in its)
 
 
 def norms_nbytes(plan: Plan) -> int:

@@ -39,11 +39,16 @@ def check(plan: Plan) -> None:
 
 
 def shard(model: Any, mesh: Mesh, keep: bool) -> None:
-    """Block by block, and together what is outside of them. `keep`: parameters from forward to backward."""
+    """Block by block, and together what is outside of them; a block's experts among those who have the same ones.
+    `keep`: parameters from forward to backward."""
     from torch.distributed.fsdp import fully_shard
+
+    from ringtree.training.experts import layers
 
     # Scores are a view, and nobody writes to them in place, which is what it warns of.
     filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")
+    for layer in layers(model):
+        fully_shard(layer.experts, mesh=mesh["expert_data"], reshard_after_forward=not keep)
     for module in (*model.blocks.values(), model):
         fully_shard(module, mesh=mesh["data"], reshard_after_forward=not keep)
 
@@ -65,11 +70,17 @@ def reductions(plan: Plan) -> int:
 
 
 def traffic(plan: Plan) -> Iterable[Traffic]:
-    layout = plan.layout
-    ranks = layout.dp * layout.cp * layout.ep
-    nbytes = padded_nbytes(plan, ranks)
-    yield Traffic("parameters", "all_gather", "data", ranks, nbytes)
-    yield Traffic("gradients", "reduce_scatter", "data", ranks, nbytes * reductions(plan))
+    for whose, axis, ranks, nbytes in divided(plan):
+        yield Traffic(f"{whose}parameters", "all_gather", axis, ranks, nbytes)
+        yield Traffic(f"{whose}gradients", "reduce_scatter", axis, ranks, nbytes * reductions(plan))
+
+
+def divided(plan: Plan) -> Iterable[tuple[str, str, int, int]]:
+    """What is divided: whose it is, on which axis's groups of so many ranks, and its bytes."""
+    same = plan.layout.dp * plan.layout.cp
+    yield "", "data", same * plan.layout.ep, padded_nbytes(plan, same * plan.layout.ep)
+    if plan.shape.experts:
+        yield "experts' ", "expert_data", same, padded_nbytes(plan, same, experts=True)
 
 
 STRATEGY = Strategy("ZeRO 2", "zero", used, check, apply, traffic, forward_backward=forward_backward)

@@ -18,10 +18,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ringtree.training.plan import Plan
-from ringtree.training.sizes import padded_nbytes
 from ringtree.training.strategy import Strategy
 from ringtree.training.traffic import Traffic
-from ringtree.training.zero2 import check, reductions, shard
+from ringtree.training.zero2 import check, divided, reductions, shard
 
 if TYPE_CHECKING:
     from torch import nn
@@ -40,11 +39,10 @@ def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
 
 def traffic(plan: Plan) -> Iterable[Traffic]:
     layout = plan.layout
-    ranks = layout.dp * layout.cp * layout.ep
-    nbytes = padded_nbytes(plan, ranks)
     gathers = 2 * layout.micro_batches if layout.pp == 1 else layout.micro_batches + 1
-    yield Traffic("parameters", "all_gather", "data", ranks, nbytes * gathers)
-    yield Traffic("gradients", "reduce_scatter", "data", ranks, nbytes * reductions(plan))
+    for whose, axis, ranks, nbytes in divided(plan):
+        yield Traffic(f"{whose}parameters", "all_gather", axis, ranks, nbytes * gathers)
+        yield Traffic(f"{whose}gradients", "reduce_scatter", axis, ranks, nbytes * reductions(plan))
 
 
 STRATEGY = Strategy("ZeRO 3", "zero", used, check, apply, traffic)
