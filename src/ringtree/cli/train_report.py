@@ -17,7 +17,16 @@ PLOT_WIDTH, PLOT_HEIGHT = 60, 10
 def lines(measured: Measured) -> list[Line]:
     from ringtree.draw.text.lines import Span
 
-    text = ["", *_rate(measured), *_staleness(measured), "", *_time(measured), "", *_bytes(measured)]
+    text = [
+        "",
+        *_rate(measured),
+        *_staleness(measured),
+        "",
+        *_time(measured),
+        "",
+        *_bytes(measured),
+        *_experts(measured),
+    ]
     return [*_curve(measured), *((Span(line),) for line in text)]
 
 
@@ -81,19 +90,30 @@ def _bytes(measured: Measured) -> Iterator[str]:
     table = [("bytes on the wire, in all", "by", "over", "formula", "counted", "")]
     for sent in measured.sent:
         what, over = ", ".join(sent.whats) or "not foretold", f"{sent.axis} of {sent.ranks}"
-        table.append(
-            (f"  {what}", sent.collective, over, *_beside(sent.formula_nbytes, sent.counted_nbytes, sent.at_most))
-        )
-    counters = _beside(measured.formula_nbytes, measured.counted_nbytes, measured.at_most)
+        table.append((f"  {what}", sent.collective, over, *_beside(sent.formula_nbytes, sent.counted_nbytes)))
+    counters = _beside(measured.formula_nbytes, measured.counted_nbytes)
     table.append(("  by the engine's counters", "", "", *counters))
     yield from aligned(table, 3)
 
 
-def _beside(formula: int, counted: int | None, at_most: bool) -> tuple[str, str, str]:
+def _beside(formula: int, counted: int | None) -> tuple[str, str, str]:
     """Both, and whether they are the same."""
-    said = f"{'≤ ' * at_most}{formula:,}"
     if counted is None:
-        return said, "-", ""
-    if counted == formula or (at_most and counted < formula):
-        return said, f"{counted:,}", "equal" if counted == formula else "within"
-    return said, f"{counted:,}", f"{100 * (counted - formula) / formula:+.1f} %" if formula else "more"
+        return f"{formula:,}", "-", ""
+    if counted == formula:
+        return f"{formula:,}", f"{counted:,}", "equal"
+    return f"{formula:,}", f"{counted:,}", f"{100 * (counted - formula) / formula:+.1f} %" if formula else "more"
+
+
+def _experts(measured: Measured) -> Iterator[str]:
+    """Of the last step, over all layers and ranks."""
+    load = measured.load
+    if load is None:
+        return
+    yield ""
+    shares = "  ".join(_percent(float(count), float(load.chosen.sum())) for count in load.chosen)
+    yield f"the last step's tokens went to expert 0, 1 …: {shares}"
+    yield (
+        f"{100 * load.dropped:.1f} % of their choices were dropped, over capacity; balancing loss "
+        f"{load.mean_imbalance:.3f} (1: all alike)"
+    )

@@ -12,7 +12,7 @@ al. 2021 (Switch Transformers: the balancing loss, and the likelihood itself as 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -98,6 +98,11 @@ class Load:
     def mean_imbalance(self) -> float:
         return float(self.imbalance) / self.forwards
 
+    def record(self) -> dict[str, Any]:
+        """As JSON has it."""
+        counts = {"chosen": self.chosen.tolist(), "kept": self.kept.tolist()}
+        return {**counts, "dropped": self.dropped, "imbalance": self.mean_imbalance}
+
 
 class Experts(nn.Module):
     """Two dense layers of each expert, as stacks [experts, ...]; of some of the experts, where they are divided."""
@@ -165,7 +170,11 @@ def stacks(model: nn.Module) -> dict[str, nn.Parameter]:
     return {f"{name}.{p}": stack for name in names for p, stack in model.get_submodule(name).named_parameters()}
 
 
+def total(loads: Sequence[Load]) -> Load | None:
+    """None of none."""
+    return sum(loads[1:], loads[0]) if loads else None
+
+
 def load_of(model: nn.Module) -> Load | None:
     """Of all layers of this rank together; None where no layer has experts."""
-    loads = [layer.load for layer in layers(model)]
-    return sum(loads[1:], loads[0]) if loads else None
+    return total([layer.load for layer in layers(model)])

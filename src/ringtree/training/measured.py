@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ringtree.ir.trace import Trace
 from ringtree.training.layout import AXES
@@ -12,6 +12,10 @@ from ringtree.training.plan import Plan
 from ringtree.training.registry import STRATEGIES, named_groups, traffic
 from ringtree.training.shares import Sent, Share, compare, shares
 from ringtree.training.sizes import parameters
+from ringtree.training.traffic import Traffic, known
+
+if TYPE_CHECKING:
+    from ringtree.training.experts import Load
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +23,8 @@ class Measured:
     """`losses`, `step_s` (rank 0's, its loss known) and `received_nbytes` (by the engine's
     counters, all ranks together), one a step from step `first` on; `trace`: of the last step, which took `traced_s` on
     the average over the ranks. `paces_s`: every rank's median step. `staleness`: so many reads were so stale, in all;
-    none where training is synchronous."""
+    none where training is synchronous. Of the last step, by all ranks together: `routed`, the bytes that layers of
+    experts sent, by what they are in formulas, and their `load`."""
 
     plan: Plan
     first: int
@@ -30,6 +35,13 @@ class Measured:
     traced_s: float
     paces_s: list[float]
     staleness: dict[int, int]
+    routed: dict[str, int]
+    load: Load | None
+
+    @property
+    def traffic(self) -> tuple[Traffic, ...]:
+        """The formulas, what depends on the data being known."""
+        return known(traffic(self.plan), self.routed)
 
     @property
     def tokens(self) -> int:
@@ -48,12 +60,7 @@ class Measured:
 
     @property
     def formula_nbytes(self) -> int:
-        return sum(t.wire_nbytes for t in traffic(self.plan))
-
-    @property
-    def at_most(self) -> bool:
-        """Whether the formula is a bound."""
-        return any(t.at_most for t in traffic(self.plan))
+        return sum(t.wire_nbytes for t in self.traffic)
 
     @property
     def counted_nbytes(self) -> int:
@@ -62,11 +69,11 @@ class Measured:
 
     @property
     def shares(self) -> list[Share]:
-        return shares(self.trace, self.plan.layout, traffic(self.plan))
+        return shares(self.trace, self.plan.layout, self.traffic)
 
     @property
     def sent(self) -> list[Sent]:
-        return compare(traffic(self.plan), self.shares, self.plan.layout)
+        return compare(self.traffic, self.shares, self.plan.layout)
 
     def record(self) -> dict[str, Any]:
         """All of it but the trace, as JSON has it."""
@@ -94,7 +101,7 @@ class Measured:
             "sent": [asdict(sent) for sent in self.sent],
             "formula_nbytes": self.formula_nbytes,
             "counted_nbytes": self.counted_nbytes,
-            "at_most": self.at_most,
+            "experts": self.load and self.load.record(),
         }
 
 

@@ -12,6 +12,7 @@ from statistics import mean, median
 import torch.distributed as dist
 
 from ringtree.torch_backend import communicator
+from ringtree.training.experts import Load, load_of, total
 from ringtree.training.measured import Measured
 from ringtree.training.shares import named
 from ringtree.training.trainer import Trainer
@@ -39,19 +40,26 @@ class Session:
         while trainer.steps_done < last - 1:
             self._step(nullcontext())
         trainer.drain()
-        recording = communicator().trace()
+        recording, counted, load = communicator().trace(), trainer.counted(), load_of(trainer.model)
         traced_s = self._step(recording, alone=True)
         pace_s = median(self.step_s[1:] or self.step_s)
-        mine = (self.received, traced_s, pace_s, trainer.staleness)
+        mine = (self.received, traced_s, pace_s, trainer.staleness, *_routed(trainer, counted, load))
         everybodys = [mine] * dist.get_world_size()
         dist.all_gather_object(everybodys, mine)
-        received = [sum(of_step) for of_step in zip(*(its for its, *_ in everybodys), strict=True)]
-        traced_s = mean(s for _, s, *_ in everybodys)
-        paces_s = [s for *_, s, _ in everybodys]
-        staleness = sum((its for *_, its in everybodys), Counter[int]())
-        trace = named(recording.trace, trainer.plan, f"step {last}")
-        losses = self.losses if trainer.in_step else trainer.mean_losses(self.losses)
-        return Measured(trainer.plan, first, losses, self.step_s, received, trace, traced_s, paces_s, staleness)
+        all_received, all_s, paces_s, all_staleness, all_routed, loads = zip(*everybodys, strict=True)
+        return Measured(
+            trainer.plan,
+            first,
+            self.losses if trainer.in_step else trainer.mean_losses(self.losses),
+            self.step_s,
+            [sum(of_step) for of_step in zip(*all_received, strict=True)],
+            named(recording.trace, trainer.plan, f"step {last}"),
+            mean(all_s),
+            list(paces_s),
+            sum(all_staleness, Counter[int]()),
+            sum(all_routed, Counter[str]()),
+            total([load for load in loads if load is not None]),
+        )
 
     def _step(self, around: AbstractContextManager[object], alone: bool = False) -> float:
         """Does one; how long this rank took, but for what is `around` it and for asking the others' loss. `alone`: no
@@ -74,3 +82,10 @@ class Session:
         self.told(self.trainer.steps_done, self.losses[-1], self.step_s[-1])
         self.kept(self.trainer)
         return lasted_s
+
+
+def _routed(trainer: Trainer, counted: dict[str, int], load: Load | None) -> tuple[Counter[str], Load | None]:
+    """What this rank's layers of experts have sent and done since."""
+    now = load_of(trainer.model)
+    sent = Counter({what: nbytes - counted[what] for what, nbytes in trainer.counted().items()})
+    return sent, now - load if now is not None and load is not None else None

@@ -34,8 +34,7 @@ class Share:
 @dataclass(frozen=True, slots=True)
 class Sent:
     """Formula and count beside one another. `whats`: what the formula says goes by this collective over this axis,
-    nothing where it says nothing. `counted_nbytes`: of the trace; None where it has none. `at_most`: the formula
-    is a bound, for what is sent depends on the data."""
+    nothing where it says nothing. `counted_nbytes`: of the trace; None where it has none."""
 
     whats: tuple[str, ...]
     collective: str
@@ -43,7 +42,6 @@ class Sent:
     ranks: int
     formula_nbytes: int
     counted_nbytes: int | None
-    at_most: bool = False
 
 
 def shares(trace: Trace, layout: Layout, traffic: Iterable[Traffic]) -> list[Share]:
@@ -117,7 +115,6 @@ def compare(traffic: Sequence[Traffic], found: Sequence[Share], layout: Layout) 
             parts[0].ranks,
             sum(t.wire_nbytes for t in parts),
             counted.pop(at, None),
-            any(t.at_most for t in parts),
         )
         for at, parts in rows.items()
     ]

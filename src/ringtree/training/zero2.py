@@ -9,7 +9,8 @@
 
 Bytes a rank receives in a step, over n ranks, with P bytes of parameters and m micro-batches: (n-1)/n (1 + m) P; of a
 pipeline's, P being those of its stages, (n-1)/n 2 P. What n does not divide is filled up: a parameter of r rows counts
-as one of n ceil(r/n).
+as one of n ceil(r/n). Experts (expert_parallel.py) are divided among the ranks that have the same ones, and count with
+as many in n's place.
 """
 
 from __future__ import annotations
