@@ -31,7 +31,7 @@ test: $(built) ## run the tests (a few minutes; ARGS="-k name" for some of them)
 	@$(py) -m pytest -n $(JOBS) $(ARGS)
 
 test-torch: $(built) $(torch) ## install torch into .venv, and run the tests that need it (PIP_INDEX_URL says from where)
-	@RINGTREE_TORCH_REQUIRED=1 $(py) -m pytest -n $(JOBS) -m "torch and not slow" tests/torch_backend tests/training tests/runtime tests/test_examples.py $(ARGS)
+	@RINGTREE_TORCH_REQUIRED=1 $(py) -m pytest -n $(JOBS) -m "torch and not slow" tests/torch_backend tests/training tests/runtime tests/cli tests/test_examples.py $(ARGS)
 
 check: $(built) ## lint, format, types, import contract: all that can be said without running
 	ruff check .

@@ -89,11 +89,15 @@ def _bytes(measured: Measured) -> Iterator[str]:
         return
     table = [("bytes on the wire, in all", "by", "over", "formula", "counted", "")]
     for sent in measured.sent:
-        what, over = ", ".join(sent.whats) or "not foretold", f"{sent.axis} of {sent.ranks}"
+        what, over = _what(sent.whats), f"{sent.axis} of {sent.ranks}"
         table.append((f"  {what}", sent.collective, over, *_beside(sent.formula_nbytes, sent.counted_nbytes)))
     counters = _beside(measured.formula_nbytes, measured.counted_nbytes)
     table.append(("  by the engine's counters", "", "", *counters))
     yield from aligned(table, 3)
+
+
+def _what(whats: tuple[str, ...]) -> str:
+    return f"{whats[0]}, and {len(whats) - 1} more" if len(whats) > 2 else " and ".join(whats) or "not foretold"
 
 
 def _beside(formula: int, counted: int | None) -> tuple[str, str, str]:
