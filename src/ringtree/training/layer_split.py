@@ -43,6 +43,8 @@ def check(plan: Plan) -> None:
             f"the naive schedule takes a batch whole, and there are {layout.micro_batches} micro-batches: use "
             "--schedule gpipe, 1f1b or interleaved"
         )
+    if plan.shape.experts:
+        raise LayoutError("the naive schedule traces shapes alone, and where tokens go depends on values (experts)")
     divided = {"tp": layout.tp > 1, "cp": layout.cp > 1, "ep": layout.ep > 1, "zero": layout.zero > 0}
     for option in (option for option, asked in divided.items() if asked):
         raise LayoutError(f"the naive schedule cuts the graph of whole layers, and {option} divides them")

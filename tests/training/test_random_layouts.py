@@ -1,0 +1,77 @@
+"""Layouts drawn at random are refused before anything starts, or train as one process does, in the bytes of their
+formula."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from ringtree.training import Layout, Plan, Settings, Shape
+from ringtree.training.layout import CONTEXTS, SCHEDULES, SERVERS
+from tests.torch_backend.conftest import Worlds
+from tests.training.pairs import refusal
+from tests.training.trained import hold_to_one_process, hold_to_the_formula, train
+
+MOST_RANKS = 8
+SIZES = st.sampled_from([1, 1, 1, 2, 2, 4, 3, 8])
+LAYOUTS = st.builds(
+    Layout,
+    dp=SIZES,
+    tp=SIZES,
+    pp=SIZES,
+    cp=SIZES,
+    ep=SIZES,
+    sp=st.booleans(),
+    zero=st.integers(0, 3),
+    schedule=st.sampled_from(SCHEDULES),
+    micro_batches=st.sampled_from([1, 2, 3, 4]),
+    context=st.sampled_from(CONTEXTS),
+    staleness=st.sampled_from([None, None, None, 0]),
+    server=st.sampled_from(SERVERS),
+)
+SHAPES = st.builds(
+    Shape,
+    width=st.sampled_from([16, 24]),
+    layers=st.integers(1, 4),
+    heads=st.sampled_from([2, 4, 8]),
+    context=st.sampled_from([12, 16, 32]),
+    experts=st.sampled_from([0, 0, 4]),
+)
+SETTINGS = st.builds(
+    Settings,
+    steps=st.just(3),
+    batch=st.sampled_from([8, 12]),
+    rate=st.just(1e-2),
+    optimizer=st.sampled_from(["adamw", "sgd"]),
+)
+PLANS = st.builds(Plan, LAYOUTS, SHAPES, SETTINGS).filter(lambda plan: 1 < plan.layout.ranks <= MOST_RANKS)
+UNHURRIED = {"deadline": None, "suppress_health_check": [HealthCheck.filter_too_much, HealthCheck.too_slow]}
+
+
+def _trains(worlds: Worlds, plan: Plan) -> None:
+    said = worlds(plan.layout.ranks).run(train, plan)
+    hold_to_one_process(plan, said)
+    hold_to_the_formula(plan, said)
+
+
+@given(PLANS)
+@settings(max_examples=300, **UNHURRIED)
+def test_a_refusal_has_one_line(plan: Plan) -> None:
+    reason = refusal(plan)
+    assert reason is None or ("\n" not in reason and reason)
+
+
+@given(PLANS)
+@settings(max_examples=3, derandomize=True, **UNHURRIED)
+def test_a_few_train_as_one_process(worlds: Worlds, plan: Plan) -> None:
+    assume(refusal(plan) is None and plan.layout.ranks <= 4)
+    _trains(worlds, plan)
+
+
+@pytest.mark.slow
+@given(PLANS)
+@settings(max_examples=100, **UNHURRIED)
+def test_many_train_as_one_process(worlds: Worlds, plan: Plan) -> None:
+    assume(refusal(plan) is None)
+    _trains(worlds, plan)
