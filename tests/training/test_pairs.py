@@ -11,7 +11,7 @@ import pytest
 from ringtree.training import Plan
 from tests.torch_backend.conftest import Worlds
 from tests.training.pairs import PAIRS, matrix, refusal
-from tests.training.trained import hold_to_one_process, hold_to_the_formula, train
+from tests.training.trained import PATIENCE_S, hold_to_one_process, hold_to_the_formula, train
 
 TRAINED = {plan: f"{a}, {b}" for (a, b), plan in reversed(PAIRS.items()) if refusal(plan) is None}
 """Plans once each: a pair may ask for no more than one of its two does."""
@@ -33,6 +33,6 @@ def test_the_page_of_products_says_what_goes_with_what(request: pytest.FixtureRe
 @pytest.mark.slow
 @pytest.mark.parametrize("plan", [pytest.param(plan, id=name) for plan, name in reversed(TRAINED.items())])
 def test_a_pair_trains_as_one_process(worlds: Worlds, plan: Plan) -> None:
-    said = worlds(plan.layout.ranks).run(train, plan)
+    said = worlds(plan.layout.ranks).run(train, plan, within_s=PATIENCE_S)
     hold_to_one_process(plan, said)
     hold_to_the_formula(plan, said)

@@ -11,7 +11,7 @@ from ringtree.training import Layout, Plan, Settings, Shape
 from ringtree.training.layout import CONTEXTS, SCHEDULES, SERVERS
 from tests.torch_backend.conftest import Worlds
 from tests.training.pairs import refusal
-from tests.training.trained import hold_to_one_process, hold_to_the_formula, train
+from tests.training.trained import PATIENCE_S, hold_to_one_process, hold_to_the_formula, train
 
 MOST_RANKS = 8
 SIZES = st.sampled_from([1, 1, 1, 2, 2, 4, 3, 8])
@@ -50,7 +50,7 @@ UNHURRIED = {"deadline": None, "suppress_health_check": [HealthCheck.filter_too_
 
 
 def _trains(worlds: Worlds, plan: Plan) -> None:
-    said = worlds(plan.layout.ranks).run(train, plan)
+    said = worlds(plan.layout.ranks).run(train, plan, within_s=PATIENCE_S)
     hold_to_one_process(plan, said)
     hold_to_the_formula(plan, said)
 

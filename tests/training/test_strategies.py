@@ -7,7 +7,16 @@ import pytest
 
 from tests.torch_backend.conftest import Worlds
 from tests.training.table import LAYOUTS, plan
-from tests.training.trained import UNLIKE, Said, alone, apart, hold_to_one_process, hold_to_the_formula, train
+from tests.training.trained import (
+    PATIENCE_S,
+    UNLIKE,
+    Said,
+    alone,
+    apart,
+    hold_to_one_process,
+    hold_to_the_formula,
+    train,
+)
 
 _said: dict[str, list[Said]] = {}
 
@@ -15,7 +24,7 @@ _said: dict[str, list[Said]] = {}
 def _trained(worlds: Worlds, name: str) -> list[Said]:
     """What every rank says of a layout, which trains once for all tests of it."""
     if name not in _said:
-        _said[name] = worlds(plan(name).layout.ranks).run(train, plan(name))
+        _said[name] = worlds(plan(name).layout.ranks).run(train, plan(name), within_s=PATIENCE_S)
     return _said[name]
 
 
@@ -27,7 +36,7 @@ def test_as_one_process(worlds: Worlds, name: str) -> None:
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_without_communication_it_is_noticed(worlds: Worlds, name: str) -> None:
     _, expected = alone(plan(name))
-    said = worlds(plan(name).layout.ranks).run(train, plan(name), True)
+    said = worlds(plan(name).layout.ranks).run(train, plan(name), True, within_s=PATIENCE_S)
     assert any(not apart(weights, expected) < UNLIKE for _, weights, *_ in said)
 
 

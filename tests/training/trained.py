@@ -11,6 +11,8 @@ from ringtree.training import Plan
 TOLERANCE = 1e-4
 """Of losses and weights, absolute and relative."""
 UNLIKE = 10 * TOLERANCE
+PATIENCE_S = 180.0
+"""With eight ranks on two cores, of which each has to load torch first."""
 
 Said = tuple[list[float], dict[str, Any], list[int], list[dict[str, int]]]
 """What a rank says: its losses, the whole model's weights, and of each step what it received and its layers counted."""
