@@ -26,6 +26,7 @@ def lines(measured: Measured) -> list[Line]:
         "",
         *_bytes(measured),
         *_experts(measured),
+        *_pipeline(measured),
     ]
     return [*_curve(measured), *((Span(line),) for line in text)]
 
@@ -75,6 +76,17 @@ def _time(measured: Measured) -> Iterator[str]:
     rest_s = max(0.0, step_s - sum(s.work_s + s.wait_s for s in found))
     table.append(("  computing, and the rest", _percent(rest_s, step_s), ""))
     yield from aligned(table, 1)
+
+
+def _pipeline(measured: Measured) -> Iterator[str]:
+    """The last step's passes, and the bubble beside the formula, where there is a pipeline."""
+    from ringtree.draw.text.pipeline import has_pipeline, pipeline
+    from ringtree.training.pipeline_order import bubble
+
+    if has_pipeline(measured.trace):
+        yield ""
+        yield from pipeline(measured.trace).splitlines()
+        yield f"the bubble by the formula, where all stages take as long: {bubble(measured.plan.layout):.1%}"
 
 
 def _percent(part_s: float, whole_s: float) -> str:
