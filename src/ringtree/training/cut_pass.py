@@ -101,7 +101,7 @@ def _crossing(graph: fx.Graph, part_of: dict[fx.Node, int]) -> dict[fx.Node, lis
     the tag of its messages."""
     found: dict[fx.Node, list[int]] = {}
     for node in graph.nodes:
-        users = sorted({part_of[user] for user in node.users} - {part_of[node]})
+        users = sorted({part_of[user] for user in node.users if not _is_known(user)} - {part_of[node]})
         if users and not _is_number(node.meta["made"]):
             _check_value(node, part_of)
             found[node] = users
@@ -110,6 +110,11 @@ def _crossing(graph: fx.Graph, part_of: dict[fx.Node, int]) -> dict[fx.Node, lis
 
 def _is_number(made: Any) -> bool:
     return isinstance(made, NUMBERS) or (isinstance(made, (tuple, list)) and all(map(_is_number, made)))
+
+
+def _is_known(node: fx.Node) -> bool:
+    """Whether it makes a number, which stands in the graph in its place."""
+    return node.op != "output" and node.meta["made"] is not None and _is_number(node.meta["made"])
 
 
 def _check_value(node: fx.Node, part_of: dict[fx.Node, int]) -> None:
@@ -141,12 +146,14 @@ def _part(
     tags = {value: tag for tag, value in enumerate(crossing)}
 
     def known(value: fx.Node) -> Any:
+        if _is_known(value):
+            return _number(value)
         if value not in here:
             here[value] = _received(graph, value, part_of[value], tags) if value in tags else _number(value)
         return here[value]
 
     for node, part in part_of.items():
-        if part == number:
+        if part == number and not _is_known(node):
             for value in node.all_input_nodes:
                 known(value)
             here[node] = graph.node_copy(node, known)
