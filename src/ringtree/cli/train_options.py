@@ -44,7 +44,7 @@ LAYOUT = (
     Option("sp", None, "", "with --tp: norms too are divided, by places (sequence parallel)"),
     Option("zero", int, "0..3", "what --dp ranks divide: 1 the optimizer's state, 2 gradients too, 3 parameters too"),
     Option("schedule", str, "NAME", "of a pipeline: naive, gpipe, 1f1b (default) or interleaved"),
-    Option("micro-batches", int, "N", "parts in which a rank's rows go through the model (default 1)"),
+    Option("micro-batches", int, "N", "parts of a rank's rows, one after another (default 1; with --pp, as many as it)"),
     Option("context", str, "NAME", "of attention over --cp: ring (default) or ulysses (by all-to-all)"),
     Option("async-staleness", staleness, "K",
         "asynchronous: no worker more than K steps ahead of the slowest, or inf", "staleness"),
@@ -124,6 +124,8 @@ def plan_of(args: argparse.Namespace) -> Plan:
     if args.every is not None and args.every < 1:
         raise ValueError(f"--every {args.every}: expected at least 1")
     said = [{o.sets: value for o in options if (value := o.given(args)) is not None} for _, options in GROUPS]
+    if (args.pp or 1) > 1 and args.schedule != "naive":
+        said[0].setdefault("micro_batches", args.pp)
     if (args.ep or 1) > 1:
         said[2].setdefault("experts", EXPERTS)
     plan = Plan(Layout(**said[0]), settings=Settings(**said[1]), shape=Shape(**said[2]))  # type: ignore[arg-type]
