@@ -44,7 +44,7 @@ LAYOUT = (
     Option("sp", None, "", "with --tp: norms too are divided, by places (sequence parallel)"),
     Option("zero", int, "0..3", "what --dp ranks divide: 1 the optimizer's state, 2 gradients too, 3 parameters too"),
     Option("schedule", str, "NAME", "of a pipeline: naive, gpipe, 1f1b (default) or interleaved"),
-    Option("micro-batches", int, "N", "parts of a rank's rows, one after another (default 1; with --pp, as many as it)"),
+    Option("micro-batches", int, "N", "parts of a rank's rows (default 1; of a pipeline as many as --pp)"),
     Option("context", str, "NAME", "of attention over --cp: ring (default) or ulysses (by all-to-all)"),
     Option("async-staleness", staleness, "K",
         "asynchronous: no worker more than K steps ahead of the slowest, or inf", "staleness"),
