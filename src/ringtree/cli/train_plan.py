@@ -18,7 +18,7 @@ def lines(plan: Plan, width: int) -> list[Line]:
     from ringtree.training.layout import AXES
 
     axes = {axis: getattr(plan.layout, axis) for axis in AXES}
-    before, after = [*_head(plan), ""], ["", *_groups(plan, width), *_sent(plan)]
+    before, after = [*_head(plan), ""], ["", *_groups(plan, width), *_held(plan), "", *_sent(plan)]
     return [*((Span(line),) for line in before), *mesh(axes, width), *((Span(line),) for line in after)]
 
 
@@ -61,6 +61,19 @@ def _groups(plan: Plan, width: int) -> Iterator[str]:
     for text, (_, members) in zip(begun, found, strict=True):
         yield f"{text}  {groups(members, width - len(text) - 2)}"
     yield ""
+
+
+def _held(plan: Plan) -> Iterator[str]:
+    """Which layers and how many parameters a rank has."""
+    from ringtree.training.placement import layers, most_parameters
+
+    if plan.layout.pp == 1:
+        yield f"each rank has {most_parameters(plan, 0):,} parameters"
+        return
+    for place in range(plan.layout.pp):
+        parts = ", ".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in layers(plan, place))
+        ends = ", embedding" * (place == 0) + ", scores" * (place == plan.layout.pp - 1)
+        yield f"each rank at pp {place} has {most_parameters(plan, place):,} parameters: layers {parts}{ends}"
 
 
 def _sent(plan: Plan) -> Iterator[str]:

@@ -1,0 +1,41 @@
+"""Which layers and how many parameters each rank of a plan has. Needs no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil, prod
+
+from ringtree.training.pipeline import stages
+from ringtree.training.plan import Plan
+from ringtree.training.sizes import EXPERTS, held
+
+
+def layers(plan: Plan, place: int) -> list[range]:
+    """Of each stage of a pipeline that the ranks at a place of "pp" have."""
+    of, whole = stages(plan), plan.shape.layers
+    return [range(k * whole // of, (k + 1) * whole // of) for k in range(place, of, plan.layout.pp)]
+
+
+def most_parameters(plan: Plan, place: int) -> int:
+    """Of a rank at a place of "pp" between two steps; the most, where they cannot be divided evenly."""
+    layout = plan.layout
+    total = 0
+    for name, (rows, *rest) in _of_place(plan, place):
+        mine = rows
+        ranks = layout.dp * layout.cp * layout.ep
+        if EXPERTS in name:
+            mine, ranks = rows // layout.ep, layout.dp * layout.cp
+        total += (ceil(mine / ranks) if layout.zero == 3 else mine) * prod(rest)
+    return total
+
+
+def _of_place(plan: Plan, place: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+    mine = {str(layer) for part in layers(plan, place) for layer in part}
+    for name, its in held(plan).items():
+        part, *rest = name.split(".")
+        if part == "blocks":
+            here = rest[0] in mine
+        else:
+            here = place == (0 if part == "embedding" else plan.layout.pp - 1)
+        if here:
+            yield name, its

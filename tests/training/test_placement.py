@@ -1,0 +1,27 @@
+"""What a plan says that a rank has is what its model has."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.torch_backend.conftest import Worlds
+from tests.training.table import plan
+
+
+def _held(name: str) -> tuple[int, int]:
+    from torch.distributed.tensor import DTensor
+
+    from ringtree.training import Trainer
+    from ringtree.training.state import named
+
+    trainer = Trainer(plan(name))
+    mine = named(trainer.model).values()
+    return trainer.at["pp"], sum((p.to_local() if isinstance(p, DTensor) else p).numel() for p in mine)
+
+
+@pytest.mark.parametrize("name", ["dp2", "tp2", "pp2 gpipe", "pp2 interleaved", "zero3 dp2", "ep2"])
+def test_parameters_are_those_of_the_model(worlds: Worlds, name: str) -> None:
+    from ringtree.training.placement import most_parameters
+
+    for place, count in worlds(plan(name).layout.ranks).run(_held, name):
+        assert count == most_parameters(plan(name), place)
