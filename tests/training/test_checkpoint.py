@@ -31,11 +31,13 @@ LAYOUTS = {
     "zero2 x sp2": Layout(dp=2, tp=2, sp=True, zero=2),
     "zero3 x pp2": Layout(dp=2, pp=2, zero=3, micro_batches=2),
     "zero1 x pp2": Layout(dp=2, pp=2, zero=1, micro_batches=2),
+    "sharded server x 2": Layout(dp=2, staleness=0),
+    "peers x 2": Layout(dp=2, staleness=0, server="peers"),
 }
 CHAIN = (
     "one process", "dp2", "zero3 x 4", "tp2", "zero1 x 4", "zero2 x 2", "zero1 x 2", "one process", "zero3 x 4",
     "zero1 x 2", "tp2", "one process", "pp2", "zero3 x 4", "zero3 x pp2", "dp2 x tp2", "pp2 naive", "zero2 x sp2",
-    "zero1 x pp2", "dp2",
+    "zero1 x pp2", "dp2", "sharded server x 2", "peers x 2", "one process",
 )  # fmt: skip
 """Each writes what the next reads."""
 PAIRS = sorted(set(pairwise(CHAIN)))

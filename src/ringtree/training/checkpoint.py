@@ -72,6 +72,7 @@ def save(trainer: Trainer, folder: Path) -> Path:
         unfinished.rename(made)
         _settle(folder)
 
+    trainer.collect()
     _on_first(begin)
     with _told(f"the checkpoint {made} cannot be written"):
         dcp.save(_weights(trainer) | _state(trainer), checkpoint_id=unfinished, no_dist=not dist.is_initialized())
@@ -95,6 +96,7 @@ def load(trainer: Trainer, checkpoint: Path) -> None:
             }
     with _told(f"the checkpoint {checkpoint} cannot be read"):
         dcp.load(_weights(trainer) | _state(trainer), checkpoint_id=checkpoint, no_dist=not dist.is_initialized())
+    trainer.hand_out()
     trainer.steps_done = steps
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ringtree.training.optimizer import optimizer_of
+from ringtree.training.optimizer import STATE, optimizer_of
 from ringtree.training.plan import Settings
 
 
@@ -30,12 +30,18 @@ class Flat:
 
 class Updated:
     """Weights that gradients are applied to as they come: `gathered` of them make one step of the optimizer, by their
-    sum over `workers`."""
+    sum over `workers`. `vectors`: the weights and the optimizer's state of each, by their names; `steps`: done."""
 
     def __init__(self, weights: Tensor, settings: Settings, workers: int, gathered: int) -> None:
         self.weights, self._workers, self._gathered = weights, workers, gathered
         self.weights.grad = torch.zeros_like(weights)
         self.optimizer = optimizer_of(settings, [self.weights])
+        kinds = STATE[settings.optimizer]
+        self.steps = torch.zeros(())
+        state = {kind: torch.zeros_like(weights) for kind in kinds}
+        self.vectors = {"weights": self.weights, **state}
+        if kinds:
+            self.optimizer.state[self.weights] = {"step": self.steps, **state}
         self._here = 0
 
     def apply(self, gradient: Tensor) -> None:

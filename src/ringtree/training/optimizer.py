@@ -11,6 +11,9 @@ from ringtree.training.plan import Settings
 
 KINDS: dict[str, type[torch.optim.Optimizer]] = {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
 
+STATE = {"adamw": ("exp_avg", "exp_avg_sq"), "sgd": ()}
+"""What they remember of each parameter, in tensors of its shape."""
+
 
 def optimizer_of(settings: Settings, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
     return KINDS[settings.optimizer](parameters, lr=settings.rate)

@@ -20,7 +20,7 @@ but rank 0's (two entries).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from threading import Condition, Thread
 from typing import Any
@@ -187,11 +187,22 @@ class Served:
         if self._server is not None:
             self._server.until(2 * self._workers * self._clock)
 
-    def collect(self) -> None:
+    def collect(self, vectors: Mapping[str, Tensor], steps: Tensor) -> None:
         if self._server is not None:
-            self._flat.weights[self._cuts[self._group.rank()]] = self._server.part.weights
+            for kind, vector in self._server.part.vectors.items():
+                vectors[kind][self._cuts[self._group.rank()]] = vector
+            steps.copy_(self._server.part.steps)
         for server, cut in enumerate(self._cuts):
-            dist.broadcast(self._flat.weights[cut], group_src=server, group=self._group)
+            for vector in vectors.values():
+                dist.broadcast(vector[cut], group_src=server, group=self._group)
+        dist.broadcast(steps, group_src=0, group=self._group)
+
+    def hand_out(self, vectors: Mapping[str, Tensor], steps: Tensor) -> None:
+        if self._server is not None:
+            for kind, vector in self._server.part.vectors.items():
+                vector.copy_(vectors[kind][self._cuts[self._group.rank()]])
+            self._server.part.steps.copy_(steps)
+        dist.barrier(self._group)  # whoever goes on reads from all
 
     def close(self) -> None:
         if self._server is not None:

@@ -12,6 +12,7 @@ words.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -39,7 +40,6 @@ class Peer:
         self._come: dict[int, deque[Tensor]] = {rank: deque() for rank in range(plan.layout.dp)}
         self._received = dict.fromkeys(self._others, 0)
         self._coming: dict[int, tuple[Any, Tensor]] = {}
-        self._sending: list[Any] = []
         self._clock = 0
 
     def read(self) -> int:
@@ -53,25 +53,31 @@ class Peer:
         return staleness
 
     def push(self) -> None:
-        self._sending = [self._group.send([self._flat.gradients], rank, GRADIENT) for rank in self._others]
-        self._come[self._rank].append(self._flat.gradients.clone())
+        gradient = self._flat.gradients.clone()  # so that nobody waits for a peer that computes and takes nothing
+        for rank in self._others:
+            self._group.send([gradient], rank, GRADIENT)
+        self._come[self._rank].append(gradient)
         self._due += self._order.push(self._rank)
         self._clock += 1
 
-    def sent(self) -> None:
-        for work in self._sending:
-            work.wait()
-        self._sending = []
+    def sent(self) -> None: ...
 
     def drain(self) -> None:
-        self.sent()
         for rank in self._others:
             while self._received[rank] < self._clock:
                 self._take(rank)
         self._apply()
 
-    def collect(self) -> None:
-        dist.broadcast(self._flat.weights, group_src=0, group=self._group)
+    def collect(self, vectors: Mapping[str, Tensor], steps: Tensor) -> None:
+        for kind, vector in self._replica.vectors.items():
+            dist.broadcast(vector, group_src=0, group=self._group)
+            vectors[kind].copy_(vector)
+        steps.copy_(self._replica.steps)
+
+    def hand_out(self, vectors: Mapping[str, Tensor], steps: Tensor) -> None:
+        for kind, vector in self._replica.vectors.items():
+            vector.copy_(vectors[kind])
+        self._replica.steps.copy_(steps)
 
     def close(self) -> None: ...
 

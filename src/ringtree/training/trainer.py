@@ -21,7 +21,7 @@ from ringtree.training.stages import each
 from ringtree.training.state import whole
 from ringtree.training.step import ForwardBackward, MicroBatches
 from ringtree.training.text import batch
-from ringtree.training.worker import Worker
+from ringtree.training.worker import Pushing, Worker
 
 
 class Trainer:
@@ -108,6 +108,16 @@ class Trainer:
         if isinstance(self.model, Worker):
             self.model.exchange.drain()
 
+    def collect(self) -> None:
+        """Drains, and brings weights and the optimizer's state to where all strategies have them. All come."""
+        if isinstance(self.optimizer, Pushing):
+            self.optimizer.collect()
+
+    def hand_out(self) -> None:
+        """The other way, when weights and state have been given. All come."""
+        if isinstance(self.optimizer, Pushing):
+            self.optimizer.hand_out()
+
     def close(self) -> None:
         """Settles, and ends what runs beside the steps. All come."""
         if isinstance(self.model, Worker):
@@ -116,7 +126,5 @@ class Trainer:
 
     def weights(self) -> dict[str, Tensor]:
         """The whole model's, by the names that one process has, on every rank."""
-        if isinstance(self.model, Worker):
-            self.model.exchange.drain()
-            self.model.exchange.collect()
+        self.collect()
         return whole(self.model, self.mesh.group("pp") if self.mesh is not None else None)

@@ -4,6 +4,7 @@ after."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import torch
@@ -11,6 +12,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from ringtree.training.flat import Flat
+from ringtree.training.optimizer import STATE
 from ringtree.training.parameter_server import Served
 from ringtree.training.peers import Peer
 from ringtree.training.plan import Plan
@@ -33,8 +35,11 @@ class Exchange(Protocol):
     def drain(self) -> None:
         """Waits until all that was pushed is applied."""
 
-    def collect(self) -> None:
-        """Once drained: the weights, the same on every rank, into the model."""
+    def collect(self, vectors: Mapping[str, Tensor], steps: Tensor) -> None:
+        """Once drained: weights and state, the same on every rank, into whole vectors by their names."""
+
+    def hand_out(self, vectors: Mapping[str, Tensor], steps: Tensor) -> None:
+        """Once drained: weights and state from such vectors to where they are kept."""
 
     def close(self) -> None:
         """Once drained: ends what serves others."""
@@ -77,11 +82,11 @@ class Reading:
 
 
 class Pushing(torch.optim.Optimizer):
-    """In an optimizer's place: its step is made where the weights lie."""
+    """In an optimizer's place: its step is made where the weights lie. It has a state while that is collected."""
 
     def __init__(self, worker: Worker, plan: Plan) -> None:
         super().__init__(worker.parameters(), {"lr": plan.settings.rate})
-        self._worker = worker
+        self._worker, self._kinds = worker, STATE[plan.settings.optimizer]
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """To zero, where they are: they lie in one vector."""
@@ -90,3 +95,24 @@ class Pushing(torch.optim.Optimizer):
 
     def step(self, closure: Any = None) -> None:
         self._worker.exchange.push()
+
+    def collect(self) -> None:
+        """Model and state are then as one process has them, on every rank; all come."""
+        flat, steps = self._worker.flat, torch.zeros(())
+        vectors = {kind: torch.zeros_like(flat.weights) for kind in self._kinds}
+        self._worker.exchange.drain()
+        self._worker.exchange.collect({"weights": flat.weights, **vectors}, steps)
+        for kind, vector in vectors.items():
+            for p, part in zip(flat.parameters, flat.views(vector), strict=True):
+                self.state[p] |= {"step": steps.clone(), kind: part}
+
+    def hand_out(self) -> None:
+        """What model and state have been given goes to where they are kept; all come."""
+        flat, steps = self._worker.flat, torch.zeros(())
+        vectors = {"weights": flat.weights}
+        for kind in self._kinds:
+            states = [self.state[p] for p in flat.parameters]
+            vectors[kind] = torch.cat([state[kind].flatten() for state in states])
+            steps = states[0]["step"]
+        self._worker.exchange.drain()
+        self._worker.exchange.hand_out(vectors, steps)

@@ -1,0 +1,128 @@
+"""Asynchronous training: how stale reads are, that they are never torn, what a slow rank holds up, and who dies."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ringtree.training import Layout, Plan, Settings, Shape
+from ringtree.training.layout import SERVERS, LayoutError
+from tests.torch_backend import faults
+from tests.torch_backend.conftest import Worlds
+from tests.training.table import SMALL
+
+STEPS = 8
+SLOW = Settings(steps=STEPS, batch=12, rate=0.1, optimizer="sgd", slow_rank=1, slow_factor=12)
+
+
+def plan_of(server: str, bound: float | None, ranks: int = 3, settings: Settings = SLOW) -> Plan:
+    return Plan(Layout(dp=ranks, staleness=bound, server=server), SMALL, settings)
+
+
+def _run(plan: Plan) -> tuple[list[float], Counter[int], float]:
+    """On a rank: the means of all ranks' losses, how stale its reads were, seconds that its steps took."""
+    from ringtree.training import Trainer
+    from ringtree.training.wire import meet
+
+    trainer = Trainer(plan)
+    trainer.step()  # what is done once
+    meet()
+    begun_s = time.perf_counter()
+    losses = [float(trainer.step()) for _ in range(plan.settings.steps)]
+    lasted_s = time.perf_counter() - begun_s
+    means, staleness = trainer.mean_losses(losses), trainer.staleness
+    trainer.close()
+    return means, staleness, lasted_s
+
+
+@pytest.mark.parametrize("bound", [1, 3])
+@pytest.mark.parametrize("server", SERVERS)
+def test_reads_are_as_stale_as_the_bound_and_never_more(worlds: Worlds, server: str, bound: int) -> None:
+    """Beside a slow rank the others come to it."""
+    ranks = worlds(3).run(_run, plan_of(server, bound))
+    assert max(ranks[0][1]) == max(ranks[2][1]) == bound
+    assert all(sum(staleness.values()) == STEPS + 1 for _, staleness, _ in ranks)
+
+
+WIDE = Shape(width=64, layers=2, heads=4, context=8)
+"""Of which a message is several pieces."""
+
+
+def _torn(plan: Plan) -> list[float]:
+    """Every gradient is 1 everywhere, whatever the loss, so that all weights fall alike: the largest difference between
+    them, less what they began with, in each of many reads while updates rain."""
+    import torch
+
+    from ringtree.training import Trainer
+
+    trainer = Trainer(plan)
+    flat: Any = trainer.model.flat  # type: ignore[union-attr]
+    began, apart = flat.weights.clone(), []
+    for _ in range(40):
+        trainer.model.read()  # type: ignore[operator]
+        fell = began - flat.weights
+        apart.append(float(fell.max() - fell.min()))
+        trainer.optimizer.zero_grad()
+        flat.gradients.copy_(torch.ones_like(flat.gradients))
+        trainer.optimizer.step()
+    trainer.close()
+    return apart
+
+
+@pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.parametrize("bound", [2, inf])
+def test_weights_are_never_torn(worlds: Worlds, server: str, bound: float) -> None:
+    settings = Settings(batch=4, rate=1.0, optimizer="sgd")
+    for apart in worlds(4).run(_torn, Plan(Layout(dp=4, staleness=bound, server=server), WIDE, settings)):
+        assert max(apart) < 0.01  # an update is 1/4; the rest is rounding
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_a_slow_rank_does_not_hold_up_the_others(worlds: Worlds, server: str) -> None:
+    """Steps of all ranks in the time of the fastest's: synchronous, all wait for the slow one."""
+    apart = worlds(3).run(_run, plan_of(server, inf))
+    together = worlds(3).run(_run, plan_of(server, None))
+    assert max(apart[0][1]) > 3  # without a bound, they are as far ahead as they get
+    throughput, synchronous = (sum(1 / s for *_, s in ranks) for ranks in (apart, together))
+    assert throughput > 1.2 * synchronous
+
+
+def _dies(rank: int, plan: Plan) -> None:
+    import os
+
+    from ringtree.training import Trainer
+
+    trainer = Trainer(plan)
+    for step in range(100):
+        if rank == 1 and step == 3:
+            os._exit(7)
+        trainer.step()
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_a_rank_that_dies_is_named_to_all(tmp_path: Path, server: str) -> None:
+    stories, codes = faults.run(3, tmp_path, _dies, plan_of(server, 1))
+    assert codes[1] == 7
+    assert sorted(stories) == [0, 2]
+    for story in stories.values():
+        assert "PeerDied" in story.kinds or "Poisoned" in story.kinds
+        assert "rank 1 died" in story.text
+
+
+@pytest.mark.parametrize(
+    ("layout", "said"),
+    [
+        ({"dp": 1}, "dp of 2 or more"),
+        ({"server": "peers"}, "take the optimizer sgd"),
+    ],
+)
+def test_what_it_does_not_go_with(layout: dict[str, Any], said: str) -> None:
+    plan = Plan(replace(Layout(dp=2, staleness=2), **layout))
+    with pytest.raises(LayoutError, match=said):
+        plan.check()
