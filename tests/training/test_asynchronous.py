@@ -44,9 +44,9 @@ def _run(plan: Plan) -> tuple[list[float], Counter[int], float]:
 @pytest.mark.parametrize("bound", [1, 3])
 @pytest.mark.parametrize("server", SERVERS)
 def test_reads_are_as_stale_as_the_bound_and_never_more(worlds: Worlds, server: str, bound: int) -> None:
-    """Beside a slow rank the others come to it."""
+    """Beside a slow rank another comes to it."""
     ranks = worlds(3).run(_run, plan_of(server, bound))
-    assert max(ranks[0][1]) == max(ranks[2][1]) == bound
+    assert max(max(staleness) for _, staleness, _ in ranks) == bound
     assert all(sum(staleness.values()) == STEPS + 1 for _, staleness, _ in ranks)
 
 

@@ -56,7 +56,9 @@ def _write(plan: Plan, folder: Path) -> Path:
     trainer = Trainer(plan)
     for _ in range(AT):
         trainer.step()
-    return save(trainer, folder)
+    made = save(trainer, folder)
+    trainer.close()
+    return made
 
 
 def _go_on(plan: Plan, folder: Path) -> tuple[list[float], dict[str, Any]]:
@@ -71,7 +73,9 @@ def _go_on(plan: Plan, folder: Path) -> tuple[list[float], dict[str, Any]]:
     load(trainer, found)
     assert trainer.steps_done == AT
     losses = [trainer.mean_loss(trainer.step()) for _ in range(plan.settings.steps - AT)]
-    return losses, {name: value.numpy() for name, value in trainer.weights().items()}
+    weights = {name: value.numpy() for name, value in trainer.weights().items()}
+    trainer.close()
+    return losses, weights
 
 
 def _run(worlds: Worlds, function: Any, plan: Plan, folder: Path) -> Any:
@@ -100,22 +104,6 @@ def test_experts_go_to_other_ranks(worlds: Worlds, first: Layout, second: Layout
     _run(worlds, _write, wrote, tmp_path)
     losses, _ = _run(worlds, _go_on, reads, tmp_path)
     assert losses == pytest.approx(alone(reads)[0][AT:], abs=TOLERANCE, rel=TOLERANCE)
-
-
-def _asynchronous(folder: Path) -> str:
-    from ringtree.training import Trainer
-    from ringtree.training.checkpoint import save
-
-    trainer = Trainer(plan_of(Layout(dp=2, staleness=0)))
-    with pytest.raises(ValueError, match="asynchronous training has no checkpoints") as told:
-        save(trainer, folder)
-    trainer.close()
-    return str(told.value)
-
-
-def test_asynchronous_training_is_refused(worlds: Worlds, tmp_path: Path) -> None:
-    worlds(2).run(_asynchronous, tmp_path)
-    assert not list(tmp_path.iterdir())
 
 
 def _unfinished(checkpoint: Path) -> None:

@@ -19,10 +19,8 @@ class Keeping:
     def resume(self, trainer: Trainer) -> None:
         """Gives the trainer what the last checkpoint has, where that is asked for and there is one. ValueError where
         there is one and it is not asked for: new ones would lie among the old."""
-        from ringtree.training.checkpoint import check, latest, load
+        from ringtree.training.checkpoint import latest, load
 
-        if self._folder:
-            check(trainer.plan)
         found = latest(self._folder) if self._folder else None
         if found is None:
             if self._resumes:

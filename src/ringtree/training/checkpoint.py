@@ -26,7 +26,6 @@ import torch.distributed.checkpoint as dcp
 from torch import Tensor
 from torch.distributed.checkpoint.api import CheckpointException
 
-from ringtree.training.layout import LayoutError
 from ringtree.training.optimizer import holder
 from ringtree.training.plan import Plan
 from ringtree.training.state import named
@@ -45,19 +44,9 @@ def latest(folder: Path) -> Path | None:
     return steps[max(steps)] if steps else None
 
 
-def check(plan: Plan) -> None:
-    """LayoutError, with the reason, where a layout's training cannot be written."""
-    if plan.layout.staleness is not None:
-        raise LayoutError(
-            "asynchronous training has no checkpoints: its workers are at different steps, and the optimizer's state "
-            "lies on servers"
-        )
-
-
 def save(trainer: Trainer, folder: Path) -> Path:
     """Writes a checkpoint into a folder, each rank a part of it; all come here. One of as many steps is replaced.
     OSError where it cannot be written; those that were there stay."""
-    check(trainer.plan)
     made = folder / f"step-{trainer.steps_done:08}"
     unfinished = folder / f".{made.name}.unfinished"
 
@@ -83,7 +72,6 @@ def save(trainer: Trainer, folder: Path) -> Path:
 def load(trainer: Trainer, checkpoint: Path) -> None:
     """Gives a trainer what a checkpoint has, whatever layout wrote it; all ranks come here. ValueError, with what
     differs, where that is no whole checkpoint, or another model's or optimizer's."""
-    check(trainer.plan)
     steps = _on_first(lambda: _checked(checkpoint, trainer.plan))
     state = holder(trainer.optimizer).state
     for name, kinds in _kinds(checkpoint).items():
