@@ -39,7 +39,8 @@ def _kept(folder: Path) -> int:
 
 def _descendants(pid: int) -> list[int]:
     try:
-        children = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
+        children = [int(word) for task in tasks for word in (task / "children").read_text().split()]
     except OSError:
         return []
     return [each for child in children for each in (child, *_descendants(child))]
@@ -57,12 +58,13 @@ def _rank_of(pid: int) -> str | None:
 
 def _kill_a_rank(job: subprocess.Popen[str], folder: Path, rank: str) -> list[int]:
     """When three steps are kept; all processes that the job had then."""
-    until = time.monotonic() + 60
+    until = time.monotonic() + 100
     while _kept(folder) < 3:
         assert job.poll() is None and time.monotonic() < until, job.communicate()
         time.sleep(0.05)
     processes = _descendants(job.pid)
-    [victim] = [pid for pid in processes if _rank_of(pid) == rank]
+    # The first: a rank's own children have its environment, too.
+    victim = next(pid for pid in processes if _rank_of(pid) == rank)
     os.kill(victim, signal.SIGKILL)
     return processes
 
