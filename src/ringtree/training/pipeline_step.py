@@ -9,7 +9,6 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B
 
-from ringtree.torch_backend import communicator
 from ringtree.training.language_model import loss_of
 from ringtree.training.mesh import Mesh
 from ringtree.training.phases import phase
@@ -55,11 +54,11 @@ class Stage(PipelineStage):
     """One that says in a trace which micro-batch it is at."""
 
     def forward_one_chunk(self, fwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
-        with phase("forward"), communicator().span(f"forward {fwd_chunk_id} of stage {self.stage_index}"):
+        with phase("forward", f"forward {fwd_chunk_id} of stage {self.stage_index}"):
             return super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
 
     def backward_one_chunk(self, bwd_chunk_id: int, *args: Any, **kwargs: Any) -> None:
-        with phase("backward"), communicator().span(f"backward {bwd_chunk_id} of stage {self.stage_index}"):
+        with phase("backward", f"backward {bwd_chunk_id} of stage {self.stage_index}"):
             super().backward_one_chunk(bwd_chunk_id, *args, **kwargs)
 
 
