@@ -1,0 +1,187 @@
+"""Asynchronous training beside synchronous: what staleness does to the loss, what a slow rank holds up, and what goes
+through the busiest rank, from parameter servers, peers and ring all-reduce; in one run, by turns.
+
+    python benchmarks/asynchronous.py                    writes benchmarks/asynchronous.json
+
+Loss: every rank does so many steps, its rows always the same; a loss is the mean of what the ranks computed on in their
+last steps, and of what the weights at the end come to on text that nobody trained on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from math import inf
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+from ringtree.bench.machine import describe
+from ringtree.formats.replacing import replace_with_json
+from ringtree.training import Layout, Plan, Settings, Shape
+
+HERE = Path(__file__).parent
+RANKS = 4
+"""Of the exchanges; of the losses 2, of which one is slow, so that what is missing without a bound is half."""
+SHAPE = Shape(width=32, layers=2, heads=4, context=32)
+SLOW_RANK, SLOW_FACTOR, SLOWER_FACTOR = 1, 8.0, 12.0
+RATE = 0.05
+LAST = 5
+"""Steps whose losses are averaged."""
+BOUNDS: tuple[float | None, ...] = (None, 0, 1, 2, 3, 4, inf)
+EXCHANGES = (("ring all-reduce (DDP)", None), ("central", 1), ("sharded", 1), ("peers", 1))
+
+
+def run(plan: Plan) -> dict[str, Any]:
+    """On a rank: what a training comes to."""
+    from ringtree.training import Trainer
+    from ringtree.training.language_model import loss_of
+    from ringtree.training.text import batch
+    from ringtree.training.wire import meet, received_nbytes
+
+    trainer = Trainer(plan)
+    meet()
+    before, begun_s = received_nbytes(), time.perf_counter()
+    meet()
+    losses = [float(trainer.step()) for _ in range(plan.settings.steps)]
+    lasted_s = time.perf_counter() - begun_s
+    trainer.drain()
+    meet()
+    nbytes = (received_nbytes() - before) / plan.settings.steps
+    means, staleness = trainer.mean_losses(losses), dict(trainer.staleness)
+    trainer.collect()
+    rows, wanted = batch(1 << 20, 64, plan.shape.context, 1)
+    trainer.model.eval()
+    at_the_end = float(loss_of(getattr(trainer.model, "module", trainer.model)(rows), wanted).detach())
+    trainer.close()
+    return {
+        "loss": mean(means[-LAST:]), "end": at_the_end, "staleness": staleness, "seconds": lasted_s,
+        "received_nbytes": nbytes,
+    }  # fmt: skip
+
+
+def _rank(pipe: Any, rank: int, ranks: int, file: str) -> None:
+    os.environ.update(RINGTREE_ALGORITHM="ring")
+    import torch
+    import torch.distributed as dist
+
+    import ringtree.torch_backend  # noqa: F401
+
+    torch.set_num_threads(1)
+    dist.init_process_group("ringtree", store=dist.FileStore(file, RANKS), rank=rank, world_size=ranks)
+    while (plan := pipe.recv()) is not None:
+        pipe.send(run(plan))
+    dist.destroy_process_group()
+
+
+class World:
+    """Ranks, which train one plan after another."""
+
+    def __init__(self, ranks: int) -> None:
+        self._ranks = ranks
+
+    def __enter__(self) -> Callable[[Plan], list[dict[str, Any]]]:
+        self._folder = tempfile.TemporaryDirectory()
+        context = multiprocessing.get_context("spawn")
+        self._pipes = []
+        for rank in range(self._ranks):
+            ours, theirs = context.Pipe()
+            context.Process(
+                target=_rank, args=(theirs, rank, self._ranks, f"{self._folder.name}/store"), daemon=True
+            ).start()
+            self._pipes.append(ours)
+        return self._train
+
+    def _train(self, plan: Plan) -> list[dict[str, Any]]:
+        for pipe in self._pipes:
+            pipe.send(plan)
+        return [pipe.recv() for pipe in self._pipes]
+
+    def __exit__(self, *_: object) -> None:
+        for pipe in self._pipes:
+            pipe.send(None)
+
+
+def losses(train: Callable[[Plan], list[dict[str, Any]]], steps: int, repeats: int) -> list[dict[str, Any]]:
+    """At each bound, by turns; the rank that is slow is so in all."""
+    rows: dict[float | None, list[list[dict[str, Any]]]] = {bound: [] for bound in BOUNDS}
+    for seed in range(repeats):
+        for bound in BOUNDS:
+            settings = Settings(steps, 16, RATE, "sgd", seed, SLOW_RANK, SLOW_FACTOR)
+            rows[bound].append(train(Plan(Layout(dp=2, staleness=bound), SHAPE, settings)))
+    return [_row(bound, said) for bound, said in rows.items()]
+
+
+def _row(bound: float | None, said: list[list[dict[str, Any]]]) -> dict[str, Any]:
+    staleness: Counter[int] = Counter()
+    for ranks in said:
+        for rank in ranks:
+            staleness.update(rank["staleness"])
+    return {
+        "bound": bound if bound is None else str(bound),
+        "loss": [ranks[0]["loss"] for ranks in said],
+        "end": [ranks[0]["end"] for ranks in said],
+        "staleness": {str(k): staleness[k] for k in sorted(staleness)},
+    }
+
+
+def throughputs(train: Callable[[Plan], list[dict[str, Any]]], repeats: int) -> list[dict[str, Any]]:
+    """Steps of both ranks in a second beside a rank that is slower still, by turns."""
+    steps, bounds = 15, (None, 4, inf)
+    found: dict[float | None, list[float]] = {bound: [] for bound in bounds}
+    for _ in range(repeats):
+        for bound in bounds:
+            settings = Settings(steps, 16, RATE, "sgd", 0, SLOW_RANK, SLOWER_FACTOR)
+            said = train(Plan(Layout(dp=2, staleness=bound), SHAPE, settings))
+            found[bound].append(sum(steps / rank["seconds"] for rank in said))
+    return [{"bound": bound if bound is None else str(bound), "steps_per_s": all_} for bound, all_ in found.items()]
+
+
+def exchanges(train: Callable[[Plan], list[dict[str, Any]]], steps: int, repeats: int) -> list[dict[str, Any]]:
+    """Each way of exchanging, no rank slow: bytes received by the busiest rank in a step, and a step's time."""
+    rows: dict[str, list[list[dict[str, Any]]]] = {name: [] for name, _ in EXCHANGES}
+    for _ in range(repeats):
+        for name, bound in EXCHANGES:
+            server = "sharded" if bound is None else name
+            plan = Plan(Layout(dp=RANKS, staleness=bound, server=server), SHAPE, Settings(steps, 8, 0.1, "sgd"))
+            rows[name].append(train(plan))
+    return [
+        {
+            "exchange": name,
+            "busiest_received_nbytes": max(rank["received_nbytes"] for rank in said[-1]),
+            "all_received_nbytes": sum(rank["received_nbytes"] for rank in said[-1]),
+            "step_s": median(rank["seconds"] / steps for ranks in said for rank in ranks),
+        }
+        for name, said in rows.items()
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--output", type=Path, default=HERE / "asynchronous.json")
+    args = parser.parse_args()
+    from ringtree.training.sizes import parameters_nbytes
+
+    found = {
+        "machine": describe(), "ranks": RANKS, "parameters_nbytes": parameters_nbytes(Plan(Layout(dp=RANKS), SHAPE)),
+        "steps": args.steps, "last": LAST, "rate": RATE, "slow_rank": SLOW_RANK, "slow_factor": SLOW_FACTOR,
+    }  # fmt: skip
+    with World(RANKS) as train:
+        found["exchanges"] = exchanges(train, 20, args.repeats)
+    with World(2) as train:
+        found["bounds"] = losses(train, args.steps, args.repeats)
+        found["throughputs"] = throughputs(train, args.repeats + 1)
+    replace_with_json(args.output, found)
+    for row in found["exchanges"] + found["bounds"] + found["throughputs"]:
+        print(row)
+
+
+if __name__ == "__main__":
+    main()
