@@ -21,6 +21,13 @@ from tests.training.trained import (
 _said: dict[str, list[Said]] = {}
 
 
+@pytest.fixture(scope="module", params=LAYOUTS)
+def name(request: pytest.FixtureRequest) -> str:
+    """Of a layout, all of whose tests come one after another."""
+    given: str = request.param
+    return given
+
+
 def _trained(worlds: Worlds, name: str) -> list[Said]:
     """What every rank says of a layout, which trains once for all tests of it."""
     if name not in _said:
@@ -28,18 +35,15 @@ def _trained(worlds: Worlds, name: str) -> list[Said]:
     return _said[name]
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
 def test_as_one_process(worlds: Worlds, name: str) -> None:
     hold_to_one_process(plan(name), _trained(worlds, name))
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
 def test_without_communication_it_is_noticed(worlds: Worlds, name: str) -> None:
     _, expected = alone(plan(name))
     said = worlds(plan(name).layout.ranks).run(train, plan(name), True, within_s=PATIENCE_S)
     assert any(not apart(weights, expected) < UNLIKE for _, weights, *_ in said)
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
 def test_bytes_are_those_of_the_formula(worlds: Worlds, name: str) -> None:
     hold_to_the_formula(plan(name), _trained(worlds, name))
