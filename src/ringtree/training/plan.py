@@ -72,10 +72,8 @@ class Plan:
 
     def check(self) -> None:
         """LayoutError where the parts do not go together, with the reason: of each strategy in turn."""
-        from ringtree.training.registry import STRATEGIES, unserved
+        from ringtree.training.registry import STRATEGIES
 
-        if option := unserved(self.layout):
-            raise LayoutError(f"{option} is asked for, and there is no strategy for it yet")
         slow = self.settings.slow_rank
         if slow is not None and not 0 <= slow < self.layout.ranks:
             raise LayoutError(f"slow_rank is {slow}; expected one of the ranks 0..{self.layout.ranks - 1}")

@@ -15,7 +15,7 @@ from ringtree.training import (
     zero2,
     zero3,
 )
-from ringtree.training.layout import AXES, Layout
+from ringtree.training.layout import AXES
 from ringtree.training.plan import Plan
 from ringtree.training.strategy import Strategy
 from ringtree.training.traffic import Traffic
@@ -33,18 +33,6 @@ STRATEGIES: tuple[Strategy, ...] = (
     zero3.STRATEGY,
     asynchronous.STRATEGY,
 )
-
-
-def unserved(layout: Layout) -> str | None:
-    """The first option that a layout makes use of and that no strategy has."""
-    used = {
-        **{axis: getattr(layout, axis) > 1 for axis in AXES},
-        "sp": layout.sp,
-        "zero": layout.zero > 0,
-        "staleness": layout.staleness is not None,
-    }
-    served = {strategy.axis for strategy in STRATEGIES}
-    return next((option for option, asked in used.items() if asked and option not in served), None)
 
 
 def traffic(plan: Plan) -> tuple[Traffic, ...]:
