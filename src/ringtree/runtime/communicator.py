@@ -9,6 +9,7 @@ Its methods come in families, one file each; here is what it is in itself.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -31,7 +32,7 @@ from ringtree.runtime.objects import Objects
 from ringtree.runtime.one_sided import OneSided
 from ringtree.runtime.point_to_point import PointToPoint
 from ringtree.runtime.seated import Algorithm
-from ringtree.runtime.spans import UNRECORDED, Span, Spans, Unrecorded
+from ringtree.runtime.spans import UNRECORDED, Span, Spans
 from ringtree.runtime.types import BY_LABEL
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
 
         return Recording(self, MOST_EVENTS if most_events is None else whole(most_events, "most_events"))
 
-    def span(self, name: str) -> Span | Unrecorded:
+    def span(self, name: str) -> AbstractContextManager[None]:
         """Says in the traces that are being recorded what the program does in a block: `with comm.span("forward 3")`.
         An event COMPUTE, whose call is that name. Blocks may lie in one another, and make calls. Where nobody records,
         it costs next to nothing."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from types import TracebackType
 
 import numpy as np
@@ -53,18 +54,5 @@ class Span:
         self._spans.add(self._name, self._start_s, time.monotonic())
 
 
-class Unrecorded:
-    """A span that nobody records."""
-
-    __slots__ = ()
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        pass
-
-
-UNRECORDED = Unrecorded()
+UNRECORDED = nullcontext()
+"""A span that nobody records."""
