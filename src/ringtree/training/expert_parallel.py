@@ -55,11 +55,11 @@ def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
     from torch import nn
     from torch.distributed.tensor import Shard, distribute_tensor
 
-    from ringtree.training.exchange import Exchange
     from ringtree.training.experts import layers
+    from ringtree.training.token_exchange import TokenExchange
 
     for layer in layers(model):
-        layer.dispatch = Exchange(mesh.group("ep"))
+        layer.dispatch = TokenExchange(mesh.group("ep"))
         for name, stack in list(layer.experts.named_parameters()):
             mine = distribute_tensor(stack.detach(), mesh["ep"], [Shard(0)], src_data_rank=None)
             setattr(layer.experts, name, nn.Parameter(mine))

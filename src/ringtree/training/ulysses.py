@@ -7,13 +7,12 @@ Backward is the same the other way about.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.autograd.function import Function
 from torch.nn.functional import scaled_dot_product_attention
+
+from ringtree.training.all_to_all import all_to_all
 
 HEADS, PLACES = -3, -2
 """Dimensions."""
@@ -33,20 +32,5 @@ def ulysses(q: Tensor, k: Tensor, v: Tensor, group: dist.ProcessGroup, causal: b
 
 def _exchange(x: Tensor, given: int, gotten: int, group: dist.ProcessGroup) -> Tensor:
     """Gives each rank a part of dimension `given`, and puts together what they give along dimension `gotten`."""
-    came = _AllToAll.apply(torch.stack(x.chunk(group.size(), given)), group)
+    came = all_to_all(torch.stack(x.chunk(group.size(), given)), group)
     return torch.cat(came.unbind(), gotten)
-
-
-class _AllToAll(Function):
-    """torch's own with gradients names the sizes of the parts, which ranks would have to tell one another."""
-
-    @staticmethod
-    def forward(ctx: Any, parts: Tensor, group: dist.ProcessGroup) -> Tensor:
-        ctx.group = group
-        came = torch.empty_like(parts)
-        dist.all_to_all_single(came, parts, group=group)
-        return came
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return _AllToAll.apply(grad.contiguous(), ctx.group), None

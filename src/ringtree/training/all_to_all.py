@@ -1,0 +1,34 @@
+"""all_to_all with gradients, which go back the same way: of tokens to experts, of places for heads.
+
+torch's own (of its functional collectives, a private module) says the sizes of all parts even where they are alike;
+uneven parts go as messages here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.distributed as dist
+from torch import Tensor
+from torch.autograd.function import Function
+
+Sizes = list[int] | None
+"""Rows for each rank, or from each; None: all are alike."""
+
+
+def all_to_all(x: Tensor, group: dist.ProcessGroup, sent: Sizes = None, got: Sizes = None) -> Tensor:
+    """The first sent[0] rows of x go to rank 0, and so on; got[0] come from there."""
+    return _AllToAll.apply(x, group, sent, got)
+
+
+class _AllToAll(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, group: dist.ProcessGroup, sent: Sizes, got: Sizes) -> Tensor:
+        ctx.back = group, got, sent
+        out = x.new_empty(len(x) if got is None else sum(got), *x.shape[1:])
+        dist.all_to_all_single(out, x.contiguous(), got, sent, group=group)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        return all_to_all(gradient, *ctx.back), None, None, None
