@@ -17,7 +17,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +37,9 @@ ROWS: dict[str, list[tuple[Layout, dict[str, Any]]]] = {
     "asynchronous": [(Layout(dp=4, staleness=0, server=s), {}) for s in ("central", "sharded", "peers")],
     "layer_split": [(Layout(pp=2, schedule="naive"), {}), (Layout(pp=4, schedule="naive"), {})],
     "pipeline": [
-        (Layout(pp=4, schedule="gpipe", micro_batches=8), {}),
-        (Layout(pp=4, schedule="1f1b", micro_batches=8), {}),
-        (Layout(pp=2, schedule="interleaved", micro_batches=8), {}),
+        (Layout(pp=2, schedule="interleaved", micro_batches=4), {}),
+        (Layout(pp=4, schedule="gpipe", micro_batches=4), {}),
+        (Layout(pp=4, schedule="1f1b", micro_batches=4), {}),
     ],
     "tensor_parallel": [(Layout(tp=2), {}), (Layout(tp=4), {})],
     "sequence_parallel": [(Layout(tp=2, sp=True), {}), (Layout(tp=4, sp=True), {})],
@@ -78,7 +78,9 @@ def measure(layout: Layout, more: dict[str, Any]) -> dict[str, Any]:
         words = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={layout.ranks}"]
         job = json.dumps([asdict(layout), more, str(file)])
         environment = {**os.environ, "RINGTREE_ALGORITHM": "two_shot,pairwise", "OMP_NUM_THREADS": "1"}
-        subprocess.run([*words, __file__, "--rank", job], check=True, env=environment)
+        done = subprocess.run([*words, __file__, "--rank", job], env=environment, capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(f"{options(layout, more)} failed:\n{done.stderr}")
         found: dict[str, Any] = json.loads(file.read_text())
         return found
 
@@ -117,7 +119,7 @@ def take_part(job: str) -> None:
             "counted_nbytes": [received for received, _ in everybodys],
             "memory_nbytes": [held for _, held in everybodys],
             "picture": step_picture(calls),
-            "timeline": timeline(recording.trace),
+            "timeline": timeline(replace(recording.trace, facts={})),
         }
         Path(file).write_text(json.dumps(found))
     dist.destroy_process_group()
@@ -142,21 +144,21 @@ def written(page: str, rows: list[dict[str, Any]], beside: dict[str, Any]) -> No
     path = PAGES / f"{page}.md"
     if not path.exists():
         return
-    first = rows[-1] if page == "data_parallel" else rows[0]
-    text = [
-        f"![A step's calls](../images/parallelism/{page}.svg)",
-        "",
-        f"`ringtree train {first['options']}`: a column a rank; time runs down.",
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    text = ["The calls of a step, a column a rank; time runs down."]
+    for row in rows:
+        name = re.sub(r"\W+", "_", row["options"]).strip("_")
+        (PICTURES / f"{name}.svg").write_text(row["picture"])
+        text += ["", f"`{row['options']}`", "", f"![the calls of a step](../images/parallelism/{name}.svg)"]
+    text += [
         "",
         *table(rows if beside in rows else [beside, *rows]),
         "",
-        "A step of it, as every rank recorded it:",
+        f"A step with `{rows[-1]['options']}`, as every rank recorded it:",
         "",
-        *(f"    {line}".rstrip() for line in first["timeline"].splitlines()),
+        *(f"    {line}".rstrip() for line in rows[-1]["timeline"].splitlines()),
         "",
     ]
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    (PICTURES / f"{page}.svg").write_text(first["picture"])
     marked = re.compile(rf"(<!-- measured: {page} -->\n).*?(<!-- end -->)", re.DOTALL)
     block = "\n".join(text)
     path.write_text(marked.sub(lambda found: found[1] + block + found[2], path.read_text()))
@@ -167,11 +169,14 @@ def main() -> None:
         return take_part(sys.argv[2])
     asked = sys.argv[1:] or list(ROWS)
     record: dict[str, Any] = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    measured: dict[str, dict[str, Any]] = {}
     for page in asked:
-        rows = []
         for layout, more in [(BESIDE, {}), *ROWS[page]]:
-            print(f"{page}: {options(layout, more)}", flush=True)
-            rows.append({"options": options(layout, more), **measure(layout, more)})
+            words = options(layout, more)
+            if words not in measured:
+                print(f"{page}: {words}", flush=True)
+                measured[words] = {"options": words, **measure(layout, more)}
+        rows = [measured[options(layout, more)] for layout, more in [(BESIDE, {}), *ROWS[page]]]
         written(page, rows[1:], rows[0])
         record[page] = [{k: v for k, v in row.items() if k not in ("picture", "timeline")} for row in rows]
     RECORD.write_text(json.dumps(record, indent=1) + "\n")

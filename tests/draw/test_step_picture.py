@@ -41,6 +41,11 @@ def test_who_waits_for_a_message_is_drawn_below_it() -> None:
     assert levels([[there, back], [there, back]]) == [[there], [back]]
 
 
+def test_what_was_sent_before_the_step_is_not_in_its_picture() -> None:
+    late, own = Call(("a",), "send", (0, 1), 64), Call(("b",), "send", (1, 0), 64)
+    assert levels([[own], [late, own]]) == [[own]]
+
+
 def test_what_is_alike_is_side_by_side_and_what_repeats_is_counted() -> None:
     pairs = [(0, 1), (2, 3)]
     calls = [[Call((pairs[rank // 2], k), "all_reduce", pairs[rank // 2], 64) for k in range(6)] for rank in range(4)]

@@ -91,7 +91,8 @@ def levels(calls: Sequence[Sequence[Call]]) -> list[list[Call]]:
         for call in mine:
             if not call.message or call.ranks[0] == rank:
                 makers.setdefault(call.key, set()).add(rank)
-    waiting, reached = [deque(mine) for mine in calls], [0] * len(calls)
+    waiting = [deque(call for call in mine if call.key in makers) for mine in calls]  # without what came from earlier
+    reached = [0] * len(calls)
     found: list[list[Call]] = []
     made: dict[tuple[object, ...], int] = {}
     while any(waiting):
@@ -99,8 +100,8 @@ def levels(calls: Sequence[Sequence[Call]]) -> list[list[Call]]:
         arrived = [rank for rank, call in heads.items() if call.key in made]
         for rank in arrived:
             reached[rank] = max(reached[rank], made[waiting[rank].popleft().key])
-        ready = [c for c in heads.values() if all(heads.get(r, c).key == c.key for r in makers.get(c.key, ()))]
-        ready = [c for c in ready if c.key in makers and c.key not in made]
+        ready = [c for c in heads.values() if all(heads.get(r, c).key == c.key for r in makers[c.key])]
+        ready = [c for c in ready if c.key not in made]
         if not ready and not arrived:
             stuck = ", ".join(f"rank {rank} at {call.name}" for rank, call in heads.items())
             raise ValueError(f"the ranks' calls are in no one order: {stuck}")
