@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from ringtree.formats import chrome
-
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PRINTED = sorted(EXAMPLES.glob("*.out"))
 
@@ -39,12 +37,7 @@ def test_an_example_prints_what_lies_beside_it(expected: Path, request: pytest.F
 
 
 def test_every_example_is_tested() -> None:
-    assert {p.stem for p in EXAMPLES.glob("*.py")} == {p.stem for p in PRINTED} | {
-        "demo",
-        "digits",
-        "train_lm",
-        *LAYOUTS,
-    }
+    assert {p.stem for p in EXAMPLES.glob("*.py")} == {p.stem for p in PRINTED} | {"demo", "digits", *LAYOUTS}
 
 
 LAYOUTS = {"ddp": (1, 4), "fsdp2": (1, 4), "dp_tp": (2, 4)}
@@ -64,19 +57,6 @@ def test_a_layout_trains_alike_on_any_number_of_ranks(name: str) -> None:
 def test_the_digits_train_on_another_number_of_ranks() -> None:
     printed = output("-m", "ringtree.cli", "run", "-n", "3", "examples/digits.py", "--epochs", "1")
     assert printed.count("] ok  ") == 3 and "FAILED" not in printed
-
-
-@pytest.mark.torch
-@pytest.mark.parametrize("parallel", ["ddp", "fsdp2"])
-def test_a_language_model_trains_as_one_process_would(parallel: str, tmp_path: Path) -> None:
-    trace, steps = tmp_path / "step.json.gz", ("--steps", "4", "--every", "4", "--parallel", parallel, "--check")
-    words = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "examples/train_lm.py")
-    printed = output(*words, *steps, "--trace", str(trace))
-    together, alone = re.findall(r"step    4/4  loss (\d\.\d{4})  +[\d,]+ tokens/s", printed)
-    assert together == alone and "\nok  the losses differ by" in printed
-    assert re.search(r"share in collectives, rank by rank: \d+%, \d+%", printed)
-    recorded = chrome.read(trace)
-    assert recorded.ranks == 2 and any("all_reduce" in call for call in recorded.calls)
 
 
 def test_the_demo_runs_through() -> None:
