@@ -17,6 +17,7 @@ def test_a_group_is_who_differs_along_its_axes_only(layout: Layout, name: str) -
     others = [axis for axis in AXES if axis not in along]
     groups = layout.groups(name)
     assert sorted(rank for group in groups for rank in group) == list(range(layout.ranks))
+    assert {len(group) for group in groups} == {layout.size(name)}
     for group in groups:
         places = [layout.coordinates(rank) for rank in group]
         assert len({tuple(at[axis] for axis in others) for at in places}) == 1

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 def used(plan: Plan) -> bool:
     layout = plan.layout
-    return layout.zero <= 1 and layout.staleness is None and layout.dp * layout.cp * layout.ep > 1
+    return layout.zero <= 1 and layout.staleness is None and layout.size("data") > 1
 
 
 def check(plan: Plan) -> None:
@@ -97,9 +97,9 @@ def forward_backward(model: Any, plan: Plan, mesh: Mesh) -> ForwardBackward:
 
 
 def traffic(plan: Plan) -> Iterable[Traffic]:
-    same = plan.layout.dp * plan.layout.cp
+    data, same = plan.layout.size("data"), plan.layout.size("expert_data")
     experts_nbytes = held_nbytes(plan, EXPERTS) if plan.layout.ep > 1 else 0
-    yield Traffic("gradients", "all_reduce", "data", same * plan.layout.ep, held_nbytes(plan) - experts_nbytes)
+    yield Traffic("gradients", "all_reduce", "data", data, held_nbytes(plan) - experts_nbytes)
     yield Traffic("experts' gradients", "all_reduce", "expert_data", same, experts_nbytes)
 
 

@@ -68,10 +68,9 @@ def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
 
 def traffic(plan: Plan) -> Iterable[Traffic]:
     layout, shape, n = plan.layout, plan.shape, plan.layout.ep
-    groups = layout.dp * layout.cp * layout.tp
-    times = groups * shape.layers * layout.micro_batches
+    times = layout.dp * shape.layers * layout.micro_batches
     yield Traffic("tokens for each expert", "all_to_all", "ep", n, times * COUNT_NBYTES * shape.experts)
-    tokens = plan.rows * shape.context // layout.cp
+    tokens = plan.rows * plan.places
     others = shape.experts - shape.experts // n
     most = min(tokens * min(shape.top_k, others), others * capacity(shape, tokens))
     yield Traffic(TOKENS, "all_to_all_v", "ep", n, times * n * 4 * most * ELEMENT_NBYTES * shape.width, at_most=True)

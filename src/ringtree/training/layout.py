@@ -61,6 +61,10 @@ class Layout:
     def ranks(self) -> int:
         return prod(getattr(self, axis) for axis in AXES)
 
+    def size(self, name: str) -> int:
+        """How many ranks a group along an axis has, or along those that a name of JOINED has."""
+        return prod(getattr(self, axis) for axis in JOINED.get(name, (name,)))
+
     @property
     def pieces(self) -> int:
         """Into how many parts the rows of a step's batch are divided."""

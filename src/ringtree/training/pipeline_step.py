@@ -32,7 +32,7 @@ class Pipeline:
         kind = TORCHS[layout.schedule]
         several = layout.schedule == "interleaved"
         self._schedule = kind(made if several else made[0], n_microbatches=layout.micro_batches, loss_fn=loss_of)
-        rows = torch.zeros(plan.settings.batch // layout.pieces, places(plan), dtype=torch.long)
+        rows = torch.zeros(plan.settings.batch // layout.pieces, plan.places, dtype=torch.long)
         self(rows, rows)
         model.zero_grad()
 
@@ -43,11 +43,6 @@ class Pipeline:
         target: dict[str, Any] = {"target": wanted, "losses": losses} if self.last else {}
         self._schedule.step(*([rows] if self.first else []), return_outputs=False, **target)
         return torch.stack(losses).mean().detach() if self.last else torch.zeros(())
-
-
-def places(plan: Plan) -> int:
-    """Of each sequence that this rank has."""
-    return plan.shape.context // plan.layout.cp
 
 
 class Stage(PipelineStage):
@@ -65,10 +60,10 @@ class Stage(PipelineStage):
 def _stage(part: nn.Module, k: int, plan: Plan, group: dist.ProcessGroup) -> Stage:
     """What goes in and out is said beforehand: torch would find out by running the stage, which a DDP one does not
     bear (it reduces that run's gradients)."""
-    sent = places(plan) // plan.layout.tp if plan.layout.sp else places(plan)
+    sent = plan.places // plan.layout.tp if plan.layout.sp else plan.places
     between = torch.empty(plan.rows, sent, plan.shape.width, device="meta", requires_grad=True)
-    rows = torch.empty(plan.rows, places(plan), dtype=torch.long, device="meta")
-    scores = torch.empty(plan.rows, places(plan), plan.shape.vocabulary, device="meta", requires_grad=True)
+    rows = torch.empty(plan.rows, plan.places, dtype=torch.long, device="meta")
+    scores = torch.empty(plan.rows, plan.places, plan.shape.vocabulary, device="meta", requires_grad=True)
     of = stages(plan)
     given, made = rows if k == 0 else between, scores if k == of - 1 else between
     return Stage(part, k, of, torch.device("cpu"), input_args=given, output_args=made, group=group)

@@ -22,9 +22,9 @@ def most_parameters(plan: Plan, place: int) -> int:
     total = 0
     for name, (rows, *rest) in _of_place(plan, place):
         mine = rows
-        ranks = layout.dp * layout.cp * layout.ep
+        ranks = layout.size("data")
         if EXPERTS in name:
-            mine, ranks = rows // layout.ep, layout.dp * layout.cp
+            mine, ranks = rows // layout.ep, layout.size("expert_data")
         total += (ceil(mine / ranks) if layout.zero == 3 else mine) * prod(rest)
     return total
 

@@ -83,6 +83,11 @@ class Plan:
             strategy.check(self)
 
     @property
+    def places(self) -> int:
+        """Of each sequence, those that a rank has."""
+        return self.shape.context // self.layout.cp
+
+    @property
     def rows(self) -> int:
         """Sequences that go forward through a model at once: a micro-batch's on one of the `pieces`."""
         return self.settings.batch // self.layout.pieces // self.layout.micro_batches

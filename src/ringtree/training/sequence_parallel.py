@@ -41,9 +41,8 @@ def check(plan: Plan) -> None:
         return
     if layout.tp == 1:
         raise LayoutError("sequence parallel divides places over the tensor parallel ranks: sp needs tp > 1")
-    places = plan.shape.context // layout.cp
-    if places % layout.tp:
-        raise LayoutError(f"{places} places cannot be divided evenly over {layout.tp} tensor parallel ranks (sp)")
+    if plan.places % layout.tp:
+        raise LayoutError(f"{plan.places} places cannot be divided evenly over {layout.tp} tensor parallel ranks (sp)")
 
 
 def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
@@ -82,7 +81,7 @@ def traffic(plan: Plan) -> Iterable[Traffic]:
     layout, layers, activations = plan.layout, plan.shape.layers, activations_nbytes(plan)
     yield Traffic("activations and their gradients", "all_gather", "tp", layout.tp, (4 * layers + 2) * activations)
     yield Traffic("activations and their gradients", "reduce_scatter", "tp", layout.tp, 4 * layers * activations)
-    times = layout.dp * layout.cp * layout.ep * (reductions(plan) if layout.zero >= 2 else 1)
+    times = layout.size("data") * (reductions(plan) if layout.zero >= 2 else 1)
     yield Traffic("gradients of norms", "all_reduce", "tp", layout.tp, times * norms_nbytes(plan))
 
 

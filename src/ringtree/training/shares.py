@@ -119,6 +119,6 @@ def compare(traffic: Sequence[Traffic], found: Sequence[Share], layout: Layout) 
         for at, parts in rows.items()
     ]
     for (collective, axis), nbytes in counted.items():
-        ranks = len(layout.groups(axis)[0]) if axis in (*AXES, *JOINED) else layout.ranks
+        ranks = layout.size(axis) if axis in (*AXES, *JOINED) else layout.ranks
         sent.append(Sent((), collective, axis, ranks, 0, nbytes))
     return sent

@@ -33,7 +33,7 @@ def used(plan: Plan) -> bool:
 def check(plan: Plan) -> None:
     """Of all of ZeRO."""
     layout = plan.layout
-    if layout.zero and layout.dp * layout.cp * layout.ep == 1:
+    if layout.zero and layout.size("data") == 1:
         raise LayoutError(f"zero {layout.zero} divides among data parallel ranks, and there is one; give dp, cp or ep")
     if layout.zero == 1 and layout.tp > 1:
         raise LayoutError("zero 1 is torch's ZeroRedundancyOptimizer, which knows no DTensors; with tp use zero 2 or 3")
@@ -53,8 +53,7 @@ def optimizer(model: nn.Module, plan: Plan, mesh: Mesh) -> Optimizer:
 
 
 def traffic(plan: Plan) -> Iterable[Traffic]:
-    layout = plan.layout
-    yield Traffic("parameters", "broadcast", "data", layout.dp * layout.cp * layout.ep, parameters_nbytes(plan))
+    yield Traffic("parameters", "broadcast", "data", plan.layout.size("data"), parameters_nbytes(plan))
 
 
 STRATEGY = Strategy("ZeRO 1", "zero", used, check, apply, traffic, optimizer)

@@ -78,8 +78,8 @@ def traffic(plan: Plan) -> Iterable[Traffic]:
 
 def divided(plan: Plan) -> Iterable[tuple[str, str, int, int]]:
     """What is divided: whose it is, on which axis's groups of so many ranks, and its bytes."""
-    same = plan.layout.dp * plan.layout.cp
-    yield "", "data", same * plan.layout.ep, padded_nbytes(plan, same * plan.layout.ep)
+    data, same = plan.layout.size("data"), plan.layout.size("expert_data")
+    yield "", "data", data, padded_nbytes(plan, data)
     if plan.shape.experts:
         yield "experts' ", "expert_data", same, padded_nbytes(plan, same, experts=True)
 
