@@ -19,7 +19,7 @@ def _held(name: str) -> tuple[int, int]:
     return trainer.at["pp"], sum((p.to_local() if isinstance(p, DTensor) else p).numel() for p in mine)
 
 
-@pytest.mark.parametrize("name", ["dp2", "tp2", "pp2 gpipe", "pp2 interleaved", "zero3 dp2", "ep2"])
+@pytest.mark.parametrize("name", ["dp2", "tp2", "pp2 gpipe", "pp2 interleaved", "zero2 dp2", "zero3 dp2", "ep2"])
 def test_parameters_are_those_of_the_model(worlds: Worlds, name: str) -> None:
     from ringtree.training.placement import most_parameters
 

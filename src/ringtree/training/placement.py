@@ -25,7 +25,7 @@ def most_parameters(plan: Plan, place: int) -> int:
         ranks = layout.size("data")
         if EXPERTS in name:
             mine, ranks = rows // layout.ep, layout.size("expert_data")
-        total += (ceil(mine / ranks) if layout.zero == 3 else mine) * prod(rest)
+        total += (ceil(mine / ranks) if layout.zero >= 2 else mine) * prod(rest)
     return total
 
 
