@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ringtree.training.layout import LayoutError
+from ringtree.training.pipeline import layers
 from ringtree.training.plan import Plan
 from ringtree.training.sizes import activations_nbytes
 from ringtree.training.strategy import Strategy
@@ -33,11 +34,11 @@ def used(plan: Plan) -> bool:
 
 
 def check(plan: Plan) -> None:
-    layout, layers = plan.layout, plan.shape.layers
+    layout = plan.layout
     if not used(plan):
         return
-    if layout.pp > layers:
-        raise LayoutError(f"{layers} layers cannot be divided among {layout.pp} ranks (pp): use more layers")
+    if layout.pp > plan.shape.layers:
+        raise LayoutError(f"{plan.shape.layers} layers cannot be divided among {layout.pp} ranks (pp): use more layers")
     if layout.micro_batches > 1:
         raise LayoutError(
             f"the naive schedule takes a batch whole, and there are {layout.micro_batches} micro-batches: use "
@@ -57,9 +58,8 @@ def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
     from ringtree.training.language_model import Block, Embedding
     from ringtree.training.stages import Stages
 
-    ranks, layers = plan.layout.pp, plan.shape.layers
     rows = torch.zeros(plan.rows, plan.shape.context, dtype=torch.long)
-    cuts = [f"blocks.{k * layers // ranks}" for k in range(1, ranks)]
+    cuts = [f"blocks.{layers(plan, stage).start}" for stage in range(1, plan.layout.pp)]
     parts = split(model, cuts, [rows], leaf=lambda module: isinstance(module, (Block, Embedding)))
     return Stages([parts[mesh["pp"].get_local_rank()]])
 

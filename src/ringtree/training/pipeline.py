@@ -38,6 +38,11 @@ def stages(plan: Plan) -> int:
     return plan.layout.pp * STAGES_A_RANK[plan.layout.schedule]
 
 
+def layers(plan: Plan, stage: int) -> range:
+    """Those of a stage."""
+    return range(stage * plan.shape.layers // stages(plan), (stage + 1) * plan.shape.layers // stages(plan))
+
+
 def used(plan: Plan) -> bool:
     return plan.layout.pp > 1 and plan.layout.schedule != "naive"
 
@@ -71,14 +76,11 @@ def _stage(model: nn.Module, k: int, plan: Plan) -> nn.Module:
     """Those layers of the model that are its k-th stage's."""
     from torch import nn
 
-    of, layers = stages(plan), plan.shape.layers
     stage = deepcopy(model)
-    stage.blocks = nn.ModuleDict(
-        {str(i): stage.blocks[str(i)] for i in range(k * layers // of, (k + 1) * layers // of)}
-    )
+    stage.blocks = nn.ModuleDict({str(i): stage.blocks[str(i)] for i in layers(plan, k)})
     if k > 0:
         stage.embedding = None
-    if k < of - 1:
+    if k < stages(plan) - 1:
         stage.norm = stage.scores = None
     return stage
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil, prod
 
-from ringtree.training.pipeline import stages
+from ringtree.training import pipeline
 from ringtree.training.plan import Plan
 from ringtree.training.sizes import EXPERTS, held
 
 
 def layers(plan: Plan, place: int) -> list[range]:
     """Of each stage of a pipeline that the ranks at a place of "pp" have."""
-    of, whole = stages(plan), plan.shape.layers
-    return [range(k * whole // of, (k + 1) * whole // of) for k in range(place, of, plan.layout.pp)]
+    return [pipeline.layers(plan, stage) for stage in range(place, pipeline.stages(plan), plan.layout.pp)]
 
 
 def most_parameters(plan: Plan, place: int) -> int:
