@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
+from ringtree.training import Layout, Plan, Settings
 from tests.torch_backend.conftest import Worlds
-from tests.training.table import plan
+from tests.training.table import SMALL, plan
 
 
 def _run(name: str) -> tuple[dict[str, Any], list[tuple[int, float, float]], float]:
@@ -31,3 +33,37 @@ def test_its_record_is_of_all_ranks_and_equals_the_formula(worlds: Worlds, name:
     assert [share["collective"] for share in record["shares"]]
     assert sum(share["work_s"] + share["wait_s"] for share in record["shares"]) > 0
     assert [r["steps"][-1]["loss"] for r, _, _ in ranks] == [pytest.approx(told[-1][1])] * len(ranks)
+
+
+def _record_late(plan: Plan, rank: int) -> dict[str, Any]:
+    """On a rank: what is measured where one of them begins to record, and computes, later than the others."""
+    import torch.distributed as dist
+
+    from ringtree.runtime.tracing import Recording
+    from ringtree.training import Trainer
+    from ringtree.training.session import Session
+
+    start = Recording.start
+
+    def late(recording: Recording) -> None:
+        time.sleep(0.2 * (dist.get_rank() == rank))
+        start(recording)
+
+    trainer = Trainer(plan)
+    Recording.start = late  # type: ignore[method-assign]
+    try:
+        return Session(trainer, lambda *step: None).run().record()
+    finally:
+        Recording.start = start  # type: ignore[method-assign]
+        trainer.close()
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("server", ["sharded", "peers"])
+def test_an_asynchronous_step_is_traced_whole(worlds: Worlds, server: str, rank: int) -> None:
+    """However far apart its ranks are; and nobody waits for longer than it takes."""
+    settings = Settings(steps=3, batch=4, optimizer="sgd", slow_rank=1, slow_factor=4)
+    plan = Plan(Layout(dp=2, staleness=1, server=server), SMALL, settings)
+    for record in worlds(2).run(_record_late, plan, rank):
+        assert [row["counted_nbytes"] for row in record["sent"]] == [row["formula_nbytes"] for row in record["sent"]]
+        assert sum(share["work_s"] + share["wait_s"] for share in record["shares"]) < 1.1 * record["traced_s"]

@@ -6,7 +6,7 @@ import numpy as np
 
 from ringtree.ir.trace import Event, Trace
 from ringtree.training import Layout
-from ringtree.training.shares import Sent, Share, compare, shares
+from ringtree.training.shares import Sent, Share, compare, held_up, shares
 from ringtree.training.traffic import Traffic
 
 LAYOUT = Layout(dp=2, tp=2)
@@ -57,3 +57,22 @@ def test_what_is_counted_stands_beside_the_formula() -> None:
         Sent(("parameters",), "broadcast", "dp", 2, 1, None),
         Sent((), "scan", "dp", 2, 0, 8),
     ]
+
+
+def test_a_server_that_waits_beside_its_worker_holds_nobody_up() -> None:
+    rows = [
+        # rank, channel, call, kind, start, end, nbytes, peer
+        (0, 0, 0, Event.COMPUTE, 1.0, 3.0, 0, -1),
+        (0, 0, 0, Event.COMPUTE, 4.0, 5.0, 0, -1),
+        (0, 1, 1, Event.WAIT, 0.0, 2.0, 8, 1),
+        (0, 1, 1, Event.WAIT, 2.0, 4.5, 8, 1),
+        (1, 1, 1, Event.WAIT, 1.0, 3.0, 8, 0),
+    ]
+    rank, channel, call, kind, start_s, end_s, nbytes, peer = np.array(rows).T
+    trace = Trace.of(
+        2, rank, kind, start_s, end_s, nbytes=nbytes, peer=peer, channel=channel, call=call,
+        calls=["forward", "message(float32, count 2, tag 0)"], facts={"channel 1": "messages of ranks 0, 1"},
+    )  # fmt: skip
+    cut = held_up(trace)
+    lasted_s = (cut.end_s - cut.start_s)[cut.kind == Event.WAIT]
+    assert sorted(lasted_s.tolist()) == [1.0, 1.0, 2.0]

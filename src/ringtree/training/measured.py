@@ -10,7 +10,7 @@ from ringtree.ir.trace import Trace
 from ringtree.training.layout import AXES
 from ringtree.training.plan import Plan
 from ringtree.training.registry import STRATEGIES, named_groups, traffic
-from ringtree.training.shares import Sent, Share, compare, shares
+from ringtree.training.shares import Sent, Share, compare, held_up, shares
 from ringtree.training.sizes import parameters
 from ringtree.training.traffic import Traffic, known
 
@@ -69,7 +69,8 @@ class Measured:
 
     @property
     def shares(self) -> list[Share]:
-        return shares(self.trace, self.plan.layout, self.traffic)
+        trace = self.trace if self.plan.layout.staleness is None else held_up(self.trace)
+        return shares(trace, self.plan.layout, self.traffic)
 
     @property
     def sent(self) -> list[Sent]:

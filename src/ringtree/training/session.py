@@ -16,7 +16,7 @@ from ringtree.training.experts import Load, load_of, total
 from ringtree.training.measured import Measured
 from ringtree.training.shares import named
 from ringtree.training.trainer import Trainer
-from ringtree.training.wire import meet, received_nbytes
+from ringtree.training.wire import meet, received_nbytes, without_meetings
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class Session:
             self.losses if trainer.in_step else trainer.mean_losses(self.losses),
             self.step_s,
             [sum(of_step) for of_step in zip(*all_received, strict=True)],
-            named(recording.trace, trainer.plan, f"step {last}"),
+            named(without_meetings(recording.trace), trainer.plan, f"step {last}"),
             mean(all_s),
             list(paces_s),
             sum(all_staleness, Counter[int]()),
@@ -62,19 +62,21 @@ class Session:
         )
 
     def _step(self, around: AbstractContextManager[object], alone: bool = False) -> float:
-        """Does one; how long this rank took, but for what is `around` it and for asking the others' loss. `alone`: no
-        message of another step, of any rank, is in it."""
-        if alone:
-            meet()  # here, and again when all know what they have received so far
-        before = received_nbytes()
+        """Does one; how long this rank took, but for what is `around` it and for asking the others' loss. `alone`: all
+        that any rank sends for it is in it, within what is `around` it on every rank, and nothing of other steps."""
         if alone:
             meet()
+        before = received_nbytes()
         with around:
+            if alone:
+                meet()  # a server answers others though its own rank is not here yet
             begun_s = time.perf_counter()
             loss = self.trainer.step()
-            lasted_s = time.perf_counter() - begun_s
             if alone:
                 self.trainer.drain()
+            lasted_s = time.perf_counter() - begun_s
+            if alone:
+                meet()  # a rank that has all may have sent what others do not have
             self.received.append(received_nbytes() - before)
         asked_s = time.perf_counter()
         self.losses.append(self.trainer.mean_loss(loss) if self.trainer.in_step else float(loss))

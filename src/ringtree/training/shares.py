@@ -71,6 +71,22 @@ def shares(trace: Trace, layout: Layout, traffic: Iterable[Traffic]) -> list[Sha
     return sorted(made, key=lambda share: -(share.work_s + share.wait_s))
 
 
+def held_up(trace: Trace) -> Trace:
+    """The trace with waits only as long as their rank did not compute meanwhile: a server's, which waits beside its
+    worker, hold nobody up. Spans of computing may not lie in one another."""
+    end_s = trace.end_s.copy()
+    for rank in range(trace.ranks):
+        mine = trace.rank == rank
+        computes, waits = mine & (trace.kind == Event.COMPUTE), mine & (trace.kind == Event.WAIT)
+        begins_s, lengths_s = trace.start_s[computes], trace.end_s[computes] - trace.start_s[computes]
+        until_s, before_s = (
+            np.clip(moments[:, None] - begins_s, 0, lengths_s).sum(axis=1)
+            for moments in (trace.end_s[waits], trace.start_s[waits])
+        )
+        end_s[waits] -= until_s - before_s
+    return replace(trace, end_s=end_s)
+
+
 def channel_members(trace: Trace) -> list[tuple[int, ...]]:
     """The ranks of each channel's group, as the trace's facts say."""
     everybody = ", ".join(map(str, range(trace.ranks)))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
+import numpy as np
 import torch.distributed as dist
 
+from ringtree.ir.trace import Trace
 from ringtree.runtime.communicator import Communicator
 from ringtree.torch_backend import communicator, communicators
 
@@ -19,6 +22,14 @@ def meet() -> None:
     """Waits for all ranks, in a group that is not counted: what they send before and after can be told apart."""
     if dist.is_initialized():
         _apart(communicator()).barrier()
+
+
+def without_meetings(trace: Trace) -> Trace:
+    """What else a trace has. Of all that training calls, only `meet` is a barrier."""
+    meetings = np.array([call.startswith("barrier(") for call in trace.calls])
+    rest = trace.take(~meetings[trace.call])
+    first_s = rest.start_s.min(initial=np.inf) if len(rest) else 0.0
+    return replace(rest, start_s=rest.start_s - first_s, end_s=rest.end_s - first_s)
 
 
 @cache
