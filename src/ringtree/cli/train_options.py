@@ -32,6 +32,8 @@ class Option(NamedTuple):
 
 def staleness(text: str) -> float:
     """A number of steps, or "inf"."""
+    if text != "inf" and not text.lstrip("-").isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r}; expected 0, 1, 2 … or inf")
     return inf if text == "inf" else int(text)
 
 
@@ -73,13 +75,17 @@ EXPERTS = 8
 """With --ep alone: the same model for 2, 4 and 8 ranks."""
 GROUPS = (("how the work is divided", LAYOUT), ("training", SETTINGS), ("the model", SHAPE))
 NEEDS = {
-    "schedule": ("pp", "it says how a pipeline goes"),
-    "context": ("cp", "it says how attention sees sequences that are divided"),
-    "every": ("checkpoint", "it says when one is written"),
-    "resume": ("checkpoint", "it goes on from one"),
-    "server": ("async_staleness", "it says who keeps the weights of asynchronous training"),
+    "schedule": (("pp",), "it says how a pipeline goes"),
+    "context": (("cp",), "it says how attention sees sequences that are divided"),
+    "every": (("checkpoint",), "it says when one is written"),
+    "resume": (("checkpoint",), "it goes on from one"),
+    "server": (("async_staleness",), "it says who keeps the weights of asynchronous training"),
+    "slow_factor": (("slow_rank",), "it says how slow that one is"),
+    "top_k": (("experts", "ep"), "it says to how many experts a token goes"),
+    "capacity_factor": (("experts", "ep"), "it says how much an expert takes"),
+    "balance": (("experts", "ep"), "it says how much is made of the experts' load"),
 }
-"""Options that say nothing without another."""
+"""Options that say nothing without another, or one of two others."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -117,10 +123,10 @@ def plan_of(args: argparse.Namespace) -> Plan:
     from ringtree.training import Layout, Plan, Settings, Shape
     from ringtree.training.layout import AXES
 
-    for name, (other, why) in NEEDS.items():
-        alone = getattr(args, other) is None or (other in AXES and getattr(args, other) == 1)
+    for name, (others, why) in NEEDS.items():
+        alone = all(getattr(args, o) is None or (o in AXES and getattr(args, o) == 1) for o in others)
         if getattr(args, name) is not None and alone:
-            raise ValueError(f"--{name} without --{other.replace('_', '-')}: {why}")
+            raise ValueError(f"--{name} without --{' or --'.join(others)}: {why}".replace("_", "-"))
     if args.every is not None and args.every < 1:
         raise ValueError(f"--every {args.every}: expected at least 1")
     said = [{o.sets: value for o in options if (value := o.given(args)) is not None} for _, options in GROUPS]

@@ -73,7 +73,8 @@ def _held(plan: Plan) -> Iterator[str]:
     for place in range(plan.layout.pp):
         parts = ", ".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in layers(plan, place))
         ends = ", embedding" * (place == 0) + ", scores" * (place == plan.layout.pp - 1)
-        yield f"each rank at pp {place} has {most_parameters(plan, place):,} parameters: layers {parts}{ends}"
+        word = "layer" if parts.isdecimal() else "layers"
+        yield f"each rank at pp {place} has {most_parameters(plan, place):,} parameters: {word} {parts}{ends}"
 
 
 def _sent(plan: Plan) -> Iterator[str]:

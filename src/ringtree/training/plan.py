@@ -9,6 +9,8 @@ from ringtree.training.layout import Layout, LayoutError
 OPTIMIZERS = ("adamw", "sgd")
 VOCABULARY = 256
 """Bytes: the text is not cut into words."""
+MOST_SEED = (1 << 32) - 1
+"""So that a seed for each of its steps is one that torch takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,14 @@ class Shape:
                 raise ValueError(f"the model's {name} is {getattr(self, name)}; expected at least 1")
         if self.width % self.heads:
             raise ValueError(f"a width of {self.width} is not a multiple of {self.heads} heads")
+        if self.experts < 0:
+            raise ValueError(f"experts is {self.experts}; expected at least 0")
+        if self.top_k < 1:
+            raise ValueError(f"top_k is {self.top_k}; expected at least 1")
+        if not 0 < self.capacity_factor < 1e6:
+            raise ValueError(f"capacity_factor is {self.capacity_factor}; expected a positive number")
+        if not 0 <= self.balance < 1e6:
+            raise ValueError(f"balance is {self.balance}; expected 0 or a positive number")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +66,8 @@ class Settings:
         for name, least in (("steps", 1), ("batch", 1), ("seed", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected at least {least}")
+        if self.seed > MOST_SEED:
+            raise ValueError(f"seed is {self.seed}; expected at most {MOST_SEED:,}")
         if not 0 < self.rate < 1e6:
             raise ValueError(f"rate is {self.rate}; expected a positive number")
         if not 1 <= self.slow_factor < 1e6:
