@@ -100,4 +100,6 @@ def busiest_nbytes(plan: Plan) -> float:
     return parameters_nbytes(plan) * (2 * others / plan.layout.dp if plan.layout.server == "sharded" else others)
 
 
-STRATEGY = Strategy("asynchronous", "staleness", used, check, apply, traffic, optimizer, forward_backward)
+STRATEGY = Strategy(
+    "asynchronous", "staleness", used, check, apply, traffic, optimizer=optimizer, forward_backward=forward_backward
+)

@@ -96,4 +96,4 @@ def traffic(plan: Plan) -> Iterable[Traffic]:
         yield Traffic("heads for places", "all_to_all", "cp", n, 2 * queries_nbytes // n)
 
 
-STRATEGY = Strategy("context parallel", "cp", used, check, apply, traffic)
+STRATEGY = Strategy("context parallel", "cp", used, check, apply, traffic, places=places)

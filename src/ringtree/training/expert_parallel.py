@@ -84,7 +84,7 @@ def counted(model: nn.Module, plan: Plan, rank: int) -> dict[str, int]:
     mine = plan.shape.experts // plan.layout.ep
     kept = [layer.load.kept for layer in layers(model)]
     sent = sum(int(k.sum() - k[rank * mine : (rank + 1) * mine].sum()) for k in kept)
-    return {TOKENS: 4 * sent * ELEMENT_NBYTES * plan.shape.width} if used(plan) else {}
+    return {TOKENS: 4 * sent * ELEMENT_NBYTES * plan.shape.width}
 
 
-STRATEGY = Strategy("expert parallel", "ep", used, check, apply, traffic)
+STRATEGY = Strategy("expert parallel", "ep", used, check, apply, traffic, counted=counted)

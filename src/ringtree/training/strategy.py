@@ -28,7 +28,11 @@ class Strategy:
 
     `optimizer` and `forward_backward`, given the model as all strategies have made it: what takes the place of the
     trainer's, where a strategy has one; of several the first. `after_backward`: what is left to do for the gradients
-    when all passes of a step are made, before the optimizer's step."""
+    when all passes of a step are made, before the optimizer's step.
+
+    Of the k-th rank along `axis`: `places(plan, k)`, those of each sequence that it has, where not all have all;
+    `counted(model, plan, k)`, what it has sent so far of the traffic that is known `at_most`: bytes, by what they carry.
+    """
 
     name: str
     axis: str
@@ -39,3 +43,5 @@ class Strategy:
     optimizer: Callable[[nn.Module, Plan, Mesh], Optimizer] | None = None
     forward_backward: Callable[[nn.Module, Plan, Mesh], ForwardBackward] | None = None
     after_backward: Callable[[nn.Module], None] | None = None
+    places: Callable[[Plan, int], list[int]] | None = None
+    counted: Callable[[nn.Module, Plan, int], dict[str, int]] | None = None

@@ -8,8 +8,6 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from ringtree.training import expert_parallel
-from ringtree.training.context_parallel import places
 from ringtree.training.language_model import language_model
 from ringtree.training.mesh import Mesh
 from ringtree.training.optimizer import optimizer_of
@@ -38,7 +36,7 @@ class Trainer:
         self.model: nn.Module = language_model(plan.shape, plan.settings.seed)
         if plan.settings.slow_rank == (dist.get_rank() if ranks > 1 else 0):
             slow_down(self.model, plan.settings.slow_factor)
-        used = [strategy for strategy in STRATEGIES if strategy.used(plan)]
+        self._used = used = [strategy for strategy in STRATEGIES if strategy.used(plan)]
         for strategy in used:
             if self.mesh is not None:
                 self.model = each(strategy.apply, self.model, plan, self.mesh)
@@ -70,9 +68,10 @@ class Trainer:
         given = batch(step, settings.batch, self.plan.shape.context, settings.seed)
         piece = self.at["dp"] * layout.ep + self.at["ep"]
         rows, wanted = (part.chunk(layout.pieces)[piece] for part in given)
-        if layout.cp > 1:
-            at = places(self.plan, self.at["cp"])
-            rows, wanted = rows[:, at], wanted[:, at]
+        for strategy in self._used:
+            if strategy.places is not None:
+                at = strategy.places(self.plan, self.at[strategy.axis])
+                rows, wanted = rows[:, at], wanted[:, at]
         return rows, wanted
 
     def mean_loss(self, loss: Tensor) -> float:
@@ -90,7 +89,11 @@ class Trainer:
 
     def counted(self) -> dict[str, int]:
         """Bytes that this rank has sent so far of what formulas can only bound (`Traffic.at_most`)."""
-        return expert_parallel.counted(self.model, self.plan, self.at["ep"])
+        counts: dict[str, int] = {}
+        for strategy in self._used:
+            if strategy.counted is not None:
+                counts |= strategy.counted(self.model, self.plan, self.at[strategy.axis])
+        return counts
 
     @property
     def in_step(self) -> bool:
@@ -120,8 +123,8 @@ class Trainer:
 
     def close(self) -> None:
         """Settles, and ends what runs beside the steps. All come."""
+        self.drain()
         if isinstance(self.model, Worker):
-            self.model.exchange.drain()
             self.model.close()
 
     def weights(self) -> dict[str, Tensor]:

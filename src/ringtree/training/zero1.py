@@ -56,4 +56,4 @@ def traffic(plan: Plan) -> Iterable[Traffic]:
     yield Traffic("parameters", "broadcast", "data", plan.layout.size("data"), parameters_nbytes(plan))
 
 
-STRATEGY = Strategy("ZeRO 1", "zero", used, check, apply, traffic, optimizer)
+STRATEGY = Strategy("ZeRO 1", "zero", used, check, apply, traffic, optimizer=optimizer)
