@@ -31,7 +31,7 @@ class Strategy:
     when all passes of a step are made, before the optimizer's step.
 
     Of the k-th rank along `axis`: `places(plan, k)`, those of each sequence that it has, where not all have all;
-    `counted(model, plan, k)`, what it has sent so far of the traffic that is known `at_most`: bytes, by what they carry.
+    `counted(model, plan, k)`, bytes that it has sent so far of the traffic that is known `at_most`, by what they carry.
     """
 
     name: str
