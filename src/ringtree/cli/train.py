@@ -37,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from ringtree.cli import terminal, train_options, train_plan, train_ranks
     from ringtree.cli.destination import check_destination
+    from ringtree.runtime.environment import detect
 
     plan = train_options.plan_of(args)
     if args.plan:
@@ -46,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     written = [path for path in (args.json, args.trace, args.html) if path]
     for path in written:
         check_destination(path, *(other for other in written if other is not path))
-    world, ranks = train_ranks.here(), plan.layout.ranks
+    world, ranks = detect(), plan.layout.ranks
     if world.launcher == "none" and ranks > 1:
         return train_ranks.start(train_options.words(args), ranks)
     return train_ranks.take_part(lambda: _train(plan, args), world, ranks)

@@ -12,17 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ringtree.runtime.environment import World, detect
+from ringtree.runtime.environment import World
 
 ERRORS = "RINGTREE_TRAIN_ERRORS"
 """The variable that names the folder in which the ranks that this command started leave their errors."""
 WRAPPED = re.compile(r"error when running the callback: RuntimeError: (.*?) At: ")
 """What DDP's C++ makes of an error of the backend's."""
-
-
-def here() -> World:
-    """This process's place, and who started it ("none": it is no rank yet)."""
-    return detect()
 
 
 def start(words: Sequence[str], ranks: int) -> int:
