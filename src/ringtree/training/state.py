@@ -1,4 +1,4 @@
-"""What a trainer has to keep, by names and in shapes that are the same under every layout."""
+"""A model's parameters by the names of one process, under every layout: a rank's part of them, and all of them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ringtree.training.stages import Stages, parts
 
 
 def named(model: nn.Module) -> dict[str, Tensor]:
-    """This rank's parameters by the names of one process; of a divided one (DTensor) its part."""
-    return {name.replace("module.", ""): value for part in parts(model) for name, value in part.named_parameters()}
+    """This rank's parameters; of a divided one (DTensor) its part. DDP and asynchronous workers wrap a "module"."""
+    return {name.removeprefix("module."): value for part in parts(model) for name, value in part.named_parameters()}
 
 
 def whole(model: nn.Module, pipeline: dist.ProcessGroup | None) -> dict[str, Tensor]:
