@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """`losses`, `step_s` (rank 0's, its loss known) and `received_nbytes` (by the engine's
-    counters, all ranks together), one a step from step `first` on; `trace`: of the last step, which took `traced_s` on
-    the average over the ranks. `paces_s`: every rank's median step. `staleness`: so many reads were so stale, in all;
-    none where training is synchronous. Of the last step, by all ranks together: `routed`, the bytes that layers of
-    experts sent, by what they are in formulas, and their `load`."""
+    """`losses`, `step_s` (rank 0's, its loss known) and `received_nbytes` (by the engine's counters, all ranks
+    together), one a step from step `first` on; `trace`: of the last step, which took `traced_s` on the average over the
+    ranks. `paces_s`: every rank's median step. `staleness`: so many reads were so stale, in all; none where training is
+    synchronous. Of the last step, by all ranks together: `routed`, the bytes that layers of experts sent, by what they
+    are in formulas, and their `load`."""
 
     plan: Plan
     first: int

@@ -48,10 +48,10 @@ def shapes(shape: Shape) -> Shapes:
 
 
 COLUMNS = ("query.weight", "key.weight", "value.weight", "up.weight", "up.bias")
-EXPERTS = ".experts."
-"""In the name of every parameter that is a stack of all experts'."""
 ROWS = ("joined.weight", "down.weight")
 """The parameters that tensor parallel ranks divide, along their first and their second dimension."""
+EXPERTS = ".experts."
+"""In the name of every parameter that is a stack of all experts'."""
 
 
 def held(plan: Plan) -> Shapes:
