@@ -9,7 +9,7 @@ alone. Messages are told apart by the value's tag, so it does not matter in whic
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any
@@ -30,6 +30,7 @@ class Wire:
         self.group = group
         self._begun: list[tuple[dist.Work, Tensor]] = []
         self._owed: dict[int, tuple[int, Tensor]] = {}
+        self._span = ExitStack()
 
     def __enter__(self) -> None:
         self._token = _WIRE.set(self)
@@ -43,24 +44,18 @@ class Wire:
 
     def receive(self, into: Tensor, source: int, tag: int) -> Tensor:
         """Waits, which in a trace is no part of the pass that this is called in."""
-        self._span.__exit__(None, None, None)
+        self._span.close()
         dist.recv(into, group=self.group, group_src=source, tag=tag)
-        self._begin()
+        self._span.enter_context(communicator().span(self._pass))
         return into
 
     @contextmanager
     def work(self, name: str) -> Iterator[None]:
         """While its block runs, this rank is at this pass."""
         self._pass = name
-        self._begin()
-        try:
+        with self._span:
+            self._span.enter_context(communicator().span(name))
             yield
-        finally:
-            self._span.__exit__(None, None, None)
-
-    def _begin(self) -> None:
-        self._span = communicator().span(self._pass)
-        self._span.__enter__()
 
     def owe(self, source: int, tag: int, value: Tensor) -> None:
         """A gradient of this value is expected of this part."""
