@@ -181,15 +181,18 @@ def _uneven(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "reason"),
+    ("kind", "reasons"),
     [
-        ("ring", "rank 0 sent 256 bytes of float32 with tag 0 where rank 1 receives 384"),
-        ("ulysses", "count 144.* while rank 0 called .*count 96"),
+        ("ring", ["bytes of float32 with tag 0 where rank", "256", "384"]),
+        ("ulysses", ["called all_to_all(float32, count 96)", "called all_to_all(float32, count 144)"]),
     ],
 )
-def test_uneven_parts_are_refused_on_every_rank(worlds: Worlds, kind: str, reason: str) -> None:
-    with pytest.raises(RankError, match=f"(?s)rank 0 of 2.*{reason}.*rank 1 of 2.*{reason}"):
+def test_uneven_parts_are_refused_on_every_rank(worlds: Worlds, kind: str, reasons: list[str]) -> None:
+    """Whichever rank comes first."""
+    with pytest.raises(RankError) as refusal:
         worlds(2).run(_uneven, kind)
+    stories = str(refusal.value).split(" of 2: ")[1:]
+    assert len(stories) == 2 and all(reason in story for story in stories for reason in reasons), stories
 
 
 @pytest.mark.parametrize(
