@@ -86,6 +86,34 @@ def test_skips_over_several_cuts(worlds: Worlds) -> None:
     }
 
 
+def _complex() -> float:
+    """On one of two ranks: how large the gradient is that the first part has of a complex value in the second."""
+    import torch
+    import torch.distributed as dist
+    from torch import Tensor, nn
+
+    from ringtree.training.cut_pass import split
+    from ringtree.training.layer_split_step import through
+    from ringtree.training.send_receive import Wire
+
+    class Turned(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(4))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.view_as_real(torch.fft.fft(x * self.scale))
+
+    me, x = dist.get_rank(), torch.ones(4)
+    part = split(Turned(), ["view_as_real"], [x])[me]
+    through(part, Wire(), [] if me else [x], torch.sum if me else None)
+    return float(part.scale.grad.sum()) if me == 0 else 0.0
+
+
+def test_a_complex_value_crosses(worlds: Worlds) -> None:
+    assert worlds(2).run(_complex) == [4.0, 0.0]
+
+
 def test_without_messages_it_is_noticed(worlds: Worlds) -> None:
     said = worlds(4).run(_apart, SKIPS, [1, 3, 4], True)
     assert not said[-1][0] < 1e-2
@@ -132,6 +160,8 @@ def test_cuts_that_are_not_there(cuts: list[str], expected: str) -> None:
     "kind, expected",
     [
         ("twice", "weight of a in part 1 is that of a in part 0; cut where a parameter's uses are in one part"),
+        ("tied", "a.weight in part 1 is that of a in part 0; cut where a parameter's uses are in one part"),
+        ("no gradient", "b is made where gradients are switched off or on, which a graph does not say; expected "),
         ("in place", "add_ changes a in place, which is another part's: cut elsewhere"),
         ("several", "chunk, a tuple, would be cut off from its uses; only tensors are sent: cut elsewhere"),
     ],
@@ -151,6 +181,11 @@ def test_what_cannot_be_cut(kind: str, expected: str) -> None:
             x = self.a(x)
             if kind == "twice":
                 return self.a(self.b(x))
+            if kind == "tied":
+                return nn.functional.linear(self.b(x), self.a.weight)
+            if kind == "no gradient":
+                with torch.no_grad():
+                    return self.b(x)
             if kind == "in place":
                 return self.b(torch.ones(4)) + x.add_(1)
             one, other = x.chunk(2, dim=-1)

@@ -43,10 +43,19 @@ def split(
 class _Tracer(fx.Tracer):
     def __init__(self, leaf: Callable[[nn.Module], bool]) -> None:
         super().__init__()
-        self._leaf = leaf
+        self._leaf, self._with_gradients = leaf, torch.is_grad_enabled()
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         return self._leaf(m) or super().is_leaf_module(m, module_qualified_name)
+
+    def create_node(self, *args: Any, **kwargs: Any) -> fx.Node:
+        node = super().create_node(*args, **kwargs)
+        if torch.is_grad_enabled() != self._with_gradients:
+            raise ValueError(
+                f"{node.name} is made where gradients are switched off or on, which a graph does not say; expected "
+                "detach(), or a leaf"
+            )
+        return node
 
 
 class _Values(fx.Interpreter):
@@ -84,16 +93,25 @@ def _check_modules(whole: fx.GraphModule, part_of: dict[fx.Node, int]) -> None:
     """No parameter or buffer in two parts: each of them would know but its share of the gradient."""
     owner: dict[int, tuple[int, str]] = {}
     for node, part in part_of.items():
-        if node.op != "call_module":
-            continue
-        inner = whole.get_submodule(node.target)
-        for name, state in (*inner.named_parameters(), *inner.named_buffers()):
+        for name, state in _held(whole, node):
             first, where = owner.setdefault(id(state), (part, node.target))
             if first != part:
                 raise ValueError(
-                    f"{name} of {node.target} in part {part} is that of {where} in part {first}; cut where a "
-                    "parameter's uses are in one part"
+                    f"{name} in part {part} is that of {where} in part {first}; cut where a parameter's uses are in "
+                    "one part"
                 )
+
+
+def _held(whole: fx.GraphModule, node: fx.Node) -> list[tuple[str, Tensor]]:
+    """The parameters that a node brings into its part, and the buffers, which their module may change."""
+    if node.op == "get_attr":
+        owner, _, name = node.target.rpartition(".")
+        state = getattr(whole.get_submodule(owner), name)
+        return [(node.target, state)] if isinstance(state, nn.Parameter) else []
+    if node.op != "call_module":
+        return []
+    inner = whole.get_submodule(node.target)
+    return [(f"{name} of {node.target}", state) for name, state in (*inner.named_parameters(), *inner.named_buffers())]
 
 
 def _crossing(graph: fx.Graph, part_of: dict[fx.Node, int]) -> dict[fx.Node, list[int]]:
