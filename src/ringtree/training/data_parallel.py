@@ -7,7 +7,8 @@
 - Experts that ranks have shares of (expert_parallel.py) are averaged likewise, over those who have the same ones.
 
 Bytes a rank receives in a step, over n ranks with P bytes of parameters: 2(n-1)/n P; where E bytes of a rank's are of
-experts that m ranks have: 2(n-1)/n (P-E) + 2(m-1)/m E.
+experts that m ranks have: 2(n-1)/n (P-E) + 2(m-1)/m E. In the second step DDP, which makes its buckets anew in the
+order in which gradients became ready, tells that order besides, once: some hundred bytes.
 
 DDP knows no DTensors: with tensor parallelism torch's `replicate` (FSDP2 that divides nothing) does the same to each
 rank's parts of the parameters, in one all_reduce.
