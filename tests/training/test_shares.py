@@ -76,3 +76,20 @@ def test_a_server_that_waits_beside_its_worker_holds_nobody_up() -> None:
     cut = held_up(trace)
     lasted_s = (cut.end_s - cut.start_s)[cut.kind == Event.WAIT]
     assert sorted(lasted_s.tolist()) == [1.0, 1.0, 2.0]
+
+
+def test_of_waits_that_overlap_on_a_rank_each_moment_counts_once() -> None:
+    rows = [
+        # rank, kind, start, end
+        (0, Event.WAIT, 0.0, 6.0),
+        (0, Event.WAIT, 1.0, 5.0),
+        (0, Event.WAIT, 4.0, 9.0),
+        (0, Event.COMPUTE, 8.0, 12.0),
+        (1, Event.WAIT, 0.0, 3.0),
+    ]
+    rank, kind, start_s, end_s = np.array(rows).T
+    zeros = np.zeros(len(rows), np.int64)
+    cut = held_up(Trace.of(2, rank, kind, start_s, end_s, nbytes=zeros, peer=1 - rank, channel=zeros, call=zeros,
+        calls=["message(float32, count 2, tag 0)"]))  # fmt: skip
+    lasted_s = (cut.end_s - cut.start_s)[cut.kind == Event.WAIT]
+    assert sorted(lasted_s.tolist()) == [0.0, 2.0, 3.0, 6.0]

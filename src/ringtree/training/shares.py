@@ -72,19 +72,21 @@ def shares(trace: Trace, layout: Layout, traffic: Iterable[Traffic]) -> list[Sha
 
 
 def held_up(trace: Trace) -> Trace:
-    """The trace with waits only as long as their rank did not compute meanwhile: a server's, which waits beside its
-    worker, hold nobody up. Spans of computing may not lie in one another."""
-    end_s = trace.end_s.copy()
+    """The trace with waits only as long as their rank neither computed nor waited for something else meanwhile: a
+    server's, which waits beside its worker, hold nobody up. Spans of computing may not lie in one another."""
+    start_s, end_s = trace.start_s.copy(), trace.end_s.copy()
     for rank in range(trace.ranks):
         mine = trace.rank == rank
-        computes, waits = mine & (trace.kind == Event.COMPUTE), mine & (trace.kind == Event.WAIT)
+        computes, waits = mine & (trace.kind == Event.COMPUTE), np.flatnonzero(mine & (trace.kind == Event.WAIT))
+        waits = waits[np.argsort(start_s[waits], kind="stable")]
+        until_s = np.maximum.accumulate(np.concatenate(([-np.inf], end_s[waits])))[:-1]
+        start_s[waits] = np.minimum(np.maximum(start_s[waits], until_s), end_s[waits])
         begins_s, lengths_s = trace.start_s[computes], trace.end_s[computes] - trace.start_s[computes]
-        until_s, before_s = (
-            np.clip(moments[:, None] - begins_s, 0, lengths_s).sum(axis=1)
-            for moments in (trace.end_s[waits], trace.start_s[waits])
-        )
-        end_s[waits] -= until_s - before_s
-    return replace(trace, end_s=end_s)
+        computed_s = [
+            np.clip(moments[:, None] - begins_s, 0, lengths_s).sum(axis=1) for moments in (end_s[waits], start_s[waits])
+        ]
+        end_s[waits] -= computed_s[0] - computed_s[1]
+    return replace(trace, start_s=start_s, end_s=end_s)
 
 
 def channel_members(trace: Trace) -> list[tuple[int, ...]]:
