@@ -40,7 +40,7 @@ def _curve(measured: Measured) -> list[Line]:
     if len(measured.losses) < FEWEST or not all(map(isfinite, measured.losses)):
         return []
     curve = list(enumerate(measured.losses, measured.first))
-    drawn = plot({"loss": curve}, lambda x: f"step {x:.0f}", lambda y: f"{y:.2f}", PLOT_WIDTH, PLOT_HEIGHT)
+    drawn = plot({"loss": curve}, lambda x: f"step {x:.0f}", lambda y: f"{y:.2f}", PLOT_WIDTH, PLOT_HEIGHT, True)
     return [(), *drawn] if drawn else []
 
 

@@ -1,4 +1,4 @@
-"""Curves on logarithmic axes, as text."""
+"""Curves as text, on logarithmic axes or with a linear one across."""
 
 from __future__ import annotations
 
@@ -20,13 +20,17 @@ def plot(
     y_label: Callable[[float], str],
     width: int = 72,
     height: int = 16,
+    linear_x: bool = False,
 ) -> list[Line]:
-    """Each curve by a letter, and which is whose. Both axes are logarithmic; where curves meet the first is seen.
-    Nothing where there are fewer than two different x."""
+    """Each curve by a letter, and which is whose. Axes are logarithmic; where curves meet the first is seen. Nothing
+    where there are fewer than two different x."""
     points = [p for curve in curves.values() for p in curve]
     if len({x for x, _ in points}) < 2 or len(curves) > len(MARKS):
         return []
-    axes = [_Axis(min(p[k] for p in points), max(p[k] for p in points), n) for k, n in ((0, width), (1, height))]
+    axes = [
+        kind(min(p[k] for p in points), max(p[k] for p in points), n)
+        for k, n, kind in ((0, width, _LinearAxis if linear_x else _Axis), (1, height, _Axis))
+    ]
     cells: dict[tuple[int, int], int] = {}
     for number, curve in enumerate(curves.values()):
         for cell in _drawn(sorted(curve), *axes):
@@ -59,6 +63,14 @@ class _Axis:
 
     def value(self, cell: int) -> float:
         return float(self.low * (self.high / self.low) ** (cell / (self.cells - 1)))
+
+
+class _LinearAxis(_Axis):
+    def cell(self, value: float) -> int:
+        return round((value - self.low) / (self.high - self.low) * (self.cells - 1))
+
+    def value(self, cell: int) -> float:
+        return self.low + (self.high - self.low) * cell / (self.cells - 1)
 
 
 def _drawn(curve: Curve, across: _Axis, up: _Axis) -> list[tuple[int, int]]:
