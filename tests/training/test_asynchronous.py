@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from math import inf
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import pytest
@@ -16,9 +17,11 @@ from ringtree.training.layout import SERVERS, LayoutError
 from tests.torch_backend import faults
 from tests.torch_backend.conftest import Worlds
 from tests.training.table import SMALL
+from tests.training.trained import PATIENCE_S
 
-STEPS = 8
-SLOW = Settings(steps=STEPS, batch=12, rate=0.1, optimizer="sgd", slow_rank=1, slow_factor=12)
+STEPS = 6
+SLOW = Settings(steps=STEPS, batch=12, rate=0.1, optimizer="sgd", slow_rank=1, slow_factor=50)
+"""One rank sleeps for far longer than all of them compute, on a busy machine too."""
 
 
 def plan_of(server: str, bound: float | None, ranks: int = 3, settings: Settings = SLOW) -> Plan:
@@ -85,12 +88,50 @@ def test_weights_are_never_torn(worlds: Worlds, server: str, bound: float) -> No
 
 @pytest.mark.parametrize("server", SERVERS)
 def test_a_slow_rank_does_not_hold_up_the_others(worlds: Worlds, server: str) -> None:
-    """Steps of all ranks in the time of the fastest's: synchronous, all wait for the slow one."""
-    apart = worlds(3).run(_run, plan_of(server, inf))
-    together = worlds(3).run(_run, plan_of(server, None))
-    assert max(apart[0][1]) > 3  # without a bound, they are as far ahead as they get
-    throughput, synchronous = (sum(1 / s for *_, s in ranks) for ranks in (apart, together))
-    assert throughput > 1.2 * synchronous
+    """Steps of all ranks in the time of each one's: synchronous, all wait for the slow one. By turns, the best of
+    three."""
+    times = []
+    while len(times) < 3 and max(times, default=0.0) < 1.5:
+        apart, together = (worlds(3).run(_run, plan_of(server, bound)) for bound in (inf, None))
+        throughput, synchronous = (sum(1 / s for *_, s in ranks) for ranks in (apart, together))
+        times.append(throughput / synchronous)
+    assert max(times) > 1.5
+
+
+LEARNING = Shape(width=32, layers=2, heads=4, context=32)
+LAST = 5
+"""Steps whose losses are averaged."""
+
+
+def _learnt(worlds: Worlds, bound: float | None, settings: Settings) -> tuple[float, float]:
+    """The loss before anything is learnt, and at last: the mean of what both ranks computed on."""
+    said = worlds(2).run(_run, Plan(Layout(dp=2, staleness=bound), LEARNING, settings), within_s=PATIENCE_S)
+    losses = said[0][0]
+    assert bound in (None, inf) or max(max(staleness) for _, staleness, _ in said) == bound
+    return losses[0], mean(losses[-LAST:])
+
+
+def test_what_is_learnt_within_a_bound_is_that_of_synchronous_training(worlds: Worlds) -> None:
+    settings = Settings(steps=25, batch=16, rate=3e-3, slow_rank=1, slow_factor=8)
+    first, synchronous = _learnt(worlds, None, settings)
+    assert synchronous < 0.75 * first
+    for bound in (0, 4):
+        assert _learnt(worlds, bound, settings)[1] == pytest.approx(synchronous, rel=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_without_a_bound_less_is_learnt_from_as_many_samples(worlds: Worlds) -> None:
+    """Beside a rank 16 times slower, over seeds: a fast rank lacks what a slow one has not brought yet."""
+
+    def learnt(bound: float | None) -> float:
+        settings = (Settings(40, 16, 1e-3, "adamw", seed, 1, 16.0) for seed in range(3))
+        return mean(_learnt(worlds, bound, of)[1] for of in settings)
+
+    synchronous = learnt(None)
+    bounded = [learnt(bound) for bound in range(5)]
+    assert bounded == pytest.approx([synchronous] * 5, rel=0.05)
+    assert learnt(inf) > 1.05 * max(bounded)
 
 
 def _dies(rank: int, plan: Plan) -> None:
