@@ -57,33 +57,42 @@ WIDE = Shape(width=64, layers=2, heads=4, context=8)
 """Of which a message is several pieces."""
 
 
-def _torn(plan: Plan) -> list[float]:
-    """Every gradient is 1 everywhere, whatever the loss, so that all weights fall alike: the largest difference between
-    them, less what they began with, in each of many reads while updates rain."""
+READS = 40
+
+
+def _fallen(plan: Plan) -> tuple[list[tuple[float, float]], float]:
+    """Every gradient is 1 everywhere, whatever the loss, so that all weights fall alike: by how many updates the least
+    and the most of them have fallen, in each of many reads while updates rain; and how far, once all are applied."""
     import torch
 
     from ringtree.training import Trainer
 
     trainer = Trainer(plan)
     flat: Any = trainer.model.flat  # type: ignore[union-attr]
-    began, apart = flat.weights.clone(), []
-    for _ in range(40):
+    began, reads, update = flat.weights.clone(), [], plan.settings.rate / plan.layout.dp
+    for _ in range(READS):
         trainer.model.read()  # type: ignore[operator]
-        fell = began - flat.weights
-        apart.append(float(fell.max() - fell.min()))
+        fell = (began - flat.weights) / update
+        reads.append((float(fell.min()), float(fell.max())))
         trainer.optimizer.zero_grad()
         flat.gradients.copy_(torch.ones_like(flat.gradients))
         trainer.optimizer.step()
+    trainer.collect()
+    at_last = float((began - flat.weights).mean()) / update
     trainer.close()
-    return apart
+    return reads, at_last
 
 
 @pytest.mark.parametrize("server", SERVERS)
 @pytest.mark.parametrize("bound", [2, inf])
-def test_weights_are_never_torn(worlds: Worlds, server: str, bound: float) -> None:
+def test_weights_are_never_torn_and_have_every_update_once(worlds: Worlds, server: str, bound: float) -> None:
+    """A read at clock c has all workers' updates before c less the bound, none from c and the bound on."""
     settings = Settings(batch=4, rate=1.0, optimizer="sgd")
-    for apart in worlds(4).run(_torn, Plan(Layout(dp=4, staleness=bound, server=server), WIDE, settings)):
-        assert max(apart) < 0.01  # an update is 1/4; the rest is rounding
+    for reads, at_last in worlds(4).run(_fallen, Plan(Layout(dp=4, staleness=bound, server=server), WIDE, settings)):
+        assert max(most - least for least, most in reads) < 0.1  # rounding
+        assert all(4 * (clock - bound) < least + 0.1 for clock, (least, _) in enumerate(reads))
+        assert all(most - 0.1 < 4 * (clock + bound) for clock, (_, most) in enumerate(reads))
+        assert at_last == pytest.approx(4 * READS, abs=0.1)
 
 
 @pytest.mark.parametrize("server", SERVERS)
@@ -125,7 +134,7 @@ def test_without_a_bound_less_is_learnt_from_as_many_samples(worlds: Worlds) -> 
     """Beside a rank 16 times slower, over seeds: a fast rank lacks what a slow one has not brought yet."""
 
     def learnt(bound: float | None) -> float:
-        settings = (Settings(40, 16, 1e-3, "adamw", seed, 1, 16.0) for seed in range(3))
+        settings = (Settings(30, 16, 1e-3, "adamw", seed, 1, 16.0) for seed in range(3))
         return mean(_learnt(worlds, bound, of)[1] for of in settings)
 
     synchronous = learnt(None)

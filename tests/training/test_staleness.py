@@ -95,3 +95,11 @@ def test_the_bound_is_reached() -> None:
         play.turn(0)
     assert [entry.staleness for entry in play.log if entry.staleness != UPDATE] == [0, 1, 2, 3]
     assert play.waits[0]
+
+
+def test_an_update_waits_for_a_read_that_may_not_have_it() -> None:
+    """Worker 0 has pushed those of clocks 0 and 1; worker 1's first read may have the former only."""
+    play = Play(2, 1, 1)
+    for turn in (0, 0, 0, 0, 1):
+        play.turn(turn)
+    assert play.log == [Entry(0, 0), Entry(0), Entry(0, 1), Entry(1, 0), Entry(0)]
