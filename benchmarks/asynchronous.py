@@ -1,10 +1,13 @@
 """Asynchronous training beside synchronous: what staleness does to the loss, what a slow rank holds up, and what goes
 through the busiest rank, from parameter servers, peers and ring all-reduce; in one run, by turns.
 
-    python benchmarks/asynchronous.py                    writes benchmarks/asynchronous.json
+    python benchmarks/asynchronous.py                    two minutes on two cores
 
 Loss: every rank does so many steps, its rows always the same; a loss is the mean of what the ranks computed on in their
 last steps, and of what the weights at the end come to on text that nobody trained on.
+
+The figures go to benchmarks/asynchronous.json and into docs/parallelism/asynchronous.md, between
+`<!-- measured: staleness -->` and `<!-- end -->`.
 """
 
 from __future__ import annotations
@@ -12,10 +15,12 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import re
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from datetime import date
 from math import inf
 from pathlib import Path
 from statistics import mean, median
@@ -26,11 +31,13 @@ from ringtree.formats.replacing import replace_with_json
 from ringtree.training import Layout, Plan, Settings, Shape
 
 HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "parallelism" / "asynchronous.md"
 RANKS = 4
 """Of the exchanges; of the losses 2, of which one is slow, so that what is missing without a bound is half."""
 SHAPE = Shape(width=32, layers=2, heads=4, context=32)
-SLOW_RANK, SLOW_FACTOR, SLOWER_FACTOR = 1, 8.0, 12.0
-RATE = 0.05
+SLOW_RANK, SLOW_FACTOR = 1, 16.0
+BATCH = 16
+WARM_UP, EXCHANGE_STEPS, THROUGHPUT_STEPS = 2, 20, 15
 LAST = 5
 """Steps whose losses are averaged."""
 BOUNDS: tuple[float | None, ...] = (None, 0, 1, 2, 3, 4, inf)
@@ -38,17 +45,20 @@ EXCHANGES = (("ring all-reduce (DDP)", None), ("central", 1), ("sharded", 1), ("
 
 
 def run(plan: Plan) -> dict[str, Any]:
-    """On a rank: what a training comes to."""
+    """On a rank: what a training comes to; times and bytes without the first steps, in which much is done once."""
     from ringtree.training import Trainer
     from ringtree.training.language_model import loss_of
     from ringtree.training.text import batch
     from ringtree.training.wire import meet, received_nbytes
 
     trainer = Trainer(plan)
+    losses = [float(trainer.step()) for _ in range(WARM_UP)]
+    trainer.drain()
     meet()
-    before, begun_s = received_nbytes(), time.perf_counter()
+    before = received_nbytes()
     meet()
-    losses = [float(trainer.step()) for _ in range(plan.settings.steps)]
+    begun_s = time.perf_counter()
+    losses += [float(trainer.step()) for _ in range(plan.settings.steps)]
     lasted_s = time.perf_counter() - begun_s
     trainer.drain()
     meet()
@@ -112,7 +122,7 @@ def losses(train: Callable[[Plan], list[dict[str, Any]]], steps: int, repeats: i
     rows: dict[float | None, list[list[dict[str, Any]]]] = {bound: [] for bound in BOUNDS}
     for seed in range(repeats):
         for bound in BOUNDS:
-            settings = Settings(steps, 16, RATE, "sgd", seed, SLOW_RANK, SLOW_FACTOR)
+            settings = Settings(steps, BATCH, seed=seed, slow_rank=SLOW_RANK, slow_factor=SLOW_FACTOR)
             rows[bound].append(train(Plan(Layout(dp=2, staleness=bound), SHAPE, settings)))
     return [_row(bound, said) for bound, said in rows.items()]
 
@@ -131,12 +141,12 @@ def _row(bound: float | None, said: list[list[dict[str, Any]]]) -> dict[str, Any
 
 
 def throughputs(train: Callable[[Plan], list[dict[str, Any]]], repeats: int) -> list[dict[str, Any]]:
-    """Steps of both ranks in a second beside a rank that is slower still, by turns."""
-    steps, bounds = 15, (None, 4, inf)
+    """Steps of both ranks in a second, one of them slow, by turns."""
+    steps, bounds = THROUGHPUT_STEPS, (None, 4, inf)
     found: dict[float | None, list[float]] = {bound: [] for bound in bounds}
     for _ in range(repeats):
         for bound in bounds:
-            settings = Settings(steps, 16, RATE, "sgd", 0, SLOW_RANK, SLOWER_FACTOR)
+            settings = Settings(steps, BATCH, slow_rank=SLOW_RANK, slow_factor=SLOW_FACTOR)
             said = train(Plan(Layout(dp=2, staleness=bound), SHAPE, settings))
             found[bound].append(sum(steps / rank["seconds"] for rank in said))
     return [{"bound": bound if bound is None else str(bound), "steps_per_s": all_} for bound, all_ in found.items()]
@@ -144,15 +154,24 @@ def throughputs(train: Callable[[Plan], list[dict[str, Any]]], repeats: int) -> 
 
 def exchanges(train: Callable[[Plan], list[dict[str, Any]]], steps: int, repeats: int) -> list[dict[str, Any]]:
     """Each way of exchanging, no rank slow: bytes received by the busiest rank in a step, and a step's time."""
+    from ringtree.training.asynchronous import busiest_nbytes
+
     rows: dict[str, list[list[dict[str, Any]]]] = {name: [] for name, _ in EXCHANGES}
+    plans = {
+        name: Plan(
+            Layout(dp=RANKS, staleness=bound, server="sharded" if bound is None else name),
+            SHAPE,
+            Settings(steps, 8, 0.1, "sgd"),
+        )
+        for name, bound in EXCHANGES
+    }
     for _ in range(repeats):
-        for name, bound in EXCHANGES:
-            server = "sharded" if bound is None else name
-            plan = Plan(Layout(dp=RANKS, staleness=bound, server=server), SHAPE, Settings(steps, 8, 0.1, "sgd"))
+        for name, plan in plans.items():
             rows[name].append(train(plan))
     return [
         {
             "exchange": name,
+            "formula_nbytes": busiest_nbytes(plans[name]),
             "busiest_received_nbytes": max(rank["received_nbytes"] for rank in said[-1]),
             "all_received_nbytes": sum(rank["received_nbytes"] for rank in said[-1]),
             "step_s": median(rank["seconds"] / steps for ranks in said for rank in ranks),
@@ -161,26 +180,85 @@ def exchanges(train: Callable[[Plan], list[dict[str, Any]]], steps: int, repeats
     ]
 
 
+def tables(found: dict[str, Any]) -> list[str]:
+    """What was found, as a page has it."""
+    machine, sent, rows = found["machine"], found["exchanges"], found["bounds"]
+    lines = [
+        f"{machine['cores']} cores of {machine['cpu']}, {machine['kernel']}, {found['date']}; P = "
+        f"{found['parameters_nbytes']:,}. Through the busiest rank of {RANKS} in a step:",
+        "",
+        "| | received | formula, without words | a step, ms |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    for row in sent:
+        figures = f"{row['busiest_received_nbytes']:,.0f} | {row['formula_nbytes']:,.0f} | {1000 * row['step_s']:.1f}"
+        lines.append(f"| {row['exchange']} | {figures} |")
+    lines += [
+        "",
+        f"The loss after {found['steps'] + WARM_UP} steps of {BATCH // 2} rows on each of 2 ranks, one of which "
+        f"computes {SLOW_FACTOR:.0f} times as long:",
+        f"AdamW at its rate of {Settings().rate}, the mean of what both computed on in their last {LAST} steps, over "
+        f"{len(rows[0]['loss'])} seeds;",
+        "and the loss on text that nobody trained on, once all have ended:",
+        "",
+        "| K | loss | beside synchronous | at the end | beside synchronous | stalest read |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for row in rows:
+        beside = [f"{mean(row[k]):.3f} | {mean(row[k]) / mean(rows[0][k]) - 1:+.2%}" for k in ("loss", "end")]
+        lines.append(f"| {row['bound'] or 'synchronous'} | {' | '.join(beside)} | {_stalest(row)} |")
+    lines += ["", "How many reads were how stale:", ""]
+    lines += [f"    K = {row['bound']:<4} {_histogram(row)}" for row in rows if row["staleness"]]
+    rates = [(row["bound"], median(row["steps_per_s"])) for row in found["throughputs"]]
+    said = ", ".join(
+        f"{f'K = {bound}' if bound else 'synchronous'} {rate:.1f}" + f" ({rate / rates[0][1]:.2f} times)" * bool(bound)
+        for bound, rate in rates
+    )
+    lines += ["", f"Steps of both ranks in a second, by turns in one run, the median of {found['repeats']}: {said}."]
+    return lines
+
+
+def _stalest(row: dict[str, Any]) -> str:
+    return max(row["staleness"], key=int, default="")
+
+
+def _histogram(row: dict[str, Any]) -> str:
+    """The first few by themselves, the rest in ranges of ten."""
+    bins: Counter[str] = Counter()
+    for staleness, reads in row["staleness"].items():
+        k = int(staleness)
+        bins[staleness if k < 10 else f"{k // 10 * 10}-{k // 10 * 10 + 9}"] += reads
+    return ", ".join(f"{which}: {reads}" for which, reads in bins.items())
+
+
+def written(found: dict[str, Any]) -> None:
+    """Puts the tables where the page has room for them."""
+    marked = re.compile(r"(<!-- measured: staleness -->\n).*?(<!-- end -->)", re.DOTALL)
+    block = "\n".join(["", *tables(found), "", ""])
+    PAGE.write_text(marked.sub(lambda place: place[1] + block + place[2], PAGE.read_text()))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--output", type=Path, default=HERE / "asynchronous.json")
     args = parser.parse_args()
     from ringtree.training.sizes import parameters_nbytes
 
     found = {
-        "machine": describe(), "ranks": RANKS, "parameters_nbytes": parameters_nbytes(Plan(Layout(dp=RANKS), SHAPE)),
-        "steps": args.steps, "last": LAST, "rate": RATE, "slow_rank": SLOW_RANK, "slow_factor": SLOW_FACTOR,
+        "machine": describe(), "date": f"{date.today():%d %B %Y}".lstrip("0"), "repeats": args.repeats, "ranks": RANKS,
+        "parameters_nbytes": parameters_nbytes(Plan(Layout(dp=RANKS), SHAPE)), "steps": args.steps, "last": LAST,
+        "slow_rank": SLOW_RANK, "slow_factor": SLOW_FACTOR,
     }  # fmt: skip
     with World(RANKS) as train:
-        found["exchanges"] = exchanges(train, 20, args.repeats)
+        found["exchanges"] = exchanges(train, EXCHANGE_STEPS, args.repeats)
     with World(2) as train:
         found["bounds"] = losses(train, args.steps, args.repeats)
-        found["throughputs"] = throughputs(train, args.repeats + 1)
+        found["throughputs"] = throughputs(train, args.repeats)
     replace_with_json(args.output, found)
-    for row in found["exchanges"] + found["bounds"] + found["throughputs"]:
-        print(row)
+    written(found)
+    print(*tables(found), sep="\n")
 
 
 if __name__ == "__main__":
