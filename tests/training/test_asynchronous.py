@@ -48,7 +48,7 @@ def _run(plan: Plan) -> tuple[list[float], Counter[int], float]:
 @pytest.mark.parametrize("server", SERVERS)
 def test_reads_are_as_stale_as_the_bound_and_never_more(worlds: Worlds, server: str, bound: int) -> None:
     """Beside a slow rank another comes to it."""
-    ranks = worlds(3).run(_run, plan_of(server, bound))
+    ranks = worlds(3).run(_run, plan_of(server, bound), within_s=PATIENCE_S)
     assert max(max(staleness) for _, staleness, _ in ranks) == bound
     assert all(sum(staleness.values()) == STEPS + 1 for _, staleness, _ in ranks)
 
@@ -88,7 +88,8 @@ def _fallen(plan: Plan) -> tuple[list[tuple[float, float]], float]:
 def test_weights_are_never_torn_and_have_every_update_once(worlds: Worlds, server: str, bound: float) -> None:
     """A read at clock c has all workers' updates before c less the bound, none from c and the bound on."""
     settings = Settings(batch=4, rate=1.0, optimizer="sgd")
-    for reads, at_last in worlds(4).run(_fallen, Plan(Layout(dp=4, staleness=bound, server=server), WIDE, settings)):
+    plan = Plan(Layout(dp=4, staleness=bound, server=server), WIDE, settings)
+    for reads, at_last in worlds(4).run(_fallen, plan, within_s=PATIENCE_S):
         assert max(most - least for least, most in reads) < 0.1  # rounding
         assert all(4 * (clock - bound) < least + 0.1 for clock, (least, _) in enumerate(reads))
         assert all(most - 0.1 < 4 * (clock + bound) for clock, (_, most) in enumerate(reads))
@@ -101,7 +102,7 @@ def test_a_slow_rank_does_not_hold_up_the_others(worlds: Worlds, server: str) ->
     three."""
     times = []
     while len(times) < 3 and max(times, default=0.0) < 1.5:
-        apart, together = (worlds(3).run(_run, plan_of(server, bound)) for bound in (inf, None))
+        apart, together = (worlds(3).run(_run, plan_of(server, bound), within_s=PATIENCE_S) for bound in (inf, None))
         throughput, synchronous = (sum(1 / s for *_, s in ranks) for ranks in (apart, together))
         times.append(throughput / synchronous)
     assert max(times) > 1.5

@@ -9,6 +9,7 @@ from ringtree.training import Layout
 from ringtree.training.pipeline_order import bubble as formula
 from ringtree.training.pipeline_order import ideal
 from tests.torch_backend.conftest import Worlds
+from tests.training.trained import PATIENCE_S
 
 FORWARD_S, LONG_FORWARD_S = 0.01, 0.05
 """A backward pass is two."""
@@ -52,14 +53,14 @@ def test_the_schedules_as_they_are_meant_come_to_the_formula(layout: Layout) -> 
 def test_the_measured_bubble_is_about_that_of_the_formula(worlds: Worlds, schedule: str) -> None:
     """On a busy machine too, beside whose delays the passes are long."""
     layout = Layout(pp=4, schedule=schedule, micro_batches=4)
-    said = worlds(4).run(_sleep, layout, LONG_FORWARD_S, GENEROUS)
+    said = worlds(4).run(_sleep, layout, LONG_FORWARD_S, GENEROUS, within_s=PATIENCE_S)
     assert formula(layout) - TOLERANCE < said[0][0] < formula(layout) + GENEROUS
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS, ids=_name)
 def test_the_measured_bubble_is_that_of_the_formula(worlds: Worlds, layout: Layout) -> None:
-    said = worlds(layout.pp).run(_sleep, layout)
+    said = worlds(layout.pp).run(_sleep, layout, within_s=PATIENCE_S)
     assert said[0][0] == pytest.approx(formula(layout), abs=TOLERANCE)
 
 
