@@ -115,6 +115,11 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         it costs next to nothing."""
         return UNRECORDED if self._spans is None else Span(self._spans, name)
 
+    @property
+    def timeout_s(self) -> float:
+        """Seconds that a wait of this group lasts at most: see `set_timeout`."""
+        return self._terms.timeout_s
+
     def set_timeout(self, timeout_s: float) -> None:
         """Bounds every wait of this group that begins from now on, on this rank, in seconds."""
         if not timeout_s > 0:

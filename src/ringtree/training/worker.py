@@ -12,6 +12,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from ringtree.training.flat import Flat
+from ringtree.training.mesh import as_patient
 from ringtree.training.optimizer import STATE
 from ringtree.training.parameter_server import Served
 from ringtree.training.peers import Peer
@@ -53,7 +54,7 @@ class Worker(nn.Module):
         self.module = model
         self.flat = Flat(model)
         self.staleness: Counter[int] = Counter()
-        self._group: Any = dist.new_group()
+        self._group: Any = as_patient(dist.new_group())
         dist.broadcast(self.flat.weights, group_src=0, group=self._group)
         kind = Peer if plan.layout.server == "peers" else Served
         self.exchange: Exchange = kind(self.flat, plan, self._group)
