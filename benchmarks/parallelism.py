@@ -95,7 +95,8 @@ def take_part(job: str) -> None:
     from ringtree.training import Trainer, memory
     from ringtree.training.calls import called
     from ringtree.training.registry import traffic
-    from ringtree.training.wire import received_nbytes
+    from ringtree.training.traffic import known
+    from ringtree.training.wire import meet, received_nbytes
 
     layout, more, file = json.loads(job)
     plan = plan_of(Layout(**layout), more)
@@ -103,21 +104,28 @@ def take_part(job: str) -> None:
     trainer = Trainer(plan)
     for _ in range(3):
         trainer.step()
-    before = received_nbytes()
+    trainer.drain()
+    meet()
+    before, so_far = received_nbytes(), trainer.counted()
+    meet()  # no other's step begins before that was read
     trainer.step()
+    trainer.drain()
     counted = received_nbytes() - before
+    routed = {what: nbytes - so_far[what] for what, nbytes in trainer.counted().items()}
     calls = called(trainer.step)
     with communicator().trace() as recording:
         trainer.step()
-    formula = sum(t.wire_nbytes for t in traffic(plan))
-    mine = (counted, asdict(memory.measure(plan)))
+    trainer.close()
+    mine = (counted, asdict(memory.measure(plan)), routed)
     everybodys: list[Any] = [None] * plan.layout.ranks
     dist.all_gather_object(everybodys, mine)
     if dist.get_rank() == 0:
+        received, held, sent = zip(*everybodys, strict=True)
+        formula = known(traffic(plan), {what: sum(its[what] for its in sent) for what in routed})
         found = {
-            "formula_nbytes": formula,
-            "counted_nbytes": [received for received, _ in everybodys],
-            "memory_nbytes": [held for _, held in everybodys],
+            "formula_nbytes": sum(t.wire_nbytes for t in formula),
+            "counted_nbytes": received,
+            "memory_nbytes": held,
             "picture": step_picture(calls),
             "timeline": timeline(replace(recording.trace, facts={})),
         }

@@ -23,7 +23,8 @@ def called(step: Callable[[], object]) -> list[list[Call]]:
     before = RING[-1] if RING else None
     step()
     entries = list(takewhile(lambda entry: entry is not before, reversed(RING)))[::-1]
-    mine = [_call(entry) for entry in sorted(entries, key=_moment_ns)]
+    made = (_call(entry) for entry in sorted(entries, key=_moment_ns))
+    mine = [call for call in made if call.ranks[0] != call.ranks[-1] or len(call.ranks) == 1]  # none to oneself
     everybodys: list[list[Call]] = [[] for _ in range(dist.get_world_size())]
     dist.all_gather_object(everybodys, mine)
     return everybodys

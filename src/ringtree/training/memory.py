@@ -45,6 +45,7 @@ def measure(plan: Plan, steps: int = 2) -> Memory:
         begun_ns = time_ns()
         with _saved(trainer) as saved:
             trainer.step()
+        trainer.close()  # a profiler that ends before a thread's receive does leaves its event behind, and crashes
     parameters = named(trainer.model).values()
     states = holder(trainer.optimizer).state.values()
     return Memory(
