@@ -107,10 +107,11 @@ def take_part(job: str) -> None:
     trainer.drain()
     meet()
     before, so_far = received_nbytes(), trainer.counted()
-    meet()  # no other's step begins before that was read
+    meet()  # nobody's step begins before that was read, nor the next one before it is read again
     trainer.step()
     trainer.drain()
     counted = received_nbytes() - before
+    meet()
     routed = {what: nbytes - so_far[what] for what, nbytes in trainer.counted().items()}
     calls = called(trainer.step)
     with communicator().trace() as recording:
