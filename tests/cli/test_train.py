@@ -47,6 +47,17 @@ def test_a_mistake_is_one_line(ringtree: Ringtree, words: str, said: str) -> Non
     assert said in err and err.count("\n") == 1
 
 
+@pytest.mark.torch
+def test_a_checkpoint_that_cannot_be_written_is_refused_before_training(ringtree: Ringtree, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    for folder in (file, file / "below"):
+        code, out, err = ringtree("train", "--steps", "1", "--checkpoint", str(folder))
+        assert code and not out and f"{file} is a file; expected a folder to write to" in err
+    code, out, err = ringtree("train", "--steps", "1", "--checkpoint", "/proc/below")
+    assert code and not out and "/proc/below cannot be written" in err
+
+
 def command(*words: str, launcher: tuple[str, ...] = (), **env: str) -> subprocess.CompletedProcess[str]:
     program = [*(launcher or (sys.executable, "-m", "ringtree.cli")), "train", *SMALL, *words]
     return subprocess.run(

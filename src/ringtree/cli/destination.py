@@ -1,4 +1,4 @@
-"""A file that a command is to write: refused before the work begins where it could not be written after it."""
+"""A file or folder that a command is to write: refused before work begins where it could not be written after it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,18 @@ def check_destination(path: Path, *others: str | Path) -> None:
         return  # a pipe or a device
     if any(Path(other).resolve() == path.resolve() for other in others):
         raise ValueError(f"{path} is read or written by this command already; expected another file to write to")
+    _check_writable(path, folder)
+
+
+def check_folder(path: Path) -> None:
+    """ValueError, one line, where `path` is no folder that can be written to, and cannot become one. Makes nothing."""
+    there = next(p for p in (path.absolute(), *path.absolute().parents) if p.exists())
+    if not there.is_dir():
+        raise ValueError(f"{there} is a file; expected a folder to write to")
+    _check_writable(path, there)
+
+
+def _check_writable(path: Path, folder: Path) -> None:
     try:
         with TemporaryFile(dir=folder):  # rights, room and read-only disks alike
             pass

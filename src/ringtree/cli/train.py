@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from ringtree.cli import terminal, train_options, train_plan, train_ranks
-    from ringtree.cli.destination import check_destination
+    from ringtree.cli.destination import check_destination, check_folder
     from ringtree.runtime.environment import detect
 
     plan = train_options.plan_of(args)
@@ -47,6 +47,8 @@ def run(args: argparse.Namespace) -> int:
     written = [path for path in (args.json, args.trace, args.html) if path]
     for path in written:
         check_destination(path, *(other for other in written if other is not path))
+    if args.checkpoint:
+        check_folder(args.checkpoint)
     world, ranks = detect(), plan.layout.ranks
     if world.launcher == "none" and ranks > 1:
         return train_ranks.start(train_options.words(args), ranks)
