@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -125,3 +126,13 @@ def test_what_is_left_goes_on_from_a_checkpoint_under_another_layout(tmp_path: P
     on = command("--steps", "3", "--tp", "2", "--checkpoint", folder, "--resume", "--json", str(tmp_path / "on.json"))
     assert on.returncode == 0 and "step 3/3" in on.stdout and "step 2/3" not in on.stdout, on.stderr
     assert [step["step"] for step in json.loads((tmp_path / "on.json").read_text())["steps"]] == [3]
+
+
+@pytest.mark.torch
+def test_an_interrupt_ends_it_without_a_word_of_where_each_rank_was() -> None:
+    program = [sys.executable, "-m", "ringtree.cli", "train", *SMALL, "--dp", "2", "--steps", "2000"]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as job:
+        assert job.stdout is not None and job.stdout.readline().startswith("step")
+        job.send_signal(signal.SIGINT)
+        _, err = job.communicate(timeout=60)
+    assert job.returncode == 130 and "KeyboardInterrupt" not in err and err.count("\n") <= 1

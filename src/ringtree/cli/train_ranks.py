@@ -62,6 +62,8 @@ def take_part(work: Callable[[], None], world: World, ranks: int) -> int:
     except Exception as error:
         if os.environ.get("RINGTREE_DEBUG") == "trace":
             raise
+        if "KeyboardInterrupt" in str(error):  # in a hook of autograd's, whose C++ makes a RuntimeError of it
+            raise KeyboardInterrupt from None
         wrapped = WRAPPED.search(" ".join(str(error).split()))
         told = dist.DistBackendError(wrapped[1]) if wrapped else error
         _tell(told, world, isinstance(told, dist.DistBackendError))
