@@ -69,7 +69,7 @@ def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
 def traffic(plan: Plan) -> Iterable[Traffic]:
     layout, shape, n = plan.layout, plan.shape, plan.layout.ep
     times = layout.dp * shape.layers * layout.micro_batches
-    yield Traffic("tokens for each expert", "all_to_all", "ep", n, times * COUNT_NBYTES * shape.experts)
+    yield Traffic("tokens for each expert", "all_to_all_v", "ep", n, times * (n - 1) * COUNT_NBYTES * shape.experts)
     tokens = plan.rows * plan.places
     others = shape.experts - shape.experts // n
     most = min(tokens * min(shape.top_k, others), others * capacity(shape, tokens))

@@ -24,7 +24,8 @@ class TokenExchange:
     def __call__(self, tokens: Tensor, counts: Tensor, experts: Experts) -> Tensor:
         n = self.group.size()
         came = torch.zeros_like(counts)
-        dist.all_to_all_single(came, counts, group=self.group)
+        even = [len(counts) // n] * n  # said: as messages, each to whom it is for; else small ones may go round others
+        dist.all_to_all_single(came, counts, even, even, group=self.group)
         given, gotten = counts.view(n, -1), came.view(n, -1)  # [ranks, experts of each]
         sent, got = given.sum(1).tolist(), gotten.sum(1).tolist()
         x = all_to_all(_with_gradient_times(n, tokens), self.group, sent, got)
