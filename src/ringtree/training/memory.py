@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from time import time_ns
 from typing import Any
 from weakref import finalize
@@ -19,17 +19,28 @@ from ringtree.training.plan import Plan
 from ringtree.training.state import named
 from ringtree.training.text import text
 from ringtree.training.trainer import Trainer
+from ringtree.training.worker import Worker
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
-    """Bytes on this rank. Between two steps it holds `parameters`, `gradients` and `optimizer_state`; in a step,
-    `activations` that forward passes left for backward ones, at their most. `peak`: all that torch had allocated for
-    this training at one time, with what was gathered, sent and used in between."""
+class Held:
+    """Bytes of tensors on this rank between two steps. A parameter server's part counts as any other: weights are
+    parameters."""
 
     parameters: int
     gradients: int
     optimizer_state: int
+
+    @property
+    def in_all(self) -> int:
+        return self.parameters + self.gradients + self.optimizer_state
+
+
+@dataclass(frozen=True, slots=True)
+class Memory(Held):
+    """In a step, `activations` that forward passes left for backward ones, at their most. `peak`: all that torch had
+    allocated for this training at one time, with what was gathered, sent and used in between."""
+
     activations: int
     peak: int
 
@@ -46,14 +57,20 @@ def measure(plan: Plan, steps: int = 2) -> Memory:
         with _saved(trainer) as saved:
             trainer.step()
         trainer.close()  # a profiler that ends before a thread's receive does leaves its event behind, and crashes
-    parameters = named(trainer.model).values()
-    states = holder(trainer.optimizer).state.values()
-    return Memory(
+    return Memory(**asdict(held(trainer)), activations=saved.most, peak=_peak(recorded, begun_ns))
+
+
+def held(trainer: Trainer) -> Held:
+    """Costs nothing."""
+    parameters, optimizers = list(named(trainer.model).values()), [holder(trainer.optimizer)]
+    if isinstance(trainer.model, Worker) and (part := trainer.model.exchange.updated) is not None:
+        parameters.append(part.weights)
+        optimizers.append(part.optimizer)
+    states = [state for optimizer in optimizers for state in optimizer.state.values()]
+    return Held(
         nbytes(parameters),
         nbytes(p.grad for p in parameters if p.grad is not None),
         nbytes(value for state in states for value in state.values() if isinstance(value, Tensor)),
-        saved.most,
-        _peak(recorded, begun_ns),
     )
 
 

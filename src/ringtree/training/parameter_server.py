@@ -163,6 +163,10 @@ class Served:
             part = Updated(flat.weights[self._cuts[rank]].clone(), plan.settings, self._workers, order.gathered)
             self._server = Ordering(part, group, order, servers) if rank == 0 else Following(part, group)
 
+    @property
+    def updated(self) -> Updated | None:
+        return None if self._server is None else self._server.part
+
     def read(self) -> int:
         staleness = words(0)
         coming = [self._group.recv([self._flat.weights[c]], s, WEIGHTS) for s, c in enumerate(self._cuts)]

@@ -35,7 +35,7 @@ class Peer:
         self._bound: float = plan.layout.staleness or 0
         self._order = order_of(plan, readers=(self._rank,))
         self._due: deque[Entry] = deque()
-        self._replica = Updated(flat.weights, plan.settings, plan.layout.dp, self._order.gathered)
+        self.updated = Updated(flat.weights, plan.settings, plan.layout.dp, self._order.gathered)
         self._others = [rank for rank in range(plan.layout.dp) if rank != self._rank]
         self._come: dict[int, deque[Tensor]] = {rank: deque() for rank in range(plan.layout.dp)}
         self._received = dict.fromkeys(self._others, 0)
@@ -69,15 +69,15 @@ class Peer:
         self._apply()
 
     def collect(self, vectors: Mapping[str, Tensor], steps: Tensor) -> None:
-        for kind, vector in self._replica.vectors.items():
+        for kind, vector in self.updated.vectors.items():
             dist.broadcast(vector, group_src=0, group=self._group)
             vectors[kind].copy_(vector)
-        steps.copy_(self._replica.steps)
+        steps.copy_(self.updated.steps)
 
     def hand_out(self, vectors: Mapping[str, Tensor], steps: Tensor) -> None:
-        for kind, vector in self._replica.vectors.items():
+        for kind, vector in self.updated.vectors.items():
             vector.copy_(vectors[kind])
-        self._replica.steps.copy_(steps)
+        self.updated.steps.copy_(steps)
 
     def close(self) -> None: ...
 
@@ -103,5 +103,5 @@ class Peer:
             entry = self._due.popleft()
             if entry.staleness != UPDATE:
                 return entry.staleness
-            self._replica.apply(self._come[entry.worker].popleft())
+            self.updated.apply(self._come[entry.worker].popleft())
         return UPDATE

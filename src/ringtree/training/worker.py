@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from ringtree.training.flat import Flat
+from ringtree.training.flat import Flat, Updated
 from ringtree.training.mesh import as_patient
 from ringtree.training.optimizer import STATE
 from ringtree.training.parameter_server import Served
@@ -23,6 +23,10 @@ from ringtree.training.step import MicroBatches
 class Exchange(Protocol):
     """How weights come to a worker, and its gradients to where they are applied. Of `drain`, `collect` and `close`:
     all ranks come, after as many steps each."""
+
+    @property
+    def updated(self) -> Updated | None:
+        """What this rank applies gradients to, if anything."""
 
     def read(self) -> int:
         """The newest weights that the worker may have, into the model; how stale they are."""
