@@ -26,6 +26,7 @@ MISTAKES = [
     ("--server central", "--server without --async-staleness"),
     ("--context ring", "--context without --cp"),
     ("--async-staleness -1", "staleness is -1; expected 0, 1, 2"),
+    ("--async-staleness 1 --dp 2 --picture step.svg", "--picture of asynchronous training: its calls are in no order"),
     ("--async-staleness soon", "--async-staleness: 'soon'; expected 0, 1, 2 … or inf"),
     ("--slow-factor 2", "--slow-factor without --slow-rank"),
     ("--top-k 1", "--top-k without --experts or --ep"),

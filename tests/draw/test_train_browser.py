@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ringtree.draw.step_picture import Call, step_picture
 from ringtree.draw.train_page import train_page
 from ringtree.ir.trace import Event, Trace
 from tests.draw.browser.driver import Browser, Page
@@ -25,13 +26,17 @@ TRACE = Trace.of(
     facts={"name": "step 9", "source": "measured"},
 )
 
+PICTURE = step_picture(
+    [[Call((k,), "all_reduce", (0, 2), 60) for k in range(2)] if r % 2 == 0 else [] for r in range(4)]
+)
+
 
 def share(collective: str, axis: str, work_s: float, wait_s: float) -> dict[str, Any]:
     return {"collective": collective, "axis": axis, "work_s": work_s, "wait_s": wait_s, "sent_nbytes": 0}
 
 
-def sent(what: str, collective: str, formula: int, counted: int | None, at_most: bool = False) -> dict[str, Any]:
-    beside = {"formula_nbytes": formula, "counted_nbytes": counted, "at_most": at_most}
+def sent(what: str, collective: str, formula: int, counted: int | None, by: str = "", why: str = "") -> dict[str, Any]:
+    beside = {"formula_nbytes": formula, "counted_nbytes": counted, "algorithms": [by] if by else [], "why": why}
     return {"whats": [what] if what else [], "collective": collective, "axis": "tp", "ranks": 2, **beside}
 
 
@@ -56,20 +61,20 @@ def record(**other: Any) -> dict[str, Any]:
         "shares": [share("all_reduce", "tp", 0.02, 0.08), share("send", "pp", 0.0, 0.02)],
         "sent": [
             sent("gradients", "all_reduce", 100, 100),
-            sent("tokens", "all_to_all_v", 50, 30, at_most=True),
+            sent("norms", "all_reduce", 20, 40, "one_shot", "one_shot: fewer steps, more bytes"),
             sent("activations", "send", 10, None),
             sent("", "broadcast", 0, 8),
         ],
-        "formula_nbytes": 160,
-        "counted_nbytes": 138,
-        "at_most": True,
+        "held": [{"parameters": n, "gradients": 1024, "optimizer_state": 2048} for n in (1024, 3072, 1024, 1024)],
+        "formula_nbytes": 130,
+        "counted_nbytes": 148,
         **other,
     }
 
 
 def shown(browser: Browser, folder: Path, **other: Any) -> Any:
     path = folder / "train.html"
-    path.write_text(train_page(record(**other), TRACE), encoding="utf-8")
+    path.write_text(train_page(record(**other), TRACE, PICTURE), encoding="utf-8")
     return browser.open(path)
 
 
@@ -90,8 +95,17 @@ def test_the_figures_are_the_records(page: Page) -> None:
         "from 5.5000, in 9 steps",
     ]
     assert page.text('[data-fact="tokens_per_s"]').startswith("4,096")
-    assert page.text('[data-fact="wire"]').startswith("138 B")
+    assert page.text('[data-fact="wire"]').startswith("148 B")
     assert page.count(".train-curve circle.step") == 9
+
+
+def test_the_rank_that_holds_the_most_is_shown(page: Page) -> None:
+    said = page.text('[data-fact="holds"]').split("\n")
+    assert (said[0], said[-1]) == ("6 KiB", "parameters 3 KiB, gradients 1 KiB, optimizer's state 2 KiB")
+
+
+def test_the_steps_calls_are_drawn(page: Page) -> None:
+    assert page.run("(i => i.decode().then(() => i.naturalWidth))(document.querySelector('.train-picture'))") > 4 * 150
 
 
 def test_pointing_at_the_curve_says_the_steps_figures(page: Page) -> None:
@@ -106,7 +120,8 @@ def test_a_steps_time_is_all_of_it(page: Page) -> None:
 
 def test_bytes_that_differ_stand_out(page: Page) -> None:
     said = page.run("[...document.querySelectorAll('.train-bytes tbody tr')].map(e => e.lastChild.textContent)")
-    assert said == ["✓ equal", "✓ within the bound", "–", "✗ not equal", "✓ within the bound"]
+    assert said == ["✓ equal", "one_shot: fewer steps, more bytes", "–", "✗ not equal", "as above"]
+    assert page.text(".train-bytes tbody tr:nth-child(2) td") == "all_reduce (one_shot)"
 
 
 def test_groups_of_the_chosen_axis_are_told_apart(page: Page) -> None:

@@ -43,17 +43,17 @@ def step() -> Trace:
 
 def test_time_is_added_up_by_collective_and_axis() -> None:
     assert shares(step(), LAYOUT, TRAFFIC) == [
-        Share("all_reduce", "data", 3 / 4, 4 / 4, 100),
+        Share("all_reduce", "data", 3 / 4, 4 / 4, 100, ("two_shot",)),
         Share("barrier", "all", 0.0, 1 / 4, 0),
-        Share("all_reduce", "tp", 0.5 / 4, 0.0, 30),
+        Share("all_reduce", "tp", 0.5 / 4, 0.0, 30, ("two_shot",)),
     ]
 
 
 def test_what_is_counted_stands_beside_the_formula() -> None:
     found = [*shares(step(), LAYOUT, TRAFFIC), Share("scan", "dp", 0.0, 0.0, 8)]
     assert compare(TRAFFIC, found, LAYOUT) == [
-        Sent(("gradients",), "all_reduce", "data", 2, 100, 100),
-        Sent(("activations", "norms"), "all_reduce", "tp", 2, 30, 30),
+        Sent(("gradients",), "all_reduce", "data", 2, 100, 100, ("two_shot",)),
+        Sent(("activations", "norms"), "all_reduce", "tp", 2, 30, 30, ("two_shot",)),
         Sent(("parameters",), "broadcast", "dp", 2, 1, None),
         Sent((), "scan", "dp", 2, 0, 8),
     ]
@@ -93,3 +93,15 @@ def test_of_waits_that_overlap_on_a_rank_each_moment_counts_once() -> None:
         calls=["message(float32, count 2, tag 0)"]))  # fmt: skip
     lasted_s = (cut.end_s - cut.start_s)[cut.kind == Event.WAIT]
     assert sorted(lasted_s.tolist()) == [0.0, 2.0, 3.0, 6.0]
+
+
+def test_what_is_more_is_explained() -> None:
+    layout = Layout(dp=4)
+    traffic = [Traffic("gradients", "all_reduce", "data", 4, 100), Traffic("tokens", "all_to_all", "dp", 4, 10)]
+    found = [
+        Share("all_reduce", "data", 0.0, 0.0, 900, ("one_shot", "two_shot")),
+        Share("all_to_all", "dp", 0.0, 0.0, 40, ("pairwise",)),
+        Share("broadcast", "data", 0.0, 0.0, 8, ("flat",)),
+    ]
+    rows = compare(traffic, found, layout, {"broadcast": "the buckets' order"})
+    assert [row.why for row in rows] == ["one_shot: fewer steps, more bytes", "", "the buckets' order"]

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         terminal.show(train_plan.lines(plan, terminal.columns(WIDTH)))
         return 0
     _check_torch()
-    written = [path for path in (args.json, args.trace, args.html) if path]
+    written = [path for path in (args.json, args.trace, args.html, args.picture) if path]
     for path in written:
         check_destination(path, *(other for other in written if other is not path))
     if args.checkpoint:
@@ -104,7 +104,7 @@ def _write(measured: Measured, args: argparse.Namespace) -> None:
     from ringtree.cli import page
     from ringtree.draw.train_page import train_page
     from ringtree.formats import chrome
-    from ringtree.formats.replacing import replace_with_json
+    from ringtree.formats.replacing import replace_with_json, replacing
 
     record = {"machine": describe(), **measured.record()}
     if args.json:
@@ -112,4 +112,7 @@ def _write(measured: Measured, args: argparse.Namespace) -> None:
     if args.trace:
         chrome.write(measured.trace, args.trace)
     if args.html:
-        page.write(args.html, train_page(record, measured.trace))
+        page.write(args.html, train_page(record, measured.trace, measured.picture if measured.remembered else ""))
+    if args.picture:
+        with replacing(args.picture) as file:
+            file.write(measured.picture.encode())

@@ -116,6 +116,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write what every rank did in the last step (JSON, for Perfetto; .gz)",
     )
+    add("--picture", type=Path, metavar="FILE", help="write which calls every rank made in the last step (SVG)")
 
 
 def plan_of(args: argparse.Namespace) -> Plan:
@@ -136,6 +137,8 @@ def plan_of(args: argparse.Namespace) -> Plan:
         said[2].setdefault("experts", EXPERTS)
     plan = Plan(Layout(**said[0]), settings=Settings(**said[1]), shape=Shape(**said[2]))  # type: ignore[arg-type]
     plan.check()
+    if args.picture and plan.layout.staleness is not None:
+        raise ValueError("--picture of asynchronous training: its calls are in no order that ranks share; take --trace")
     return plan
 
 

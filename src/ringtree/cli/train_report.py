@@ -20,6 +20,7 @@ def lines(measured: Measured) -> list[Line]:
     text = [
         "",
         *_rate(measured),
+        *_memory(measured),
         *_staleness(measured),
         "",
         *_time(measured),
@@ -56,6 +57,21 @@ def _rate(measured: Measured) -> Iterator[str]:
         f"{measured.tokens_per_s:,.0f} tokens per second: {measured.tokens:,} (bytes of text) a step, of "
         f"{units.duration(measured.median_s)} in the median"
     )
+
+
+def _memory(measured: Measured) -> Iterator[str]:
+    """Of the rank that holds the most."""
+    from ringtree.ir import units
+
+    held = measured.held
+    most = max(held, key=lambda its: its.in_all)
+    who = "each rank holds" if len(set(held)) == 1 else f"rank {held.index(most)} holds the most,"
+    parts = [
+        ("parameters", most.parameters),
+        ("gradients", most.gradients),
+        ("optimizer's state", most.optimizer_state),
+    ]
+    yield f"between steps {who} {units.size(most.in_all)}: {', '.join(f'{what} {units.size(n)}' for what, n in parts)}"
 
 
 def _staleness(measured: Measured) -> Iterator[str]:
@@ -102,10 +118,12 @@ def _bytes(measured: Measured) -> Iterator[str]:
     table = [("bytes on the wire, in all", "by", "over", "formula", "counted", "")]
     for sent in measured.sent:
         what, over = _what(sent.whats), f"{sent.axis} of {sent.ranks}"
-        table.append((f"  {what}", sent.collective, over, *_beside(sent.formula_nbytes, sent.counted_nbytes)))
+        by = sent.collective + f" ({', '.join(sent.algorithms)})" * bool(sent.algorithms)
+        table.append((f"  {what}", by, over, *_beside(sent.formula_nbytes, sent.counted_nbytes)))
     counters = _beside(measured.formula_nbytes, measured.counted_nbytes)
     table.append(("  by the engine's counters", "", "", *counters))
     yield from aligned(table, 3)
+    yield from (f"{sent.collective} over {sent.axis}: {sent.why}" for sent in measured.sent if sent.why)
 
 
 def _what(whats: tuple[str, ...]) -> str:

@@ -10,9 +10,9 @@ from ringtree.draw.trace_page import trace_data
 from ringtree.ir.trace import Trace
 
 
-def train_page(record: Mapping[str, Any], trace: Trace) -> str:
-    """`record`: as `ringtree train --json` writes it. ValueError where the trace is too large for a browser."""
+def train_page(record: Mapping[str, Any], trace: Trace, picture: str = "") -> str:
+    """`record`: as `ringtree train --json` writes it; `picture`: the step's calls, as SVG, if known. ValueError where
+    the trace is too large for a browser."""
     title = " × ".join(f"{name} {size}" for name, size in record["axes"].items() if size > 1) or "1 rank"
-    return assemble(
-        f"ringtree train: {title}", ["train", "trace"], {"train": dict(record), "trace": trace_data([trace])}
-    )
+    train = {**record, "picture": picture}
+    return assemble(f"ringtree train: {title}", ["train", "trace"], {"train": train, "trace": trace_data([trace])})

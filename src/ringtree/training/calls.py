@@ -18,16 +18,26 @@ TORCHS = {"allgather": "all_gather", "allreduce": "all_reduce", "_allgather_base
 
 
 def called(step: Callable[[], object]) -> list[list[Call]]:
-    """Takes a step; what each rank called in it, on every rank. All ranks come. Where a process remembers fewer
-    operations than a step has (TORCH_FR_BUFFER_SIZE), the oldest are missing."""
-    before = RING[-1] if RING else None
+    """Takes a step; what each rank called in it, on every rank. All ranks come."""
+    before = newest()
     step()
-    entries = list(takewhile(lambda entry: entry is not before, reversed(RING)))[::-1]
-    made = (_call(entry) for entry in sorted(entries, key=_moment_ns))
-    mine = [call for call in made if call.ranks[0] != call.ranks[-1] or len(call.ranks) == 1]  # none to oneself
+    mine = since(before)
     everybodys: list[list[Call]] = [[] for _ in range(dist.get_world_size())]
     dist.all_gather_object(everybodys, mine)
     return everybodys
+
+
+def newest() -> Entry | None:
+    """What this rank called last."""
+    return RING[-1] if RING else None
+
+
+def since(before: Entry | None) -> list[Call]:
+    """What this rank has called after that. Where a process remembers fewer operations (TORCH_FR_BUFFER_SIZE), the
+    oldest are missing."""
+    entries = list(takewhile(lambda entry: entry is not before, reversed(RING)))[::-1]
+    made = (_call(entry) for entry in sorted(entries, key=_moment_ns))
+    return [call for call in made if call.ranks[0] != call.ranks[-1] or len(call.ranks) == 1]  # none to oneself
 
 
 def _moment_ns(entry: Entry) -> int:

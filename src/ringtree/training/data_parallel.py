@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from ringtree.training.mesh import Mesh
     from ringtree.training.step import ForwardBackward
 
+SECOND_STEP = "in its second step DDP tells all ranks the order of its buckets, once"
+
 
 def used(plan: Plan) -> bool:
     layout = plan.layout

@@ -6,7 +6,9 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from ringtree.draw.step_picture import Call, step_picture
 from ringtree.ir.trace import Trace
+from ringtree.training import data_parallel
 from ringtree.training.layout import AXES
 from ringtree.training.plan import Plan
 from ringtree.training.registry import STRATEGIES, named_groups, traffic
@@ -16,13 +18,15 @@ from ringtree.training.traffic import Traffic, known
 
 if TYPE_CHECKING:
     from ringtree.training.experts import Load
+    from ringtree.training.memory import Held
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
     """`losses`, `step_s` (rank 0's, its loss known) and `received_nbytes` (by the engine's counters, all ranks
     together), one a step from step `first` on; `trace`: of the last step, which took `traced_s` on the average over the
-    ranks. `paces_s`: every rank's median step. `staleness`: so many reads were so stale, in all; none where training is
+    ranks, and `calls`, what each rank called in it, where that was remembered. `paces_s`: every rank's median step;
+    `held`: its memory after the last. `staleness`: so many reads were so stale, in all; none where training is
     synchronous. Of the last step, by all ranks together: `routed`, the bytes that layers of experts sent, by what they
     are in formulas, and their `load`."""
 
@@ -32,8 +36,10 @@ class Measured:
     step_s: list[float]
     received_nbytes: list[int]
     trace: Trace
+    calls: list[list[Call]]
     traced_s: float
     paces_s: list[float]
+    held: list[Held]
     staleness: dict[int, int]
     routed: dict[str, int]
     load: Load | None
@@ -74,7 +80,25 @@ class Measured:
 
     @property
     def sent(self) -> list[Sent]:
-        return compare(self.traffic, self.shares, self.plan.layout)
+        once = (
+            {"broadcast": data_parallel.SECOND_STEP} if len(self.losses) == 2 and data_parallel.used(self.plan) else {}
+        )
+        return compare(self.traffic, self.shares, self.plan.layout, once)
+
+    @property
+    def remembered(self) -> bool:
+        """Whether it is known what was called, in an order: torch can be told to remember less, and asynchronous ranks
+        have no order in common."""
+        return self.plan.layout.staleness is None and (any(self.calls) or not self.counted_nbytes)
+
+    @property
+    def picture(self) -> str:
+        """Of the last step's calls, as SVG. ValueError where they are not known."""
+        if not self.remembered:
+            raise ValueError(
+                "the calls of a step are not remembered; expected TORCH_FR_BUFFER_SIZE of a few thousand, or nothing"
+            )
+        return step_picture(self.calls)
 
     def record(self) -> dict[str, Any]:
         """All of it but the trace, as JSON has it."""
@@ -97,6 +121,7 @@ class Measured:
             "tokens_per_s": self.tokens_per_s,
             "traced_s": self.traced_s,
             "paces_s": self.paces_s,
+            "held": [asdict(held) for held in self.held],
             "staleness": dict(sorted(self.staleness.items())),
             "shares": [asdict(share) for share in self.shares],
             "sent": [asdict(sent) for sent in self.sent],

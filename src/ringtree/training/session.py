@@ -8,15 +8,32 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from statistics import mean, median
+from typing import NamedTuple
 
 import torch.distributed as dist
 
+from ringtree.draw.step_picture import Call
 from ringtree.torch_backend import communicator
+from ringtree.training.calls import newest, since
 from ringtree.training.experts import Load, load_of, total
 from ringtree.training.measured import Measured
+from ringtree.training.memory import Held, held
 from ringtree.training.shares import named
 from ringtree.training.trainer import Trainer
 from ringtree.training.wire import meet, received_nbytes, without_meetings
+
+
+class _Part(NamedTuple):
+    """What one rank has to say when all is done; as `Measured` has it."""
+
+    received_nbytes: list[int]
+    traced_s: float
+    pace_s: float
+    held: Held
+    calls: list[Call]
+    staleness: Counter[int]
+    routed: Counter[str]
+    load: Load | None
 
 
 @dataclass(slots=True)
@@ -30,6 +47,7 @@ class Session:
     losses: list[float] = field(default_factory=list)
     step_s: list[float] = field(default_factory=list)
     received: list[int] = field(default_factory=list)
+    _calls: list[Call] = field(default_factory=list)
 
     def run(self) -> Measured:
         """The steps that are left. The last one is traced. ValueError where none are."""
@@ -42,23 +60,24 @@ class Session:
         trainer.drain()
         recording, counted, load = communicator().trace(), trainer.counted(), load_of(trainer.model)
         traced_s = self._step(recording, alone=True)
-        pace_s = median(self.step_s[1:] or self.step_s)
-        mine = (self.received, traced_s, pace_s, trainer.staleness, *_routed(trainer, counted, load))
-        everybodys = [mine] * dist.get_world_size()
-        dist.all_gather_object(everybodys, mine)
-        all_received, all_s, paces_s, all_staleness, all_routed, loads = zip(*everybodys, strict=True)
+        pace_s, routed = median(self.step_s[1:] or self.step_s), _routed(trainer, counted, load)
+        mine = _Part(self.received, traced_s, pace_s, held(trainer), self._calls, trainer.staleness, *routed)
+        parts = [mine] * dist.get_world_size()
+        dist.all_gather_object(parts, mine)
         return Measured(
             trainer.plan,
             first,
             self.losses if trainer.in_step else trainer.mean_losses(self.losses),
             self.step_s,
-            [sum(of_step) for of_step in zip(*all_received, strict=True)],
+            [sum(of_step) for of_step in zip(*(part.received_nbytes for part in parts), strict=True)],
             named(without_meetings(recording.trace), trainer.plan, f"step {last}"),
-            mean(all_s),
-            list(paces_s),
-            sum(all_staleness, Counter[int]()),
-            sum(all_routed, Counter[str]()),
-            total([load for load in loads if load is not None]),
+            [part.calls for part in parts],
+            mean(part.traced_s for part in parts),
+            [part.pace_s for part in parts],
+            [part.held for part in parts],
+            sum((part.staleness for part in parts), Counter[int]()),
+            sum((part.routed for part in parts), Counter[str]()),
+            total([part.load for part in parts if part.load is not None]),
         )
 
     def _step(self, around: AbstractContextManager[object], alone: bool = False) -> float:
@@ -70,13 +89,14 @@ class Session:
         with around:
             if alone:
                 meet()  # a server answers others though its own rank is not here yet
-            begun_s = time.perf_counter()
+            last, begun_s = newest(), time.perf_counter()
             loss = self.trainer.step()
             if alone:
                 self.trainer.drain()
             lasted_s = time.perf_counter() - begun_s
             if alone:
                 meet()  # a rank that has all may have sent what others do not have
+                self._calls = since(last)
             self.received.append(received_nbytes() - before)
         asked_s = time.perf_counter()
         self.losses.append(self.trainer.mean_loss(loss) if self.trainer.in_step else float(loss))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ringtree.algorithms import REGISTRY, serving
 from ringtree.ir.trace import Event, Trace
 from ringtree.training.layout import AXES, JOINED, Layout
 from ringtree.training.plan import Plan
@@ -22,19 +23,22 @@ WORK = (Event.COPY, Event.REDUCE, Event.STALL)
 @dataclass(frozen=True, slots=True)
 class Share:
     """Of one collective over one axis in a step: seconds that a rank was at work in it (copying, adding up, short of
-    room) and waited in it for others, on the average over all ranks; and the bytes that all of them sent."""
+    room) and waited in it for others, on the average over all ranks; and the bytes that all of them sent, by which
+    algorithms."""
 
     collective: str
     axis: str
     work_s: float
     wait_s: float
     sent_nbytes: int
+    algorithms: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
     """Formula and count beside one another. `whats`: what the formula says goes by this collective over this axis,
-    nothing where it says nothing. `counted_nbytes`: of the trace; None where it has none."""
+    nothing where it says nothing. `counted_nbytes`: of the trace, by which `algorithms`; None where it has none. `why`
+    that is more, where it is known."""
 
     whats: tuple[str, ...]
     collective: str
@@ -42,6 +46,8 @@ class Sent:
     ranks: int
     formula_nbytes: int
     counted_nbytes: int | None
+    algorithms: tuple[str, ...] = ()
+    why: str = ""
 
 
 def shares(trace: Trace, layout: Layout, traffic: Iterable[Traffic]) -> list[Share]:
@@ -50,6 +56,7 @@ def shares(trace: Trace, layout: Layout, traffic: Iterable[Traffic]) -> list[Sha
     calls = [call.split("(")[0].split(" ")[0] for call in trace.calls]
     collectives = [ENGINES.get(call, call) for call in calls]
     keys = [(c, names.get((c, ranks)) or names.get(("", ranks), "other")) for c in collectives for ranks in channels]
+    ran = [call.partition(") by ")[2] for call in trace.calls for _ in channels]
     lasted_s = trace.end_s - trace.start_s
     key = trace.call * len(channels) + trace.channel
 
@@ -61,10 +68,19 @@ def shares(trace: Trace, layout: Layout, traffic: Iterable[Traffic]) -> list[Sha
         summed(WORK, lasted_s), summed([Event.WAIT], lasted_s), summed([Event.SEND], trace.nbytes), strict=True
     )
     found: dict[tuple[str, str], NDArray[np.float64]] = {}
-    for at, figures in zip(keys, columns, strict=True):
+    algorithms: dict[tuple[str, str], set[str]] = {}
+    for at, algorithm, figures in zip(keys, ran, columns, strict=True):
         found[at] = found.get(at, np.zeros(3)) + figures
+        if algorithm and figures[-1]:
+            algorithms.setdefault(at, set()).add(algorithm)
     made = [
-        Share(*at, float(work) / trace.ranks, float(wait) / trace.ranks, int(nbytes))
+        Share(
+            *at,
+            float(work) / trace.ranks,
+            float(wait) / trace.ranks,
+            int(nbytes),
+            tuple(sorted(algorithms.get(at, ()))),
+        )
         for at, (work, wait, nbytes) in found.items()
         if work or wait or nbytes
     ]
@@ -118,25 +134,39 @@ def _names(layout: Layout, traffic: Iterable[Traffic]) -> dict[tuple[str, tuple[
     return found
 
 
-def compare(traffic: Sequence[Traffic], found: Sequence[Share], layout: Layout) -> list[Sent]:
-    """A row for each collective over each axis, of the formula and of the count."""
+def compare(
+    traffic: Sequence[Traffic], found: Sequence[Share], layout: Layout, once: Mapping[str, str] | None = None
+) -> list[Sent]:
+    """A row for each collective over each axis, of the formula and of the count. `once`: why a collective sends more
+    in this step than in others."""
     names = _names(layout, traffic)
     rows: dict[tuple[str, str], list[Traffic]] = {}
     for t in traffic:
         if t.wire_nbytes:
             rows.setdefault((t.collective, names[t.collective, layout.groups(t.axis)[0]]), []).append(t)
-    counted = {(share.collective, share.axis): share.sent_nbytes for share in found if share.sent_nbytes}
-    sent = [
-        Sent(
-            tuple(t.what for t in parts),
-            *at,
-            parts[0].ranks,
-            sum(t.wire_nbytes for t in parts),
-            counted.pop(at, None),
-        )
-        for at, parts in rows.items()
-    ]
-    for (collective, axis), nbytes in counted.items():
+    counted = {(share.collective, share.axis): share for share in found if share.sent_nbytes}
+    sent, reasons = [], once or {}
+    for at, parts in rows.items():
+        whats, formula = tuple(t.what for t in parts), sum(t.wire_nbytes for t in parts)
+        if (share := counted.pop(at, None)) is None:
+            sent.append(Sent(whats, *at, parts[0].ranks, formula, None))
+        else:
+            why = reasons.get(at[0]) or _why(share, parts[0].ranks) if share.sent_nbytes > formula else ""
+            sent.append(Sent(whats, *at, parts[0].ranks, formula, share.sent_nbytes, share.algorithms, why))
+    for (collective, axis), share in counted.items():
         ranks = layout.size(axis) if axis in (*AXES, *JOINED) else layout.ranks
-        sent.append(Sent((), collective, axis, ranks, 0, nbytes))
+        why = reasons.get(collective, "")
+        sent.append(Sent((), collective, axis, ranks, 0, share.sent_nbytes, share.algorithms, why))
     return sent
+
+
+def _why(share: Share, ranks: int) -> str:
+    """Which of the algorithms that ran send more than others would."""
+
+    def busiest(algorithm: str) -> float:
+        return REGISTRY[algorithm].costs[share.collective].evaluate(ranks, 1.0)[1]
+
+    ran = [name for name in share.algorithms if name in REGISTRY]
+    fewest = min((busiest(name) for name in serving(share.collective)), default=0.0) if ran else 0.0
+    more = [name for name in ran if busiest(name) > 1.001 * fewest]
+    return f"{' and '.join(more)}: fewer steps, more bytes" if more else ""

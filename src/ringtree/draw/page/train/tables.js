@@ -28,21 +28,23 @@ const trainTables = (() => {
     return table('train-time', ['', t('train.work'), t('train.wait'), ''], [1, 2], [...rows, row(t('train.rest'), rest, 0, '.rest')]);
   }
 
-  function verdict(formula, counted, atMost, t) {
+  // What is more for a reason is no fault.
+  function verdict(formula, counted, why, t) {
     if (counted === null) return make('td', {}, '–');
-    const isSame = counted === formula || (atMost && counted < formula);
-    const words = counted === formula ? t('train.equal') : isSame ? t('train.within') : t('train.differs');
-    return make(isSame ? 'td.same' : 'td.differs', {}, `${isSame ? '✓' : '✗'} ${words}`);
+    if (counted === formula) return make('td.same', {}, `✓ ${t('train.equal')}`);
+    return why ? make('td', {}, why) : make('td.differs', {}, `✗ ${t('train.differs')}`);
   }
 
   function bytes(data, {t, number}) {
-    const row = (name, by, over, formula, counted, atMost) => make('tr', {data: {formula, counted: counted ?? ''}},
+    const row = (name, by, over, formula, counted, why) => make('tr', {data: {formula, counted: counted ?? ''}},
       make('th', {scope: 'row'}, name), make('td', {}, by), make('td', {}, over),
-      make('td.number', {}, `${atMost ? '≤ ' : ''}${number(formula)}`),
-      make('td.number', {}, counted === null ? '–' : number(counted)), verdict(formula, counted, atMost, t));
-    const rows = data.sent.map((s) => row(s.whats.join(', ') || t('train.unforetold'), s.collective,
-      t('train.axis_of', {axis: s.axis, ranks: s.ranks}), s.formula_nbytes, s.counted_nbytes, s.at_most));
-    const whole = row(t('train.counters'), '', '', data.formula_nbytes, data.counted_nbytes, data.at_most);
+      make('td.number', {}, number(formula)), make('td.number', {}, counted === null ? '–' : number(counted)),
+      verdict(formula, counted, why, t));
+    const by = (s) => (s.algorithms.length ? `${s.collective} (${s.algorithms.join(', ')})` : s.collective);
+    const rows = data.sent.map((s) => row(s.whats.join(', ') || t('train.unforetold'), by(s),
+      t('train.axis_of', {axis: s.axis, ranks: s.ranks}), s.formula_nbytes, s.counted_nbytes, s.why));
+    const isExplained = data.sent.some((s) => s.why);
+    const whole = row(t('train.counters'), '', '', data.formula_nbytes, data.counted_nbytes, isExplained ? t('train.see') : '');
     const heads = [t('train.what'), t('train.by'), t('train.of'), t('train.formula'), t('train.counted'), ''];
     return data.sent.length ? table('train-bytes', heads, [3, 4], [...rows, whole]) : make('p.train-said', {}, t('train.nothing'));
   }

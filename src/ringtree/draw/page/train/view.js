@@ -15,6 +15,11 @@ class TrainView {
     this.curve = data.steps.filter((step) => typeof step.loss === 'number').length > 1 ? new TrainCurve(loss, data, shell) : null;
     loss.hidden = !this.curve;
     [this.time, this.bytes] = ['train.time', 'train.bytes'].map(section);
+    this.calls = data.picture ? section('train.calls') : null;
+    if (this.calls) {
+      this.drawn = ringtree.make('img.train-picture', {src: `data:image/svg+xml,${encodeURIComponent(data.picture)}`});
+      this.calls.append(this.drawn);
+    }
     const plan = section('train.plan');
     this.strategies = ringtree.make('p.train-said');
     plan.append(this.strategies);
@@ -30,6 +35,9 @@ class TrainView {
     const {t, number} = shell;
     Object.assign(element.dataset, {steps: data.steps.length, ranks: data.ranks});
     const [first, last] = [data.steps[0], data.steps.at(-1)];
+    const {size} = trainUnits;
+    const sum = (held) => held.parameters + held.gradients + held.optimizer_state;
+    const most = data.held[d3.maxIndex(data.held, sum)];
     const fact = (name, value, more = '') => ringtree.make('div.train-fact', {data: {fact: name.split('.')[1]}},
       ringtree.make('b', {}, value), ringtree.make('span', {}, t(name)), ringtree.make('small', {}, more));
     this.facts.replaceChildren(
@@ -38,7 +46,9 @@ class TrainView {
       fact('train.median', trainUnits.time(data.median_s)),
       fact('train.wire', trainUnits.size(data.counted_nbytes)),
       fact('train.parameters', number(data.parameters)),
+      fact('train.holds', size(sum(most)), t('train.held', {parameters: size(most.parameters), gradients: size(most.gradients), state: size(most.optimizer_state)})),
     );
+    if (this.drawn) this.drawn.alt = t('train.drawn');
     if (this.curve) this.curve.draw(element.clientWidth - 2 * parseFloat(getComputedStyle(element).paddingLeft));
     const replace = (part, ...children) => part.replaceChildren(part.firstChild, ...children);
     const spent = t('train.spent', {time: trainUnits.time(data.traced_s)});
