@@ -48,17 +48,20 @@ def save(trainer: Trainer, folder: Path) -> Path:
     """Writes a checkpoint into a folder, each rank a part of it; all come here. One of as many steps is replaced.
     OSError where it cannot be written; those that were there stay."""
     made = folder / f"step-{trainer.steps_done:08}"
-    unfinished = folder / f".{made.name}.unfinished"
+    unfinished, replaced = (folder / f".{made.name}.{what}" for what in ("unfinished", "replaced"))
 
     def begin() -> None:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        for left in (unfinished, replaced):
+            shutil.rmtree(left, ignore_errors=True)
         unfinished.mkdir(parents=True)
 
     def end() -> None:
         facts = {"steps": trainer.steps_done, **asdict(trainer.plan), "files": _digests(unfinished)}
         _write(unfinished / FACTS, json.dumps(facts, indent=1))
-        shutil.rmtree(made, ignore_errors=True)
+        if made.exists():
+            made.rename(replaced)  # two renames apart, and not a removal's time, there is none of as many steps
         unfinished.rename(made)
+        shutil.rmtree(replaced, ignore_errors=True)
         _settle(folder)
 
     trainer.collect()
