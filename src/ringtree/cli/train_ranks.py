@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -47,17 +48,18 @@ def _first_error(folder: Path) -> list[str]:
     return [text if len(own) > 1 and {t for _, t in own} == {text} else f"rank {rank}: {text}"]
 
 
-def take_part(work: Callable[[], None], world: World, ranks: int) -> int:
-    """Does `work` as one of the ranks, in a process group; returns the exit code. ValueError, on rank 0, where there
-    are not as many as the layout has."""
+def take_part(work: Callable[[], None], world: World, ranks: int, timeout_s: float) -> int:
+    """Does `work` as one of the ranks, in a process group, in whose calls nobody waits for longer; returns the exit
+    code. ValueError, on rank 0, where there are not as many as the layout has."""
     if world.size != ranks:
-        if world.rank:
+        alone = world.launcher == "torchrun" and "TORCHELASTIC_RUN_ID" not in os.environ  # variables that were left
+        if world.rank and not alone:
             return 1
         raise ValueError(f"the layout is for {ranks} ranks, and {world.launcher} started {world.size}")
     import torch.distributed as dist
 
     try:
-        with _group(world):
+        with _group(world, timedelta(seconds=timeout_s)):
             work()
     except Exception as error:
         if os.environ.get("RINGTREE_DEBUG") == "trace":
@@ -72,14 +74,15 @@ def take_part(work: Callable[[], None], world: World, ranks: int) -> int:
 
 
 @contextmanager
-def _group(world: World) -> Iterator[None]:
+def _group(world: World, timeout: timedelta) -> Iterator[None]:
     """The default process group while the block runs; after a failure it is left as it is, for nobody can be met."""
     import torch.distributed as dist
 
     if world.launcher == "torchrun":
-        dist.init_process_group("ringtree")
+        dist.init_process_group("ringtree", timeout=timeout)
     else:
-        dist.init_process_group("ringtree", store=_store(world), rank=world.rank, world_size=world.size)
+        store = _store(world)
+        dist.init_process_group("ringtree", store=store, rank=world.rank, world_size=world.size, timeout=timeout)
     yield
     dist.destroy_process_group()
 
