@@ -56,7 +56,7 @@ def _rank_of(pid: int) -> str | None:
     return rank.decode() if rank is not None else None
 
 
-def _kill_a_rank(job: subprocess.Popen[str], folder: Path, rank: str) -> list[int]:
+def _kill_a_rank(job: subprocess.Popen[str], folder: Path, rank: str, how: int = signal.SIGKILL) -> list[int]:
     """When three steps are kept; all processes that the job had then."""
     until = time.monotonic() + 100
     while _kept(folder) < 3:
@@ -65,7 +65,7 @@ def _kill_a_rank(job: subprocess.Popen[str], folder: Path, rank: str) -> list[in
     processes = _descendants(job.pid)
     # The first: a rank's own children have its environment, too.
     victim = next(pid for pid in processes if _rank_of(pid) == rank)
-    os.kill(victim, signal.SIGKILL)
+    os.kill(victim, how)
     return processes
 
 
@@ -122,3 +122,13 @@ def test_torchrun_restarts_it(tmp_path: Path) -> None:
     assert "no checkpoint in" in out and "goes on from" in out
     assert re.search(r"exitcode: -9\) local_rank: 1|rank 1 died", said), said
     _expect_the_loss_of_an_undisturbed_run(out)
+
+
+def test_a_rank_that_hangs_is_named(tmp_path: Path) -> None:
+    job = _start(RINGTREE, tmp_path / "kept", "--dp", "2", "--timeout", "3")
+    processes = _kill_a_rank(job, tmp_path / "kept", "1", signal.SIGSTOP)
+    _, errors = job.communicate(timeout=WITHIN_S)
+    assert job.returncode == 1 and re.search(
+        r"^ringtree train: rank 0: .* rank 0 waited 3 s for rank 1 in ", errors, re.M
+    )
+    assert not any(map(_alive, processes))

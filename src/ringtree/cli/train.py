@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 WIDTH = 100
 """Columns of what goes into a pipe."""
+TIMEOUT_S = 120.0
+"""What ranks wait for one another in a call, unless told."""
 LINES = 20
 """About so many steps are told in a line."""
 
@@ -52,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     world, ranks = detect(), plan.layout.ranks
     if world.launcher == "none" and ranks > 1:
         return train_ranks.start(train_options.words(args), ranks)
-    return train_ranks.take_part(lambda: _train(plan, args), world, ranks)
+    return train_ranks.take_part(lambda: _train(plan, args), world, ranks, args.timeout or TIMEOUT_S)
 
 
 def _check_torch() -> None:

@@ -37,6 +37,16 @@ def staleness(text: str) -> float:
     return inf if text == "inf" else int(text)
 
 
+def seconds(text: str) -> float:
+    """More than none, and fewer than a month has."""
+    try:
+        if 0 < float(text) < 2.5e6:
+            return float(text)
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"{text!r}; expected a number of seconds")
+
+
 LAYOUT = (
     Option("dp", int, "N", "data parallel ranks: each has a share of the rows"),
     Option("tp", int, "N", "tensor parallel ranks: each has a share of every layer"),
@@ -100,6 +110,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--checkpoint", type=Path, metavar="FOLDER", help="write one after the last step")
     group.add_argument("--every", type=int, metavar="N", help="and after every N steps")
     group.add_argument("--resume", action="store_true", default=None, help="go on from the last one in the folder")
+    add_timeout = parser.add_argument_group("when a rank hangs").add_argument
+    add_timeout("--timeout", type=seconds, metavar="S", help="the others say so after so long in a call (default 120)")
     group = parser.add_argument_group("what is shown and written")
     add = group.add_argument
     add("--plan", action="store_true", help="which rank is where, who talks to whom, what a step sends; starts nothing")

@@ -17,6 +17,8 @@ from ringtree.runtime.environment import World
 
 ERRORS = "RINGTREE_TRAIN_ERRORS"
 """The variable that names the folder in which the ranks that this command started leave their errors."""
+BROKEN_PIPE = 141
+"""The exit code of a rank whose reader has gone, as `| head` does."""
 WRAPPED = re.compile(r"error when running the callback: RuntimeError: (.*?) At: ")
 """What DDP's C++ makes of an error of the backend's."""
 
@@ -32,7 +34,9 @@ def start(words: Sequence[str], ranks: int) -> int:
             code = run(["ringtree.cli", "train", *words], ranks, module=True, speaker=0, say=told.append)
         finally:
             del os.environ[ERRORS]
-        for line in _first_error(Path(folder)) or told:
+        said = _first_error(Path(folder)) or told
+    if code != BROKEN_PIPE:
+        for line in said:
             print(f"ringtree train: {line}", file=sys.stderr)
     return code
 
@@ -45,7 +49,8 @@ def _first_error(folder: Path) -> list[str]:
     if not own:
         return []
     rank, text = own[0]
-    return [text if len(own) > 1 and {t for _, t in own} == {text} else f"rank {rank}: {text}"]
+    every = len(own) > 1 and {t for _, t in own} == {text}
+    return [text if every or text.startswith("rank ") else f"rank {rank}: {text}"]
 
 
 def take_part(work: Callable[[], None], world: World, ranks: int, timeout_s: float) -> int:
@@ -61,6 +66,8 @@ def take_part(work: Callable[[], None], world: World, ranks: int, timeout_s: flo
     try:
         with _group(world, timedelta(seconds=timeout_s)):
             work()
+    except BrokenPipeError:  # whoever read what is said has gone
+        raise
     except Exception as error:
         if os.environ.get("RINGTREE_DEBUG") == "trace":
             raise
@@ -68,7 +75,8 @@ def take_part(work: Callable[[], None], world: World, ranks: int, timeout_s: flo
             raise KeyboardInterrupt from None
         wrapped = WRAPPED.search(" ".join(str(error).split()))
         told = dist.DistBackendError(wrapped[1]) if wrapped else error
-        _tell(told, world, isinstance(told, dist.DistBackendError))
+        hung = "Timed out" in str(told)  # who hangs does not say so itself
+        _tell(told, world, isinstance(told, dist.DistBackendError) and not hung)
         return 1
     return 0
 
