@@ -13,7 +13,10 @@ LONG: dict[str, Any] = {"shape": {"context": 32, "heads": 8}}
 """Of places and heads enough to be divided."""
 DEEP: dict[str, Any] = {"shape": {"layers": 8}}
 """Of layers enough."""
-EXPERTS: dict[str, Any] = {"shape": {"experts": 8}}
+BY_SGD = {"optimizer": "sgd", "rate": 0.3}
+"""An expert that few tokens come to has next to no gradients, of whose rounding AdamW makes steps of the rate;
+so do many layers."""
+EXPERTS: dict[str, Any] = {"shape": {"experts": 8}, "settings": BY_SGD}
 
 LAYOUTS: dict[str, tuple[Layout, dict[str, Any]]] = {
     "dp2": (Layout(dp=2), {}),
@@ -70,7 +73,10 @@ LAYOUTS: dict[str, tuple[Layout, dict[str, Any]]] = {
     "pp4 interleaved": (Layout(pp=4, schedule="interleaved", micro_batches=8), DEEP),
     "pp8 gpipe": (Layout(pp=8, schedule="gpipe", micro_batches=8), DEEP),
     "pp8 1f1b": (Layout(pp=8, schedule="1f1b", micro_batches=8), DEEP),
-    "pp8 interleaved": (Layout(pp=8, schedule="interleaved", micro_batches=8), {"shape": {"layers": 16}}),
+    "pp8 interleaved": (
+        Layout(pp=8, schedule="interleaved", micro_batches=8),
+        {"shape": {"layers": 16}, "settings": BY_SGD},
+    ),
     "dp2 pp2 gpipe": (Layout(dp=2, pp=2, schedule="gpipe", micro_batches=2), {}),
     "dp2 pp2 1f1b": (Layout(dp=2, pp=2, schedule="1f1b", micro_batches=4), {}),
     "dp2 pp2 interleaved": (Layout(dp=2, pp=2, schedule="interleaved", micro_batches=2), DEEP),
@@ -87,7 +93,7 @@ LAYOUTS: dict[str, tuple[Layout, dict[str, Any]]] = {
     **{f"zero{z} dp2 ep2": (Layout(dp=2, ep=2, zero=z), EXPERTS) for z in (2, 3)},
     **{f"zero{z} dp2 ep2 micro-batches": (Layout(dp=2, ep=2, zero=z, micro_batches=2), EXPERTS) for z in (2, 3)},
     **{f"zero{z} dp2 ep4": (Layout(dp=2, ep=4, zero=z), EXPERTS) for z in (2, 3)},
-    "zero3 dp4 ep2 uneven": (Layout(dp=4, ep=2, zero=3), {"shape": {"experts": 6}}),
+    "zero3 dp4 ep2 uneven": (Layout(dp=4, ep=2, zero=3), {"shape": {"experts": 6}, "settings": BY_SGD}),
     **{
         f"{server} staleness 0 dp{n}": (Layout(dp=n, staleness=0, server=server), {})
         for server in ("central", "sharded", "peers")
