@@ -184,7 +184,7 @@ def tables(found: dict[str, Any]) -> list[str]:
     """What was found, as a page has it."""
     machine, sent, rows = found["machine"], found["exchanges"], found["bounds"]
     lines = [
-        f"{machine['cores']} cores of {machine['cpu']}, {machine['kernel']}, {found['date']}; P = "
+        f"{machine['cores']} cores of {machine['cpu']}, {found['date']}; P = "
         f"{found['parameters_nbytes']:,}. Through the busiest rank of {RANKS} in a step:",
         "",
         "| | received | formula, without words | a step, ms |",

@@ -86,6 +86,7 @@ def _storage(tensor: Tensor) -> torch.UntypedStorage:
 
 def _peak(recorded: Any, begun_ns: int) -> int:
     """The most that was allocated at one time from then on, of what was allocated while it was recorded."""
+    # The one place where torch says what was allocated where: its public tables have sums only.
     events = recorded.profiler.kineto_results.experimental_event_tree()
     changes = sorted(_changes(events), key=lambda change: change[0])
     living: dict[int, int] = {}
