@@ -137,6 +137,7 @@ class GroupObject {
   void poison(const std::string& message) { group_.poison(message); }
   void set_timeout(double seconds) { group_.set_timeout(seconds); }
   std::uint64_t calls() const { return group_.calls(); }
+  int slots_open() const { return group_.slots_open(); }
 
   void close() {
     nb::gil_scoped_release released;
@@ -341,7 +342,8 @@ NB_MODULE(_native, m) {
           .def("poison", &GroupObject::poison, "message"_a)
           .def("set_timeout", &GroupObject::set_timeout, "timeout_s"_a)
           .def("close", &GroupObject::close)
-          .def_prop_ro("calls", &GroupObject::calls);
+          .def_prop_ro("calls", &GroupObject::calls)
+          .def_prop_ro("slots_open", &GroupObject::slots_open);
   for (auto& definition : fast_definitions) add_fast_method(group, definition);
   bind_messages(group);
   bind_one_sided(group);

@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::int64_t look_ns = 50'000'000;  // as often as a slow wait looks
 constexpr double no_limit = std::numeric_limits<double>::infinity();
+constexpr std::int64_t never_ns = std::numeric_limits<std::int64_t>::max();
 
 }  // namespace
 
@@ -73,6 +74,22 @@ class Exchange::Awaited : public Situation {
 
   Awaited(Exchange& exchange, std::vector<Operation*> operations, Until until, bool may_withdraw = false)
       : exchange_(exchange), operations_(std::move(operations)), until_(until), may_withdraw_(may_withdraw) {}
+
+  // What was so when this wait last moved messages: which one was as wanted (-1: none was), and the peer of the first
+  // that was not complete (-1: it may be anyone).
+  int last_found() const { return last_found_; }
+  int last_peer() const { return last_peer_; }
+
+  // Moves messages.
+  bool help() override {
+    std::lock_guard lock(exchange_.mutex_);
+    bool moved = exchange_.progress();
+    last_found_ = found();
+    auto first = open();
+    last_peer_ = first ? first->peer : -1;
+    return moved;
+  }
+  bool helps_at_once() const override { return true; }
 
   // Which one is as wanted; -1 while none is. With the mutex held, as all but the Situation's.
   int found() const {
@@ -148,31 +165,26 @@ class Exchange::Awaited : public Situation {
   std::vector<Operation*> operations_;
   Until until_;
   bool may_withdraw_;
+  int last_found_ = -1, last_peer_ = -1;
 };
 
 // Waits as the situation says; which one it was, or -1 after `limit_s`. Running out of patience throws.
 int Exchange::await(Awaited& awaited, Seat::Patience patience, double limit_s, Hooks& hooks) {
   patience.begun_ns = now_ns();
-  bool limited = limit_s != no_limit;
-  auto limit_ns = patience.begun_ns + static_cast<std::int64_t>(std::min(limit_s, 1e9) * 1e9);
+  std::int64_t limit_ns = never_ns;
+  if (limit_s != no_limit) limit_ns = patience.begun_ns + static_cast<std::int64_t>(std::min(limit_s, 1e9) * 1e9);
+  awaited.help();
   for (;;) {
-    int found = -1, peer = -1;
-    bool moved = false, late = false;
-    auto go_on = [&] {
-      std::lock_guard lock(mutex_);
-      moved = progress();
-      found = awaited.found();
-      if (found < 0 && seat_.poisoned()) seat_.raise_poison();
-      late = limited && now_ns() >= limit_ns;
-      return moved || found >= 0 || late;
-    };
-    {
-      std::lock_guard lock(mutex_);
-      if (auto open = awaited.open()) peer = open->peer;
-    }
-    seat_.until(go_on, peer, awaited, hooks, patience);
-    if (found >= 0) return found;
-    if (!late) continue;
+    int peer = awaited.last_peer();
+    Question over_or_another(
+        [](auto& awaited, auto& peer, auto& limit_ns) {
+          return awaited.last_found() >= 0 || awaited.last_peer() != peer ||
+                 (limit_ns != never_ns && now_ns() >= limit_ns);
+        },
+        &awaited, &peer, &limit_ns);
+    seat_.until(over_or_another, peer, awaited, hooks, patience);
+    if (awaited.last_found() >= 0) return awaited.last_found();
+    if (awaited.last_peer() != peer) continue;
     if (lost(awaited)) seat_.raise_poison();
     return -1;
   }

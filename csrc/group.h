@@ -72,6 +72,7 @@ class Group {
   };
   std::vector<Counted> received() const;
   void reset_received();
+  int slots_open() const { return interpreter_->slots_open(); }
 
   // Records this rank's calls and messages from the next ones on, anew, so many events of each; 0 ends it. What was
   // recorded can be read at any time, until it is ended or begun anew; also when the group has failed, or is closed.

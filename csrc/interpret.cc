@@ -68,6 +68,7 @@ void Interpreter::run(const std::shared_ptr<Plan>& shared, std::uint64_t call, s
   }
   for (auto& loan : loans_) repay(loan);
   loans_.clear();
+  assert(outbox_.open() == 0);
 }
 
 void Interpreter::start_recording(std::size_t most, bool frugal) {
@@ -186,12 +187,16 @@ bool Interpreter::send_in_place(const Plan::Instruction& i, std::int64_t window,
 }
 
 std::byte* Interpreter::stage(Parcel& parcel) {
-  auto take = [&] { return (parcel.slot = outbox_.take(out_)) >= 0; };
-  if (!take()) {
+  parcel.slot = outbox_.take(out_);
+  if (parcel.slot < 0) {
     stall();
     auto holder = outbox_.holder(out_);
-    seat_.until(take, holder, *this, *hooks_);
+    waits_for_slot_ = true;
+    Question has_free([](auto& outbox, auto& lanes) { return outbox.has_free(lanes); }, &outbox_, &out_);
+    seat_.until(has_free, holder, *this, *hooks_);
+    waits_for_slot_ = false;
     stalled(holder);
+    parcel.slot = outbox_.take(out_);
   }
   parcel.carrier = Carrier::slot;
   return seat_.segment().existing(outbox_.at(parcel.slot), parcel.nbytes);
@@ -278,7 +283,7 @@ void Interpreter::signal(const Plan::Instruction& i) {
   auto& lane = out_[i.peer];
   if (!lane.room()) {
     stall();
-    seat_.until([&] { return lane.room(); }, i.peer, *this, *hooks_);
+    seat_.until(Question([](auto& lane) { return lane.room(); }, &lane), i.peer, *this, *hooks_);
     stalled(i.peer);
   }
   Notice& notice = lane.blank();
@@ -310,7 +315,7 @@ void Interpreter::signal(const Plan::Instruction& i) {
 // The message's bytes.
 std::size_t Interpreter::wait(const Plan::Instruction& i) {
   auto& lane = in_[i.peer];
-  if (!lane.ready()) seat_.until([&] { return lane.ready(); }, i.peer, *this, *hooks_);
+  if (!lane.ready()) seat_.until(Question([](auto& lane) { return lane.ready(); }, &lane), i.peer, *this, *hooks_);
   const Notice& notice = lane.front();
   check(i.peer, notice);
   lane.take();

@@ -32,6 +32,9 @@ class Interpreter : Situation {
 
   void add_region(Region region);
 
+  // Staging slots that a call has taken and not closed: none between calls, or the engine has a fault.
+  int slots_open() const { return outbox_.open(); }
+
   // From the next call on, events are written down: anew, by at most so many. Not while a call runs.
   void start_recording(std::size_t most, bool frugal);
   // No more of them from the next call on.
@@ -93,7 +96,7 @@ class Interpreter : Situation {
   std::size_t finish(std::int64_t window);
   void settle(const std::byte* begin, const std::byte* end);
   void repay(const Loan& loan);
-  bool repaid(const Loan& loan);
+  bool repaid(const Loan& loan) const;
 
   std::byte* memory(const Plan::Operand& o, std::int64_t window, std::uint32_t piece) const {
     auto at = plan_->offsets[o.first + piece] + window * plan_->window;
@@ -107,8 +110,8 @@ class Interpreter : Situation {
   void check(int peer, const Notice& notice);
   [[noreturn]] void mismatch(int peer, std::uint64_t peer_call, const Fingerprint& theirs);
   std::string where() const override;
-  void help() override;
-  void copy_for_good(int peer);
+  bool help() override;
+  bool copy_for_good(int peer);
   const std::byte* in_region(const Notice& notice, int peer);
   void inspect() override;
   void record();
@@ -119,6 +122,7 @@ class Interpreter : Situation {
   std::vector<Sender<Sync, Notice>> out_;
   std::vector<Receiver<Sync, Notice>> in_;
   Outbox outbox_;
+  bool waits_for_slot_ = false;
   std::vector<Region> regions_;
   std::map<const std::byte*, int> region_at_;  // by where they begin
   bool lending_ = false;                       // whether input or output of this call lies in a region

@@ -13,6 +13,8 @@
 #include <cassert>
 #include <cstdint>
 
+#include "machine.h"
+
 namespace ringtree {
 
 struct RealSync {
@@ -22,6 +24,11 @@ struct RealSync {
   static constexpr auto observe = std::memory_order_acquire;
   static constexpr auto give_back = std::memory_order_release;  // what was taken; pairs with
   static constexpr auto take_back = std::memory_order_acquire;
+  static constexpr auto arm = std::memory_order_seq_cst;  // a doorbell, before the last question
+
+  using Word = std::atomic<std::uint32_t>;
+  static void futex_wait(Word& word, std::uint32_t value, std::int64_t ns) { ringtree::futex_wait(word, value, ns); }
+  static void futex_wake(Word& word) { ringtree::futex_wake(word); }
 };
 
 // The sender's end. `Entry` has a member `number`; `depth` is a power of two.
@@ -32,10 +39,10 @@ class Sender {
 
   Sender(Counter& taken, Entry* entries, std::uint64_t depth) : taken_(&taken), entries_(entries), mask_(depth - 1) {}
 
-  bool room() { return published_ - seen_ <= mask_ || (refresh(), published_ - seen_ <= mask_); }
+  bool room() const { return published_ - seen_ <= mask_ || (refresh(), published_ - seen_ <= mask_); }
 
   // Whether the receiver has given message `number` back.
-  bool released(std::uint64_t number) { return number <= seen_ || (refresh(), number <= seen_); }
+  bool released(std::uint64_t number) const { return number <= seen_ || (refresh(), number <= seen_); }
 
   // The entry to fill before publish(); only when there is room().
   Entry& blank() {
@@ -53,7 +60,7 @@ class Sender {
   std::uint64_t published() const { return published_; }
 
  private:
-  void refresh() {
+  void refresh() const {
     seen_ = taken_->load(Sync::take_back);  // pairs with Receiver::release
     assert(seen_ <= published_);
   }
@@ -62,7 +69,8 @@ class Sender {
   Entry* entries_;
   std::uint64_t mask_;
   std::uint64_t published_ = 0;
-  std::uint64_t seen_ = 0;  // the last `taken` read: the line is fetched again only when this one no longer suffices
+  // The last `taken` read: the line is fetched again only when this one no longer suffices.
+  mutable std::uint64_t seen_ = 0;
 };
 
 // The receiver's end. Several messages may be held at once; they are given back in order.

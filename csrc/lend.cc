@@ -37,7 +37,7 @@ void Interpreter::settle(const std::byte* begin, const std::byte* end) {
   if (stuck.load(std::memory_order_relaxed)) stuck.store(0, std::memory_order_relaxed);
 }
 
-bool Interpreter::repaid(const Loan& loan) {
+bool Interpreter::repaid(const Loan& loan) const {
   return out_[loan.peer].released(loan.number) ||
          seat_.segment().lane_copied(seat_.rank(), loan.peer).load(std::memory_order_acquire) >= loan.number;
 }
@@ -45,17 +45,21 @@ bool Interpreter::repaid(const Loan& loan) {
 void Interpreter::repay(const Loan& loan) {
   if (repaid(loan)) return;
   stall();
-  seat_.until([&] { return repaid(loan); }, loan.peer, *this, *hooks_);
+  Question is_repaid([](auto& self, auto& loan) { return self.repaid(loan); }, this, &loan);
+  seat_.until(is_repaid, loan.peer, *this, *hooks_);
   stalled(loan.peer);
 }
 
-void Interpreter::help() {
+bool Interpreter::help() {
+  bool copied = false;
   for (int peer = 0; peer < seat_.ranks(); peer++)
-    if (peer != seat_.rank() && seat_.segment().member(peer).stuck.load(std::memory_order_relaxed)) copy_for_good(peer);
+    if (peer != seat_.rank() && seat_.segment().member(peer).stuck.load(std::memory_order_relaxed))
+      copied |= copy_for_good(peer);
+  return copied;
 }
 
-// Copies every message lent by a peer that has arrived and is not yet released.
-void Interpreter::copy_for_good(int peer) {
+// Copies every message lent by a peer that has arrived and is not yet released; whether there was any.
+bool Interpreter::copy_for_good(int peer) {
   auto& lane = in_[peer];
   auto number = std::max(copied_[peer], lane.released());
   auto before = number;
@@ -69,11 +73,12 @@ void Interpreter::copy_for_good(int peer) {
     for (auto& message : messages_)
       if (message.peer == peer && message.number == number) message.data = copies_[{peer, number}].data();
   }
-  if (number == before) return;
+  if (number == before) return false;
   copied_[peer] = number;
   // Pairs with the acquire in repaid(): the reads above are over before the lender writes.
   seat_.segment().lane_copied(peer, seat_.rank()).store(number, std::memory_order_release);
   seat_.ring(peer);
+  return true;
 }
 
 // Where the bytes of a lent message can be read: in the region, or in the copy made of them.

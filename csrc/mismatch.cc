@@ -56,7 +56,10 @@ void Interpreter::look_at_the_last() {
 }
 
 std::string Interpreter::where() const {
-  return std::string(collective_name(plan_->print)) + ", call " + std::to_string(call_);
+  auto text = std::string(collective_name(plan_->print)) + ", call " + std::to_string(call_);
+  if (!waits_for_slot_) return text;
+  return text + " (for one of " + std::to_string(outbox_.slots()) + " staging slots, of which this call has " +
+         std::to_string(outbox_.open()) + " open)";
 }
 
 // A slow wait compares what the others say they called, and looks for messages that were never expected.

@@ -42,14 +42,17 @@ void Signals::wait(int peer, int index, std::uint64_t count, double timeout_s, H
   } waiting(waiting_);
   auto& used = used_[std::size_t(peer) * indices + index];
   Signalled situation(index);
-  bool mine = false;
-  auto take = [&] {  // each signal serves one waiter, also where threads wait for the same
-    for (auto before = used.load(std::memory_order_relaxed);
-         !mine && before + count <= sent.load(std::memory_order_acquire);)
-      mine = used.compare_exchange_weak(before, before + count, std::memory_order_relaxed);
-    return mine;
-  };
-  seat_.until(take, peer, situation, hooks, Seat::Patience(timeout_s));
+  for (Seat::Patience patience(timeout_s);;) {
+    auto before = used.load(std::memory_order_relaxed), needed = before + count;
+    Question has_come([](auto& sent, auto& needed) { return sent.load(std::memory_order_acquire) >= needed; }, &sent,
+                      &needed);
+    if (!has_come()) {
+      if (!patience.begun_ns) patience.begun_ns = now_ns();
+      seat_.until(has_come, peer, situation, hooks, patience);
+    }
+    // Each signal serves one waiter: another thread may have taken these.
+    if (used.compare_exchange_strong(before, needed, std::memory_order_relaxed)) return;
+  }
 }
 
 void Signals::end() {

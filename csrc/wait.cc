@@ -12,8 +12,7 @@ namespace {
 constexpr int spin_turns = 2000;  // tens of µs: a peer that is on its way
 constexpr int few_turns = 20;     // where peers share a core, and one that spins keeps the other from it
 constexpr std::int64_t shared_ns[] = {1'200, 200'000};  // a yield to such a one; less: to nobody, more: to who computes
-constexpr std::int64_t yield_ns = 500'000;              // then let others have the core, until
-constexpr std::int64_t sleep_ns = 1'000'000;            // it is worth a futex; also the longest a missed wake costs
+constexpr std::int64_t yield_ns = 500'000;              // then let others have the core, until it is worth a futex
 constexpr std::int64_t look_ns = 50'000'000;            // how often to look for dead peers, signals and wrong calls
 constexpr std::int64_t first_look_ns = 2'000'000;       // a mismatch should not take long to show
 
@@ -27,65 +26,61 @@ Seat::Seat(Segment& segment, int rank, Kin kin, Options options)
       watch_(segment, std::move(kin), rank),
       spins_(options_.crowded ? 0 : spin_turns) {}
 
-void Seat::yield() {
+void Seat::Wait::begin_slowly() {
+  hooks_.blocking();
+  idle_since_ns_ = now_ns();
+  auto begun_ns = patience_.begun_ns ? patience_.begun_ns : idle_since_ns_;
+  deadline_ns_ = begun_ns + static_cast<std::int64_t>(std::min(patience_.seconds, 1e9) * 1e9);
+  next_look_ns_ = idle_since_ns_ + first_look_ns;
+}
+
+void Seat::Wait::yield() {
   const std::int64_t start = now_ns();
   sched_yield();
-  if (options_.crowded) return;
+  if (seat_.options_.crowded) return;
   const std::int64_t took_ns = now_ns() - start;
   bool shared = took_ns > shared_ns[0] && took_ns < shared_ns[1];
-  spins_.store(shared ? few_turns : spin_turns, std::memory_order_relaxed);
+  seat_.spins_.store(shared ? few_turns : spin_turns, std::memory_order_relaxed);
 }
 
-void Seat::slow(Ready ready, void* of, int peer, Situation& situation, Hooks& hooks, Patience patience) {
-  hooks.blocking();
-  const std::int64_t start = now_ns();
-  const std::int64_t deadline = (patience.begun_ns ? patience.begun_ns : start) +
-                                static_cast<std::int64_t>(std::min(patience.seconds, 1e9) * 1e9);
-  std::int64_t next_look = start + first_look_ns;
-  for (;;) {
-    yield();
-    if (ready(of)) return;
-    situation.help();
-    bool busy = Background::advance_all();
-    std::int64_t now = now_ns();
-    if (now - start > yield_ns && !busy) sleep(ready, of);
-    if (ready(of)) return;
-    if (poisoned()) raise_poison();
-    if (stopping.load(std::memory_order_relaxed))
-      throw Error(Failure::poisoned, -1, name(rank_) + " closed its group while in " + situation.where());
-    if (now < next_look && now < deadline) continue;
-    next_look = now + look_ns;
-    hooks.interrupted();
-    look_for_dead(peer, situation);
-    if (poisoned()) raise_poison();
-    if (ready(of)) return;  // what a peer sent before it left still counts
-    if (peer >= 0 && left(peer) && !ready(of))
-      fail(Failure::died, peer,
-           name(peer) + " left the group while " + name(rank_) + " waited for it in " + situation.where());
-    situation.inspect();
-    if (now >= deadline) {
-      char seconds[32];
-      std::snprintf(seconds, sizeof seconds, "%g", patience.seconds);
-      auto text = name(rank_) + " waited " + seconds + " s for " + (peer < 0 ? "its peers" : name(peer)) + " in " +
-                  situation.where();
-      if (situation.abandon()) throw Error(Failure::timed_out, -1, text);
-      fail(Failure::timed_out, -1, text);
-    }
-  }
+bool Seat::Wait::work() {
+  bool helped = situation_.help();
+  bool moved = Background::advance_all();
+  now_ns_ = now_ns();
+  if (helped || moved) idle_since_ns_ = now_ns_;
+  return helped || moved;
 }
 
-// The bell is set before the last look, so a peer that stores after that look sees it and rings; see ring() for the one
-// order in which it does not.
-void Seat::sleep(Ready ready, void* of) {
-  auto& bell = segment_.member(rank_).bell;
-  bell.store(1, std::memory_order_seq_cst);
-  if (!ready(of)) futex_wait(bell, 1, sleep_ns);
-  bell.store(0, std::memory_order_relaxed);
+bool Seat::Wait::tired() const {
+  return now_ns_ - idle_since_ns_ > yield_ns;
 }
 
-void Seat::wake(std::atomic<std::uint32_t>& bell) {
-  bell.store(0, std::memory_order_relaxed);
-  futex_wake(bell);
+bool Seat::Wait::look_around() {
+  if (seat_.poisoned()) seat_.raise_poison();
+  if (seat_.stopping.load(std::memory_order_relaxed))
+    throw Error(Failure::poisoned, -1, seat_.name(seat_.rank_) + " closed its group while in " + situation_.where());
+  return now_ns_ >= next_look_ns_ || now_ns_ >= deadline_ns_;
+}
+
+void Seat::Wait::look_closely(AnyQuestion question) {
+  next_look_ns_ = now_ns_ + look_ns;
+  hooks_.interrupted();
+  seat_.look_for_dead(peer_, situation_);
+  if (seat_.poisoned()) seat_.raise_poison();
+  bool left = peer_ >= 0 && seat_.left(peer_);
+  if (question()) return;  // what a peer sent before it left still counts
+  if (left)
+    seat_.fail(Failure::died, peer_,
+               seat_.name(peer_) + " left the group while " + seat_.name(seat_.rank_) + " waited for it in " +
+                   situation_.where());
+  situation_.inspect();
+  if (now_ns_ < deadline_ns_) return;
+  char seconds[32];
+  std::snprintf(seconds, sizeof seconds, "%g", patience_.seconds);
+  auto text = seat_.name(seat_.rank_) + " waited " + seconds + " s for " +
+              (peer_ < 0 ? "its peers" : seat_.name(peer_)) + " in " + situation_.where();
+  if (situation_.abandon()) throw Error(Failure::timed_out, -1, text);
+  seat_.fail(Failure::timed_out, -1, text);
 }
 
 void Seat::look(std::span<const int> ranks, std::span<const int> absent, Situation& situation) {

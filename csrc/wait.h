@@ -2,13 +2,14 @@
 #pragma once
 
 #include <atomic>
-#include <concepts>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "error.h"
+#include "question.h"
 #include "segment.h"
+#include "waiting.h"
 #include "watch.h"
 
 namespace ringtree {
@@ -23,10 +24,11 @@ struct Hooks {
 // What is being waited for.
 struct Situation {
   virtual ~Situation() = default;
-  virtual std::string where() const = 0;    // as in "all_reduce, call 17"
-  virtual void help() {}                    // does what others may wait for in turn; called often
-  virtual void inspect() {}                 // looks for what will never come, and throws
-  virtual bool abandon() { return false; }  // gives up; true if that leaves the group whole
+  virtual std::string where() const = 0;                // as in "all_reduce, call 17"
+  virtual bool help() { return false; }                 // does work that others may wait for; whether there was any
+  virtual bool helps_at_once() const { return false; }  // whether a spin should ask for that work, too
+  virtual void inspect() {}                             // looks for what will never come, and throws
+  virtual bool abandon() { return false; }              // gives up; true if that leaves the group whole
 };
 
 // One rank's seat: who it is, how it waits, how it fails.
@@ -47,37 +49,29 @@ class Seat {
     std::int64_t begun_ns = 0;  // 0: when the wait turns out to be slow
   };
 
-  // Returns when ready() is true. `peer` is who makes it so (-1: anyone).
-  template <std::predicate Ready>
-  void until(Ready ready, int peer, Situation& situation, Hooks& hooks, Patience patience) {
-    if (ready()) return;
-    for (int i = spins_.load(std::memory_order_relaxed); i > 0; i--) {
-      pause();
-      if (ready()) return;
-    }
-    slow([](void* r) { return (*static_cast<Ready*>(r))(); }, &ready, peer, situation, hooks, patience);
+  // Returns when the answer is yes. `peer` is who makes it so (-1: anyone).
+  template <class Ask, class... Of>
+  void until(const Question<Ask, Of...>& question, int peer, Situation& situation, Hooks& hooks, Patience patience) {
+    if (question()) return;
+    Wait wait(*this, peer, situation, hooks, patience);
+    if (spin(question, wait)) return;
+    wait.begin_slowly();
+    wait_slowly(question, wait);
   }
-  template <std::predicate Ready>
-  void until(Ready ready, int peer, Situation& situation, Hooks& hooks) {
-    until(ready, peer, situation, hooks, Patience(timeout_s()));
+  template <class Ask, class... Of>
+  void until(const Question<Ask, Of...>& question, int peer, Situation& situation, Hooks& hooks) {
+    until(question, peer, situation, hooks, Patience(timeout_s()));
   }
 
-  // Wakes `peer` if it sleeps; whether it did. Called after a release store that it may wait for. There is no fence
-  // between that store and this load, so a peer that is just falling asleep may be missed; it then wakes by itself
-  // within 1 ms.
-  bool ring(int peer) {
-    auto& bell = segment_.member(peer).bell;
-    if (bell.load(std::memory_order_relaxed) == 0) return false;
-    wake(bell);
-    return true;
-  }
+  // Wakes `peer` if it sleeps; whether it did. Called after a release store that it may wait for.
+  bool ring(int peer) { return bell(peer).ring(); }
 
   // Wakes the thread that sees to `peer`'s messages, if it sleeps. Called after a release store to a pipe.
   void call_courier(int peer) {
     auto& member = segment_.member(peer);
     if (member.has_courier.load(std::memory_order_relaxed) == 0) return;
     std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with the one in Courier::arm()
-    if (member.courier.load(std::memory_order_relaxed) == 1) wake(member.courier);
+    if (member.courier.load(std::memory_order_relaxed) == 1) Doorbell<Sync>(member.courier).ring();
   }
 
   // Fails the group for every member; the first to do so gives the reason, and throws it here too.
@@ -107,14 +101,55 @@ class Seat {
   std::atomic<bool> stopping = false;  // the seat is being given up: waits end
 
  private:
-  using Ready = bool (*)(void*);
+  // One wait: what the steps in waiting.h are made of.
+  class Wait {
+   public:
+    Wait(Seat& seat, int peer, Situation& situation, Hooks& hooks, Patience patience)
+        : seat_(seat),
+          peer_(peer),
+          situation_(situation),
+          hooks_(hooks),
+          patience_(patience),
+          helps_at_once_(situation.helps_at_once()) {}
+
+    int spins() const { return seat_.spins_.load(std::memory_order_relaxed); }
+    void pause() {
+      ringtree::pause();
+      if (helps_at_once_) situation_.help();
+    }
+    void begin_slowly();
+    // Lets others have the core, and learns from how long that takes whether it is worth to spin.
+    void yield();
+    bool work();
+    bool tired() const;
+    template <class Asked>
+    void sleep(const Asked& question) {
+      seat_.bell(seat_.rank_).sleep(question, [&] { return situation_.help(); }, sleep_ns);
+    }
+    template <class Asked>
+    void look(const Asked& question) {
+      if (look_around()) look_closely(AnyQuestion(question));
+    }
+
+   private:
+    static constexpr std::int64_t sleep_ns = 1'000'000;  // the longest that a missed ring costs
+
+    // Throws where the group failed or is being closed; whether it is time to look for more.
+    bool look_around();
+    void look_closely(AnyQuestion question);
+
+    Seat& seat_;
+    int peer_;
+    Situation& situation_;
+    Hooks& hooks_;
+    Patience patience_;
+    bool helps_at_once_;
+    std::int64_t now_ns_ = 0, idle_since_ns_ = 0, next_look_ns_ = 0, deadline_ns_ = 0;
+  };
+
+  Doorbell<Sync> bell(int rank) { return Doorbell<Sync>(segment_.member(rank).bell); }
   // Whether `rank` died; fails the group then.
   bool found_dead(int rank, int peer, Situation& situation);
-  void slow(Ready ready, void* of, int peer, Situation& situation, Hooks& hooks, Patience patience);
-  // Lets others have the core, and learns from how long that takes whether it is worth to spin.
-  void yield();
-  void sleep(Ready ready, void* of);
-  static void wake(std::atomic<std::uint32_t>& bell);
 
   Segment& segment_;
   int rank_;

@@ -216,6 +216,10 @@ class Group:
         its like count when a receive is complete; what a rank sends itself does not."""
 
     def reset_counters(self) -> None: ...
+    @property
+    def slots_open(self) -> int:
+        """Staging slots of this rank that a call has taken and not closed: 0 between calls."""
+
     def record(self, most_events: int) -> None:
         """From the next collective call on, writes down what this rank does in them, anew, and at most so many events: what
         more there are is counted. 0 ends it and forgets it. It does not wait for a call that runs to end, to begin it does."""

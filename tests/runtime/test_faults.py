@@ -292,3 +292,20 @@ def test_the_timeout_can_be_set_anew(engine: str) -> None:
         return "done"
 
     assert spawn(rank, 2, engine=engine, threads=engine == "reference", timeout_s=20) == ["done"] * 2
+
+
+def test_a_wait_for_a_staging_slot_says_so() -> None:
+    """Rank 1 never receives: rank 0 goes on until its slots are all under way."""
+
+    def rank(comm: Communicator) -> str:
+        if comm.rank == 1:
+            time.sleep(1.0)
+            return ""
+        comm.set_timeout(0.2)
+        with pytest.raises(TimedOut) as raised:
+            for _ in range(100):
+                comm.broadcast(np.zeros(10_000), root=0)
+        return str(raised.value)
+
+    text, _ = spawn(rank, 2)
+    assert re.search(r"rank 0 waited 0\.2 s for rank 1 in broadcast, call \d+ \(for one of \d+ staging slots, ", text)

@@ -71,6 +71,9 @@ def perform(world: Communicator, script: list[Step]) -> list[str]:
             wrong.append(f"step {number}, rank {world.rank}: {error}")
     for work, want in started.values():
         assert np.array_equal(work.result(), want)
+    for comm in groups:
+        if comm is not None and comm.slots_open:
+            wrong.append(f"rank {world.rank}: {comm.slots_open} staging slots are still open")
     for comm in groups[1:]:
         if comm is not None:
             comm.close()

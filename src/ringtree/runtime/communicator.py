@@ -101,6 +101,13 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         for group in (self, *self._besides.values()):
             group._seat.reset_counters()
 
+    @property
+    def slots_open(self) -> int:
+        """Staging slots of this rank that calls have taken and not closed. Between calls there are none: any other
+        number is a fault of the engine, by which a later call would wait in vain for a free slot."""
+        open_here: int = self._seat.slots_open
+        return open_here + sum(group.slots_open for group in self._besides.values())
+
     def trace(self, *, most_events: int | None = None) -> Recording:
         """Records what all ranks do in a block of their programs: `with comm.trace() as recording`, and after the
         block `recording.trace`, on every rank. All ranks enter the block, and leave it together. `most_events` of a

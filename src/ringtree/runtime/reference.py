@@ -258,6 +258,10 @@ class Seat(Messages, Signals, Recordings):
         with self.group.changed:
             self.received[:] = 0
 
+    @property
+    def slots_open(self) -> int:
+        return 0  # a message is an array of its own: nothing is staged
+
     def kin(self, ranks: list[int]) -> None:
         self.group.raise_failure(self.rank)
 
