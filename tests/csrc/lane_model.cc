@@ -1,12 +1,12 @@
-// The lane's own code (csrc/lane.h), and slots behind it, through every interleaving and every value that weak memory
-// allows; and with the orders weakened one by one, to see that the checker would notice.
+// The lane's own code (csrc/lanes/lane.h), and slots behind it, through every interleaving and every value that weak
+// memory allows; and with the orders weakened one by one, to see that the checker would notice.
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <memory>
 #include <vector>
 
-#include "lane.h"
+#include "lanes/lane.h"
 #include "weak_memory.h"
 
 namespace {

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "group.h"
+#include "group/group.h"
 #include "programs.h"
 
 namespace {

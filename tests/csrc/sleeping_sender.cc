@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "background.h"
-#include "group.h"
+#include "group/group.h"
 #include "programs.h"
+#include "waits/background.h"
 
 namespace {
 

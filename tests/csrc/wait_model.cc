@@ -1,13 +1,14 @@
-// The steps of a wait (csrc/waiting.h) and the lane it waits for, through every interleaving and every value that weak
-// memory allows: whoever waits goes on, no answer is lost, and a deadline is kept. Then the mutants, which must fail.
+// The steps of a wait (csrc/waits/waiting.h) and the lane it waits for, through every interleaving and every value that
+// weak memory allows: whoever waits goes on, no answer is lost, and a deadline is kept. Then the mutants, which must
+// fail.
 #include <cstdlib>
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include "lane.h"
-#include "question.h"
-#include "waiting.h"
+#include "lanes/lane.h"
+#include "waits/question.h"
+#include "waits/waiting.h"
 #include "weak_memory.h"
 
 namespace {
