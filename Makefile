@@ -108,6 +108,6 @@ $(playwright): tests/draw/browser/package.json tests/draw/browser/package-lock.j
 	@cd $(@D) && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
-$(built): $(installed) CMakeLists.txt $(csrc) $(packages)
+$(built): $(installed) CMakeLists.txt $(csrc) src/ringtree/_native.pyi $(packages)
 	@$(if $(filter $(installed),$?),true,echo "building the engine" && CXX="$(CXX)" $(py) -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .)
 	@touch $@

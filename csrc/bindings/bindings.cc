@@ -296,6 +296,8 @@ NB_MODULE(_native, m) {
   nb::dict dtypes, ops;
   for (int d = 0; d < ringtree::dtypes; d++) dtypes[nb::str(ringtree::dtype_name(d).data())] = d;
   for (int o = 0; o < ringtree::ops; o++) ops[nb::str(ringtree::op_name(o).data())] = o;
+  m.attr("BUILD") = RINGTREE_BUILD;
+  m.attr("INTERFACE") = RINGTREE_INTERFACE;
   m.attr("DTYPES") = dtypes;
   m.attr("OPS") = ops;
   m.def(
@@ -311,9 +313,11 @@ NB_MODULE(_native, m) {
       [](int ranks, int slots, std::size_t slot_bytes) { return ringtree::Layout(ranks, slots, slot_bytes).total; },
       "ranks"_a, "slots"_a, "slot_bytes"_a);
   m.def(
-      "frugal_bytes",
-      [](int ranks, int slots, std::size_t slot_bytes) { return ringtree::Layout(ranks, slots, slot_bytes).frugal(); },
-      "ranks"_a, "slots"_a, "slot_bytes"_a);
+      "reserved_bytes",
+      [](int ranks, int slots, std::size_t slot_bytes, bool lazily) {
+        return ringtree::Layout(ranks, slots, slot_bytes).reserved(lazily);
+      },
+      "ranks"_a, "slots"_a, "slot_bytes"_a, "lazily"_a);
 
   nb::class_<ringtree::Kin>(m, "Kin");
   auto group =

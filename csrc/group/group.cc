@@ -213,10 +213,8 @@ void Group::check_peer(const Operation& o) const {
 
 std::byte* Group::add_region(int fd, std::size_t nbytes, std::optional<std::size_t> reserved, Hooks& hooks) {
   check_usable();
-  if (reserved)
-    mappings_.emplace_back(fd, nbytes, *reserved);
-  else
-    mappings_.emplace_back(fd, nbytes, seat_->rank(), ranks_);
+  auto& mapping = mappings_.emplace_back(fd, nbytes, reserved.value_or(nbytes));
+  if (!reserved) mapping.ask_for_large_pages(nbytes, seat_->rank(), ranks_);
   add_region({mappings_.back().base(), nbytes}, hooks);
   return mappings_.back().base();
 }

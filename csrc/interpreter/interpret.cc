@@ -281,6 +281,7 @@ void Interpreter::ring(int peer) {
 template <bool recorded>
 void Interpreter::signal(const Plan::Instruction& i) {
   auto& lane = out_[i.peer];
+  if (!lane.opened) seat_.segment().open(lane, seat_.rank(), i.peer);
   if (!lane.room()) {
     stall();
     seat_.until(Question([](auto& lane) { return lane.room(); }, &lane), i.peer, *this, *hooks_);

@@ -119,8 +119,8 @@ class Interpreter : Situation {
   bool peer_record(int peer, std::uint64_t call, Past& out) const;
 
   Seat& seat_;
-  std::vector<Sender<Sync, Notice>> out_;
-  std::vector<Receiver<Sync, Notice>> in_;
+  std::vector<Outgoing<Notice>> out_;
+  std::vector<Incoming<Notice>> in_;
   Outbox outbox_;
   bool waits_for_slot_ = false;
   std::vector<Region> regions_;

@@ -39,7 +39,7 @@ std::byte* aligned_addresses(std::size_t nbytes) {
 
 }  // namespace
 
-void Mapping::map(int fd, std::size_t reserved) {
+Mapping::Mapping(int fd, std::size_t nbytes, std::size_t reserved) : nbytes_(nbytes) {
   if (int error = posix_fallocate(fd, 0, static_cast<off_t>(reserved))) fail(error, "reserve", reserved);
   base_ = aligned_addresses(nbytes_);
   if (mmap(base_, nbytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
@@ -49,13 +49,8 @@ void Mapping::map(int fd, std::size_t reserved) {
   }
 }
 
-Mapping::Mapping(int fd, std::size_t nbytes, std::size_t reserved) : nbytes_(nbytes) {
-  map(fd, reserved);
-}
-
-Mapping::Mapping(int fd, std::size_t nbytes, int share, int shares) : nbytes_(nbytes) {
-  map(fd, nbytes);
-  // Large pages: from memory that the caches do not hold, a stream in 4 KiB pages is several times slower here. Most
+void Mapping::ask_for_large_pages(std::size_t nbytes, int share, int shares) {
+  // From memory that the caches do not hold, a stream in 4 KiB pages is several times slower here. Most
   // machines give shared memory none by themselves, but do so when asked. Where not, it goes without.
   auto whole = nbytes / large_page * large_page;
   auto mine = whole / large_page * share / shares * large_page;

@@ -7,14 +7,16 @@ namespace ringtree {
 
 class Mapping {
  public:
-  // Maps `nbytes` of a memfd whose pages it reserves first, so that a later write never fails. Of those who map the
-  // same memory at the same time, each begins with another `share` of `shares`. Throws std::system_error.
-  Mapping(int fd, std::size_t nbytes, int share, int shares);
-  // The same, of which only the first `reserved` bytes exist yet: the rest must be brought before it is written.
+  // Maps `nbytes` of a memfd. The pages of the first `reserved` are reserved, so that a later write never fails; the
+  // rest must be brought before it is used. Throws std::system_error.
   Mapping(int fd, std::size_t nbytes, std::size_t reserved);
   ~Mapping();
   Mapping(Mapping&& other) noexcept;
   Mapping& operator=(Mapping&&) = delete;
+
+  // Has the first `nbytes` lie in large pages, where the kernel can. Of those who map the same memory at the same time,
+  // each begins with another `share` of `shares`.
+  void ask_for_large_pages(std::size_t nbytes, int share, int shares);
 
   // Makes the pages of these bytes exist. Throws std::system_error where there is no room, so that no write fails.
   static void bring(std::byte* begin, std::size_t nbytes);
@@ -29,8 +31,6 @@ class Mapping {
   static constexpr std::size_t page = 4096, large_page = std::size_t(2) << 20;
 
  private:
-  void map(int fd, std::size_t reserved);
-
   std::byte* base_;
   std::size_t nbytes_;
 };

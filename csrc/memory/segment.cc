@@ -1,6 +1,7 @@
 #include "memory/segment.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <stdexcept>
 
@@ -32,30 +33,31 @@ Layout::Layout(int ranks, int slots, std::size_t slot_bytes)
   head_bytes = cache_line + pieces * sizeof(Piece);
   pipe_bytes = pieces * piece_bytes;
   members = rounded(sizeof(Header), page);
-  lanes = rounded(members + ranks * sizeof(Member), page);
-  signals = lanes + pairs * lane_bytes;
-  heads = signals + pairs * cache_line;
+  opened = rounded(members + ranks * sizeof(Member), cache_line);
+  outboxes = rounded(opened + 2 * pairs * sizeof(Opened), page);
+  lanes = rounded(outboxes + std::size_t(ranks) * slots * this->slot_bytes, Mapping::large_page);
+  signals = rounded(lanes + pairs * lane_bytes, page);
+  heads = rounded(signals + pairs * cache_line, page);
   pipes = rounded(heads + pairs * head_bytes, page);
-  outboxes = rounded(pipes + pairs * pipe_bytes, page);
-  total = rounded(outboxes + std::size_t(ranks) * slots * this->slot_bytes, Mapping::large_page);
+  total = rounded(pipes + pairs * pipe_bytes, page);
 }
 
 std::uint64_t Layout::shape() const {
   return (std::uint64_t(ranks) << 44) | (std::uint64_t(slots) << 32) | slot_bytes;
 }
 
-Segment::Segment(int fd, const Layout& layout, int rank, bool frugal) : layout_(layout), rank_(rank) {
-  if (frugal && layout.frugal() < layout.total) {
-    mapping_.emplace(fd, layout.total, layout.frugal());
-    brought_.resize((layout.total - layout.pipes) / page);
-  } else {
-    mapping_.emplace(fd, layout.total, rank, layout.ranks);
-  }
+Segment::Segment(int fd, const Layout& layout, int rank, bool lazily) : layout_(layout), rank_(rank) {
+  auto reserved = layout.reserved(lazily);
+  mapping_.emplace(fd, layout.total, reserved);
+  if (!lazily) mapping_->ask_for_large_pages(reserved, rank, layout.ranks);
   base_ = mapping_->base();
+  lazy_ = base_ + reserved;
+  brought_.resize((layout.total - reserved) / page);
   check_shape();
 }
 
-Segment::Segment(void* memory, const Layout& layout) : layout_(layout), base_(static_cast<std::byte*>(memory)) {
+Segment::Segment(void* memory, const Layout& layout)
+    : layout_(layout), base_(static_cast<std::byte*>(memory)), lazy_(base_ + layout.total) {
   check_shape();
 }
 
@@ -71,12 +73,19 @@ void Segment::check_shape() {
 }
 
 void Segment::bring(std::byte* at, std::size_t nbytes) {
-  auto from = static_cast<std::size_t>(at - base_) - layout_.pipes;
+  auto from = static_cast<std::size_t>(at - lazy_);
+  auto is_brought = [&](std::size_t p) { return std::atomic_ref(brought_[p]); };
   bool all = true;
-  for (auto p = from / page; p * page < from + nbytes; p++) all &= brought_[p] != 0;
+  for (auto p = from / page; p * page < from + nbytes; p++) all &= is_brought(p).load(std::memory_order_relaxed) != 0;
   if (all) return;
   Mapping::bring(at, nbytes);
-  for (auto p = from / page; p * page < from + nbytes; p++) brought_[p] = 1;
+  for (auto p = from / page; p * page < from + nbytes; p++) is_brought(p).store(1, std::memory_order_relaxed);
+}
+
+void Segment::open(bool& done, Kind kind, std::byte* at, std::size_t nbytes, int from, int to) {
+  existing(at, nbytes);
+  opened(kind, from, to).store(1, std::memory_order_release);  // pairs with Incoming::exists
+  done = true;
 }
 
 }  // namespace ringtree

@@ -98,6 +98,32 @@ struct Header {
   Poison poison;
 };
 
+// Whether a lane or a pipe exists: its sender makes it so before its first message.
+using Opened = std::atomic<std::uint8_t>;
+
+// The sender's end of a lane or a pipe, whose memory may not exist yet.
+template <class Entry>
+struct Outgoing : Sender<Sync, Entry> {
+  Outgoing(Counter& taken, Entry* entries, std::uint64_t depth) : Sender<Sync, Entry>(taken, entries, depth) {}
+  bool opened = false;
+};
+
+// The receiver's end: there is no message, and nothing is read, before the sender has opened it.
+template <class Entry>
+class Incoming : public Receiver<Sync, Entry> {
+ public:
+  Incoming(Counter& taken, Entry* entries, std::uint64_t depth, const Opened& opened)
+      : Receiver<Sync, Entry>(taken, entries, depth), opened_(&opened) {}
+  bool ready() const { return exists() && Receiver<Sync, Entry>::ready(); }
+  bool arrived(std::uint64_t number) const { return exists() && Receiver<Sync, Entry>::arrived(number); }
+
+ private:
+  bool exists() const { return exists_ || (exists_ = opened_->load(std::memory_order_acquire) != 0); }
+
+  const Opened* opened_;
+  mutable bool exists_ = false;
+};
+
 // Sizes and offsets, from (ranks, slots, slot_bytes) alone.
 struct Layout {
   Layout(int ranks, int slots, std::size_t slot_bytes);
@@ -107,20 +133,21 @@ struct Layout {
   std::uint64_t depth;       // notices a lane holds: `slots` where memory allows, so that slots bound what is under way
   std::uint64_t pieces = 4;  // pieces a point-to-point lane holds
   std::size_t piece_bytes;
-  // Offsets, and bytes of one. A pipe has a head, and its staging lies elsewhere: what begins with `pipes` is touched
-  // by nobody before its sender has written there.
-  std::size_t members, lanes, lane_bytes, signals, heads, head_bytes, pipes, pipe_bytes, outboxes, total;
+  // Offsets, and bytes of one. A pipe has a head, and its staging lies elsewhere. There are n^2 of what begins with
+  // `lanes`, and each exists from its first use on.
+  std::size_t members, opened, outboxes, lanes, lane_bytes, signals, heads, head_bytes, pipes, pipe_bytes, total;
 
   std::uint64_t shape() const;
-  // What a group that is made in a frugal way reserves at first: all of it where the kernel knows no other way.
-  std::size_t frugal() const { return Mapping::can_bring() ? pipes : total; }
+  // What is reserved at first: staging slots, too, or (`lazily`) not even those; all of it where the kernel cannot
+  // reserve memory later.
+  std::size_t reserved(bool lazily) const { return !Mapping::can_bring() ? total : lazily ? outboxes : lanes; }
 };
 
 // A mapping of the segment. Ranks that are threads may share one.
 class Segment {
  public:
-  // Maps the memfd for `rank`. `frugal`: staging is reserved when it is first used.
-  Segment(int fd, const Layout& layout, int rank, bool frugal);
+  // Maps the memfd for `rank`. `lazily`: staging slots, too, are reserved when they are first used.
+  Segment(int fd, const Layout& layout, int rank, bool lazily);
   // Uses memory that is there already (zeroed, and kept by the caller).
   Segment(void* memory, const Layout& layout);
   Segment(const Segment&) = delete;
@@ -131,49 +158,68 @@ class Segment {
   Member& member(int rank) { return *reinterpret_cast<Member*>(base_ + layout_.members + rank * sizeof(Member)); }
   std::byte* outbox(int rank) { return base_ + layout_.outboxes + rank * layout_.slots * layout_.slot_bytes; }
 
-  Sender<Sync, Notice> lane_out(int from, int to) { return end<Sender<Sync, Notice>, Notice>(lane(from, to)); }
+  Outgoing<Notice> lane_out(int from, int to) {
+    return {taken(lane(from, to)), entries<Notice>(lane(from, to)), layout_.depth};
+  }
   // Beside a lane's count of messages given back: how many the receiver has made copies of.
   Counter& lane_copied(int from, int to) { return reinterpret_cast<Counter*>(lane(from, to))[1]; }
-  Receiver<Sync, Notice> lane_in(int from, int to) { return end<Receiver<Sync, Notice>, Notice>(lane(from, to)); }
+  Incoming<Notice> lane_in(int from, int to) {
+    return {taken(lane(from, to)), entries<Notice>(lane(from, to)), layout_.depth, opened(lanes_opened, from, to)};
+  }
+  // Makes a lane of this rank's exist, before its first message. Throws std::system_error where there is no room.
+  void open(Outgoing<Notice>& out, int from, int to) {
+    open(out.opened, lanes_opened, lane(from, to), layout_.lane_bytes, from, to);
+  }
   // A line of counters that only the sender adds to.
   Counter* signals(int from, int to) {
-    auto pair = std::size_t(from) * layout_.ranks + to;
-    return reinterpret_cast<Counter*>(base_ + layout_.signals + pair * cache_line);
+    auto at = base_ + layout_.signals + pair(from, to) * cache_line;
+    return reinterpret_cast<Counter*>(existing(at, cache_line));
   }
-  Sender<Sync, Piece> pipe_out(int from, int to) { return end<Sender<Sync, Piece>, Piece>(pipe(from, to)); }
-  Receiver<Sync, Piece> pipe_in(int from, int to) { return end<Receiver<Sync, Piece>, Piece>(pipe(from, to)); }
+  Outgoing<Piece> pipe_out(int from, int to) {
+    return {taken(pipe(from, to)), entries<Piece>(pipe(from, to)), layout_.pieces};
+  }
+  Incoming<Piece> pipe_in(int from, int to) {
+    return {taken(pipe(from, to)), entries<Piece>(pipe(from, to)), layout_.pieces, opened(pipes_opened, from, to)};
+  }
+  void open(Outgoing<Piece>& out, int from, int to) {
+    open(out.opened, pipes_opened, pipe(from, to), layout_.head_bytes, from, to);
+  }
   std::byte* piece_staging(int from, int to, std::uint64_t piece, std::size_t nbytes) {
-    auto pair = std::size_t(from) * layout_.ranks + to;
-    auto at = base_ + layout_.pipes + pair * layout_.pipe_bytes + piece * layout_.piece_bytes;
+    auto at = base_ + layout_.pipes + pair(from, to) * layout_.pipe_bytes + piece * layout_.piece_bytes;
     return from == rank_ ? existing(at, nbytes) : at;
   }
-  // These bytes of this rank's staging, which exist from now on. Throws std::system_error where there is no room.
+  // These bytes of this rank's, which exist from now on. Throws std::system_error where there is no room.
   std::byte* existing(std::byte* at, std::size_t nbytes) {
-    if (!brought_.empty()) bring(at, nbytes);
+    if (at >= lazy_) bring(at, nbytes);
     return at;
   }
 
  private:
+  enum Kind { lanes_opened, pipes_opened };
+
   void check_shape();
   void bring(std::byte* at, std::size_t nbytes);
-  std::byte* lane(int from, int to) {
-    return base_ + layout_.lanes + (std::size_t(from) * layout_.ranks + to) * layout_.lane_bytes;
+  void open(bool& done, Kind kind, std::byte* at, std::size_t nbytes, int from, int to);
+  std::size_t pair(int from, int to) const { return std::size_t(from) * layout_.ranks + to; }
+  std::byte* lane(int from, int to) { return base_ + layout_.lanes + pair(from, to) * layout_.lane_bytes; }
+  std::byte* pipe(int from, int to) { return base_ + layout_.heads + pair(from, to) * layout_.head_bytes; }
+  static Counter& taken(std::byte* end) { return *reinterpret_cast<Counter*>(end); }
+  template <class Entry>
+  static Entry* entries(std::byte* end) {
+    return reinterpret_cast<Entry*>(end + cache_line);
   }
-  std::byte* pipe(int from, int to) {
-    return base_ + layout_.heads + (std::size_t(from) * layout_.ranks + to) * layout_.head_bytes;
-  }
-  template <class End, class Entry>
-  End end(std::byte* at) {
-    std::uint64_t depth = sizeof(Entry) == sizeof(Notice) ? layout_.depth : layout_.pieces;
-    return End(*reinterpret_cast<Counter*>(at), reinterpret_cast<Entry*>(at + cache_line), depth);
+  // A receiver's lie side by side, for it looks at all of them.
+  Opened& opened(Kind kind, int from, int to) {
+    auto pairs = std::size_t(layout_.ranks) * layout_.ranks;
+    return reinterpret_cast<Opened*>(base_ + layout_.opened)[kind * pairs + pair(to, from)];
   }
 
   Layout layout_;
   std::optional<Mapping> mapping_;
   std::byte* base_;
+  std::byte* lazy_;  // what lies from here on is brought when it is first used
   int rank_ = -1;
-  // Which pages of staging this rank has brought; empty where all exist. A byte each: several threads set different
-  // ones.
+  // Which pages from `lazy_` on this rank has brought; any of its threads sets them.
   std::vector<std::uint8_t> brought_;
 };
 

@@ -91,6 +91,7 @@ Courier::Need Exchange::need() const noexcept {
 bool Exchange::send_some(int to) {
   auto& peer = peers_[to];
   bool moved = false;
+  if (!peer.sends.empty() && !peer.out.opened) seat_.segment().open(peer.out, seat_.rank(), to);
   while (!peer.sends.empty() && peer.out.room()) {
     auto& o = *peer.sends.front();
     auto index = peer.out.published() % seat_.segment().layout().pieces;

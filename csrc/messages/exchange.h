@@ -52,9 +52,9 @@ class Exchange : Background, Courier::Duty {
 
  private:
   struct Peer {
-    Peer(Sender<Sync, Piece> out, Receiver<Sync, Piece> in) : out(out), in(in) {}
-    Sender<Sync, Piece> out;
-    Receiver<Sync, Piece> in;
+    Peer(Outgoing<Piece> out, Incoming<Piece> in) : out(out), in(in) {}
+    Outgoing<Piece> out;
+    Incoming<Piece> in;
     std::deque<Operation*> sends;
     Operation* into = nullptr;         // where the message that is arriving goes,
     Letter* letter = nullptr;          // one of the two

@@ -27,15 +27,21 @@ DTYPES: dict[str, int]
 OPS: dict[str, int]
 """Code of each operation; see ringtree.runtime.types. Programs that do not reduce take -1."""
 
+BUILD: str
+"""Digest of the core's sources: processes that share memory must be of one build."""
+INTERFACE: str
+"""Digest of this file as it was when the module was built."""
+
 def supported(dtype: int, op: int) -> bool:
     """Whether there is a kernel for that."""
 
 def segment_bytes(ranks: int, slots: int, slot_bytes: int) -> int:
-    """Size of a group's segment: header, records, lanes, staging slots and point-to-point lanes."""
+    """Size of a group's segment: header, records, staging slots, lanes and point-to-point lanes."""
 
-def frugal_bytes(ranks: int, slots: int, slot_bytes: int) -> int:
-    """How much of it a group that is made from another reserves at first. The rest is reserved when it is first used; on
-    kernels that cannot (before Linux 5.14), all of it is reserved at first."""
+def reserved_bytes(ranks: int, slots: int, slot_bytes: int, lazily: bool) -> int:
+    """How much of it a group reserves when it is made: all but its n^2 lanes; `lazily`, as a group that is made from another,
+    not its staging slots either. The rest is reserved when it is first used; on kernels that cannot (before Linux 5.14),
+    all of it is reserved at first."""
 
 class Kin:
     """The members of a group to be, as a group that they are in knows them: what tells whether they live."""

@@ -6,13 +6,17 @@ An engine is one line in ENGINES: a module with `join(terms) -> Joined`. All eng
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+import ringtree
 
 if TYPE_CHECKING:
     from ringtree.plan import Figures
@@ -167,10 +171,23 @@ def join(engine: str, terms: Terms) -> Joined:
     return joined
 
 
+def native_module() -> Any:
+    """The native module. ImportError where it was not built, RuntimeError where it was built for other Python sources
+    than those beside it."""
+    native = import_module("ringtree._native")
+    interface = hashlib.sha256(Path(ringtree.__file__).with_name("_native.pyi").read_bytes()).hexdigest()
+    if not interface.startswith(getattr(native, "INTERFACE", "none")):
+        raise RuntimeError(
+            f"the native engine ({native.__file__}) was built for another version of the Python beside it: "
+            "pip install . builds it anew, in a checkout: make setup"
+        )
+    return native
+
+
 def default_engine(ranks: int) -> str:
     """The native engine; where it was not built, the reference engine can still serve a world of one."""
     try:
-        import_module("ringtree._native")
+        native_module()
     except ImportError as error:
         if ranks == 1:
             return "reference"

@@ -50,7 +50,7 @@ CGROUP_FILES = (
 class Party:
     """Who meets, and what about. Member 0 leads. `subject` says what for, in words: all members must say the same.
     `look` is called now and then while waiting, with the members that are known not to have come, and raises when it is
-    in vain."""
+    in vain. `build`: of the engine that will share the memory; that of another build may lay it out in another way."""
 
     place: str
     member: int
@@ -59,6 +59,7 @@ class Party:
     subject: str
     timeout_s: float
     look: Callable[[list[int]], None] | None = None
+    build: str = ""
 
     def named(self, members: Sequence[int]) -> str:
         """`rank 3`, or `ranks 1, 3`: members by the names that users know them by."""
@@ -145,7 +146,7 @@ def _lead(party: Party, address: str, sizes: tuple[int, int], offer: Any, deadli
                 raise
             offers[0] = offer
             everyone = [offers[m] for m in range(party.members)]
-            if dead := _tell(guests, {"offers": everyone}, fd):
+            if dead := _tell(guests, {"offers": everyone, "build": party.build}, fd):
                 raise RuntimeError(f"{party.named(dead)} ended while {party.subject} was being set up")
         return fd, everyone
     except BaseException:
@@ -231,12 +232,25 @@ class _Reception:
                 f"ranks disagree: rank {hello['name']} came for {hello['subject']}, "
                 f"{self.party.named([0])} for {self.party.subject}",
             )
+        if why := _other_build(hello.get("build", ""), hello["name"], self.party):
+            _refuse(guest, why)
         self.guests[member] = guest
         self.offers[member] = hello["offer"]
         selector.register(guest, selectors.EVENT_READ, member)
 
     def _lost(self, member: int) -> None:
         raise RuntimeError(f"{self.party.named([member])} ended while {self.party.subject} was being set up")
+
+
+def _other_build(theirs: str, name: str, party: Party) -> str:
+    """Why the one of that name cannot share memory with this member; "" where it can. Builds that know no builds
+    say none."""
+    if theirs == party.build:
+        return ""
+    return (
+        f"rank {name} runs build {theirs or 'unknown'} of ringtree's engine, rank {party.names[party.member]} build "
+        f"{party.build}, in {party.subject}: start every rank from the same installation"
+    )
 
 
 def _refuse(guest: socket.socket, why: str) -> None:
@@ -286,6 +300,7 @@ def _follow(party: Party, address: str, offer: Any, deadline: float) -> tuple[in
         "name": party.names[party.member],
         "subject": party.subject,
         "offer": offer,
+        "build": party.build,
     }
     text = json.dumps(hello).encode()
     answer = _visit(party, address, text, deadline)
@@ -300,6 +315,9 @@ def _follow(party: Party, address: str, offer: Any, deadline: float) -> tuple[in
         if party.look:
             party.look([])  # what made the leader give up, as this member's own error
         raise REFUSALS.get(said["kind"], RuntimeError)(said["refused"])
+    if why := _other_build(said.get("build", ""), party.names[0], party):
+        os.close(fd)
+        raise RuntimeError(why)
     return fd, said["offers"]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import ringtree.errors  # noqa: F401  # teaches the native errors to say their message
-from ringtree.runtime.engine import Joined, Terms
+from ringtree.runtime.engine import Joined, Terms, native_module
 from ringtree.runtime.rendezvous import Party, meet
 from ringtree.runtime.tuned import as_json, figures_from
 
@@ -16,19 +16,19 @@ FEWEST_SLOTS, MOST_SLOTS = 8, 4096
 
 def join(terms: Terms) -> Joined:
     """Takes this rank's native seat; returns when all members have met."""
-    from ringtree._native import Group, frugal_bytes, segment_bytes
-
+    native = native_module()
     slots, slot_bytes = staging(terms.ranks, terms.slots)
-    party = Party(terms.place, terms.rank, terms.ranks, terms.names, terms.subject, terms.timeout_s, terms.look)
+    who = terms.place, terms.rank, terms.ranks, terms.names, terms.subject, terms.timeout_s, terms.look
+    party = Party(*who, build=native.BUILD)
     mine = sum(1 << core for core in os.sched_getaffinity(0))
     sizes = terms.ranks, slots, slot_bytes
-    whole = segment_bytes(*sizes)
+    whole = native.segment_bytes(*sizes)
     figures = None if terms.kin or terms.rank else terms.figures
     offer = [f"{mine:x}", *([as_json(figures), figures.source] if figures else [])]
-    fd, offers = meet(party, whole, offer, frugal_bytes(*sizes) if terms.kin else whole)
+    fd, offers = meet(party, whole, offer, native.reserved_bytes(*sizes, lazily=terms.kin is not None))
     cores = _union([mask for mask, *_ in offers]).bit_count()
     said = offers[0][1:]  # rank 0's, which a group that is made from another has already
-    seat = Group(
+    seat = native.Group(
         fd,
         terms.rank,
         terms.ranks,
