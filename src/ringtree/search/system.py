@@ -10,7 +10,8 @@ from functools import cached_property
 
 from ringtree.topology.clusters import Cluster
 from ringtree.topology.machine import DeviceKind, LinkKind, PathKind
-from ringtree.topology.nccl_speeds import LOCAL_GBps, cpu_maker, nic_GBps, runs_rccl, seen
+from ringtree.topology.nccl_speeds import LOCAL_GBps, nic_GBps, runs_rccl, seen
+from ringtree.topology.parts import cpu_maker
 from ringtree.topology.paths import Path, Paths, gdr, p2p
 
 RCCL_SM = 90

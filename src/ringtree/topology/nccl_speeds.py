@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ringtree.topology.machine import Device, DeviceKind, Link, LinkKind, Machine
+from ringtree.topology.parts import cpu_maker
 
 NVLINK_GBps = {100: 40.1, 90: 20.6, 87: 20.0, 86: 12.0, 80: 20.0, 70: 20.0, 60: 18.0}
 """One NVLink, by the least compute capability (times 10) it holds from."""
@@ -85,28 +86,6 @@ RCCL_VENDORS = ("amd", "hygon")
 def runs_rccl(machine: Machine) -> bool:
     """Whether a GPU is of a maker whose library RCCL is, and so all of them run it."""
     return any(machine.devices[g].vendor.lower() in RCCL_VENDORS for g in machine.gpus)
-
-
-def cpu_maker(cpu: Device) -> str:
-    """A CPU's maker: intel, amd, zhaoxin, ibm, arm, or nothing where it is not told."""
-    told = f"{cpu.vendor} {cpu.model} {cpu.attributes.get('vendor', '')} {cpu.attributes.get('arch', '')}".lower()
-    words = {
-        "intel": "intel",
-        "xeon": "intel",
-        "amd": "amd",
-        "epyc": "amd",
-        "yongfeng": "yongfeng",
-        "zhaoxin": "zhaoxin",
-        "centaur": "zhaoxin",
-        "shanghai": "zhaoxin",
-        "power": "ibm",
-        "ppc": "ibm",
-        "arm": "arm",
-        "grace": "arm",
-        "graviton": "arm",
-        "aarch": "arm",
-    }
-    return next((maker for word, maker in words.items() if word in told), "")
 
 
 def _xgmi_GBps(gpu: Device) -> float:

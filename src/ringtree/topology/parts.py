@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ringtree.topology.machine import LinkKind
+from ringtree.topology.machine import Device, LinkKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,3 +342,25 @@ def cpu_by_id(vendor: str, family: int, modelid: int) -> Cpu | None:
     """The CPU whose CPUID model is the nearest of its vendor and family; None where the tables know none of those."""
     near = [c for c in CPUS.values() if (c.vendor, c.family) == (vendor, family)]
     return min(near, key=lambda c: abs(c.modelid - modelid), default=None)
+
+
+def cpu_maker(cpu: Device) -> str:
+    """A CPU's maker: intel, amd, zhaoxin, ibm, arm, or nothing where it is not told."""
+    told = f"{cpu.vendor} {cpu.model} {cpu.attributes.get('vendor', '')} {cpu.attributes.get('arch', '')}".lower()
+    words = {
+        "intel": "intel",
+        "xeon": "intel",
+        "amd": "amd",
+        "epyc": "amd",
+        "yongfeng": "yongfeng",
+        "zhaoxin": "zhaoxin",
+        "centaur": "zhaoxin",
+        "shanghai": "zhaoxin",
+        "power": "ibm",
+        "ppc": "ibm",
+        "arm": "arm",
+        "grace": "arm",
+        "graviton": "arm",
+        "aarch": "arm",
+    }
+    return next((maker for word, maker in words.items() if word in told), "")

@@ -10,7 +10,7 @@ from math import inf
 
 from ringtree.topology.fabrics import Fabric
 from ringtree.topology.machine import Device, DeviceKind, Link, LinkKind, Machine, PathKind
-from ringtree.topology.nccl_speeds import cpu_maker
+from ringtree.topology.parts import cpu_maker
 
 NETWORKS = frozenset({LinkKind.ETHERNET, LinkKind.INFINIBAND})
 NEAR_GPUS = frozenset({LinkKind.NVLINK, LinkKind.XGMI})

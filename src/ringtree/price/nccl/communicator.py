@@ -12,7 +12,8 @@ from ringtree.price.nccl.switch_blocks import blocks
 from ringtree.topology.channels import Channels, Pattern
 from ringtree.topology.clusters import Cluster
 from ringtree.topology.machine import DeviceKind, PathKind
-from ringtree.topology.nccl_speeds import cpu_maker, runs_rccl
+from ringtree.topology.nccl_speeds import runs_rccl
+from ringtree.topology.parts import cpu_maker
 
 TREES = (Pattern.BALANCED_TREE, Pattern.SPLIT_TREE, Pattern.TREE)
 _PATTERNS = {
