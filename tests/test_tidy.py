@@ -13,7 +13,7 @@ from ringtree.algorithms import REGISTRY
 
 ROOT = Path(__file__).parent.parent
 BANNED_NAMES = {"utils", "util", "common", "helpers", "helper", "manager", "misc"}
-PURE = ("ir", "topology", "transform", "algorithms", "verify", "simulate", "draw", "formats", "plan")
+PURE = ("ir", "topology", "machines", "transform", "algorithms", "verify", "simulate", "draw", "formats", "plan")
 
 
 def tracked(*patterns: str) -> list[Path]:

@@ -11,10 +11,10 @@ from xml.etree import ElementTree
 import pytest
 
 from ringtree.draw.machine_page import machine_page
-from ringtree.topology.catalogue import machine
-from ringtree.topology.channels import Channels, Pattern
-from ringtree.topology.clusters import Cluster
-from ringtree.topology.machine import Device, DeviceKind, Link, LinkKind, Machine, PathKind, both_ways
+from ringtree.machines.catalogue import machine
+from ringtree.machines.channels import Channels, Pattern
+from ringtree.machines.clusters import Cluster
+from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine, PathKind, both_ways
 from tests.draw.browser.driver import Browser, Page
 from tests.draw.machines import pair
 

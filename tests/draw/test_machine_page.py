@@ -8,10 +8,10 @@ import re
 import pytest
 
 from ringtree.draw.machine_page import MOST_DEVICES, machine_data, machine_page
-from ringtree.topology.catalogue import NAMES, machine
-from ringtree.topology.clusters import Cluster
+from ringtree.machines.catalogue import NAMES, machine
+from ringtree.machines.clusters import Cluster
+from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine
 from ringtree.topology.fabrics import FABRICS
-from ringtree.topology.machine import Device, DeviceKind, Link, LinkKind, Machine
 
 
 @pytest.mark.parametrize("name", NAMES)

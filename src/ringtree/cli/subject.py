@@ -77,10 +77,10 @@ def _is_machine(path: str) -> bool:
 
 def _machines(text: str, ranks: int) -> Topology:
     """As many of a machine as make up the ranks, on the fabric its NICs are for."""
-    from ringtree.topology.clusters import Cluster
+    from ringtree.machines.clusters import Cluster
+    from ringtree.machines.files.reading import find
+    from ringtree.machines.nics import usual_fabric
     from ringtree.topology.fabrics import FABRICS
-    from ringtree.topology.nics import usual_fabric
-    from ringtree.topology.reading import find
     from ringtree.topology.text import SHAPES
 
     try:

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ringtree.machines.clusters import Cluster
     from ringtree.price import Bound
     from ringtree.topology import Topology
-    from ringtree.topology.clusters import Cluster
 
     Where = Callable[[int], "Topology | Cluster"]
 

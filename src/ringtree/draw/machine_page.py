@@ -13,11 +13,11 @@ from ringtree.draw.machine_tree import Branch, tree
 from ringtree.draw.machine_verdicts import rules
 from ringtree.draw.page import assemble
 from ringtree.draw.page.columns import encode
-from ringtree.topology.channels import Channels
-from ringtree.topology.clusters import Cluster
-from ringtree.topology.copies import Transfer, side_by_side
-from ringtree.topology.machine import Device, Link, LinkKind, Machine, NoteKind, PathKind
-from ringtree.topology.paths import Paths
+from ringtree.machines.channels import Channels
+from ringtree.machines.clusters import Cluster
+from ringtree.machines.copies import Transfer, side_by_side
+from ringtree.machines.machine import Device, Link, LinkKind, Machine, NoteKind, PathKind
+from ringtree.machines.paths import Paths
 
 MOST_DEVICES = 4096
 NOTES = (NoteKind.TRAP, NoteKind.ASSUMED, NoteKind.SOURCE)
