@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ringtree.runtime.environment import World, detect
+from ringtree.runtime.bootstrap.environment import World, detect
 
 RINGTREE = {"RINGTREE_RANK": "1", "RINGTREE_WORLD_SIZE": "4", "RINGTREE_JOB": "j"}
 TORCHRUN = {

@@ -69,8 +69,8 @@ def run(args: argparse.Namespace) -> int:
     from ringtree.cli.destination import check_destination
     from ringtree.cli.subject import THEIRS
     from ringtree.cli.sweep_table import lines
-    from ringtree.draw.report_page import report_page
     from ringtree.formats.replacing import replace_with_json
+    from ringtree.pages.report_page import report_page
 
     args.collective = THEIRS.get(args.collective, args.collective)
     written = [path for path in (args.json, args.html) if path]

@@ -39,7 +39,7 @@ def write(
     texts = [(path, text(cluster.machine)) for path, text in forms if path]
     html = ""
     if args.html:
-        from ringtree.draw.machine_page import machine_page
+        from ringtree.pages.machine_page import machine_page
 
         html = machine_page(cluster, channels(), between)
     for path, data in texts:

@@ -9,7 +9,7 @@ import numpy as np
 import torch.distributed as dist
 
 from ringtree.ir.trace import Trace
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.torch_backend import communicator, communicators
 
 
