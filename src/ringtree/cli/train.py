@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ringtree.cli.terminal import Bar
     from ringtree.training import Plan
-    from ringtree.training.measured import Measured
+    from ringtree.training.measure.measured import Measured
 
 WIDTH = 100
 """Columns of what goes into a pipe."""

@@ -23,7 +23,7 @@ KERNEL = 16.0
 class Fault:
     """`cluster`: as it would be with the fault. A measurement fits its prediction by a factor of `within`, or of
     `slower` where it is the slower one. Faults of one `key` are variants. `signs` are what NCCL says then
-    (nccl_debug), `unless` what it says where it is not so, `settings` the variables that make it so. `check`: what to
+    (debug_log), `unless` what it says where it is not so, `settings` the variables that make it so. `check`: what to
     run to be sure; `remedy`: what helps."""
 
     key: str
