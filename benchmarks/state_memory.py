@@ -15,20 +15,21 @@ import numpy as np
 
 import ringtree
 
-CALLS = {
-    "made": lambda comm: None,
-    "+ barrier": lambda comm: comm.barrier(),
-    "+ ring all_reduce": lambda comm: comm.all_reduce(np.ones(1000, np.float32), algorithm="ring"),
-    "+ double_tree broadcast": lambda comm: comm.broadcast(np.ones(1000, np.float32), 0, algorithm="double_tree"),
-    "+ messages round a ring": lambda comm: pass_on(comm),
-    "+ all_to_all": lambda comm: comm.all_to_all(np.ones(comm.size, np.float32), algorithm="pairwise"),
-}
-
 
 def pass_on(comm: ringtree.Communicator) -> None:
     with comm.batch() as batch:
         batch.send(np.ones(100_000), (comm.rank + 1) % comm.size)
         batch.recv(np.empty(100_000), (comm.rank - 1) % comm.size)
+
+
+CALLS = {
+    "made": lambda comm: None,
+    "+ barrier": lambda comm: comm.barrier(),
+    "+ ring all_reduce": lambda comm: comm.all_reduce(np.ones(1000, np.float32), algorithm="ring"),
+    "+ double_tree broadcast": lambda comm: comm.broadcast(np.ones(1000, np.float32), 0, algorithm="double_tree"),
+    "+ messages round a ring": pass_on,
+    "+ all_to_all": lambda comm: comm.all_to_all(np.ones(comm.size, np.float32), algorithm="pairwise"),
+}
 
 
 def allocated_MiB() -> float:

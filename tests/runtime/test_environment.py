@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from ringtree import init
-from ringtree.runtime.engine import native_module
-from ringtree.runtime.environment import World, detect
+from ringtree.runtime.bootstrap.environment import World, detect
+from ringtree.runtime.engines.engine import native_module
 
 RINGTREE = {"RINGTREE_RANK": "1", "RINGTREE_WORLD_SIZE": "4", "RINGTREE_JOB": "j"}
 TORCHRUN = {

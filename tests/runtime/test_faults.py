@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from ringtree import ANY, Mismatch, PeerDied, Poisoned, RankFailed, TimedOut, spawn, wait_any
-from ringtree.runtime.communicator import Communicator
-from ringtree.runtime.work import Message
+from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.communicator.work import Message
 
 Act = Callable[[Communicator], object]
 
@@ -228,7 +228,11 @@ def test_a_death_on_the_way_to_a_meeting_is_named_too(call: str, victim: int, tm
 
     def rank(comm: Communicator) -> None:
         if comm.rank == victim:
-            at_the_door = "ringtree.runtime.shm.meet" if call == "split" else "ringtree.runtime.symmetric.meet"
+            at_the_door = (
+                "ringtree.runtime.engines.shm.meet"
+                if call == "split"
+                else "ringtree.runtime.communicator.symmetric.meet"
+            )
             pytest.MonkeyPatch().setattr(at_the_door, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
         started = time.monotonic()
         with pytest.raises(PeerDied, match=rf"rank {victim} died .* while rank \d waited for its peers in {call}"):

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from ringtree.runtime import rendezvous
-from ringtree.runtime.rendezvous import Party, meet, reserve
+from ringtree.runtime.bootstrap import rendezvous
+from ringtree.runtime.bootstrap.rendezvous import Party, meet, reserve
 
 numbers = count()
 

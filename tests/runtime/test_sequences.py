@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 
 from ringtree.algorithms import serving
 from ringtree.ir.collective import COLLECTIVES
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.cases import Case, kinds, run
 from tests.runtime.conftest import Pools
 

@@ -1,0 +1,52 @@
+"""Symmetric memory: arrays in memory that all ranks of a group share, so that peers read them where they lie."""
+
+from __future__ import annotations
+
+import math
+import os
+from ctypes import c_char
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.runtime.bootstrap.rendezvous import Party, meet, reserve
+from ringtree.runtime.engines.engine import Seat, Terms
+
+PAGE = 4096
+
+
+def request(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
+    """What a rank asks for, to be compared with what the others ask for."""
+    return f"an array of shape {shape} of {dtype.name}"
+
+
+def stride_bytes(nbytes: int) -> int:
+    """From one rank's array of `nbytes` to the next rank's, in everybody's addresses."""
+    return max(-(-nbytes // PAGE) * PAGE, PAGE)
+
+
+def allocate(seat: Seat, terms: Terms, place: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """This rank's array, zeroed; all ranks of the group ask for the same shape and type.
+
+    The array holds on to the seat: its memory is mapped for as long as that lives, closed or not.
+    """
+    if any(length < 0 for length in shape):
+        raise ValueError(f"an array of shape {shape}: expected lengths of at least 0")
+    nbytes = math.prod(shape) * dtype.itemsize
+    stride = stride_bytes(nbytes)
+    subject = f"{request(shape, dtype)}, {terms.ranks} times in shared memory"
+    if terms.ranks == 1:
+        fd = reserve(stride, subject)
+    else:
+        look = partial(seat.look, "empty", list(range(terms.ranks)))
+        party = Party(place, terms.rank, terms.ranks, terms.names, subject, terms.timeout_s, look)
+        fd, _ = meet(party, stride * terms.ranks)
+    try:
+        address = seat.add_region(fd, stride * terms.ranks, stride * terms.rank)
+    finally:
+        os.close(fd)
+    memory: Any = (c_char * stride).from_address(address)
+    memory.seat = seat
+    return np.frombuffer(memory, np.uint8)[:nbytes].view(dtype).reshape(shape)
