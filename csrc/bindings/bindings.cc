@@ -111,6 +111,17 @@ class GroupObject {
     return reinterpret_cast<std::uintptr_t>(group_.add_region(fd, nbytes, reserved, hooks)) + offset;
   }
 
+  nb::tuple add_window(int fd, std::size_t nbytes) {
+    std::byte* base = nullptr;
+    {
+      PythonHooks hooks;
+      hooks.blocking();
+      base = group_.add_region(fd, nbytes * group_.ranks(), std::nullopt, hooks);
+    }
+    auto window = group_.add_window(base, nbytes);
+    return nb::make_tuple(window, reinterpret_cast<std::uintptr_t>(group_.in_window(window, group_.rank(), 0, nbytes)));
+  }
+
   void bring(std::uintptr_t address, std::size_t nbytes) const {
     PythonHooks hooks;
     hooks.blocking();
@@ -338,6 +349,7 @@ NB_MODULE(_native, m) {
           .def("remember", &GroupObject::remember, "collective"_a, "format"_a, "dtype"_a, "op"_a, "root"_a,
                "in_count"_a, "out_count"_a, "plan"_a, "offset"_a.none() = 0)
           .def("add_region", &GroupObject::add_region, "fd"_a, "nbytes"_a, "offset"_a, "reserved"_a.none() = nb::none())
+          .def("add_window", &GroupObject::add_window, "fd"_a, "nbytes"_a)
           .def("bring", &GroupObject::bring, "address"_a, "nbytes"_a)
           .def("counters", &GroupObject::counters)
           .def("reset_counters", &GroupObject::reset_counters)

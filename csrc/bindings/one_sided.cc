@@ -7,11 +7,16 @@ using namespace nb::literals;
 
 namespace {
 
-void copy(nb::handle seat, std::uintptr_t to, std::uintptr_t from, std::size_t nbytes) {
-  group_of(seat.ptr()).signals();  // throws where the group cannot be used
+// Copies between this rank's memory and a rank's share of a window.
+template <bool puts>
+void transfer(nb::handle seat, int window, std::size_t offset, int peer, std::uintptr_t address, std::size_t nbytes) {
+  auto& group = group_of(seat.ptr());
+  group.signals();  // throws where the group cannot be used
+  auto there = group.in_window(window, peer, offset, nbytes);
+  auto here = reinterpret_cast<std::byte*>(address);
   PythonHooks hooks;
   if (nbytes > quick_bytes) hooks.blocking();
-  if (nbytes) std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), nbytes);
+  if (nbytes) std::memmove(puts ? there : here, puts ? here : there, nbytes);
 }
 
 void signal(nb::handle seat, int peer, int index) {
@@ -31,7 +36,8 @@ void bind_one_sided(nb::object type) {
   auto add = [&](const char* name, auto function, auto... arguments) {
     type.attr(name) = nb::cpp_function(function, nb::name(name), nb::scope(type), nb::is_method(), arguments...);
   };
-  add("copy", copy, "to"_a, "source"_a, "nbytes"_a);
+  add("put", transfer<true>, "window"_a, "offset"_a, "peer"_a, "source"_a, "nbytes"_a);
+  add("get", transfer<false>, "window"_a, "offset"_a, "peer"_a, "target"_a, "nbytes"_a);
   add("signal", signal, "peer"_a, "index"_a);
   add("wait_signal", wait_signal, "peer"_a, "index"_a, "count"_a, "timeout_s"_a);
 }

@@ -225,6 +225,22 @@ void Group::add_region(Region region, Hooks& hooks) {
   interpreter_->add_region(region);
 }
 
+int Group::add_window(std::byte* base, std::size_t nbytes) {
+  windows_.push_back({base, nbytes});
+  return static_cast<int>(windows_.size()) - 1;
+}
+
+std::byte* Group::in_window(int window, int rank, std::size_t offset, std::size_t nbytes) const {
+  check_rank(rank);
+  if (window < 0 || window >= static_cast<int>(windows_.size()))
+    throw std::invalid_argument("window " + std::to_string(window) + " of " + std::to_string(windows_.size()));
+  auto& found = windows_[window];
+  if (offset > found.nbytes || nbytes > found.nbytes - offset)
+    throw std::invalid_argument(std::to_string(nbytes) + " bytes from " + std::to_string(offset) + " on in a window of " +
+                                std::to_string(found.nbytes));
+  return found.base + std::size_t(rank) * found.nbytes + offset;
+}
+
 void Group::poison(const std::string& message) {
   if (open_) seat_->poison(Failure::poisoned, -1, message);
 }

@@ -54,6 +54,12 @@ class Group {
   // The same with memory that is mapped already.
   void add_region(Region region, Hooks& hooks);
 
+  // A window is a region of which every rank has a share of `nbytes`, one behind the other. Its number, and where bytes
+  // of a rank's share lie; throws std::invalid_argument where they do not. Whoever calls these sees to it that nobody
+  // adds a window meanwhile.
+  int add_window(std::byte* base, std::size_t nbytes);
+  std::byte* in_window(int window, int rank, std::size_t offset, std::size_t nbytes) const;
+
   // The members with these ranks, for a group made of them.
   Kin kin(const std::vector<int>& ranks) const;
 
@@ -81,6 +87,7 @@ class Group {
   const Recorder* message_recorder() const { return exchange_->recorder(); }
   const std::vector<std::string>& names() const { return seat_->names(); }
   std::uint64_t calls() const { return calls_.load(std::memory_order_relaxed); }
+  int rank() const { return seat_->rank(); }
   int ranks() const { return ranks_; }
   bool threads() const { return threads_; }
 
@@ -104,6 +111,11 @@ class Group {
   std::unique_ptr<Exchange> exchange_;
   std::unique_ptr<Signals> signals_;
   std::vector<Mapping> mappings_;
+  struct Window {
+    std::byte* base;
+    std::size_t nbytes;  // a rank's share
+  };
+  std::vector<Window> windows_;
   Turns turns_;          // one call at a time
   std::mutex arriving_;  // asynchronous calls take their turns in the order of their tickets
   std::atomic<std::uint64_t> calls_ = 0;

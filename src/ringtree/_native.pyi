@@ -207,8 +207,15 @@ class Group:
         """Makes these bytes of a region exist, in large pages where there are. OSError where there is no room, or the
         kernel cannot (before Linux 5.14)."""
 
-    def copy(self, to: int, source: int, nbytes: int) -> None:
-        """Copies memory; the two places may overlap."""
+    def add_window(self, fd: int, nbytes: int) -> tuple[int, int]:
+        """A region of which every rank has a share of `nbytes`, one behind the other: the window's number, which is the same
+        on all ranks, and the address of this rank's share."""
+
+    def put(self, window: int, offset: int, peer: int, source: int, nbytes: int) -> None:
+        """Copies memory at `source` to rank `peer`'s share of a window. ValueError where it does not lie within."""
+
+    def get(self, window: int, offset: int, peer: int, target: int, nbytes: int) -> None:
+        """Copies from rank `peer`'s share of a window to memory at `target`."""
 
     def signal(self, peer: int, index: int) -> None:
         """Adds one to the signals (0..7) of that index from this rank to `peer`. Who waits for it sees what this thread

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ringtree.ir.trace import Event
-from ringtree.runtime.engines.engine import Recorded
+from ringtree.runtime.engines.protocols import Recorded
 from ringtree.runtime.tracing.parts import Part, merge
 
 US = 1e-6

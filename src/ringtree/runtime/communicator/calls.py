@@ -32,6 +32,7 @@ from ringtree.runtime.communicator.operations import Op, as_named, as_op
 from ringtree.runtime.communicator.plans import Plans
 from ringtree.runtime.communicator.work import Work
 from ringtree.runtime.engines.engine import Joined, Terms
+from ringtree.runtime.engines.protocols import Endpoint
 from ringtree.runtime.types import Dtype, op_code
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Calls:
         self._joined, self._terms, self._beside = joined, terms, beside
         self.cores = joined.cores
         self._room = (joined.slots, joined.slot_bytes)  # what calls are cut for, also where a roomier group makes them
-        self._seat: Any = joined.seat
+        self._seat = joined.seat
         self.plans = Plans(joined.seat)
         self.offsets: dict[str, int] = {}  # by algorithm: what is added to CODE where it is forced
         self._parts = Given[Part]()
@@ -298,7 +299,7 @@ class Calls:
         at = root if root >= 0 else None
         return steps_for(algorithm, collective, self._terms.ranks, at, nbytes, *self._room)
 
-    def replace_seat(self, other: Any) -> None:
+    def replace_seat(self, other: Endpoint) -> None:
         """When the group is closed, or this process is a fork: no call finds its way to the engine any more."""
         self._seat = other
         self.plans.clear()

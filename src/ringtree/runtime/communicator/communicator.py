@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 from weakref import WeakSet
 
 import numpy as np
@@ -32,6 +32,7 @@ from ringtree.runtime.communicator.one_sided import OneSided
 from ringtree.runtime.communicator.point_to_point import PointToPoint
 from ringtree.runtime.communicator.seated import Algorithm
 from ringtree.runtime.engines.engine import Terms, join
+from ringtree.runtime.engines.protocols import Endpoint
 from ringtree.runtime.tracing.spans import UNRECORDED, Span, Spans
 from ringtree.runtime.types import BY_LABEL
 
@@ -55,7 +56,7 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         # this group keeps nothing of the one that it was made from
         terms = replace(terms, look=None, kin=None, figures=joined.figures)
         self._engine, self._terms = engine, terms
-        self._seat: Any = joined.seat
+        self._seat = joined.seat
         self._call: Any = joined.seat.call
         self.call_at: Any = joined.seat.call_at
         self._calls = Calls(joined, engine, terms, self._beside)
@@ -165,11 +166,11 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
             self._calls.let_go()
             self._mail.let_go()
 
-    def _replace_seat(self, other: Any) -> Any:
-        seat, self._seat = self._seat, other
-        self._call = self.call_at = other
-        self._calls.replace_seat(other)
-        self._mail.replace_seat(other)
+    def _replace_seat(self, other: lifetime.Gone) -> Endpoint:
+        seat, gone = self._seat, cast("Endpoint", other)
+        self._seat, self._call, self.call_at = gone, other, other
+        self._calls.replace_seat(gone)
+        self._mail.replace_seat(gone)
         return seat
 
     def __enter__(self) -> Self:

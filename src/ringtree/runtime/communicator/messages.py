@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ringtree.runtime.arrays import Array, readable, writable
 from ringtree.runtime.communicator.arguments import whole
 from ringtree.runtime.communicator.work import Message
+from ringtree.runtime.engines.protocols import Messages
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -48,7 +49,7 @@ def receiving(x: Any, src: int, tag: int, size: int, at_most: bool = False) -> t
 class Mail:
     """A rank's non-blocking messages. An array stays alive until the engine is done with it, its Message or not."""
 
-    def __init__(self, seat: Any) -> None:
+    def __init__(self, seat: Messages) -> None:
         self._seat = seat
         self._kept: dict[int, Array] = {}
         self._dropped: deque[int] = deque()  # whose Message is gone
@@ -87,7 +88,7 @@ class Mail:
             self._kept.pop(number, None)
         return None
 
-    def replace_seat(self, other: Any) -> None:
+    def replace_seat(self, other: Messages) -> None:
         self._seat = other
 
     def let_go(self) -> None:

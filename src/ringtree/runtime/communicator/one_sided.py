@@ -25,7 +25,7 @@ class OneSided(Collectives):
     every rank's. Nothing waits but `wait_signal`: who may write when is for signals (or collectives) to say.
     """
 
-    _windows: list[tuple[int, int, int]]  # of each array: where it begins and ends here, and the next rank's distance
+    _windows: list[tuple[int, int, int]]  # of each array: where it begins and ends here, and its window's number
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
         """An array in memory that peers read in place. All ranks of the group ask for the same. It is the group's: the
@@ -35,29 +35,29 @@ class OneSided(Collectives):
         self._agreed(symmetric.request(lengths, wanted))  # a rank that died or asks for else is noticed here
         self._made += 1
         place = f"{self._terms.place}/{self._made}"
-        array = symmetric.allocate(self._seat, self._terms, place, lengths, wanted)
+        number, array = symmetric.allocate(self._seat, self._terms, place, lengths, wanted)
         begin = array.__array_interface__["data"][0]
-        insort(self._windows, (begin, begin + array.nbytes, symmetric.stride_bytes(array.nbytes)))
+        insort(self._windows, (begin, begin + array.nbytes, number))
         return array
 
     def put(self, x: Any, dst: int, window: Any, signal: int | None = None) -> None:
         """Writes `x` to rank `dst`'s copy of `window`, which is of its size and type. With `signal`, an index, sends
         that signal then: when `dst` has waited for it, it sees the data."""
         peer, index = self._peer(dst), None if signal is None else _index(signal)
-        there, distance = self._found(window)
+        there, number, offset = self._found(window)
         here = readable(x)
         _alike(here, there, "x")
-        self._seat.copy(there.address + distance * (peer - self.rank), here.address, here.nbytes)
+        self._seat.put(number, offset, peer, here.address, here.nbytes)
         if index is not None:
             self._seat.signal(peer, index)
 
     def get(self, window: Any, src: int, out: Any = None) -> Any:
         """Rank `src`'s copy of `window`, in a new array or in `out`."""
         peer = self._peer(src)
-        there, distance = self._found(window)
+        there, number, offset = self._found(window)
         here = new(there, there.shape) if out is None else writable(out)
         _alike(here, there, "out")
-        self._seat.copy(here.address, there.address + distance * (peer - self.rank), here.nbytes)
+        self._seat.get(number, offset, peer, here.address, here.nbytes)
         return here.owner if out is None else out
 
     def signal(self, dst: int, index: int = 0) -> None:
@@ -76,14 +76,14 @@ class OneSided(Collectives):
             raise ValueError(f"timeout is {timeout}: expected seconds, at least 0")
         self._seat.wait_signal(self._peer(src), _index(index), wanted, timeout_s)
 
-    def _found(self, window: Any) -> tuple[Array, int]:
-        """A window as it lies here, and the distance from one rank's to the next one's in bytes."""
+    def _found(self, window: Any) -> tuple[Array, int, int]:
+        """A window as it lies here, its number, and its offset in bytes from where that begins."""
         array = writable(window, "window")
         at = bisect_right(self._windows, array.address, key=operator.itemgetter(0)) - 1
-        begin, end, distance = self._windows[at] if at >= 0 else (0, 0, 0)
+        begin, end, number = self._windows[at] if at >= 0 else (0, 0, 0)
         if not begin <= array.address <= array.address + array.nbytes <= end:
             raise ValueError("window is no memory of this group's: expected an array of its empty(), or a slice of one")
-        return array, distance
+        return array, number, array.address - begin
 
     def _peer(self, rank: int) -> int:
         number = whole(rank, "rank")

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ringtree.runtime.communicator.binding import Bound
+from ringtree.runtime.engines.protocols import PreparedPrograms
 
 KEPT = 1024
 
-Look = tuple[Any, ...]
+Key = tuple[Any, ...]
+"""What a call was asked for, with all that decides its plan."""
+Look = tuple[int, str, int, str, int, int, int]
 """What the engine's short way knows a call by: as `remember` takes it, less the plan."""
 
 
@@ -16,18 +19,18 @@ class Plans:
     """At most KEPT of them; the one that was not asked for the longest makes room. What the short way serves is not
     asked for here: a plan that is forgotten all the same is made anew at the next call."""
 
-    def __init__(self, seat: Any) -> None:
+    def __init__(self, seat: PreparedPrograms) -> None:
         self.seat = seat
-        self._bound: dict[Look, Bound] = {}  # the last used last
+        self._bound: dict[Key, Bound] = {}  # the last used last
         self._taught: dict[Look, int] = {}
 
-    def find(self, key: Look) -> Bound | None:
+    def find(self, key: Key) -> Bound | None:
         found = self._bound.pop(key, None)
         if found is not None:
             self._bound[key] = found
         return found
 
-    def keep(self, key: Look, bound: Bound) -> None:
+    def keep(self, key: Key, bound: Bound) -> None:
         while len(self._bound) >= KEPT:
             oldest = self._bound.pop(next(iter(self._bound))).plan
             self._taught = {look: plan for look, plan in self._taught.items() if plan != oldest}
@@ -39,7 +42,7 @@ class Plans:
         if self._taught.get(look) != bound.plan:
             self._taught[look] = bound.plan
             offset = bound.input_start - bound.output_start if bound.aliasable else None
-            self.seat.remember(*look, bound.plan, offset)
+            self.seat.remember(*look, plan=bound.plan, offset=offset)
 
     def programs(self) -> dict[int, str]:
         """By the digests of their calls, the names of what they run."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
+from ctypes import memmove
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,7 @@ class PointToPoint(Seated):
     def probe(self, src: int = ANY, tag: int = ANY) -> Status:
         """Waits until a message that fits has begun to arrive, and says what it is; it is still to be received."""
         found = self._seat.probe(source(src, self.size), tag_wanted(tag), -1.0)
+        assert found is not None  # without a limit it waits, or raises
         return Status(*found)
 
     def iprobe(self, src: int = ANY, tag: int = ANY) -> Status | None:
@@ -119,7 +121,7 @@ class PointToPoint(Seated):
         if (mine.count, mine.dtype) != (own.count, own.dtype):
             said = f"{own.count} {own.dtype.label}; expected {mine.count} {mine.dtype.label}, as this rank sends itself"
             raise ValueError(f"outs[{self.rank}] has {said}")
-        self._seat.copy(own.address, mine.address, own.nbytes)
+        memmove(own.address, mine.address, own.nbytes)
         operations: list[tuple[Operation, Array]] = []
         for rank, (x, out) in enumerate(zip(given, filled, strict=True)):
             if rank != self.rank:

@@ -14,6 +14,7 @@ from ringtree.runtime.communicator.arguments import whole
 from ringtree.runtime.communicator.calls import Calls
 from ringtree.runtime.communicator.messages import Mail
 from ringtree.runtime.engines.engine import Terms
+from ringtree.runtime.engines.protocols import Endpoint
 
 Algorithm = str | Schedule | None
 
@@ -26,7 +27,7 @@ class Seated:
     size: int
     _engine: str
     _terms: Terms
-    _seat: Any
+    _seat: Endpoint
     _call: Any
     _calls: Calls
     _mail: Mail

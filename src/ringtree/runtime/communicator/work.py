@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ringtree.errors import TimedOut
 from ringtree.runtime.communicator.arguments import described, seconds
-from ringtree.runtime.engines.engine import Seat
+from ringtree.runtime.engines.protocols import Messages, Programs
 
 if TYPE_CHECKING:
     from ringtree.runtime.communicator.messages import Mail
@@ -22,7 +22,7 @@ class Work:
 
     __slots__ = ("_result", "_seat", "_ticket")
 
-    def __init__(self, seat: Seat, ticket: int, result: Any) -> None:
+    def __init__(self, seat: Programs, ticket: int, result: Any) -> None:
         self._seat, self._ticket, self._result = seat, ticket, result
 
     def done(self) -> bool:
@@ -51,17 +51,17 @@ class Message(Work):
     Without a timeout `wait` raises TimedOut after the group's; the message stays under way.
     """
 
-    __slots__ = ("_mail", "_status")
+    __slots__ = ("_mail", "_messages", "_status")
 
-    def __init__(self, mail: Mail, seat: Seat, number: int, result: Any) -> None:
-        super().__init__(seat, number, result)
+    def __init__(self, mail: Mail, messages: Messages, number: int, result: Any) -> None:
+        self._messages, self._ticket, self._result = messages, number, result
         self._mail = mail
         self._status: tuple[int, int, int] | None = None
 
     def done(self) -> bool:
         if self._status is not None:
             return True
-        if not self._seat.test(self._ticket):
+        if not self._messages.test(self._ticket):
             return False
         with suppress(ValueError):  # it has ended badly: the group failed
             self._end()
@@ -70,7 +70,7 @@ class Message(Work):
     def wait(self, timeout: float | None = None) -> bool:
         if self._status is not None:
             return True
-        if self._seat.complete([self._ticket], False, -1.0 if timeout is None else seconds(timeout)) < 0:
+        if self._messages.complete([self._ticket], False, -1.0 if timeout is None else seconds(timeout)) < 0:
             return False
         self._end()
         return True
@@ -94,7 +94,7 @@ class Message(Work):
         return self._known()[2]
 
     def _end(self) -> None:
-        self._status = self._seat.status(self._ticket)
+        self._status = self._messages.status(self._ticket)
         self._mail.done(self._ticket)
 
     def _known(self) -> tuple[int, int, int]:
@@ -138,10 +138,10 @@ def wait_any(works: Iterable[Work], timeout: float | None = None) -> int:
     TimedOut when `timeout` seconds passed first, which harms nobody. What has ended is named again if it stays in the
     list."""
     listed = _listed(works)
-    seats = {id(work._seat) for work in listed}
-    if len(seats) == 1 and all(isinstance(work, Message) and work._status is None for work in listed):
-        numbers = [work._ticket for work in listed]
-        found = listed[0]._seat.complete(numbers, True, -1.0 if timeout is None else seconds(timeout))
+    begun = [work for work in listed if isinstance(work, Message) and work._status is None]
+    if len(begun) == len(listed) and len({id(message._messages) for message in begun}) == 1:
+        numbers = [message._ticket for message in begun]
+        found = begun[0]._messages.complete(numbers, True, -1.0 if timeout is None else seconds(timeout))
     else:
         until = None if timeout is None else time.monotonic() + seconds(timeout)
         while (found := next((i for i, work in enumerate(listed) if work.done()), -1)) < 0:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ringtree.ir.trace import Trace
-from ringtree.runtime.engines.engine import Recorded
+from ringtree.runtime.engines.protocols import Recorded
 from ringtree.runtime.tracing.parts import Part, merge
 from ringtree.runtime.tracing.tracing import Recording
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.ir.trace import Event
-from ringtree.runtime.engines.engine import Recorded
+from ringtree.runtime.engines.protocols import Recorded
 
 Rows = NDArray[np.int64]
 LONE = 1 << 20

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.ir.trace import Event, Trace
-from ringtree.runtime.engines.engine import Recorded
+from ringtree.runtime.engines.protocols import Recorded
 from ringtree.runtime.tracing.message_parts import LONE, channels_apart
 
 APART_S = 1e-6

@@ -9,7 +9,7 @@ from types import TracebackType
 import numpy as np
 
 from ringtree.ir.trace import Event
-from ringtree.runtime.engines.engine import Recorded
+from ringtree.runtime.engines.protocols import Recorded
 
 
 class Spans:
@@ -27,7 +27,7 @@ class Spans:
             self._dropped += 1
 
     def recorded(self) -> Recorded:
-        """As Seat.recorded says it, in the order of their ends."""
+        """As `Recording.recorded` returns it, in the order of their ends."""
         ended = self._ended[:]
         n, calls = len(ended), dict[str, int]()
         call = np.array([calls.setdefault(name, len(calls)) for name, _, _ in ended], np.int32)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ringtree.ir.trace import Trace
 from ringtree.ir.units import count
 from ringtree.runtime.communicator.lifetime import Gone
-from ringtree.runtime.engines.engine import Recorded
+from ringtree.runtime.engines.protocols import Recorded
 from ringtree.runtime.tracing.parts import Part, What, merge
 from ringtree.runtime.tracing.spans import Spans
 
@@ -121,9 +121,10 @@ class Recording:
 def _recorded(communicator: Communicator) -> dict[What, Recorded]:
     """All that this group's recordings wrote down so far."""
     seat, spans = communicator._seat, communicator._spans
-    assert spans is not None
+    calls, messages = seat.recorded(), seat.recorded_messages()
+    assert spans is not None and calls is not None and messages is not None
     return {
-        "calls": Recorded._make(seat.recorded()),
-        "messages": Recorded._make(seat.recorded_messages()),
+        "calls": Recorded._make(calls),
+        "messages": Recorded._make(messages),
         "spans": spans.recorded(),
     }

@@ -11,7 +11,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from ctypes import addressof, c_char
+from ctypes import addressof, c_char, memmove
 from queue import SimpleQueue
 from typing import Any
 
@@ -55,6 +55,7 @@ class Seat(Messages, Signals, Recordings):
         self.free = group.pools[rank] = deque(self.slots)
         self.received = group.received[rank] = np.zeros((self.ranks, 2), dtype=np.int64)
         self.regions: list[Any] = []
+        self.windows: list[tuple[int, int]] = []  # where each begins, and a rank's share in bytes
         self.queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self.worker: threading.Thread | None = None
         self.issued = self.finished = 0
@@ -247,6 +248,26 @@ class Seat(Messages, Signals, Recordings):
         memory = mmap.mmap(fd, nbytes)
         self.regions.append(memory)
         return addressof(c_char.from_buffer(memory)) + offset
+
+    def add_window(self, fd: int, nbytes: int) -> tuple[int, int]:
+        base = self.add_region(fd, nbytes * self.ranks, 0)
+        self.windows.append((base, nbytes))
+        return len(self.windows) - 1, base + self.rank * nbytes
+
+    def put(self, window: int, offset: int, peer: int, source: int, nbytes: int) -> None:
+        memmove(self._in_window(window, offset, peer, nbytes), source, nbytes)
+
+    def get(self, window: int, offset: int, peer: int, target: int, nbytes: int) -> None:
+        memmove(target, self._in_window(window, offset, peer, nbytes), nbytes)
+
+    def _in_window(self, window: int, offset: int, peer: int, nbytes: int) -> int:
+        self.group.raise_failure(self.rank)
+        if not 0 <= window < len(self.windows):
+            raise ValueError(f"window {window} of {len(self.windows)}")
+        base, share = self.windows[window]
+        if not 0 <= offset <= offset + nbytes <= share:
+            raise ValueError(f"{nbytes} bytes from {offset} on in a window of {share}")
+        return base + peer * share + offset
 
     def bring(self, address: int, nbytes: int) -> None:
         """Pages come as they are touched."""

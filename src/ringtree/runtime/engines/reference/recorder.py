@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ringtree.ir.trace import Event
-from ringtree.runtime.engines.engine import Recorded
+from ringtree.runtime.engines.protocols import Recorded
 
 if TYPE_CHECKING:
     from ringtree.runtime.engines.reference.group import Group

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ctypes import memmove
 from typing import TYPE_CHECKING
 
 from ringtree.errors import TimedOut
@@ -18,10 +17,6 @@ class Signals:
 
     group: Group
     rank: int
-
-    def copy(self, to: int, source: int, nbytes: int) -> None:
-        self.group.raise_failure(self.rank)
-        memmove(to, source, nbytes)
 
     def signal(self, peer: int, index: int) -> None:
         with self.group.changed:
