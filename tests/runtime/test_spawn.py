@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,33 @@ def test_unknown_engines_are_a_mistake() -> None:
 def test_the_reference_engine_wants_threads() -> None:
     with pytest.raises(ValueError, match="threads=True"):
         spawn(print, 2, engine="reference")
+
+
+LAUNCHED = {
+    "ringtree run": {"RINGTREE_RANK": "1", "RINGTREE_WORLD_SIZE": "4", "RINGTREE_JOB": "f00d"},
+    "ringtree.spawn": {"RINGTREE_RANK": "1", "RINGTREE_WORLD_SIZE": "4", "RINGTREE_JOB": "spawn-7-0"},
+    "torchrun": {"RANK": "1", "WORLD_SIZE": "4"},
+    "Open MPI": {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4"},
+}
+
+
+@pytest.mark.parametrize("start", [spawn, lambda fn, n: Pool(n)], ids=["spawn", "Pool"])
+@pytest.mark.parametrize("launcher", LAUNCHED)
+def test_a_launched_rank_starts_no_ranks_of_its_own(
+    launcher: str, start: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in LAUNCHED[launcher].items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError, match=rf"in rank 1 of the 4 that {launcher} started.*expected comm = ringtree\.init\(\)"):
+        start(print, 3)
+
+
+@way
+def test_a_world_of_one_may_start_ranks(way: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a step of srun -n 1."""
+    monkeypatch.setenv("RINGTREE_RANK", "0")
+    monkeypatch.setenv("RINGTREE_WORLD_SIZE", "1")
+    assert spawn(lambda comm: comm.all_reduce(1), 2, **way) == [2, 2]
 
 
 @way
