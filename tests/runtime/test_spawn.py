@@ -71,9 +71,7 @@ def test_a_launched_rank_starts_no_ranks_of_its_own(
 ) -> None:
     for name, value in LAUNCHED[launcher].items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(
-        ValueError, match=rf"in rank 1 of the 4 that {launcher} started .*expected comm = "
-    ):
+    with pytest.raises(ValueError, match=rf"in rank 1 of the 4 that {launcher} started .*expected comm = "):
         start(print, 3)
 
 
