@@ -22,7 +22,7 @@ LOADED = "sorted(m for m in sys.modules if m.split('.')[0] == 'ringtree')"
 def python(program: str, **env: str) -> subprocess.CompletedProcess[str]:
     """A program as a user's would run, away from the source tree."""
     return subprocess.run(
-        [sys.executable, "-c", program], cwd="/", env={**os.environ, **env}, capture_output=True, text=True, timeout=100
+        [sys.executable, "-c", program], cwd="/", env={**os.environ, **env}, capture_output=True, text=True
     )
 
 

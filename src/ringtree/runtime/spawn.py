@@ -142,7 +142,7 @@ def _refuse_a_rank(n: int) -> None:
     world = detect()
     if world.size > 1:
         raise ValueError(
-            f"spawn({n}) in rank {world.rank} of the {world.size} that {world.launcher} started would start {n} ranks in "
+            f"spawn({n}) in rank {world.rank} of the {world.size} that {world.launcher} started would start {n} in "
             "each of them; expected comm = ringtree.init(), or the program started once, without a launcher"
         )
 
