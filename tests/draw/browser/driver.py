@@ -18,6 +18,15 @@ INSTALLED = ROOT / "build" / "browser"
 
 OLDEST_NODE = 20
 """That playwright-core runs on."""
+COUNT_DRAWING = """
+(() => {
+  window.drawing = 0;
+  for (const of of [CanvasRenderingContext2D.prototype, Path2D.prototype])
+    for (const [name, {value}] of Object.entries(Object.getOwnPropertyDescriptors(of)))
+      if (typeof value === 'function' && name !== 'constructor')
+        of[name] = function (...given) { window.drawing += 1; return value.apply(this, given); };
+})()
+"""
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -70,6 +79,14 @@ class Page:
                 return
             time.sleep(0.02)
         raise AssertionError(f"not so in 2000 looks: {condition}")
+
+    def count_drawing(self) -> None:
+        """From now on `drawing()` counts."""
+        self.run(COUNT_DRAWING)
+
+    def drawing(self) -> int:
+        """How many calls have drawn on canvases, or built what is drawn."""
+        return int(self.run("window.drawing"))
 
     def text(self, selector: str) -> str:
         """The visible text of the first that is selected (CSS); in a picture, all of its text."""
