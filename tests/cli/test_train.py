@@ -112,7 +112,7 @@ def test_a_plan_needs_no_torch() -> None:
     assert done.returncode == 0 and "2 ranks: dp 2" in done.stdout, done.stderr
     done = subprocess.run([*words, "--steps", "1"], capture_output=True, text=True)
     assert done.returncode == 1 and not done.stdout
-    assert done.stderr == "ringtree train: training needs torch: pip install 'ringtree[torch]' (--plan needs none)\n"
+    assert done.stderr == "ringtree train: training needs torch: pip install torch (--plan needs none)\n"
 
 
 @pytest.mark.torch
