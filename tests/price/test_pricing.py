@@ -43,14 +43,16 @@ def test_near_what_is_simulated_where_messages_meet(topology):
     assert {what: r for what, r in found.items() if not 0.6 < r < 1.7} == {}
 
 
+@pytest.mark.parametrize(
+    ("ranks", "pieces"), [(7, 1), (12, 5), *(pytest.param(12, n, marks=pytest.mark.slow) for n in (1, 40))]
+)
 @pytest.mark.parametrize(("name", "collective"), pairs())
-def test_repeated_blocks_cost_what_they_cost_written_out(name, collective):
-    for ranks, pieces in ((7, 1), (12, 1), (12, 40)):
-        schedule = pipeline(build(name, collective, ranks), pieces)
-        plain = replace(schedule, blocks=(Block(schedule.expand()),))
-        priced, beside = (Priced(s, cluster(4, 3, nics=2, **WORK)) for s in (schedule, plain))
-        for nbytes in (100, 1 << 22):
-            assert priced.seconds(nbytes) == pytest.approx(beside.seconds(nbytes), rel=1e-9)
+def test_repeated_blocks_cost_what_they_cost_written_out(name, collective, ranks, pieces):
+    schedule = pipeline(build(name, collective, ranks), pieces)
+    plain = replace(schedule, blocks=(Block(schedule.expand()),))
+    priced, beside = (Priced(s, cluster(4, 3, nics=2, **WORK)) for s in (schedule, plain))
+    for nbytes in (100, 1 << 22):
+        assert priced.seconds(nbytes) == pytest.approx(beside.seconds(nbytes), rel=1e-9)
 
 
 def test_peers_that_move_on():
