@@ -50,8 +50,8 @@ GOALS = {"busbw_median": 0.07, "busbw_p90": 0.20, "time_median": 0.20}
 
 @dataclass(frozen=True)
 class System:
-    """A file and what it was measured on. `gpus`: so many of a machine's; `nics`: other NICs than its own;
-    `algorithm`: the one that was forced."""
+    """A file, what it was measured on, and the collective. `gpus`: so many of a machine's; `nics`: other NICs than its
+    own; `algorithm`: the one that was forced."""
 
     file: str
     machine: str
@@ -61,6 +61,7 @@ class System:
     nics: tuple[int, float] = (0, 0.0)
     algorithm: str = ""
     note: str = ""
+    collective: str = "all_reduce"
 
     @cached_property
     def cluster(self) -> Cluster:
@@ -75,12 +76,12 @@ class System:
     def graphs(self) -> Mapping[Pattern, Channels]:
         return find_graphs(self.cluster)
 
-    def predicted(self, collective: str, nbytes: int) -> tuple[Estimate, Estimate]:
+    def predicted(self, nbytes: int) -> tuple[Estimate, Estimate]:
         """Of NCCL's pick: our model's, and NCCL's own."""
-        ours = transport.estimates(self.cluster, self.graphs, collective, nbytes)
+        ours = transport.estimates(self.cluster, self.graphs, self.collective, nbytes)
         theirs = [
             e
-            for e in tuning.estimates(self.cluster, self.graphs, collective, nbytes)
+            for e in tuning.estimates(self.cluster, self.graphs, self.collective, nbytes)
             if self.algorithm in ("", e.algorithm)
         ]
         pick = theirs[0] if theirs else ours[0]
@@ -90,15 +91,16 @@ class System:
 SYSTEMS = [
     System("aws_p5_1n_allreduce", "aws-p5"),
     System("b5_a100_2gpu_allreduce", "dgx-a100", gpus=2),
-    System("b5_a100_2gpu_sendrecv", "dgx-a100", gpus=2),
+    System("b5_a100_2gpu_sendrecv", "dgx-a100", gpus=2, collective="send_recv"),
     System("b5_a100_4gpu_allreduce", "dgx-a100", gpus=4),
     System("coreweave_gb200_nvl72_1rack_allreduce", "gb200-nvl72"),
     System("cscs_gh200_2n_allreduce_ofi", "gh200x4", 2, "slingshot"),
-    System("dstack_gcp_a3high_allgather", "gcp-a3-high", 2, "tcpx", note="or A3 Edge, says its header"),
+    System("dstack_gcp_a3high_allgather", "gcp-a3-high", 2, "tcpx", note="or A3 Edge, says its header",
+           collective="all_gather"),
     System("dstack_nebius_h100_2n_allreduce", "dgx-h100", 2, "infiniband"),
-    System("gcp_a3high_2n_allgather", "gcp-a3-high", 2, "tcpx"),
+    System("gcp_a3high_2n_allgather", "gcp-a3-high", 2, "tcpx", collective="all_gather"),
     System("gcp_a3mega_2n_allreduce", "gcp-a3-mega", 2, "tcpxo"),
-    System("gcp_a3ultra_2n_allgather", "gcp-a3-ultra", 2, "roce"),
+    System("gcp_a3ultra_2n_allgather", "gcp-a3-ultra", 2, "roce", collective="all_gather"),
     System("issue252_ring_8rank", "dgx-h100", 2, "infiniband", 4, (4, 25e9), "ring", "NCCL_ALGO=RING"),
     System("issue309_h100_2n_dell_xe9680", "dgx-h100", 2, "infiniband"),
     System("issue309_h100_4n_vm", "dgx-h100", 4, "infiniband"),
@@ -138,11 +140,13 @@ def folder() -> Path:
 
 def points(system: System, tables: Path) -> list[Point]:
     log = nccl_tests.read(tables / f"{system.file}.csv")
+    if log.collective != system.collective:
+        sys.exit(f"{log.path}: of {log.collective}; expected {system.collective}, as SYSTEMS says")
     known = COLLECTIVES.get(log.collective)
     factor = known.bus_factor(system.cluster.ranks) if known else 1.0
     found = []
     for row in log.rows:
-        ours, theirs = system.predicted(log.collective, row.nbytes)
+        ours, theirs = system.predicted(row.nbytes)
         found.append(Point(system, row.nbytes, row.times_s[0], ours, theirs, factor))
     return found
 

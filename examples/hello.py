@@ -1,20 +1,15 @@
-"""The ten-line start: every rank gives its number, every rank gets the sum.
+"""The first program: every rank gives its number, every rank gets the sum.
 
     ringtree run -n 4 examples/hello.py
 
-Run alone it starts four ranks itself.
+Without a launcher it is a world of one rank.
 """
 
 import numpy as np
 
 import ringtree
 
-
-def hello(comm):
-    x = np.full(3, comm.rank, dtype=np.float32)
-    return comm.all_reduce(x, op="sum")
-
-
-if __name__ == "__main__":
-    for rank, total in enumerate(ringtree.spawn(hello, 4)):
-        print(f"rank {rank} has {total}")
+comm = ringtree.init()
+x = np.full(3, comm.rank, dtype=np.float32)
+total = comm.all_reduce(x, op="sum")
+print(f"rank {comm.rank} of {comm.size} has {total}")

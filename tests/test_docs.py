@@ -40,7 +40,7 @@ def shell(command: str, folder: Path) -> str:
     """What a command prints, on both streams, with `ringtree` being this interpreter's."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     env = {**os.environ, "PATH": path, "NO_COLOR": "1", "COLUMNS": "80"}
-    done = subprocess.run(["bash", "-c", command], cwd=folder, env=env, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(["bash", "-c", command], cwd=folder, env=env, capture_output=True, text=True)
     return done.stdout + done.stderr
 
 
@@ -54,7 +54,7 @@ def matches(shown: str, printed: str) -> bool:
 def test_a_program_runs(where: str, text: str, tmp_path: Path) -> None:
     program = tmp_path / "shown.py"
     program.write_text(text, encoding="utf-8")
-    done = subprocess.run([sys.executable, str(program)], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, str(program)], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     if where.startswith("README"):
         assert done.stdout == "".join(f"rank {r} of 4 has 6.0\n" for r in range(4))

@@ -22,7 +22,6 @@ def output(*words: str) -> str:
         env={**os.environ, "NO_COLOR": "1"},
         capture_output=True,
         text=True,
-        timeout=100,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -24,7 +24,6 @@ def make(folder: Path, *words: str, path: str | None = None) -> subprocess.Compl
         env={**env, "PATH": path or os.environ["PATH"]},
         capture_output=True,
         text=True,
-        timeout=60,
     )
 
 

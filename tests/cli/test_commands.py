@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -145,37 +144,31 @@ def test_run_starts_ranks_and_passes_their_end_on(tmp_path: Path) -> None:
         "sys.exit(int(sys.argv[1]) * comm.rank)\n"
     )
     words = [sys.executable, "-m", "ringtree.cli", "run", "-n", "3", str(program)]
-    done = subprocess.run([*words, "0"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*words, "0"], capture_output=True, text=True)
     assert done.returncode == 0 and sorted(done.stdout.splitlines()) == [f"[{r}] sum 6" for r in range(3)]
-    done = subprocess.run([*words, "7"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*words, "7"], capture_output=True, text=True)
     assert done.returncode in (7, 14) and "exited with code" in done.stderr
 
 
+def modules(script: str) -> set[str]:
+    """What a new interpreter has loaded after that, and had not before."""
+    script = f"import sys; before = set(sys.modules); {script}; print('loaded', *set(sys.modules) - before)"
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(said.stdout.rpartition("loaded ")[2].split())
+
+
 @pytest.mark.parametrize(("use", "allowed"), [("", set()), ("; ringtree.init", {"numpy"})])
-def test_importing_ringtree_is_quick_and_loads_numpy_at_most(use: str, allowed: set[str]) -> None:
-    script = (
-        "import sys, time; t = time.perf_counter(); before = set(sys.modules); import ringtree" + use + "; "
-        "print(time.perf_counter() - t, *sorted({m.split('.')[0] for m in set(sys.modules) - before}))"
-    )
-    best = 9.0
-    for _ in range(5):  # the machine may be busy
-        seconds, *loaded = subprocess.run(
-            [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
-        ).stdout.split()
-        best = min(best, float(seconds))
-        strangers = {m for m in loaded if m not in sys.stdlib_module_names and not m.startswith("_")} - {"ringtree"}
-        assert strangers <= allowed
-    assert use or best < 0.15
+def test_importing_ringtree_loads_numpy_at_most(use: str, allowed: set[str]) -> None:
+    loaded = {module.split(".")[0] for module in modules("import ringtree" + use)}
+    strangers = {m for m in loaded if m not in sys.stdlib_module_names and not m.startswith("_")} - {"ringtree"}
+    assert strangers <= allowed
 
 
 def test_every_collective_is_served() -> None:
     assert {c for _, c in pairs()} == set(COLLECTIVES)
 
 
-def test_a_command_starts_quickly() -> None:
-    best = 9.0
-    for _ in range(3):
-        started = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "ringtree.cli", "version"], check=True, capture_output=True, timeout=60)
-        best = min(best, time.perf_counter() - started)
-    assert best < 1.0
+def test_a_command_loads_its_own_file_alone() -> None:
+    loaded = modules("from ringtree.cli import main; main(['version'])")
+    assert {m for m in loaded if m.startswith("ringtree")} == {"ringtree", "ringtree.cli", "ringtree.cli.version"}
+    assert not loaded & {"numpy", "rich", "subprocess", "asyncio"}

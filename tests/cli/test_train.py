@@ -62,9 +62,7 @@ def test_a_checkpoint_that_cannot_be_written_is_refused_before_training(ringtree
 
 def command(*words: str, launcher: tuple[str, ...] = (), **env: str) -> subprocess.CompletedProcess[str]:
     program = [*(launcher or (sys.executable, "-m", "ringtree.cli")), "train", *SMALL, *words]
-    return subprocess.run(
-        program, env={**os.environ, **env}, capture_output=True, text=True, timeout=100, stdin=subprocess.DEVNULL
-    )
+    return subprocess.run(program, env={**os.environ, **env}, capture_output=True, text=True, stdin=subprocess.DEVNULL)
 
 
 @pytest.mark.torch
@@ -110,11 +108,11 @@ def test_a_plan_looks_as_before(ringtree: Ringtree, golden: Callable[[str, str],
 def test_a_plan_needs_no_torch() -> None:
     program = "import sys\nsys.modules['torch'] = None\nfrom ringtree.cli import main\nsys.exit(main(sys.argv[1:]))\n"
     words = [sys.executable, "-c", program, "train", "--dp", "2"]
-    done = subprocess.run([*words, "--plan"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*words, "--plan"], capture_output=True, text=True)
     assert done.returncode == 0 and "2 ranks: dp 2" in done.stdout, done.stderr
-    done = subprocess.run([*words, "--steps", "1"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*words, "--steps", "1"], capture_output=True, text=True)
     assert done.returncode == 1 and not done.stdout
-    assert done.stderr == "ringtree train: training needs torch: pip install 'ringtree[torch]' (--plan needs none)\n"
+    assert done.stderr == "ringtree train: training needs torch: pip install torch (--plan needs none)\n"
 
 
 @pytest.mark.torch
@@ -135,5 +133,5 @@ def test_an_interrupt_ends_it_without_a_word_of_where_each_rank_was() -> None:
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as job:
         assert job.stdout is not None and job.stdout.readline().startswith("step")
         job.send_signal(signal.SIGINT)
-        _, err = job.communicate(timeout=60)
+        _, err = job.communicate()
     assert job.returncode == 130 and "KeyboardInterrupt" not in err and err.count("\n") <= 1

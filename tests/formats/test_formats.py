@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from ringtree.algorithms import REGISTRY
@@ -75,12 +73,11 @@ BOMB = f'<!DOCTYPE algo [<!ENTITY a "{"a" * 99}">{ENTITIES}]><algo name="&z;"/>'
     ],
     ids=["entities", "external", "depth", "width", "attribute"],
 )
-def test_hostile_xml_is_refused_soon(text, tmp_path):
+@pytest.mark.timeout(60)  # some would take all memory, or hours
+def test_hostile_xml_is_refused_before_it_is_all_there(text, tmp_path):
     path = write(tmp_path, text)
-    start = time.perf_counter()
     with pytest.raises(FormatError) as error:
         load(path)
-    assert time.perf_counter() - start < 5
     assert len(str(error.value)) < 1000
 
 

@@ -43,9 +43,10 @@ def retold(schedule: Schedule) -> dict[int, list[tuple[object, ...]]]:
     return found
 
 
+@pytest.mark.parametrize("ranks", [(3, 5), pytest.param((1, 2, 8, 12), marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize(("name", "what"), pairs(), ids=[f"{a}-{c}" for a, c in pairs()])
-def test_what_a_kind_says_is_each_rank_s_program(name: str, what: str) -> None:
-    for n in (1, 2, 3, 5, 8, 12):
+def test_what_a_kind_says_is_each_rank_s_program(name: str, what: str, ranks: tuple[int, ...]) -> None:
+    for n in ranks:
         for root in {0, n - 1} if collective(what).rooted else {None}:
             plain = build(name, what, n, root)
             cut = [plain, pipeline(plain, 3), channels(plain, 2)] if n in (5, 8) else [plain]

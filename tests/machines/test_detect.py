@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from ringtree.machines.detect import detect
 from ringtree.machines.files import machine_json, nccl_xml
 from ringtree.machines.machine import DeviceKind, LinkKind, Machine, NoteKind, PathKind
 from ringtree.machines.paths import Paths
+from tests.effort import counted
 from tests.machines.sysfs_trees import CX7, H100, NVME, PORT, SysTree, gpu_server, virtual_machine
 
 
@@ -204,10 +204,10 @@ def test_rdma_is_the_makers_fabric_or_the_ports(
     assert m.devices[m.nics[0]].attributes["fabric"] == fabric
 
 
-def test_this_machine_in_no_time() -> None:
-    start = time.perf_counter()
-    assert detect().devices
-    assert time.perf_counter() - start < 2  # milliseconds; and a driver that must wake up
+def test_this_machine_is_read_in_few_calls() -> None:
+    with counted() as effort:
+        devices = detect().devices
+    assert devices and effort.calls < 1_000_000  # some thousand where there are few devices
 
 
 def test_a_superchip_has_a_c2c_link_to_its_grace(tmp_path: Path) -> None:

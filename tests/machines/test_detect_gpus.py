@@ -83,4 +83,4 @@ def test_without_a_driver_it_says_what_to_install_or_start() -> None:
     found, why = nvml_gpus()
     if found:
         pytest.skip("there is a driver here")
-    assert "pip install 'ringtree[gpu]'" in why or "is the NVIDIA driver in this container?" in why
+    assert "pip install nvidia-ml-py" in why or "is the NVIDIA driver in this container?" in why

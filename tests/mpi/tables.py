@@ -28,7 +28,7 @@ def check(rows: list[Row], ranks: int) -> None:
             comm.barrier()  # or one row's wildcards would take the next row's messages
         return results
 
-    for rank, results in enumerate(ringtree.spawn(work, ranks, timeout_s=30)):
+    for rank, results in enumerate(ringtree.spawn(work, ranks, timeout_s=60)):
         for (name, _, expected), result in zip(rows, results, strict=True):
             assert result == plain(expected(rank, ranks)), f"{name} on rank {rank} of {ranks}"
 

@@ -117,7 +117,7 @@ def test_ranks_are_translated() -> None:
 
 
 def python(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 
@@ -132,7 +132,7 @@ def test_the_world_is_joined_at_first_use_and_left_at_the_end() -> None:
 
 def test_abort_ends_the_process_with_its_code() -> None:
     code = "from ringtree import mpi as MPI; MPI.COMM_WORLD.Abort(3)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 3 and "MPI.Abort(3) on rank 0 of 1" in done.stderr
 
 
@@ -165,4 +165,4 @@ def test_a_death_is_an_mpi_exception() -> None:
             MPI.Intracomm(comm).Barrier()
         return caught.value.Get_error_class()
 
-    assert ringtree.spawn(work, 2, timeout_s=10)[1] == MPI.ERR_PROC_FAILED
+    assert ringtree.spawn(work, 2, timeout_s=60)[1] == MPI.ERR_PROC_FAILED

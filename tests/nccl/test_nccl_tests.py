@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -184,10 +183,9 @@ def test_what_is_no_log_is_told_in_one_line(tmp_path: Path, text: str, expected:
 
 @pytest.mark.parametrize("line", [" " * 16000, "8 " * 8000, "# Rank 0 " + "on a " * 3000, "[1,0]" * 3000,
                                   "NCCL INFO P2P" + "P2P " * 3000, "1 1 float " * 1500, "#" * 16000])  # fmt: skip
+@pytest.mark.timeout(60)  # by the square of a line's length it would be minutes
 def test_hostile_lines_cost_no_more_than_their_length(tmp_path: Path, line: str) -> None:
-    start = time.perf_counter()
     assert _times(log_of(tmp_path, "\n".join([line] * 60) + "\n" + NEW)) == TIMES
-    assert time.perf_counter() - start < 5
 
 
 def test_too_many_lines_or_bytes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

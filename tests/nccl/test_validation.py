@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+RCCL = "ag_ring_LL128_2_1_out_of_place", "mi300x8"
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +23,22 @@ def validate() -> ModuleType:
     module = sys.modules["validate"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+SIZES = (8, 1 << 10, 1 << 16, 1 << 20, 1 << 24, 1 << 26, 1 << 28, 1 << 30, 1 << 33)
+
+
+def test_the_predictions_for_the_published_systems(validate: ModuleType, golden: Callable[[str, str], None]) -> None:
+    """A change of either model shows without the published tables. Where it is meant, `make validate` says how near the
+    predictions come now."""
+    lines = [f"{'bytes':>12}{'ours (us)':>12}{'NCCL (us)':>12}  NCCL's pick, bottleneck"]
+    for system in (*validate.SYSTEMS, validate.System(*RCCL, collective="all_gather")):
+        lines.append(f"{system.file}: {system.collective} on {system.cluster.name}")
+        for nbytes in SIZES:
+            ours, theirs = system.predicted(nbytes)
+            times = "".join(f"{e.time_s * 1e6:>12.4g}" for e in (ours, theirs))
+            lines.append(f"{nbytes:>12}{times}  {ours.algorithm}/{ours.protocol}, {ours.bottleneck}")
+    golden("price/predictions.txt", "\n".join(lines))
 
 
 def test_the_goals_are_met_and_the_record_is_of_this_code(validate: ModuleType, data_folder: Path) -> None:
@@ -46,11 +64,11 @@ def test_every_healthy_table_is_judged(validate: ModuleType, data_folder: Path) 
 
 def test_rccl_on_mi300x_is_within_a_twentieth(validate: ModuleType, data_folder: Path) -> None:
     """RCCL on eight MI300X, all_gather of 128 B to 4 GiB, with nothing of ours but xGMI's and RCCL's own figures."""
-    system = validate.System("ag_ring_LL128_2_1_out_of_place", "mi300x8")
+    system = validate.System(*RCCL, collective="all_gather")
     lines = (data_folder / "measured" / "mi300x_allgather" / f"{system.file}.csv").read_text().splitlines()[1:]
     errors = []
     for line in lines:
         nbytes, time_us = int(line.split(",")[0]), float(line.split(",")[5])
         if nbytes:
-            errors.append(abs(system.predicted("all_gather", nbytes)[0].time_s * 1e6 / time_us - 1))
+            errors.append(abs(system.predicted(nbytes)[0].time_s * 1e6 / time_us - 1))
     assert len(errors) == 26 and sorted(errors)[len(errors) // 2] <= 0.05

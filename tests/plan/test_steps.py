@@ -26,7 +26,7 @@ def told(algorithm: str, collective: str, ranks: int, nbytes: int, slots: int = 
 
 
 @pytest.mark.parametrize(("algorithm", "collective"), pairs())
-@pytest.mark.parametrize("ranks", [2, 5, 8])
+@pytest.mark.parametrize("ranks", [2, 5, pytest.param(8, marks=pytest.mark.slow)])
 def test_what_is_cut_is_right_and_fits(algorithm: str, collective: str, ranks: int) -> None:
     seen = dict[Steps, Steps]()
     for nbytes in SIZES:

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from statistics import median
-from time import process_time
 
 import pytest
 
@@ -12,6 +11,7 @@ from ringtree.price import Priced, quote, seconds
 from ringtree.simulate import play
 from ringtree.topology import cluster, direct, ring, switch, torus
 from ringtree.transform import pipeline
+from tests.effort import counted
 
 WORK = {"message_s": 3e-7, "step_s": 1e-7, "copy_Bps": 40e9, "reduce_Bps": 15e9}
 SHARED = {"switch": switch(8), "ring": ring(8), "torus": torus(2, 4), "cluster": cluster(2, 4, nics=2, **WORK)}
@@ -43,14 +43,16 @@ def test_near_what_is_simulated_where_messages_meet(topology):
     assert {what: r for what, r in found.items() if not 0.6 < r < 1.7} == {}
 
 
+@pytest.mark.parametrize(
+    ("ranks", "pieces"), [(7, 1), (12, 5), *(pytest.param(12, n, marks=pytest.mark.slow) for n in (1, 40))]
+)
 @pytest.mark.parametrize(("name", "collective"), pairs())
-def test_repeated_blocks_cost_what_they_cost_written_out(name, collective):
-    for ranks, pieces in ((7, 1), (12, 1), (12, 40)):
-        schedule = pipeline(build(name, collective, ranks), pieces)
-        plain = replace(schedule, blocks=(Block(schedule.expand()),))
-        priced, beside = (Priced(s, cluster(4, 3, nics=2, **WORK)) for s in (schedule, plain))
-        for nbytes in (100, 1 << 22):
-            assert priced.seconds(nbytes) == pytest.approx(beside.seconds(nbytes), rel=1e-9)
+def test_repeated_blocks_cost_what_they_cost_written_out(name, collective, ranks, pieces):
+    schedule = pipeline(build(name, collective, ranks), pieces)
+    plain = replace(schedule, blocks=(Block(schedule.expand()),))
+    priced, beside = (Priced(s, cluster(4, 3, nics=2, **WORK)) for s in (schedule, plain))
+    for nbytes in (100, 1 << 22):
+        assert priced.seconds(nbytes) == pytest.approx(beside.seconds(nbytes), rel=1e-9)
 
 
 def test_peers_that_move_on():
@@ -69,13 +71,13 @@ def test_a_ring_in_closed_form():
     assert found == pytest.approx(14 * (2e-6 + (1 << 20) / 10e9))
 
 
-def test_a_hundred_thousand_ranks_in_well_under_a_second():
+def test_a_hundred_thousand_ranks_are_priced_without_being_expanded():
     """Of one kind, and of hosts with 8 of them: 2(n-1) times the mean latency of a hop, when there are few bytes."""
     n = 100_000
     schedule, topology = build("ring", "all_reduce", n), cluster(n // 8, 8, nics=8)
-    began = process_time()
-    found = seconds(schedule, topology, 8)
-    assert process_time() - began < 2  # some 0.3 s where nothing else runs
+    with counted() as effort:
+        found = seconds(schedule, topology, 8)
+    assert effort.calls < 5 * n  # of 2(n-1)n transfers
     assert found == pytest.approx(2 * (n - 1) * (7 * 1e-6 + 6e-6) / 8, rel=1e-3)
 
 

@@ -37,7 +37,7 @@ def pools() -> Iterator[Pools]:
             pytest.skip("the native engine is not built")
         pool = kept.get((engine, n))
         if pool is None or not pool.alive:
-            pool = kept[engine, n] = Pool(n, engine=engine, threads=engine == "reference", timeout_s=20, **options)
+            pool = kept[engine, n] = Pool(n, engine=engine, threads=engine == "reference", timeout_s=60, **options)
         return pool
 
     yield get

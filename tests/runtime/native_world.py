@@ -6,7 +6,6 @@ import os
 import pickle
 import signal
 import threading
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,12 +24,11 @@ SLOTS, SLOT_BYTES = 8, 4096
 
 @dataclass
 class Ended:
-    """How a rank ended: what it returned, or the error's class and text, after `seconds`."""
+    """How a rank ended: what it returned, or the error's class and text."""
 
     value: Any = None
     error: type[BaseException] | None = None
     text: str = ""
-    seconds: float = 0.0
     args: tuple[Any, ...] = ()
 
 
@@ -39,7 +37,7 @@ def seat(
     rank: int,
     ranks: int,
     *,
-    timeout_s: float = 20.0,
+    timeout_s: float = 60.0,
     threads: bool = False,
     kin: _native.Kin | None = None,
     **sizes: int,
@@ -61,11 +59,10 @@ def segment(ranks: int, slots: int = SLOTS, slot_bytes: int = SLOT_BYTES) -> Ite
 
 
 def _attempt(fn: Callable[[], Any]) -> Ended:
-    start = time.monotonic()
     try:
-        return Ended(fn(), seconds=time.monotonic() - start)
+        return Ended(fn())
     except BaseException as e:  # noqa: BLE001
-        return Ended(None, type(e), f"{e}\n{traceback.format_exc()}", time.monotonic() - start, e.args)
+        return Ended(None, type(e), f"{e}\n{traceback.format_exc()}", e.args)
 
 
 def world(ranks: int, fn: Callable[[_native.Group, int], Any], **terms: Any) -> list[Ended]:

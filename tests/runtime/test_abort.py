@@ -12,6 +12,7 @@ import pytest
 
 from ringtree import Poisoned, TimedOut, spawn
 from ringtree.runtime.communicator.communicator import Communicator
+from tests.waiting import Event
 
 Act = Callable[[Communicator], Any]
 BIG = np.ones(1 << 22)  # more than pipes hold
@@ -30,33 +31,31 @@ WAITS: dict[str, Act] = {
 }
 
 
-def aborted(comm: Communicator, wait: str) -> tuple[str, str, float]:
+def aborted(comm: Communicator, wait: str) -> tuple[str, str]:
     """All but the last rank wait for it; it aborts."""
-    begun = time.monotonic()
     error, text = "none", ""
     if comm.rank == comm.size - 1:
-        threading.Timer(0.3, comm.abort, ("enough",)).start()
-        time.sleep(0.5)
+        aborts = threading.Timer(0.2, comm.abort, ("enough",))
+        aborts.start()
+        aborts.join()
         wait = "all_reduce"
     try:
         WAITS[wait](comm)
     except Exception as raised:  # noqa: BLE001  # the test looks at it
         error, text = type(raised).__name__, str(raised)
-    took_s = time.monotonic() - begun
     comm.abort("too late")
     comm.close()
     comm.abort("after its end")
-    return error, text, took_s
+    return error, text
 
 
 @pytest.mark.parametrize("wait", list(WAITS))
 def test_an_abort_ends_every_wait_and_says_whose_it_is(engine: str, wait: str) -> None:
     if engine == "reference" and wait in ("group", "send"):
         pytest.skip("meets elsewhere; keeps what it sends")
-    for error, text, took_s in spawn(aborted, 3, wait, engine=engine, threads=engine == "reference", timeout_s=30):
+    for error, text in spawn(aborted, 3, wait, engine=engine, threads=engine == "reference", timeout_s=60):
         assert error == "Poisoned", text
         assert "rank 2 aborted the group: enough" in text
-        assert took_s < 10
 
 
 def torn(comm: Communicator, wait: str, how: str) -> list[str]:
@@ -81,7 +80,7 @@ def torn(comm: Communicator, wait: str, how: str) -> list[str]:
             group.abort("torn")
         group.close()
         for caller in callers:
-            caller.join(10)
+            caller.join(60)
         if any(caller.is_alive() for caller in callers) or len(raised) != 2:
             wrong.append(f"turn {turn}: {raised}")
         comm.barrier()
@@ -91,21 +90,19 @@ def torn(comm: Communicator, wait: str, how: str) -> list[str]:
 @pytest.mark.parametrize("how", ["abort", "close"])
 @pytest.mark.parametrize("wait", ["all_reduce", "async all_reduce", "recv", "irecv", "probe", "wait_signal"])
 def test_a_group_may_be_closed_while_threads_are_in_it(wait: str, how: str) -> None:
-    assert spawn(torn, 2, wait, how, timeout_s=30) == [[], []]
+    assert spawn(torn, 2, wait, how, timeout_s=60) == [[], []]
 
 
-def hurried(comm: Communicator, wait: str) -> float:
+def hurried(comm: Communicator, wait: str, gave_up: Event) -> None:
     if comm.rank == 1:
-        time.sleep(1.0)  # longer than the other waits
-        return 0.0
+        gave_up.wait()
+        return
     comm.set_timeout(0.2)
-    begun = time.monotonic()
     with pytest.raises((TimedOut, Poisoned), match=r"waited 0\.2 s"):
         WAITS[wait](comm)
-    return time.monotonic() - begun
+    gave_up.set()
 
 
 @pytest.mark.parametrize("wait", ["all_reduce", "async all_reduce", "recv", "irecv", "probe", "reduction in Python"])
 def test_a_timeout_may_be_set_later(engine: str, wait: str) -> None:
-    took_s, _ = spawn(hurried, 2, wait, engine=engine, threads=engine == "reference", timeout_s=30)
-    assert took_s < 10
+    spawn(hurried, 2, wait, Event(), engine=engine, threads=engine == "reference", timeout_s=60)

@@ -211,4 +211,4 @@ def test_torch_itself() -> None:
         out = np.empty((comm.size, 3), np.int64)
         assert comm.all_gather(torch.arange(3), out=out) is out
 
-    spawn(ranks, 2, timeout_s=20)
+    spawn(ranks, 2, timeout_s=60)

@@ -120,5 +120,5 @@ def packed_otherwise(comm: Communicator, call: str) -> str:
     "call", ["all_reduce_coalesced", "reduce_scatter_coalesced", "all_gather_coalesced", "broadcast_coalesced"]
 )
 def test_lists_of_other_shapes_are_noticed_though_they_hold_as_much(call: str) -> None:
-    said = spawn(packed_otherwise, 2, call, timeout_s=20)
+    said = spawn(packed_otherwise, 2, call, timeout_s=60)
     assert any("with another schedule or blocks of other sizes" in text for text in said)

@@ -13,6 +13,7 @@ from tests.runtime.conftest import Pools
 
 Row = tuple[list[list[int]], dict[int, int], int]
 ELEMENTS = 24  # a chunk
+LONG = pytest.mark.slow
 
 
 def measure(comm: Communicator, algorithm: str, collective: str, plain: bool = False) -> Row:
@@ -35,7 +36,7 @@ def measure(comm: Communicator, algorithm: str, collective: str, plain: bool = F
     return counted, program.chunks_from(), 4 if barrier else count * 8 // program.chunks
 
 
-@pytest.mark.parametrize("ranks", [2, 5, 8])
+@pytest.mark.parametrize("ranks", [pytest.param(2, marks=LONG), 5, pytest.param(8, marks=LONG)])
 def test_bytes_per_pair_are_the_programs(pools: Pools, engine: str, ranks: int) -> None:
     pool = pools(engine, ranks)
     for algorithm, collective in pairs():
@@ -45,7 +46,7 @@ def test_bytes_per_pair_are_the_programs(pools: Pools, engine: str, ranks: int) 
             assert counted[rank] == [0, 0]
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 5, 8])
+@pytest.mark.parametrize("ranks", [pytest.param(2, marks=LONG), 3, 5, pytest.param(8, marks=LONG)])
 def test_messages_are_the_schedules_and_bytes_the_formulas(pools: Pools, engine: str, ranks: int) -> None:
     """Real ranks, the schedule and the formula in the docstring: three accounts of the same."""
     pool = pools(engine, ranks)

@@ -37,4 +37,4 @@ def ever_new(comm: Communicator) -> tuple[int, ...]:
 def test_ever_new_schedules_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (given, plans):
         monkeypatch.setattr(module, "KEPT", 4)
-    assert spawn(ever_new, 2, threads=True, timeout_s=20) == [(4, 4, 4)] * 2
+    assert spawn(ever_new, 2, threads=True, timeout_s=60) == [(4, 4, 4)] * 2

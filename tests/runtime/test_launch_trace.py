@@ -17,7 +17,7 @@ import numpy as np
 import ringtree
 """
 CALLS = """
-comm = ringtree.init(timeout_s=20)
+comm = ringtree.init(timeout_s=60)
 x = np.ones(500, np.float32)
 for _ in range(5):
     comm.all_reduce(x, algorithm="ring")

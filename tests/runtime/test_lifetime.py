@@ -20,6 +20,7 @@ from ringtree import init, spawn
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import Terms
 from tests.runtime.conftest import available
+from tests.waiting import interruptible
 
 
 def children() -> set[int]:
@@ -80,7 +81,7 @@ def test_a_forked_child_is_told_and_harms_nobody() -> None:
         for _ in range(3):
             assert comm.all_reduce(np.ones(4))[0] == comm.size
 
-    spawn(rank, 3, timeout_s=20)
+    spawn(rank, 3, timeout_s=60)
 
 
 @native
@@ -112,7 +113,7 @@ def test_a_forked_child_moves_none_of_its_parents_messages() -> None:
         assert (received.result() == x).all()
         assert sent.wait()
 
-    spawn(rank, 2, timeout_s=20)
+    spawn(rank, 2, timeout_s=60)
 
 
 @native
@@ -127,7 +128,7 @@ def test_a_forked_child_waits_for_no_call_of_its_parents() -> None:
         comm.send(np.ones(1), 1) if comm.rank == 0 else comm.recv(np.ones(1), 0)
         assert (comm.all_reduce(1) if work is None else work.result()) == comm.size
 
-    spawn(rank, 2, timeout_s=20)
+    spawn(rank, 2, timeout_s=60)
 
 
 @native
@@ -150,7 +151,7 @@ def test_nothing_stays_behind() -> None:
 
     ranks = children()
     shm, open_here = sorted(os.listdir("/dev/shm")), len(os.listdir("/proc/self/fd"))
-    assert spawn(rank, 3, timeout_s=20) == [0, 0, 0]
+    assert spawn(rank, 3, timeout_s=60) == [0, 0, 0]
     assert sorted(os.listdir("/dev/shm")) == shm
     assert len(os.listdir("/proc/self/fd")) == open_here
     assert children() == ranks
@@ -162,9 +163,12 @@ import numpy as np
 import ringtree
 def work(comm):
     comm.barrier()
-    os.write(1, b"ready\\n")
-    while True:
-        {busy}
+    try:
+        os.write(1, b"ready\\n")
+        while True:
+            {busy}
+    finally:
+        os.write(1, b"left\\n")
 if __name__ == "__main__":
     ringtree.spawn(work, 3)
 """
@@ -188,19 +192,19 @@ def test_ctrl_c_ends_everything(tmp_path: Path, busy: str) -> None:
     file.write_text(PROGRAM.format(busy=busy))
     shm = sorted(os.listdir("/dev/shm"))
     process = subprocess.Popen(
-        [sys.executable, str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+        [sys.executable, str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=interruptible,  # noqa: PLW1509  # it takes no lock
+    )  # fmt: skip
     try:
         assert process.stdout is not None
         for _ in range(3):
             assert process.stdout.readline() == "ready\n"
         os.killpg(process.pid, signal.SIGINT)
-        started = time.monotonic()
-        _, err = process.communicate(timeout=30)
+        out, err = process.communicate()
     except BaseException:  # a test that fails leaves nobody running either
         os.killpg(process.pid, signal.SIGKILL)
         raise
-    assert time.monotonic() - started < 8
+    assert out == 3 * "left\n"  # each rank by itself: nobody had to be killed
     assert process.returncode != 0
     assert "KeyboardInterrupt" in err
     with pytest.raises(ProcessLookupError):  # no rank is left, nor a zombie
@@ -215,7 +219,7 @@ def test_what_is_still_open_at_exit_is_closed(tmp_path: Path) -> None:
         "import numpy as np, ringtree\ncomm = ringtree.init()\nx = comm.empty(10)\nx[:] = 1\nsub = comm.split(0)\n"
         "work = sub.all_reduce(np.ones(1 << 20), async_op=True)\nprint(comm.all_reduce(x).sum())\n"
     )
-    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "10.0\n", "")
 
 
@@ -230,4 +234,4 @@ def test_a_rank_that_ends_leaves_every_group_that_it_is_in() -> None:
         time.sleep(0.3)
         return int(other.group([1, 2]).all_reduce(1))
 
-    assert spawn(rank, 3, timeout_s=20) == [0, 2, 2]
+    assert spawn(rank, 3, timeout_s=60) == [0, 2, 2]

@@ -197,7 +197,7 @@ def test_threads_may_send_at_once() -> None:
                 thread.join()
         return recording.trace
 
-    trace = ringtree.spawn(work, 2, timeout_s=20)[0]
+    trace = ringtree.spawn(work, 2, timeout_s=60)[0]
     send, wait = trace.messages()
     assert len(send) == 2 * 3 * 50
     assert np.array_equal(trace.call[send], trace.call[wait])

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import mmap
 import os
-import struct
 import time
 
 import numpy as np
@@ -14,6 +12,7 @@ import pytest
 from ringtree import _native
 from tests.runtime import native_world as nw
 from tests.runtime.native_world import broadcast, one_shot, prepare, run, values, world
+from tests.waiting import Event, Naps
 
 
 def test_a_mismatch_names_both_sides_on_every_rank() -> None:
@@ -58,14 +57,19 @@ def test_two_roots_that_only_send_are_told_at_the_next_call(last: bool) -> None:
 
 def test_a_rank_that_waits_for_another_root_is_told() -> None:
     """Rank 1 waits for rank 2, which did its part of another call and makes no more."""
+    ended = Event()
 
     def rank_of(group: _native.Group, rank: int) -> None:
         x = np.ones(1, np.float32)
-        run(group, prepare(group, broadcast(rank, 3, 2 if rank == 1 else 0), 1, redop=None), x, x)
-        time.sleep(1)
+        try:
+            run(group, prepare(group, broadcast(rank, 3, 2 if rank == 1 else 0), 1, redop=None), x, x)
+        finally:
+            if rank == 1:
+                ended.set()
+        ended.wait()  # nobody leaves before
 
     ends = world(3, rank_of)
-    assert ends[1].error is _native.Mismatch and ends[1].seconds < 0.9
+    assert ends[1].error is _native.Mismatch
     assert "root 2" in ends[1].text and "root 0" in ends[1].text
 
 
@@ -81,24 +85,23 @@ def test_another_schedule_is_a_mismatch_too() -> None:
 
 @pytest.mark.parametrize("calls", [1, 1000])
 def test_a_dead_rank_is_named_to_every_survivor_within_a_second(calls: int) -> None:
-    moment = mmap.mmap(-1, 8)  # when it died, for all to read
+    dies = Event()
 
-    def rank_of(group: _native.Group, rank: int) -> tuple[str, int, float]:
+    def rank_of(group: _native.Group, rank: int) -> tuple[str, int, int]:
         plan = prepare(group, one_shot(rank, 4), 64)
         x = np.ones(64, np.float32)
-        try:
+        with Naps(dies.is_set) as naps, pytest.raises(_native.PeerDied) as caught:
             for call in itertools.count(1):
                 run(group, plan, x, x)
                 if rank == 2 and call == calls:
-                    struct.pack_into("d", moment, 0, time.monotonic())
+                    dies.set()
                     nw.die()
-        except _native.PeerDied as error:
-            return *error.args, time.monotonic() - struct.unpack_from("d", moment)[0]
+        return *caught.value.args, naps.count
 
     ends = world(4, rank_of)
     assert ends[2].error is SystemExit
-    for text, died, seconds in values([ends[rank] for rank in (0, 1, 3)]):
-        assert died == 2 and seconds < 1
+    for text, died, naps in values([ends[rank] for rank in (0, 1, 3)]):
+        assert died == 2 and naps < Naps.A_SECOND
         assert "rank 2 died (process " in text and "in all_reduce, call " in text
 
 
@@ -147,21 +150,24 @@ def test_what_a_rank_sent_before_it_left_arrives() -> None:
 
 
 def test_time_runs_out_for_all() -> None:
+    ran_out = Event()
+
     def rank_of(group: _native.Group, rank: int) -> None:
         plan = prepare(group, one_shot(rank, 3), 1)
         x = np.ones(1, np.float32)
         if rank == 2:
-            time.sleep(1.5)
+            ran_out.wait()
         try:
             run(group, plan, x, x)
         except _native.TimedOut:
+            ran_out.set()
             with pytest.raises(_native.Poisoned, match="failed before"):
                 run(group, plan, x, x)
             raise
 
     ends = world(3, rank_of, timeout_s=0.3)
     assert [end.error for end in ends] == [_native.TimedOut] * 3
-    assert "waited 0.3 s for rank 2 in all_reduce, call 1" in ends[0].text and ends[0].seconds < 1.2
+    assert "waited 0.3 s for rank 2 in all_reduce, call 1" in ends[0].text
 
 
 def test_errors_of_asynchronous_calls_are_raised_by_wait() -> None:

@@ -75,7 +75,7 @@ def otherwise(comm: Communicator, async_op: bool) -> None:
 
 @pytest.mark.parametrize("async_op", [False, True])
 def test_another_call_is_a_mismatch(engine: str, async_op: bool) -> None:
-    spawn(otherwise, 2, async_op, engine=engine, threads=engine == "reference", timeout_s=30)
+    spawn(otherwise, 2, async_op, engine=engine, threads=engine == "reference", timeout_s=60)
 
 
 def test_refusals(pools: Pools, engine: str) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 
 from ringtree import spawn
 from ringtree.runtime.communicator.communicator import Communicator
+from tests.waiting import Event, until
 
 BIG = 1 << 26  # bytes, far more than pipes hold
 
@@ -19,67 +21,76 @@ def compute(seconds: float) -> None:
         sum(range(100))
 
 
-def away(comm: Communicator, who: int) -> float:
-    """Rank `who` calls nothing before the other, which waits, has written that it is done. How long it was away."""
+def away(comm: Communicator, who: int) -> None:
+    """Rank `who` calls nothing before the other, which waits, has written that it is done."""
     told = comm.empty(1)
     x = np.full(BIG, comm.rank, np.uint8)
     comm.barrier()
     message = comm.isend(x, 1) if comm.rank == 0 else comm.irecv(x, 0)
-    begun = time.monotonic()
     if comm.rank == who:
-        while told[0] == 0 and time.monotonic() < begun + 15:
+        while told[0] == 0:
             compute(0.01) if who else time.sleep(0.01)
     else:
         message.wait()
         comm.put(np.ones(1, told.dtype), who, told)
-    took_s = time.monotonic() - begun
     assert message.wait()
     assert (x == 0).all()
     comm.barrier()
-    return took_s
 
 
 def test_a_message_moves_while_its_sender_sleeps() -> None:
-    assert max(spawn(away, 2, 0, timeout_s=30)) < 10
+    spawn(away, 2, 0, timeout_s=60)
 
 
 def test_a_message_moves_while_its_receiver_computes() -> None:
-    assert max(spawn(away, 2, 1, timeout_s=30)) < 10
+    spawn(away, 2, 1, timeout_s=60)
 
 
-def both_away(comm: Communicator) -> float:
+def both_away(comm: Communicator, arrived: Event) -> None:
+    """Neither calls anything before the last byte is there."""
     x = np.full(BIG, comm.rank, np.uint8)
     message = comm.isend(x, 1) if comm.rank == 0 else comm.irecv(x, 0)
-    begun = time.monotonic()
-    while x[-1] != 0 and time.monotonic() < begun + 10:
+    while not arrived.is_set():
         compute(0.01)
-    took_s = time.monotonic() - begun
+        if x[-1] == 0 and comm.rank == 1:
+            arrived.set()
     message.wait()
-    return took_s
 
 
 def test_a_message_moves_while_both_compute() -> None:
-    assert spawn(both_away, 2, timeout_s=30)[1] < 8.0
+    spawn(both_away, 2, Event(), timeout_s=60)
+
+
+def others() -> dict[str, tuple[str, int]]:
+    """State, and how often each has slept, of this process's other threads, also those that Python does not know."""
+    found = {}
+    for task in Path("/proc/self/task").iterdir():
+        if int(task.name) != threading.get_native_id():
+            said = dict(line.split(":\t") for line in (task / "status").read_text().splitlines())
+            found[task.name] = said["State"][0], int(said["voluntary_ctxt_switches"])
+    return found
 
 
 def idle(comm: Communicator) -> tuple[float, int]:
-    """With receives that nobody answers yet: what this process uses of a second, and its threads."""
+    """With receives that nobody answers yet: how long the other threads sleep at a time, and Python's threads."""
     before = threading.active_count()
     messages = [comm.irecv(np.empty(1), 1 - comm.rank, tag) for tag in range(3)]
     messages[0].wait(0.01)
-    begun = time.process_time()
-    time.sleep(1.0)
-    used_s = time.process_time() - begun
+    until(lambda: all(state == "S" for state, _ in others().values()))
+    begun_s, at_first = time.monotonic(), others()
+    time.sleep(0.5)
+    at_last, took_s = others(), time.monotonic() - begun_s
+    woke = sum(slept - at_first[name][1] for name, (_, slept) in at_last.items())
     comm.barrier()
     for tag in range(3):
         comm.send(np.ones(1), 1 - comm.rank, tag)
-    assert all(message.wait() for message in messages)
-    return used_s, threading.active_count() - before
+    assert at_last and all(message.wait() for message in messages)
+    return took_s / max(woke - 1, 1), threading.active_count() - before
 
 
 def test_who_waits_for_nothing_uses_no_core() -> None:
-    for used_s, threads in spawn(idle, 2, timeout_s=30):
-        assert used_s < 0.1
+    for nap_s, threads in spawn(idle, 2, timeout_s=60):
+        assert nap_s > 0.025  # the courier's are 0.05 s
         assert threads == 0  # Python's; the group's own is not one of them
 
 
@@ -92,10 +103,8 @@ def one_by_one(comm: Communicator) -> bool:
             comm.recv(y, 1)
         else:
             message = comm.irecv(y, 0)
-            until = time.monotonic() + 5
-            while y[0] != turn and time.monotonic() < until:
+            while y[0] != turn:
                 time.sleep(0)
-            assert y[0] == turn
             message.wait()
             comm.send(y, 0)
             y[0] = -1
@@ -103,6 +112,4 @@ def one_by_one(comm: Communicator) -> bool:
 
 
 def test_no_ring_is_missed() -> None:
-    begun = time.monotonic()
-    assert spawn(one_by_one, 2, timeout_s=30) == [True, True]
-    assert time.monotonic() - begun < 10
+    assert spawn(one_by_one, 2, timeout_s=60) == [True, True]

@@ -43,9 +43,7 @@ def test_other_names_are_refused() -> None:
 
 
 def python(code: str) -> str:
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
-    ).stdout.strip()
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def test_importing_loads_nothing_but_ringtree_itself() -> None:
@@ -65,12 +63,10 @@ def test_a_world_loads_numpy_and_nothing_else_of_others() -> None:
     assert others <= {"ringtree", "numpy"}, others
 
 
-def test_importing_is_quick() -> None:
-    took = min(
-        float(python("import time; t = time.perf_counter(); import ringtree; print(time.perf_counter() - t)"))
-        for _ in range(5)
+def test_importing_loads_one_file_of_ours() -> None:
+    assert (
+        python("import sys, ringtree; print(*(m for m in sys.modules if m.split('.')[0] == 'ringtree'))") == "ringtree"
     )
-    assert took < 0.15
 
 
 def test_rank_failed_travels() -> None:

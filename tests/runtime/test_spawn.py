@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,33 @@ def test_the_reference_engine_wants_threads() -> None:
         spawn(print, 2, engine="reference")
 
 
+LAUNCHED = {
+    "ringtree run": {"RINGTREE_RANK": "1", "RINGTREE_WORLD_SIZE": "4", "RINGTREE_JOB": "f00d"},
+    "ringtree.spawn": {"RINGTREE_RANK": "1", "RINGTREE_WORLD_SIZE": "4", "RINGTREE_JOB": "spawn-7-0"},
+    "torchrun": {"RANK": "1", "WORLD_SIZE": "4"},
+    "Open MPI": {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4"},
+}
+
+
+@pytest.mark.parametrize("start", [spawn, lambda fn, n: Pool(n)], ids=["spawn", "Pool"])
+@pytest.mark.parametrize("launcher", LAUNCHED)
+def test_a_launched_rank_starts_no_ranks_of_its_own(
+    launcher: str, start: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in LAUNCHED[launcher].items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError, match=rf"in rank 1 of the 4 that {launcher} started .*expected comm = "):
+        start(print, 3)
+
+
+@way
+def test_a_world_of_one_may_start_ranks(way: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a step of srun -n 1."""
+    monkeypatch.setenv("RINGTREE_RANK", "0")
+    monkeypatch.setenv("RINGTREE_WORLD_SIZE", "1")
+    assert spawn(lambda comm: comm.all_reduce(1), 2, **way) == [2, 2]
+
+
 @way
 def test_a_pool_keeps_its_ranks(way: dict[str, Any]) -> None:
     with Pool(3, **way) as pool:
@@ -82,7 +110,7 @@ def fail(comm: Communicator) -> None:
 
 @way
 def test_a_failure_ends_a_pool(way: dict[str, Any]) -> None:
-    pool = Pool(3, timeout_s=20, **way)
+    pool = Pool(3, timeout_s=60, **way)
     with pytest.raises(RankFailed, match="rank 1 of 3 failed: LookupError: not here") as caught:
         pool.run(fail)
     assert isinstance(caught.value.__cause__, LookupError)
@@ -102,17 +130,16 @@ def test_how_a_process_ended_is_said() -> None:
 def test_a_rank_that_hangs_after_a_failure_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ringtree._native")
     monkeypatch.setattr("ringtree.runtime.launch.spawn.GRACE_S", 0.3)
-    started, before = time.monotonic(), children()
+    before = children()
     with pytest.raises(RankFailed, match="ValueError: gone"):
         spawn(hang, 3)
-    assert time.monotonic() - started < 8
     assert children() == before
 
 
 def hang(comm: Communicator) -> None:
     if comm.rank == 0:
         raise ValueError("gone")
-    time.sleep(60)
+    time.sleep(1000)
 
 
 def test_ranks_are_pinned_when_they_fit() -> None:

@@ -53,7 +53,7 @@ def many(comm: Communicator) -> None:
 
 def spawned(engine: str, ranks: int, work: Callable[[Communicator], Any]) -> list[Any]:
     """Runs a closure, which cannot be given to a pool's processes, or what ends a pool."""
-    return ringtree.spawn(work, ranks, engine=engine, threads=engine == "reference", timeout_s=20)
+    return ringtree.spawn(work, ranks, engine=engine, threads=engine == "reference", timeout_s=60)
 
 
 PROGRAMS = [several, symmetric, many]

@@ -139,7 +139,7 @@ PROGRAM = """
 import os, ringtree
 if os.environ["RINGTREE_RANK"] != "0":
     os.environ["RINGTREE_TOPOLOGY"] = os.environ["OTHER"]
-comm = ringtree.init(timeout_s=20)
+comm = ringtree.init(timeout_s=60)
 print(comm.chosen("all_reduce", 1 << 14).part.program.name, int(comm.all_reduce([1])[0]))
 """
 
@@ -154,7 +154,6 @@ def test_ranks_with_different_files_take_rank_zeros(other: str, here: Path, tmp_
         env=os.environ | {"OTHER": str(tmp_path / other)},
         capture_output=True,
         text=True,
-        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     assert [line.split("] ")[-1] for line in done.stdout.splitlines()] == ["one_shot 3"] * 3
@@ -169,7 +168,6 @@ def test_a_broken_file_is_said_by_rank_zero_alone(tmp_path: Path) -> None:
         env=os.environ | {tuned.VARIABLE: str(tmp_path / "broken.json")},
         capture_output=True,
         text=True,
-        timeout=60,
     )
     assert done.returncode == 0
     assert len(done.stderr.splitlines()) == 1 and "broken.json: not JSON" in done.stderr

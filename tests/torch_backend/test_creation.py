@@ -139,7 +139,7 @@ def _one_dies(folder: str) -> str:
     store = _store("file", folder + "/store")
     if rank == 2:
         place = json.loads(store.get(PLACE))["place"]
-        subprocess.run([sys.executable, "-c", DIES, place], check=False, timeout=20)
+        subprocess.run([sys.executable, "-c", DIES, place], check=False)
         return ""
     began_s = time.monotonic()
     try:
@@ -198,7 +198,7 @@ def _two_hosts(folder: str, name: str, elsewhere: tuple[int, ...]) -> tuple[str,
     began_s = time.monotonic()
     thread = threading.Thread(target=act)
     thread.start()
-    thread.join(30)
+    thread.join()
     took_s = time.monotonic() - began_s
     dist.barrier()
     return said[0], took_s

@@ -29,7 +29,7 @@ PROGRAMS = (  # of ends.py, which imports torch
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> Said:
     folder = tmp_path_factory.mktemp("ends")
-    subprocess.run([sys.executable, "-m", "tests.torch_backend.ends", str(folder)], check=True, timeout=120)
+    subprocess.run([sys.executable, "-m", "tests.torch_backend.ends", str(folder)], check=True)
     found: Said = json.loads((folder / "said.json").read_text())
     assert tuple(found) == PROGRAMS
     return found

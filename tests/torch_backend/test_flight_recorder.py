@@ -81,7 +81,7 @@ def _analysed(folder: Path, *options: str) -> str:
     """What the analyser says of the dumps."""
     process = fresh(_analyse, str(folder / "fr"), *options)
     process.start()
-    process.join(60)
+    process.join()
     said = (folder / "fr.txt").read_text()
     assert process.exitcode == 0, said
     return said

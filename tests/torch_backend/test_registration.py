@@ -22,7 +22,7 @@ LOADED = "sorted(m for m in sys.modules if m.split('.')[0] == 'ringtree')"
 def python(program: str, **env: str) -> subprocess.CompletedProcess[str]:
     """A program as a user's would run, away from the source tree."""
     return subprocess.run(
-        [sys.executable, "-c", program], cwd="/", env={**os.environ, **env}, capture_output=True, text=True, timeout=100
+        [sys.executable, "-c", program], cwd="/", env={**os.environ, **env}, capture_output=True, text=True
     )
 
 
@@ -49,9 +49,7 @@ def test_torch_need_not_load_it() -> None:
 def test_without_torch_the_error_says_what_installs_it() -> None:
     done = python("import sys; sys.modules['torch'] = None; import ringtree.torch_backend")
     last = done.stderr.splitlines()[-1]
-    assert (
-        last.startswith("ImportError: ringtree.torch_backend needs torch") and "pip install 'ringtree[torch]'" in last
-    )
+    assert last.startswith("ImportError: ringtree.torch_backend needs torch") and "pip install torch" in last
 
 
 def test_the_engine_is_not_linked_against_torch() -> None:

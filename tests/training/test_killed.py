@@ -97,7 +97,7 @@ def test_it_is_named_and_a_restart_comes_to_the_same_loss(layout: str, tmp_path:
     job = _start(RINGTREE, folder, *layout.split())
     processes = _kill_a_rank(job, folder, "1")
     killed_s = time.monotonic()
-    _, said = job.communicate(timeout=60)
+    _, said = job.communicate()
     assert job.returncode == 128 + signal.SIGKILL and time.monotonic() - killed_s < WITHIN_S
     assert re.match(r"ringtree train: rank 1 was killed", said) and "At: " not in said, said
     assert not [pid for pid in processes if _alive(pid)]
@@ -105,7 +105,7 @@ def test_it_is_named_and_a_restart_comes_to_the_same_loss(layout: str, tmp_path:
     kept = _kept(folder)
     assert 3 <= kept < STEPS
     again = _start(RINGTREE, folder, *layout.split(), "--resume")
-    out, said = again.communicate(timeout=100)
+    out, said = again.communicate()
     assert again.returncode == 0, said
     assert f"goes on from {folder}/step-{kept:08}" in out
     _expect_the_loss_of_an_undisturbed_run(out)
@@ -117,7 +117,7 @@ def test_torchrun_restarts_it(tmp_path: Path) -> None:
     folder = tmp_path / "checkpoints"
     job = _start((*TORCHRUN, "ringtree.cli"), folder, "--dp=2", "--resume")
     _kill_a_rank(job, folder, "1")
-    out, said = job.communicate(timeout=100)
+    out, said = job.communicate()
     assert job.returncode == 0, said
     assert "no checkpoint in" in out and "goes on from" in out
     assert re.search(r"exitcode: -9\) local_rank: 1|rank 1 died", said), said

@@ -6,7 +6,7 @@
 
 Each line of output has its rank before it. Ctrl-C is passed on. When a rank dies the others have 5 s to report, then
 they are stopped, and it is said which died and how; the exit code is that rank's. With no more ranks than cores, each
-has a core of its own.
+has a core of its own. A signal that is ignored at the start, as nohup and a shell's & have it, stays ignored.
 
 With --trace, FILE has what every rank did from ringtree.init() on: its copies, reductions, messages and waits
 (docs/tracing.md); also of ranks that failed, but for those that were killed.

@@ -62,7 +62,7 @@ def _check_torch() -> None:
     from importlib.util import find_spec
 
     if find_spec("torch") is None:
-        raise ImportError("training needs torch: pip install 'ringtree[torch]' (--plan needs none)")
+        raise ImportError("training needs torch: pip install torch (--plan needs none)")
 
 
 def _train(plan: Plan, args: argparse.Namespace) -> None:

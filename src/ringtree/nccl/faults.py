@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from types import MappingProxyType
 
 from ringtree.machines.clusters import Cluster
@@ -77,10 +78,11 @@ def _quoted(debug: Debug, sign: str) -> str:
     )
 
 
-def faults(cluster: Cluster) -> Iterator[Fault]:
-    """Those that the cluster can have."""
-    for of in (_sockets, _gdr_off, _few_nics, _cpu_link, _p2p_off, _nvlink_unused, _pcie_half):
-        yield from of(cluster)
+@lru_cache(maxsize=16)
+def faults(cluster: Cluster) -> tuple[Fault, ...]:
+    """Those that the cluster can have; the same ones each time, so that their channels are searched once."""
+    kinds = (_sockets, _gdr_off, _few_nics, _cpu_link, _p2p_off, _nvlink_unused, _pcie_half)
+    return tuple(fault for of in kinds for fault in of(cluster))
 
 
 def _p2p_off(cluster: Cluster) -> Iterator[Fault]:

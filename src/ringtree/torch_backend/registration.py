@@ -18,7 +18,7 @@ def register() -> None:
     try:
         import torch.distributed as dist
     except ImportError as error:
-        raise ImportError(f"ringtree.torch_backend needs torch ({error}): pip install 'ringtree[torch]'") from None
+        raise ImportError(f"ringtree.torch_backend needs torch ({error}): pip install torch") from None
     if dist.is_available():
         dist.Backend.register_backend(NAME, create, extended_api=True, devices=["cpu"])
 

@@ -18,6 +18,15 @@ INSTALLED = ROOT / "build" / "browser"
 
 OLDEST_NODE = 20
 """That playwright-core runs on."""
+COUNT_DRAWING = """
+(() => {
+  window.drawing = 0;
+  for (const of of [CanvasRenderingContext2D.prototype, Path2D.prototype])
+    for (const [name, {value}] of Object.entries(Object.getOwnPropertyDescriptors(of)))
+      if (typeof value === 'function' && name !== 'constructor')
+        of[name] = function (...given) { window.drawing += 1; return value.apply(this, given); };
+})()
+"""
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -64,11 +73,20 @@ class Page:
         self.call("keyboard.press", key)
 
     def wait(self, condition: str) -> None:
-        """Until this expression is true; 20 s at most. Asked from here: the pages let nobody evaluate strings."""
-        deadline = time.monotonic() + 20
-        while not self.run(condition):
-            assert time.monotonic() < deadline, f"not so within 20 s: {condition}"
+        """Until this expression is true; 2000 looks at most. Asked from here: the pages let nobody evaluate strings."""
+        for _ in range(2000):
+            if self.run(condition):
+                return
             time.sleep(0.02)
+        raise AssertionError(f"not so in 2000 looks: {condition}")
+
+    def count_drawing(self) -> None:
+        """From now on `drawing()` counts."""
+        self.run(COUNT_DRAWING)
+
+    def drawing(self) -> int:
+        """How many calls have drawn on canvases, or built what is drawn."""
+        return int(self.run("window.drawing"))
 
     def text(self, selector: str) -> str:
         """The visible text of the first that is selected (CSS); in a picture, all of its text."""
@@ -130,4 +148,4 @@ class Browser:
     def close(self) -> None:
         assert self._node.stdin is not None
         self._node.stdin.close()
-        self._node.wait(timeout=20)
+        self._node.wait()

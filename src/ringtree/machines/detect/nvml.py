@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-INSTALL = "pip install 'ringtree[gpu]'"
+INSTALL = "pip install nvidia-ml-py"
 MISSING = f"NVML's Python package, nvidia-ml-py, is not installed: {INSTALL} has NVLinks and models told"
 MOST_NVLINKS = 36
 SWITCH, CPU = 2, 1

@@ -12,6 +12,8 @@ from pathlib import Path
 
 TRACE_FOLDER = "RINGTREE_TRACE_FOLDER"
 """The variable by which the launcher says where."""
+SPAWNED = "spawn-"
+"""What the job of ranks that spawn() started begins with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,8 @@ def _ringtree(env: Mapping[str, str]) -> World | None:
     if "RINGTREE_RANK" not in env:
         return None
     rank, size = _number(env, "RINGTREE_RANK"), _number(env, "RINGTREE_WORLD_SIZE")
-    return World(rank, size, size, env.get("RINGTREE_JOB", ""), "ringtree run")
+    job = env.get("RINGTREE_JOB", "")
+    return World(rank, size, size, job, "ringtree.spawn" if job.startswith(SPAWNED) else "ringtree run")
 
 
 def _torchrun(env: Mapping[str, str]) -> World | None:

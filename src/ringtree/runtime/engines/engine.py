@@ -93,5 +93,7 @@ def default_engine(ranks: int) -> str:
     except ImportError as error:
         if ranks == 1:
             return "reference"
-        raise RuntimeError(f"the native engine is not installed ({error}): pip install . builds it") from None
+        raise RuntimeError(
+            f"the native engine is not installed ({error}): pip install . in ringtree's folder builds it"
+        ) from None
     return "shm"

@@ -267,7 +267,10 @@ def _prepare(core: int | None, launcher: int) -> Callable[[], None]:
 
 @contextmanager
 def _signals(interrupt: Callable[[int], None]) -> Iterator[socket.socket | None]:
-    """Calls `interrupt` for SIGINT, SIGTERM and SIGHUP; yields a socket that becomes readable when one has come."""
+    """Calls `interrupt` for SIGINT, SIGTERM and SIGHUP; yields a socket that becomes readable when one has come.
+
+    One that our starter has us ignore (nohup, a shell's background job) stays ignored, by us and by the ranks.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield None
         return
@@ -279,7 +282,8 @@ def _signals(interrupt: Callable[[int], None]) -> Iterator[socket.socket | None]
     with ours, theirs:
         ours.setblocking(False)
         theirs.setblocking(False)
-        before = {n: signal.signal(n, handle) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+        heard = [n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]
+        before = {n: signal.signal(n, handle) for n in heard}
         wakeup = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
         try:
             yield ours

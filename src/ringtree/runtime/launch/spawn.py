@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ringtree.errors import Mismatch, PeerDied, Poisoned, RankFailed, TimedOut
+from ringtree.runtime.bootstrap.environment import SPAWNED, detect
 from ringtree.runtime.bootstrap.world import patience
 from ringtree.runtime.engines.engine import Terms, default_engine
 from ringtree.runtime.tuned import figures_here
@@ -63,6 +64,7 @@ def spawn(
 
     Ranks are forked processes (`fn` may be a closure; results are pickled), or threads of this one. When one fails,
     RankFailed is raised with its traceback, after the others have had 5 s to end. `pin`: one rank a core, if they fit.
+    ValueError where this process is itself one of several ranks: all of them would start n more.
     """
     crew = _crew(n, threads, engine, timeout_s, pin, (fn, args))
     try:
@@ -118,10 +120,11 @@ class Pool:
 def _crew(n: int, threads: bool, engine: str | None, timeout_s: float | None, pin: bool, first: Task | None) -> Crew:
     if n < 1:
         raise ValueError(f"{n} ranks: expected at least 1")
+    _refuse_a_rank(n)
     engine = engine or default_engine(n)
     if engine == "reference" and n > 1 and not threads:
         raise ValueError("the reference engine's ranks are threads: say threads=True")
-    job = f"spawn-{os.getpid()}-{next(_numbers)}-{os.urandom(4).hex()}"
+    job = f"{SPAWNED}{os.getpid()}-{next(_numbers)}-{os.urandom(4).hex()}"
     names = tuple(map(str, range(n)))
     figures, limit_s = figures_here(), patience(timeout_s)
     terms = [Terms(job, rank, names, limit_s, threads, figures=figures) for rank in range(n)]
@@ -132,6 +135,16 @@ def _crew(n: int, threads: bool, engine: str | None, timeout_s: float | None, pi
     from ringtree.runtime.launch.spawn_processes import Processes
 
     return Processes(engine, terms, first, pin)
+
+
+def _refuse_a_rank(n: int) -> None:
+    """A launched rank reaches its world by init(); spawn() would give every rank a world of its own."""
+    world = detect()
+    if world.size > 1:
+        raise ValueError(
+            f"spawn({n}) in rank {world.rank} of the {world.size} that {world.launcher} started would start {n} in "
+            "each of them; expected comm = ringtree.init(), or the program started once, without a launcher"
+        )
 
 
 def _results(outcomes: list[tuple[int, Outcome]], n: int) -> list[Any]:
