@@ -43,14 +43,22 @@ def figures(groups: Iterable[Communicator]) -> Figures:
     """This process's, as Linux has them."""
     with open("/proc/self/statm", encoding="ascii") as statm:
         resident = int(statm.read().split()[1]) * _PAGE
-    disk = os.statvfs("/dev/shm")
     return Figures(
         slots_open(groups),
         resident,
         len(os.listdir("/proc/self/fd")) - 1,  # but for the one that lists them
         len(os.listdir("/proc/self/task")),
-        (disk.f_blocks - disk.f_bfree) * disk.f_frsize,
+        _used_nbytes("/dev/shm"),
     )
+
+
+def _used_nbytes(folder: str) -> int:
+    """Of the file system there; 0 where there is none."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return 0
+    return (disk.f_blocks - disk.f_bfree) * disk.f_frsize
 
 
 def slots_open(groups: Iterable[Communicator]) -> int | None:
