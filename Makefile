@@ -106,12 +106,12 @@ $(torch): tests/torch_backend/requirements.txt | $(installed)
 	@$(py) -m pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
-$(playwright): tests/draw/browser/package.json tests/draw/browser/package-lock.json
+$(playwright): tests/pages/browser/package.json tests/pages/browser/package-lock.json
 	@command -v npm >/dev/null || $(call refuse,no npm found; install nodejs and npm)
 	@mkdir -p $(@D) && cp $^ $(@D)
 	@cd $(@D) && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
-$(built): $(installed) CMakeLists.txt $(csrc) $(packages)
+$(built): $(installed) CMakeLists.txt $(csrc) src/ringtree/_native.pyi $(packages)
 	@$(if $(filter $(installed),$?),true,echo "building the engine" && CXX="$(CXX)" $(py) -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .)
 	@touch $@

@@ -47,9 +47,9 @@ EXCHANGES = (("ring all-reduce (DDP)", None), ("central", 1), ("sharded", 1), ("
 def run(plan: Plan) -> dict[str, Any]:
     """On a rank: what a training comes to; times and bytes without the first steps, in which much is done once."""
     from ringtree.training import Trainer
-    from ringtree.training.language_model import loss_of
-    from ringtree.training.text import batch
-    from ringtree.training.wire import meet, received_nbytes
+    from ringtree.training.core.language_model import loss_of
+    from ringtree.training.core.text import batch
+    from ringtree.training.measure.wire import meet, received_nbytes
 
     trainer = Trainer(plan)
     losses = [float(trainer.step()) for _ in range(WARM_UP)]
@@ -154,7 +154,7 @@ def throughputs(train: Callable[[Plan], list[dict[str, Any]]], repeats: int) -> 
 
 def exchanges(train: Callable[[Plan], list[dict[str, Any]]], steps: int, repeats: int) -> list[dict[str, Any]]:
     """Each way of exchanging, no rank slow: bytes received by the busiest rank in a step, and a step's time."""
-    from ringtree.training.asynchronous import busiest_nbytes
+    from ringtree.training.strategies.asynchronous.asynchronous import busiest_nbytes
 
     rows: dict[str, list[list[dict[str, Any]]]] = {name: [] for name, _ in EXCHANGES}
     plans = {
@@ -244,7 +244,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--output", type=Path, default=HERE / "asynchronous.json")
     args = parser.parse_args()
-    from ringtree.training.sizes import parameters_nbytes
+    from ringtree.training.core.sizes import parameters_nbytes
 
     found = {
         "machine": describe(), "date": f"{date.today():%d %B %Y}".lstrip("0"), "repeats": args.repeats, "ranks": RANKS,

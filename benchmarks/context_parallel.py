@@ -23,11 +23,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ringtree.training import Layout, Plan, Settings, Shape, memory
-from ringtree.training import ring_attention as ring
-from ringtree.training.language_model import attend
-from ringtree.training.layout import CONTEXTS
-from ringtree.training.ulysses import ulysses
+from ringtree.training import Layout, Plan, Settings, Shape
+from ringtree.training.core.language_model import attend
+from ringtree.training.core.layout import CONTEXTS
+from ringtree.training.measure import memory
+from ringtree.training.strategies.context import ring_attention as ring
+from ringtree.training.strategies.context.ulysses import ulysses
 
 begin = ring.pass_on
 

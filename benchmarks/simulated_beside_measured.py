@@ -28,8 +28,8 @@ from ringtree.ir.program import Program
 from ringtree.ir.trace import Event, Trace
 from ringtree.ir.units import duration, size
 from ringtree.plan import steps_for
-from ringtree.runtime.binding import part_of, window
-from ringtree.runtime.shm import staging
+from ringtree.runtime.communicator.binding import part_of, window
+from ringtree.runtime.engines.shm import staging
 from ringtree.runtime.types import BY_LABEL
 from ringtree.simulate import Conditions, play
 from ringtree.simulate.fit import fit

@@ -27,7 +27,7 @@ from ringtree.bench.tuning import as_measured, in_turns, rows
 from ringtree.cli.terminal import progress
 from ringtree.plan import BUILT_IN, Figures, Room, choose, predict, shortlist
 from ringtree.plan.fitting import Measured, fit
-from ringtree.runtime.shm import staging
+from ringtree.runtime.engines.shm import staging
 from ringtree.runtime.tuned import as_json
 
 TUNED_RANKS = (1, 2, 4)

@@ -10,7 +10,7 @@ the out-of-place time and bus bandwidth with those of the algorithm and protocol
 hardware and by NCCL's own. SYSTEMS says what each file was measured on, as its header does, with no figure of its own.
 
 Nothing is fitted to a system it is judged on. Two figures that nobody publishes are each taken from the table of
-another system, and are so in the code (price/nccl/settings.py), so the figures below leave the judged one out: what a
+another system, and are so in the code (nccl/tuning/settings.py), so the figures below leave the judged one out: what a
 hop costs with GPUDirect-TCPX from a3-mega's, with GPUDirect-TCPXO from a3-high's.
 """
 
@@ -26,17 +26,17 @@ from functools import cached_property
 from pathlib import Path
 from statistics import median, quantiles
 
-from ringtree import search
-from ringtree.formats import nccl_tests
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.units import size
-from ringtree.price import nccl, transport
-from ringtree.price.estimate import Estimate
-from ringtree.topology.catalogue import machine
-from ringtree.topology.channels import Channels, Pattern
-from ringtree.topology.clusters import Cluster
+from ringtree.machines.catalogue import machine
+from ringtree.machines.channels import Channels, Pattern
+from ringtree.machines.clusters import Cluster
+from ringtree.machines.nics import with_nics
+from ringtree.nccl import transport, tuning
+from ringtree.nccl.estimate import Estimate
+from ringtree.nccl.files import nccl_tests
+from ringtree.nccl.graphs import graphs as find_graphs
 from ringtree.topology.fabrics import FABRICS
-from ringtree.topology.nics import with_nics
 
 LARGE_bytes = 64 << 20
 """From here on bandwidth is compared."""
@@ -73,14 +73,14 @@ class System:
 
     @cached_property
     def graphs(self) -> Mapping[Pattern, Channels]:
-        return search.graphs(self.cluster)
+        return find_graphs(self.cluster)
 
     def predicted(self, collective: str, nbytes: int) -> tuple[Estimate, Estimate]:
         """Of NCCL's pick: our model's, and NCCL's own."""
         ours = transport.estimates(self.cluster, self.graphs, collective, nbytes)
         theirs = [
             e
-            for e in nccl.estimates(self.cluster, self.graphs, collective, nbytes)
+            for e in tuning.estimates(self.cluster, self.graphs, collective, nbytes)
             if self.algorithm in ("", e.algorithm)
         ]
         pick = theirs[0] if theirs else ours[0]

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
-from tests.draw.browser.driver import Browser, Page, missing
+from tests.pages.browser.driver import Browser, Page, missing
 
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"

@@ -5,10 +5,10 @@ python examples/locality.py
 
 from ringtree import price
 from ringtree.algorithms import build
+from ringtree.machines.catalogue import machine
+from ringtree.machines.clusters import Cluster
 from ringtree.search import arrange, order, rings
 from ringtree.simulate import play
-from ringtree.topology.catalogue import machine
-from ringtree.topology.clusters import Cluster
 from ringtree.transform import relabel, share
 
 NBYTES = 256 << 20

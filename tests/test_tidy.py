@@ -13,7 +13,8 @@ from ringtree.algorithms import REGISTRY
 
 ROOT = Path(__file__).parent.parent
 BANNED_NAMES = {"utils", "util", "common", "helpers", "helper", "manager", "misc"}
-PURE = ("ir", "topology", "transform", "algorithms", "verify", "simulate", "draw", "formats", "plan")
+PURE = ("ir", "topology", "machines", "transform", "algorithms", "verify", "price", "simulate", "draw", "formats")
+PURE += ("pages", "search", "plan", "nccl")
 
 
 def tracked(*patterns: str) -> list[Path]:

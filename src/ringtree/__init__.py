@@ -14,31 +14,31 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ringtree.errors import Mismatch, PeerDied, Poisoned, RankFailed, TimedOut
-    from ringtree.runtime.communicator import Communicator
-    from ringtree.runtime.messages import ANY
-    from ringtree.runtime.operations import Op, scaled
-    from ringtree.runtime.spawn import Pool, spawn
-    from ringtree.runtime.work import Work, wait_all, wait_any
-    from ringtree.runtime.world import init
+    from ringtree.runtime.bootstrap.world import init
+    from ringtree.runtime.communicator.communicator import Communicator
+    from ringtree.runtime.communicator.messages import ANY
+    from ringtree.runtime.communicator.operations import Op, scaled
+    from ringtree.runtime.communicator.work import Work, wait_all, wait_any
+    from ringtree.runtime.launch.spawn import Pool, spawn
 
     __version__: str
 
 _HOME = {
-    "ANY": "ringtree.runtime.messages",
-    "Communicator": "ringtree.runtime.communicator",
+    "ANY": "ringtree.runtime.communicator.messages",
+    "Communicator": "ringtree.runtime.communicator.communicator",
     "Mismatch": "ringtree.errors",
-    "Op": "ringtree.runtime.operations",
+    "Op": "ringtree.runtime.communicator.operations",
     "PeerDied": "ringtree.errors",
     "Poisoned": "ringtree.errors",
-    "Pool": "ringtree.runtime.spawn",
+    "Pool": "ringtree.runtime.launch.spawn",
     "RankFailed": "ringtree.errors",
     "TimedOut": "ringtree.errors",
-    "Work": "ringtree.runtime.work",
-    "init": "ringtree.runtime.world",
-    "scaled": "ringtree.runtime.operations",
-    "spawn": "ringtree.runtime.spawn",
-    "wait_all": "ringtree.runtime.work",
-    "wait_any": "ringtree.runtime.work",
+    "Work": "ringtree.runtime.communicator.work",
+    "init": "ringtree.runtime.bootstrap.world",
+    "scaled": "ringtree.runtime.communicator.operations",
+    "spawn": "ringtree.runtime.launch.spawn",
+    "wait_all": "ringtree.runtime.communicator.work",
+    "wait_any": "ringtree.runtime.communicator.work",
 }
 
 __all__ = [

@@ -27,15 +27,21 @@ DTYPES: dict[str, int]
 OPS: dict[str, int]
 """Code of each operation; see ringtree.runtime.types. Programs that do not reduce take -1."""
 
+BUILD: str
+"""Digest of the core's sources: processes that share memory must be of one build."""
+INTERFACE: str
+"""Digest of this file as it was when the module was built."""
+
 def supported(dtype: int, op: int) -> bool:
     """Whether there is a kernel for that."""
 
 def segment_bytes(ranks: int, slots: int, slot_bytes: int) -> int:
-    """Size of a group's segment: header, records, lanes, staging slots and point-to-point lanes."""
+    """Size of a group's segment: header, records, staging slots, lanes and point-to-point lanes."""
 
-def frugal_bytes(ranks: int, slots: int, slot_bytes: int) -> int:
-    """How much of it a group that is made from another reserves at first. The rest is reserved when it is first used; on
-    kernels that cannot (before Linux 5.14), all of it is reserved at first."""
+def reserved_bytes(ranks: int, slots: int, slot_bytes: int, lazily: bool) -> int:
+    """How much of it a group reserves when it is made: all but its n^2 lanes; `lazily`, as a group that is made from another,
+    not its staging slots either. The rest is reserved when it is first used; on kernels that cannot (before Linux 5.14),
+    all of it is reserved at first."""
 
 class Kin:
     """The members of a group to be, as a group that they are in knows them: what tells whether they live."""
@@ -201,8 +207,15 @@ class Group:
         """Makes these bytes of a region exist, in large pages where there are. OSError where there is no room, or the
         kernel cannot (before Linux 5.14)."""
 
-    def copy(self, to: int, source: int, nbytes: int) -> None:
-        """Copies memory; the two places may overlap."""
+    def add_window(self, fd: int, nbytes: int) -> tuple[int, int]:
+        """A region of which every rank has a share of `nbytes`, one behind the other: the window's number, which is the same
+        on all ranks, and the address of this rank's share."""
+
+    def put(self, window: int, offset: int, peer: int, source: int, nbytes: int) -> None:
+        """Copies memory at `source` to rank `peer`'s share of a window. ValueError where it does not lie within."""
+
+    def get(self, window: int, offset: int, peer: int, target: int, nbytes: int) -> None:
+        """Copies from rank `peer`'s share of a window to memory at `target`."""
 
     def signal(self, peer: int, index: int) -> None:
         """Adds one to the signals (0..7) of that index from this rank to `peer`. Who waits for it sees what this thread
@@ -216,6 +229,10 @@ class Group:
         its like count when a receive is complete; what a rank sends itself does not."""
 
     def reset_counters(self) -> None: ...
+    @property
+    def slots_open(self) -> int:
+        """Staging slots of this rank that a call has taken and not closed: 0 between calls."""
+
     def record(self, most_events: int) -> None:
         """From the next collective call on, writes down what this rank does in them, anew, and at most so many events: what
         more there are is counted. 0 ends it and forgets it. It does not wait for a call that runs to end, to begin it does."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ringtree.topology import catalogue
-from ringtree.topology.catalogue.entry import Entry
+from ringtree.machines import catalogue
+from ringtree.machines.catalogue.entry import Entry
 from tests.cli.conftest import Ringtree
 
 WORKSTATION = Entry(

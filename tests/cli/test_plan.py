@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ringtree.formats import nccl_graph, tuner_csv
-from ringtree.topology.channels import Pattern
+from ringtree.machines.channels import Pattern
+from ringtree.nccl.files import graph_xml, tuner_csv
 from tests.cli.conftest import Ringtree
 
 FOUR = ["plan", "all_reduce", "--topology", "dgx-h100", "--nodes", "4"]
@@ -90,7 +90,7 @@ def test_every_fabric_has_an_answer(ringtree: Ringtree, fabric: str) -> None:
 def test_what_it_exports_reads_back(ringtree: Ringtree, tmp_path: Path) -> None:
     graph, tuner = tmp_path / "graph.xml", tmp_path / "tuner.csv"
     ringtree(*FOUR, "--bytes", "8:8G:8", "--export-graph", str(graph), "--export-tuner", str(tuner))
-    assert set(nccl_graph.read(graph)) >= {Pattern.RING}
+    assert set(graph_xml.read(graph)) >= {Pattern.RING}
     lines = tuner_csv.read(tuner.read_text())
     assert {(row.nodes, row.ranks) for row in lines} == {(4, 32)}
     assert lines[0].min_bytes == 0

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ringtree.topology.catalogue import NAMES, machine
+from ringtree.machines.catalogue import NAMES, machine
+from ringtree.machines.files.reading import read
 from ringtree.topology.fabrics import FABRICS
-from ringtree.topology.reading import read
 from tests.cli.conftest import Ringtree
-from tests.topology.sysfs_trees import gpu_server
+from tests.machines.sysfs_trees import gpu_server
 
 
 def test_list_has_every_machine_and_network(ringtree: Ringtree) -> None:

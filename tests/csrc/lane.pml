@@ -1,4 +1,4 @@
-/* One sender, its staging slots and a lane to each of two receivers, for ever: csrc/lane.h and csrc/outbox.h in short.
+/* One sender, its staging slots and a lane to each of two receivers, for ever: csrc/lanes/lane.h and csrc/lanes/outbox.h in short.
    spin checks that nothing is overwritten that a receiver may still read, that nobody is stuck, and that the sender
    always gets on. `unread` and `busy` are for the assertions only. Each of these must fail:
    -DCARELESS: a slot is taken again when only its last receiver has released it;  -DDEEP: one notice too many in a lane;

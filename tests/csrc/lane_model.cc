@@ -1,12 +1,12 @@
-// The lane's own code (csrc/lane.h), and slots behind it, through every interleaving and every value that weak memory
-// allows; and with the orders weakened one by one, to see that the checker would notice.
+// The lane's own code (csrc/lanes/lane.h), and slots behind it, through every interleaving and every value that weak
+// memory allows; and with the orders weakened one by one, to see that the checker would notice.
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <memory>
 #include <vector>
 
-#include "lane.h"
+#include "lanes/lane.h"
 #include "weak_memory.h"
 
 namespace {
@@ -140,13 +140,7 @@ auto both_ways(int rounds, int ahead) {
 int failures = 0;
 
 void check(const char* name, const std::function<void(Checker&)>& scenario, const char* expected = "") {
-  auto verdict = Checker::explore(scenario);
-  bool right = *expected ? verdict.failure.find(expected) != std::string::npos : verdict.failure.empty();
-  std::printf("%-58s %8ld executions  %s%s\n", name, verdict.runs,
-              verdict.failure.empty() ? "right" : verdict.failure.c_str(),
-              right ? (*expected ? ", as it should" : "") : "  UNEXPECTED");
-  std::fflush(stdout);
-  failures += !right;
+  failures += !weak::check(name, scenario, expected);
 }
 
 template <class S>

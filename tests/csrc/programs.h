@@ -5,7 +5,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include "plan.h"
+#include "interpreter/plan.h"
 
 namespace programs {
 

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "group.h"
+#include "group/group.h"
 #include "programs.h"
 
 namespace {
@@ -103,7 +103,10 @@ class Rank {
     jobs_.clear();
   }
 
-  void close() { group_->close(); }
+  void close() {
+    if (group_->slots_open() != 0) wrong("a staging slot is still open", rank_, 0);
+    group_->close();
+  }
 
  private:
   struct Job {

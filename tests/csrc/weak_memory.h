@@ -3,10 +3,11 @@
 //
 // The model is C++'s release/acquire with relaxed accesses, operationally: a location keeps all its writes; a thread
 // has a view, the oldest write of each location it may still read; a release store carries the view of its thread
-// along, an acquire load takes it over. (What it leaves out: writes from the future, so-called load buffering, and
-// fences.) A poll that fails changes nothing, so executions in which it could have been made later instead are passed
-// over. So are those that only swap neighbouring operations that do not touch the same location: one of the two orders
-// is enough. A plain access that is not ordered, by the views, after every conflicting one is a data race.
+// along, an acquire load takes it over. (What it leaves out: writes from the future, so-called load buffering; fences;
+// what seq_cst orders beyond release and acquire.) A poll that fails changes nothing, so executions in which it could
+// have been made later instead are passed over. So are those that only swap neighbouring operations that do not touch
+// the same location: one of the two orders is enough. A plain access that is not ordered, by the views, after every
+// conflicting one is a data race.
 #pragma once
 
 #include <ucontext.h>
@@ -88,6 +89,23 @@ class Checker {
     leave();
   }
 
+  // Sleeps while the location's newest value is this one, as the kernel reads it. Time passes only when nobody can go
+  // on: a sleeper with a limit wakes then, and sees every write so far.
+  void sleep(int location, std::uint64_t value, bool limited) {
+    step(location, false);
+    auto& t = *threads_[running_];
+    auto& writes = locations_[location].writes;
+    see(t.view, location, static_cast<int>(writes.size()) - 1);
+    if (writes.back().value != value) return;
+    t.polled = location;
+    t.parked = true;
+    t.limited = limited;
+    t.writes_seen = writes.size();
+    leave();
+  }
+  // How often time has passed.
+  int slept() const { return slept_; }
+
   // What atomics and plain cells say.
   int new_location(std::uint64_t value) {
     locations_.push_back({});
@@ -111,7 +129,7 @@ class Checker {
     auto& t = *threads_[running_];
     auto& writes = locations_[location].writes;
     see(t.view, location, static_cast<int>(writes.size()));
-    writes.push_back({value, order == std::memory_order_release ? t.view : Clock{}});
+    writes.push_back({value, order == std::memory_order_relaxed ? Clock{} : t.view});
   }
   // Plain accesses: `clock` has one entry a thread, which is the step of its last access.
   std::size_t thread_entry(int thread) const { return 1000 + static_cast<std::size_t>(thread); }
@@ -151,7 +169,7 @@ class Checker {
     std::function<void()> body;
     ucontext_t context;
     Clock view;
-    bool done = false, parked = false;
+    bool done = false, parked = false, limited = false;
     int polled = 0;
     std::size_t writes_seen = 0;
   };
@@ -170,6 +188,7 @@ class Checker {
     locations_.clear();
     failure_.clear();
     depth_ = 0;
+    slept_ = 0;
     redundant_ = false;
   }
 
@@ -209,6 +228,7 @@ class Checker {
         if (!t.parked || t.writes_seen < locations_[t.polled].writes.size()) able[count++] = i;
       }
       if (!waiting) return;
+      if (count == 0) count = pass_time(able);
       if (count == 0) {
         failure_ = "a deadlock";
         return;
@@ -221,9 +241,23 @@ class Checker {
       }
       last = next;
       done = operation;
-      threads_[next]->parked = false;
+      threads_[next]->parked = threads_[next]->limited = false;
       resume(next);
     }
+  }
+
+  // Wakes all who sleep with a limit, and returns how many they are.
+  int pass_time(int (&able)[most_threads]) {
+    int count = 0;
+    for (int i = 0; i < static_cast<int>(threads_.size()); i++) {
+      auto& t = *threads_[i];
+      if (t.done || !t.parked || !t.limited) continue;
+      for (std::size_t k = 0; k < locations_.size(); k++)
+        see(t.view, k, static_cast<int>(locations_[k].writes.size()) - 1);
+      able[count++] = i;
+    }
+    slept_ += count > 0;
+    return count;
   }
 
   int choose(int of) {
@@ -245,7 +279,7 @@ class Checker {
   std::string failure_;
   std::vector<std::unique_ptr<char[]>> stacks_;
   ucontext_t scheduler_;
-  int running_ = 0;
+  int running_ = 0, slept_ = 0;
   bool redundant_ = false;
 };
 
@@ -255,6 +289,7 @@ class Atomic {
   Atomic() : location_(Checker::instance()->new_location(0)) {}
   T load(std::memory_order order) const { return static_cast<T>(Checker::instance()->load(location_, order)); }
   void store(T value, std::memory_order order) { Checker::instance()->store(location_, value, order); }
+  void sleep(T value, bool limited) { Checker::instance()->sleep(location_, value, limited); }
 
  private:
   int location_;
@@ -276,5 +311,16 @@ class Cell {
   int value_ = 0;
   mutable int writer_ = -1, written_ = 0, reads_[most_threads] = {};
 };
+
+// Explores a scenario and prints what came of it; whether that is as expected ("": no failure).
+inline bool check(const char* name, const std::function<void(Checker&)>& scenario, const char* expected = "") {
+  auto verdict = Checker::explore(scenario);
+  bool right = *expected ? verdict.failure.find(expected) != std::string::npos : verdict.failure.empty();
+  std::printf("%-58s %8ld executions  %s%s\n", name, verdict.runs,
+              verdict.failure.empty() ? "right" : verdict.failure.c_str(),
+              right ? (*expected ? ", as it should" : "") : "  UNEXPECTED");
+  std::fflush(stdout);
+  return right;
+}
 
 }  // namespace weak

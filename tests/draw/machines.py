@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ringtree.topology.building import Builder
-from ringtree.topology.machine import Device, DeviceKind, LinkKind, Machine, NoteKind
+from ringtree.machines.building import Builder
+from ringtree.machines.machine import Device, DeviceKind, LinkKind, Machine, NoteKind
 
 
 def pair() -> Machine:

@@ -11,11 +11,11 @@ from ringtree.draw.text.machine import head_line, link_lines, note_lines, tree_l
 from ringtree.draw.text.machine_channels import channel_lines
 from ringtree.draw.text.machine_copies import copy_lines
 from ringtree.draw.text.machine_matrix import matrix_lines, verdict_lines
-from ringtree.topology.catalogue import NAMES, machine
-from ringtree.topology.channels import Channels, Pattern
-from ringtree.topology.copies import side_by_side
-from ringtree.topology.machine import Device, DeviceKind, Link, LinkKind, Machine, Note, NoteKind, PathKind
-from ringtree.topology.paths import Paths
+from ringtree.machines.catalogue import NAMES, machine
+from ringtree.machines.channels import Channels, Pattern
+from ringtree.machines.copies import side_by_side
+from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine, Note, NoteKind, PathKind
+from ringtree.machines.paths import Paths
 from tests.draw.machines import pair
 
 TREE = """\

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringtree.draw import page
-from ringtree.draw.report_page import report_data, report_page
+from ringtree import pages
 from ringtree.draw.text.report import STATISTICS, Crossing, best_changes, crossings, points, report_text
+from ringtree.pages.report_page import report_data, report_page
 
 
 def row(nbytes: int, time_us: float, **other: Any) -> dict[str, Any]:
@@ -116,5 +116,5 @@ def test_a_page_too_large_is_refused() -> None:
 
 
 def test_the_script_numbers_times_as_python_does() -> None:
-    script = (page.FOLDER / "report/choice.js").read_text(encoding="utf-8")
+    script = (pages.FOLDER / "report/choice.js").read_text(encoding="utf-8")
     assert f"static STATISTICS = [{', '.join(map(repr, STATISTICS))}];" in script

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from ringtree.algorithms import build, pairs
 from ringtree.ir.collective import COLLECTIVES
+from ringtree.machines.catalogue import machine
+from ringtree.machines.clusters import Cluster, Network
 from ringtree.price import Bounds, bound, bounds, cuts, seconds
 from ringtree.price.graph import Graph
 from ringtree.price.latency import least_s
 from ringtree.topology import Topology, cluster, direct, ring, switch, torus
-from ringtree.topology.catalogue import machine
-from ringtree.topology.clusters import Cluster, Network
 from ringtree.topology.fabrics import FABRICS
 
 M = 1 << 40

@@ -5,11 +5,11 @@ from statistics import median
 import pytest
 
 from ringtree.algorithms import build
+from ringtree.machines.catalogue import machine
+from ringtree.machines.clusters import Cluster, Network
 from ringtree.price import Priced, seconds
 from ringtree.price.scale import ANY_SIZE, CLOSED, InPieces, at_sizes
 from ringtree.topology import cluster, switch
-from ringtree.topology.catalogue import machine
-from ringtree.topology.clusters import Cluster, Network
 from ringtree.topology.fabrics import FABRICS
 from ringtree.transform import pipeline
 

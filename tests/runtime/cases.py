@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.ir.collective import COLLECTIVES
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.reductions import DTYPES, KINDS, exact, stated
 
 Values = NDArray[Any]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ringtree.runtime.engine import ENGINES
-from ringtree.runtime.spawn import Pool
+from ringtree.runtime.engines.engine import ENGINES
+from ringtree.runtime.launch.spawn import Pool
 
 Pools = Callable[..., Pool]
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ringtree import Poisoned, TimedOut, spawn
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 
 Act = Callable[[Communicator], Any]
 BIG = np.ones(1 << 22)  # more than pipes hold

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from ringtree import Mismatch, TimedOut
-from ringtree.runtime.agreement import TEXT_BYTES, agreed
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.agreement import TEXT_BYTES, agreed
+from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import Pools
 from tests.runtime.test_faults import outcomes
 

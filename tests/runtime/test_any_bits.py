@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ringtree.plan import AT_ONCE
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import Pools
 from tests.runtime.reductions import KINDS, Values, anything, stated
 

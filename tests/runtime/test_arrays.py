@@ -194,7 +194,7 @@ def test_tensors_elsewhere_are_refused() -> None:
 def test_torch_itself() -> None:
     import torch
 
-    from ringtree.runtime.spawn import spawn
+    from ringtree.runtime.launch.spawn import spawn
 
     def ranks(comm: Any) -> None:
         x = torch.arange(6, dtype=torch.bfloat16).reshape(2, 3)

@@ -13,8 +13,8 @@ from ringtree import Mismatch, spawn
 from ringtree.algorithms import build, pairs
 from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
 from ringtree.ir.spec import ScheduleError
-from ringtree.runtime.binding import slots_needed
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.binding import slots_needed
+from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.verify import ProofError
 from tests.runtime.conftest import Pools
 

@@ -10,7 +10,7 @@ import pytest
 from ml_dtypes import bfloat16
 
 from ringtree import Mismatch, Poisoned, scaled, spawn
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import Pools
 
 Values = np.ndarray[Any, Any]

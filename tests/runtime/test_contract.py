@@ -10,7 +10,7 @@ import pytest
 from ringtree.algorithms import serving
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.plan import AT_ONCE
-from ringtree.runtime.engine import ENGINES
+from ringtree.runtime.engines.engine import ENGINES
 from tests.runtime.cases import Case, kinds, sweep
 from tests.runtime.conftest import Pools
 from tests.runtime.pairs import Row, pairwise

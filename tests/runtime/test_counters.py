@@ -7,7 +7,7 @@ import pytest
 
 from ringtree.algorithms import REGISTRY, build, pairs
 from ringtree.ir.collective import COLLECTIVES
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.cases import Case, run
 from tests.runtime.conftest import Pools
 

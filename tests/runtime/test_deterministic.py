@@ -10,7 +10,7 @@ from ml_dtypes import bfloat16
 
 from ringtree.algorithms import serving
 from ringtree.plan import AT_ONCE, choose
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import Pools
 
 Values = np.ndarray[Any, Any]

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ringtree.runtime.environment import World, detect
+from ringtree import init
+from ringtree.runtime.bootstrap.environment import World, detect
+from ringtree.runtime.engines.engine import native_module
 
 RINGTREE = {"RINGTREE_RANK": "1", "RINGTREE_WORLD_SIZE": "4", "RINGTREE_JOB": "j"}
 TORCHRUN = {
@@ -129,3 +131,11 @@ def test_ranks_started_by_others_meet(peer: str, program: str, words: list[str],
     assert done.returncode == 0, done.stdout + done.stderr
     for rank in range(3):
         assert f"rank {rank} of 3 total 6 30" in done.stdout
+
+
+def test_a_native_module_of_another_version_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    native = pytest.importorskip("ringtree._native")
+    assert native_module() is native
+    monkeypatch.setattr(native, "INTERFACE", "0123456789ab")
+    with pytest.raises(RuntimeError, match="was built for another version of the Python beside it: pip install"):
+        init()

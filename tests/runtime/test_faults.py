@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from ringtree import ANY, Mismatch, PeerDied, Poisoned, RankFailed, TimedOut, spawn, wait_any
-from ringtree.runtime.communicator import Communicator
-from ringtree.runtime.work import Message
+from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.communicator.work import Message
 
 Act = Callable[[Communicator], object]
 
@@ -228,7 +228,11 @@ def test_a_death_on_the_way_to_a_meeting_is_named_too(call: str, victim: int, tm
 
     def rank(comm: Communicator) -> None:
         if comm.rank == victim:
-            at_the_door = "ringtree.runtime.shm.meet" if call == "split" else "ringtree.runtime.symmetric.meet"
+            at_the_door = (
+                "ringtree.runtime.engines.shm.meet"
+                if call == "split"
+                else "ringtree.runtime.communicator.symmetric.meet"
+            )
             pytest.MonkeyPatch().setattr(at_the_door, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
         started = time.monotonic()
         with pytest.raises(PeerDied, match=rf"rank {victim} died .* while rank \d waited for its peers in {call}"):
@@ -292,3 +296,20 @@ def test_the_timeout_can_be_set_anew(engine: str) -> None:
         return "done"
 
     assert spawn(rank, 2, engine=engine, threads=engine == "reference", timeout_s=20) == ["done"] * 2
+
+
+def test_a_wait_for_a_staging_slot_says_so() -> None:
+    """Rank 1 never receives: rank 0 goes on until its slots are all under way."""
+
+    def rank(comm: Communicator) -> str:
+        if comm.rank == 1:
+            time.sleep(1.0)
+            return ""
+        comm.set_timeout(0.2)
+        with pytest.raises(TimedOut) as raised:
+            for _ in range(100):
+                comm.broadcast(np.zeros(10_000), root=0)
+        return str(raised.value)
+
+    text, _ = spawn(rank, 2)
+    assert re.search(r"rank 0 waited 0\.2 s for rank 1 in broadcast, call \d+ \(for one of \d+ staging slots, ", text)

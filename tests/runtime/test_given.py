@@ -7,8 +7,8 @@ import pytest
 
 from ringtree import spawn
 from ringtree.algorithms import build
-from ringtree.runtime import given, plans
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator import given, plans
+from ringtree.runtime.communicator.communicator import Communicator
 
 
 def test_the_last_used_are_kept_each_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:

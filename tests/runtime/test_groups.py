@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ringtree import spawn
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import Pools
 
 Act = Callable[[Communicator], None]

@@ -10,7 +10,7 @@ import pytest
 from ringtree.algorithms import build, serving
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.schedule import Schedule
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.transform import in_place
 from ringtree.transform.rows import alike
 from tests.algorithms.test_identities import IDENTITIES

@@ -9,7 +9,7 @@ import pytest
 
 from ringtree.formats import load
 from ringtree.ir.schedule import Schedule
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import Pools
 
 FILES = (

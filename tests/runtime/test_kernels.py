@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ringtree import _native
 from ringtree.ir.program import Instruction, Kind, Operand, Program, Space
-from ringtree.runtime.reference_kernel import STORED, finish, reduce
+from ringtree.runtime.engines.reference.kernel import STORED, finish, reduce
 from ringtree.runtime.types import LOGICAL, OPS, Dtype, supported
 from tests.runtime import native_world as nw
 from tests.runtime.reductions import DTYPES, KINDS, anything, stated

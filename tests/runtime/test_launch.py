@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from ringtree.runtime.launch import resolve, run
+from ringtree.runtime.launch.launch import resolve, run
 
-RUN = "import sys; from ringtree.runtime.launch import run; sys.exit(run(sys.argv[2:], int(sys.argv[1])))"
+RUN = "import sys; from ringtree.runtime.launch.launch import run; sys.exit(run(sys.argv[2:], int(sys.argv[1])))"
 
 
 def program(folder: Path, text: str) -> str:
@@ -56,8 +56,8 @@ def test_an_exit_code_is_passed_on_and_explained(tmp_path: Path, capsys: pytest.
 def test_survivors_of_a_death_may_report_and_are_then_stopped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ringtree.runtime.launch.GRACE_S", 0.7)
-    monkeypatch.setattr("ringtree.runtime.launch.STOP_S", 0.3)
+    monkeypatch.setattr("ringtree.runtime.launch.launch.GRACE_S", 0.7)
+    monkeypatch.setattr("ringtree.runtime.launch.launch.STOP_S", 0.3)
     text = """
 if rank == 1:
     os.kill(os.getpid(), signal.SIGKILL)

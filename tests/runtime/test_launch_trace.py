@@ -9,7 +9,7 @@ import pytest
 
 from ringtree.formats import chrome
 from ringtree.ir.trace import Event, Trace
-from ringtree.runtime.launch import run
+from ringtree.runtime.launch.launch import run
 
 HEAD = """
 import os, sys

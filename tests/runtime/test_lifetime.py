@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from ringtree import init, spawn
-from ringtree.runtime.communicator import Communicator
-from ringtree.runtime.engine import Terms
+from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.engines.engine import Terms
 from tests.runtime.conftest import available
 
 

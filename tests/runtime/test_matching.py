@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from ringtree import ANY
-from ringtree.runtime.communicator import Communicator
-from ringtree.runtime.work import Message
+from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.communicator.work import Message
 from tests.runtime.conftest import Pools
 
 SIZES = (1, 3, 100, 50_000)  # in int64: within a piece, one piece, several

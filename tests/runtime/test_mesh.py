@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ringtree.runtime.communicator import Communicator
-from ringtree.runtime.mesh import Mesh
+from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.communicator.mesh import Mesh
 from tests.runtime.conftest import Pools
 
 

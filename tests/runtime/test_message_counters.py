@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import ringtree
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import Pools
 
 LARGE = 300_000  # float64: more than all pieces of a pipe hold

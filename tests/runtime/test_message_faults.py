@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ringtree import ANY, PeerDied, TimedOut, wait_all, wait_any
-from ringtree.runtime.communicator import Communicator
-from ringtree.runtime.work import Message
+from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.communicator.work import Message
 from tests.runtime.conftest import Pools
 from tests.runtime.test_faults import outcomes
 

@@ -11,7 +11,7 @@ import pytest
 
 import ringtree
 from ringtree.ir.trace import Event, Trace
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import Pools
 from tests.runtime.test_tracing import spawned, traced
 

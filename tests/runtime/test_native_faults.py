@@ -249,10 +249,9 @@ def test_a_sub_group_without_room_says_so() -> None:
     def rank_of(group: _native.Group, rank: int) -> None:
         sub = nw.seat(fd, rank, 2, kin=group.kin([0, 1]))
         x = np.ones(500, np.float32)
-        run(sub, prepare(sub, one_shot(rank, 2), 1), x, x)
-        os.ftruncate(fd, _native.frugal_bytes(*sizes))
         run(sub, prepare(sub, one_shot(rank, 2), 500), x, x)
 
+    os.ftruncate(fd, _native.reserved_bytes(*sizes, lazily=True))
     ends = world(2, rank_of)
     os.close(fd)
     assert any(end.error is OSError for end in ends), ends

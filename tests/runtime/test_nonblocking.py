@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ringtree import ANY, TimedOut, Work, wait_all, wait_any
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import Pools
 
 BIG = 3_000_000

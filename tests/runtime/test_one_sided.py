@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ringtree import PeerDied, TimedOut, spawn
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import Pools, available
 
 Act = Callable[[Communicator], None]

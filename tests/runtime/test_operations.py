@@ -15,7 +15,7 @@ from ml_dtypes import bfloat16
 from ringtree import Mismatch, Op, Poisoned, scaled, spawn
 from ringtree.algorithms import build, serving
 from ringtree.runtime.arrays import readable
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import Pools
 
 Act = Callable[[Communicator], Any]

@@ -9,7 +9,7 @@ import pytest
 
 from ringtree import spawn
 from ringtree._native import Group
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.types import Dtype
 from tests.runtime.native_world import one_shot, prepare, run, two_shot, values, world
 

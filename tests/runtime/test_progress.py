@@ -8,7 +8,7 @@ import time
 import numpy as np
 
 from ringtree import spawn
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 
 BIG = 1 << 26  # bytes, far more than pipes hold
 

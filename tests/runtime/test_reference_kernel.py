@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ml_dtypes import bfloat16
 
-from ringtree.runtime.reference_kernel import finish, narrow, reduce, widen
+from ringtree.runtime.engines.reference.kernel import finish, narrow, reduce, widen
 from ringtree.runtime.types import OPS, Dtype
 
 floats = st.lists(st.floats(width=32), min_size=1, max_size=20)

@@ -9,13 +9,14 @@ import struct
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
 import pytest
 
-from ringtree.runtime import rendezvous
-from ringtree.runtime.rendezvous import Party, meet, reserve
+from ringtree.runtime.bootstrap import rendezvous
+from ringtree.runtime.bootstrap.rendezvous import Party, meet, reserve
 
 numbers = count()
 
@@ -75,6 +76,15 @@ def test_who_is_missing_is_named_to_those_who_came(place: str) -> None:
     for error in outcomes:
         assert isinstance(error, TimeoutError)
         assert "ranks 101, 103 did not come to the test group within 0.3 s" in str(error)
+
+
+@pytest.mark.parametrize("builds", [("aaa", "bbb"), ("aaa", "")])
+def test_two_builds_share_no_memory_and_both_are_named(place: str, builds: tuple[str, str]) -> None:
+    outcomes = gather(*(lambda m=m: meet(replace(party(place, m, 2), build=builds[m]), 4096) for m in range(2)))
+    for error in outcomes:
+        assert isinstance(error, RuntimeError)
+        assert "rank 101 runs build " + (builds[1] or "unknown") in str(error)
+        assert "rank 100 build aaa" in str(error)
 
 
 def test_a_missing_leader_is_named(place: str) -> None:

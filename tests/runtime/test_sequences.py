@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 
 from ringtree.algorithms import serving
 from ringtree.ir.collective import COLLECTIVES
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.cases import Case, kinds, run
 from tests.runtime.conftest import Pools
 
@@ -71,6 +71,9 @@ def perform(world: Communicator, script: list[Step]) -> list[str]:
             wrong.append(f"step {number}, rank {world.rank}: {error}")
     for work, want in started.values():
         assert np.array_equal(work.result(), want)
+    for comm in groups:
+        if comm is not None and comm.slots_open:
+            wrong.append(f"rank {world.rank}: {comm.slots_open} staging slots are still open")
     for comm in groups[1:]:
         if comm is not None:
             comm.close()

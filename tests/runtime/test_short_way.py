@@ -11,7 +11,7 @@ import pytest
 from ml_dtypes import bfloat16, float8_e5m2
 
 from ringtree.runtime.arrays import PAIR_DTYPES
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.types import Dtype
 from tests.runtime.conftest import Pools
 

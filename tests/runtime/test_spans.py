@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ringtree.ir.trace import Event, Trace
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import Pools
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import ringtree
 from ringtree import Pool, RankFailed, spawn
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import available
 from tests.runtime.test_lifetime import children
 
@@ -101,7 +101,7 @@ def test_how_a_process_ended_is_said() -> None:
 
 def test_a_rank_that_hangs_after_a_failure_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ringtree._native")
-    monkeypatch.setattr("ringtree.runtime.spawn.GRACE_S", 0.3)
+    monkeypatch.setattr("ringtree.runtime.launch.spawn.GRACE_S", 0.3)
     started, before = time.monotonic(), children()
     with pytest.raises(RankFailed, match="ValueError: gone"):
         spawn(hang, 3)

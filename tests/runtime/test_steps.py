@@ -8,7 +8,7 @@ import pytest
 from ringtree.algorithms import build
 from ringtree.ir.lower import lower_rank
 from ringtree.plan import steps_for
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.cases import Case, run
 from tests.runtime.conftest import Pools
 

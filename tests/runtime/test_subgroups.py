@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ringtree import PeerDied, RankFailed, spawn
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import available
 
 pytestmark = pytest.mark.skipif(not available("shm"), reason="the native engine is not built")

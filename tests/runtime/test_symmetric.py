@@ -9,7 +9,7 @@ import pytest
 from ml_dtypes import bfloat16
 
 from ringtree import init, spawn
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import Pools
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ringtree.ir.trace import Event
-from ringtree.runtime.engine import Recorded
-from ringtree.runtime.trace_parts import Part, merge
+from ringtree.runtime.engines.protocols import Recorded
+from ringtree.runtime.tracing.parts import Part, merge
 
 US = 1e-6
 Told = tuple[Event, float, float, int]

@@ -15,7 +15,7 @@ from ringtree.errors import RankFailed
 from ringtree.ir.program import Kind
 from ringtree.ir.trace import Event, Trace
 from ringtree.ir.units import count
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import Pools
 
 LARGE = 40_000  # elements: several windows of the reference engine's slots

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ringtree import Work
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import Pools
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from ringtree import init
-from ringtree.runtime import engine as engines
-from ringtree.runtime.launch import run
-from ringtree.runtime.world import patience
+from ringtree.runtime.bootstrap.world import patience
+from ringtree.runtime.engines import engine as engines
+from ringtree.runtime.launch.launch import run
 
 
 @pytest.fixture(autouse=True)

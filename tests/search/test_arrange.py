@@ -7,11 +7,11 @@ import pytest
 
 from ringtree import price
 from ringtree.algorithms import binary_tree, binomial, double_tree, locality_tree
+from ringtree.machines.catalogue import machine
+from ringtree.machines.clusters import Cluster
 from ringtree.search import arrange, distances
 from ringtree.search.roads import Where, topology_of
 from ringtree.simulate import play
-from ringtree.topology.catalogue import machine
-from ringtree.topology.clusters import Cluster
 from ringtree.topology.fabrics import FABRICS
 from ringtree.transform import relabel
 from ringtree.verify import prove

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from ringtree import price
 from ringtree.algorithms import ring
-from ringtree.formats.nccl_graph import read
+from ringtree.machines.catalogue import machine
+from ringtree.machines.channels import Pattern
+from ringtree.machines.clusters import Cluster
+from ringtree.nccl.files.graph_xml import read
 from ringtree.search import order, rings
 from ringtree.search.roads import Roads, Where, topology_of
 from ringtree.simulate import play
 from ringtree.topology import Topology
-from ringtree.topology.catalogue import machine
-from ringtree.topology.channels import Pattern
-from ringtree.topology.clusters import Cluster
 from ringtree.topology.fabrics import FABRICS
 from ringtree.transform import relabel, share
 

@@ -123,7 +123,7 @@ def _filled_up() -> list[bool]:
     import torch
     import torch.distributed as dist
 
-    from ringtree.runtime import heap
+    from ringtree.runtime.communicator import heap
 
     kept = heap.MOST_BYTES, heap.memory_available_bytes
     try:
@@ -170,7 +170,7 @@ def _alone() -> tuple[float, bool, list[str]]:
     import torch
     import torch.distributed as dist
 
-    from ringtree.runtime import heap
+    from ringtree.runtime.communicator import heap
 
     heap.PATIENCE_S = 0.5
     group: Any = dist.new_group(backend="ringtree")

@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Any
 
 from ringtree.training import Layout, Plan, Settings, Shape
-from ringtree.training.layout import LayoutError
+from ringtree.training.core.layout import LayoutError
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "dp": {"dp": 2},

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ringtree.training.language_model import language_model, loss_of
-from ringtree.training.plan import Plan
-from ringtree.training.text import batch
+from ringtree.training.core.language_model import language_model, loss_of
+from ringtree.training.core.plan import Plan
+from ringtree.training.core.text import batch
 
 
 def alone(plan: Plan) -> tuple[list[float], dict[str, Tensor]]:

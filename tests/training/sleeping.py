@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from ringtree.ir.trace import Trace
 from ringtree.torch_backend import communicator
 from ringtree.training import Layout
-from ringtree.training.pipeline_order import STAGES_A_RANK
-from ringtree.training.pipeline_step import TORCHS, Stage
+from ringtree.training.strategies.layers.pipeline_order import STAGES_A_RANK
+from ringtree.training.strategies.layers.pipeline_step import TORCHS, Stage
 
 WIDTH = 4
 

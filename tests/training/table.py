@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ringtree.training import Layout, Plan, Settings, Shape
-from ringtree.training.layout import CONTEXTS
+from ringtree.training.core.layout import CONTEXTS
 
 SMALL = Shape(width=16, layers=2, heads=4, context=8)
 

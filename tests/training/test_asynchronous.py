@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ringtree.training import Layout, Plan, Settings, Shape
-from ringtree.training.layout import SERVERS, LayoutError
+from ringtree.training.core.layout import SERVERS, LayoutError
 from tests.torch_backend import faults
 from tests.torch_backend.conftest import Worlds
 from tests.training.table import SMALL
@@ -31,7 +31,7 @@ def plan_of(server: str, bound: float | None, ranks: int = 3, settings: Settings
 def _run(plan: Plan) -> tuple[list[float], Counter[int], float]:
     """On a rank: the means of all ranks' losses, how stale its reads were, seconds that its steps took."""
     from ringtree.training import Trainer
-    from ringtree.training.wire import meet
+    from ringtree.training.measure.wire import meet
 
     trainer = Trainer(plan)
     trainer.step()  # what is done once

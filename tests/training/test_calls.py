@@ -10,7 +10,7 @@ from tests.training.table import plan
 
 def _called(name: str) -> list[list[Any]]:
     from ringtree.training import Trainer
-    from ringtree.training.calls import called
+    from ringtree.training.measure.calls import called
 
     trainer = Trainer(plan(name))
     trainer.step()
@@ -18,7 +18,7 @@ def _called(name: str) -> list[list[Any]]:
 
 
 def test_a_steps_calls(worlds: Worlds) -> None:
-    from ringtree.training.sizes import parameters_nbytes
+    from ringtree.training.core.sizes import parameters_nbytes
 
     for calls in worlds(4).run(_called, "dp4"):
         assert [len(mine) for mine in calls] == [3, 3, 3, 3]  # buckets are made anew after the first step: it is told

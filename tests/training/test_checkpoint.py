@@ -51,7 +51,7 @@ def plan_of(layout: Layout, **settings: Any) -> Plan:
 
 def _write(plan: Plan, folder: Path) -> Path:
     from ringtree.training import Trainer
-    from ringtree.training.checkpoint import save
+    from ringtree.training.core.checkpoint import save
 
     trainer = Trainer(plan)
     for _ in range(AT):
@@ -64,7 +64,7 @@ def _write(plan: Plan, folder: Path) -> Path:
 def _go_on(plan: Plan, folder: Path) -> tuple[list[float], dict[str, Any]]:
     """Losses and weights of a trainer that began with other weights, by its last checkpoint."""
     from ringtree.training import Trainer
-    from ringtree.training.checkpoint import latest, load
+    from ringtree.training.core.checkpoint import latest, load
 
     trainer = Trainer(replace(plan, settings=replace(plan.settings, seed=9)))
     trainer.plan = plan
@@ -146,7 +146,7 @@ def test_what_is_broken_is_refused(damage: Any, tmp_path: Path) -> None:
 
 
 def test_what_was_not_finished_is_none(tmp_path: Path) -> None:
-    from ringtree.training.checkpoint import latest
+    from ringtree.training.core.checkpoint import latest
 
     assert latest(tmp_path) is None and latest(tmp_path / "absent") is None
     _unfinished(_write(plan_of(Layout()), tmp_path))
@@ -157,7 +157,7 @@ def test_what_was_not_finished_is_none(tmp_path: Path) -> None:
 
 
 def test_the_one_of_most_steps_is_the_latest(tmp_path: Path) -> None:
-    from ringtree.training.checkpoint import latest
+    from ringtree.training.core.checkpoint import latest
 
     for name in ("step-00000009", "step-00000010", "step-100000000", ".step-200000000.unfinished", "step-9.old"):
         (tmp_path / name).mkdir()
@@ -167,7 +167,7 @@ def test_the_one_of_most_steps_is_the_latest(tmp_path: Path) -> None:
 def _refused(plan: Plan, folder: Path) -> str:
     """What each rank is told; the group goes on."""
     from ringtree.training import Trainer
-    from ringtree.training.checkpoint import latest, load
+    from ringtree.training.core.checkpoint import latest, load
 
     trainer, found = Trainer(plan), latest(folder)
     assert found is not None

@@ -18,7 +18,7 @@ TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
 
 def _places(kind: str, length: int, ranks: int, rank: int) -> list[int]:
     from ringtree.training import Layout, Plan, Shape
-    from ringtree.training.context_parallel import places
+    from ringtree.training.strategies.context.context_parallel import places
 
     return places(Plan(Layout(cp=ranks, context=kind), Shape(context=length)), rank)
 
@@ -28,8 +28,8 @@ def _attention(kind: str, causal: bool) -> Any:
 
     import torch.distributed as dist
 
-    from ringtree.training.ring_attention import ring_attention
-    from ringtree.training.ulysses import ulysses
+    from ringtree.training.strategies.context.ring_attention import ring_attention
+    from ringtree.training.strategies.context.ulysses import ulysses
 
     functions = {"ring": ring_attention, "ulysses": ulysses}
     return partial(functions[kind], group=dist.group.WORLD, causal=causal)
@@ -138,7 +138,7 @@ def _kept(kind: str) -> int:
     import torch
     import torch.distributed as dist
 
-    from ringtree.training.memory import nbytes
+    from ringtree.training.measure.memory import nbytes
 
     qkv = [torch.randn(1, 4, 64 // dist.get_world_size(), 8, requires_grad=True) for _ in range(3)]
     kept: list[Any] = []
@@ -209,7 +209,7 @@ def test_uneven_parts_are_refused_on_every_rank(worlds: Worlds, kind: str, reaso
 )
 def test_a_layout_is_refused(layout: dict[str, Any], reason: str) -> None:
     from ringtree.training import Layout, Plan
-    from ringtree.training.layout import LayoutError
+    from ringtree.training.core.layout import LayoutError
 
     with pytest.raises(LayoutError, match=reason):
         Plan(Layout(**layout)).check()

@@ -41,7 +41,7 @@ def _kept(likelihoods: Any, top_k: int, most: int) -> list[tuple[int, int]]:
 def test_a_token_goes_to_its_choices_or_is_dropped_by_the_rule(case: tuple[int, int, int, int, int]) -> None:
     import torch
 
-    from ringtree.training.experts import route
+    from ringtree.training.core.experts import route
 
     tokens, experts, top_k, most, seed = case
     likelihoods = torch.rand(tokens, experts, generator=torch.Generator().manual_seed(seed)).softmax(-1)
@@ -58,7 +58,7 @@ def test_a_layer_is_a_loop_over_its_tokens(top_k: int, capacity_factor: float) -
     import torch
     from torch.nn.functional import gelu
 
-    from ringtree.training.experts import MixtureOfExperts
+    from ringtree.training.core.experts import MixtureOfExperts
 
     torch.manual_seed(top_k)
     layer = MixtureOfExperts(Shape(width=8, experts=5, top_k=top_k, capacity_factor=capacity_factor))
@@ -78,7 +78,7 @@ def test_a_layer_is_a_loop_over_its_tokens(top_k: int, capacity_factor: float) -
 def test_its_loss_is_one_where_all_experts_are_alike_and_their_number_where_one_has_all() -> None:
     import torch
 
-    from ringtree.training.experts import imbalance
+    from ringtree.training.core.experts import imbalance
 
     even, one = torch.full((12, 4), 0.25), torch.eye(4)[:1].repeat(12, 1)
     assert float(imbalance(even, torch.tensor([6, 6, 6, 6]))) == 1
@@ -88,7 +88,7 @@ def test_its_loss_is_one_where_all_experts_are_alike_and_their_number_where_one_
 def test_its_loss_is_minimized_beside_any_other() -> None:
     import torch
 
-    from ringtree.training.experts import MixtureOfExperts, imbalance, route
+    from ringtree.training.core.experts import MixtureOfExperts, imbalance, route
 
     torch.manual_seed(0)
     layer = MixtureOfExperts(Shape(width=8, experts=4, balance=0.5))
@@ -105,7 +105,7 @@ def test_the_load_is_more_even_with_its_loss_than_without() -> None:
     import torch
 
     from ringtree.training import Trainer
-    from ringtree.training.experts import load_of
+    from ringtree.training.core.experts import load_of
 
     def shares(balance: float) -> tuple[float, float]:
         shape = Shape(width=16, layers=2, context=32, experts=8, balance=balance)

@@ -31,7 +31,7 @@ def _start(words: tuple[str, ...], folder: Path, *more: str) -> subprocess.Popen
 
 
 def _kept(folder: Path) -> int:
-    from ringtree.training.checkpoint import latest
+    from ringtree.training.core.checkpoint import latest
 
     found = latest(folder)
     return int(found.name.split("-")[1]) if found else 0

@@ -23,9 +23,9 @@ def _apart(spec: Any, cuts: list[int], silent: bool = False) -> tuple[Any, dict[
     import torch
     import torch.distributed as dist
 
-    from ringtree.training.cut_pass import split
-    from ringtree.training.layer_split_step import through
-    from ringtree.training.send_receive import Wire
+    from ringtree.training.strategies.layers.cut_pass import split
+    from ringtree.training.strategies.layers.layer_split_step import through
+    from ringtree.training.strategies.layers.send_receive import Wire
     from tests.training.graphs import WIDTH, Dag
     from tests.training.silence import silence
 
@@ -92,9 +92,9 @@ def _complex() -> float:
     import torch.distributed as dist
     from torch import Tensor, nn
 
-    from ringtree.training.cut_pass import split
-    from ringtree.training.layer_split_step import through
-    from ringtree.training.send_receive import Wire
+    from ringtree.training.strategies.layers.cut_pass import split
+    from ringtree.training.strategies.layers.layer_split_step import through
+    from ringtree.training.strategies.layers.send_receive import Wire
 
     class Turned(nn.Module):
         def __init__(self) -> None:
@@ -123,7 +123,7 @@ def test_without_messages_it_is_noticed(worlds: Worlds) -> None:
 def test_the_graphs_say_who_sends_what_to_whom() -> None:
     import torch
 
-    from ringtree.training.cut_pass import split
+    from ringtree.training.strategies.layers.cut_pass import split
     from tests.training.graphs import WIDTH, Dag
 
     first, second, third = (part.code for part in split(Dag(SKIPS), ["steps.2", "steps.5"], [torch.ones(4, WIDTH)]))
@@ -149,7 +149,7 @@ def test_the_graphs_say_who_sends_what_to_whom() -> None:
 def test_cuts_that_are_not_there(cuts: list[str], expected: str) -> None:
     import torch
 
-    from ringtree.training.cut_pass import split
+    from ringtree.training.strategies.layers.cut_pass import split
     from tests.training.graphs import WIDTH, Dag
 
     with pytest.raises(ValueError, match=expected):
@@ -170,7 +170,7 @@ def test_what_cannot_be_cut(kind: str, expected: str) -> None:
     import torch
     from torch import Tensor, nn
 
-    from ringtree.training.cut_pass import split
+    from ringtree.training.strategies.layers.cut_pass import split
 
     class Cut(nn.Module):
         def __init__(self) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtree.training import Layout
-from ringtree.training.layout import AXES, JOINED
+from ringtree.training.core.layout import AXES, JOINED
 
 SIZES = st.integers(1, 3)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ringtree.training import Layout, Plan, Settings, Shape
-from ringtree.training.sizes import ELEMENT_NBYTES, padded_nbytes, parameters_nbytes, shapes
+from ringtree.training.core.sizes import ELEMENT_NBYTES, padded_nbytes, parameters_nbytes, shapes
 from tests.torch_backend.conftest import Worlds
 
 EVEN = Shape(width=32, layers=4, heads=4, context=8)
@@ -20,7 +20,7 @@ def _plan(n: int, zero: int, shape: Shape = EVEN) -> Plan:
 
 
 def _measure(plan: Plan) -> Any:
-    from ringtree.training.memory import measure
+    from ringtree.training.measure.memory import measure
 
     return measure(plan)
 

@@ -6,8 +6,8 @@ import pytest
 
 from ringtree.ir.bubble import bubble
 from ringtree.training import Layout
-from ringtree.training.pipeline_order import bubble as formula
-from ringtree.training.pipeline_order import ideal
+from ringtree.training.strategies.layers.pipeline_order import bubble as formula
+from ringtree.training.strategies.layers.pipeline_order import ideal
 from tests.torch_backend.conftest import Worlds
 from tests.training.trained import PATIENCE_S
 

@@ -12,7 +12,7 @@ def _held(name: str) -> tuple[int, int]:
     from torch.distributed.tensor import DTensor
 
     from ringtree.training import Trainer
-    from ringtree.training.state import named
+    from ringtree.training.core.state import named
 
     trainer = Trainer(plan(name))
     mine = named(trainer.model).values()
@@ -21,7 +21,7 @@ def _held(name: str) -> tuple[int, int]:
 
 @pytest.mark.parametrize("name", ["dp2", "tp2", "pp2 gpipe", "pp2 interleaved", "zero2 dp2", "zero3 dp2", "ep2"])
 def test_parameters_are_those_of_the_model(worlds: Worlds, name: str) -> None:
-    from ringtree.training.placement import most_parameters
+    from ringtree.training.core.placement import most_parameters
 
     for place, count in worlds(plan(name).layout.ranks).run(_held, name):
         assert count == most_parameters(plan(name), place)

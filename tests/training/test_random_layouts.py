@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from ringtree.training import Layout, Plan, Settings, Shape
-from ringtree.training.layout import CONTEXTS, SCHEDULES, SERVERS
+from ringtree.training.core.layout import CONTEXTS, SCHEDULES, SERVERS
 from tests.torch_backend.conftest import Worlds
 from tests.training.pairs import refusal
 from tests.training.trained import PATIENCE_S, hold_to_one_process, hold_to_the_formula, train

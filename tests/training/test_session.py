@@ -42,7 +42,7 @@ def _record_late(plan: Plan, rank: int) -> dict[str, Any]:
     """On a rank: what is measured where one of them begins to record, and computes, later than the others."""
     import torch.distributed as dist
 
-    from ringtree.runtime.tracing import Recording
+    from ringtree.runtime.tracing.tracing import Recording
     from ringtree.training import Trainer
     from ringtree.training.session import Session
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ringtree.training import Plan, Shape
-from ringtree.training.sizes import parameters, shapes
+from ringtree.training.core.sizes import parameters, shapes
 
 SHAPES = [
     Shape(),
@@ -17,7 +17,7 @@ SHAPES = [
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_shapes_are_the_models(shape: Shape) -> None:
-    from ringtree.training.language_model import language_model
+    from ringtree.training.core.language_model import language_model
 
     model = language_model(shape, 0)
     assert list(shapes(shape).items()) == [(name, tuple(value.shape)) for name, value in model.named_parameters()]

@@ -7,7 +7,7 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringtree.training.staleness import UPDATE, Entry, Order
+from ringtree.training.strategies.asynchronous.staleness import UPDATE, Entry, Order
 
 BOUNDS = st.sampled_from([0, 1, 2, 4, inf])
 TURNS = st.lists(st.integers(0, 3), max_size=200)

@@ -15,7 +15,7 @@ from ringtree.bench.sweep import Case
 from ringtree.ir.collective import collective as find_collective
 
 if TYPE_CHECKING:
-    from ringtree.runtime.communicator import Communicator
+    from ringtree.runtime.communicator.communicator import Communicator
 
 Times = NDArray[np.float64]
 

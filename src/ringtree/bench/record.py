@@ -15,11 +15,11 @@ from ringtree.bench.sweep import Case
 from ringtree.formats.replacing import replace_with_json
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.collective import collective as find_collective
-from ringtree.runtime.shm import staging
+from ringtree.runtime.engines.shm import staging
 from ringtree.runtime.tuned import figures_here
 
 if TYPE_CHECKING:
-    from ringtree.runtime.communicator import Communicator
+    from ringtree.runtime.communicator.communicator import Communicator
 
 
 class Row(TypedDict):

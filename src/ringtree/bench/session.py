@@ -9,7 +9,7 @@ from ringtree.bench.record import Row, measured
 from ringtree.bench.sweep import Case
 from ringtree.bench.traced import traced
 from ringtree.ir.trace import Trace
-from ringtree.runtime.spawn import Pool
+from ringtree.runtime.launch.spawn import Pool
 
 
 def rows(

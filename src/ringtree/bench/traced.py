@@ -14,7 +14,7 @@ from ringtree.bench.sweep import Case
 from ringtree.ir.trace import Trace
 
 if TYPE_CHECKING:
-    from ringtree.runtime.communicator import Communicator
+    from ringtree.runtime.communicator.communicator import Communicator
 
 
 def traced(comm: Communicator, case: Case, effort: Effort) -> Trace | None:

@@ -20,11 +20,11 @@ from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.units import count
 from ringtree.plan import Room, steps_for
 from ringtree.plan.fitting import Measured
-from ringtree.runtime.shm import staging
-from ringtree.runtime.spawn import Pool
+from ringtree.runtime.engines.shm import staging
+from ringtree.runtime.launch.spawn import Pool
 
 if TYPE_CHECKING:
-    from ringtree.runtime.communicator import Communicator
+    from ringtree.runtime.communicator.communicator import Communicator
 
 PROGRAMS = (
     ("all_reduce", "one_shot"),

@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ringtree.topology.clusters import Cluster
-    from ringtree.topology.machine import Machine
+    from ringtree.machines.clusters import Cluster
+    from ringtree.machines.machine import Machine
 
 MOST_NODES = 1 << 20
 
@@ -30,11 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser, named: bool = True) -> None:
 
 def cluster(args: argparse.Namespace) -> Cluster:
     """The cluster that the arguments name; ValueError, in one line, for what cannot be."""
-    from ringtree.topology.clusters import Cluster, Network
+    from ringtree.machines.clusters import Cluster, Network
+    from ringtree.machines.files.nccl_xml import assumptions
+    from ringtree.machines.files.reading import find
+    from ringtree.machines.nics import usual_fabric
     from ringtree.topology.fabrics import FABRICS
-    from ringtree.topology.nccl_xml import assumptions
-    from ringtree.topology.nics import usual_fabric
-    from ringtree.topology.reading import find
 
     if not 1 <= args.nodes <= MOST_NODES:
         raise ValueError(f"--nodes {args.nodes}: expected 1 to {MOST_NODES}")
@@ -73,7 +73,7 @@ def _gpus(machine: Machine, text: str) -> range | list[int]:
 
 
 def _with_nics(machine: Machine, text: str) -> Machine:
-    from ringtree.topology.nics import with_nics
+    from ringtree.machines.nics import with_nics
 
     count, times, rate = text.partition("x")
     try:

@@ -24,8 +24,8 @@ def run(args: argparse.Namespace) -> int:
     from ringtree.cli.show_trace import WIDTH
     from ringtree.draw.text.comparison import comparison
     from ringtree.draw.text.timeline import spans
-    from ringtree.draw.trace_page import trace_page
     from ringtree.formats import chrome
+    from ringtree.pages.trace_page import trace_page
 
     first, second = chrome.read(args.first), chrome.read(args.second)
     terminal.show(spans(comparison(first, second, terminal.columns(WIDTH))))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ringtree.formats.nccl_tests import Log
+    from ringtree.nccl.files.nccl_tests import Log
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,9 +34,9 @@ def run(args: argparse.Namespace) -> int:
     from ringtree.cli import cluster_options, explain_text
     from ringtree.cli.destination import check_destination
     from ringtree.cli.subject import THEIRS
-    from ringtree.formats import nccl_tests
     from ringtree.formats.replacing import replace_with_json
-    from ringtree.plan.explain import explain
+    from ringtree.nccl.explain import explain
+    from ringtree.nccl.files import nccl_tests
 
     if args.topology is None:
         raise ValueError("no --topology: expected a name that `ringtree topo list` knows, or a topology file")
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _fill(args: argparse.Namespace, log: Log) -> list[str]:
     """How many nodes, and which GPUs, where only the log tells; what was taken, in words."""
-    from ringtree.topology.reading import find
+    from ringtree.machines.files.reading import find
 
     there, out = len(find(args.topology).gpus), list[str]()
     ranks = log.ranks

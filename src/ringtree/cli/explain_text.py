@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from ringtree.cli import table
 from ringtree.cli.plan_table import describe
 from ringtree.ir.units import bandwidth, duration, size
-from ringtree.plan.explain import Verdict
+from ringtree.nccl.explain import Verdict
 
 if TYPE_CHECKING:
-    from ringtree.plan.explain import Beside, Compared, Explanation, Suspect
+    from ringtree.nccl.explain import Beside, Compared, Explanation, Suspect
 
 HEADER = ("size (B)", "measured (us)", "busbw (GB/s)", "predicted (us)", "busbw (GB/s)", "of predicted", "of bound")
 WIDTHS = (13, 14, 13, 15, 13, 13, 9)

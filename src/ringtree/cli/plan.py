@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ringtree.plan.cluster import ClusterPlan, Planned
-    from ringtree.price.estimate import Estimate
+    from ringtree.nccl.cluster_plan import ClusterPlan, Planned
+    from ringtree.nccl.estimate import Estimate
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,11 +48,11 @@ def run(args: argparse.Namespace) -> int:
     from ringtree.cli.byte_sizes import byte_sizes
     from ringtree.cli.destination import check_destination
     from ringtree.cli.subject import THEIRS
-    from ringtree.formats import nccl_graph
     from ringtree.formats.replacing import replace_with_json, replacing
-    from ringtree.plan.cluster import ClusterPlan
+    from ringtree.machines.nics import as_shown
+    from ringtree.nccl.cluster_plan import ClusterPlan
+    from ringtree.nccl.files import graph_xml
     from ringtree.runtime import tuned
-    from ringtree.topology.nics import as_shown
 
     args.collective = THEIRS.get(args.collective, args.collective)
     written = [path for path in (args.json, args.export_graph, args.export_tuner) if path]
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         replace_with_json(args.json, {"rows": [_record(row, row.pick) for row in rows]})
     if args.export_graph:
         with replacing(args.export_graph) as file:
-            file.write(nccl_graph.write(plan.graphs, as_shown(plan.cluster).machine).encode())
+            file.write(graph_xml.write(plan.graphs, as_shown(plan.cluster).machine).encode())
     if args.export_tuner:
         with replacing(args.export_tuner) as file:
             file.write(tuner.encode())
@@ -79,14 +79,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _named(text: str | None) -> str | None:
-    from ringtree.price.nccl.variables import named
+    from ringtree.nccl.tuning.variables import named
 
     return text and named(text)
 
 
 def _tuner(plan: ClusterPlan, rows: Sequence[Planned]) -> str:
     """The quickest candidate of each size, for NCCL's tuner plugin."""
-    from ringtree.formats import tuner_csv
+    from ringtree.nccl.files import tuner_csv
 
     choices = [
         tuner_csv.Choice(row.nbytes, e.algorithm, e.protocol, e.channels) for row in rows for e in row.candidates[:1]

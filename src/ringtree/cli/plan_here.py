@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     from ringtree.cli.byte_sizes import byte_sizes
     from ringtree.formats.replacing import replace_with_json
     from ringtree.plan import Room
-    from ringtree.runtime.shm import staging
+    from ringtree.runtime.engines.shm import staging
 
     ranks = 2 if args.ranks is None else args.ranks
     if not 1 <= ranks <= MOST_RANKS:

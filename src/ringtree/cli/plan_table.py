@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from ringtree.cli import table
 from ringtree.ir.units import bandwidth, count, duration, line_rate, size
-from ringtree.price.nccl.variables import as_variable
-from ringtree.topology.clusters import Network
+from ringtree.machines.clusters import Network
+from ringtree.nccl.tuning.variables import as_variable
 
 if TYPE_CHECKING:
-    from ringtree.plan.cluster import ClusterPlan, Planned
-    from ringtree.price.estimate import Estimate
-    from ringtree.topology.clusters import Cluster
+    from ringtree.machines.clusters import Cluster
+    from ringtree.nccl.cluster_plan import ClusterPlan, Planned
+    from ringtree.nccl.estimate import Estimate
 
 NETWORKS = {Network.RAILS: "rails", Network.FAT_TREE: "a fat tree", Network.TORUS: "a torus"}
 HEADER = ("size (B)", "algorithm", "protocol", "channels", "time (us)", "algbw (GB/s)", "busbw (GB/s)", "of bound")

@@ -21,8 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from ringtree.bench.record import read
     from ringtree.cli import page, terminal
-    from ringtree.draw.report_page import report_page
     from ringtree.draw.text.report import report_text
+    from ringtree.pages.report_page import report_page
 
     records = dict(zip(_names(args.files), map(read, args.files), strict=True))
     if args.html is None:

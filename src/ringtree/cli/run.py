@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from ringtree.cli.destination import check_destination
-    from ringtree.runtime.launch import run
+    from ringtree.runtime.launch.launch import run
 
     program = args.program[1:] if args.program[:1] == ["--"] else args.program
     if args.trace:

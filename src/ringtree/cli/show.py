@@ -82,7 +82,7 @@ def _algorithms(args: argparse.Namespace) -> Schedule:
 
 def _write_page(schedule: Schedule, args: argparse.Namespace) -> None:
     from ringtree.cli import page, subject
-    from ringtree.draw.schedule_page import schedule_page
+    from ringtree.pages.schedule_page import schedule_page
 
     topology = subject.topology(args.topology, schedule.ranks) if args.topology else None
     page.write(args.html, schedule_page(schedule, topology), args.what, *filter(None, [args.topology]))
@@ -127,7 +127,7 @@ def _cut(schedule: Schedule, algorithm: str, size: str) -> Schedule:
     """Cut for so many bytes; says the steps in a comment."""
     from ringtree.bench.sweep import parse_bytes
     from ringtree.cli import subject
-    from ringtree.runtime.shm import staging
+    from ringtree.runtime.engines.shm import staging
 
     nbytes, (slots, slot_bytes) = parse_bytes(size), staging(schedule.ranks)
     cut, steps = subject.cut(schedule, algorithm, nbytes)

@@ -27,7 +27,7 @@ def show(args: argparse.Namespace) -> int:
             raise ValueError(f"{args.what} is a trace, not a schedule; leave --{name} out")
     trace = chrome.read(args.what)
     if args.html:
-        from ringtree.draw.trace_page import trace_page
+        from ringtree.pages.trace_page import trace_page
 
         page.write(args.html, trace_page([trace]), args.what)
     else:

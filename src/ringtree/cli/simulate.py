@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"{args.trace}: `ringtree show` draws it, and ui.perfetto.dev opens it")
     if args.html:
         from ringtree.cli import page
-        from ringtree.draw.schedule_page import schedule_page
+        from ringtree.pages.schedule_page import schedule_page
 
         page.write(args.html, schedule_page(cases[0].schedule, topology, [found.trace]))
     return 0
@@ -145,8 +145,8 @@ def _warn(schedule: Schedule) -> None:
 def _as_run(schedule: Schedule, nbytes: int, in_place: bool) -> Sequence[Program]:
     """The programs as this machine's engine runs them on elements of 4 bytes."""
     from ringtree.ir.lower import lower
-    from ringtree.runtime.binding import part_of, window
-    from ringtree.runtime.shm import staging
+    from ringtree.runtime.communicator.binding import part_of, window
+    from ringtree.runtime.engines.shm import staging
     from ringtree.runtime.types import Dtype
     from ringtree.simulate.windows import as_run
 

@@ -77,10 +77,10 @@ def _is_machine(path: str) -> bool:
 
 def _machines(text: str, ranks: int) -> Topology:
     """As many of a machine as make up the ranks, on the fabric its NICs are for."""
-    from ringtree.topology.clusters import Cluster
+    from ringtree.machines.clusters import Cluster
+    from ringtree.machines.files.reading import find
+    from ringtree.machines.nics import usual_fabric
     from ringtree.topology.fabrics import FABRICS
-    from ringtree.topology.nics import usual_fabric
-    from ringtree.topology.reading import find
     from ringtree.topology.text import SHAPES
 
     try:
@@ -132,7 +132,7 @@ def is_given(value: object) -> bool:
 def cut(schedule: Schedule, algorithm: str, nbytes: int) -> tuple[Schedule, Steps]:
     """As a call on that many bytes has it in a group of this machine, and by which steps."""
     from ringtree.plan import steps_for
-    from ringtree.runtime.shm import staging
+    from ringtree.runtime.engines.shm import staging
 
     what = algorithm, schedule.collective, schedule.ranks, schedule.root
     steps = steps_for(*what, nbytes, *staging(schedule.ranks))

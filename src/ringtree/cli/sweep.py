@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ringtree.machines.clusters import Cluster
     from ringtree.price import Bound
     from ringtree.topology import Topology
-    from ringtree.topology.clusters import Cluster
 
     Where = Callable[[int], "Topology | Cluster"]
 
@@ -69,8 +69,8 @@ def run(args: argparse.Namespace) -> int:
     from ringtree.cli.destination import check_destination
     from ringtree.cli.subject import THEIRS
     from ringtree.cli.sweep_table import lines
-    from ringtree.draw.report_page import report_page
     from ringtree.formats.replacing import replace_with_json
+    from ringtree.pages.report_page import report_page
 
     args.collective = THEIRS.get(args.collective, args.collective)
     written = [path for path in (args.json, args.html) if path]

@@ -23,8 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from ringtree.cli import terminal, topo_files, topo_show
-    from ringtree.topology.clusters import Cluster
-    from ringtree.topology.detect import detect
+    from ringtree.machines.clusters import Cluster
+    from ringtree.machines.detect import detect
 
     if not args.root.is_dir():
         raise ValueError(f"--root {args.root}: no such folder")

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ringtree.topology.channels import Channels
-    from ringtree.topology.clusters import Cluster
+    from ringtree.machines.channels import Channels
+    from ringtree.machines.clusters import Cluster
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +29,7 @@ def write(
     from ringtree.cli import page
     from ringtree.cli.destination import check_destination
     from ringtree.formats.replacing import replacing
-    from ringtree.topology import machine_json, nccl_xml
+    from ringtree.machines.files import machine_json, nccl_xml
 
     forms = ((args.json, machine_json.text), (args.xml, nccl_xml.text))
     asked = [path for path in (args.json, args.xml, args.html) if path]
@@ -39,7 +39,7 @@ def write(
     texts = [(path, text(cluster.machine)) for path, text in forms if path]
     html = ""
     if args.html:
-        from ringtree.draw.machine_page import machine_page
+        from ringtree.pages.machine_page import machine_page
 
         html = machine_page(cluster, channels(), between)
     for path, data in texts:

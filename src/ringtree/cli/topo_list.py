@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ringtree.topology.machine import Machine
+    from ringtree.machines.machine import Machine
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ringtree.topology.catalogue import NAMES, machine
+    from ringtree.machines.catalogue import NAMES, machine
     from ringtree.topology.fabrics import FABRICS
 
     machines = [_facts(machine(name)) for name in NAMES]

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ringtree.draw.text.lines import Line
-    from ringtree.topology.channels import Channels
-    from ringtree.topology.clusters import Cluster
+    from ringtree.machines.channels import Channels
+    from ringtree.machines.clusters import Cluster
 
 WIDTH = 110
 """Columns, into a pipe."""
@@ -67,7 +67,7 @@ def _pair(cluster: Cluster, text: str) -> tuple[int, int]:
 def _copies(cluster: Cluster, between: tuple[int, int], width: int) -> list[Line]:
     from ringtree.draw.text.lines import Span
     from ringtree.draw.text.machine_copies import copy_lines
-    from ringtree.topology.copies import side_by_side
+    from ringtree.machines.copies import side_by_side
 
     source, target = (cluster.machine.devices[cluster.machine.gpus[g]].name for g in between)
     head = Span(f"{cluster.machine.name}: from {source} to {target}, and to another such machine", "head")
@@ -80,7 +80,7 @@ def lines(cluster: Cluster, graphs: Sequence[Channels], width: int, sources: boo
     from ringtree.draw.text.machine import head_line, link_lines, note_lines, tree_lines
     from ringtree.draw.text.machine_channels import channel_lines
     from ringtree.draw.text.machine_matrix import matrix_lines, verdict_lines
-    from ringtree.topology.paths import Paths
+    from ringtree.machines.paths import Paths
 
     machine, paths = cluster.machine, Paths(cluster.machine)
     parts: list[list[Line]] = [
@@ -112,9 +112,9 @@ def _network(cluster: Cluster) -> str:
 
 def _channels(cluster: Cluster, file: Path | None) -> Sequence[Channels]:
     """Those of the graph file, else what NCCL would find there; nothing where there is nothing to find."""
-    from ringtree.formats import nccl_graph
-    from ringtree.search.patterns import graphs
+    from ringtree.nccl.files import graph_xml
+    from ringtree.nccl.graphs.patterns import graphs
 
     if file is not None:
-        return tuple(nccl_graph.read(file, cluster.machine).values())
+        return tuple(graph_xml.read(file, cluster.machine).values())
     return tuple(graphs(cluster).values()) if len(cluster.machine.gpus) > 1 else ()

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ringtree.cli.terminal import Bar
     from ringtree.training import Plan
-    from ringtree.training.measured import Measured
+    from ringtree.training.measure.measured import Measured
 
 WIDTH = 100
 """Columns of what goes into a pipe."""
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from ringtree.cli import terminal, train_options, train_plan, train_ranks
     from ringtree.cli.destination import check_destination, check_folder
-    from ringtree.runtime.environment import detect
+    from ringtree.runtime.bootstrap.environment import detect
 
     plan = train_options.plan_of(args)
     if args.plan:
@@ -104,9 +104,9 @@ def _write(measured: Measured, args: argparse.Namespace) -> None:
     """The files that were asked for."""
     from ringtree.bench.machine import describe
     from ringtree.cli import page
-    from ringtree.draw.train_page import train_page
     from ringtree.formats import chrome
     from ringtree.formats.replacing import replace_with_json, replacing
+    from ringtree.pages.train_page import train_page
 
     record = {"machine": describe(), **measured.record()}
     if args.json:

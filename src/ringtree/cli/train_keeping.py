@@ -19,7 +19,7 @@ class Keeping:
     def resume(self, trainer: Trainer) -> None:
         """Gives the trainer what the last checkpoint has, where that is asked for and there is one. ValueError where
         there is one and it is not asked for: new ones would lie among the old."""
-        from ringtree.training.checkpoint import latest, load
+        from ringtree.training.core.checkpoint import latest, load
 
         found = latest(self._folder) if self._folder else None
         if found is None:
@@ -34,7 +34,7 @@ class Keeping:
         self._bar.print(f"goes on from {found}")
 
     def keep(self, trainer: Trainer) -> None:
-        from ringtree.training.checkpoint import save
+        from ringtree.training.core.checkpoint import save
 
         done, steps = trainer.steps_done, trainer.plan.settings.steps
         if self._folder and (done == steps or (self._every and done % self._every == 0)):

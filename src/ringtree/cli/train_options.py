@@ -134,7 +134,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def plan_of(args: argparse.Namespace) -> Plan:
     """What the options say, checked. LayoutError or ValueError, one line, where it cannot be."""
     from ringtree.training import Layout, Plan, Settings, Shape
-    from ringtree.training.layout import AXES
+    from ringtree.training.core.layout import AXES
 
     for name, (others, why) in NEEDS.items():
         alone = all(getattr(args, o) is None or (o in AXES and getattr(args, o) == 1) for o in others)

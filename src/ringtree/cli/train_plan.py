@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ringtree.draw.text.lines import Line
     from ringtree.training import Plan
-    from ringtree.training.traffic import Traffic
+    from ringtree.training.core.traffic import Traffic
 
 
 def lines(plan: Plan, width: int) -> list[Line]:
     """All of it, within `width` columns."""
     from ringtree.draw.text.lines import Span
     from ringtree.draw.text.mesh import mesh
-    from ringtree.training.layout import AXES
+    from ringtree.training.core.layout import AXES
 
     axes = {axis: getattr(plan.layout, axis) for axis in AXES}
     before, after = [*_head(plan), ""], ["", *_groups(plan, width), *_held(plan), "", *_sent(plan)]
@@ -24,9 +24,9 @@ def lines(plan: Plan, width: int) -> list[Line]:
 
 def _head(plan: Plan) -> Iterator[str]:
     from ringtree.ir import units
-    from ringtree.training.layout import AXES
-    from ringtree.training.registry import STRATEGIES
-    from ringtree.training.sizes import parameters
+    from ringtree.training.core.layout import AXES
+    from ringtree.training.core.sizes import parameters
+    from ringtree.training.strategies.registry import STRATEGIES
 
     layout, shape, settings = plan.layout, plan.shape, plan.settings
     along = [f"{axis} {size}" for axis in AXES if (size := getattr(layout, axis)) > 1]
@@ -50,7 +50,7 @@ def _rows(plan: Plan) -> str:
 def _groups(plan: Plan, width: int) -> Iterator[str]:
     from ringtree.cli.table import aligned
     from ringtree.draw.text.mesh import groups
-    from ringtree.training.registry import named_groups
+    from ringtree.training.strategies.registry import named_groups
 
     found = named_groups(plan)
     if not found:
@@ -65,7 +65,7 @@ def _groups(plan: Plan, width: int) -> Iterator[str]:
 
 def _held(plan: Plan) -> Iterator[str]:
     """Which layers and how many parameters a rank has."""
-    from ringtree.training.placement import layers, most_parameters
+    from ringtree.training.core.placement import layers, most_parameters
 
     if plan.layout.pp == 1:
         yield f"each rank has {most_parameters(plan, 0):,} parameters"
@@ -79,7 +79,7 @@ def _held(plan: Plan) -> Iterator[str]:
 
 def _sent(plan: Plan) -> Iterator[str]:
     from ringtree.cli.table import aligned
-    from ringtree.training.registry import traffic
+    from ringtree.training.strategies.registry import traffic
 
     rows = [t for t in traffic(plan) if t.wire_nbytes]
     if not rows:

@@ -13,7 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ringtree.runtime.environment import World
+from ringtree.runtime.bootstrap.environment import World
 
 ERRORS = "RINGTREE_TRAIN_ERRORS"
 """The variable that names the folder in which the ranks that this command started leave their errors."""
@@ -25,7 +25,7 @@ WRAPPED = re.compile(r"error when running the callback: RuntimeError: (.*?) At: 
 
 def start(words: Sequence[str], ranks: int) -> int:
     """Runs the command again as so many ranks; only rank 0 speaks. Returns the exit code."""
-    from ringtree.runtime.launch import run
+    from ringtree.runtime.launch.launch import run
 
     told: list[str] = []
     with TemporaryDirectory(prefix="ringtree-train-") as folder:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ringtree.draw.text.lines import Line
-    from ringtree.training.measured import Measured
+    from ringtree.training.measure.measured import Measured
 
 FEWEST = 5
 """Steps of which a curve says something."""
@@ -97,7 +97,7 @@ def _time(measured: Measured) -> Iterator[str]:
 def _pipeline(measured: Measured) -> Iterator[str]:
     """The last step's passes, and the bubble beside the formula, where there is a pipeline."""
     from ringtree.draw.text.pipeline import has_pipeline, pipeline
-    from ringtree.training.pipeline_order import bubble
+    from ringtree.training.strategies.layers.pipeline_order import bubble
 
     if has_pipeline(measured.trace):
         yield ""

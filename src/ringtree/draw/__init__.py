@@ -1,1 +1,1 @@
-"""Pictures as text, for a terminal or as pages. Pure: every function returns text, nothing here prints."""
+"""Pictures as text and as figures. Pure: every function returns text or data, nothing here prints."""

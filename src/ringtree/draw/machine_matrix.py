@@ -10,8 +10,8 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.topology.machine import DeviceKind, PathKind
-from ringtree.topology.paths import Paths
+from ringtree.machines.machine import DeviceKind, PathKind
+from ringtree.machines.paths import Paths
 
 MOST = 640
 """GPUs and NICs of a matrix: it grows with their square."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import NamedTuple
 
-from ringtree.topology.machine import Device, DeviceKind, Link, LinkKind, Machine
+from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine
 
 HOLDING = (LinkKind.PCIE, LinkKind.SHM)
 """The links by which a device hangs on another; where these lead nowhere, any that leaves a NUMA node."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations
 from typing import NamedTuple
 
+from ringtree.machines.paths import Paths, Verdict, gdr, p2p
 from ringtree.topology.fabrics import Fabric
-from ringtree.topology.paths import Paths, Verdict, gdr, p2p
 
 
 class Rule(NamedTuple):

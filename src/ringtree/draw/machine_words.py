@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ringtree.ir import units
-from ringtree.topology.machine import Device, DeviceKind, Link, LinkKind, Machine
+from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine
 
 KINDS = {
     DeviceKind.GPU: "GPU",

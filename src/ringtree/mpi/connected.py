@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any
 
 from ringtree.mpi.request import Request
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 
 
 class Connected:

@@ -15,7 +15,7 @@ from ringtree.mpi.constants import in_place
 from ringtree.mpi.errors import ERR_TRUNCATE, Exception, translating
 from ringtree.mpi.op import SUM, Op, native
 from ringtree.mpi.request import Request
-from ringtree.runtime.work import Work
+from ringtree.runtime.communicator.work import Work
 
 
 class Blocks:

@@ -10,14 +10,14 @@ import numpy as np
 
 from ringtree.ir.collective import Part
 from ringtree.ir.collective import collective as find_collective
+from ringtree.machines.clusters import Cluster, Network
+from ringtree.machines.machine import Machine
 from ringtree.price import cuts
 from ringtree.price.cuts import Cut
 from ringtree.price.graph import Graph
 from ringtree.price.latency import least_s, to_the_next_s
 from ringtree.price.wording import narrow
 from ringtree.topology import Topology
-from ringtree.topology.clusters import Cluster, Network
-from ringtree.topology.machine import Machine
 
 MOST_NODES = 128
 """Of a cluster of more, this many stand for all: see `Bounds`."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ringtree.runtime.arguments import described
+from ringtree.runtime.communicator.arguments import described
 from ringtree.runtime.types import BY_LABEL, PAIRS, SHORT_FLOATS, Dtype
 
 _BY_TYPE: dict[type, Dtype] = {np.dtype(char).type: BY_LABEL[np.dtype(char).name] for char in "?bhilqBHILQefdFD"}

@@ -1,7 +1,6 @@
-"""Rings, trees and orders of the ranks for a given machine."""
+"""Schedules for a topology: orders of the ranks, rings, and how a schedule's ranks are best laid out."""
 
 from ringtree.search.arrange import arrange, distances
 from ringtree.search.order import order, rings
-from ringtree.search.patterns import communicator_channels, graphs
 
-__all__ = ["arrange", "communicator_channels", "distances", "graphs", "order", "rings"]
+__all__ = ["arrange", "distances", "order", "rings"]

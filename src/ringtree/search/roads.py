@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from ringtree.topology.clusters import Cluster
+from ringtree.machines.clusters import Cluster
+from ringtree.machines.machine import Machine
 from ringtree.topology.graph import Topology
-from ringtree.topology.machine import Machine
 
 Where = Machine | Cluster | Topology
 

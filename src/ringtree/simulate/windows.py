@@ -8,7 +8,7 @@ from dataclasses import replace
 from ringtree.ir.program import Instruction, Kind, Operand, Program, Space
 
 SHORT_NBYTES = 224
-"""What travels within a notice: its room in csrc/segment.h."""
+"""What travels within a notice: its room in csrc/memory/segment.h."""
 
 
 def as_run(

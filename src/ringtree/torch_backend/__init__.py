@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import torch.distributed as dist
 
-    from ringtree.runtime.communicator import Communicator
+    from ringtree.runtime.communicator.communicator import Communicator
 
 __all__ = ["communicator", "communicators", "dump_flight_recorder", "monitored_barrier", "register"]
 

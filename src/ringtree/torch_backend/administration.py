@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, NoReturn
 
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.torch_backend.alarm import Alarm
 from ringtree.torch_backend.flight_recorder import RING, Recorder
 from ringtree.torch_backend.launching import Launching

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ringtree.errors import Mismatch, TimedOut
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.torch_backend.failures import FAILURES
 from ringtree.torch_backend.flight_dump import dump, prefix
 

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch.distributed.distributed_c10d import AllToAllOptions
 
-from ringtree.runtime.calls import CODE
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.calls import CODE
+from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.torch_backend.forms import taking
 from ringtree.torch_backend.launching import Launching
 from ringtree.torch_backend.tensors import Tensors, elements, filled, sent, together

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.torch_backend.administration import Administration
 from ringtree.torch_backend.collectives import Collectives
 from ringtree.torch_backend.memory import Memory

@@ -16,7 +16,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from ringtree.runtime import lifetime
+from ringtree.runtime.communicator import lifetime
 
 IDLE_S = 5.0
 """How long a thread without work stays."""

@@ -19,8 +19,8 @@ from datetime import timedelta
 from typing import Any
 
 from ringtree.errors import TimedOut
-from ringtree.runtime.communicator import Communicator
-from ringtree.runtime.engine import Terms, default_engine
+from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.engines.engine import Terms, default_engine
 from ringtree.runtime.tuned import figures_here
 from ringtree.torch_backend.locality import Apart, Host, why_apart
 from ringtree.torch_backend.waiting import Waiting

@@ -19,7 +19,7 @@ import torch
 from torch.autograd import profiler
 
 from ringtree import errors
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.torch_backend import profiling
 from ringtree.torch_backend.failures import FAILURES, retold
 from ringtree.torch_backend.tensors import Tensors

@@ -10,8 +10,8 @@ from typing import Any
 
 from torch.distributed.distributed_c10d import AllgatherOptions, GatherOptions, ReduceScatterOptions, ScatterOptions
 
-from ringtree.runtime.calls import CODE
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.calls import CODE
+from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.torch_backend.forms import taking
 from ringtree.torch_backend.launching import Launching
 from ringtree.torch_backend.reduce_ops import operation

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from ringtree.runtime.communicator import Communicator
-from ringtree.runtime.messages import ANY
-from ringtree.runtime.work import Message, wait_any
+from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.communicator.messages import ANY
+from ringtree.runtime.communicator.work import Message, wait_any
 from ringtree.torch_backend.compiling import opaque
 from ringtree.torch_backend.completion import Completions
 from ringtree.torch_backend.flight_recorder import Entry, Recorder

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch.distributed import ReduceOp
 
-from ringtree.runtime.operations import Operation, scaled
+from ringtree.runtime.communicator.operations import Operation, scaled
 
 _NAMES = {
     ReduceOp.SUM: "sum",

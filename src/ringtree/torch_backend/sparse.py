@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.distributed import ReduceOp
 
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.torch_backend.flight_recorder import Recorder
 from ringtree.torch_backend.launching import Launching
 from ringtree.torch_backend.tensors import Tensors

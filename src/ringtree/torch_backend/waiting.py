@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ringtree.errors import TimedOut
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 
 SAYS_S = 1.0
 """How long a member waits before it says so."""

@@ -3,26 +3,26 @@
     from ringtree.training import Layout, Plan, Trainer
     Trainer(Plan(Layout(dp=2, tp=2))).step()      on each of 4 ranks, in a process group "ringtree"
 
-A `Plan` says what is trained and how it is divided; the strategies (`registry`) are what divides it, and say what they
-send; a `Trainer` does the steps. Needs torch, and loads it only for what trains.
+A `Plan` says what is trained and how it is divided; the strategies (`strategies.registry`) are what divides it, and say
+what they send; a `Trainer` does the steps. Needs torch, and loads it only for what trains.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ringtree.training.layout import Layout
-from ringtree.training.plan import Plan, Settings, Shape
+from ringtree.training.core.layout import Layout
+from ringtree.training.core.plan import Plan, Settings, Shape
 
 if TYPE_CHECKING:
-    from ringtree.training.trainer import Trainer
+    from ringtree.training.core.trainer import Trainer
 
 __all__ = ["Layout", "Plan", "Settings", "Shape", "Trainer"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "Trainer":
-        from ringtree.training.trainer import Trainer
+        from ringtree.training.core.trainer import Trainer
 
         return Trainer
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

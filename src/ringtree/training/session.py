@@ -14,13 +14,13 @@ import torch.distributed as dist
 
 from ringtree.draw.step_picture import Call
 from ringtree.torch_backend import communicator
-from ringtree.training.calls import newest, since
-from ringtree.training.experts import Load, load_of, total
-from ringtree.training.measured import Measured
-from ringtree.training.memory import Held, held
-from ringtree.training.shares import named
-from ringtree.training.trainer import Trainer
-from ringtree.training.wire import meet, received_nbytes, without_meetings
+from ringtree.training.core.experts import Load, load_of, total
+from ringtree.training.core.trainer import Trainer
+from ringtree.training.measure.calls import newest, since
+from ringtree.training.measure.measured import Measured
+from ringtree.training.measure.memory import Held, held
+from ringtree.training.measure.shares import named
+from ringtree.training.measure.wire import meet, received_nbytes, without_meetings
 
 
 class _Part(NamedTuple):

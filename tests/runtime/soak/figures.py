@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import Any
 
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 
 GROWTH_NBYTES = 64 << 20
 """Of a rank's resident memory after its warm-up: more than that is a leak."""
@@ -18,9 +17,9 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one rank, between two calls. `slots_open` is None where the engine does not count them."""
+    """Of one rank, between two calls."""
 
-    slots_open: int | None
+    slots_open: int
     resident_nbytes: int
     descriptors: int
     threads: int
@@ -28,13 +27,11 @@ class Figures:
 
     def most(self, other: Figures) -> Figures:
         """The larger of each."""
-        pairs = [(getattr(self, f.name), getattr(other, f.name)) for f in fields(Figures)]
-        return Figures(*(a if b is None else b if a is None else max(a, b) for a, b in pairs))
+        return Figures(*(max(getattr(self, f.name), getattr(other, f.name)) for f in fields(Figures)))
 
     def __str__(self) -> str:
-        slots = "-" if self.slots_open is None else self.slots_open
         return (
-            f"slots {slots}, memory {self.resident_nbytes / 2**20:.1f} MiB, descriptors {self.descriptors}, "
+            f"slots {self.slots_open}, memory {self.resident_nbytes / 2**20:.1f} MiB, descriptors {self.descriptors}, "
             f"threads {self.threads}, /dev/shm {self.dev_shm_nbytes / 2**20:.1f} MiB"
         )
 
@@ -61,10 +58,9 @@ def _used_nbytes(folder: str) -> int:
     return (disk.f_blocks - disk.f_bfree) * disk.f_frsize
 
 
-def slots_open(groups: Iterable[Communicator]) -> int | None:
+def slots_open(groups: Iterable[Communicator]) -> int:
     """How many staging slots of this rank calls have taken and not closed, over all groups."""
-    counted: list[Any] = [getattr(group.counters(), "slots_open", None) for group in groups]
-    return None if None in counted else sum(counted)
+    return sum(group.slots_open for group in groups)
 
 
 def grown(warm: Figures, now: Figures) -> str:

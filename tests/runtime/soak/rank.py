@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.runtime.communicator import Communicator
+from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.soak.collectives import Arenas, Caller, Check, finished
 from tests.runtime.soak.exchanges import Posts, Windows
 from tests.runtime.soak.figures import Figures, figures, grown, slots_open
@@ -113,9 +113,7 @@ class Soak:
     def place(self) -> str:
         """Where this rank is in the script, and what it holds there."""
         number, step = self._doing
-        slots = slots_open(self._open())
-        held = "" if slots is None else f", {slots} slots open"
-        return f"call {number:,}, {step}{held}"
+        return f"call {number:,}, {step}, {slots_open(self._open())} staging slots open"
 
     def _over(self, begun: float) -> bool:
         """Whether rank 0's clock says so."""

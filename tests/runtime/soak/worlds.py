@@ -9,7 +9,7 @@ import pickle
 import numpy as np
 
 from ringtree.errors import RankFailed
-from ringtree.runtime.spawn import spawn
+from ringtree.runtime.launch.spawn import spawn
 from tests.runtime.soak.load import load
 from tests.runtime.soak.rank import Link, Report, Terms, soak
 from tests.runtime.soak.values import Tables

@@ -9,7 +9,7 @@ from ringtree.draw import machine_words
 from ringtree.draw.machine_tree import Branch, Bundle, bundles, fold, tree
 from ringtree.draw.text.lines import Line, Span
 from ringtree.ir import units
-from ringtree.topology.machine import DeviceKind, Machine, NoteKind
+from ringtree.machines.machine import DeviceKind, Machine, NoteKind
 
 MOST_ROWS = 48
 """Of a tree; in one that has more, neighbours alike are one row."""

@@ -8,7 +8,7 @@ from itertools import groupby
 from ringtree.draw.text.labels import spread
 from ringtree.draw.text.lines import Line, Span
 from ringtree.ir import units
-from ringtree.topology.channels import Channels, Pattern
+from ringtree.machines.channels import Channels, Pattern
 
 HEADS = (Pattern.NVLS, Pattern.COLLNET_DIRECT)
 MOST_GPUS, MOST_CHANNELS = 16, 8

@@ -7,7 +7,7 @@ from textwrap import wrap
 
 from ringtree.draw.text.lines import Line, Span
 from ringtree.ir import units
-from ringtree.topology.copies import Transfer
+from ringtree.machines.copies import Transfer
 
 PIECE_NBYTES = 1 << 20
 """What the time is told of."""

@@ -11,9 +11,9 @@ from ringtree.draw.machine_matrix import Matrix, bandwidth_of, kind_of, matrix
 from ringtree.draw.machine_verdicts import Rule, rules
 from ringtree.draw.text.labels import spread
 from ringtree.draw.text.lines import Line, Span
+from ringtree.machines.machine import PathKind
+from ringtree.machines.paths import Paths
 from ringtree.topology.fabrics import Fabric
-from ringtree.topology.machine import PathKind
-from ringtree.topology.paths import Paths
 
 MEANINGS = {
     PathKind.NVL: "NVLink or xGMI alone",

@@ -1,0 +1,97 @@
+// What the files that know Python share: the GIL, buffers, errors.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <sys/syscall.h>
+
+#include <utility>
+
+#include "group/group.h"
+
+namespace nb = nanobind;
+
+// Lets go of the GIL when a wait turns out not to be short, and runs signal handlers now and then.
+class PythonHooks final : public ringtree::Hooks {
+ public:
+  PythonHooks() = default;
+  PythonHooks(const PythonHooks&) = delete;
+  ~PythonHooks() override {
+    if (state_) PyEval_RestoreThread(state_);
+  }
+  void blocking() override {
+    if (!state_) state_ = PyEval_SaveThread();
+  }
+  void interrupted() override {
+    if (getpid() != syscall(SYS_gettid)) return;  // handlers run in the main thread only
+    bool held = state_ == nullptr;
+    if (!held) PyEval_RestoreThread(std::exchange(state_, nullptr));
+    if (PyErr_CheckSignals() != 0) throw ringtree::Interrupted{};
+    if (!held) state_ = PyEval_SaveThread();
+  }
+
+ private:
+  PyThreadState* state_ = nullptr;
+};
+
+// A contiguous buffer of an object, given back at the end; `absent` for None.
+class View {
+ public:
+  ~View() {
+    if (view_.obj) PyBuffer_Release(&view_);
+  }
+  bool get(PyObject* object, int flags) {
+    if (object == Py_None) return true;
+    if (PyObject_GetBuffer(object, &view_, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | flags) == 0) return true;
+    PyErr_Clear();
+    return false;
+  }
+  std::byte* data() const { return static_cast<std::byte*>(view_.buf); }
+  const char* format() const { return view_.format; }
+  Py_ssize_t nbytes() const { return view_.len; }
+  Py_ssize_t itemsize() const { return view_.itemsize; }
+  Py_ssize_t count() const { return view_.itemsize ? view_.len / view_.itemsize : 0; }
+
+ private:
+  Py_buffer view_{};
+};
+
+constexpr std::size_t quick_bytes = 32768;  // so little work that letting go of the GIL would cost more
+
+// Sets Python's error.
+void set_error(const ringtree::Error& error);
+void set_error(const std::system_error& error);
+
+// Runs what returns a truth, or another number, for a method that nanobind does not wrap.
+template <class Action>
+PyObject* guarded(Action action, PyObject* (*object_of)(long) = PyBool_FromLong) {
+  try {
+    return object_of(action());
+  } catch (nb::python_error& error) {
+    error.restore();
+  } catch (const ringtree::Interrupted&) {  // Python's error is set
+  } catch (const ringtree::Error& error) {
+    set_error(error);
+  } catch (const std::system_error& error) {
+    set_error(error);
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  return nullptr;
+}
+
+// Adds a method that takes its arguments without the binding library between.
+inline void add_fast_method(nb::object type, PyMethodDef& definition) {
+  PyObject* method = PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(type.ptr()), &definition);
+  if (!method) throw nb::python_error();
+  type.attr(definition.ml_name) = nb::steal(method);
+}
+
+// The engine behind an instance of the class Group.
+ringtree::Group& group_of(PyObject* seat);
+
+// Adds the methods for point-to-point messages to the class Group.
+void bind_messages(nb::object type);
+// And those for one-sided access.
+void bind_one_sided(nb::object type);
+// And those for what a rank did, and when.
+void bind_recorder(nb::object type);

@@ -1,0 +1,166 @@
+// Python's view of point-to-point messages.
+#include <nanobind/stl/vector.h>
+
+#include "bindings/bindings.h"
+
+using namespace nb::literals;
+
+namespace {
+
+using ringtree::Envelope;
+using ringtree::Operation;
+
+Operation operation_of(nb::handle given) {
+  auto t = nb::cast<nb::tuple>(given);
+  if (t.size() != 7)
+    throw std::invalid_argument("an operation is (is_send, peer, tag, address, nbytes, dtype, at_most)");
+  return {nb::cast<bool>(t[0]),
+          nb::cast<int>(t[1]),
+          nb::cast<int>(t[2]),
+          reinterpret_cast<std::byte*>(nb::cast<std::uintptr_t>(t[3])),
+          nb::cast<std::size_t>(t[4]),
+          nb::cast<int>(t[5]),
+          nb::cast<bool>(t[6]) ? ringtree::Length::at_most : ringtree::Length::exact};
+}
+
+nb::tuple tuple_of(const Envelope& e) {
+  return nb::make_tuple(e.source, e.tag, e.nbytes);
+}
+
+nb::list exchange(nb::handle seat, nb::list operations, double timeout_s) {
+  std::vector<Operation> all;
+  all.reserve(operations.size());
+  for (nb::handle o : operations) all.push_back(operation_of(o));
+  {
+    PythonHooks hooks;
+    hooks.blocking();
+    group_of(seat.ptr()).exchange(all, timeout_s, hooks);
+  }
+  nb::list said;
+  for (auto& o : all) said.append(nb::make_tuple(o.peer, o.tag, o.nbytes));
+  return said;
+}
+
+// A message of whatever length.
+nb::tuple receive(nb::handle seat, int peer, int tag, int dtype, double timeout_s) {
+  Operation whole{false, peer, tag, nullptr, 0, dtype, ringtree::Length::whatever};
+  {
+    PythonHooks hooks;
+    hooks.blocking();
+    group_of(seat.ptr()).exchange({&whole, 1}, timeout_s, hooks);
+  }
+  return nb::make_tuple(nb::bytes(whole.data, whole.nbytes), whole.peer, whole.tag);
+}
+
+std::uint64_t post(nb::handle seat, nb::handle operation) {
+  return group_of(seat.ptr()).post(operation_of(operation));
+}
+
+bool test(nb::handle seat, std::uint64_t number) {
+  return group_of(seat.ptr()).messages().test(number);
+}
+
+int complete(nb::handle seat, const std::vector<std::uint64_t>& numbers, bool first, double timeout_s) {
+  PythonHooks hooks;
+  hooks.blocking();
+  return group_of(seat.ptr()).messages().wait(numbers, first, timeout_s, hooks);
+}
+
+nb::tuple status(nb::handle seat, std::uint64_t number) {
+  return tuple_of(group_of(seat.ptr()).messages().status(number));
+}
+
+bool drop(nb::handle seat, std::uint64_t number) {
+  return group_of(seat.ptr()).messages().drop(number);
+}
+
+nb::object probe(nb::handle seat, int peer, int tag, double timeout_s) {
+  std::optional<Envelope> found;
+  {
+    PythonHooks hooks;
+    hooks.blocking();
+    found = group_of(seat.ptr()).probe(peer, tag, timeout_s, hooks);
+  }
+  return found ? nb::object(tuple_of(*found)) : nb::none();
+}
+
+// By the format of a buffer; -1 where the long way must look.
+int dtype_of(const View& view) {
+  using ringtree::Dtype;
+  static constexpr std::pair<std::string_view, Dtype> plain[] = {
+      {"f", Dtype::float32}, {"d", Dtype::float64}, {"i", Dtype::int32},  {"l", Dtype::int64},  {"q", Dtype::int64},
+      {"B", Dtype::uint8},   {"?", Dtype::boolean}, {"b", Dtype::int8},   {"h", Dtype::int16},  {"H", Dtype::uint16},
+      {"I", Dtype::uint32},  {"L", Dtype::uint64},  {"Q", Dtype::uint64}, {"e", Dtype::float16}};
+  if (!view.format()) return -1;
+  for (auto& [format, dtype] : plain)
+    if (format == view.format()) {
+      auto code = static_cast<int>(dtype);
+      return view.itemsize() == static_cast<Py_ssize_t>(ringtree::dtype_bytes(code)) ? code : -1;
+    }
+  return -1;
+}
+
+enum class Way { send, recv, recv_at_most };
+
+// Group.send(x, peer, tag) and its like: a plain array, to or from one rank or any. The bytes of the message; -1 where
+// the long way must look, and nothing was touched.
+long transfer(PyObject* self, Way way, PyObject* const* args) {
+  if (!PyLong_Check(args[1]) || !PyLong_Check(args[2])) return -1;
+  int odd = 0, too_odd = 0;
+  long peer = PyLong_AsLongAndOverflow(args[1], &odd), tag = PyLong_AsLongAndOverflow(args[2], &too_odd);
+  auto& group = group_of(self);
+  bool is_send = way == Way::send;
+  long least = is_send ? 0 : ringtree::any;
+  if (odd || too_odd || peer < least || peer >= group.ranks() || tag < least || tag > INT_MAX) return -1;
+  View view;
+  if (!view.get(args[0], is_send ? 0 : PyBUF_WRITABLE)) return -1;
+  auto dtype = dtype_of(view);
+  if (dtype < 0) return -1;
+  Operation operation{is_send,
+                      static_cast<int>(peer),
+                      static_cast<int>(tag),
+                      view.data(),
+                      static_cast<std::size_t>(view.nbytes()),
+                      dtype,
+                      way == Way::recv_at_most ? ringtree::Length::at_most : ringtree::Length::exact};
+  PythonHooks hooks;
+  if (group.threads() || operation.nbytes > quick_bytes) hooks.blocking();
+  group.exchange({&operation, 1}, hooks);
+  return static_cast<long>(operation.nbytes);
+}
+
+template <Way way>
+PyObject* fast(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  if (n != 3) {
+    PyErr_SetString(PyExc_TypeError, "expected (x, peer: int, tag: int)");
+    return nullptr;
+  }
+  if constexpr (way == Way::recv_at_most) return guarded([&] { return transfer(self, way, args); }, PyLong_FromLong);
+  return guarded([&] { return transfer(self, way, args) >= 0; });
+}
+
+template <Way way>
+PyMethodDef fast_definition{way == Way::send   ? "send"
+                            : way == Way::recv ? "recv"
+                                               : "recv_at_most",
+                            reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(fast<way>)), METH_FASTCALL,
+                            "The short way; see the stub."};
+
+}  // namespace
+
+void bind_messages(nb::object type) {
+  auto add = [&](const char* name, auto function, auto... arguments) {
+    type.attr(name) = nb::cpp_function(function, nb::name(name), nb::scope(type), nb::is_method(), arguments...);
+  };
+  add("exchange", exchange, "operations"_a, "timeout_s"_a);
+  add("receive", receive, "peer"_a, "tag"_a, "dtype"_a, "timeout_s"_a);
+  add("post", post, "operation"_a);
+  add("test", test, "number"_a);
+  add("complete", complete, "numbers"_a, "first"_a, "timeout_s"_a);
+  add("status", status, "number"_a);
+  add("drop", drop, "number"_a);
+  add("probe", probe, "peer"_a, "tag"_a, "timeout_s"_a);
+  add_fast_method(type, fast_definition<Way::send>);
+  add_fast_method(type, fast_definition<Way::recv>);
+  add_fast_method(type, fast_definition<Way::recv_at_most>);
+}

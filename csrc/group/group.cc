@@ -1,0 +1,297 @@
+#include "group/group.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <numeric>
+#include <system_error>
+
+namespace ringtree {
+
+namespace {
+
+// A number of this process, which no process has that was forked from it, nor the one that it was forked from.
+std::uint64_t this_process() {
+  using Number = std::atomic<std::uint64_t>;
+  static Number given = 0;
+  static Number* mine = [] {
+    void* at = mmap(nullptr, Mapping::page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "cannot map a page");
+    madvise(at, Mapping::page, MADV_WIPEONFORK);  // a forked child finds 0, and what was given before it
+    return static_cast<Number*>(at);
+  }();
+  if (mine->load(std::memory_order_relaxed) == 0) {
+    std::uint64_t none = 0;
+    mine->compare_exchange_strong(none, given.fetch_add(1, std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  return mine->load(std::memory_order_relaxed);
+}
+
+}  // namespace
+
+Group::Group(Descriptor file, int rank, int ranks, Options options)
+    : ranks_(ranks), threads_(options.threads), frugal_(options.kin.has_value()) {
+  Layout layout(ranks, options.slots, options.slot_bytes);
+  check_rank(rank);
+  segment_ = std::make_unique<Segment>(file.fd(), layout, rank, options.kin.has_value());
+  Kin kin = options.kin ? std::move(*options.kin) : Kin{};
+  if (!options.kin) {
+    kin.bytes.resize(ranks);
+    std::iota(kin.bytes.begin(), kin.bytes.end(), 0);
+    if (!threads_) kin.liveness = std::make_shared<Liveness>(std::move(file), rank);
+  }
+  if (static_cast<int>(kin.bytes.size()) != ranks)
+    throw std::invalid_argument(std::to_string(kin.bytes.size()) + " members in a group of " + std::to_string(ranks));
+  sit(rank, options, std::move(kin));
+}
+
+Group::Group(void* memory, int rank, int ranks, Options options) : ranks_(ranks), threads_(true) {
+  check_rank(rank);
+  segment_ = std::make_unique<Segment>(memory, Layout(ranks, options.slots, options.slot_bytes));
+  sit(rank, options, {});
+}
+
+void Group::check_rank(int rank) const {
+  if (rank < 0 || rank >= ranks_)
+    throw std::invalid_argument("rank " + std::to_string(rank) + " of " + std::to_string(ranks_));
+}
+
+void Group::sit(int rank, Options& options, Kin kin) {
+  auto& names = options.seat.names;
+  for (int r = static_cast<int>(names.size()); r < ranks_; r++) names.push_back(std::to_string(r));
+  home_ = this_process();
+  seat_ = std::make_unique<Seat>(*segment_, rank, std::move(kin), options.seat);
+  interpreter_ = std::make_unique<Interpreter>(*seat_);
+  exchange_ = std::make_unique<Exchange>(*seat_);
+  signals_ = std::make_unique<Signals>(*seat_);
+}
+
+Group::~Group() {
+  try {
+    close();
+  } catch (...) {  // whoever wants to know calls close()
+  }
+  // Memory is given back only now: arrays may still lie there, threads may be on their way out of it, and each of them
+  // keeps this object.
+  if (home_ != this_process()) {  // their threads are the parent's
+    (void)worker_.release();
+    (void)exchange_.release();
+  }
+}
+
+void Group::check_usable() const {
+  if (!open_) throw Error(Failure::poisoned, -1, "the group is closed");
+  check_home();
+  if (seat_->poisoned()) seat_->raise_poison();
+}
+
+void Group::check_home() const {
+  if (home_ != this_process())
+    throw Error(Failure::poisoned, -1,
+                "this process was forked from " + seat_->name(seat_->rank()) +
+                    " and has no seat in the group: only the parent may call it");
+}
+
+Kin Group::kin(const std::vector<int>& ranks) const {
+  check_usable();
+  return seat_->kin().of(ranks);
+}
+
+void Group::look(const std::string& what, const std::vector<int>& ranks, const std::vector<int>& absent) {
+  struct Elsewhere : Situation {
+    explicit Elsewhere(const std::string& what) : what(what) {}
+    std::string where() const override { return what; }
+    const std::string& what;
+  } elsewhere(what);
+  check_usable();
+  for (int rank : ranks) check_rank(rank);
+  std::vector<int> missing;
+  for (int place : absent) missing.push_back(ranks.at(place));
+  seat_->look(ranks, missing, elsewhere);
+}
+
+std::shared_ptr<Plan> Group::prepare(const Encoded& program, const Binding& binding) {
+  check_usable();
+  auto& layout = segment_->layout();
+  return std::make_shared<Plan>(bind(program, binding, {seat_->rank(), ranks_, layout.slot_bytes, layout.depth}));
+}
+
+// Waits until it is this call's turn. A host lock is let go before that.
+void Group::await(const Turns::Turn& turn, Hooks& hooks) {
+  if (!turn.come()) {
+    hooks.blocking();
+    for (std::int64_t start = now_ns(), look = start; !turn.come();) {
+      if (now_ns() - start < 1'000'000)
+        sched_yield();
+      else
+        usleep(100);
+      if (now_ns() - look > 50'000'000) {
+        look = now_ns();
+        hooks.interrupted();
+      }
+    }
+  }
+  if (seat_->stopping.load(std::memory_order_relaxed)) throw Error(Failure::poisoned, -1, "the group is closed");
+}
+
+void Group::run(const std::shared_ptr<Plan>& plan, std::byte* input, std::byte* output, Hooks& hooks) {
+  check_usable();
+  auto before = worker_->issued();
+  Turns::Turn turn(turns_);
+  if (!worker_->done(before)) worker_->wait(before, -1, hooks);
+  await(turn, hooks);
+  execute(plan, input, output, hooks);
+}
+
+void Group::execute(const std::shared_ptr<Plan>& plan, std::byte* input, std::byte* output, Hooks& hooks) {
+  if (seat_->poisoned()) seat_->raise_poison();
+  auto call = calls_.load(std::memory_order_relaxed) + 1;
+  calls_.store(call, std::memory_order_relaxed);
+  auto where = [&] { return std::string(collective_name(plan->print)) + ", call " + std::to_string(call); };
+  try {
+    interpreter_->run(plan, call, input, output, hooks);
+  } catch (const Interrupted&) {
+    seat_->poison(Failure::poisoned, -1, seat_->name(seat_->rank()) + " was interrupted in " + where());
+    throw;
+  } catch (const std::exception& error) {  // a call that ends half way leaves lanes nobody can go on with
+    seat_->poison(Failure::poisoned, -1, seat_->name(seat_->rank()) + " failed in " + where() + ": " + error.what());
+    throw;
+  }
+}
+
+std::uint64_t Group::start(std::shared_ptr<Plan> plan, std::byte* input, std::byte* output) {
+  check_usable();
+  std::lock_guard lock(arriving_);
+  auto arrived = std::make_shared<Turns::Turn>(turns_);
+  return worker_->start([this, plan = std::move(plan), input, output, arrived = std::move(arrived)](Hooks& hooks) {
+    auto turn = std::move(*arrived);
+    await(turn, hooks);
+    execute(plan, input, output, hooks);
+  });
+}
+
+bool Group::wait(std::uint64_t ticket, double timeout_s, Hooks& hooks) {
+  if (ticket < 1 || ticket > worker_->issued())
+    throw std::invalid_argument("no ticket " + std::to_string(ticket) + ": " + std::to_string(worker_->issued()) +
+                                " were issued");
+  if (!worker_->done(ticket)) check_home();  // the thread that would end it is the parent's
+  if (!worker_->wait(ticket, timeout_s, hooks)) return false;
+  worker_->raise(ticket);
+  return true;
+}
+
+void Group::exchange(std::span<Operation> operations, double timeout_s, Hooks& hooks) {
+  messages();
+  for (auto& o : operations) check_peer(o);
+  exchange_->run(operations, timeout_s, hooks);
+}
+
+std::uint64_t Group::post(Operation operation) {
+  check_peer(operation);
+  return messages().post(std::move(operation));
+}
+
+std::optional<Envelope> Group::probe(int source, int tag, double timeout_s, Hooks& hooks) {
+  check_peer({false, source, tag, nullptr, 0, 0});
+  return messages().probe(source, tag, timeout_s, hooks);
+}
+
+Exchange& Group::messages() {
+  check_usable();
+  return *exchange_;
+}
+
+Signals& Group::signals() {
+  check_usable();
+  return *signals_;
+}
+
+void Group::check_peer(const Operation& o) const {
+  if ((o.peer < 0 || o.peer >= ranks_) && (o.is_send || o.peer != any))
+    throw std::invalid_argument("peer " + std::to_string(o.peer) + " of " + std::to_string(ranks_) + " ranks");
+}
+
+std::byte* Group::add_region(int fd, std::size_t nbytes, std::optional<std::size_t> reserved, Hooks& hooks) {
+  check_usable();
+  auto& mapping = mappings_.emplace_back(fd, nbytes, reserved.value_or(nbytes));
+  if (!reserved) mapping.ask_for_large_pages(nbytes, seat_->rank(), ranks_);
+  add_region({mappings_.back().base(), nbytes}, hooks);
+  return mappings_.back().base();
+}
+
+void Group::add_region(Region region, Hooks& hooks) {
+  Turns::Turn turn(turns_);
+  await(turn, hooks);
+  interpreter_->add_region(region);
+}
+
+int Group::add_window(std::byte* base, std::size_t nbytes) {
+  windows_.push_back({base, nbytes});
+  return static_cast<int>(windows_.size()) - 1;
+}
+
+std::byte* Group::in_window(int window, int rank, std::size_t offset, std::size_t nbytes) const {
+  check_rank(rank);
+  if (window < 0 || window >= static_cast<int>(windows_.size()))
+    throw std::invalid_argument("window " + std::to_string(window) + " of " + std::to_string(windows_.size()));
+  auto& found = windows_[window];
+  if (offset > found.nbytes || nbytes > found.nbytes - offset)
+    throw std::invalid_argument(std::to_string(nbytes) + " bytes from " + std::to_string(offset) + " on in a window of " +
+                                std::to_string(found.nbytes));
+  return found.base + std::size_t(rank) * found.nbytes + offset;
+}
+
+void Group::poison(const std::string& message) {
+  if (open_) seat_->poison(Failure::poisoned, -1, message);
+}
+
+std::vector<Group::Counted> Group::received() const {
+  std::vector<Counted> counted(ranks_);
+  for (auto by : {&interpreter_->received, &exchange_->received})
+    for (int peer = 0; peer < ranks_; peer++) {
+      counted[peer].bytes += (*by)[peer].bytes.load(std::memory_order_relaxed);
+      counted[peer].messages += (*by)[peer].messages.load(std::memory_order_relaxed);
+    }
+  return counted;
+}
+
+void Group::reset_received() {
+  for (auto by : {&interpreter_->received, &exchange_->received})
+    for (auto& from : *by) from.reset();
+}
+
+void Group::record(std::size_t most, Hooks& hooks) {
+  if (most > 0) {
+    check_usable();
+    Turns::Turn turn(turns_);
+    await(turn, hooks);
+    interpreter_->start_recording(most, frugal_);
+    exchange_->record(most);
+    return;
+  }
+  check_home();
+  interpreter_->stop_recording();
+  exchange_->record(0);
+  // A call that still runs may write there; it is then kept until the next recording, or the end.
+  if (Turns::Turn turn(turns_); turn.come()) interpreter_->forget_recording();
+}
+
+void Group::close() {
+  if (!open_.exchange(false) || home_ != this_process()) return;
+  std::exception_ptr error;
+  seat_->stopping.store(true, std::memory_order_relaxed);
+  worker_->stop();
+  Turns::Turn turn(turns_);
+  while (!turn.come()) usleep(100);
+  try {
+    if (!seat_->poisoned()) interpreter_->look_at_the_last();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  exchange_->close();
+  signals_->end();
+  seat_->leave();
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace ringtree

@@ -1,0 +1,109 @@
+#include "group/worker.h"
+
+#include <chrono>
+
+namespace ringtree {
+
+namespace {
+
+constexpr int yields = 64;  // tens of µs: a call that is about to end
+
+}  // namespace
+
+std::uint64_t Worker::start(Job job) {
+  std::lock_guard lock(mutex_);
+  if (stopping_) throw Error(Failure::poisoned, -1, "the group is closed");
+  if (!thread_.joinable()) thread_ = std::thread([this] { loop(); });
+  jobs_.push_back(std::move(job));
+  more_.notify_one();
+  return issued_.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+void Worker::loop() {
+  Hooks none;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    more_.wait(lock, [&] { return stopping_ || (!jobs_.empty() && !running_); });
+    if (stopping_) return;
+    perform(lock, none);
+  }
+}
+
+// Runs the next job, without the lock.
+void Worker::perform(std::unique_lock<std::mutex>& lock, Hooks& hooks) {
+  Job job = std::move(jobs_.front());
+  jobs_.pop_front();
+  running_ = true;
+  lock.unlock();
+  std::exception_ptr error;
+  bool interrupted = false;
+  try {
+    job(hooks);
+  } catch (const Interrupted&) {  // told here; who asks later is told what came of it
+    interrupted = true;
+    error = std::make_exception_ptr(Error(Failure::poisoned, -1, "the call was interrupted"));
+  } catch (...) {
+    error = std::current_exception();
+  }
+  job = nullptr;
+  lock.lock();
+  running_ = false;
+  auto ticket = completed_.load(std::memory_order_relaxed) + 1;
+  if (error) failed_[ticket] = error;
+  completed_.store(ticket, std::memory_order_release);
+  less_.notify_all();
+  if (!jobs_.empty()) more_.notify_one();
+  if (interrupted) throw Interrupted{};
+}
+
+bool Worker::wait(std::uint64_t ticket, double timeout_s, Hooks& hooks) {
+  if (done(ticket)) return true;
+  hooks.blocking();
+  const auto start = now_ns();
+  std::unique_lock lock(mutex_);
+  if (timeout_s < 0)
+    while (!done(ticket) && !running_ && !jobs_.empty() && !stopping_) perform(lock, hooks);
+  if (done(ticket)) return true;
+  lock.unlock();
+  for (int i = 0; i < yields; i++) {
+    if (done(ticket)) return true;
+    sched_yield();
+  }
+  lock.lock();
+  while (!done(ticket)) {
+    if (stopping_) throw Error(Failure::poisoned, -1, "the group was closed before the call was done");
+    if (timeout_s < 0 && !running_ && !jobs_.empty()) {
+      perform(lock, hooks);
+      continue;
+    }
+    double left = timeout_s < 0 ? 0.05 : std::min(0.05, timeout_s - static_cast<double>(now_ns() - start) * 1e-9);
+    if (left <= 0) return false;
+    // A time of day, for gcc 12's thread sanitizer does not know waits on the steady clock.
+    auto until = std::chrono::system_clock::now() + std::chrono::microseconds(static_cast<int>(left * 1e6));
+    if (less_.wait_until(lock, until) == std::cv_status::timeout) {
+      lock.unlock();
+      hooks.interrupted();
+      lock.lock();
+    }
+  }
+  return true;
+}
+
+void Worker::raise(std::uint64_t ticket) {
+  std::lock_guard lock(mutex_);
+  auto found = failed_.find(ticket);
+  if (found != failed_.end()) std::rethrow_exception(found->second);
+}
+
+void Worker::stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    jobs_.clear();
+    more_.notify_all();
+    less_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+}  // namespace ringtree

@@ -1,0 +1,55 @@
+// The group's own thread: runs asynchronous calls in the order of their tickets. Who waits for one that it has not
+// begun runs it himself, for a thread takes long to wake.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "waits/wait.h"
+
+namespace ringtree {
+
+class Worker {
+ public:
+  using Job = std::function<void(Hooks&)>;
+
+  ~Worker() { stop(); }
+
+  // Queues a job; the thread starts with the first. Returns its ticket, from 1.
+  std::uint64_t start(Job job);
+
+  bool done(std::uint64_t ticket) const { return completed_.load(std::memory_order_acquire) >= ticket; }
+  bool idle() const { return done(issued_.load(std::memory_order_relaxed)); }
+  std::uint64_t issued() const { return issued_.load(std::memory_order_relaxed); }
+
+  // Waits for a ticket; false when `timeout_s` (negative: none) passed first.
+  bool wait(std::uint64_t ticket, double timeout_s, Hooks& hooks);
+
+  // Throws what the job of a ticket that is done threw, if it did.
+  void raise(std::uint64_t ticket);
+
+  // Drops the jobs not yet begun and joins; a job that runs must end by itself.
+  void stop();
+
+ private:
+  void loop();
+  void perform(std::unique_lock<std::mutex>& lock, Hooks& hooks);
+
+  mutable std::mutex mutex_;
+  std::condition_variable more_, less_;
+  std::deque<Job> jobs_;
+  std::map<std::uint64_t, std::exception_ptr> failed_;
+  // Pairs: `completed_` is stored with release after a job, so who sees a ticket done sees its results.
+  std::atomic<std::uint64_t> issued_ = 0, completed_ = 0;
+  bool running_ = false;  // a job
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace ringtree

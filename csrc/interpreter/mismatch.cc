@@ -1,0 +1,104 @@
+// The part of the interpreter that finds out that ranks called different things.
+#include "interpreter/interpret.h"
+
+namespace ringtree {
+
+void Interpreter::check(int peer, const Notice& notice) {
+  if (notice.print == plan_->print && notice.call == static_cast<std::uint32_t>(call_)) return;
+  // The upper half of the peer's call number is ours, or one less or more.
+  auto behind = static_cast<std::int32_t>(notice.call - static_cast<std::uint32_t>(call_));
+  mismatch(peer, call_ + static_cast<std::uint64_t>(static_cast<std::int64_t>(behind)), notice.print);
+}
+
+void Interpreter::mismatch(int peer, std::uint64_t peer_call, const Fingerprint& theirs) {
+  std::uint64_t call = call_;
+  Fingerprint mine = plan_->print;
+  if (peer_call < call_) {  // it is the peer's earlier call that never fitted ours
+    if (auto before = past(peer_call); before && !(before->print == theirs)) {
+      call = peer_call;
+      mine = before->print;
+    }
+  }
+  auto& names = seat_.names();
+  auto text = seat_.name(peer) + " called " + describe(theirs, names) + " as call " + std::to_string(peer_call) +
+              " while " + seat_.name(seat_.rank()) + " called " + describe(mine, names) + " as call " +
+              std::to_string(call);
+  if (call == peer_call && theirs.code == mine.code && theirs.count == mine.count)
+    text += ", with another schedule or blocks of other sizes";
+  seat_.fail(Failure::mismatch, -1, text);
+}
+
+// A message that lies unread in a lane from a peer that the last call only sent to, and is of that call or an earlier
+// one, was never expected. To look costs nothing while nothing is there: the line stays in this core's cache.
+void Interpreter::look_at_unheard() {
+  if (!previous_) return;
+  for (int peer : previous_->unheard) {
+    if (!in_[peer].ready()) continue;
+    const Notice& notice = in_[peer].front();
+    auto behind = static_cast<std::int32_t>(notice.call - static_cast<std::uint32_t>(call_));
+    if (behind < 0)
+      mismatch(peer, call_ - static_cast<std::uint64_t>(-static_cast<std::int64_t>(behind)), notice.print);
+  }
+}
+
+void Interpreter::look_at_the_last() {
+  if (!previous_) return;
+  plan_ = previous_.get();
+  for (int peer = 0; peer < seat_.ranks(); peer++) {
+    Past theirs;
+    if (peer == seat_.rank()) continue;
+    if (peer_record(peer, call_, theirs) && !(theirs.print == plan_->print)) mismatch(peer, call_, theirs.print);
+    if (in_[peer].ready()) {
+      const Notice& notice = in_[peer].front();
+      if (static_cast<std::int32_t>(notice.call - static_cast<std::uint32_t>(call_)) <= 0) check(peer, notice);
+    }
+  }
+}
+
+std::string Interpreter::where() const {
+  auto text = std::string(collective_name(plan_->print)) + ", call " + std::to_string(call_);
+  if (!waits_for_slot_) return text;
+  return text + " (for one of " + std::to_string(outbox_.slots()) + " staging slots, of which this call has " +
+         std::to_string(outbox_.open()) + " open)";
+}
+
+// A slow wait compares what the others say they called, and looks for messages that were never expected.
+void Interpreter::inspect() {
+  for (int peer = 0; peer < seat_.ranks(); peer++) {
+    if (peer == seat_.rank()) continue;
+    Past theirs;
+    if (peer_record(peer, call_, theirs) && !(theirs.print == plan_->print)) mismatch(peer, call_, theirs.print);
+    if (in_[peer].held() == 0 && in_[peer].ready()) {
+      const Notice& notice = in_[peer].front();
+      if (static_cast<std::int32_t>(notice.call - static_cast<std::uint32_t>(call_)) < 0) check(peer, notice);
+    }
+  }
+}
+
+// Writes down what this rank calls, for inspect() of others: a sequence lock.
+void Interpreter::record() {
+  auto& record = seat_.segment().member(seat_.rank()).calls[call_ % Member::remembered];
+  record.version.store(2 * call_ - 1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);  // pairs with the acquire fence in peer_record()
+  record.count.store(plan_->print.count, std::memory_order_relaxed);
+  record.code_digest.store(std::uint64_t(plan_->print.code) << 32 | plan_->print.digest, std::memory_order_relaxed);
+  record.version.store(2 * call_, std::memory_order_release);  // pairs with the first load in peer_record()
+}
+
+bool Interpreter::peer_record(int peer, std::uint64_t call, Past& out) const {
+  auto& record = seat_.segment().member(peer).calls[call % Member::remembered];
+  if (record.version.load(std::memory_order_acquire) != 2 * call) return false;
+  auto count = record.count.load(std::memory_order_relaxed);
+  auto both = record.code_digest.load(std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (record.version.load(std::memory_order_relaxed) != 2 * call) return false;
+  out = {call, {count, static_cast<std::uint32_t>(both >> 32), static_cast<std::uint32_t>(both)}};
+  return true;
+}
+
+const Interpreter::Past* Interpreter::past(std::uint64_t call) const {
+  auto& entry = history_[call % history_.size()];
+  return entry.call == call ? &entry : nullptr;
+}
+
+}  // namespace ringtree

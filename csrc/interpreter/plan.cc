@@ -1,0 +1,319 @@
+#include "interpreter/plan.h"
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+namespace ringtree {
+
+namespace {
+
+class Binder {
+ public:
+  Binder(const Encoded& program, const Binding& binding, const Limits& limits)
+      : program_(program), b_(binding), limits_(limits), held_(limits.ranks, 0) {}
+
+  Plan bind() {
+    plan_.item = dtype_bytes(b_.dtype);
+    if (plan_.item == 0) throw std::invalid_argument("no such type code: " + std::to_string(b_.dtype));
+    bind_sizes();
+    for (at_ = 0; at_ < program_.instructions.size(); at_++) add(program_.instructions[at_]);
+    for (int peer = 0; peer < limits_.ranks; peer++)
+      if (held_[peer] != 0) wrong("leaves a message of peer " + std::to_string(peer) + " unreleased");
+    find_last_uses();
+    find_lazy();
+    find_subjects();
+    for (int peer = 0; peer < limits_.ranks; peer++)
+      if (sent_.contains(peer) && !heard_.contains(peer)) plan_.unheard.push_back(peer);
+    for (auto& run : outputs_) plan_.outputs.push_back({run.first, run.second});
+    bind_kernels();
+    plan_.print = {static_cast<std::uint64_t>(b_.count), pack(b_.collective, b_.dtype, b_.op, b_.root), b_.digest};
+    return std::move(plan_);
+  }
+
+ private:
+  [[noreturn]] void wrong(const std::string& what) const {
+    throw std::invalid_argument("program of " + b_.collective + ", rank " + std::to_string(limits_.rank) +
+                                ", instruction " + std::to_string(at_) + " " + what);
+  }
+
+  void bind_sizes() {
+    for (auto size : b_.sizes) {
+      if (size < 0) throw std::invalid_argument("a chunk has a negative size");
+      largest_ = std::max(largest_, size);
+    }
+    plan_.window = b_.window > 0 ? b_.window : std::max<std::int64_t>(largest_, 1);
+    plan_.windows = std::max<std::int64_t>((largest_ + plan_.window - 1) / plan_.window, 1);
+    plan_.scratch_bytes = static_cast<std::size_t>(b_.scratch * largest_) * plan_.item;
+  }
+
+  void bind_kernels() {
+    if (!reduces_ && b_.op < 0) return;
+    if (b_.op < 0 || b_.op >= ops) throw std::invalid_argument("no such operation: " + std::to_string(b_.op));
+    plan_.reduce = kernels().reduce[b_.dtype][b_.op];
+    plan_.finish = kernels().finish[b_.dtype][b_.op];
+    if (!plan_.reduce)
+      throw std::invalid_argument(std::string(op_name(b_.op)) + " of " + std::string(dtype_name(b_.dtype)) +
+                                  " is not supported");
+  }
+
+  void add(const Encoded::Instruction& from) {
+    Plan::Instruction to{.kind = static_cast<Kind>(from.kind)};
+    if (from.kind < 0 || from.kind > static_cast<int>(Kind::release)) wrong("is of no known kind");
+    if (to.kind == Kind::copy || to.kind == Kind::reduce) {
+      add_move(from, to);
+    } else {
+      if (from.peer < 0 || from.peer >= limits_.ranks || from.peer == limits_.rank)
+        wrong("names peer " + std::to_string(from.peer) + " of " + std::to_string(limits_.ranks));
+      to.peer = from.peer;
+      to.reg = from.reg;
+      add_message(to);
+    }
+    plan_.instructions.push_back(to);
+  }
+
+  void add_message(Plan::Instruction& to) {
+    if (to.kind == Kind::signal) {
+      sent_.insert(to.peer);
+      if (to.reg >= 0 && !written_.contains(to.reg)) wrong("signals a slot that was never written");
+    } else if (to.kind == Kind::wait) {
+      heard_.insert(to.peer);
+      if (++held_[to.peer] > static_cast<std::int64_t>(limits_.depth))
+        wrong("holds more messages of a peer than a lane has (" + std::to_string(limits_.depth) + ")");
+      if (to.reg >= 0) {
+        check_register(to.reg);
+        plan_.message_registers = std::max(plan_.message_registers, to.reg + 1);
+        received_.insert(to.reg);
+      }
+    } else if (--held_[to.peer] < 0) {
+      wrong("releases a message that is not held");
+    }
+  }
+
+  void add_move(const Encoded::Instruction& from, Plan::Instruction& to) {
+    auto end = std::int64_t(from.first) + from.targets + from.sources;
+    if (from.first < 0 || from.targets < 1 || from.targets > Plan::most_targets || from.sources < 1 ||
+        end > static_cast<std::int64_t>(program_.operands.size()) || (to.kind == Kind::copy && from.sources != 1))
+      wrong("has operands out of place (1 or 2 targets; 1 source for a copy)");
+    auto operands = program_.operands.subspan(from.first, from.targets + from.sources);
+    to.targets = static_cast<std::uint8_t>(from.targets);
+    to.sources = from.sources;
+    to.operand = static_cast<std::uint32_t>(plan_.operands.size());
+    to.pieces = pieces(operands);
+    to.size = add_sizes(operands[0], to.pieces);
+    reduces_ |= to.kind == Kind::reduce;
+    plan_.most_sources = std::max(plan_.most_sources, from.sources);
+    for (std::size_t k = 0; k < operands.size(); k++) {
+      bool target = k < static_cast<std::size_t>(from.targets);
+      add_operand(operands[k], to, target);
+    }
+    if (to.slots > 1) wrong("writes two slots");
+  }
+
+  void add_operand(const Encoded::Operand& o, Plan::Instruction& to, bool target) {
+    Plan::Operand operand{static_cast<Space>(o.space), o.index, 0};
+    if (operand.space == Space::slot) {
+      check_register(o.index);
+      if (target) {
+        to.slots++;
+        to.reg = o.index;
+        written_.insert(o.index);
+        plan_.slot_registers = std::max(plan_.slot_registers, o.index + 1);
+        if (std::min(total(o, 0), plan_.window * o.count) * static_cast<std::int64_t>(plan_.item) >
+            static_cast<std::int64_t>(limits_.slot_bytes))
+          wrong("writes more than the " + std::to_string(limits_.slot_bytes) +
+                " bytes of a slot: use a smaller window");
+      } else if (to.slots && to.reg == o.index) {
+        wrong("reads the slot that it writes");
+      } else if (!written_.contains(o.index)) {
+        wrong("reads a slot that was never written");
+      }
+    } else if (operand.space == Space::message) {
+      if (target || !received_.contains(o.index)) wrong("reads a message that never came, or writes one");
+    } else {
+      operand.first = static_cast<std::uint32_t>(plan_.offsets.size());
+      for (std::uint32_t j = 0; j < to.pieces; j++) plan_.offsets.push_back(offset(operand.space, o.index + j));
+      auto& extent = operand.space == Space::input ? plan_.input_bytes : plan_.output_bytes;
+      for (int j = 0; j < o.count && operand.space != Space::scratch; j++)
+        extent =
+            std::max(extent, (offset(operand.space, o.index + j) + size(o, j)) * static_cast<std::int64_t>(plan_.item));
+      if (target && operand.space == Space::output)
+        for (int j = 0; j < o.count; j++) outputs_.insert({offset(operand.space, o.index + j), size(o, j)});
+    }
+    plan_.operands.push_back(operand);
+  }
+
+  void check_register(int reg) const {
+    if (reg < 0 || reg >= (1 << 20)) wrong("has a register out of range");
+  }
+
+  std::int64_t size(const Encoded::Operand& o, int j) const { return b_.sizes[o.label + j]; }
+
+  std::int64_t total(const Encoded::Operand& o, std::int64_t sum) const {
+    for (int j = 0; j < o.count; j++) sum += size(o, j);
+    return sum;
+  }
+
+  std::int64_t offset(Space space, std::int64_t index) const {
+    if (space == Space::scratch) return index * largest_;
+    return (space == Space::input ? b_.input_offsets : b_.output_offsets)[index];
+  }
+
+  // Checks that the operands agree, and says how many runs of elements they are: one where all of them are contiguous.
+  std::uint32_t pieces(std::span<const Encoded::Operand> operands) const {
+    int count = operands[0].count;
+    bool flat = count == 1 || plan_.windows == 1;
+    for (auto& o : operands) {
+      if (o.space < 0 || o.space > static_cast<int>(Space::message)) wrong("names no known space");
+      if (o.count < 1 || o.count != count) wrong("has operands of different numbers of chunks");
+      if (o.label < 0 || o.label + o.count > static_cast<std::int64_t>(b_.sizes.size()))
+        wrong("names a chunk of " + std::to_string(b_.sizes.size()) + " that does not exist");
+      for (int j = 0; j < count; j++)
+        if (size(o, j) != size(operands[0], j)) wrong("has operands of different sizes");
+      auto space = static_cast<Space>(o.space);
+      if (space == Space::slot || space == Space::message) continue;
+      auto room =
+          space == Space::scratch
+              ? b_.scratch
+              : static_cast<std::int64_t>((space == Space::input ? b_.input_offsets : b_.output_offsets).size());
+      if (o.index < 0 || o.index + count > room)
+        wrong("steps outside its memory: chunk " + std::to_string(o.index + count - 1) + " of " + std::to_string(room));
+      for (int j = 0; j + 1 < count; j++)
+        flat &= offset(space, o.index + j) + size(o, j) == offset(space, o.index + j + 1);
+    }
+    return flat ? 1 : static_cast<std::uint32_t>(count);
+  }
+
+  std::uint32_t add_sizes(const Encoded::Operand& o, std::uint32_t pieces) {
+    auto first = static_cast<std::uint32_t>(plan_.sizes.size());
+    auto all = total(o, 0);
+    if (pieces == 1)
+      plan_.sizes.push_back(all);
+    else
+      for (int j = 0; j < o.count; j++) plan_.sizes.push_back(size(o, j));
+    plan_.moved_bytes += static_cast<std::size_t>(all) * plan_.item;
+    return first;
+  }
+
+  // Marks, of every slot, the last instruction that names it before it is written anew.
+  void find_last_uses() {
+    std::vector<bool> named(plan_.slot_registers, false);
+    for (auto i = plan_.instructions.rbegin(); i != plan_.instructions.rend(); ++i) {
+      if (i->kind == Kind::signal && i->reg >= 0) {
+        i->last = !named[i->reg];
+        named[i->reg] = true;
+      }
+      if (i->kind != Kind::copy && i->kind != Kind::reduce) continue;
+      if (i->slots) {
+        i->last = !named[i->reg];
+        named[i->reg] = false;
+      }
+      for (int k = i->targets; k < i->targets + i->sources; k++) {
+        auto& o = plan_.operands[i->operand + k];
+        if (o.space != Space::slot || named[o.reg]) continue;
+        o.last = named[o.reg] = true;
+      }
+    }
+  }
+
+  // A slot is lazy when its signals follow at once and nothing else names it: its bytes may be sent from where they
+  // are.
+  void find_lazy() {
+    auto& all = plan_.instructions;
+    for (std::size_t at = 0; at < all.size(); at++) {
+      if (!all[at].slots || all[at].last) continue;
+      std::size_t next = at + 1;
+      while (next < all.size() && all[next].kind == Kind::signal && all[next].reg == all[at].reg && !all[next].last)
+        next++;
+      all[at].lazy = next < all.size() && all[next].kind == Kind::signal && all[next].reg == all[at].reg;
+    }
+  }
+
+  // Says what each instruction is about: a signal, what was last written to its slot; a wait, what is read of its
+  // message.
+  void find_subjects() {
+    std::vector<std::int32_t> staged(plan_.slot_registers, -1);
+    std::vector<Plan::Instruction*> came(plan_.message_registers);
+    for (std::size_t at = 0; at < plan_.instructions.size(); at++) {
+      auto& i = plan_.instructions[at];
+      if (i.kind == Kind::signal && i.reg >= 0) i.chunk = staged[i.reg];
+      if (i.kind == Kind::wait && i.reg >= 0) came[i.reg] = &i;
+      if (i.kind != Kind::copy && i.kind != Kind::reduce) continue;
+      auto& first = program_.operands[program_.instructions[at].first];
+      if (first.count == 1) i.chunk = first.label;
+      if (i.slots) staged[i.reg] = i.chunk;
+      for (int k = i.targets + i.sources - 1; k >= i.targets; k--) {
+        auto& o = plan_.operands[i.operand + k];
+        if (o.space != Space::message) continue;
+        i.peer = came[o.reg]->peer;
+        came[o.reg]->chunk = i.chunk;
+      }
+    }
+  }
+
+  const Encoded& program_;
+  const Binding& b_;
+  const Limits& limits_;
+  Plan plan_;
+  std::size_t at_ = 0;
+  std::int64_t largest_ = 0;
+  bool reduces_ = false;
+  std::vector<std::int64_t> held_;
+  std::set<int> sent_, heard_, written_, received_;
+  std::set<std::pair<std::int64_t, std::int64_t>> outputs_;
+};
+
+// A run of bytes, on one axis for input and output; scratch is an axis of its own.
+struct Stretch {
+  bool scratch;
+  std::int64_t begin, end;
+  bool meets(const Stretch& o) const { return scratch == o.scratch && begin < o.end && o.begin < end; }
+};
+
+Stretch stretch(const Plan& plan, const Plan::Operand& o, std::int64_t elements, std::int64_t aliasing) {
+  auto item = static_cast<std::int64_t>(plan.item);
+  auto begin = plan.offsets[o.first] * item + (o.space == Space::output ? aliasing : 0);
+  return {o.space == Space::scratch, begin, begin + elements * item};
+}
+
+bool in_memory(const Plan::Operand& o) {
+  return o.space != Space::slot && o.space != Space::message;
+}
+
+}  // namespace
+
+void find_overwritten(Plan& plan, const std::byte* input, const std::byte* output) {
+  bool disjoint = input + plan.input_bytes <= output || output + plan.output_bytes <= input;
+  auto aliasing = disjoint ? Plan::apart : output - input;
+  if (plan.aliasing == aliasing) return;
+  plan.aliasing = aliasing;
+  for (std::size_t at = 0; at < plan.instructions.size(); at++) {
+    auto& i = plan.instructions[at];
+    if (!i.lazy || i.pieces != 1) continue;
+    // What may be sent in place: a memory target beside the slot, or the source of a copy.
+    const Plan::Operand* left = nullptr;
+    for (int k = 0; k < i.targets; k++)
+      if (in_memory(plan.operands[i.operand + k])) left = &plan.operands[i.operand + k];
+    if (!left && i.kind == Kind::copy && in_memory(plan.operands[i.operand + 1])) left = &plan.operands[i.operand + 1];
+    i.overwritten = false;
+    if (!left) continue;
+    auto mine = stretch(plan, *left, plan.sizes[i.size], aliasing);
+    for (std::size_t later = at + 1; later < plan.instructions.size() && !i.overwritten; later++) {
+      auto& w = plan.instructions[later];
+      if (w.kind != Kind::reduce) continue;
+      for (int k = 0; k < w.targets; k++) {
+        auto o = plan.operands[w.operand + k];
+        if (!in_memory(o)) continue;
+        for (std::uint32_t piece = 0; piece < w.pieces; piece++, o.first++)
+          i.overwritten |= mine.meets(stretch(plan, o, plan.sizes[w.size + piece], aliasing));
+      }
+    }
+  }
+}
+
+Plan bind(const Encoded& program, const Binding& binding, const Limits& limits) {
+  return Binder(program, binding, limits).bind();
+}
+
+}  // namespace ringtree

@@ -1,0 +1,157 @@
+// What a rank did, and when: the events of its calls, written down while somebody wants to know.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "interpreter/call.h"
+#include "machine.h"
+#include "memory/mapping.h"
+
+namespace ringtree {
+
+// Time as the cores count it: read in a few ns, alike on all of them, since some moment that nobody knows.
+class Ticks {
+ public:
+  static std::uint64_t now() {
+#if defined(__x86_64__)
+    if (counted) return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+    std::uint64_t ticks;
+    asm volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+    return ticks;
+#endif
+    return static_cast<std::uint64_t>(now_ns());
+  }
+
+ private:
+#if defined(__x86_64__)
+  static const bool counted;  // whether the counter runs at one pace, whatever the core does
+#endif
+};
+
+// One writer at a time, whose call it is; anybody may read what is there already. The counter is read once an event, so
+// that the end of one is the start of the next; a core may read it ahead of its turn, by as much as a load takes.
+class Recorder {
+ public:
+  enum class Did : std::int32_t { copy, reduce, send, wait, stall };  // as ringtree.ir.trace.Event
+  struct Event {
+    std::uint64_t start, end;  // ticks
+    std::uint64_t nbytes;
+    std::int32_t peer, chunk;
+    std::int32_t call;  // a place in calls()
+    Did did;
+  };
+
+  // Keeps `most` events and counts the rest. There is memory for so many at once: to take more takes time, 2 ns an
+  // event. `frugal`: for few, as there may be thousands of groups.
+  Recorder(std::size_t most, bool frugal);
+
+  // A call begins. Where it `sends_at_once`, the time is told when its first message is out: while that is on its way,
+  // to tell it costs nothing.
+  void begin(const Fingerprint& print, bool sends_at_once) {
+    if (call_ < 0 || !(print == print_)) call_ = place_of(print_ = print);
+    last_ = sends_at_once ? unknown : Ticks::now();
+  }
+
+  // What was done since the last event of this call, or since resume().
+  void note(Did did, int peer, std::size_t nbytes, int chunk) {
+    auto start = std::exchange(last_, Ticks::now());
+    add({start, last_, nbytes, peer, chunk, call_, did});
+  }
+
+  // The same where it hardly takes longer than it takes to tell the time, and is over at once.
+  void note_moment(Did did, int peer, std::size_t nbytes, int chunk) {
+    add({last_, last_, nbytes, peer, chunk, call_, did});
+  }
+
+  // A copy or a reduction.
+  void note_work(Did did, int peer, std::size_t nbytes, int chunk) {
+    nbytes <= short_work ? note_moment(did, peer, nbytes, chunk) : note(did, peer, nbytes, chunk);
+  }
+  static constexpr std::size_t short_work = 1024, first_bytes = 40 * Mapping::page;
+
+  // A message is out.
+  void note_send(int peer, std::size_t nbytes, int chunk) {
+    if (last_ == unknown) resume();
+    note_moment(Did::send, peer, nbytes, chunk);
+  }
+
+  // A message, at its sender or receiver: what its call is, and its number between the two in place of a chunk.
+  void note_message(const Fingerprint& print, Did did, std::uint64_t start, std::uint64_t end, int peer,
+                    std::size_t nbytes, std::uint64_t number) {
+    if (call_ < 0 || !(print == print_)) call_ = place_of(print_ = print);
+    add({start, end, nbytes, peer, static_cast<std::int32_t>(number & INT32_MAX), call_, did});
+  }
+
+  // What was done since the last event is none of the events.
+  void resume() { last_ = Ticks::now(); }
+  // A wait for room begins, which note() ends.
+  void stall() {
+    if (last_ == unknown) resume();
+  }
+
+  std::vector<Event> events() const;
+  std::vector<Fingerprint> calls() const;
+  std::uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
+
+  // Ticks as seconds of CLOCK_MONOTONIC, by what both said when recording began and when this was made.
+  class Clock {
+   public:
+    double seconds(std::uint64_t ticks) const {
+      return (static_cast<double>(first_.ns) + static_cast<double>(ticks - first_.ticks) * pace_) * 1e-9;
+    }
+
+   private:
+    friend Recorder;
+    struct Moment {
+      std::uint64_t ticks;
+      std::int64_t ns;
+      static Moment now();
+    };
+    Clock(Moment first, Moment last);
+    Moment first_;
+    double pace_;  // ns a tick
+  };
+  Clock clock() const { return {began_, Clock::Moment::now()}; }
+
+ private:
+  void add(const Event& event) {
+    if (next_.load(std::memory_order_relaxed) == end_ && !extend()) return;
+    auto at = next_.load(std::memory_order_relaxed);
+    *at = event;
+    next_.store(at + 1, std::memory_order_release);  // pairs with events()
+  }
+  bool extend() { return extend(Mapping::large_page, Mapping::large_page); }
+  bool extend(std::size_t nbytes, std::size_t alignment);
+  std::int32_t place_of(const Fingerprint& print);
+
+  struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+  };
+  struct Chunk {
+    std::unique_ptr<Event, Free> events;
+    std::size_t size;
+  };
+
+  std::size_t room_;  // for so many more events there may be chunks
+  std::atomic<Event*> next_ = nullptr;
+  Event* end_ = nullptr;
+  std::atomic<std::uint64_t> dropped_ = 0;
+  static constexpr std::uint64_t unknown = 0;
+  std::uint64_t last_ = unknown;
+  Fingerprint print_;
+  std::int32_t call_ = -1;
+  mutable std::mutex mutex_;  // guards these
+  std::vector<Chunk> chunks_;
+  std::vector<Fingerprint> calls_;
+  Clock::Moment began_;
+};
+
+}  // namespace ringtree

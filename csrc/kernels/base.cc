@@ -1,0 +1,2 @@
+#define RINGTREE_ISA isa_base
+#include "kernels/body.h"

@@ -1,0 +1,175 @@
+// Loops over arrays, and what they do with two elements. Included once per instruction set: everything here is in an
+// unnamed namespace and uses no library templates, so that no function compiled for a wide instruction set can replace
+// a namesake elsewhere when the files are linked.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "kernels/kernels.h"
+
+#if defined(__clang__)
+#define RINGTREE_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define RINGTREE_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+namespace {
+
+// Loads and stores of a type, and the type to compute in.
+template <class T>
+struct Plain {
+  using Stored = T;
+  using Value = T;
+  static inline Value load(Stored x) { return x; }
+  static inline Stored store(Value x) { return x; }
+};
+
+// Short integers are added and multiplied as unsigned, not as the int they would be promoted to; signed ones wrap, as
+// numpy's do, for their sums and products are those of the unsigned type.
+template <class T>
+struct Wrap {
+  using type = T;
+};
+template <>
+struct Wrap<uint8_t> {
+  using type = unsigned;
+};
+template <>
+struct Wrap<uint16_t> {
+  using type = unsigned;
+};
+
+struct Sum {
+  template <class V>
+  static inline V apply(V a, V b) {
+    using W = typename Wrap<V>::type;
+    return static_cast<V>(static_cast<W>(a) + static_cast<W>(b));
+  }
+};
+struct Prod {
+  template <class V>
+  static inline V apply(V a, V b) {
+    using W = typename Wrap<V>::type;
+    return static_cast<V>(static_cast<W>(a) * static_cast<W>(b));
+  }
+};
+struct Max {  // a NaN on either side is the result, as in numpy
+  template <class V>
+  static inline V apply(V a, V b) {
+    return a >= b || a != a ? a : b;
+  }
+};
+struct Min {
+  template <class V>
+  static inline V apply(V a, V b) {
+    return a <= b || a != a ? a : b;
+  }
+};
+struct Band {
+  template <class V>
+  static inline V apply(V a, V b) {
+    return static_cast<V>(a & b);
+  }
+};
+struct Bor {
+  template <class V>
+  static inline V apply(V a, V b) {
+    return static_cast<V>(a | b);
+  }
+};
+struct Bxor {
+  template <class V>
+  static inline V apply(V a, V b) {
+    return static_cast<V>(a ^ b);
+  }
+};
+
+// A target may be a source at the same index; else the turns of a loop are independent.
+template <class T, class F>
+struct Loops {
+  using S = typename T::Stored;
+  using V = typename T::Value;
+  static constexpr size_t block = 4096 / sizeof(V);  // the running value of many sources stays in L1
+
+  static void two(S* t, const S* a, const S* b, size_t n) {
+    RINGTREE_INDEPENDENT
+    for (size_t i = 0; i < n; i++) t[i] = T::store(F::apply(T::load(a[i]), T::load(b[i])));
+  }
+
+  static void begin(V* acc, const S* a, const S* b, size_t n) {
+    RINGTREE_INDEPENDENT
+    for (size_t i = 0; i < n; i++) acc[i] = F::apply(T::load(a[i]), T::load(b[i]));
+  }
+
+  static void go_on(V* acc, const S* a, size_t n) {
+    RINGTREE_INDEPENDENT
+    for (size_t i = 0; i < n; i++) acc[i] = F::apply(acc[i], T::load(a[i]));
+  }
+
+  static void end(S* t, const V* acc, const S* a, size_t n) {
+    RINGTREE_INDEPENDENT
+    for (size_t i = 0; i < n; i++) t[i] = T::store(F::apply(acc[i], T::load(a[i])));
+  }
+
+  static void many(S* target, const void* const* sources, int nsources, size_t count) {
+    V acc[block];
+    for (size_t at = 0; at < count; at += block) {
+      size_t n = count - at < block ? count - at : block;
+      auto source = [&](int k) { return static_cast<const S*>(sources[k]) + at; };
+      begin(acc, source(0), source(1), n);
+      for (int k = 2; k < nsources - 1; k++) go_on(acc, source(k), n);
+      end(target + at, acc, source(nsources - 1), n);
+    }
+  }
+
+  static void reduce(void* target, const void* const* sources, int nsources, size_t count) {
+    auto t = static_cast<S*>(target);
+    if (nsources == 1) {
+      if (target != sources[0]) memcpy(target, sources[0], count * sizeof(S));
+    } else if (nsources > 2) {
+      many(t, sources, nsources, count);
+    } else {
+      two(t, static_cast<const S*>(sources[0]), static_cast<const S*>(sources[1]), count);
+    }
+  }
+};
+
+// The same for what is not worth four loops: in blocks, one source after the other.
+template <class T, class F>
+void reduce_in_steps(void* target, const void* const* sources, int nsources, size_t count) {
+  using S = typename T::Stored;
+  using V = typename T::Value;
+  constexpr size_t block = 4096 / sizeof(V);
+  V acc[block];
+  for (size_t at = 0; at < count; at += block) {
+    size_t n = count - at < block ? count - at : block;
+    auto first = static_cast<const S*>(sources[0]) + at;
+    for (size_t i = 0; i < n; i++) acc[i] = T::load(first[i]);
+    for (int k = 1; k < nsources; k++) {
+      auto next = static_cast<const S*>(sources[k]) + at;
+      for (size_t i = 0; i < n; i++) acc[i] = F::apply(acc[i], T::load(next[i]));
+    }
+    auto t = static_cast<S*>(target) + at;
+    for (size_t i = 0; i < n; i++) t[i] = T::store(acc[i]);
+  }
+}
+
+// An element that is `parts` of what `f` reduces.
+template <ringtree::Reduce f, int parts>
+void reduce_parts(void* target, const void* const* sources, int nsources, size_t count) {
+  f(target, sources, nsources, count * parts);
+}
+template <ringtree::Finish f, int parts>
+void finish_parts(void* data, size_t count, int ranks) {
+  f(data, count * parts, ranks);
+}
+
+template <class T>
+void divide(void* data, size_t count, int ranks) {
+  auto x = static_cast<typename T::Stored*>(data);
+  for (size_t i = 0; i < count; i++) x[i] = T::store(static_cast<typename T::Value>(T::load(x[i]) / ranks));
+}
+
+}  // namespace

@@ -1,0 +1,2 @@
+#define RINGTREE_ISA isa_v3
+#include "kernels/body.h"

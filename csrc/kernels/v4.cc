@@ -1,0 +1,2 @@
+#define RINGTREE_ISA isa_v4
+#include "kernels/body.h"

@@ -1,2 +1,0 @@
-#define RINGTREE_ISA isa_base
-#include "kernels_body.h"

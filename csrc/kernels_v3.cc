@@ -1,2 +1,0 @@
-#define RINGTREE_ISA isa_v3
-#include "kernels_body.h"

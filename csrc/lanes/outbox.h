@@ -1,0 +1,93 @@
+// A rank's staging slots. A slot is taken again once no register names it and every receiver it was signalled to has
+// released it. The oldest free one is taken first, so that what is being read is left alone as long as possible.
+#pragma once
+
+#include <atomic>
+#include <cassert>
+#include <vector>
+
+#include "memory/segment.h"
+
+namespace ringtree {
+
+class Outbox {
+ public:
+  Outbox(std::byte* base, int slots, std::size_t slot_bytes) : base_(base), slot_bytes_(slot_bytes), slots_(slots) {}
+
+  using Lanes = std::vector<Outgoing<Notice>>;
+
+  bool has_free(const Lanes& lanes) const { return first_free(lanes) >= 0; }
+
+  // Opens a free slot; -1 if there is none.
+  int take(const Lanes& lanes) {
+    int slot = first_free(lanes);
+    if (slot < 0) return -1;
+    next_ = slot + 1 < static_cast<int>(slots_.size()) ? slot + 1 : 0;
+    slots_[slot].uses.clear();
+    slots_[slot].open = true;
+    count_open(1);
+    return slot;
+  }
+
+  // Notes that the slot went out as message `number` of the lane to `peer`.
+  void signalled(int slot, int peer, std::uint64_t number) { slots_[slot].uses.push_back({peer, number}); }
+
+  // No register names the slot any more.
+  void close(int slot) {
+    assert(slots_[slot].open);
+    slots_[slot].open = false;
+    count_open(-1);
+  }
+
+  int slots() const { return static_cast<int>(slots_.size()); }
+  // How many slots registers name: none between calls. Any thread may ask.
+  int open() const { return open_.load(std::memory_order_relaxed); }
+
+  // The first peer that still holds a slot; -1 if registers hold all of them.
+  int holder(const Lanes& lanes) const {
+    for (auto& slot : slots_)
+      for (auto& use : slot.uses)
+        if (!lanes[use.peer].released(use.number)) return use.peer;
+    return -1;
+  }
+
+  std::byte* at(int slot) const { return base_ + slot * slot_bytes_; }
+
+ private:
+  struct Use {
+    int peer;
+    std::uint64_t number;
+  };
+  struct Slot {
+    bool open = false;
+    std::vector<Use> uses;
+  };
+
+  static bool free(const Slot& slot, const Lanes& lanes) {
+    if (slot.open) return false;
+    for (auto& use : slot.uses)
+      if (!lanes[use.peer].released(use.number)) return false;
+    return true;
+  }
+
+  int first_free(const Lanes& lanes) const {
+    for (int k = next_; k < static_cast<int>(slots_.size()); k++)
+      if (free(slots_[k], lanes)) return k;
+    for (int k = 0; k < next_; k++)
+      if (free(slots_[k], lanes)) return k;
+    return -1;
+  }
+
+  // One thread at a time writes.
+  void count_open(int change) {
+    open_.store(open_.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
+  }
+
+  std::byte* base_;
+  std::size_t slot_bytes_;
+  std::vector<Slot> slots_;
+  int next_ = 0;
+  std::atomic<int> open_ = 0;
+};
+
+}  // namespace ringtree

@@ -1,0 +1,86 @@
+#include "memory/mapping.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23  // Linux 5.14
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25  // Linux 6.1
+#endif
+
+namespace ringtree {
+
+namespace {
+
+[[noreturn]] void fail(int error, const char* what, std::size_t nbytes) {
+  throw std::system_error(error, std::generic_category(),
+                          std::string("cannot ") + what + " " + std::to_string(nbytes) + " bytes of shared memory");
+}
+
+// Addresses for `nbytes` that begin at a large page's boundary.
+std::byte* aligned_addresses(std::size_t nbytes) {
+  auto room = nbytes + Mapping::large_page;
+  void* found = mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (found == MAP_FAILED) fail(errno, "find addresses for", nbytes);
+  auto begin = reinterpret_cast<std::uintptr_t>(found);
+  auto aligned = (begin + Mapping::large_page - 1) & ~(Mapping::large_page - 1);
+  if (aligned > begin) munmap(found, aligned - begin);
+  if (auto rest = begin + room - (aligned + nbytes)) munmap(reinterpret_cast<void*>(aligned + nbytes), rest);
+  return reinterpret_cast<std::byte*>(aligned);
+}
+
+}  // namespace
+
+Mapping::Mapping(int fd, std::size_t nbytes, std::size_t reserved) : nbytes_(nbytes) {
+  if (int error = posix_fallocate(fd, 0, static_cast<off_t>(reserved))) fail(error, "reserve", reserved);
+  base_ = aligned_addresses(nbytes_);
+  if (mmap(base_, nbytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+    int error = errno;
+    munmap(base_, nbytes_);
+    fail(error, "map", nbytes_);
+  }
+}
+
+void Mapping::ask_for_large_pages(std::size_t nbytes, int share, int shares) {
+  // From memory that the caches do not hold, a stream in 4 KiB pages is several times slower here. Most
+  // machines give shared memory none by themselves, but do so when asked. Where not, it goes without.
+  auto whole = nbytes / large_page * large_page;
+  auto mine = whole / large_page * share / shares * large_page;
+  if (whole > mine) madvise(base_ + mine, whole - mine, MADV_COLLAPSE);
+  if (mine > 0) madvise(base_, mine, MADV_COLLAPSE);
+}
+
+void Mapping::bring(std::byte* begin, std::size_t nbytes) {
+  auto first = reinterpret_cast<std::uintptr_t>(begin) & ~(page - 1);
+  auto end = reinterpret_cast<std::uintptr_t>(begin) + nbytes;
+  if (madvise(reinterpret_cast<void*>(first), end - first, MADV_POPULATE_WRITE) != 0)
+    fail(errno, "reserve", end - first);
+}
+
+void Mapping::bring_large(std::byte* begin, std::size_t nbytes) {
+  auto at = reinterpret_cast<std::uintptr_t>(begin);
+  auto first = (at + large_page - 1) & ~(large_page - 1), end = (at + nbytes) & ~(large_page - 1);
+  if (first < end) madvise(reinterpret_cast<void*>(first), end - first, MADV_COLLAPSE);
+  bring(begin, nbytes);
+}
+
+bool Mapping::can_bring() {
+  static const bool can = madvise(nullptr, 0, MADV_POPULATE_WRITE) == 0;
+  return can;
+}
+
+Mapping::Mapping(Mapping&& other) noexcept : base_(std::exchange(other.base_, nullptr)), nbytes_(other.nbytes_) {}
+
+Mapping::~Mapping() {
+  if (base_) munmap(base_, nbytes_);
+}
+
+}  // namespace ringtree

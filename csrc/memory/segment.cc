@@ -1,0 +1,91 @@
+#include "memory/segment.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <stdexcept>
+
+namespace ringtree {
+
+namespace {
+
+constexpr std::uint64_t magic = 0x72696e6774726565;  // "ringtree"
+constexpr std::size_t page = Mapping::page;
+constexpr std::size_t pipes_budget = std::size_t(32)
+                                     << 20;  // all pairs' point-to-point staging, until pieces are least
+
+std::size_t rounded(std::size_t n, std::size_t to) {
+  return (n + to - 1) / to * to;
+}
+
+}  // namespace
+
+Layout::Layout(int ranks, int slots, std::size_t slot_bytes)
+    : ranks(ranks), slots(slots), slot_bytes(rounded(slot_bytes, cache_line)) {
+  if (ranks < 1 || ranks > (1 << 17)) throw std::invalid_argument("a group has 1 to 131072 ranks");
+  if (slots < 1 || slots > 4096) throw std::invalid_argument("a rank has 1 to 4096 staging slots");
+  if (slot_bytes < 1024 || slot_bytes > (std::size_t(1) << 29))
+    throw std::invalid_argument("a staging slot has 1 KiB to 512 MiB");
+  depth = std::bit_ceil(std::uint64_t(std::clamp(slots, 8, 64)));
+  std::size_t pairs = std::size_t(ranks) * ranks;
+  piece_bytes = rounded(std::clamp(pipes_budget / (pairs * pieces), page, 16 * page), page);
+  lane_bytes = cache_line + depth * sizeof(Notice);
+  head_bytes = cache_line + pieces * sizeof(Piece);
+  pipe_bytes = pieces * piece_bytes;
+  members = rounded(sizeof(Header), page);
+  opened = rounded(members + ranks * sizeof(Member), cache_line);
+  outboxes = rounded(opened + 2 * pairs * sizeof(Opened), page);
+  lanes = rounded(outboxes + std::size_t(ranks) * slots * this->slot_bytes, Mapping::large_page);
+  signals = rounded(lanes + pairs * lane_bytes, page);
+  heads = rounded(signals + pairs * cache_line, page);
+  pipes = rounded(heads + pairs * head_bytes, page);
+  total = rounded(pipes + pairs * pipe_bytes, page);
+}
+
+std::uint64_t Layout::shape() const {
+  return (std::uint64_t(ranks) << 44) | (std::uint64_t(slots) << 32) | slot_bytes;
+}
+
+Segment::Segment(int fd, const Layout& layout, int rank, bool lazily) : layout_(layout), rank_(rank) {
+  auto reserved = layout.reserved(lazily);
+  mapping_.emplace(fd, layout.total, reserved);
+  if (!lazily) mapping_->ask_for_large_pages(reserved, rank, layout.ranks);
+  base_ = mapping_->base();
+  lazy_ = base_ + reserved;
+  brought_.resize((layout.total - reserved) / page);
+  check_shape();
+}
+
+Segment::Segment(void* memory, const Layout& layout)
+    : layout_(layout), base_(static_cast<std::byte*>(memory)), lazy_(base_ + layout.total) {
+  check_shape();
+}
+
+// All ranks must have computed the same layout: the first writes it down, the others compare.
+void Segment::check_shape() {
+  std::uint64_t none = 0, shape = layout_.shape();
+  auto& header = this->header();
+  if (!header.shape.compare_exchange_strong(none, shape, std::memory_order_relaxed) && none != shape)
+    throw std::invalid_argument("the ranks of the group disagree on ranks, slots or slot_bytes");
+  none = 0;
+  if (!header.magic.compare_exchange_strong(none, magic, std::memory_order_relaxed) && none != magic)
+    throw std::invalid_argument("the file descriptor is not a ringtree segment (expected zeroed memory)");
+}
+
+void Segment::bring(std::byte* at, std::size_t nbytes) {
+  auto from = static_cast<std::size_t>(at - lazy_);
+  auto is_brought = [&](std::size_t p) { return std::atomic_ref(brought_[p]); };
+  bool all = true;
+  for (auto p = from / page; p * page < from + nbytes; p++) all &= is_brought(p).load(std::memory_order_relaxed) != 0;
+  if (all) return;
+  Mapping::bring(at, nbytes);
+  for (auto p = from / page; p * page < from + nbytes; p++) is_brought(p).store(1, std::memory_order_relaxed);
+}
+
+void Segment::open(bool& done, Kind kind, std::byte* at, std::size_t nbytes, int from, int to) {
+  existing(at, nbytes);
+  opened(kind, from, to).store(1, std::memory_order_release);  // pairs with Incoming::exists
+  done = true;
+}
+
+}  // namespace ringtree

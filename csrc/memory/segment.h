@@ -1,0 +1,226 @@
+// The memory a group shares: what lies where in it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "interpreter/call.h"
+#include "lanes/lane.h"
+#include "machine.h"
+#include "memory/mapping.h"
+
+namespace ringtree {
+
+using Sync = RealSync;
+using Counter = Sync::atomic<std::uint64_t>;
+
+// How a message's payload reaches the receiver.
+enum class Carrier : std::uint32_t { within, slot, region };
+
+// One message of a collective. The first line holds all of a short message, so that 32 bytes cost one cache line.
+struct alignas(cache_line) Notice {
+  static constexpr std::size_t room = 224;
+  struct Place {
+    std::uint64_t base;    // slot or region
+    std::uint64_t offset;  // in a region
+  };
+
+  Counter number;
+  Fingerprint print;
+  std::uint32_t call;  // the sender's call, modulo 2^32
+  std::uint32_t size;  // Carrier in the upper 2 bits, payload bytes in the rest
+  union {
+    std::byte payload[room];
+    Place place;
+  };
+
+  Carrier carrier() const { return static_cast<Carrier>(size >> 30); }
+  std::size_t nbytes() const { return size & ((1u << 30) - 1); }
+  void carries(Carrier carrier, std::size_t nbytes) {
+    size = static_cast<std::uint32_t>(carrier) << 30 | static_cast<std::uint32_t>(nbytes);
+  }
+};
+static_assert(sizeof(Notice) == 256 && offsetof(Notice, payload) == 32);
+
+// One piece of a point-to-point message; its bytes lie in `payload` or in the piece's own staging.
+struct alignas(cache_line) Piece {
+  static constexpr std::size_t room = 24;
+
+  Counter number;
+  std::uint64_t total;  // bytes of the whole message
+  std::int32_t tag;
+  std::int16_t dtype;
+  std::uint16_t first;  // whether a message begins here
+  std::uint32_t nbytes;
+  std::uint32_t unused;
+  std::byte payload[room];
+};
+static_assert(sizeof(Piece) == 64);
+
+// Why the group failed. Written once, by whoever sets `state` from 0 to 1; 2 says it is complete.
+struct alignas(cache_line) Poison {
+  std::atomic<std::uint32_t> state;
+  std::uint32_t kind;
+  std::int32_t rank;
+  char text[2036];
+};
+
+// What a rank's last calls were: a sequence lock each, read by others only when a wait is slow.
+struct CallRecord {
+  std::atomic<std::uint64_t> version;  // 2 * call, odd while it is being written
+  std::atomic<std::uint64_t> count;
+  std::atomic<std::uint64_t> code_digest;
+};
+
+struct Member {
+  static constexpr std::size_t remembered = 8;
+
+  alignas(cache_line) std::atomic<std::uint32_t> bell;  // 1 while the rank sleeps, or is about to
+  std::atomic<std::uint32_t> stuck;                     // 1 while it waits to overwrite what others read in place
+  std::atomic<std::uint32_t> courier;                   // its courier's bell: 1 while armed
+  std::atomic<std::uint32_t> has_courier;
+  alignas(cache_line) std::atomic<std::uint32_t> attached;
+  std::atomic<std::uint32_t> left;
+  std::int32_t process;
+  std::uint64_t process_start;  // as in /proc/pid/stat, to know a reused pid
+  std::uint64_t process_space;  // inode of the pid namespace
+  alignas(cache_line) std::array<CallRecord, remembered> calls;
+};
+
+struct Header {
+  alignas(cache_line) std::atomic<std::uint64_t> magic;
+  std::atomic<std::uint64_t> shape;  // of the first to attach; the others must agree
+  Poison poison;
+};
+
+// Whether a lane or a pipe exists: its sender makes it so before its first message.
+using Opened = std::atomic<std::uint8_t>;
+
+// The sender's end of a lane or a pipe, whose memory may not exist yet.
+template <class Entry>
+struct Outgoing : Sender<Sync, Entry> {
+  Outgoing(Counter& taken, Entry* entries, std::uint64_t depth) : Sender<Sync, Entry>(taken, entries, depth) {}
+  bool opened = false;
+};
+
+// The receiver's end: there is no message, and nothing is read, before the sender has opened it.
+template <class Entry>
+class Incoming : public Receiver<Sync, Entry> {
+ public:
+  Incoming(Counter& taken, Entry* entries, std::uint64_t depth, const Opened& opened)
+      : Receiver<Sync, Entry>(taken, entries, depth), opened_(&opened) {}
+  bool ready() const { return exists() && Receiver<Sync, Entry>::ready(); }
+  bool arrived(std::uint64_t number) const { return exists() && Receiver<Sync, Entry>::arrived(number); }
+
+ private:
+  bool exists() const { return exists_ || (exists_ = opened_->load(std::memory_order_acquire) != 0); }
+
+  const Opened* opened_;
+  mutable bool exists_ = false;
+};
+
+// Sizes and offsets, from (ranks, slots, slot_bytes) alone.
+struct Layout {
+  Layout(int ranks, int slots, std::size_t slot_bytes);
+
+  int ranks, slots;
+  std::size_t slot_bytes;
+  std::uint64_t depth;       // notices a lane holds: `slots` where memory allows, so that slots bound what is under way
+  std::uint64_t pieces = 4;  // pieces a point-to-point lane holds
+  std::size_t piece_bytes;
+  // Offsets, and bytes of one. A pipe has a head, and its staging lies elsewhere. There are n^2 of what begins with
+  // `lanes`, and each exists from its first use on.
+  std::size_t members, opened, outboxes, lanes, lane_bytes, signals, heads, head_bytes, pipes, pipe_bytes, total;
+
+  std::uint64_t shape() const;
+  // What is reserved at first: staging slots, too, or (`lazily`) not even those; all of it where the kernel cannot
+  // reserve memory later.
+  std::size_t reserved(bool lazily) const { return !Mapping::can_bring() ? total : lazily ? outboxes : lanes; }
+};
+
+// A mapping of the segment. Ranks that are threads may share one.
+class Segment {
+ public:
+  // Maps the memfd for `rank`. `lazily`: staging slots, too, are reserved when they are first used.
+  Segment(int fd, const Layout& layout, int rank, bool lazily);
+  // Uses memory that is there already (zeroed, and kept by the caller).
+  Segment(void* memory, const Layout& layout);
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  const Layout& layout() const { return layout_; }
+  Header& header() { return *reinterpret_cast<Header*>(base_); }
+  Member& member(int rank) { return *reinterpret_cast<Member*>(base_ + layout_.members + rank * sizeof(Member)); }
+  std::byte* outbox(int rank) { return base_ + layout_.outboxes + rank * layout_.slots * layout_.slot_bytes; }
+
+  Outgoing<Notice> lane_out(int from, int to) {
+    return {taken(lane(from, to)), entries<Notice>(lane(from, to)), layout_.depth};
+  }
+  // Beside a lane's count of messages given back: how many the receiver has made copies of.
+  Counter& lane_copied(int from, int to) { return reinterpret_cast<Counter*>(lane(from, to))[1]; }
+  Incoming<Notice> lane_in(int from, int to) {
+    return {taken(lane(from, to)), entries<Notice>(lane(from, to)), layout_.depth, opened(lanes_opened, from, to)};
+  }
+  // Makes a lane of this rank's exist, before its first message. Throws std::system_error where there is no room.
+  void open(Outgoing<Notice>& out, int from, int to) {
+    open(out.opened, lanes_opened, lane(from, to), layout_.lane_bytes, from, to);
+  }
+  // A line of counters that only the sender adds to.
+  Counter* signals(int from, int to) {
+    auto at = base_ + layout_.signals + pair(from, to) * cache_line;
+    return reinterpret_cast<Counter*>(existing(at, cache_line));
+  }
+  Outgoing<Piece> pipe_out(int from, int to) {
+    return {taken(pipe(from, to)), entries<Piece>(pipe(from, to)), layout_.pieces};
+  }
+  Incoming<Piece> pipe_in(int from, int to) {
+    return {taken(pipe(from, to)), entries<Piece>(pipe(from, to)), layout_.pieces, opened(pipes_opened, from, to)};
+  }
+  void open(Outgoing<Piece>& out, int from, int to) {
+    open(out.opened, pipes_opened, pipe(from, to), layout_.head_bytes, from, to);
+  }
+  std::byte* piece_staging(int from, int to, std::uint64_t piece, std::size_t nbytes) {
+    auto at = base_ + layout_.pipes + pair(from, to) * layout_.pipe_bytes + piece * layout_.piece_bytes;
+    return from == rank_ ? existing(at, nbytes) : at;
+  }
+  // These bytes of this rank's, which exist from now on. Throws std::system_error where there is no room.
+  std::byte* existing(std::byte* at, std::size_t nbytes) {
+    if (at >= lazy_) bring(at, nbytes);
+    return at;
+  }
+
+ private:
+  enum Kind { lanes_opened, pipes_opened };
+
+  void check_shape();
+  void bring(std::byte* at, std::size_t nbytes);
+  void open(bool& done, Kind kind, std::byte* at, std::size_t nbytes, int from, int to);
+  std::size_t pair(int from, int to) const { return std::size_t(from) * layout_.ranks + to; }
+  std::byte* lane(int from, int to) { return base_ + layout_.lanes + pair(from, to) * layout_.lane_bytes; }
+  std::byte* pipe(int from, int to) { return base_ + layout_.heads + pair(from, to) * layout_.head_bytes; }
+  static Counter& taken(std::byte* end) { return *reinterpret_cast<Counter*>(end); }
+  template <class Entry>
+  static Entry* entries(std::byte* end) {
+    return reinterpret_cast<Entry*>(end + cache_line);
+  }
+  // A receiver's lie side by side, for it looks at all of them.
+  Opened& opened(Kind kind, int from, int to) {
+    auto pairs = std::size_t(layout_.ranks) * layout_.ranks;
+    return reinterpret_cast<Opened*>(base_ + layout_.opened)[kind * pairs + pair(to, from)];
+  }
+
+  Layout layout_;
+  std::optional<Mapping> mapping_;
+  std::byte* base_;
+  std::byte* lazy_;  // what lies from here on is brought when it is first used
+  int rank_ = -1;
+  // Which pages from `lazy_` on this rank has brought; any of its threads sets them.
+  std::vector<std::uint8_t> brought_;
+};
+
+}  // namespace ringtree

@@ -1,0 +1,242 @@
+// The part of the exchange that moves bytes: out through the pipes, in to the receive that a message goes to.
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/kernels.h"
+#include "messages/exchange.h"
+
+namespace ringtree {
+
+void Exchange::begin(Operation& o) {
+  if (!o.is_send) {
+    if (auto letter = matching_.find(o.peer, o.tag))
+      hand(*letter, o);
+    else
+      matching_.wait(o);
+  } else if (o.peer == seat_.rank()) {
+    send_to_self(o);
+  } else {
+    if (recorded()) o.handed_over = Ticks::now();
+    peers_[o.peer].sends.push_back(&o);
+    send_some(o.peer);
+    if (!o.complete && !o.posted) o.stalled = o.handed_over;
+  }
+}
+
+void Exchange::finish(Operation& o) {
+  o.complete = true;
+  if (!o.is_send && o.peer != seat_.rank()) received[o.peer].add(o.nbytes);
+  if (recorded() && o.peer != seat_.rank()) note(o);
+  if (!o.posted) return;
+  unfinished_.fetch_sub(1, std::memory_order_relaxed);
+  if (visitors_.load(std::memory_order_relaxed) > 0) seat_.ring(seat_.rank());  // who waits for it may sleep
+}
+
+// Writes it down, whoever moved it. Each message that comes while the program waits for one ends a wait and begins the
+// next, whichever it waits for: so waits add up to what they took, and begin in the order in which messages came.
+void Exchange::note(const Operation& o) {
+  if (!recorder_) recorder_ = std::make_unique<Recorder>(most_events_, true);
+  auto now = Ticks::now(), wanted = std::max(waited_since_, arrived_);
+  auto print = print_of_message(o.dtype, o.nbytes / dtype_bytes(o.dtype), o.tag);
+  auto write = [&](Recorder::Did did, std::uint64_t start, std::size_t nbytes) {
+    recorder_->note_message(print, did, start, now, o.peer, nbytes, o.number);
+  };
+  if (!o.is_send) {
+    write(Recorder::Did::wait, waiting_ ? wanted : now, o.nbytes);
+    arrived_ = now;
+    return;
+  }
+  write(Recorder::Did::send, o.handed_over ? o.handed_over : now, o.nbytes);
+  if (o.stalled) write(Recorder::Did::stall, waiting_ ? std::max(o.stalled, wanted) : o.stalled, 0);
+}
+
+// Moves whatever can be moved; returns whether anything did.
+bool Exchange::progress() {
+  bool moved = false;
+  for (int peer = 0; peer < seat_.ranks(); peer++) {
+    if (peer == seat_.rank()) continue;
+    moved |= send_some(peer);
+    moved |= receive_some(peer);
+  }
+  return moved;
+}
+
+// For whoever waits elsewhere: if somebody is at it, he is.
+bool Exchange::advance() noexcept {
+  if (unfinished_.load(std::memory_order_relaxed) == 0) return false;
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  return lock.owns_lock() && move_all(lock);
+}
+
+// For the courier, who is not to miss what came while somebody else was at it.
+bool Exchange::move() noexcept {
+  std::unique_lock lock(mutex_);
+  return move_all(lock);
+}
+
+bool Exchange::move_all(std::unique_lock<std::mutex>&) noexcept {
+  try {
+    return progress();
+  } catch (const std::exception& error) {
+    seat_.poison(Failure::poisoned, -1, seat_.name(seat_.rank()) + " failed to move messages: " + error.what());
+    return false;
+  }
+}
+
+Courier::Need Exchange::need() const noexcept {
+  if (unfinished_.load() == 0) return Courier::Need::none;
+  return visitors_.load() > 0 ? Courier::Need::others_see_to_it : Courier::Need::wanted;
+}
+
+bool Exchange::send_some(int to) {
+  auto& peer = peers_[to];
+  bool moved = false;
+  if (!peer.sends.empty() && !peer.out.opened) seat_.segment().open(peer.out, seat_.rank(), to);
+  while (!peer.sends.empty() && peer.out.room()) {
+    auto& o = *peer.sends.front();
+    auto index = peer.out.published() % seat_.segment().layout().pieces;
+    auto& piece = peer.out.blank();
+    piece.total = o.nbytes;
+    piece.tag = o.tag;
+    piece.dtype = static_cast<std::int16_t>(o.dtype);
+    piece.first = !o.started;
+    if (piece.first) o.number = ++peer.sent;
+    auto nbytes = std::min(o.nbytes - o.moved, seat_.segment().layout().piece_bytes);
+    piece.nbytes = static_cast<std::uint32_t>(nbytes);
+    auto staging =
+        nbytes <= Piece::room ? piece.payload : seat_.segment().piece_staging(seat_.rank(), to, index, nbytes);
+    if (nbytes) std::memcpy(staging, o.data + o.moved, nbytes);
+    peer.out.publish();
+    ring(to);
+    o.started = moved = true;
+    o.moved += nbytes;
+    if (o.moved == o.nbytes) {
+      finish(o);
+      peer.sends.pop_front();
+    }
+  }
+  return moved;
+}
+
+bool Exchange::receive_some(int from) {
+  auto& peer = peers_[from];
+  bool moved = false;
+  while (peer.in.ready() && !peer.refused) {
+    auto index = peer.in.taken() % seat_.segment().layout().pieces;
+    auto& piece = peer.in.front();
+    if (piece.first && !open(from, piece)) {
+      peer.refused = true;
+      break;
+    }
+    std::size_t nbytes = piece.nbytes;
+    auto staging =
+        nbytes <= Piece::room ? piece.payload : seat_.segment().piece_staging(from, seat_.rank(), index, nbytes);
+    auto& so_far = peer.into ? peer.into->moved : peer.letter->moved;
+    auto target = (peer.into ? peer.into->data : peer.letter->bytes.get()) + so_far;
+    if (nbytes) std::memcpy(target, staging, nbytes);
+    so_far += nbytes;
+    if (so_far == (peer.into ? peer.into->nbytes : peer.letter->envelope.nbytes)) {
+      if (peer.into) finish(*peer.into);
+      peer.into = nullptr;
+      peer.letter = nullptr;
+    }
+    peer.in.take();
+    peer.in.release();
+    ring(from);
+    moved = true;
+  }
+  return moved;
+}
+
+// A message begins to arrive: it goes to the receive that waits for it, or is kept until there is one.
+bool Exchange::open(int from, const Piece& piece) {
+  auto& peer = peers_[from];
+  Envelope envelope{from, piece.tag, piece.dtype, piece.total, ++peer.came};
+  if (auto receive = matching_.claim(envelope)) {
+    if (!give(envelope, *receive)) return false;
+    peer.into = receive;
+  } else {
+    peer.letter = &matching_.keep(envelope);
+  }
+  return true;
+}
+
+void Exchange::send_to_self(Operation& send) {
+  Envelope envelope{seat_.rank(), send.tag, send.dtype, send.nbytes};
+  if (auto receive = matching_.claim(envelope)) {
+    if (!give(envelope, *receive)) return;
+    if (send.nbytes) std::memmove(receive->data, send.data, send.nbytes);
+    finish(*receive);
+  } else {
+    auto& letter = matching_.keep(envelope);
+    letter.moved = send.nbytes;
+    if (send.nbytes) std::memcpy(letter.bytes.get(), send.data, send.nbytes);
+  }
+  finish(send);
+}
+
+// Hands over what was kept; if it is not all there, the rest goes where it belongs at once.
+void Exchange::hand(Letter& letter, Operation& receive) {
+  if (!give(letter.envelope, receive)) return;
+  auto& peer = peers_[letter.envelope.source];
+  if (peer.letter == &letter) {
+    peer.letter = nullptr;
+    peer.into = &receive;
+  }
+  Letter taken = matching_.take(letter);
+  receive.moved = taken.moved;
+  if (taken.moved) std::memcpy(receive.data, taken.bytes.get(), taken.moved);
+  if (receive.moved == receive.nbytes) finish(receive);
+}
+
+// Makes it the receive's message. False, and the group has failed, if it does not fit.
+bool Exchange::give(const Envelope& envelope, Operation& receive) {
+  bool fits = receive.length == Length::whatever || envelope.nbytes == receive.nbytes ||
+              (receive.length == Length::at_most && envelope.nbytes < receive.nbytes);
+  if (!fits || envelope.dtype != receive.dtype) {
+    auto of = [](int type) { return " of " + std::string(dtype_name(type)); };
+    auto expected = receive.length == Length::whatever ? "anything" : std::to_string(receive.nbytes) + " bytes";
+    if (receive.length == Length::at_most) expected = "at most " + expected;
+    seat_.poison(
+        Failure::mismatch, -1,
+        seat_.name(envelope.source) + " sent " + std::to_string(envelope.nbytes) + " bytes" + of(envelope.dtype) +
+            (envelope.tag < 0 ? " by " + own_name(envelope.tag) : " with tag " + std::to_string(envelope.tag)) +
+            " where " + seat_.name(seat_.rank()) + " receives " + expected + of(receive.dtype));
+    return false;
+  }
+  receive.peer = envelope.source;
+  receive.tag = envelope.tag;
+  receive.nbytes = envelope.nbytes;
+  receive.number = envelope.number;
+  receive.started = true;
+  if (receive.length == Length::whatever) {
+    receive.own.reset(new std::byte[envelope.nbytes]);
+    receive.data = receive.own.get();
+  }
+  return true;
+}
+
+// Takes an operation back; false if that leaves half a message behind. What has come of a receive's arrives once more.
+bool Exchange::withdraw(Operation& o) {
+  if (o.complete) return true;
+  if (o.is_send) {
+    std::erase(peers_[o.peer].sends, &o);
+    return !o.started;
+  }
+  if (!o.started) {
+    matching_.withdraw(o);
+    return true;
+  }
+  auto& peer = peers_[o.peer];
+  auto& letter = matching_.keep({o.peer, o.tag, o.dtype, o.nbytes, o.number});
+  letter.moved = o.moved;
+  std::memcpy(letter.bytes.get(), o.data, o.moved);
+  peer.letter = &letter;
+  peer.into = nullptr;
+  o.started = false;
+  o.moved = 0;
+  if (auto next = matching_.claim(letter.envelope)) hand(letter, *next);
+  return true;
+}
+
+}  // namespace ringtree

@@ -1,0 +1,326 @@
+#include "messages/exchange.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace ringtree {
+
+namespace {
+
+constexpr std::int64_t look_ns = 50'000'000;  // as often as a slow wait looks
+constexpr double no_limit = std::numeric_limits<double>::infinity();
+constexpr std::int64_t never_ns = std::numeric_limits<std::int64_t>::max();
+
+}  // namespace
+
+Exchange::Exchange(Seat& seat)
+    : received(seat.ranks()),
+      seat_(seat),
+      matching_(seat.ranks()),
+      courier_(seat.segment().member(seat.rank()).courier, *this) {
+  for (int peer = 0; peer < seat.ranks(); peer++)
+    peers_.emplace_back(seat.segment().pipe_out(seat.rank(), peer), seat.segment().pipe_in(peer, seat.rank()));
+}
+
+Exchange::~Exchange() {
+  close();
+}
+
+// Whoever still waits here finds that the seat is being given up.
+void Exchange::close() {
+  retire();
+  courier_.stop();
+  while (visitors_.load(std::memory_order_acquire) > 0) usleep(100);
+}
+
+// While somebody waits here, all messages are moved by him; then the courier sees to what is left.
+struct Exchange::Visit {
+  explicit Visit(Exchange& exchange) : exchange(exchange) {
+    exchange.visitors_.fetch_add(1);
+    exchange.courier_.disarm();
+  }
+  ~Visit() {
+    exchange.visitors_.fetch_sub(1);
+    exchange.courier_.arm();
+  }
+  Exchange& exchange;
+};
+
+// While messages are recorded: the program waits for these.
+struct Exchange::Wanted {
+  Wanted(Exchange& exchange, std::vector<Operation*> given) : exchange(exchange), operations(std::move(given)) {
+    std::lock_guard lock(exchange.mutex_);
+    auto now = Ticks::now();
+    std::erase_if(operations, [](auto o) { return o->complete; });
+    for (auto o : operations)
+      if (o->is_send) o->stalled = o->posted ? now : 0;
+    receives = std::ranges::any_of(operations, [](auto o) { return !o->is_send; });
+    if (receives && exchange.waiting_++ == 0) exchange.waited_since_ = now;
+  }
+  ~Wanted() {
+    std::lock_guard lock(exchange.mutex_);
+    for (auto o : operations) o->stalled = 0;
+    if (receives) exchange.waiting_--;
+  }
+  Exchange& exchange;
+  std::vector<Operation*> operations;
+  bool receives;
+};
+
+// The operations of one call, as a wait sees them.
+class Exchange::Awaited : public Situation {
+ public:
+  enum Until { all_complete, one_complete, one_begun };  // the last is a probe: its one operation is never posted
+
+  Awaited(Exchange& exchange, std::vector<Operation*> operations, Until until, bool may_withdraw = false)
+      : exchange_(exchange), operations_(std::move(operations)), until_(until), may_withdraw_(may_withdraw) {}
+
+  // What was so when this wait last moved messages: which one was as wanted (-1: none was), and the peer of the first
+  // that was not complete (-1: it may be anyone).
+  int last_found() const { return last_found_; }
+  int last_peer() const { return last_peer_; }
+
+  // Moves messages.
+  bool help() override {
+    std::lock_guard lock(exchange_.mutex_);
+    bool moved = exchange_.progress();
+    last_found_ = found();
+    auto first = open();
+    last_peer_ = first ? first->peer : -1;
+    return moved;
+  }
+  bool helps_at_once() const override { return true; }
+
+  // Which one is as wanted; -1 while none is. With the mutex held, as all but the Situation's.
+  int found() const {
+    if (until_ == one_begun) return exchange_.matching_.find(operations_[0]->peer, operations_[0]->tag) ? 0 : -1;
+    auto done = [](auto o) { return o->complete; };
+    if (until_ == all_complete) return std::all_of(operations_.begin(), operations_.end(), done) ? 0 : -1;
+    auto first = std::find_if(operations_.begin(), operations_.end(), done);
+    return first == operations_.end() ? -1 : static_cast<int>(first - operations_.begin());
+  }
+
+  const Operation* open() const {
+    auto first = std::find_if(operations_.begin(), operations_.end(), [](auto o) { return !o->complete; });
+    return first == operations_.end() ? nullptr : *first;
+  }
+
+  std::string where() const override {
+    std::lock_guard lock(exchange_.mutex_);
+    return text();
+  }
+
+  void inspect() override {
+    if (bereft()) exchange_.seat_.raise_poison();
+  }
+
+  bool abandon() override {
+    std::lock_guard lock(exchange_.mutex_);
+    return !may_withdraw_ || withdraw();
+  }
+
+  bool withdraw() {
+    bool whole = true;
+    for (auto o : operations_) whole &= exchange_.withdraw(*o);
+    return whole;
+  }
+
+  // Whether one of them waits for a rank that has left, or for any when all have; fails the group then.
+  bool bereft() {
+    auto& seat = exchange_.seat_;
+    std::lock_guard lock(exchange_.mutex_);
+    for (auto o : operations_) {
+      if (o->complete || !gone(o->peer)) continue;
+      exchange_.progress();  // what was sent before it left
+      if (o->complete || found() >= 0) continue;
+      auto who = o->peer == any ? std::string("every other rank") : seat.name(o->peer);
+      seat.poison(Failure::died, o->peer == any ? (seat.rank() + 1) % seat.ranks() : o->peer,
+                  who + " left the group while " + seat.name(seat.rank()) + " waited for it in " + text());
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  std::string text() const {
+    auto o = open();
+    if (!o) return "send and recv";
+    auto who = o->peer == any ? "any rank" : exchange_.seat_.name(o->peer);
+    if (o->tag < any) return own_name(o->tag) + (o->is_send ? " to " : " from ") + who;
+    return (o->is_send            ? "send to "
+            : until_ == one_begun ? "probe for a message from "
+                                  : "recv from ") +
+           who + ", " + (o->tag == any ? "any tag" : "tag " + std::to_string(o->tag));
+  }
+
+  bool gone(int peer) const {
+    auto& seat = exchange_.seat_;
+    if (peer != any) return seat.left(peer);
+    for (int other = 0; other < seat.ranks(); other++)
+      if (other != seat.rank() && !seat.left(other)) return false;
+    return seat.ranks() > 1;
+  }
+
+  Exchange& exchange_;
+  std::vector<Operation*> operations_;
+  Until until_;
+  bool may_withdraw_;
+  int last_found_ = -1, last_peer_ = -1;
+};
+
+// Waits as the situation says; which one it was, or -1 after `limit_s`. Running out of patience throws.
+int Exchange::await(Awaited& awaited, Seat::Patience patience, double limit_s, Hooks& hooks) {
+  patience.begun_ns = now_ns();
+  std::int64_t limit_ns = never_ns;
+  if (limit_s != no_limit) limit_ns = patience.begun_ns + static_cast<std::int64_t>(std::min(limit_s, 1e9) * 1e9);
+  awaited.help();
+  for (;;) {
+    int peer = awaited.last_peer();
+    Question over_or_another(
+        [](auto& awaited, auto& peer, auto& limit_ns) {
+          return awaited.last_found() >= 0 || awaited.last_peer() != peer ||
+                 (limit_ns != never_ns && now_ns() >= limit_ns);
+        },
+        &awaited, &peer, &limit_ns);
+    seat_.until(over_or_another, peer, awaited, hooks, patience);
+    if (awaited.last_found() >= 0) return awaited.last_found();
+    if (awaited.last_peer() != peer) continue;
+    if (lost(awaited)) seat_.raise_poison();
+    return -1;
+  }
+}
+
+// For those who never wait for long: looks now and then whether what they wait for will never come.
+bool Exchange::lost(Awaited& awaited) {
+  auto now = now_ns();
+  {
+    std::lock_guard lock(mutex_);
+    if (now - looked_ns_ < look_ns) return seat_.poisoned();
+    looked_ns_ = now;
+  }
+  seat_.look_for_dead(-1, awaited);
+  return awaited.bereft() || seat_.poisoned();
+}
+
+void Exchange::run(std::span<Operation> operations, double timeout_s, Hooks& hooks) {
+  auto all = [&] {
+    std::vector<Operation*> each;
+    for (auto& o : operations) each.push_back(&o);
+    return each;
+  };
+  std::optional<Wanted> wanted;
+  if (recorded()) wanted.emplace(*this, all());
+  {
+    std::lock_guard lock(mutex_);
+    for (auto& o : operations) begin(o);
+    auto complete = [&] { return std::ranges::all_of(operations, [](auto& o) { return o.complete; }); };
+    if (complete() || (progress() && complete())) return;
+  }
+  Visit visit(*this);
+  Awaited awaited(*this, all(), Awaited::all_complete, true);
+  try {
+    await(awaited, Seat::Patience(timeout_s), no_limit, hooks);
+  } catch (...) {
+    // Nobody may write into the operations after they are gone; if a send was under way, the group is broken.
+    if (!awaited.abandon())
+      seat_.poison(Failure::poisoned, -1, seat_.name(seat_.rank()) + " was interrupted in " + awaited.where());
+    throw;
+  }
+}
+
+std::uint64_t Exchange::post(Operation operation) {
+  enlist();
+  auto kept = std::make_shared<Operation>(std::move(operation));
+  kept->posted = true;
+  std::uint64_t number;
+  {
+    std::lock_guard lock(mutex_);
+    // A program that only begins messages would else keep all their arrays until the courier has a core.
+    if (unfinished_.load(std::memory_order_relaxed) > 0) progress();
+    number = ++issued_;
+    posted_[number] = kept;
+    unfinished_.fetch_add(1);
+    begin(*kept);
+    if (kept->complete) return number;
+    if (!courier_.started()) {
+      seat_.segment().member(seat_.rank()).has_courier.store(1);
+      courier_.start();
+    }
+  }
+  courier_.arm();
+  return number;
+}
+
+Exchange::Kept Exchange::find(std::uint64_t number) {
+  std::lock_guard lock(mutex_);
+  auto found = posted_.find(number);
+  if (found == posted_.end()) throw std::invalid_argument("no message " + std::to_string(number) + " is under way");
+  return found->second;
+}
+
+bool Exchange::test(std::uint64_t number) {
+  auto kept = find(number);
+  {
+    std::lock_guard lock(mutex_);
+    if (!kept->complete) progress();
+    if (kept->complete) return true;
+  }
+  Visit visit(*this);
+  Awaited awaited(*this, {kept.get()}, Awaited::one_complete);
+  return lost(awaited);
+}
+
+int Exchange::wait(std::span<const std::uint64_t> numbers, bool first, double timeout_s, Hooks& hooks) {
+  std::vector<Kept> kept;
+  for (auto number : numbers) kept.push_back(find(number));
+  std::vector<Operation*> all;
+  for (auto& each : kept) all.push_back(each.get());
+  Visit visit(*this);
+  std::optional<Wanted> wanted;
+  if (recorded()) wanted.emplace(*this, all);
+  Awaited awaited(*this, std::move(all), first ? Awaited::one_complete : Awaited::all_complete);
+  bool limited = timeout_s >= 0;
+  return await(awaited, Seat::Patience(limited ? 1e9 : seat_.timeout_s()), limited ? timeout_s : no_limit, hooks);
+}
+
+void Exchange::record(std::size_t most) {
+  std::lock_guard lock(mutex_);
+  most_events_.store(most, std::memory_order_relaxed);
+  recorder_.reset();
+}
+
+const Recorder* Exchange::recorder() {
+  std::lock_guard lock(mutex_);
+  return recorder_.get();
+}
+
+Envelope Exchange::status(std::uint64_t number) {
+  auto kept = find(number);
+  std::lock_guard lock(mutex_);
+  if (!kept->complete) throw std::invalid_argument("message " + std::to_string(number) + " is still under way");
+  return {kept->is_send ? seat_.rank() : kept->peer, kept->tag, kept->dtype, kept->nbytes};
+}
+
+bool Exchange::drop(std::uint64_t number) {
+  std::lock_guard lock(mutex_);
+  auto found = posted_.find(number);
+  if (found == posted_.end()) return true;
+  if (!found->second->complete) return false;
+  posted_.erase(found);
+  return true;
+}
+
+std::optional<Envelope> Exchange::probe(int source, int tag, double timeout_s, Hooks& hooks) {
+  Visit visit(*this);
+  Operation receive{false, source, tag, nullptr, 0, 0};
+  Awaited awaited(*this, {&receive}, Awaited::one_begun);
+  bool limited = timeout_s >= 0;
+  for (;;) {
+    if (await(awaited, Seat::Patience(limited ? 1e9 : seat_.timeout_s()), limited ? timeout_s : no_limit, hooks) < 0)
+      return std::nullopt;
+    std::lock_guard lock(mutex_);
+    if (auto letter = matching_.find(source, tag)) return letter->envelope;  // unless another thread took it
+  }
+}
+
+}  // namespace ringtree

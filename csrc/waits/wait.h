@@ -1,0 +1,163 @@
+// Waiting, in one place: spin, then yield, then sleep; and what a slow wait looks at.
+#pragma once
+
+#include <atomic>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "error.h"
+#include "memory/segment.h"
+#include "waits/question.h"
+#include "waits/waiting.h"
+#include "waits/watch.h"
+
+namespace ringtree {
+
+// What the host language wants to be told during a wait.
+struct Hooks {
+  virtual ~Hooks() = default;
+  virtual void blocking() {}     // the first short spin failed: let go of locks of the host
+  virtual void interrupted() {}  // every 50 ms; throws Interrupted when the host wants the wait to end
+};
+
+// What is being waited for.
+struct Situation {
+  virtual ~Situation() = default;
+  virtual std::string where() const = 0;                // as in "all_reduce, call 17"
+  virtual bool help() { return false; }                 // does work that others may wait for; whether there was any
+  virtual bool helps_at_once() const { return false; }  // whether a spin should ask for that work, too
+  virtual void inspect() {}                             // looks for what will never come, and throws
+  virtual bool abandon() { return false; }              // gives up; true if that leaves the group whole
+};
+
+// One rank's seat: who it is, how it waits, how it fails.
+class Seat {
+ public:
+  struct Options {
+    double timeout_s = 300;
+    bool crowded = false;  // more ranks than cores: yield at once
+    std::vector<std::string> names;
+  };
+
+  Seat(Segment& segment, int rank, Kin kin, Options options);
+
+  // How long a wait may take; several waits may share one that began earlier.
+  struct Patience {
+    explicit Patience(double seconds) : seconds(seconds) {}
+    double seconds;
+    std::int64_t begun_ns = 0;  // 0: when the wait turns out to be slow
+  };
+
+  // Returns when the answer is yes. `peer` is who makes it so (-1: anyone).
+  template <class Ask, class... Of>
+  void until(const Question<Ask, Of...>& question, int peer, Situation& situation, Hooks& hooks, Patience patience) {
+    if (question()) return;
+    Wait wait(*this, peer, situation, hooks, patience);
+    if (spin(question, wait)) return;
+    wait.begin_slowly();
+    wait_slowly(question, wait);
+  }
+  template <class Ask, class... Of>
+  void until(const Question<Ask, Of...>& question, int peer, Situation& situation, Hooks& hooks) {
+    until(question, peer, situation, hooks, Patience(timeout_s()));
+  }
+
+  // Wakes `peer` if it sleeps; whether it did. Called after a release store that it may wait for.
+  bool ring(int peer) { return bell(peer).ring(); }
+
+  // Wakes the thread that sees to `peer`'s messages, if it sleeps. Called after a release store to a pipe.
+  void call_courier(int peer) {
+    auto& member = segment_.member(peer);
+    if (member.has_courier.load(std::memory_order_relaxed) == 0) return;
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with the one in Courier::arm()
+    if (member.courier.load(std::memory_order_relaxed) == 1) Doorbell<Sync>(member.courier).ring();
+  }
+
+  // Fails the group for every member; the first to do so gives the reason, and throws it here too.
+  [[noreturn]] void fail(Failure kind, int rank, const std::string& text);
+  void poison(Failure kind, int rank, const std::string& text);
+  bool poisoned() const { return segment_.header().poison.state.load(std::memory_order_relaxed) != 0; }
+  // The failure itself the first time, then that the group can no longer be used.
+  [[noreturn]] void raise_poison();
+
+  void leave();
+  const Kin& kin() const { return watch_.kin(); }
+  bool left(int peer) const { return segment_.member(peer).left.load(std::memory_order_acquire) != 0; }
+
+  int rank() const { return rank_; }
+  int ranks() const { return segment_.layout().ranks; }
+  double timeout_s() const { return timeout_s_.load(std::memory_order_relaxed); }
+  void set_timeout(double seconds) { timeout_s_.store(seconds, std::memory_order_relaxed); }
+  const std::vector<std::string>& names() const { return options_.names; }
+  std::string name(int rank) const { return "rank " + options_.names[rank]; }
+  Segment& segment() { return segment_; }
+
+  // For waits elsewhere on these peers: throws if the group failed, one of them died, or one that is absent there left.
+  void look(std::span<const int> ranks, std::span<const int> absent, Situation& situation);
+  // Fails the group if a member died, without throwing; `peer` is who is waited for (-1: anyone).
+  void look_for_dead(int peer, Situation& situation);
+
+  std::atomic<bool> stopping = false;  // the seat is being given up: waits end
+
+ private:
+  // One wait: what the steps in waiting.h are made of.
+  class Wait {
+   public:
+    Wait(Seat& seat, int peer, Situation& situation, Hooks& hooks, Patience patience)
+        : seat_(seat),
+          peer_(peer),
+          situation_(situation),
+          hooks_(hooks),
+          patience_(patience),
+          helps_at_once_(situation.helps_at_once()) {}
+
+    int spins() const { return seat_.spins_.load(std::memory_order_relaxed); }
+    void pause() {
+      ringtree::pause();
+      if (helps_at_once_) situation_.help();
+    }
+    void begin_slowly();
+    // Lets others have the core, and learns from how long that takes whether it is worth to spin.
+    void yield();
+    bool work();
+    bool tired() const;
+    template <class Asked>
+    void sleep(const Asked& question) {
+      seat_.bell(seat_.rank_).sleep(question, [&] { return situation_.help(); }, sleep_ns);
+    }
+    template <class Asked>
+    void look(const Asked& question) {
+      if (look_around()) look_closely(AnyQuestion(question));
+    }
+
+   private:
+    static constexpr std::int64_t sleep_ns = 1'000'000;  // the longest that a missed ring costs
+
+    // Throws where the group failed or is being closed; whether it is time to look for more.
+    bool look_around();
+    void look_closely(AnyQuestion question);
+
+    Seat& seat_;
+    int peer_;
+    Situation& situation_;
+    Hooks& hooks_;
+    Patience patience_;
+    bool helps_at_once_;
+    std::int64_t now_ns_ = 0, idle_since_ns_ = 0, next_look_ns_ = 0, deadline_ns_ = 0;
+  };
+
+  Doorbell<Sync> bell(int rank) { return Doorbell<Sync>(segment_.member(rank).bell); }
+  // Whether `rank` died; fails the group then.
+  bool found_dead(int rank, int peer, Situation& situation);
+
+  Segment& segment_;
+  int rank_;
+  Options options_;
+  std::atomic<double> timeout_s_;  // of waits that begin; any thread sets it
+  Watch watch_;
+  std::atomic<int> spins_;
+  std::atomic<bool> told_ = false;
+};
+
+}  // namespace ringtree

@@ -1,0 +1,19 @@
+"""Machines by name. An entry is data; the source of each figure is a note of the machine."""
+
+from __future__ import annotations
+
+from ringtree.machines.catalogue import aws_gcp, azure_oci, nvidia, others
+from ringtree.machines.catalogue.entry import Entry, build
+from ringtree.machines.machine import Machine
+
+ENTRIES: dict[str, Entry] = {
+    e.name: e for e in (*nvidia.ENTRIES, *others.ENTRIES, *aws_gcp.ENTRIES, *azure_oci.ENTRIES)
+}
+NAMES: tuple[str, ...] = tuple(ENTRIES)
+
+
+def machine(name: str) -> Machine:
+    """The machine of that name. ValueError where there is none."""
+    if name not in ENTRIES:
+        raise ValueError(f"no machine is named {name!r}: expected one of {', '.join(NAMES)}")
+    return build(ENTRIES[name])

@@ -1,0 +1,69 @@
+"""Clusters: a machine so many times, on a network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ringtree.machines.contraction import contract, seats, shared_switch
+from ringtree.machines.machine import Machine
+from ringtree.machines.wiring import wire
+from ringtree.topology.fabrics import Fabric
+from ringtree.topology.graph import Topology
+from ringtree.topology.networks import Network, machines_of_leaf
+
+__all__ = ["Cluster", "Network"]
+
+MOST_OVERSUBSCRIPTION = 1e6
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """`nodes` times a machine. `oversubscription`: what comes up to the spine over what it carries, at least 1.
+    `sharp`: the switches reduce."""
+
+    machine: Machine
+    nodes: int = 1
+    fabric: Fabric | None = None
+    network: Network = Network.RAILS
+    oversubscription: float = 1.0
+    sharp: bool = False
+
+    def __post_init__(self) -> None:
+        if self.nodes < 1:
+            raise ValueError(f"{self.name}: {self.nodes} nodes; expected at least 1")
+        if self.nodes > 1 and (self.fabric is None or not self.machine.nics) and shared_switch(self.machine) is None:
+            missing = "no NIC: expected some, as --nics 8x400Gb" if self.fabric else "no fabric"
+            raise ValueError(f"{self.name}: {self.nodes} nodes and {missing}")
+        if not 1 <= self.oversubscription <= MOST_OVERSUBSCRIPTION:
+            most = f"{MOST_OVERSUBSCRIPTION:g}"
+            raise ValueError(
+                f"{self.name}: oversubscription {self.oversubscription}; expected at least 1, at most {most}"
+            )
+        if self.network is Network.TORUS and self.oversubscription > 1:
+            raise ValueError(f"{self.name}: oversubscription {self.oversubscription}; expected 1, a torus has no spine")
+
+    @property
+    def name(self) -> str:
+        """`dgx-h100 x4`, or the machine's own."""
+        return self.machine.name if self.nodes == 1 else f"{self.machine.name} x{self.nodes}"
+
+    @property
+    def ranks(self) -> int:
+        """GPUs in all, machine by machine; CPUs where a machine has no GPU."""
+        return self.nodes * len(seats(self.machine))
+
+    @property
+    def thinned(self) -> float:
+        """The oversubscription that traffic between machines meets: 1 where one leaf of a fat tree has all of them."""
+        if self.network is not Network.FAT_TREE or self.oversubscription == 1 or not self.machine.nics:
+            return self.oversubscription
+        each = len(contract(self.machine).machine.nics)
+        return 1.0 if self.nodes <= machines_of_leaf(each) else self.oversubscription
+
+    def topology(self) -> Topology:
+        """The ranks, machine by machine, then each machine's other devices ("node1/nic0"), then the network's
+        switches. Routes from rank to rank are NCCL's paths, and cost no search. O(nodes times the machine's links).
+
+        Bandwidths are what is left for data. NVSwitches of the same GPUs are one node, and so are NICs that one GPU
+        has to itself, side by side. ValueError where a rank reaches no NIC, or a NIC tells no rate."""
+        return wire(self.name, self.machine, self.nodes, self.fabric, self.network, self.oversubscription)

@@ -1,0 +1,138 @@
+"""The ways to bring data from one GPU to another, or from a disk, and what is copied on each: how often, by whom, how
+long it takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ringtree.machines.contraction import contract
+from ringtree.machines.copy_steps import Copy, Mover, Steps
+from ringtree.machines.machine import DeviceKind, Machine, PathKind
+from ringtree.machines.nics import usual_fabric
+from ringtree.machines.paths import Paths, Verdict, gdr, p2p
+from ringtree.topology.fabrics import FABRICS, Fabric
+
+__all__ = ["Copy", "Mover", "Transfer", "copies", "from_storage", "in_machine", "side_by_side", "to_machine"]
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """One way: its copies, in order, and whether it is the way that is taken."""
+
+    way: str
+    verdict: Verdict
+    copies: tuple[Copy, ...]
+
+    @property
+    def stops(self) -> int:
+        """How many memories the data is put into before its last: 0 where it goes directly."""
+        return sum(c.lands for c in self.copies[:-1])
+
+    @property
+    def bandwidth_Bps(self) -> float:
+        """Of long messages: the slowest copy's."""
+        return min(c.bandwidth_Bps for c in self.copies)
+
+    def pipelined_s(self, nbytes: float) -> float:
+        """In so small pieces that all copies go on at once: all latencies, and the slowest copy."""
+        return sum(c.latency_s for c in self.copies) + nbytes / self.bandwidth_Bps
+
+    def in_turn_s(self, nbytes: float) -> float:
+        """Each copy of the whole message after the one before."""
+        return sum(c.seconds(nbytes) for c in self.copies)
+
+
+def copies(machine: Machine, a: int, b: int, fabric: Fabric | None = None) -> tuple[Copy, ...]:
+    """What is copied from a GPU to another, both by local rank: in the machine, or over a fabric to one in another
+    such machine. ValueError where there is no way."""
+    ways = in_machine(machine, a, b) if fabric is None else to_machine(machine, a, b, fabric)
+    taken = next((w for w in ways if w.verdict.applies), None)
+    return (taken or to_machine(machine, a, b, FABRICS["tcp"])[0]).copies
+
+
+def side_by_side(machine: Machine, a: int = 0, b: int = 1, fabric: Fabric | None = None) -> tuple[Transfer, ...]:
+    """Every way from GPU a, by local rank: to GPU b by P2P and by the host; to its like in another such machine by TCP
+    and by RDMA (the fabric's, by default the one that the NICs are made for); from the first disk. Those are left out
+    for which a device is missing."""
+    found: list[Transfer] = []
+    if not machine.gpus:
+        return ()
+    if a != b and max(a, b) < len(machine.gpus):
+        found += in_machine(machine, a, b)
+    if machine.nics:
+        own = fabric or FABRICS[usual_fabric(machine) or "infiniband"]
+        for each in dict.fromkeys((FABRICS["tcp"], own, own if own.rdma else FABRICS["roce"])):
+            other = Verdict(False, f"for comparison: the fabric is {own.name}")
+            ways = to_machine(machine, a, a, each)
+            found += ways if each is own else (replace(w, verdict=other) for w in ways)
+    if disks := machine.of_kind(DeviceKind.STORAGE):
+        found += from_storage(machine, disks[0], a)
+    return tuple(found)
+
+
+def in_machine(machine: Machine, a: int, b: int) -> tuple[Transfer, ...]:
+    """P2P, and by the host's memory."""
+    steps = Steps(Paths(machine))
+    direct, one, other = p2p(steps.paths, a, b), machine.gpus[a], machine.gpus[b]
+    found = []
+    if steps.paths.between(one, other).kind is not PathKind.DIS:
+        found.append(Transfer("P2P", direct, steps.between_gpus(one, other)))
+    cpu = steps.paths.cpu(one)
+    if found and (cpu is None or steps.paths.between(cpu, other).kind is PathKind.DIS):
+        return tuple(found)  # as between the trays of a rack
+    return (*found, Transfer("by the host's memory", _instead(direct), steps.by_host(one, other)))
+
+
+def to_machine(machine: Machine, a: int, b: int, fabric: Fabric) -> tuple[Transfer, ...]:
+    """To GPU b of another such machine: by the kernel where the fabric neither has RDMA nor reaches a GPU, else into
+    its memory, and with RDMA also by buffers in the hosts' memories."""
+    one = contract(machine)
+    steps, nics = Steps(one.paths), one.machine.nics
+    if -1 in (one.home[a], one.home[b]):
+        raise ValueError(f"{machine.name}: GPU {a} or {b} reaches no NIC; expected a path to one")
+    leaves, enters = one.home[a], one.home[b]
+    path = steps.paths.to_nic(a, enters, fabric)
+    if path.kind is PathKind.PXN:
+        leaves, sends = enters, Verdict(True, "PXN: another GPU is near the NIC and an NVLink away")
+    else:
+        path, sends = steps.paths.between(a, nics[leaves]), gdr(steps.paths, a, leaves, fabric)
+    receives = gdr(steps.paths, b, enters, fabric, sends=False)
+    direct = receives if sends.applies else sends
+    ports = nics[leaves], nics[enters]
+    if not fabric.gdr and not fabric.rdma:
+        verdict = Verdict(True, f"{fabric.name}: sockets, which are the kernel's")
+        return (Transfer(fabric.name, verdict, steps.by_kernel(a, b, *ports, fabric)),)
+    directly = steps.by_gdr(path, b, ports[1], fabric)
+    if not fabric.rdma:
+        return (Transfer(fabric.name, direct, directly),)
+    return (
+        Transfer(f"{fabric.name}, GPUDirect RDMA", direct, directly),
+        Transfer(f"{fabric.name} by the hosts' memories", _instead(direct), steps.by_rdma(a, b, *ports, fabric)),
+    )
+
+
+def from_storage(machine: Machine, disk: int, gpu: int) -> tuple[Transfer, ...]:
+    """From a disk, by device number, to a GPU, by local rank: GPUDirect Storage, and by the host's memory."""
+    steps, target = Steps(Paths(machine)), machine.gpus[gpu]
+    path = steps.paths.between(disk, target)
+    direct = _gds(machine, disk, target, path.kind)
+    staged = Transfer("disk by the host's memory", _instead(direct), steps.from_disk(disk, target))
+    if path.kind is PathKind.DIS:
+        return (staged,)
+    return Transfer("GPUDirect Storage", direct, (steps.copy("disk to device", path, Mover.DISK),)), staged
+
+
+def _instead(direct: Verdict) -> Verdict:
+    return Verdict(not direct.applies, f"{'not taken' if direct.applies else 'taken instead'}: {direct.why}")
+
+
+def _gds(machine: Machine, disk: int, gpu: int, kind: PathKind) -> Verdict:
+    """By NVIDIA's GPUDirect Storage documentation: NVMe, a GPU with GPUDirect, and no way between two CPUs."""
+    drive, card = machine.devices[disk], machine.devices[gpu]
+    if "sata" in f"{drive.name} {drive.model}".lower():
+        return Verdict(False, f"{drive.name} is on SATA: GPUDirect Storage takes NVMe")
+    if not card.gdr:
+        return Verdict(False, f"{card.name} has no GPUDirect: take a data centre's GPU")
+    if kind > PathKind.PHB:
+        return Verdict(False, f"{kind.name} between {drive.name} and {card.name}: take a disk of the GPU's own CPU")
+    return Verdict(True, f"{kind.name} between {drive.name} and {card.name} is within PHB")

@@ -1,0 +1,78 @@
+"""This machine, from what Linux tells without rights: /sys and /proc, and NVML where it is there. In milliseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ringtree.machines import parts
+from ringtree.machines.building import Builder
+from ringtree.machines.detect import cards, gpus, nodes
+from ringtree.machines.detect.amd import kfd_gpus
+from ringtree.machines.detect.cpus import NumaNode, Processor, numa_nodes, processor
+from ringtree.machines.detect.nvml import nvml_gpus
+from ringtree.machines.detect.pci import pci_devices
+from ringtree.machines.detect.places import Places
+from ringtree.machines.detect.ports import disks, ports
+from ringtree.machines.detect.sysfs import Sysfs
+from ringtree.machines.machine import Machine, NoteKind
+
+THIS = Path("/")
+VIRTUAL = "var/run/nvidia-topologyd/virtualTopology.xml"
+"""What NCCL reads instead where it is there."""
+TWO_SOCKETS = 4
+"""GPUs from which on a machine has several NUMA nodes, as a rule."""
+
+
+def detect(root: Path = THIS) -> Machine:
+    """The machine below `root`; of another root than `/` no driver is asked. What is not told is assumed and noted,
+    never an error."""
+    sysfs = Sysfs(root)
+    pci = pci_devices(sysfs)
+    builder = Builder()
+    numa, cpu = numa_nodes(sysfs), processor(sysfs)
+    cpus = {node.number: f"cpu{max(node.number, 0)}" for node in numa}
+    found = gpus.candidates(pci)
+    nodes.add(builder, numa, cpu, cpus, superchip=any(gpus.c2c(parts.gpu_by_id(d.maker, d.model)) for d in found))
+    places = Places(builder, pci, cpus)
+    asked = root == THIS and any(d.maker == gpus.NVIDIA for d in found)
+    nvml, silent = nvml_gpus() if asked else ((), "")
+    if silent:
+        builder.note(NoteKind.ASSUMED, "GPUs", silent)
+    there = gpus.gpus(found, nvml, kfd_gpus(sysfs))
+    gpus.add(builder, places, pci, there)
+    nics = cards.add_nics(builder, places, pci, ports(sysfs))
+    for disk in disks(sysfs):
+        cards.add_disk(builder, places, pci, disk)
+    places.tell()
+    _tell(builder, sysfs, cpu, numa, there, nics, bool(pci))
+    return builder.machine(sysfs.line("proc/sys/kernel/hostname") or "this machine")
+
+
+def _tell(
+    builder: Builder,
+    sysfs: Sysfs,
+    cpu: Processor,
+    numa: Sequence[NumaNode],
+    there: Sequence[gpus.Gpu],
+    nics: Mapping[str, bool],
+    any_pci: bool,
+) -> None:
+    """What there is to be known of the whole."""
+    note = builder.note
+    if not any_pci:
+        note(
+            NoteKind.ASSUMED, "PCI", "/sys tells of no PCI device, as in some containers: what hangs on it is not told"
+        )
+    if not there:
+        note(NoteKind.ASSUMED, "GPUs", "none are here: ranks are processes on its CPUs, not GPUs")
+    if cpu.guest and len(numa) == 1 and len(there) >= TWO_SOCKETS:
+        text = f"a virtual machine that shows one NUMA node for {len(there)} GPUs: what is near what may be untrue"
+        note(NoteKind.TRAP, "NUMA", f"{text}; the provider's topology file (NCCL_TOPO_FILE) tells it")
+    if sysfs.real(VIRTUAL):
+        note(NoteKind.TRAP, "NCCL", f"it reads /{VIRTUAL} here instead of the hardware: ringtree topo show /{VIRTUAL}")
+    modules = ("nvidia_peermem", "nv_peer_mem")
+    if any(g.maker == "nvidia" for g in there) and any(nics.values()):
+        if not any(sysfs.folder(f"sys/module/{m}") for m in modules):
+            text = "nvidia_peermem is not loaded: it works with dma-buf alone (open driver, Linux 5.12 or newer)"
+            note(NoteKind.ASSUMED, "GPUDirect RDMA", text)

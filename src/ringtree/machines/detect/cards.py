@@ -1,0 +1,81 @@
+"""Network cards and storage as devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from ringtree.machines import parts
+from ringtree.machines.building import Builder
+from ringtree.machines.detect.pci import PciDevice, Speed
+from ringtree.machines.detect.places import ASSUMED, GTps, Places
+from ringtree.machines.detect.ports import Disk, Port
+from ringtree.machines.machine import Device, DeviceKind, NoteKind
+from ringtree.machines.nics import MAKERS
+from ringtree.machines.pci import VENDORS
+from ringtree.topology.fabrics import FABRICS
+
+UNKNOWN_Bps = 1.25e9
+"""Of a NIC that tells no rate: 10 Gb/s, as NCCL takes it."""
+DISK = Speed(8.0, 4)
+"""The link of a drive that tells none."""
+
+
+def add_nics(builder: Builder, places: Places, pci: Mapping[str, PciDevice], found: Sequence[Port]) -> dict[str, bool]:
+    """Adds a NIC a PCI device, its ports together; whether each by name does RDMA."""
+    cards: dict[str, list[Port]] = {}
+    for port in found:
+        if port.busid not in pci or not pci[port.busid].virtual:
+            cards.setdefault(port.busid or port.name, []).append(port)
+    for card in cards.values():
+        _add_nic(builder, places, pci.get(card[0].busid), card)
+    return {card[0].name: bool(card[0].rdma) for card in cards.values()}
+
+
+def _add_nic(builder: Builder, places: Places, device: PciDevice | None, card: Sequence[Port]) -> None:
+    first = card[0]
+    name = builder.free(first.name.partition(":")[0] if len(card) > 1 else first.name)
+    part = parts.nic_by_id(device.maker, device.model) if device else None
+    rate_Bps = sum(port.rate_Bps for port in card)
+    if not rate_Bps:
+        rate_Bps = part.rate_Bps if part else UNKNOWN_Bps
+        text = f"no rate is told: taken as {rate_Bps * 8e-9:g} Gb/s, {f'a {part.model}' if part else 'as NCCL does'}"
+        builder.note(NoteKind.ASSUMED, name, f"{text}; say another as --nics 1x25Gb")
+    if down := [port.name for port in card if port.down]:
+        builder.note(NoteKind.TRAP, name, f"the link of {', '.join(down)} is down")
+    told = dict(device.attributes) if device else {}
+    told |= {"ports": str(len(card)), "fabric": _fabric(device, first)}
+    told |= {key: text for key, text in (("guid", first.guid), ("rdma", first.rdma)) if text}
+    builder.add(
+        Device(
+            name,
+            DeviceKind.NIC,
+            part.vendor if part else VENDORS.get(device.maker, f"0x{device.maker:04x}") if device else "",
+            part.model if part else "",
+            first.busid,
+            places.numa(first.busid),
+            gdr=bool(first.rdma) and device is not None and (part is None or part.gdr),
+            rate_Bps=rate_Bps,
+            attributes=MappingProxyType(told),
+        )
+    )
+    places.join(name, first.busid, DeviceKind.NIC, Speed(GTps[part.pcie], 16) if part else ASSUMED)
+
+
+def _fabric(device: PciDevice | None, port: Port) -> str:
+    if not port.rdma:
+        return "tcp"
+    by_layer = "infiniband" if port.layer == "InfiniBand" else "roce"
+    own = MAKERS.get(VENDORS.get(device.maker, "") if device else "", by_layer)
+    return own if FABRICS[own].rdma and own != "infiniband" else by_layer
+
+
+def add_disk(builder: Builder, places: Places, pci: Mapping[str, PciDevice], disk: Disk) -> None:
+    if disk.busid in pci and pci[disk.busid].virtual:
+        return
+    name = builder.free(disk.name)
+    builder.add(Device(name, DeviceKind.STORAGE, "", disk.model, disk.busid, places.numa(disk.busid)))
+    if disk.rate_Bps and disk.busid in pci:
+        places.join_by(name, disk.busid, disk.rate_Bps)
+    else:
+        places.join(name, disk.busid, DeviceKind.STORAGE, DISK)

@@ -1,0 +1,182 @@
+"""The GPUs of this machine: what NVML or the kernel tells of them, else what their PCI ids tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from ringtree.machines import parts
+from ringtree.machines.building import Builder
+from ringtree.machines.detect.amd import KfdGpu
+from ringtree.machines.detect.nvml import INSTALL, NvmlGpu
+from ringtree.machines.detect.pci import PciDevice, Speed
+from ringtree.machines.detect.places import ASSUMED, GTps, Places
+from ringtree.machines.machine import Device, DeviceKind, LinkKind, NoteKind
+
+NVIDIA, AMD = 0x10DE, 0x1002
+DISPLAY, COMPUTE, OTHER_DISPLAY, ACCELERATOR, SWITCH = 0x0300, 0x0302, 0x0380, 0x1200, 0x0680
+NVLINKS = {60: 1, 70: 2, 80: 3, 86: 3, 90: 4, 100: 5, 103: 5}
+"""The generation by compute capability times 10."""
+SWITCHED = {2: 1, 3: 2, 4: 3, 5: 4}
+"""The generation of NVSwitch that goes with one of NVLink."""
+BOARD = 8
+"""GPUs of the smallest board with NVSwitches; that of an A100 and later has no other form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One of this machine's. `nvlinks` as NVML tells them, `xgmi` as KFD does."""
+
+    busid: str
+    model: str
+    maker: str
+    sm: int
+    part: parts.Gpu | None
+    nvlinks: Mapping[tuple[str, str], int] = field(default_factory=lambda: MappingProxyType({}))
+    xgmi: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def nvlink(self) -> int:
+        """The generation of its NVLinks; 0 where it has none."""
+        wire = self.part.wire if self.part else 0
+        return wire if isinstance(wire, int) and wire else NVLINKS.get(self.sm, 0)
+
+
+def c2c(part: parts.Gpu | None) -> parts.Wire | None:
+    """The link of a superchip's GPU to its Grace; a GB300 has a GB200's."""
+    return parts.C2C.get(part.model.partition(" ")[0].replace("GB300", "GB200")) if part else None
+
+
+def candidates(pci: Mapping[str, PciDevice]) -> tuple[PciDevice, ...]:
+    """PCI devices that compute, in the bus's order; no screens of a board, and no parts of others (SR-IOV)."""
+    return tuple(d for d in pci.values() if not d.virtual and _computes(d))
+
+
+def _computes(d: PciDevice) -> bool:
+    if parts.gpu_by_id(d.maker, d.model) is not None:
+        return True
+    kinds = {NVIDIA: (DISPLAY, COMPUTE), AMD: (COMPUTE, OTHER_DISPLAY, ACCELERATOR)}
+    return d.kind in kinds.get(d.maker, (COMPUTE, ACCELERATOR) if d.maker in parts.PCI_VENDORS else ())
+
+
+def gpus(found: Sequence[PciDevice], nvml: Sequence[NvmlGpu], kfd: Sequence[KfdGpu]) -> tuple[Gpu, ...]:
+    """In the order in which their software counts them. Where NVML speaks, those it shows are all of NVIDIA's that
+    this process may use."""
+    at = {d.busid: d for d in found}
+    first = [_nvidia(told, at.get(told.busid)) for told in nvml]
+    then = [_amd(told, at[told.busid]) for told in kfd if told.busid in at]
+    taken = {gpu.busid for gpu in (*first, *then)}
+    rest = [d for d in found if d.busid not in taken and not (nvml and d.maker == NVIDIA)]
+    return (*first, *then, *map(_by_id, rest))
+
+
+def _nvidia(told: NvmlGpu, device: PciDevice | None) -> Gpu:
+    part = parts.gpu_by_id(NVIDIA, device.model) if device else None
+    return Gpu(told.busid, told.name, "nvidia", told.sm, part, told.nvlinks)
+
+
+def _amd(told: KfdGpu, device: PciDevice) -> Gpu:
+    known = _by_id(device)
+    return Gpu(told.busid, known.model, known.maker, 0, known.part, xgmi=told.xgmi)
+
+
+def _by_id(device: PciDevice) -> Gpu:
+    part = parts.gpu_by_id(device.maker, device.model)
+    maker = parts.PCI_VENDORS.get(device.maker, f"0x{device.maker:04x}")
+    if part is None:
+        return Gpu(device.busid, f"0x{device.model:04x}", maker, 0, None)
+    return Gpu(device.busid, part.model, part.vendor, part.sm, part)
+
+
+def add(builder: Builder, places: Places, pci: Mapping[str, PciDevice], there: Sequence[Gpu]) -> None:
+    """Adds them as gpu0, gpu1, …, and the links among them."""
+    names = {gpu.busid: f"gpu{k}" for k, gpu in enumerate(there)}
+    for gpu in there:
+        part, device = gpu.part, pci.get(gpu.busid)
+        told = dict(device.attributes) if device else {}
+        if part is not None:
+            builder.note(NoteKind.SOURCE, part.model, part.source)
+            told |= {"memory_Bps": f"{part.memory_Bps:.0f}"} | ({} if part.p2p else {"p2p": "0"})
+        else:
+            text = "no table knows its PCI id: its NVLinks, and whether it reaches others directly, are not told"
+            builder.note(NoteKind.ASSUMED, names[gpu.busid], text)
+        builder.add(
+            Device(
+                names[gpu.busid],
+                DeviceKind.GPU,
+                gpu.maker,
+                gpu.model,
+                gpu.busid,
+                places.numa(gpu.busid),
+                gpu.sm,
+                gdr=part.gdr if part else True,
+                attributes=MappingProxyType(told),
+            )
+        )
+        usual = Speed(GTps[part.pcie], 16) if part else ASSUMED
+        places.join(names[gpu.busid], gpu.busid, DeviceKind.GPU, usual)
+        if wire := c2c(part):
+            builder.wired(names[gpu.busid], places.cpu(gpu.busid), wire, 1)
+    _join_xgmi(builder, there, names)
+    if any(gpu.nvlinks for gpu in there):
+        _join_nvlinks(builder, there, names)
+    else:
+        _assume_nvlinks(builder, pci, there, names)
+
+
+def _join_xgmi(builder: Builder, there: Sequence[Gpu], names: Mapping[str, str]) -> None:
+    for gpu in there:
+        for other, told_Bps in gpu.xgmi.items():
+            if other in names and names[gpu.busid] < names[other]:
+                wire = parts.XGMI.get(str(gpu.part.wire)) if gpu.part else None
+                one_Bps = wire.bandwidth_Bps if wire else 50e9
+                width = max(round(told_Bps / one_Bps), 1)
+                builder.link(
+                    names[gpu.busid],
+                    names[other],
+                    LinkKind.XGMI,
+                    width * one_Bps,
+                    latency_s=wire.latency_s if wire else 0.0,
+                    generation=wire.generation if wire else 0,
+                    width=width,
+                )
+
+
+def _join_nvlinks(builder: Builder, there: Sequence[Gpu], names: Mapping[str, str]) -> None:
+    switches = {busid for gpu in there for kind, busid in gpu.nvlinks if kind == "nvswitch"}
+    generation = max((gpu.nvlink for gpu in there), default=0)
+    if switches and generation in SWITCHED:
+        builder.nvswitch("nvswitch", SWITCHED[generation], len(switches))
+    for gpu in there:
+        through = sum(count for (kind, _), count in gpu.nvlinks.items() if kind == "nvswitch")
+        if through and gpu.nvlink in SWITCHED:
+            builder.nvlink(names[gpu.busid], "nvswitch", gpu.nvlink, through)
+        for (kind, busid), count in gpu.nvlinks.items():
+            if kind == "gpu" and busid in names and names[gpu.busid] < names[busid] and gpu.nvlink:
+                builder.nvlink(names[gpu.busid], names[busid], gpu.nvlink, count)
+
+
+def _assume_nvlinks(
+    builder: Builder, pci: Mapping[str, PciDevice], there: Sequence[Gpu], names: Mapping[str, str]
+) -> None:
+    """Without NVML: NVSwitches on the bus, or a board that there is only with them, join all that have NVLinks."""
+    linked = [gpu for gpu in there if gpu.maker == "nvidia" and gpu.part and gpu.part.wires and gpu.nvlink]
+    chips = sum(d.kind == SWITCH and d.maker == NVIDIA for d in pci.values())
+    boards = len(linked) >= BOARD and all(gpu.sm >= 80 and "PCIe" not in gpu.model for gpu in linked)
+    if len(linked) < 2:
+        return
+    if not chips and not boards:
+        text = f"NVLinks between GPUs are told by NVML alone ({INSTALL}): none are taken to be there"
+        builder.note(NoteKind.ASSUMED, "NVLink", text)
+        return
+    generation = linked[0].nvlink
+    if generation not in SWITCHED:
+        return
+    builder.nvswitch("nvswitch", SWITCHED[generation], max(chips, 1))
+    for gpu in linked:
+        builder.nvlink(names[gpu.busid], "nvswitch", generation, gpu.part.wires if gpu.part else 0)
+    why = f"{chips} NVSwitches are on the bus" if chips else f"{len(linked)} such GPUs are built with NVSwitches only"
+    builder.note(
+        NoteKind.ASSUMED, "NVLink", f"all links of every GPU lead to NVSwitches: {why}; NVML would tell ({INSTALL})"
+    )

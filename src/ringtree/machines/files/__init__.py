@@ -1,0 +1,1 @@
+"""Readers and writers of machines in other people's files, and in ours."""

@@ -1,0 +1,231 @@
+"""hwloc's XML, as `lstopo topo.xml` writes it (versions 1 to 3): said in the words of NCCL's files, then read as those.
+
+hwloc has an object for every port of a PCIe switch, NCCL's files one for a switch, and none for a root port: of the
+bridges on the way down, every second one counts. Link speeds are GB/s, of which generation and width follow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from ringtree.machines import parts, pci
+from ringtree.machines.files import hwloc_links, nccl_xml
+from ringtree.machines.files.file_bytes import file_bytes
+from ringtree.machines.files.xml_elements import MOST_BYTES, Element, elements, short
+from ringtree.machines.machine import DeviceKind, Machine, Note, NoteKind
+
+_ARCHITECTURES = {"aarch64": "arm64", "ppc64le": "ppc64"}
+_WIDTHS = (16, 8, 4, 2, 1, 32, 12)
+_FABRIC, _NETWORK = 0x20, 0x10
+"""Kinds of OSDev from version 3 on; before they were 3 and 2."""
+
+
+def read(path: str | Path, assume: Mapping[str, str] | None = None) -> Machine:
+    """The machine of a file; ValueError, in one line with file and element, where it is none. hwloc tells neither NIC
+    rates nor, mostly, NVLinks: they are assumed as for a cloud's NCCL file, and `assume` gives them alike."""
+    data = file_bytes(path, "hwloc's XML", MOST_BYTES)
+    return machine_of(elements(data, str(path)), assume)
+
+
+def machine_of(root: Element, assume: Mapping[str, str] | None = None) -> Machine:
+    """As `read`, of elements that were parsed already."""
+    if root.tag != "topology":
+        root.refuse("expected <topology>, as hwloc's XML starts")
+    version = root.attributes.get("version", "1")
+    if not re.fullmatch(r"[123](\.\d{1,3})*", version):
+        root.refuse(f'version="{short(version)}"; expected hwloc 1, 2 or 3')
+    top = next((o for o in root.inside("object") if o.attributes.get("type") in ("Machine", "System")), None)
+    if top is None:
+        root.refuse("has no object of the type Machine; expected one, as lstopo writes it")
+    said = _Said(root, top, version_3=version.startswith("3"))
+    machine = nccl_xml.machine_of(said.system(), assume)
+    return replace(machine, notes=(*said.notes, *machine.notes))
+
+
+class _Said:
+    """hwloc's objects in NCCL's words; elements keep the lines they come from."""
+
+    def __init__(self, root: Element, top: Element, version_3: bool) -> None:
+        self.top, self.version_3 = top, version_3
+        self.notes: list[Note] = []
+        self.cpus: dict[int, Element] = {}
+        self.placed: dict[str, Element] = {}
+        """PCI devices by hwloc's global index."""
+        self.info = _info(top)
+        self.packages: list[Element] = []
+        self.busids: dict[str, int] = {}
+        self.root = root
+
+    def system(self) -> Element:
+        """<system> of <cpu> of <pci>."""
+        name = self.info.get("HostName") or Path(self.root.file).stem
+        system = self._element("system", self.top, version="1", name=name)
+        objects = list(_objects(self.top))
+        self._numa(objects)
+        for element, above in objects:
+            if element.attributes.get("type") == "Bridge" and not _below_bridge(above):
+                cpu = self._near(element, above)
+                self._bridge(element, cpu, 0)
+            elif element.attributes.get("type") == "PCIDev" and not _below_bridge(above):
+                self._device(element, self._near(element, above))
+        hwloc_links.add(self.root, self.placed, self.packages)
+        system.children = [self.cpus[n] for n in sorted(self.cpus)]
+        return system
+
+    def _element(self, tag: str, of: Element, **attributes: str) -> Element:
+        return Element(tag, {key: value for key, value in attributes.items() if value}, of.line, of.file)
+
+    def _numa(self, objects: list[tuple[Element, list[Element]]]) -> None:
+        """A <cpu> for each NUMA node that has cores; without one, the whole machine is one."""
+        self.packages = [o for o, _ in objects if o.attributes.get("type") in ("Package", "Socket")]
+        told = _info(self.packages[0]) if self.packages else {}
+        arch = self.info.get("Architecture", "") or told.get("Architecture", "")
+        shared = {
+            "arch": _ARCHITECTURES.get(arch, arch or "x86_64"),
+            "vendor": told.get("CPUVendor", ""),
+            "familyid": told.get("CPUFamilyNumber", ""),
+            "modelid": told.get("CPUModelNumber", ""),
+        }
+        for node, above in objects:
+            if node.attributes.get("type") == "NUMANode" and _bits(node.attributes.get("cpuset", "0x1")):
+                number = node.whole("os_index", 0, 65535)
+                if number in self.cpus:
+                    node.refuse(f"a second NUMA node {number}; expected one that differs")
+                affinity = node.attributes.get("cpuset", "").replace("0x", "")
+                self.cpus[number] = self._element("cpu", node, numaid=str(number), affinity=affinity, **shared)
+                sockets = [k for k, p in enumerate(self.packages) if any(p is o for o in above)]
+                self.cpus[number].attributes |= {"socket": str(sockets[0])} if sockets else {}
+        if not self.cpus:
+            self.cpus[0] = self._element("cpu", self.top, numaid="0", **shared)
+
+    def _near(self, element: Element, above: list[Element]) -> Element:
+        """The NUMA node that an object is at: that of the nearest object above it which knows."""
+        for outer in reversed(above):
+            nodes = [n for n in _bits(outer.attributes.get("nodeset", "")) if n in self.cpus]
+            if outer.attributes.get("type") == "NUMANode":
+                nodes = [n for n in (outer.whole("os_index", 0, 65535),) if n in self.cpus]
+            if len(nodes) == 1:
+                return self.cpus[nodes[0]]
+            if nodes:
+                break
+        first = min(nodes) if above and nodes else min(self.cpus)
+        if len(self.cpus) > 1:
+            text = f"hwloc does not tell which NUMA node it is at: taken as {first}"
+            self.notes.append(Note(NoteKind.ASSUMED, f"line {element.line}, PCI below it", text))
+        return self.cpus[first]
+
+    def _bridge(self, bridge: Element, above: Element, depth: int) -> None:
+        """`depth`: how many PCIe bridges are above it; every second is a switch's upper port."""
+        upstream = depth % 2 == 1 and "pci_busid" in bridge.attributes
+        own = self._pci(bridge, "0x060400") if upstream else above
+        deeper = depth + (bridge.attributes.get("bridge_type", "1-1") != "0-1")
+        for child in bridge.inside("object"):
+            kind = child.attributes.get("type")
+            if kind == "Bridge":
+                self._bridge(child, own, deeper)
+            elif kind == "PCIDev":
+                self._device(child, own)
+        if own is not above and own.children:
+            above.children.append(own)
+
+    def _device(self, element: Element, above: Element) -> None:
+        code, vendor = self._type(element)
+        line = self.busids.setdefault(element.text("pci_busid"), element.line)
+        if line != element.line:
+            text = f"the place of line {line} on the bus again: left out"
+            self.notes.append(Note(NoteKind.TRAP, f"line {element.line}, {element.attributes['pci_busid']}", text))
+            return
+        kind = pci.kind_of(code << 8, vendor)
+        own = self._pci(element, f"{code << 8:#08x}")
+        if kind in (DeviceKind.GPU, DeviceKind.NIC, DeviceKind.STORAGE):
+            above.children.append(own)
+        if "gp_index" in element.attributes:
+            self.placed[element.attributes["gp_index"]] = own
+        for system in element.inside("object"):  # indexes of what Linux and the driver make of it
+            if system.attributes.get("type") == "OSDev" and "gp_index" in system.attributes:
+                self.placed[system.attributes["gp_index"]] = own
+        if kind is DeviceKind.NIC and (name := self._name(element)):
+            own.attributes["name"] = name
+        if kind is DeviceKind.GPU and not parts.gpu_by_id(vendor, int(own.attributes["device"], 16)):
+            model = _model(element)
+            own.attributes |= {"model": model} if model else {}
+
+    def _type(self, element: Element) -> tuple[int, int]:
+        """Class and vendor of `0302 [10de:20b0] [10de:134f] a1`."""
+        text = element.text("pci_type")
+        if not re.match(r"[0-9a-fA-F]{4} \[[0-9a-fA-F]{4}:[0-9a-fA-F]{4}\]", text):
+            element.refuse(f'pci_type="{short(text)}"; expected such as 0302 [10de:20b0] [10de:134f] a1')
+        return int(text[:4], 16), int(text[6:10], 16)
+
+    def _pci(self, element: Element, code: str) -> Element:
+        busid = element.text("pci_busid")
+        if not pci.is_busid(busid):
+            element.refuse(f'pci_busid="{short(busid)}"; expected such as 0000:a1:00.0')
+        _, vendor = self._type(element)
+        device = int(element.attributes["pci_type"][11:15], 16)
+        part = parts.gpu_by_id(vendor, device) or parts.nic_by_id(vendor, device)
+        speed, width = _lanes(element.number("pci_link_speed", 0, 1e5, 0.0) * 1e9, part.pcie if part else 0)
+        ids = {"vendor": f"{vendor:#06x}", "device": f"{device:#06x}"}
+        return self._element(
+            "pci", element, busid=busid, **{"class": code}, **ids, link_speed=speed, link_width=str(width)
+        )
+
+    def _name(self, element: Element) -> str:
+        """What an RDMA library calls it, else what the kernel's network does."""
+        names: dict[bool, str] = {}
+        for system in element.inside("object"):
+            kind = system.whole("osdev_type", 0, 255, 0)
+            fabric = bool(kind & _FABRIC) if self.version_3 else kind == 3
+            network = bool(kind & _NETWORK) if self.version_3 else kind == 2
+            name = system.attributes.get("name", "")
+            if (fabric or network) and re.fullmatch(r"[\w.:@+-]{1,40}", name, re.ASCII):
+                names.setdefault(fabric, name)
+        return names.get(True) or names.get(False, "")
+
+
+def _objects(top: Element) -> Iterator[tuple[Element, list[Element]]]:
+    """All objects, each with those around it."""
+    waiting: list[tuple[Element, list[Element]]] = [(top, [])]
+    while waiting:
+        element, above = waiting.pop()
+        yield element, above
+        inner = [*above, element]
+        waiting += [(child, inner) for child in reversed(element.inside("object"))]
+
+
+def _below_bridge(above: list[Element]) -> bool:
+    return any(o.attributes.get("type") in ("Bridge", "PCIDev") for o in above)
+
+
+def _info(element: Element) -> dict[str, str]:
+    return {
+        i.attributes["name"]: i.attributes.get("value", "") for i in element.inside("info") if "name" in i.attributes
+    }
+
+
+def _bits(text: str) -> list[int]:
+    """The members of a set such as 0x00000003,0x00000001, least first; at most a thousand of them count."""
+    words = text.replace("0x", "").split(",")
+    if not all(re.fullmatch(r"[0-9a-fA-F]{1,8}", word) for word in words):
+        return []
+    return [32 * k + b for k, word in enumerate(reversed(words[-64:])) for b in range(32) if int(word, 16) >> b & 1]
+
+
+def _lanes(bandwidth_Bps: float, generation: int) -> tuple[str, int]:
+    """Speed and width that make up a bandwidth, of the device's own generation where they do; none for 0."""
+    for g in (generation, *parts.PCIE):
+        for width in _WIDTHS:
+            wire = parts.PCIE.get(g)
+            if wire and abs(width * wire.bandwidth_Bps - bandwidth_Bps) < 0.005 * bandwidth_Bps:
+                return pci.speed_for_nccl(g), width
+    return "", 0
+
+
+def _model(element: Element) -> str:
+    """The model that the driver tells, where it is one of ours: `NVIDIA A100-SXM4-40GB`, `Tesla V100-SXM2-32GB`."""
+    told = {value for system in element.inside("object") for value in (_info(system).get("GPUModel", ""),) if value}
+    words = [set(re.findall(r"[a-z0-9]+", text.lower())) for text in told]
+    return next((m for m in parts.GPUS if any(set(m.lower().split()) <= w for w in words)), "")

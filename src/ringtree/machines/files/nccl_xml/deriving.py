@@ -1,0 +1,156 @@
+"""GPUs and NICs of a file that holds PCI devices alone, as the clouds' do: what NCCL would ask the machine itself."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from ringtree.machines import parts, pci
+from ringtree.machines.files.nccl_xml import fabric, gpus
+from ringtree.machines.files.nccl_xml.assumed import Assumed
+from ringtree.machines.files.nccl_xml.parsed import Parsed, Slot
+from ringtree.machines.machine import DeviceKind, LinkKind, NoteKind
+
+_BOARDS = {3: "V100 SXM2", 4: "A100 SXM4 40GB", 5: "H100 SXM5", 6: "B300"}
+"""What eight and more GPUs of a PCIe generation are, most likely …"""
+_CARDS = {3: "V100 PCIe", 4: "A100 PCIe 80GB", 5: "H100 PCIe", 6: "H100 PCIe"}
+"""… and what fewer are."""
+_RATES_Gbps = (800, 400, 200, 100, 50, 40, 25, 10)
+_RDMA_MAKERS = ("", "mellanox", "amazon", "hpe", "google", "broadcom", "huawei")
+_PLAIN_Bps = 10 * parts.Gbps
+_GIVE_GPU = "if not: assume gpu=MODEL"
+
+
+def derive(parsed: Parsed, given: Assumed) -> None:
+    """Fills what was derived from a PCI class alone, and links the GPUs as boards of their model do."""
+    found = {kind: [s for s in parsed.derived if _kind(parsed, s) is kind] for kind in (DeviceKind.GPU, DeviceKind.NIC)}
+    slots = sorted(found[DeviceKind.GPU], key=lambda s: (s.key[0], pci.busid_order(s.key[1])))
+    models = _models(parsed, slots, given)
+    for place, (slot, part) in enumerate(zip(slots, models, strict=True)):
+        _gpu(parsed, slot, part, place)
+    if slots:
+        text = "the file tells PCI devices alone: GPUs are known by class and device id, and numbered as on the bus"
+        parsed.draft.note(NoteKind.ASSUMED, "GPUs", text)
+        fabric.link(parsed, [s.number for s in slots if s.number is not None], models, given)
+        wired = True
+    else:
+        wired = _told_gpus(parsed, given)
+    for slot in found[DeviceKind.NIC]:
+        _nic(parsed, slot, given)
+    for key, used, told in (
+        ("gpu", given.gpu is None or slots, parsed.has_gpus),
+        ("nic", given.nic_Bps is None or found[DeviceKind.NIC], parsed.has_nics),
+        ("nvlink", given.nvlink is None or wired, parsed.has_gpus),
+    ):
+        if not used:
+            text = "the file tells it, which goes before" if told else "the file has none"
+            parsed.draft.note(NoteKind.ASSUMED, f"{key}=", f"not used: {text}")
+
+
+def _told_gpus(parsed: Parsed, given: Assumed) -> bool:
+    """GPUs of a board, in a file that tells of no links between them: NCCL would ask the driver. Whether they were
+    linked by what was given; not where the file links them, or their models are not known."""
+    numbers = [n for n, d in enumerate(parsed.draft.devices) if d.kind is DeviceKind.GPU]
+    numbers.sort(key=parsed.draft.place)
+    models = [parts.GPUS.get(parsed.draft.devices[n].model) for n in numbers]
+    known = [m for m in models if m is not None]
+    tags = {e.tag for e in parsed.root.below()}
+    links = "link" in tags or any(k.kind in (LinkKind.NVLINK, LinkKind.XGMI) for k in parsed.draft.links)
+    if links or len(known) < max(2, len(models)):
+        return False
+    if given.nvlink is not None:
+        fabric.link(parsed, numbers, known, given)
+        return True
+    if not tags & {"nvlink", "xgmi"} and fabric.usual(known[0], len(known)) != "none":
+        text = "the file tells none, and NCCL would ask the driver: none; else assume nvlink=nvswitch or mesh"
+        parsed.draft.note(NoteKind.ASSUMED, "links between GPUs", text)
+    return False
+
+
+def _kind(parsed: Parsed, slot: Slot) -> DeviceKind | None:
+    return None if slot.number is None else parsed.draft.devices[slot.number].kind
+
+
+def _models(parsed: Parsed, slots: list[Slot], given: Assumed) -> list[parts.Gpu]:
+    """Each GPU's: what was given, what its device id is of, or what is likely."""
+    models = []
+    for slot in slots:
+        assert slot.number is not None
+        device = parsed.draft.devices[slot.number]
+        part = parts.gpu_by_id(*gpus.ids(device))
+        generation = slot.link.generation if slot.link else pci.NCCL_DEFAULT_GENERATION
+        if given.gpu is not None:
+            text = f"taken as {given.gpu.model}, as it was given"
+            part = given.gpu
+        elif part is not None:
+            text = f"device id {device.attributes['device']} is {part.model}'s"
+            parsed.draft.note(NoteKind.SOURCE, slot.number, text)
+            models.append(part)
+            continue
+        else:
+            part = _likely(parsed, slot, len(slots), generation)
+            text = (
+                f"its device id is not told or not known: taken as {part.model}, as {len(slots)} GPUs of PCIe "
+                f"{generation} are likely to be; {_GIVE_GPU}"
+            )
+        parsed.draft.note(NoteKind.ASSUMED, slot.number, text)
+        models.append(part)
+    return models
+
+
+def _likely(parsed: Parsed, slot: Slot, count: int, generation: int) -> parts.Gpu:
+    assert slot.number is not None
+    code = slot.element.whole("class", 0, 0xFFFFFF)
+    vendor = parsed.draft.devices[slot.number].vendor
+    if vendor == "amd" or (not vendor and (code >> 16 == 0x12 or code >> 8 == 0x0380)):
+        return parts.GPUS["MI300X" if generation > 4 else "MI210"]
+    if vendor in ("hygon", "huawei"):
+        return next(p for p in parts.GPUS.values() if p.vendor == vendor)
+    if code >> 8 == 0x0300:  # it has a display: a workstation's or a player's
+        return parts.GPUS["RTX 4090"]
+    return parts.GPUS[(_BOARDS if count >= 8 else _CARDS)[min(max(generation, 3), 6)]]
+
+
+def _gpu(parsed: Parsed, slot: Slot, part: parts.Gpu, place: int) -> None:
+    assert slot.number is not None
+    kept = MappingProxyType({**parsed.draft.devices[slot.number].attributes, **gpus.told_of(part)})
+    parsed.draft.change(slot.number, vendor=part.vendor, model=part.model, sm=part.sm, gdr=part.gdr, attributes=kept)
+    parsed.draft.put(slot.number, place)
+
+
+def _nic(parsed: Parsed, slot: Slot, given: Assumed) -> None:
+    assert slot.number is not None and slot.link is not None
+    device = parsed.draft.devices[slot.number]
+    part = parts.nic_by_id(*gpus.ids(device))
+    if given.nic_Bps is not None:
+        rate, why = given.nic_Bps, "as it was given"
+    elif part is not None:
+        rate, why = part.rate_Bps, f"that of {part.model}; if not: assume nic=RATE"
+    elif not _rdma(slot, device.vendor):
+        rate, why = _PLAIN_Bps, "as NCCL takes what tells none; if not: assume nic=RATE"
+    else:
+        rate = fastest(slot.link.bandwidth_Bps)
+        told = f"PCIe {slot.link.generation} x{slot.link.width}"
+        why = f"the fastest that its slot, {told}, carries; if not: assume nic=RATE"
+    gdr = given.gdr
+    if gdr is None:
+        # Amazon's cards are one id before and after they learnt it: machines of A100 on have it (AWS EC2 guide, EFA)
+        newer = any(d.sm >= 80 for d in parsed.draft.devices)
+        gdr = newer if device.vendor == "amazon" else part.gdr if part else _rdma(slot, device.vendor)
+    parsed.draft.note(NoteKind.ASSUMED, slot.number, of_rate(rate, why, gdr))
+    parsed.draft.change(slot.number, rate_Bps=rate, gdr=gdr, model=part.model if part else "")
+
+
+def of_rate(rate_Bps: float, why: str, gdr: bool) -> str:
+    """What a note says of a NIC whose rate is assumed."""
+    switched = "on" if gdr else "off"
+    return f"its rate is not told: taken as {rate_Bps * 8 / 1e9:g} Gb/s, {why}; GPUDirect RDMA {switched} (gdr=0 or 1)"
+
+
+def fastest(slot_Bps: float) -> float:
+    """The fastest line rate of network cards that a slot carries."""
+    return next((r * parts.Gbps for r in _RATES_Gbps if r * parts.Gbps <= slot_Bps), slot_Bps)
+
+
+def _rdma(slot: Slot, maker: str) -> bool:
+    """Whether a NIC of no known id is one for GPUs' traffic: by its maker, or its class (InfiniBand, fabric)."""
+    return maker in _RDMA_MAKERS or slot.element.whole("class", 0, 0xFFFFFF) >> 8 in (0x0207, 0x0208)

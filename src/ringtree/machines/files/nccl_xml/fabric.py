@@ -1,0 +1,72 @@
+"""NVLinks, or xGMI links, between GPUs of which nothing but the model is known: as their makers' boards have them."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from ringtree.machines import parts
+from ringtree.machines.files.nccl_xml import gpus
+from ringtree.machines.files.nccl_xml.assumed import Assumed
+from ringtree.machines.files.nccl_xml.parsed import Parsed
+from ringtree.machines.machine import Link, NoteKind
+
+_CUBE = {(0, 1): 1, (0, 2): 1, (0, 3): 2, (0, 4): 2, (1, 2): 2, (1, 3): 1, (1, 5): 2, (2, 3): 2, (2, 6): 1, (3, 7): 1,
+         (4, 5): 1, (4, 6): 1, (4, 7): 2, (5, 6): 2, (5, 7): 1, (6, 7): 2}  # fmt: skip
+"""The hybrid cube mesh of six links a GPU: NVIDIA DGX-1 with Tesla V100 system architecture, figure 4."""
+
+
+def link(parsed: Parsed, numbers: list[int], models: list[parts.Gpu], given: Assumed) -> None:
+    """By what was given, else by what the model's boards have; a note says which."""
+    model = models[0]
+    if not model.wires or len(numbers) < 2 or any(m.model != model.model for m in models):
+        if given.nvlink not in (None, "none"):
+            raise ValueError(f"assume nvlink={given.nvlink}: {len(numbers)} GPUs of {model.model} have no NVLink")
+        return
+    wire = parts.XGMI[model.wire] if isinstance(model.wire, str) else parts.NVLINK[model.wire]
+    how = given.nvlink or usual(model, len(numbers))
+    if how == "nvswitch":
+        switch = gpus.nvswitch(parsed, wire.generation)
+        pairs = {(n, switch): model.wires for n in numbers}
+    elif how == "mesh":
+        pairs = _mesh(numbers, model)
+    elif how == "pairs":
+        pairs = dict.fromkeys(zip(numbers[::2], numbers[1::2], strict=False), model.wires)
+    else:
+        pairs = {}
+    for (a, b), count in pairs.items():
+        link = Link(a, b, wire.kind, count * wire.bandwidth_Bps, wire.latency_s, wire.generation, count)
+        parsed.draft.join(link)
+    said = {
+        "nvswitch": f"{model.wires} {wire.kind.value} of each GPU go to NVSwitches",
+        "mesh": f"{wire.kind.value} from GPU to GPU, {model.wires} of each",
+        "pairs": f"all {model.wires} {wire.kind.value} of a GPU go to its neighbour",
+        "none": f"no {wire.kind.value} between GPUs",
+    }[how]
+    why = (
+        "as it was given"
+        if given.nvlink
+        else f"as {model.model} mostly have; if not: assume nvlink=nvswitch, mesh, pairs or none"
+    )
+    parsed.draft.note(NoteKind.ASSUMED, "links between GPUs", f"{said}, {why}")
+
+
+def usual(model: parts.Gpu, count: int) -> str:
+    """Eight of a board's model and all that has no links of its own between GPUs: through switches."""
+    if model.vendor != "nvidia":
+        return "mesh" if model.wires == count - 1 else "none"
+    if "PCIe" in model.model or "NVL" in model.model or model.sm == 86 or model.model == "A30":
+        return "none"  # bridges between two cards are an extra
+    direct = model.sm < 80 and model.model != "V100 SXM3"
+    return "mesh" if direct or (count == 4 and model.sm < 100) else "nvswitch"
+
+
+def _mesh(numbers: list[int], model: parts.Gpu) -> dict[tuple[int, int], int]:
+    """The hybrid cube where the links are too few for all pairs, else the same for all pairs."""
+    count = len(numbers)
+    if model.vendor == "nvidia" and model.sm < 80 and count in (4, 8):
+        widths = {ends: 1 if model.wires == 4 else n for ends, n in _CUBE.items() if max(ends) < count}
+        return {(numbers[a], numbers[b]): n for (a, b), n in widths.items()}
+    each = model.wires // (count - 1)
+    if not each:
+        raise ValueError(f"assume nvlink=mesh: {model.wires} links of a {model.model} reach no {count - 1} others")
+    return dict.fromkeys(combinations(numbers, 2), each)

@@ -1,0 +1,203 @@
+"""The <gpu> elements and their links: NVLink, xGMI, C2C."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from ringtree.machines import parts, pci
+from ringtree.machines.files.nccl_xml.parsed import Parsed, Slot
+from ringtree.machines.files.xml_elements import Element
+from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, NoteKind
+
+_KEPT = ("dev", "gcn", "arch", "mlopart", "memory_Bps", "p2p")
+_MOST_LINKS = 1024
+NVLINK_OF_SM = {60: 1, 70: 2, 72: 2, 80: 3, 86: 3, 87: 3, 90: 4, 100: 5, 103: 5}
+"""The NVLink generation of a compute capability: NVIDIA's whitepapers of each."""
+_XGMI_OF_GCN = {"906": "MI50", "908": "MI100", "910": "MI250", "90a": "MI250", "940": "MI300", "941": "MI300",
+                "942": "MI300", "950": "MI350"}  # fmt: skip
+
+
+def add(parsed: Parsed, element: Element, busid: str, above: int) -> int | None:
+    """A GPU; None where the file leaves it out."""
+    told = element.inside("gpu")
+    if len(told) > 1:
+        told[1].refuse("a second <gpu> at one place; expected one: parts of a GPU are not told apart")
+    if not told:
+        if parsed.has_gpus:
+            text = "is a GPU by its class, but has no <gpu> as others have: left out, as NCCL does"
+            parsed.draft.note(NoteKind.TRAP, busid, text)
+            return None
+        number = parsed.device(element, DeviceKind.GPU, "gpu", busid, above)
+        parsed.derived.append(parsed.by_number[number])
+        return number
+    gpu = told[0]
+    if parsed.has_ranks and "rank" not in gpu.attributes:
+        parsed.draft.note(NoteKind.TRAP, busid, "has a <gpu> without a rank: left out, as NCCL does")
+        return None
+    number = parsed.device(element, DeviceKind.GPU, "gpu", busid, above)
+    place = gpu.whole("rank" if parsed.has_ranks else "dev", 0, 2**31, 0)
+    for other in parsed.ranks.setdefault(place, []):
+        if parsed.has_ranks:
+            gpu.refuse(f"rank {place} is that of {parsed.draft.devices[other].busid} too; expected ranks that differ")
+    parsed.ranks[place].append(number)
+    parsed.draft.put(number, place, pci.busid_order(busid))
+    device = parsed.draft.devices[number]
+    kept = {**device.attributes, **{key: gpu.attributes[key] for key in _KEPT if gpu.attributes.get(key)}}
+    known = _known(parsed, gpu, device, element.attributes.get("maker", ""))
+    if known["vendor"] != "nvidia" and gpu.attributes.get("sm"):
+        kept["sm"] = gpu.attributes["sm"]  # compute units
+    if part := parts.GPUS.get(element.attributes.get("model") or str(known.get("model"))):
+        kept = {**told_of(part), **kept}
+    parsed.change(number, element, **known, attributes=MappingProxyType(kept))
+    return number
+
+
+def told_of(part: parts.Gpu) -> dict[str, str]:
+    """What the catalogue's machines tell of a model, too."""
+    return {"memory_Bps": f"{part.memory_Bps:.0f}"} | ({} if part.p2p else {"p2p": "0"})
+
+
+def _known(parsed: Parsed, gpu: Element, device: Device, maker: str) -> dict[str, object]:
+    """What is known of the model: from the device id, else from what the <gpu> says."""
+    sm = gpu.whole("sm", 0, 100_000, 0)
+    amd = device.vendor == "amd" or "gcn" in gpu.attributes or parsed.maker == "amd"
+    vendor = maker or device.vendor or ("amd" if amd else "nvidia")
+    known: dict[str, object] = {"gdr": gpu.whole("gdr", 0, 1, 1) == 1, "vendor": vendor}
+    part = parts.gpu_by_id(*ids(device))
+    if part is not None:
+        known |= {"model": part.model}
+    elif amd and (wire := _xgmi(gpu.attributes.get("gcn", ""))):
+        known |= {"model": next(g.model for g in parts.GPUS.values() if g.wire == wire)}
+    # RCCL's sm counts compute units
+    known |= {"sm": sm if vendor == "nvidia" else 0}
+    return known
+
+
+def vendor_id(maker: str) -> int:
+    """The PCI vendor of a maker of GPUs."""
+    return next(number for number, name in parts.PCI_VENDORS.items() if name == maker)
+
+
+def ids(device: Device) -> tuple[int, int]:
+    """PCI vendor and device, 0 where they are not told."""
+    vendor, model = (device.attributes.get(key, "0x0") for key in ("vendor", "device"))
+    return int(vendor, 16), int(model, 16)
+
+
+def link(parsed: Parsed) -> None:
+    """What each <gpu> says of its links, both directions as told."""
+    for slot in parsed.slots:
+        for gpu in slot.element.inside("gpu"):
+            if slot.number is None:
+                continue
+            for element in gpu.inside("nvlink", "xgmi"):
+                _gpu_link(parsed, slot, slot.number, element)
+            for element in gpu.inside("c2c"):
+                _c2c(parsed, slot.number, element)
+    if parsed.nvswitch is not None and parsed.chips:
+        told = {**parsed.draft.devices[parsed.nvswitch].attributes, "chips": str(len(parsed.chips))}
+        parsed.draft.change(parsed.nvswitch, attributes=MappingProxyType(told))
+    one_way = {(k.source, k.target, k.kind): k.width for k in parsed.draft.links}
+    for (a, b, kind), width in one_way.items():
+        if kind in (LinkKind.NVLINK, LinkKind.XGMI) and one_way.get((b, a, kind)) != width:
+            names = " to ".join(parsed.draft.devices[n].busid for n in (a, b))
+            text = f"{width} {kind.value} one way, {one_way.get((b, a, kind), 0)} the other: NCCL takes them as told"
+            parsed.draft.note(NoteKind.TRAP, names, text)
+
+
+def _gpu_link(parsed: Parsed, slot: Slot, number: int, element: Element) -> None:
+    count = element.whole("count", 1, _MOST_LINKS, 1)
+    wire = parts.XGMI[_wire_name(parsed, number)] if element.tag == "xgmi" else _nvlink(parsed, number)
+    target = parsed.target(element, slot)
+    code = element.whole("tclass", 0, 0xFFFFFF, 0x030000 if target and target.number is not None else None)
+    kind = pci.kind_of_class(code)
+    both = True
+    if kind is DeviceKind.NVSWITCH:
+        place = element.attributes["target"].strip().lower()
+        other = parsed.told.get(place, -1)
+        if other < 0:
+            other = nvswitch(parsed, wire.generation)
+            parsed.chips |= set() if place.startswith("fffffff") else {place}
+    elif kind is DeviceKind.CPU:
+        other = parsed.cpu_of(number)
+    elif kind is DeviceKind.GPU:
+        if target is None or pci_kind(target) is not DeviceKind.GPU:
+            element.refuse("leads to no GPU of this file; expected the busid of one: list all, or drop the link")
+        if target is slot:
+            text = (
+                f"{count} links of it lead to itself: left out; NCCL keeps them, and so knows of no NVLink between "
+                "GPUs: name the real targets in the file, or assume nvlink=pairs, mesh or nvswitch"
+            )
+            parsed.draft.note(NoteKind.TRAP, number, text)
+            return
+        if target.number is None:
+            return
+        other, both = target.number, False
+    else:
+        element.refuse(f'tclass="{code:#08x}"; expected 0x03…, 0x12… (GPU), 0x068000 (NVSwitch) or 0x068001 (CPU)')
+    bandwidth = count * wire.bandwidth_Bps
+    parsed.draft.join(Link(number, other, wire.kind, bandwidth, wire.latency_s, wire.generation, count), both)
+
+
+def pci_kind(slot: Slot) -> DeviceKind:
+    """What a place holds, also where it was left out."""
+    element = slot.element
+    return DeviceKind.GPU if element.inside("gpu") else pci.kind_of_class(element.whole("class", 0, 0xFFFFFF, 0x060400))
+
+
+def nvswitch(parsed: Parsed, nvlink: int) -> int:
+    """All NVSwitches are one device, as NCCL has it: traffic is spread over them."""
+    if parsed.nvswitch is None:
+        part = next((s for s in parts.NVSWITCH.values() if s.nvlink == nvlink), None)
+        told = {"generation": str(part.generation), "sharp": str(int(part.sharp))} if part else {}
+        model = f"NVSwitch {part.generation}" if part else "NVSwitch"
+        device = Device("nvswitch0", DeviceKind.NVSWITCH, "nvidia", model, attributes=MappingProxyType(told))
+        parsed.nvswitch = parsed.draft.add(device)
+    return parsed.nvswitch
+
+
+def _nvlink(parsed: Parsed, number: int) -> parts.Wire:
+    device = parsed.draft.devices[number]
+    generation = NVLINK_OF_SM.get(device.sm)
+    if generation is None:
+        slot = parsed.by_number[number]
+        pcie = slot.link.generation if slot.link else 0
+        generation = {4: 3, 5: 4, 6: 5}.get(pcie, 5 if device.sm > 103 else 2)
+        text = f"sm {device.sm or 'not told'}: its NVLinks are taken as generation {generation}; write its sm"
+        parsed.draft.note(NoteKind.ASSUMED, number, text)
+    return parts.NVLINK[generation]
+
+
+def _xgmi(gcn: str) -> str:
+    return _XGMI_OF_GCN.get(gcn.lower().removeprefix("gfx").split(":")[0], "")
+
+
+def _wire_name(parsed: Parsed, number: int) -> str:
+    """The name of its xGMI among parts.XGMI."""
+    device = parsed.draft.devices[number]
+    part = parts.GPUS.get(device.model)
+    if part is not None and isinstance(part.wire, str):
+        return part.wire
+    found = _xgmi(device.attributes.get("gcn", ""))
+    if not found:
+        found = "MI250"
+        text = f"its model is not told: its xGMI links are taken as {found}'s; write gcn, or vendor and device"
+        parsed.draft.note(NoteKind.ASSUMED, number, text)
+    return found
+
+
+def _c2c(parsed: Parsed, number: int, element: Element) -> None:
+    count = element.whole("count", 1, _MOST_LINKS, 1)
+    bandwidth = 1e6 * count * element.number("bw", 1, 1e9)
+    wire = parts.C2C["GH200"]
+    link = Link(number, parsed.cpu_of(number), LinkKind.C2C, bandwidth, wire.latency_s, wire.generation, count)
+    parsed.draft.join(link)
+
+
+def number(parsed: Parsed) -> None:
+    """Names by local rank, where the file gave none."""
+    found = sorted((n for n, d in enumerate(parsed.draft.devices) if d.kind is DeviceKind.GPU), key=parsed.draft.place)
+    for rank, n in enumerate(found):
+        slot = parsed.by_number[n]
+        if not slot.element.attributes.get("name"):
+            parsed.draft.change(n, name=f"gpu{rank}")

@@ -1,0 +1,167 @@
+"""What is known of a file while it is read: places on the bus, and the devices that are there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from ringtree.machines import parts, pci
+from ringtree.machines.files.draft import Draft
+from ringtree.machines.files.xml_elements import Element
+from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, NoteKind
+
+Key = tuple[str, str]
+"""A host, by its hash, and a place on its bus."""
+OURS = {"maker": "vendor", "model": "model"}
+"""Attributes that NCCL does not know, and the fields of a device they give; and numa, and name."""
+_KEPT = (
+    "class", "vendor", "device", "subsystem_vendor", "subsystem_device", "link_speed", "link_width",
+)  # fmt: skip
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """A <pci>: the device there (None: left out), what it hangs from, and the link up to it."""
+
+    element: Element
+    key: Key
+    up: int
+    number: int | None = None
+    link: Link | None = None
+
+
+@dataclass
+class Parsed:
+    """`maker` is whose library wrote the file: nvidia or amd. `hosts`: by CPU's number, the host's hash."""
+
+    root: Element
+    draft: Draft
+    maker: str
+    slots: list[Slot] = field(default_factory=list)
+    by_key: dict[Key, Slot] = field(default_factory=dict)
+    by_number: dict[int, Slot] = field(default_factory=dict)
+    host: str = ""
+    nodes: set[tuple[str, int]] = field(default_factory=set)
+    cpus: dict[int, Element] = field(default_factory=dict)
+    hosts: dict[int, str] = field(default_factory=dict)
+    up: dict[int, int] = field(default_factory=dict)
+    derived: list[Slot] = field(default_factory=list)
+    nvswitch: int | None = None
+    chips: set[str] = field(default_factory=set)
+    told: dict[str, int] = field(default_factory=dict)
+    ranks: dict[int, list[int]] = field(default_factory=dict)
+    devs: dict[tuple[str, int], int] = field(default_factory=dict)
+    has_gpus: bool = False
+    has_ranks: bool = False
+    has_nics: bool = False
+
+    def __post_init__(self) -> None:
+        """A file that has one <gpu> (a rank, a <nic>) is taken to have them all."""
+        for element in self.root.below():
+            self.has_gpus |= element.tag == "gpu"
+            self.has_ranks |= element.tag == "gpu" and "rank" in element.attributes
+            self.has_nics |= element.tag == "nic"
+
+    def place(self, element: Element, busid: str, above: int) -> Slot:
+        """A further <pci>; its busid must be its own."""
+        key = (self.host, busid)
+        if key in self.by_key:
+            element.refuse(f"the busid of line {self.by_key[key].element.line} again; expected one that differs")
+        slot = Slot(element, key, above)
+        self.slots.append(slot)
+        self.by_key[key] = slot
+        return slot
+
+    def add(self, element: Element, device: Device) -> int:
+        """A further device, which the element tells; refused there beyond what a machine has."""
+        try:
+            return self.draft.add(device)
+        except ValueError as error:
+            element.refuse(str(error))
+
+    def device(self, element: Element, kind: DeviceKind, name: str, busid: str, above: int) -> int:
+        """A device at a place on the bus, with what the element says of it."""
+        told = {key: element.attributes[key] for key in _KEPT if element.attributes.get(key)}
+        ids = {key: element.whole(key, 0, 0xFFFF) for key in ("vendor", "device") if key in told}
+        told |= {key: f"{number:#06x}" for key, number in ids.items()}
+        vendor = pci.VENDORS.get(ids.get("vendor", 0), "")
+        numa = self.draft.devices[self.cpu_of(above)].numa
+        name = element.attributes.get("name") or name
+        number = self.add(
+            element, Device(name, kind, vendor, busid=busid, numa=numa, attributes=MappingProxyType(told))
+        )
+        slot = self.by_key[self.host, busid]
+        slot.number = number
+        self.by_number[number] = slot
+        self.up[number] = above
+        return number
+
+    def change(self, number: int, element: Element, **known: Any) -> None:
+        """What is known of a device, and what the element says of it in words of ours, which go before."""
+        said = {field: element.attributes[key] for key, field in OURS.items() if element.attributes.get(key)}
+        if "numa" in element.attributes:
+            known["numa"] = element.whole("numa", -1, 65535)
+        self.draft.change(number, **{**known, **said})
+
+    def uplink(self, element: Element, number: int, above: int) -> None:
+        """The PCIe link of a <pci> to what it hangs from."""
+        speed = element.attributes.get("link_speed", "")
+        width = element.whole("link_width", 0, pci.WIDEST, 0)
+        generation = pci.generation(speed)
+        if not width:
+            width = pci.NCCL_DEFAULT_WIDTH
+        if not generation:
+            generation = self._unsaid(element, number, speed)
+        generation = self._as_the_cpu(number, above, generation)
+        wire = parts.PCIE[generation]
+        link = Link(number, above, LinkKind.PCIE, width * wire.bandwidth_Bps, wire.latency_s, generation, width)
+        self.draft.join(link)
+        self.by_number[number].link = link
+
+    def _as_the_cpu(self, number: int, above: int, generation: int) -> int:
+        """What a slot of a CPU that is known has at most."""
+        cpu = parts.CPUS.get(self.draft.devices[above].model)
+        told = self.cpus.get(above)
+        if cpu is None or told is None or told.whole("modelid", 0, 2**31, 0) != cpu.modelid or generation <= cpu.pcie:
+            return generation
+        text = f"told as PCIe {generation}, but {cpu.model} has PCIe {cpu.pcie}: taken as that; NCCL takes it as told"
+        self.draft.note(NoteKind.TRAP, number, text)
+        return cpu.pcie
+
+    def _unsaid(self, element: Element, number: int, speed: str) -> int:
+        """The generation where the file does not tell it: the GPU's own, the switch's above, or NCCL's default."""
+        ids = element.whole("vendor", 0, 0xFFFF, 0), element.whole("device", 0, 0xFFFF, 0)
+        part = parts.gpu_by_id(*ids) or parts.nic_by_id(*ids)
+        above = self.by_number.get(self.up[number])
+        if part is not None:
+            generation, why = part.pcie, f"as {part.model} has it"
+        elif above is not None and above.link is not None:
+            generation, why = above.link.generation, "as the switch above it"
+        else:
+            generation, why = pci.NCCL_DEFAULT_GENERATION, "as NCCL does"
+        text = f'link_speed "{speed[:20]}" tells no speed: taken as PCIe {generation}, {why}; write it into the file'
+        self.draft.note(NoteKind.ASSUMED, number, text)
+        return generation
+
+    def target(self, element: Element, of: Slot) -> Slot | None:
+        """Where an element's `target` is: on the same host; None where no <pci> is there."""
+        busid = element.text("target").strip().lower()
+        if not pci.is_busid(busid):
+            element.refuse("expected a busid such as 0000:a1:00.0")
+        return self.by_key.get((of.key[0], busid))
+
+    def above(self, slot: Slot) -> set[Key]:
+        """The places between a slot and its CPU, its own among them."""
+        keys = {slot.key}
+        at = self.by_number.get(slot.up)
+        while at is not None:
+            keys.add(at.key)
+            at = self.by_number.get(at.up)
+        return keys
+
+    def cpu_of(self, number: int) -> int:
+        """The CPU that a device hangs from."""
+        while number in self.up:
+            number = self.up[number]
+        return number

@@ -1,0 +1,57 @@
+"""What a file tells and NCCL will read otherwise, or to the machine's harm."""
+
+from __future__ import annotations
+
+from ringtree.machines import pci
+from ringtree.machines.files.nccl_xml.parsed import Parsed
+from ringtree.machines.machine import DeviceKind, NoteKind
+
+_ARTIFICIAL = 8
+"""An uplink that so many times a device below it would overload is no real one."""
+
+
+def find(parsed: Parsed) -> None:
+    """Notes them in the draft."""
+    _speeds(parsed)
+    _uplinks(parsed)
+    for number, device in enumerate(parsed.draft.devices):
+        if device.kind is DeviceKind.GPU and not device.gdr:
+            text = "gdr=0: no GPUDirect RDMA, so what a NIC carries of it is copied to host memory and back"
+            parsed.draft.note(NoteKind.TRAP, number, text)
+
+
+def _speeds(parsed: Parsed) -> None:
+    for slot in parsed.slots:
+        if slot.number is None or slot.link is None:
+            continue
+        speed = slot.element.attributes.get("link_speed", "")
+        taken, meant = pci.generation_for_nccl(speed), pci.generation(speed) or slot.link.generation
+        if taken != meant:
+            text = (
+                f'link_speed "{speed[:20]}": NCCL does not know it and silently takes PCIe {taken} for PCIe '
+                f'{meant}; write "{pci.speed_for_nccl(meant)}"'
+            )
+            parsed.draft.note(NoteKind.TRAP, slot.number, text)
+
+
+def _uplinks(parsed: Parsed) -> None:
+    fastest: dict[int, float] = {}
+    for slot in parsed.slots:
+        if slot.number is not None and slot.link is not None:
+            above = parsed.by_number.get(slot.up)
+            if parsed.draft.devices[slot.number].kind not in (DeviceKind.GPU, DeviceKind.NIC):
+                continue
+            while above is not None and above.number is not None:
+                fastest[above.number] = max(fastest.get(above.number, 0.0), slot.link.bandwidth_Bps)
+                above = parsed.by_number.get(above.up)
+    for number, below in fastest.items():
+        switch = parsed.by_number.get(number)
+        link = switch.link if switch else None
+        if link is None or link.bandwidth_Bps * _ARTIFICIAL > below:
+            continue
+        text = (
+            f"its uplink is told as PCIe {link.generation} x{link.width}, {link.bandwidth_Bps / 1e9:.3g} GB/s, above a "
+            f"device of {below / 1e9:.3g} GB/s: an artificial one, which keeps NCCL's traffic below the switch and off "
+            "the CPU; copies through the host are priced at what is told"
+        )
+        parsed.draft.note(NoteKind.TRAP, number, text)

@@ -1,0 +1,69 @@
+"""Machines from files of any form that is known, and by name. What a file holds tells its form, not its name."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+
+from ringtree.machines import catalogue
+from ringtree.machines.files import hwloc_xml, machine_json, nccl_xml, nvidia_smi
+from ringtree.machines.files.file_bytes import file_bytes
+from ringtree.machines.files.xml_elements import MOST_BYTES, elements
+from ringtree.machines.machine import Machine
+
+EXPECTED = "a machine: topology XML of NCCL, RCCL or hwloc, what `nvidia-smi topo -m` prints, or our JSON"
+
+
+def read(path: str | Path, assume: Mapping[str, str] | None = None) -> Machine:
+    """The machine of a file; ValueError, in one line with file and element, where it is none. `assume` gives what a
+    file does not tell, as `nccl_xml.read` has it: {"gpu": "h100-sxm", "nic": "400Gb/s"}."""
+    data = file_bytes(path, EXPECTED, MOST_BYTES)
+    file, start = str(path), data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    if start == b"<" or data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        root = elements(data, file)
+        if root.tag == "system":
+            return nccl_xml.machine_of(root, assume)
+        if root.tag == "topology":
+            return hwloc_xml.machine_of(root, assume)
+        if root.tag == "graphs":
+            raise ValueError(f"{file}: an NCCL graph file, rings and trees of a machine; expected {EXPECTED}; "
+                             "`ringtree topo show MACHINE --graph FILE` shows it")  # fmt: skip
+        raise ValueError(f"{root.where}: expected {EXPECTED}")
+    if start in (b"{", b"["):
+        return _json(data, file)
+    if nvidia_smi.looks_like(data):
+        return nvidia_smi.parse(data, file, assume)
+    raise ValueError(f"{file}: of no form that is known; expected {EXPECTED}")
+
+
+def find(name: str | Path, assume: Mapping[str, str] | None = None) -> Machine:
+    """The machine of the catalogue by that name, else of the file there; ValueError, with the nearest names, where
+    neither is."""
+    text = str(name)
+    if text in catalogue.NAMES:
+        if assume:
+            raise ValueError(f"{text} is of the catalogue, which tells all; expected to assume nothing of it")
+        return catalogue.machine(text)
+    if text and (os.path.exists(text) or re.search(r"[/\\]|\.(xml|json|txt)$", text)):
+        return read(name, assume)
+    near = get_close_matches(text.lower(), catalogue.NAMES, n=3, cutoff=0.5)
+    said = f"nearest are {', '.join(near)}" if near else f"known are {', '.join(catalogue.NAMES)}"
+    raise ValueError(f"{text!r} is neither a machine's name nor a file: {said}")
+
+
+def _json(data: bytes, file: str) -> Machine:
+    """Of ringtree's own, told apart by what a machine has and a topology has not."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return machine_json.parse(data, file)  # it says what is wrong
+    if isinstance(found, dict) and "machine" not in found and {"ranks", "nodes"} <= set(found):
+        raise ValueError(
+            f"{file}: a topology of ranks and links, as simulate and price take it; expected {EXPECTED}; "
+            "ringtree.topology.load reads it"
+        )
+    return machine_json.built(found, file)

@@ -1,0 +1,143 @@
+"""Other network cards in a machine: as many as one likes, near the GPUs in turn."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+from ringtree.machines.clusters import Cluster
+from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine, Note, NoteKind, both_ways
+from ringtree.topology.fabrics import FABRICS
+
+FASTEST_BPS = 1e14
+"""A rate beyond it is a slip of the pen."""
+
+
+def with_nics(machine: Machine, count: int, rate_Bps: float) -> Machine:
+    """The machine with `count` NICs of that rate instead of its own: at the places of its own where it has as many,
+    else each where a GPU has its PCIe link, the GPUs in turn. A slot that is slower than the rate is taken to be as
+    quick, and a note says so: who asks for eight NICs of 400 Gb/s means to use them."""
+    if not 1 <= count <= 1024 or not 0 < rate_Bps <= FASTEST_BPS:
+        most = f"{FASTEST_BPS / 1e9:,.0f} GB/s"
+        raise ValueError(f"{count} NICs of {rate_Bps / 1e9:g} GB/s: expected 1 to 1024, and a rate of at most {most}")
+    old = machine.nics
+    places = [_slot(machine, n) for n in old] if len(old) == count else _near_gpus(machine, count)
+    like = machine.devices[old[0]] if old else Device("nic", DeviceKind.NIC)
+    kept = [n for n in range(len(machine.devices)) if n not in old]
+    number = {before: after for after, before in enumerate(kept)}
+    devices = [machine.devices[n] for n in kept]
+    links = [
+        replace(k, source=number[k.source], target=number[k.target])
+        for k in machine.links
+        if k.source in number and k.target in number
+    ]
+    notes = list(machine.notes)
+    taken = {d.name for d in devices}
+    for n in range(count):
+        at, slot = places[n]
+        own = machine.devices[old[n]] if len(old) == count else replace(like, name=_free(f"nic{n}", taken), busid="")
+        taken.add(own.name)
+        devices.append(replace(own, rate_Bps=rate_Bps, numa=machine.devices[at].numa))
+        if slot.bandwidth_Bps < rate_Bps:
+            slot = replace(slot, bandwidth_Bps=rate_Bps, generation=0)
+            text = f"its slot is taken to carry {rate_Bps / 1e9:g} GB/s, more than the machine's own"
+            notes.append(Note(NoteKind.ASSUMED, own.name, text))
+        links += both_ways(replace(slot, source=len(devices) - 1, target=number[at]))
+    return Machine(machine.name, tuple(devices), tuple(links), tuple(notes))
+
+
+def _slot(machine: Machine, device: int) -> tuple[int, Link]:
+    """What a device hangs from, and by which link: PCIe, else its own way to the CPU."""
+    leaving = [machine.links[n] for n in machine.leaving(device)]
+    for kind in (LinkKind.PCIE, LinkKind.C2C, LinkKind.XGMI, LinkKind.SHM):
+        for link in leaving:
+            up = machine.devices[link.target].kind
+            if link.kind is kind and up in (DeviceKind.PCI, DeviceKind.CPU):
+                return link.target, replace(link, kind=LinkKind.PCIE)
+    raise ValueError(
+        f"{machine.name}: {machine.devices[device].name} hangs from no PCIe switch or CPU; expected one, "
+        "to know where a NIC goes"
+    )
+
+
+def _near_gpus(machine: Machine, count: int) -> list[tuple[int, Link]]:
+    anchors = machine.gpus or machine.of_kind(DeviceKind.CPU)
+    if not anchors:
+        raise ValueError(f"{machine.name}: neither GPU nor CPU; expected one, to know where a NIC goes")
+    if not machine.gpus:
+        cpu = [anchors[n * len(anchors) // count % len(anchors)] for n in range(count)]
+        return [(at, Link(at, at, LinkKind.PCIE, 1.0)) for at in cpu]
+    near = [anchors[n * len(anchors) // count] if count <= len(anchors) else anchors[n % len(anchors)]
+            for n in range(count)]  # fmt: skip
+    return [_slot(machine, gpu) for gpu in near]
+
+
+def _free(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "'"
+    return name
+
+
+MAKERS = {
+    "0x15b3": "infiniband",
+    "mellanox": "infiniband",
+    "nvidia": "infiniband",
+    "0x1d0f": "efa",
+    "amazon": "efa",
+    "0x17db": "slingshot",
+    "hpe": "slingshot",
+    "0x1ae0": "tcp",
+    "google": "tcp",
+}
+"""The fabric that a maker's NICs are for, by vendor as machines and as files name it."""
+_ETHERNET = "0x0200"
+
+
+def usual_fabric(machine: Machine) -> str | None:
+    """The name of the fabric that the machine's NICs are made for: what they say of it (attribute `fabric`), else
+    their maker's, where Mellanox' cards of PCI class Ethernet are RoCE's; None for a machine without NICs. ValueError
+    for a fabric that is not known."""
+    if not machine.nics:
+        return None
+    nic = machine.devices[machine.nics[0]]
+    if (said := nic.attributes.get("fabric")) is not None:
+        if said not in FABRICS:
+            raise ValueError(f"{machine.name}: {nic.name} is for fabric {said!r}; expected one of {', '.join(FABRICS)}")
+        return said
+    found = MAKERS.get(nic.vendor.lower(), "infiniband" if nic.gdr else "tcp")
+    ethernet = nic.attributes.get("class", "").startswith(_ETHERNET)
+    return "roce" if found == "infiniband" and ethernet else found
+
+
+def as_shown(cluster: Cluster) -> Cluster:
+    """The cluster with the NICs NCCL is shown: with EFA those of a PCIe switch as one, of their rates together, since
+    the plugin sends on all of them at once (aws-ofi-nccl, its RDMA protocol)."""
+    if cluster.nodes == 1 or cluster.fabric is None or cluster.fabric.name != "efa":
+        return cluster
+    machine = _grouped(cluster.machine)
+    return cluster if machine is cluster.machine else replace(cluster, machine=machine)
+
+
+@lru_cache(maxsize=16)
+def _grouped(machine: Machine) -> Machine:
+    groups: dict[int, list[int]] = {}
+    for nic in machine.nics:
+        ups = [machine.links[n].target for n in machine.leaving(nic)]
+        switch = next((up for up in ups if machine.devices[up].kind is DeviceKind.PCI), nic)
+        groups.setdefault(switch, []).append(nic)
+    if all(len(nics) == 1 for nics in groups.values()):
+        return machine
+    first = {nics[0]: nics for nics in groups.values()}
+    devices = list(machine.devices)
+    for nic, nics in first.items():
+        devices[nic] = replace(devices[nic], rate_Bps=sum(devices[n].rate_Bps for n in nics))
+    dropped = set(machine.nics) - set(first)
+    kept = [n for n in range(len(devices)) if n not in dropped]
+    number = {before: after for after, before in enumerate(kept)}
+    links = []
+    for link in machine.links:
+        if link.source in number and link.target in number:
+            times = len(first.get(link.source, first.get(link.target, [link.source])))
+            wider = replace(link, bandwidth_Bps=link.bandwidth_Bps * times, width=link.width * times)
+            links.append(replace(wider, source=number[link.source], target=number[link.target]))
+    return Machine(machine.name, tuple(devices[n] for n in kept), tuple(links), machine.notes)

@@ -1,0 +1,69 @@
+"""PCI as sysfs and topology files write it: places on the bus, classes, link speeds."""
+
+from __future__ import annotations
+
+import re
+
+from ringtree.machines import parts
+from ringtree.machines.machine import DeviceKind
+
+_SPEED = re.compile(r"(\d{1,3}(?:\.\d{1,3})?)\s*GT/s(?:\s*PCIe)?", re.IGNORECASE)
+_NCCL_SPEEDS = (
+    ("2.5 GT/s", 1), ("5 GT/s", 2), ("8 GT/s", 3), ("16 GT/s", 4), ("32 GT/s", 5), ("5.0 GT/s PCIe", 2),
+    ("8.0 GT/s PCIe", 3), ("16.0 GT/s PCIe", 4), ("32.0 GT/s PCIe", 5), ("64.0 GT/s PCIe", 6),
+)  # fmt: skip
+NCCL_DEFAULT_GENERATION = 3
+NCCL_DEFAULT_WIDTH = 16
+WIDEST = 32
+
+VENDORS = {
+    **parts.PCI_VENDORS, 0x1022: "amd", 0x8086: "intel", 0x15B3: "mellanox", 0x1D0F: "amazon", 0x17DB: "hpe",
+    0x1AE0: "google", 0x14E4: "broadcom", 0x1000: "broadcom", 0x1414: "microsoft", 0x104C: "texas instruments",
+    0x1AF4: "virtio", 0x144D: "samsung",
+}  # fmt: skip
+"""By PCI vendor id (pci-ids.ucw.cz)."""
+
+
+def generation(speed: str) -> int:
+    """The PCIe generation of a link speed such as `16.0 GT/s PCIe` or `8 GT/s`; 0 where it tells none."""
+    found = _SPEED.fullmatch(speed.strip())
+    return parts.PCIE_GTps.get(float(found[1]), 0) if found else 0
+
+
+def generation_for_nccl(speed: str) -> int:
+    """The generation that NCCL takes a link speed for: it compares the start with ten strings, and falls back to the
+    third generation without a word of it (NVIDIA/nccl, src/graph/topo.cc, kvDictPciGen)."""
+    return next((g for start, g in _NCCL_SPEEDS if speed.startswith(start)), NCCL_DEFAULT_GENERATION)
+
+
+def speed_for_nccl(generation: int) -> str:
+    """What NCCL, and `generation`, read as that generation."""
+    return next((s for s, g in reversed(_NCCL_SPEEDS) if g == generation), "")
+
+
+def kind_of_class(code: int) -> DeviceKind:
+    """What a device of that PCI class (24 bits) is. What is none of ours counts as PCI, as for NCCL."""
+    major, sub = code >> 16, code >> 8
+    if major == 0x03 or major == 0x12:
+        return DeviceKind.GPU
+    if sub == 0x0680:
+        return DeviceKind.CPU if code == 0x068001 else DeviceKind.NVSWITCH
+    return {0x01: DeviceKind.STORAGE, 0x02: DeviceKind.NIC}.get(major, DeviceKind.PCI)
+
+
+def kind_of(code: int, vendor: int) -> DeviceKind:
+    """As `kind_of_class`, but that a display that nobody computes with (a server's console) is no GPU: AMD's and other
+    makers' with a VGA connector."""
+    console = code >> 16 == 0x03 and vendor not in (0, *parts.PCI_VENDORS)
+    console |= code >> 8 == 0x0300 and VENDORS.get(vendor) == "amd"
+    return DeviceKind.PCI if console else kind_of_class(code)
+
+
+def is_busid(text: str) -> bool:
+    """Whether it is a place such as `0000:a1:00.0`; virtual machines have longer domains."""
+    return re.fullmatch(r"[0-9a-fA-F]{1,8}:[0-9a-fA-F]{1,2}:[0-9a-fA-F]{1,2}\.[0-9a-fA-F]", text) is not None
+
+
+def busid_order(busid: str) -> tuple[int, ...]:
+    """To sort places as the bus, and drivers, count them."""
+    return tuple(int(part, 16) for part in re.split("[:.]", busid)) if is_busid(busid) else ()

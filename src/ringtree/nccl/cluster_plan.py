@@ -1,0 +1,121 @@
+"""What a collective reaches on a cluster: the candidates NCCL has there, the one it picks, and the bound.
+
+NCCL picks by its own estimate (nccl.tuning); how long that takes is told by ours (nccl.transport), unless the first is
+asked for. A candidate that ours finds quicker than the pick is worth an environment variable, and named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import inf
+
+from ringtree.ir.collective import collective as find_collective
+from ringtree.machines.channels import Channels, Pattern
+from ringtree.machines.clusters import Cluster
+from ringtree.nccl import transport, tuning
+from ringtree.nccl.estimate import Estimate
+from ringtree.nccl.graphs import graphs
+from ringtree.nccl.tuning.figures import ALGORITHMS, PROTOCOLS
+from ringtree.price.bounds import SEND_RECV, Bound, Bounds
+
+MODELS = {"transport": transport.estimates, "nccl": tuning.estimates}
+"""By name: ours of the hardware, and NCCL's own estimate."""
+NOTEWORTHY = 0.95
+"""Another candidate is named when it takes less than this of the pick's time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One size: all candidates, the quickest first, which of them NCCL picks, and the bound."""
+
+    collective: str
+    ranks: int
+    nbytes: int
+    candidates: tuple[Estimate, ...]
+    pick: Estimate
+    bound: Bound
+
+    @property
+    def quicker(self) -> Estimate | None:
+        """A candidate that is worth forcing."""
+        best = self.candidates[0]
+        return best if best.time_s < NOTEWORTHY * self.pick.time_s else None
+
+    @property
+    def bus_factor(self) -> float:
+        """Bus bandwidth over algorithm bandwidth."""
+        return 1.0 if self.collective == SEND_RECV else find_collective(self.collective).bus_factor(self.ranks)
+
+    def bandwidths_GBps(self, of: Estimate) -> tuple[float, float]:
+        """Algorithm and bus bandwidth, as nccl-tests has them."""
+        algbw = self.nbytes / of.time_s / 1e9
+        return algbw, algbw * self.bus_factor
+
+    def bound_fraction(self, of: Estimate) -> float:
+        """How much of the possible that is: 1 is as quick as can be."""
+        return self.bound.time_s / of.time_s
+
+
+class ClusterPlan:
+    """The answers for one cluster; its channels are searched once, its bounds' cuts found once. `algorithm` and
+    `protocol`: only these, as NCCL_ALGO and NCCL_PROTO force them."""
+
+    def __init__(
+        self, cluster: Cluster, model: str = "transport", algorithm: str | None = None, protocol: str | None = None
+    ) -> None:
+        if model not in MODELS:
+            raise ValueError(f"no model {model!r}: expected one of {', '.join(MODELS)}")
+        if not cluster.machine.gpus:
+            raise ValueError(f"{cluster.name} has no GPUs, and NCCL's algorithms are for GPUs")
+        if cluster.ranks < 2:
+            raise ValueError(f"{cluster.name} is one GPU: expected two ranks at least")
+        for what, name, known in (("algorithm", algorithm, ALGORITHMS), ("protocol", protocol, PROTOCOLS)):
+            if name is not None and name not in known:
+                raise ValueError(f"no {what} {name!r}: expected one of {', '.join(known)}")
+        self.cluster, self.model = cluster, model
+        self.algorithm, self.protocol = algorithm, protocol
+
+    @cached_property
+    def graphs(self) -> Mapping[Pattern, Channels]:
+        """The rings and trees that NCCL would find."""
+        return graphs(self.cluster)
+
+    def rows(self, collective: str, sizes: Sequence[int]) -> Iterator[Planned]:
+        """A size each; ValueError where the collective has no candidates here."""
+        for nbytes in sizes:
+            yield self.row(collective, nbytes)
+
+    def row(self, collective: str, nbytes: int) -> Planned:
+        """What a call of that many bytes (the whole vector's) reaches."""
+        found, pick = self.candidates(collective, nbytes)
+        return Planned(collective, self.cluster.ranks, nbytes, found, pick, self._bounds.bound(collective, nbytes))
+
+    def candidates(self, collective: str, nbytes: int) -> tuple[tuple[Estimate, ...], Estimate]:
+        """All there are for such a call, the quickest first, and the one NCCL picks."""
+        found = self._estimates(self.model, collective, nbytes)
+        if not found:
+            if collective != SEND_RECV:
+                find_collective(collective)  # which says the names there are, where this is none
+            forced = "/".join(filter(None, (self.algorithm, self.protocol)))
+            raise ValueError(f"{self.cluster.name}: NCCL has no {forced or 'algorithm'} for {collective} there")
+        theirs = found if self.model == "nccl" else self._estimates("nccl", collective, nbytes)
+        chosen = min(theirs, key=lambda e: e.time_s, default=found[0])
+        pick = next((e for e in found if (e.algorithm, e.protocol) == (chosen.algorithm, chosen.protocol)), found[0])
+        return tuple(found), pick
+
+    def _estimates(self, model: str, collective: str, nbytes: int) -> list[Estimate]:
+        """What is left of the candidates, the quickest first."""
+        found = MODELS[model](self.cluster, self.graphs, collective, nbytes)
+        wanted = (self.algorithm, self.protocol)
+        left = [
+            e for e in found if all(w in (None, is_) for w, is_ in zip(wanted, (e.algorithm, e.protocol), strict=True))
+        ]
+        return sorted(left, key=lambda e: e.time_s)
+
+    @cached_property
+    def _bounds(self) -> Bounds:
+        fabric = self.cluster.fabric
+        wires = replace(self.cluster, fabric=fabric and replace(fabric, core_Bps=inf))  # there may be more connections
+        return Bounds(wires, in_network=self.cluster.sharp, in_hosts=Pattern.NVLS in self.graphs)

@@ -1,0 +1,284 @@
+"""Why a cluster is slow: what was measured beside what was predicted, for it as it should be and with each fault.
+
+A fault is named where NCCL's own words tell it, or where it alone brings the prediction to what was measured, at length
+and at small sizes. Where several do, all are named, with what to run to tell them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from math import hypot, inf, log
+
+from ringtree.machines.channels import Pattern
+from ringtree.machines.clusters import Cluster
+from ringtree.machines.machine import NoteKind
+from ringtree.machines.paths import Paths, p2p
+from ringtree.nccl.cluster_plan import ClusterPlan, Planned
+from ringtree.nccl.estimate import Estimate
+from ringtree.nccl.faults import HARDWARE, Fault, faults
+from ringtree.nccl.files.nccl_tests import Log, Row
+from ringtree.nccl.tuning.figures import ALGORITHMS, PROTOCOLS
+from ringtree.nccl.tuning.variables import named
+
+WELL = 0.7
+"""A plateau from this share of the predicted on is no fault: what models, hosts and fabrics differ by."""
+WELL_COPIED = 0.4
+"""The same where a kernel or a CPU copies in a cluster that is as it should be."""
+SLOWED = 0.85
+"""A fault is one that leaves at most this share of the speed; where NCCL's words tell of one, a plateau below this
+share is slow."""
+RING = ("ring", "simple")
+"""What every NCCL has, and takes where it has no better or is told to."""
+DOUBT = 0.6
+"""The least distance of a fault of which only the most that it leaves is known, without small sizes to tell."""
+OTHERWISE = 0.5
+"""The largest distance at which a plateau is taken for the ring's."""
+UPPER_LIMIT = (
+    "slower at length than predicted, as no cause known here would have it: these GPUs reach one another through the "
+    "CPUs' memory, where the prediction is what the links would carry and how fast the copies are is the host's"
+)
+SLOW_START = 3.0
+"""Small sizes that take longer than so many times the predicted are remarked on."""
+IMPOSSIBLE = 1.05
+"""A bound over a measured time, from which on the topology cannot be the one that was measured."""
+SMALL_BYTES = 1 << 13
+LARGE_BYTES = 1 << 24
+TAKEN = 3
+"""So many sizes make a plateau: the largest."""
+SMALL_WITHIN = 2.5
+"""By what factor small sizes may lie beside a fault's prediction: hosts differ more in that than at length."""
+FITS = 1.15
+"""The largest distance at which a fault fits."""
+APART = 0.3
+"""By how much further the second fault must be than the first, for the first to be named."""
+
+
+class Verdict(str, Enum):
+    """CAUSE: one fault. UNDECIDED: several fit alike. UNEXPLAINED: slower than predicted, and none fits. UNTOLD: no
+    size of the log tells."""
+
+    HEALTHY = "nothing wrong found"
+    CAUSE = "likely cause"
+    UNDECIDED = "undecided"
+    UNEXPLAINED = "unexplained"
+    UNTOLD = "untold"
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A size: measured, and planned for the cluster as it should be."""
+
+    row: Row
+    planned: Planned
+
+    @property
+    def latency_bound(self) -> bool:
+        """Whether most of the predicted time does not grow with the size."""
+        return self.planned.pick.latency_s > 0.5 * self.planned.pick.time_s
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """One size, for several: the one in the middle by `ratio`, the predicted time over the measured (1: as predicted,
+    less: slower)."""
+
+    nbytes: int
+    measured_s: float
+    predicted_s: float
+
+    @property
+    def ratio(self) -> float:
+        return self.predicted_s / self.measured_s
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A fault beside the log, `at_length` and at small sizes (`at_start`), None where the log has none. `said`,
+    `denied`: NCCL's words for and against it."""
+
+    fault: Fault
+    at_length: Beside | None
+    at_start: Beside | None
+    said: tuple[str, ...]
+    denied: tuple[str, ...]
+
+    @property
+    def distance(self) -> float:
+        """How far the figures are from the prediction: 1 at the most that either may be beside it and still fit."""
+        length = log(self.at_length.ratio) if self.at_length else 0.0
+        start = log(self.at_start.ratio) if self.at_start else 0.0
+        within = self.fault.slower if length < 0 and self.fault.slower else self.fault.within
+        far = hypot(length / log(within), start / log(SMALL_WITHIN))
+        return max(far, DOUBT) if self.fault.slower and self.at_start is None else far
+
+    @property
+    def fits(self) -> bool:
+        """Whether the figures are what the fault would bring about."""
+        return self.distance <= FITS
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """`at_length`, `at_start`: the cluster as it should be; `suspects` the likeliest first; `algorithm` where the
+    figures are those of another than NCCL's pick."""
+
+    log: Log
+    cluster: Cluster
+    rows: tuple[Compared, ...]
+    at_length: Beside | None
+    at_start: Beside | None
+    verdict: Verdict
+    suspects: tuple[Suspect, ...] = ()
+    algorithm: str = ""
+    remarks: tuple[str, ...] = ()
+
+
+def explain(told: Log, cluster: Cluster) -> Explanation:
+    """The log's rows beside the cluster's predictions, and what is wrong. ValueError where the cluster has another
+    number of ranks than the log."""
+    if told.ranks and told.ranks != cluster.ranks:
+        raise ValueError(f"{told.path}: has {told.ranks} ranks; expected {cluster.ranks}, as {cluster.name} has")
+    forced = _forced(told)
+    plan = ClusterPlan(cluster, **forced)
+    rows = tuple(Compared(row, plan.row(told.collective, row.nbytes)) for row in told.rows)
+    large, small = _large(rows), [c for c in rows if c.row.nbytes <= SMALL_BYTES]
+    at_length, at_start = _beside(large, _picked), _beside(small, _picked)
+    remarks = tuple(_remarks(told, cluster, rows, at_start))
+    if at_length is None and at_start is None:
+        return Explanation(told, cluster, rows, None, None, Verdict.UNTOLD, remarks=remarks)
+    beside = at_length or at_start
+    ratio = beside.ratio if beside else 1.0
+    least = 1 / SLOW_START if at_length is None else WELL_COPIED if _copied(cluster) else WELL
+    found = Explanation(told, cluster, rows, at_length, at_start, Verdict.HEALTHY, remarks=remarks)
+    if ratio >= (max(SLOWED, least) if told.debug else least):
+        return found
+    suspects = _suspects(told, cluster, forced, large, small)
+    if ratio >= least and not any(s.said for s in suspects):
+        return found
+    other = _as_ring(large)
+    if other and other[1] <= min((s.distance for s in suspects), default=inf) and not any(s.said for s in suspects):
+        return replace(found, algorithm=other[0])
+    verdict, kept = _judged(suspects)
+    if verdict is Verdict.UNEXPLAINED and _copied(cluster) and at_start and at_start.ratio >= OTHERWISE:
+        return replace(found, remarks=(*remarks, UPPER_LIMIT))
+    return replace(found, verdict=verdict, suspects=kept)
+
+
+def _large(rows: Sequence[Compared]) -> Sequence[Compared]:
+    return [c for c in rows if c.row.nbytes >= LARGE_BYTES and not c.latency_bound][-TAKEN:]
+
+
+def _picked(compared: Compared) -> Estimate:
+    return compared.planned.pick
+
+
+def _beside(rows: Sequence[Compared], predicted: Callable[[Compared], Estimate]) -> Beside | None:
+    found = sorted(
+        (Beside(c.row.nbytes, c.row.time_s, predicted(c).time_s) for c in rows), key=lambda beside: beside.ratio
+    )
+    return found[len(found) // 2] if found else None
+
+
+def _as_ring(large: Sequence[Compared]) -> tuple[str, float] | None:
+    """The ring, where NCCL picks another but the ring's plateau was measured, and how far that is (as
+    `Suspect.distance`)."""
+
+    def ring(c: Compared) -> Estimate:
+        return next((e for e in c.planned.candidates if (e.algorithm, e.protocol) == RING), _picked(c))
+
+    beside = _beside(large, ring)
+    distance = abs(log(beside.ratio)) / log(HARDWARE) if beside else inf
+    return ("/".join(RING), distance) if distance <= OTHERWISE else None
+
+
+def _forced(told: Log) -> dict[str, str]:
+    """The one algorithm and the one protocol that NCCL was told to take, where it was."""
+    out = {}
+    for what, variable, known in (("algorithm", "NCCL_ALGO", ALGORITHMS), ("protocol", "NCCL_PROTO", PROTOCOLS)):
+        if (name := named(told.debug.environment.get(variable, ""))) in known:
+            out[what] = name
+    return out
+
+
+def _suspects(
+    told: Log, cluster: Cluster, forced: dict[str, str], large: Sequence[Compared], small: Sequence[Compared]
+) -> list[Suspect]:
+    """Every fault that would slow the cluster, beside the log; the likeliest first. Without those that would
+    fit, but with which nothing is as quick as what was measured, unless NCCL speaks of them."""
+    out = []
+    some = small[:: max(len(small) // TAKEN, 1)]
+    for fault in faults(cluster):
+        plan = ClusterPlan(fault.cluster, **forced)
+
+        def predicted(c: Compared, plan: ClusterPlan = plan) -> Estimate:
+            return plan.candidates(told.collective, c.row.nbytes)[1]
+
+        slowed = (predicted(c).time_s > c.planned.pick.time_s / SLOWED for c in large or some)
+        if any(slowed):
+            at_length, at_start = _beside(large, predicted), _beside(some, predicted)
+            said, denied = fault.said_for(told.debug), fault.said_against(told.debug)
+            suspect = Suspect(fault, at_length, at_start, said, denied)
+            tried = large if suspect.fits and not said else ()
+            if not any(_impossible(plan.row(told.collective, c.row.nbytes), c.row) for c in tried):
+                out.append(suspect)
+    return sorted(out, key=lambda s: (not s.said, bool(s.denied), s.distance))
+
+
+def _impossible(planned: Planned, row: Row) -> bool:
+    """Whether the row was quicker than anything can be on what it is planned for."""
+    return planned.bound.time_s > IMPOSSIBLE * row.time_s
+
+
+def _judged(suspects: Sequence[Suspect]) -> tuple[Verdict, tuple[Suspect, ...]]:
+    """The verdict and those it is about, of each kind the nearest."""
+    nearest: dict[str, Suspect] = {}
+    for s in suspects:
+        nearest.setdefault(s.fault.key, s)
+    if said := [s for s in nearest.values() if s.said]:
+        return Verdict.CAUSE, tuple(said)
+    left = [s for s in nearest.values() if not s.denied]
+    fitting = [s for s in left if s.fits and s.distance <= left[0].distance + APART]
+    if not fitting:
+        return Verdict.UNEXPLAINED, tuple(left[:TAKEN])
+    return (Verdict.CAUSE if len(fitting) == 1 else Verdict.UNDECIDED), tuple(fitting)
+
+
+def _copied(cluster: Cluster) -> bool:
+    """Whether a kernel or a CPU copies even where all is as it should be."""
+    if cluster.nodes > 1:
+        return cluster.fabric is not None and not cluster.fabric.rdma
+    paths, gpus = Paths(cluster.machine), range(len(cluster.machine.gpus))
+    return not any(p2p(paths, a, b).applies for a in gpus for b in gpus if a != b)
+
+
+def _remarks(told: Log, cluster: Cluster, rows: Sequence[Compared], at_start: Beside | None) -> Iterator[str]:
+    yield from told.inferred
+    if wrong := next((row for row in told.rows if row.wrong), None):
+        yield (
+            f"WRONG RESULTS: line {wrong.line} has {wrong.wrong} wrong elements at {wrong.nbytes} B: memory or a link "
+            "corrupts data, which comes before any question of speed"
+        )
+    if at_start and at_start.ratio < 1 / SLOW_START:
+        yield (
+            f"small sizes take {1 / at_start.ratio:.1f} times the predicted: look at CPU frequency, at what else runs "
+            "on these cores, and at the fabric's set-up"
+        )
+    if over := next((c for c in reversed(rows) if _impossible(c.planned, c.row)), None):
+        yield (
+            f"{over.row.nbytes} B took less than is possible there: this ran on more than the topology has; look at "
+            "--topology, --nics and --nodes"
+        )
+    ran = {r.model for r in told.ran if r.model}
+    for model in sorted({cluster.machine.devices[g].model for g in cluster.machine.gpus} - {""}):
+        if ran and not any(model.split()[0].lower() in name.lower() for name in ran):
+            yield f"the log ran on {', '.join(sorted(ran))}; the topology has {model}: is it the right one?"
+    for name in sorted({"NCCL_ALGO", "NCCL_PROTO"} & told.debug.environment.keys()):
+        yield f"{name}={told.debug.environment[name]} was set" + ("" if _forced(told) else ": not taken into account")
+    if "no_nvls" in told.debug.signs and Pattern.NVLS in ClusterPlan(cluster).graphs:
+        said = told.debug.signs["no_nvls"]
+        yield f"line {said.line}: {said.text}; what is predicted is with NVLink SHARP: is Fabric Manager running?"
+    for note in cluster.machine.notes:
+        if note.kind is NoteKind.TRAP:
+            yield f"trap in the topology: {note.about}: {note.text}"

@@ -1,0 +1,351 @@
+"""What nccl-tests and rccl-tests print, read back: the table, who ran it, and what NCCL said in between.
+
+The text of all versions (with or without root, #wrong or error, per-iteration columns, time stamps; lines may begin
+with mpirun's or srun's tags), -J's JSON, and CSV with the columns of `CSV_COLUMNS`.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from ringtree.machines.files.file_bytes import file_bytes
+from ringtree.nccl.files.debug_log import Debug
+
+LARGEST_BYTES = 1 << 28
+"""A file beyond this is refused unread."""
+LONGEST_LINE = 1 << 14
+"""What is beyond this of a line is taken as the next."""
+MOST_LINES = 4_000_000
+MOST_ROWS = 100_000
+MOST_RANKS = 1 << 20
+SHORTEST_US, LONGEST_US = 1e-3, 1e12
+COLLECTIVES = {
+    "all_reduce": "all_reduce", "all_gather": "all_gather", "reduce_scatter": "reduce_scatter",
+    "broadcast": "broadcast", "reduce": "reduce", "alltoall": "all_to_all", "sendrecv": "send_recv",
+    "gather": "gather", "scatter": "scatter",
+}  # fmt: skip
+"""By their names in nccl-tests."""
+TYPE_BYTES = {
+    "int8": 1, "uint8": 1, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8, "half": 2, "float": 4, "double": 8,
+    "bfloat16": 2, "float16": 2, "float32": 4, "float64": 8, "f8e4m3": 1, "f8e5m2": 1, "fp8_e4m3": 1, "fp8_e5m2": 1,
+    "char": 1, "int": 4,
+}  # fmt: skip
+CSV_COLUMNS = ("size_B", "count", "type", "redop", "root", "oop_time_us", "oop_algbw_GBps", "oop_busbw_GBps",
+               "ip_time_us", "ip_algbw_GBps", "ip_busbw_GBps")  # fmt: skip
+_TIMES = ("time", "cputime")
+_REDOPS = frozenset({"sum", "prod", "min", "max", "avg", "mulsum", "all", "none"})
+_TYPES = "|".join(TYPE_BYTES)
+_ROW = re.compile(rf"(?<![\w.])(\d{{1,18}})[ \t]{{1,40}}(\d{{1,18}})[ \t]{{1,40}}({_TYPES})[ \t]+(.*)")
+_NUMBER = re.compile(r"-?\d+(\.\d*)?(e[+-]?\d+)?|nan|-?inf|N/A", re.IGNORECASE)
+_HEADER = re.compile(r"#\s+size\s+count\s.*busbw")
+_PROGRAM = re.compile(r"\b(" + "|".join(COLLECTIVES) + r")_perf\b")
+_DEVICE = re.compile(r"#\s+Rank\s+(\d+)\s.*?\bon\s+(\S+)\s+device\s+(\d+)\s+\[([^\]]*)\]\s*(.*)")
+_CSV_FACT = re.compile(r"#\s*(collective|nranks)\s*:\s*(\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A size. `nbytes` as nccl-tests has it: the whole vector's. Times out of place and in place, where there are;
+    `algbw`, `busbw` in GB/s as printed, of the quicker; `wrong` elements of both."""
+
+    nbytes: int
+    count: int
+    type: str
+    redop: str
+    root: int
+    times_s: tuple[float, ...]
+    algbw: float
+    busbw: float
+    wrong: int
+    line: int
+
+    @property
+    def time_s(self) -> float:
+        """The quicker of the two."""
+        return min(self.times_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A line of the list of devices."""
+
+    rank: int
+    host: str
+    device: int
+    busid: str
+    model: str
+
+
+@dataclass(slots=True)
+class Log:
+    """`collective` by ringtree's name, `ranks` 0 where nothing tells them; `inferred`: what of the two was concluded
+    from the figures, in words. `rows` by size, one each, the quickest of several."""
+
+    path: Path
+    collective: str
+    ranks: int
+    rows: tuple[Row, ...]
+    ran: tuple[Ran, ...] = ()
+    debug: Debug = field(default_factory=Debug)
+    inferred: tuple[str, ...] = ()
+
+    @property
+    def nodes(self) -> int:
+        """Hosts that ranks ran on; 0 where the log does not tell."""
+        return len({r.host for r in self.ran}) or self.debug.nodes
+
+
+def read(path: Path, collective: str = "") -> Log:
+    """The log of that file. `collective`: what it is of, where one knows. ValueError, in one line naming file and line,
+    where it is none."""
+    reading = _Reading(path)
+    data = file_bytes(path, "the output of nccl-tests", LARGEST_BYTES)
+    if b"\0" in data[:4096]:
+        raise ValueError(f"{path}: holds bytes that are no text; expected the output of nccl-tests")
+    if data[:4096].lstrip()[:1] == b"{":
+        _json(reading, data)
+        return reading.log(collective)
+    lines = BytesIO(data)
+    for number in range(1, MOST_LINES + 1):
+        raw = lines.readline(LONGEST_LINE)
+        if not raw:
+            return reading.log(collective)
+        reading.line(raw.decode("utf-8", "replace").rstrip(), number)
+    raise ValueError(f"{path}: has more than {MOST_LINES:,} lines; expected a log of fewer")
+
+
+class _Reading:
+    """A file as it is read, line by line."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rows: list[Row] = []
+        self.ran: list[Ran] = []
+        self.debug = Debug()
+        self.programs: dict[str, int] = {}
+        self.ranks = 0
+        self.columns: list[str] = []
+        self.csv: list[str] = []
+        self.quick: dict[int, Row] = {}
+
+    def line(self, text: str, number: int) -> None:
+        if self.csv:
+            if text and not text.startswith("#"):
+                self._csv_row(text, number)
+            return
+        if text.startswith(("size_B,", "size,")):
+            self.csv = [name.strip() for name in text.split(",")]
+            return
+        if " NCCL INFO " in text:
+            self.debug.hear(text, number)
+            return
+        if (fact := _CSV_FACT.match(text)) is not None:
+            self._fact(fact[1], fact[2], number)
+        elif _HEADER.search(text):
+            self.columns = text[text.index("size") :].split()
+        elif found := _ROW.search(text):
+            self._text_row(found, number)
+        elif device := _DEVICE.search(text):
+            if len(self.ran) < MOST_RANKS:
+                rank, host, gpu, busid, model = device.groups()
+                self.ran.append(Ran(int(rank[:9]), _shown(host), int(gpu[:9]), _shown(busid), _shown(model)))
+        else:
+            if program := _PROGRAM.search(text):
+                self.programs.setdefault(COLLECTIVES[program[1]], number)
+            self.debug.hear(text, number)
+
+    def _fact(self, what: str, value: str, number: int) -> None:
+        if what == "collective":
+            names = COLLECTIVES | {name: name for name in COLLECTIVES.values()}
+            if value not in names:
+                raise ValueError(f"{self.path}, line {number}: collective {value}: expected one of {', '.join(names)}")
+            self.programs.setdefault(names[value], number)
+        else:
+            self.ranks = _whole(self.path, number, what, value, 1, MOST_RANKS)
+
+    def _text_row(self, found: re.Match[str], number: int) -> None:
+        words = found[4].split()
+        redop, root = "none", -1
+        if words and words[0] in _REDOPS:
+            redop = words.pop(0)
+        has_root = "root" in self.columns if self.columns else len(words) in (5, 9)
+        if has_root and words and re.fullmatch(r"-?\d{1,7}", words[0]):
+            root = int(words.pop(0))
+        first = next((n for n, name in enumerate(self.columns) if name in _TIMES), None)
+        names = ["time", "algbw", "busbw", "#wrong"] * 2 if first is None else self.columns[first:]
+        starts = [n for n, name in enumerate(names) if name in _TIMES]
+        if words and len(words) <= len(names) - starts[-1] and len(starts) == 2:
+            starts = [0]  # in place alone, as for a replayed trace
+        if len(words) < 3:
+            return  # broken off, or another's output came in between
+        figures = [words[n : n + 4] for n in starts if len(words) >= n + 3]
+        if all(_NUMBER.fullmatch(word) for f in figures for word in f[:3]):
+            self._row(number, (found[1], found[2], found[3], redop, root), figures)
+
+    def _csv_row(self, text: str, number: int) -> None:
+        cells = next(csv.reader([text]))
+        if len(cells) != len(self.csv):
+            raise ValueError(f"{self.path}, line {number}: {len(cells)} cells; expected {len(self.csv)}, as its header")
+        told = dict(zip(self.csv, (c.strip() for c in cells), strict=True))
+        missing = {"oop_time_us", "ip_time_us"}.isdisjoint(told) or "type" not in told or "count" not in told
+        if missing:
+            raise ValueError(f"{self.path}, line {number}: expected the columns {', '.join(CSV_COLUMNS)}")
+        figures = [
+            [told[f"{way}_time_us"], told.get(f"{way}_algbw_GBps", "0"), told.get(f"{way}_busbw_GBps", "0"),
+             told.get(f"{way}_wrong", "N/A")]
+            for way in ("oop", "ip")
+            if told.get(f"{way}_time_us")
+        ]  # fmt: skip
+        root = told.get("root", "-1")
+        what = (told[self.csv[0]], told["count"], told["type"], told.get("redop", "none"), root)
+        self._row(number, what, figures)
+
+    def _row(self, number: int, what: tuple[Any, ...], figures: Sequence[Sequence[str]]) -> None:
+        """Checks and keeps a row; one of no bytes, or without any time, tells nothing."""
+        where = f"{self.path}, line {number}"
+        nbytes = _whole(self.path, number, "size", what[0], 0, 1 << 60)
+        measured = [m for f in figures if (m := _figures(where, f)) is not None]
+        if not nbytes or not measured:
+            return
+        quickest = min(measured)
+        wrong = sum(m[3] for m in measured)
+        count = _whole(self.path, number, "count", what[1], 0, 1 << 60)
+        root = _whole(self.path, number, "root", what[4], -1, MOST_RANKS)
+        times = tuple(m[0] for m in measured)
+        row = Row(nbytes, count, str(what[2]), str(what[3]), root, times, quickest[1], quickest[2], wrong, number)
+        before = self.quick.get(nbytes)
+        if before is None and len(self.quick) >= MOST_ROWS:
+            raise ValueError(f"{where}: more than {MOST_ROWS:,} sizes; expected the table of one test")
+        if before is None or row.time_s < before.time_s:
+            self.quick[nbytes] = row
+
+    def log(self, collective: str) -> Log:
+        rows = tuple(self.quick[nbytes] for nbytes in sorted(self.quick))
+        if not rows:
+            raise ValueError(
+                f"{self.path}: no line of a table; expected nccl-tests' or rccl-tests' output, with lines of size, "
+                "count, type and times"
+            )
+        if len(self.programs) > 1 and not collective:
+            names = " and ".join(f"{name} (line {line})" for name, line in self.programs.items())
+            raise ValueError(f"{self.path}: is of {names}; expected the log of one collective")
+        inferred: list[str] = []
+        name = collective or next(iter(self.programs), "")
+        if not name:
+            name = _collective(rows)
+            inferred.append(f"the log does not name its collective: taken to be {name}, by its columns")
+        ranks = self.ranks or (max(r.rank for r in self.ran) + 1 if self.ran else 0) or self.debug.ranks
+        if not ranks and (ranks := _ranks(name, rows)):
+            inferred.append(f"the log does not tell its ranks: taken to be {ranks}, by busbw over algbw")
+        return Log(self.path, name, ranks, rows, tuple(self.ran), self.debug, tuple(inferred))
+
+
+def _figures(where: str, words: Sequence[str]) -> tuple[float, float, float, int] | None:
+    """Time, algbw, busbw and how many are wrong; None where nothing was measured."""
+    if words[0] in ("N/A", "-"):
+        return None
+    found: list[float] = []
+    for what, word in zip(("time", "algbw", "busbw"), words, strict=False):
+        try:
+            found.append(float(word))
+        except ValueError:
+            raise ValueError(f"{where}: {what} {word[:40]!r}; expected a number") from None
+        if not (math.isfinite(found[-1]) and found[-1] >= 0):
+            raise ValueError(f"{where}: {what} {word[:40]}; expected a number of at least 0")
+    if not found[0]:
+        return None
+    if not SHORTEST_US <= found[0] <= LONGEST_US:
+        raise ValueError(f"{where}: time {words[0][:40]}; expected {SHORTEST_US:g} to {LONGEST_US:g} microseconds")
+    wrong = words[3] if len(words) > 3 else "N/A"
+    bad = float(wrong) if re.fullmatch(r"\d{1,15}(\.\d+)?", wrong) else 0.0
+    return found[0] * 1e-6, found[1], found[2], int(bad)
+
+
+def _whole(path: Path, line: int, what: str, text: object, least: int, most: int) -> int:
+    word = str(text).strip()
+    if not re.fullmatch(r"-?\d{1,18}", word) or not least <= int(word) <= most:
+        raise ValueError(f"{path}, line {line}: {what} {word[:40]!r}; expected a whole number of {least} to {most}")
+    return int(word)
+
+
+def _per_rank(rows: Sequence[Row]) -> float:
+    """The whole vector over one count of elements: 1, or how many ranks share it."""
+    big = [r for r in rows if r.count * TYPE_BYTES.get(r.type, 0)]
+    return median(r.nbytes / (r.count * TYPE_BYTES[r.type]) for r in big[-5:]) if big else 1.0
+
+
+def _factor(rows: Sequence[Row]) -> float:
+    """busbw over algbw; 0 where both are too small to tell."""
+    big = [r for r in rows if r.algbw >= 0.5]
+    return median(r.busbw / r.algbw for r in big[-5:]) if big else 0.0
+
+
+def _collective(rows: Sequence[Row]) -> str:
+    """By redop, root and whether the vector is one of blocks. all_to_all prints what all_gather does."""
+    one, factor = rows[-1], _factor(rows)
+    reduces = one.redop != "none"
+    if one.root >= 0:
+        return "reduce" if reduces else "broadcast"
+    if _per_rank(rows) > 1.5:
+        return "reduce_scatter" if reduces else "all_gather"
+    if reduces:
+        return "all_reduce" if factor == 0 or factor > 0.97 else "reduce_scatter"
+    return "send_recv" if factor == 0 or factor > 0.97 else "all_gather"
+
+
+def _ranks(name: str, rows: Sequence[Row]) -> int:
+    """By nccl-tests' own definitions; 0 where they tell nothing."""
+    shared, factor = round(_per_rank(rows)), _factor(rows)
+    if name in ("all_gather", "reduce_scatter", "all_to_all") and shared > 1:
+        return shared
+    if name == "all_reduce" and 0.9 < factor < 1.9999:
+        return round(2 / (2 - factor))
+    if name in ("all_gather", "reduce_scatter", "all_to_all") and 0.4 < factor < 0.9999:
+        return round(1 / (1 - factor))
+    return 0
+
+
+def _json(reading: _Reading, raw: bytes) -> None:
+    """What -J writes."""
+    try:
+        told = json.loads(raw)
+        results, config = told["results"], told.get("config", {})
+        for n, result in enumerate(results):
+            ways = [result.get(way) for way in ("out_of_place", "in_place")]
+            figures = [
+                [str(w.get("time", w.get("cpu_time"))), str(w["alg_bw"]), str(w["bus_bw"]), str(w.get("nwrong") or 0)]
+                for w in ways
+                if w is not None
+            ]
+            what = (result["size"], result["count"], result["type"], result["redop"], str(result["root"]).strip())
+            reading._row(n + 1, what, figures)
+            if program := _PROGRAM.search(str(result.get("experiment_name", ""))):
+                reading.programs.setdefault(COLLECTIVES[program[1]], n + 1)
+        reading.ran += _ran(config.get("devices", told.get("devices", [])))
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        if str(error).startswith(str(reading.path)):
+            raise
+        raise ValueError(
+            f"{reading.path}: is no JSON of nccl-tests ({type(error).__name__}: {str(error)[:80]}); expected "
+            "{results: [{size, count, type, redop, root, out_of_place: {time, alg_bw, bus_bw}, …}]}"
+        ) from None
+
+
+def _ran(devices: Sequence[dict[str, Any]]) -> Iterator[Ran]:
+    for d in devices:
+        host, busid, model = (_shown(str(d[name])) for name in ("hostname", "device_hex", "device_info"))
+        yield Ran(int(d["rank"]), host, int(d["device"]), busid, model)
+
+
+def _shown(text: str) -> str:
+    """Of a name what can be printed."""
+    return "".join(c if c.isprintable() else "?" for c in text[:80]).strip()

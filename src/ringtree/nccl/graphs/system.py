@@ -1,0 +1,278 @@
+"""A machine as NCCL's search sees it: what each edge holds, and the paths between GPUs and to the ports of NICs.
+
+Bandwidths here are whole MB/s (10^6 bytes): NCCL's figures, halves and eighths of them are exact so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from ringtree.machines.clusters import Cluster
+from ringtree.machines.machine import DeviceKind, LinkKind, PathKind
+from ringtree.machines.parts import cpu_maker
+from ringtree.machines.paths import Path, Paths, gdr, p2p
+from ringtree.nccl.link_speeds import LOCAL_GBps, nic_GBps, runs_rccl, seen
+
+RCCL_SM = 90
+"""For RCCL all GPUs are of the newer ones, from where rules depend on it."""
+NEAR_GPUS = (LinkKind.NVLINK, LinkKind.XGMI)
+
+
+def MBps(GBps: float) -> int:
+    """Whole MB/s of NCCL's GB/s."""
+    return round(GBps * 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One way, between devices by number; a port's own line goes from its NIC to the same. `reverse`: the edge back,
+    -1 where there is none."""
+
+    source: int
+    target: int
+    kind: LinkKind
+    capacity_MBps: int
+    reverse: int
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A path: how far it goes, the edges on it, and the least capacity on it."""
+
+    kind: PathKind
+    edges: tuple[int, ...]
+    capacity_MBps: int
+
+    def then(self, rest: Way, kind: PathKind) -> Way:
+        """This path and another, together of that kind."""
+        return Way(kind, self.edges + rest.edges, min(self.capacity_MBps, rest.capacity_MBps))
+
+
+HERE = Way(PathKind.LOC, (), MBps(LOCAL_GBps))
+NOWHERE = Way(PathKind.DIS, (), 0)
+
+
+class System:
+    """GPUs are local ranks, `nets` places among the machine's NICs: none where the cluster is one machine."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.machine = seen(cluster.machine)
+        self.paths, self.fabric = Paths(self.machine), cluster.fabric
+        self.devices, self.gpus = self.machine.devices, self.machine.gpus
+        self.inter = cluster.nodes > 1
+        self.nets = range(len(self.machine.nics) if self.inter else 0)
+        self.switch = next(iter(self.machine.of_kind(DeviceKind.NVSWITCH)), -1)
+        self.rccl = runs_rccl(self.machine)
+        self.sm = RCCL_SM if self.rccl else min((self.devices[g].sm for g in self.gpus), default=0)
+        self.cpu = next((cpu_maker(d) for d in self.devices if d.kind is DeviceKind.CPU), "")
+        self._gpu_ways: dict[tuple[int, int], Way] = {}
+        self._ends: dict[tuple[int, PathKind], tuple[set[int], set[int]]] = {}
+        self._tried: dict[tuple[int, PathKind], tuple[int, ...]] = {}
+
+    @cached_property
+    def edges(self) -> tuple[Edge, ...]:
+        """The machine's links by number, then each NIC's line out and in."""
+        number = {(k.source, k.target, k.kind): n for n, k in enumerate(self.machine.links)}
+        edges = [
+            Edge(k.source, k.target, k.kind, MBps(k.bandwidth_Bps / 1e9), number.get((k.target, k.source, k.kind), -1))
+            for k in self.machine.links
+        ]
+        for nic in self.machine.nics:
+            out, rate = len(edges), MBps(nic_GBps(self.devices[nic]))
+            edges += [Edge(nic, nic, LinkKind.ETHERNET, rate, out + 1), Edge(nic, nic, LinkKind.ETHERNET, rate, out)]
+        return tuple(edges)
+
+    def gpu_way(self, a: int, b: int) -> Way:
+        """From one GPU to another as the data goes: through a CPU where there is no peer access."""
+        if (a, b) not in self._gpu_ways:
+            self._gpu_ways[a, b] = self._peer(a, b)
+        return self._gpu_ways[a, b]
+
+    def to_net(self, gpu: int, net: int) -> Way:
+        """From a GPU to a NIC's port, perhaps through another GPU (PXN)."""
+        return self._net_ways[0][net][gpu]
+
+    def from_net(self, net: int, gpu: int) -> Way:
+        """From a NIC's port to a GPU."""
+        return self._net_ways[1][net][gpu]
+
+    def switch_way(self, gpu: int, out: bool) -> Way:
+        """Between a GPU and the NVSwitches; only where there are some."""
+        edge = self._up[gpu] if out else self.edges[self._up[gpu]].reverse
+        return Way(PathKind.NVL, (edge,), self.edges[edge].capacity_MBps)
+
+    @property
+    def alone(self) -> bool:
+        """Whether one GPU is all there is."""
+        return not self.inter and len(self.gpus) == 1
+
+    @cached_property
+    def total_MBps(self) -> int:
+        """The most any GPU can send: over all its NVLinks, or its PCIe link."""
+        if self.alone:
+            return MBps(LOCAL_GBps)
+        gpus = range(len(self.gpus))
+        return max((max(self._sum(g, NEAR_GPUS), self.pcie_MBps(g)) for g in gpus), default=0)
+
+    @cached_property
+    def fastest_MBps(self) -> int:
+        """The widest path of any GPU: to a NIC, or where it stays inside to another GPU."""
+        gpus = range(len(self.gpus))
+        if self.alone:
+            return MBps(LOCAL_GBps)
+        if self.inter:
+            return max(self.to_net(g, n).capacity_MBps for g in gpus for n in self.nets)
+        return max(self.gpu_way(a, b).capacity_MBps for a in gpus for b in gpus if a != b)
+
+    @cached_property
+    def gpu_kinds(self) -> tuple[PathKind, ...]:
+        """The kinds of path between two GPUs."""
+        gpus = range(len(self.gpus))
+        return tuple(sorted({self.gpu_way(a, b).kind for a in gpus for b in gpus if a != b}))
+
+    @cached_property
+    def net_kinds(self) -> tuple[PathKind, ...]:
+        """The kinds of path between a GPU and a NIC."""
+        return tuple(sorted({way.kind for ways in self._net_ways for row in ways for way in row}))
+
+    def net_MBps(self, net: int) -> int:
+        """A NIC's line rate."""
+        return MBps(nic_GBps(self.devices[self.machine.nics[net]]))
+
+    def latency_s(self, net: int) -> float:
+        """A NIC's own latency, as its file or the catalogue tells."""
+        return self.devices[self.machine.nics[net]].latency_s
+
+    def leaving_MBps(self, gpu: int) -> int:
+        """All that a GPU can send over its links."""
+        return self._sum(gpu, tuple(LinkKind))
+
+    def pcie_MBps(self, gpu: int) -> int:
+        """The GPU's own PCIe link."""
+        return self._sum(gpu, (LinkKind.PCIE,))
+
+    @cached_property
+    def local_nets(self) -> tuple[tuple[int, ...], ...]:
+        """For each GPU the NICs it prefers, the first one first: of those it reaches fastest and by the nearest kind of
+        path, as many as there are for each GPU that has the same ones."""
+        outward, inward = self._net_ways
+        found: list[tuple[int, ...]] = []
+        for gpu in range(len(self.gpus)):
+            near = _nearest([ways[gpu] for ways in outward])
+            sharers = len(_nearest(inward[near[0]])) or 1 if near else 1
+            first = gpu % sharers
+            if len(near) & (len(near) - 1) == 0:
+                first = _mirrored(first, len(near))
+            each = -(-len(near) // sharers)
+            found.append(tuple(dict.fromkeys(near[(first + k) % len(near)] for k in range(each))))
+        return tuple(found)
+
+    @cached_property
+    def near_gpus(self) -> tuple[tuple[int, ...], ...]:
+        """For each NIC the GPUs it reaches fastest, of them those by the nearest kind of path."""
+        return tuple(_nearest(ways) for ways in self._net_ways[1])
+
+    @cached_property
+    def local_gpu(self) -> tuple[int, ...]:
+        """For each NIC the GPU near it that prefers it most, -1 where none does."""
+        out = []
+        for net, gpus in enumerate(self.near_gpus):
+            having = [(self.local_nets[g].index(net), k, g) for k, g in enumerate(gpus) if net in self.local_nets[g]]
+            out.append(min(having)[2] if having else -1)
+        return tuple(out)
+
+    def ends(self, net: int, farthest: PathKind) -> tuple[set[int], set[int]]:
+        """The GPUs that a NIC reaches, and that reach it, by a path of that kind or a nearer one."""
+        if (net, farthest) not in self._ends:
+            both = (self._net_ways[1][net], self._net_ways[0][net])
+            into, back = ({g for g, way in enumerate(ways) if way.kind <= farthest} for ways in both)
+            self._ends[net, farthest] = into, back
+        return self._ends[net, farthest]
+
+    def nets_to_try(self, gpu: int, farthest: PathKind) -> tuple[int, ...]:
+        """The NICs for a GPU (-1: for any), those it prefers first, then others that are near enough."""
+        if (gpu, farthest) not in self._tried:
+            gpus = range(len(self.gpus)) if gpu < 0 else (gpu,)
+            nets = [n for g in gpus for n in self.local_nets[g]]
+            if len(set(nets)) < len(self.nets):
+                far = [(self.to_net(g, n).kind, g, n) for g in gpus for n in self.nets]
+                nets += [n for kind, _, n in sorted(far) if kind <= farthest]
+            self._tried[gpu, farthest] = tuple(dict.fromkeys(nets))
+        return self._tried[gpu, farthest]
+
+    @cached_property
+    def split(self) -> bool:
+        """Whether NVLink joins the GPUs to two groups of several, apart from one another."""
+        groups: list[set[int]] = []
+        for g in range(len(self.gpus)):
+            own = next((s for s in groups if self.gpu_way(g, min(s)).kind is PathKind.NVL), None)
+            if own is None:
+                groups.append(own := set())
+            own.add(g)
+        return len(groups) == 2 and all(len(s) > 1 for s in groups)
+
+    def _sum(self, gpu: int, kinds: tuple[LinkKind, ...]) -> int:
+        mine = (self.edges[e] for e in self.machine.leaving(self.gpus[gpu]))
+        return sum(e.capacity_MBps for e in mine if e.kind in kinds)
+
+    @cached_property
+    def _up(self) -> tuple[int, ...]:
+        """For each GPU its edge to the NVSwitches, -1 where it has none."""
+        leaving = ((e for e in self.machine.leaving(g) if self.edges[e].target == self.switch) for g in self.gpus)
+        return tuple(next(edges, -1) for edges in leaving)
+
+    def _peer(self, a: int, b: int) -> Way:
+        if a == b:
+            return HERE
+        if min(self._up[a], self._up[b]) >= 0:
+            return self.switch_way(a, True).then(self.switch_way(b, False), PathKind.NVL)
+        if p2p(self.paths, a, b).applies:
+            return self._way(self.paths.gpus(a, b))
+        return self._by_cpu(self.gpus[a], self.gpus[b])
+
+    @cached_property
+    def _net_ways(self) -> tuple[list[list[Way]], list[list[Way]]]:
+        """(to, from) by NIC and GPU."""
+        outward, inward = list[list[Way]](), list[list[Way]]()
+        for net in self.nets:
+            first = len(self.machine.links) + 2 * net
+            out, into = (Way(PathKind.LOC, (e,), self.edges[e].capacity_MBps) for e in (first, first + 1))
+            both = [self._to_and_from(gpu, net) for gpu in range(len(self.gpus))]
+            outward.append([to.then(out, to.kind) for to, _ in both])
+            inward.append([into.then(back, back.kind) for _, back in both])
+        return outward, inward
+
+    def _to_and_from(self, gpu: int, net: int) -> tuple[Way, Way]:
+        """Between a GPU and a NIC; through the CPU where the NIC may not touch the GPU's memory."""
+        ends = (self.gpus[gpu], self.machine.nics[net])
+        direct = gdr(self.paths, gpu, net, self.fabric, sends=False).applies
+        to, back = self.paths.to_nic(gpu, net, self.fabric), self.paths.between(*ends[::-1])
+        relayed = direct or to.kind is PathKind.PXN
+        return (
+            self._way(to) if relayed else self._by_cpu(*ends),
+            self._way(back) if direct else self._by_cpu(*ends[::-1]),
+        )
+
+    def _by_cpu(self, source: int, target: int) -> Way:
+        """Between devices by way of a CPU; as it is where the machine tells of none."""
+        staged = self.paths.through_cpu(source, target)
+        return self._way(staged if staged.kind is not PathKind.DIS else self.paths.between(source, target))
+
+    def _way(self, path: Path) -> Way:
+        if path.kind is PathKind.DIS:
+            return NOWHERE
+        return Way(path.kind, path.links, min(self.edges[e].capacity_MBps for e in path.links))
+
+
+def _nearest(ways: list[Way]) -> tuple[int, ...]:
+    """The places of those with the most capacity, of them those of the nearest kind."""
+    if not ways or (best := min((-w.capacity_MBps, w.kind) for w in ways))[1] is PathKind.DIS:
+        return ()
+    return tuple(n for n, w in enumerate(ways) if (-w.capacity_MBps, w.kind) == best)
+
+
+def _mirrored(value: int, power: int) -> int:
+    """The bits below a power of two in reverse order."""
+    bits = power.bit_length() - 1
+    return sum(1 << (bits - 1 - b) for b in range(bits) if value >> b & 1)

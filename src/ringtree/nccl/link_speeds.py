@@ -1,0 +1,93 @@
+"""What NCCL takes a link to carry: its own figures, below the nominal ones. In GB/s (10^9 bytes), as it prints them.
+
+Source: NVIDIA/nccl 2.30.7, src/graph/topo.h and topo.cc; for AMD's xGMI ROCm/rccl 2.21, src/graph/topo.h.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine
+from ringtree.machines.parts import cpu_maker
+
+NVLINK_GBps = {100: 40.1, 90: 20.6, 87: 20.0, 86: 12.0, 80: 20.0, 70: 20.0, 60: 18.0}
+"""One NVLink, by the least compute capability (times 10) it holds from."""
+PCIE_LANE_GBps = {1: 15 / 80, 2: 30 / 80, 3: 60 / 80, 4: 120 / 80, 5: 240 / 80, 6: 480 / 80}
+XGMI_LINK_GBps = {"gfx94": 48.0, "gfx95": 48.0, "mi3": 48.0, "gfx90a": 36.0, "mi2": 36.0}
+"""One xGMI link, by how the model's name begins."""
+XGMI_OLD_GBps = 24.0
+CPU_GBps = {"amd": 16.0, "ibm": 32.0, "arm": 6.0, "zhaoxin": 6.0, "yongfeng": 9.0}
+INTEL_GBps = (("emerald", 40.0), ("granite", 40.0), ("sapphire", 22.0), ("broadwell", 6.0), ("haswell", 6.0))
+INTEL_MODEL_GBps = ((0xCF, 40.0), (0x8F, 22.0), (0x55, 10.0), (0, 6.0))
+"""Between two Intel CPUs by the least model number of family 6."""
+SKYLAKE_GBps = 10.0
+LOCAL_GBps = 5000.0
+NIC_UNTOLD_GBps = 10 / 8
+"""A NIC of no told speed is one of 10 Gbit/s."""
+PCI_OF_NOMINAL = 12 / 15.754
+"""For a PCIe link whose generation was not told: what NCCL gives Gen3 x16, over what that carries."""
+
+
+def seen(machine: Machine) -> Machine:
+    """The machine as NCCL sees it: its figure for every link, links of a kind from one device to another as one, and
+    all NVSwitches as one."""
+    switches = machine.of_kind(DeviceKind.NVSWITCH)
+    kept = [n for n in range(len(machine.devices)) if n not in switches[1:]]
+    place = {old: new for new, old in enumerate(kept)} | {n: kept.index(switches[0]) for n in switches[1:]}
+    links: dict[tuple[int, int, LinkKind], Link] = {}
+    for link in machine.links:
+        source, target = place[link.source], place[link.target]
+        if source != target:
+            ends = (machine.devices[link.source], machine.devices[link.target])
+            known, Bps = links.get((source, target, link.kind)), link_GBps(link, *ends) * 1e9
+            Bps += known.bandwidth_Bps if known else 0.0
+            links[source, target, link.kind] = replace(link, source=source, target=target, bandwidth_Bps=Bps)
+    return replace(machine, devices=tuple(machine.devices[n] for n in kept), links=tuple(links.values()))
+
+
+def link_GBps(link: Link, source: Device, target: Device) -> float:
+    """What NCCL counts for a link, each way. C2C and what leaves a NIC go by their nominal figures there too."""
+    if link.kind is LinkKind.NVLINK:
+        return nvlink_GBps(max(source.sm, target.sm)) * link.width
+    if link.kind is LinkKind.PCIE:
+        lane = PCIE_LANE_GBps.get(link.generation)
+        return link.bandwidth_Bps / 1e9 * PCI_OF_NOMINAL if lane is None else lane * (link.width or 16)
+    if link.kind is LinkKind.XGMI:
+        return _xgmi_GBps(source if source.model else target) * link.width
+    if link.kind in (LinkKind.CPU, LinkKind.SHM):
+        return cpu_GBps(source)
+    return link.bandwidth_Bps / 1e9
+
+
+def nvlink_GBps(sm: int) -> float:
+    """One NVLink of a GPU of that compute capability (times 10)."""
+    return next((GBps for least, GBps in NVLINK_GBps.items() if sm >= least), 20.0)
+
+
+def nic_GBps(nic: Device) -> float:
+    """All ports of a NIC."""
+    return nic.rate_Bps / 1e9 or NIC_UNTOLD_GBps
+
+
+def cpu_GBps(cpu: Device) -> float:
+    """From a CPU to the next, by its vendor and model."""
+    maker = cpu_maker(cpu)
+    if maker != "intel":
+        return CPU_GBps.get(maker, LOCAL_GBps)
+    model = cpu.attributes.get("modelid", "")
+    if model.isdigit() and cpu.attributes.get("familyid", "6") == "6":
+        return next(GBps for least, GBps in INTEL_MODEL_GBps if int(model) >= least)
+    return next((GBps for word, GBps in INTEL_GBps if word in cpu.model.lower()), SKYLAKE_GBps)
+
+
+RCCL_VENDORS = ("amd", "hygon")
+
+
+def runs_rccl(machine: Machine) -> bool:
+    """Whether a GPU is of a maker whose library RCCL is, and so all of them run it."""
+    return any(machine.devices[g].vendor.lower() in RCCL_VENDORS for g in machine.gpus)
+
+
+def _xgmi_GBps(gpu: Device) -> float:
+    told = f"{gpu.attributes.get('gcn', '')} {gpu.model}".lower()
+    return next((GBps for start, GBps in XGMI_LINK_GBps.items() if start in told), XGMI_OLD_GBps)

@@ -1,0 +1,53 @@
+"""What the hardware makes of NCCL's algorithms: links, NICs, fabrics, the blocks that copy, and pipelines that fill."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ringtree.machines.channels import Channels, Pattern
+from ringtree.machines.clusters import Cluster
+from ringtree.machines.nics import as_shown
+from ringtree.nccl.estimate import Estimate
+from ringtree.nccl.transport.exchange import EXCHANGES, exchange
+from ringtree.nccl.transport.latency import latency_us
+from ringtree.nccl.transport.rings import ring_limits, ring_us
+from ringtree.nccl.transport.trees import tree_limits, tree_us
+from ringtree.nccl.tuning.channels import channels
+from ringtree.nccl.tuning.communicator import Communicator
+from ringtree.nccl.tuning.enabled import enabled
+from ringtree.nccl.tuning.figures import ALGORITHMS, PROTOCOLS
+
+__all__ = ["estimates"]
+
+
+def estimates(
+    cluster: Cluster, graphs: Mapping[Pattern, Channels], collective: str, nbytes: int
+) -> tuple[Estimate, ...]:
+    """The candidates NCCL has there, as `nccl.tuning.estimates`, the fastest first by what the hardware does; and for
+    all_to_all, gather, scatter and send_recv (each rank to the next) its sends and receives, as algorithm `p2p`."""
+    comm = Communicator(as_shown(cluster), graphs)
+    if collective in EXCHANGES:
+        return exchange(comm, collective, nbytes)
+    found = [
+        _estimate(comm, collective, algorithm, protocol, nbytes)
+        for algorithm in ALGORITHMS
+        for protocol in PROTOCOLS
+        if enabled(comm, collective, algorithm, protocol)
+    ]
+    return tuple(sorted(found, key=lambda e: e.time_s))
+
+
+def _estimate(comm: Communicator, collective: str, algorithm: str, protocol: str, nbytes: int) -> Estimate:
+    blocks = channels(comm, collective, algorithm, protocol, nbytes)
+    latency = latency_us(comm, collective, algorithm, protocol)
+    if algorithm == "ring":
+        least = min(ring_limits(comm, collective, protocol), key=lambda limit: limit.GBps)
+        time = ring_us(comm, collective, protocol, nbytes, least.GBps)
+    else:
+        least = min(tree_limits(comm, collective, algorithm, protocol), key=lambda limit: limit.GBps)
+        time = tree_us(comm, collective, algorithm, protocol, nbytes, least.GBps)
+    if time > 2 * latency:
+        words = least.words
+    else:
+        words = f"latency: {comm.ranks} ranks" + (f" on {comm.nodes} nodes" if comm.nodes > 1 else "")
+    return Estimate(algorithm, protocol, blocks, time * 1e-6, latency * 1e-6, least.GBps * 1e9, words)

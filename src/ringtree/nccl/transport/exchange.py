@@ -1,0 +1,148 @@
+"""Collectives that NCCL makes of sends and receives: what each link and NIC carries, all pairs at once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import lru_cache
+
+from ringtree.machines.machine import LinkKind, Machine
+from ringtree.machines.paths import Paths
+from ringtree.nccl.estimate import Estimate
+from ringtree.nccl.link_speeds import link_GBps
+from ringtree.nccl.transport.figures import PEER_CHUNK_bytes, PEER_LL_bytes
+from ringtree.nccl.transport.hardware import block_GBps, nics_limit
+from ringtree.nccl.transport.latency import hop_us
+from ringtree.nccl.tuning.communicator import Communicator
+from ringtree.nccl.tuning.figures import PROTOCOLS, BASE_LATENCY_us, HOP_LATENCY_us
+
+EXCHANGES = ("all_to_all", "send_recv", "gather", "scatter")
+"""`send_recv` is nccl-tests' sendrecv: each rank sends the vector to the next and has that of the one before."""
+
+
+def exchange(comm: Communicator, collective: str, nbytes: int) -> tuple[Estimate, ...]:
+    """With Simple, and with LL where the pieces are small enough for it."""
+    piece = nbytes if collective == "send_recv" else nbytes / comm.ranks
+    channels = _channels(comm)
+    kinds = ("ll", "simple") if piece <= channels * PEER_LL_bytes else ("simple",)
+    return tuple(sorted((_estimate(comm, collective, p, nbytes, channels) for p in kinds), key=lambda e: e.time_s))
+
+
+def _channels(comm: Communicator) -> int:
+    """For one peer: two for each link there is to it, a power of two, or two for the network (paths.cc)."""
+    machine = comm.cluster.machine
+    links = [machine.links[n] for n in machine.leaving(machine.gpus[0])]
+    near = [k.width for k in links if k.kind in (LinkKind.NVLINK, LinkKind.XGMI)]
+    wanted = 2 * max(near, default=1) if comm.nodes == 1 else 2
+    return min(_up(wanted), _up(comm.channels))
+
+
+def _up(count: int) -> int:
+    """To a power of two."""
+    return 1 << (max(count, 1) - 1).bit_length()
+
+
+def _estimate(comm: Communicator, collective: str, protocol: str, nbytes: int, channels: int) -> Estimate:
+    s_per_byte, words = _slowest(comm, collective)
+    s_per_byte *= 2.0 if protocol == "ll" else 1.0
+    latency = _latency_us(comm, collective, protocol) * 1e-6
+    fill = 2 * min(PEER_CHUNK_bytes * channels, nbytes) * s_per_byte if protocol == "simple" else 0.0
+    time = latency + nbytes * s_per_byte + fill
+    if time < 2 * latency:
+        words = f"latency: {comm.ranks} ranks" + (f" on {comm.nodes} nodes" if comm.nodes > 1 else "")
+    return Estimate("p2p", protocol, channels, time, latency, 1 / s_per_byte, words)
+
+
+def _latency_us(comm: Communicator, collective: str, protocol: str) -> float:
+    """A hop to each peer in the machine, and one to the others, which a CPU posts one by one."""
+    p = PROTOCOLS.index(protocol)
+    near, far = HOP_LATENCY_us[comm.near("ring")]["ring"][p], HOP_LATENCY_us["net"]["tree"][p] + hop_us(comm, protocol)
+    here, there = (1, 1) if collective == "send_recv" else (comm.per_node - 1, comm.ranks - comm.per_node)
+    over = far + (there - 1) * comm.posting_us if comm.nodes > 1 else 0.0
+    return BASE_LATENCY_us["ring"][p] + here * near + over
+
+
+def _slowest(comm: Communicator, collective: str) -> tuple[float, str]:
+    """Seconds a byte of the collective's vector takes where most of the time goes, and what that is."""
+    found = [(load / GBps / 1e9, words) for load, GBps, words in _loads(comm, collective)]
+    return max(found)
+
+
+def _loads(comm: Communicator, collective: str) -> Iterator[tuple[float, float, str]]:
+    """(bytes for one of the vector, GB/s, what) of each link in a machine that carries something, and of its NICs."""
+    machine = comm.cluster.machine
+    loads: dict[int, float] = defaultdict(float)
+    for a, b, share in _pairs(collective, comm.per_node, comm.ranks):
+        for way in _ways(machine).gpus(a, b).links:
+            loads[way] += share
+    for a, b in _to_nics(comm, collective):
+        for way in _ways(machine).between(a, b).links:
+            loads[way] += (comm.ranks - comm.per_node) / comm.ranks
+    for n, load in loads.items():
+        link = machine.links[n]
+        source, target = machine.devices[link.source], machine.devices[link.target]
+        yield load, link_GBps(link, source, target), _LINKS.get(link.kind, "link") + f": {source.name} to {target.name}"
+    if comm.sm:
+        yield _blocks(comm, collective)
+    if comm.nodes > 1:
+        yield _nics(comm, collective)
+
+
+def _blocks(comm: Communicator, collective: str) -> tuple[float, float, str]:
+    """Half of each block's warps send, the other half receive; there are as many blocks as channels, rounded up to a
+    power of two (paths.cc)."""
+    count = _up(comm.channels)
+    each = block_GBps(comm) / 2
+    load = 1.0 if collective == "send_recv" else (comm.ranks - 1) / comm.ranks
+    return load, count * each, f"copying: {count} blocks, each {each:.3g} GB/s out and in"
+
+
+def _pairs(collective: str, per_node: int, ranks: int) -> Iterator[tuple[int, int, float]]:
+    """Sender, receiver and share of the vector, within the machine that has most to do."""
+    if collective == "send_recv":
+        yield from ((a, (a + 1) % per_node, 1.0) for a in range(per_node - (ranks > per_node)) if per_node > 1)
+    elif collective == "all_to_all":
+        yield from ((a, b, 1 / ranks) for a in range(per_node) for b in range(per_node) if a != b)
+    else:
+        ends = ((a, 0) if collective == "gather" else (0, a) for a in range(1, per_node))
+        yield from ((a, b, 1 / ranks) for a, b in ends)
+
+
+def _to_nics(comm: Communicator, collective: str) -> Iterator[tuple[int, int]]:
+    """GPUs and the NICs by which they reach other machines, as devices: who sends, and who receives."""
+    machine = comm.cluster.machine
+    if comm.nodes == 1 or collective == "send_recv":
+        return
+    for place, gpu in enumerate(machine.gpus if collective == "all_to_all" else machine.gpus[:1]):
+        near = _ways(machine).nearest_nics(place)
+        nic = machine.nics[near[place % len(near)]]
+        if collective != "gather":
+            yield gpu, nic
+        if collective != "scatter":
+            yield nic, gpu
+
+
+def _nics(comm: Communicator, collective: str) -> tuple[float, float, str]:
+    """All NICs of a machine for all-to-all, those near one GPU where one GPU has it all."""
+    machine, fabric = comm.cluster.machine, comm.cluster.fabric
+    assert fabric is not None
+    places = range(len(machine.nics)) if collective == "all_to_all" else _ways(machine).nearest_nics(0)
+    wires = nics_limit(machine, fabric, list(places))
+    GBps = min(wires.GBps, fabric.kernel_Bps / 1e9 * (comm.per_node if collective == "all_to_all" else 1))
+    away = (comm.ranks - comm.per_node) / comm.ranks
+    load = {"send_recv": 1.0, "all_to_all": comm.per_node * away}.get(collective, away)
+    return load, GBps / comm.cluster.thinned, wires.words
+
+
+@lru_cache(maxsize=8)
+def _ways(machine: Machine) -> Paths:
+    return Paths(machine)
+
+
+_LINKS = {
+    LinkKind.NVLINK: "NVLink",
+    LinkKind.XGMI: "xGMI",
+    LinkKind.PCIE: "PCIe",
+    LinkKind.CPU: "CPU link",
+    LinkKind.C2C: "C2C",
+}

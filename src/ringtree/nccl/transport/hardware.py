@@ -1,0 +1,134 @@
+"""What limits an algorithm at length: links and NICs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+from ringtree.ir.units import count
+from ringtree.machines.channels import Channels
+from ringtree.machines.clusters import Network
+from ringtree.machines.link_figures import data_Bps
+from ringtree.machines.machine import LinkKind, Machine, PathKind
+from ringtree.nccl.link_speeds import link_GBps
+from ringtree.nccl.transport.figures import BLOCKS_OF_A_CHANNEL, NIC_SHARE, UNDER_WAY
+from ringtree.nccl.transport.latency import hop_us
+from ringtree.nccl.tuning.communicator import Communicator
+from ringtree.nccl.tuning.figures import PROTOCOLS, HOP_LATENCY_us, TREE_CHANNEL_GBps
+from ringtree.topology.fabrics import Fabric
+from ringtree.topology.networks import machines_of_leaf
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Limit:
+    """`GBps` in bytes of the collective a second."""
+
+    GBps: float
+    words: str
+
+
+def nic_limit(comm: Communicator, algorithm: str, protocol: str = "simple") -> Limit:
+    """What all NICs that an algorithm's channels use carry together, each way, in bytes on the wire."""
+    graph = comm.graph(algorithm)
+    assert graph is not None
+    if comm.nodes == 1:
+        return Limit(inf, "")
+    machine, fabric = comm.cluster.machine, comm.cluster.fabric
+    assert fabric is not None
+    used = sorted({n for pair in graph.nics for n in pair}) or list(range(min(graph.count, len(machine.nics))))
+    least = nics_limit(machine, fabric, used)
+    if not fabric.rdma:
+        ranks = min(graph.count, comm.per_node)  # whose proxy threads have the channels' sockets
+        kernel = fabric.kernel_Bps / 1e9 * ranks
+        least = min(
+            least, Limit(kernel, f"{fabric.name}: {count(ranks, 'thread')} of {fabric.kernel_Bps / 1e9:.3g} GB/s")
+        )
+    if protocol == "simple":
+        least = min(least, _window(comm, algorithm, fabric))
+    if graph.inter >= PathKind.PHB:
+        least = min(least, Limit(graph.count * graph.inter_Bps / 1e9, "CPU link: between GPUs and NICs"))
+    room = _spine_room(comm, algorithm)
+    return least if room >= 1 else Limit(least.GBps * room, f"{least.words}, oversubscribed {comm.cluster.thinned:g}")
+
+
+def _spine_room(comm: Communicator, algorithm: str) -> float:
+    """What the spine of a fat tree carries of what an algorithm sends there: 1 or more is all. Machines are in order,
+    so that of those under a leaf one passes a ring on to the next leaf, and a tree has some three edges out, half the
+    vector on each."""
+    if comm.cluster.network is not Network.FAT_TREE:
+        return 1.0
+    machines = machines_of_leaf(len(comm.cluster.machine.nics))
+    return machines / comm.cluster.thinned / (1.0 if algorithm == "ring" else 1.5)
+
+
+def nics_limit(machine: Machine, fabric: Fabric, places: Sequence[int]) -> Limit:
+    """What those of a machine's NICs carry together: each what its fabric leaves of its rate, or what its slot takes
+    if that is less."""
+    rates = [machine.devices[machine.nics[n]].rate_Bps / 1e9 for n in places]
+    slots = [_slot_GBps(machine, machine.nics[n]) for n in places]
+    carried = [min(rate * fabric.payload, slot) for rate, slot in zip(rates, slots, strict=True)]
+    words = f"NICs: {len(rates)} x {rates[0]:g} GB/s"
+    if slots[0] < rates[0] * fabric.payload:
+        words += f" in slots of {slots[0]:.3g} GB/s"
+    return Limit(sum(carried) * NIC_SHARE, words)
+
+
+def _slot_GBps(machine: Machine, nic: int) -> float:
+    """What all its PCIe links carry of data; no limit where it hangs from none."""
+    slots = [machine.links[n] for n in machine.leaving(nic)]
+    return sum(data_Bps(k) for k in slots if k.kind is LinkKind.PCIE) / 1e9 or inf
+
+
+def _window(comm: Communicator, algorithm: str, fabric: Fabric) -> Limit:
+    """What connections carry with their buffers under way, a hop's latency long."""
+    buffer = comm.settings.buffer_bytes
+    share = UNDER_WAY["ring" if algorithm == "ring" else "tree"]
+    hop = HOP_LATENCY_us["net"][algorithm][PROTOCOLS.index("simple")] + hop_us(comm, "simple")
+    connections = comm.nvls_channels if algorithm.startswith("nvls") else comm.channels
+    return Limit(
+        connections * share * buffer / hop / 1e3, f"{fabric.name}: {buffer >> 20} MiB under way for {hop:.0f} us"
+    )
+
+
+def block_GBps(comm: Communicator) -> float:
+    """What one of NVIDIA's thread blocks copies: the most that NCCL's source gives a channel, of two of them."""
+    return max(TREE_CHANNEL_GBps[comm.generation]) / BLOCKS_OF_A_CHANNEL
+
+
+def link_limit(comm: Communicator, graph: Channels) -> Limit:
+    """What the channels carry within a machine, together."""
+    GBps = max(graph.count * graph.intra_Bps / 1e9, _mesh_GBps(comm))
+    return Limit(GBps, _link_words(comm, graph, GBps))
+
+
+def _mesh_GBps(comm: Communicator) -> float:
+    """What leaves a GPU that has an xGMI link to each other: as many rings as it has others use each link once (RCCL
+    is given them, rome_models.cc)."""
+    machine = comm.cluster.machine
+    gpus = set(machine.gpus)
+    least = inf
+    for gpu in gpus:
+        links = [machine.links[n] for n in machine.leaving(gpu)]
+        near = [k for k in links if k.kind is LinkKind.XGMI and k.target in gpus]
+        if {k.target for k in near} != gpus - {gpu}:
+            return 0.0
+        least = min(least, sum(link_GBps(k, machine.devices[gpu], machine.devices[k.target]) for k in near))
+    return least if len(gpus) > 1 else 0.0
+
+
+def _link_words(comm: Communicator, graph: Channels, GBps: float) -> str:
+    if graph.intra > PathKind.C2C:
+        return {
+            PathKind.PIX: "PCIe: a switch",
+            PathKind.PXB: "PCIe: switches",
+            PathKind.SYS: "CPU link: between two CPUs",
+        }.get(graph.intra, "PCIe: through a CPU")
+    machine = comm.cluster.machine
+    own = [machine.links[n] for n in machine.leaving(machine.gpus[0])]
+    for kind, name in ((LinkKind.NVLINK, "NVLink"), (LinkKind.XGMI, "xGMI")):
+        links = [k for k in own if k.kind is kind]
+        if links:
+            total, width = sum(k.bandwidth_Bps for k in links) / 1e9, sum(k.width for k in links)
+            return f"{name}: {width} x {total / width:g} GB/s at {100 * min(GBps / total, 1):.0f} %"
+    return "NVLink"

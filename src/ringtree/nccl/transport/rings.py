@@ -1,0 +1,58 @@
+"""Rings: steps in lockstep, each of a chunk that travels in two slices."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from ringtree.nccl.transport.figures import RING_STEPS, SLICES, STEPS, TREE_STEPS, SLICE_bytes
+from ringtree.nccl.transport.hardware import Limit, block_GBps, link_limit, nic_limit
+from ringtree.nccl.transport.latency import crossings, latency_us, slice_us
+from ringtree.nccl.tuning.bandwidth import bandwidth_GBps, steps
+from ringtree.nccl.tuning.communicator import Communicator
+from ringtree.nccl.tuning.latency import parts_us
+
+WIRE = {"ll": 2.0, "ll128": 128 / 120, "simple": 1.0}
+"""Bytes on the wire for one of data."""
+
+
+def ring_limits(comm: Communicator, collective: str, protocol: str) -> list[Limit]:
+    """What a ring is limited by, in bytes of the collective."""
+    graph = comm.graph("ring")
+    assert graph is not None
+    times = comm.ranks / steps(comm, collective)
+    nic = nic_limit(comm, "ring", protocol)
+    limits = [Limit(nic.GBps / WIRE[protocol] * times, nic.words)]
+    if protocol != "simple":
+        limits.append(Limit(bandwidth_GBps(comm, collective, "ring", protocol), f"protocol: {protocol.upper()}"))
+        return limits
+    link = link_limit(comm, graph)
+    return [*limits, Limit(link.GBps * times, link.words)]
+
+
+def ring_us(comm: Communicator, collective: str, protocol: str, nbytes: int, GBps: float) -> float:
+    """With LL and LL128, latency and transfer. With Simple each slice costs what one of nothing does, where that is
+    more than the first slice takes all round with the others behind it; and in a machine each loop waits for a slice
+    that nothing hides (between machines the buffers keep NICs busy)."""
+    latency = latency_us(comm, collective, "ring", protocol)
+    transfer = nbytes / GBps / 1e3
+    if protocol != "simple":
+        return latency + transfer
+    blocks, step = max(comm.channels, 1), comm.settings.buffer_bytes / STEPS
+    if collective in ("broadcast", "reduce"):
+        return latency + transfer + _passed_on_us(comm, collective, min(nbytes / blocks, step * TREE_STEPS), GBps)
+    base = parts_us(comm, "ring", "simple")[0]
+    chunk = min(nbytes / (blocks * comm.ranks), step * RING_STEPS)
+    slices = steps(comm, collective) * (SLICES if chunk > SLICE_bytes else 1)
+    first = transfer / ceil(nbytes / (step * RING_STEPS * comm.ranks * blocks))
+    waits = transfer / slices if comm.nodes == 1 else 0.0
+    return base + transfer + max(slices * slice_us(comm), latency - base - first / SLICES) + waits
+
+
+def _passed_on_us(comm: Communicator, collective: str, chunk: float, GBps: float) -> float:
+    """What the first chunk takes to the ring's last rank, but for the hop that transfers: in a machine as quickly as
+    a block copies, between machines as quickly as all chunks together."""
+    blocks, hops = max(comm.channels, 1), comm.ranks - 2
+    far = min(crossings(comm, collective), hops)
+    together = chunk * blocks / GBps / 1e3
+    near = chunk / block_GBps(comm) / 1e3 if comm.sm else together
+    return (hops - far) * (min(near, together) + slice_us(comm)) + far * together

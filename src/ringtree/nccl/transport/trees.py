@@ -1,0 +1,90 @@
+"""Trees, and the switches that reduce: chunks that follow one another through stages."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from ringtree.nccl.transport import figures
+from ringtree.nccl.transport.hardware import Limit, block_GBps, link_limit, nic_limit
+from ringtree.nccl.transport.latency import latency_us
+from ringtree.nccl.transport.rings import WIRE
+from ringtree.nccl.tuning.bandwidth import bandwidth_GBps, correction, steps
+from ringtree.nccl.tuning.communicator import Communicator
+from ringtree.nccl.tuning.figures import NVLS_TREE_CHANNEL_GBps, TREE_CHANNEL_GBps
+from ringtree.nccl.tuning.switches import chunk_bytes
+
+TREE_SHARE = 0.92
+"""Of what links carry, for a tree (NCCL's tuning.cc)."""
+TWO_NODES = 1
+"""The column of NCCL's figures for a channel of NVLSTree that no second child slows, as with the network's SHARP."""
+
+
+def tree_limits(comm: Communicator, collective: str, algorithm: str, protocol: str) -> list[Limit]:
+    """Of a tree over the nodes, in bytes of the collective; NCCL's own figure for what its blocks do."""
+    graph = comm.graph(algorithm)
+    assert graph is not None
+    nic = nic_limit(comm, algorithm, protocol)
+    limits = [Limit(nic.GBps / WIRE[protocol] / _times_a_nic(comm, algorithm), nic.words)]
+    if algorithm in ("nvls", "nvls_tree"):
+        return [*limits, *_switch_limits(comm, collective, algorithm)]
+    link = link_limit(comm, graph)
+    if algorithm == "tree" and protocol == "simple":
+        each = TREE_CHANNEL_GBps[comm.generation][comm.column]
+        copied = Limit(graph.count * each / 2, f"copying: {graph.count} channels of {each:g} GB/s")
+        return [*limits, Limit(link.GBps * TREE_SHARE / 2, link.words), copied]
+    words = link.words if protocol == "simple" else f"protocol: {protocol.upper()}"
+    return [*limits, Limit(bandwidth_GBps(comm, collective, algorithm, protocol), words)]
+
+
+def _times_a_nic(comm: Communicator, algorithm: str) -> float:
+    """How often a node sends the whole vector, of two trees with half each: up and down on two nodes; up, up and to
+    two children on four and more. Switches that reduce take it once."""
+    if algorithm not in ("tree", "nvls_tree"):
+        return 1.0
+    return {1: 1.0, 2: 1.0, 3: 1.5}.get(comm.nodes, 2.0)
+
+
+def _switch_limits(comm: Communicator, collective: str, algorithm: str) -> list[Limit]:
+    graph = comm.graph(algorithm)
+    assert graph is not None
+    each = figures.NVLS_BLOCK_GBps[comm.generation]
+    words = f"NVLink SHARP: {comm.nvls_channels} blocks of {each:.1f} GB/s"
+    blocks = comm.nvls_channels * each
+    own = bandwidth_GBps(comm, collective, algorithm, "simple")
+    if collective != "all_reduce":
+        return [Limit(own, words)]
+    if comm.nodes > 1:
+        column = comm.column if algorithm == "nvls_tree" else TWO_NODES
+        sent = graph.count * NVLS_TREE_CHANNEL_GBps[comm.generation][column] * comm.ranks / steps(comm, collective)
+        return [Limit(min(blocks, sent), words)]
+    wire = link_limit(comm, graph)
+    return [Limit(min(own, blocks), words), Limit(wire.GBps / (1 + 1 / graph.count), wire.words)]
+
+
+def tree_us(comm: Communicator, collective: str, algorithm: str, protocol: str, nbytes: int, GBps: float) -> float:
+    """Latency, transfer, and what it takes to fill the stages."""
+    latency = latency_us(comm, collective, algorithm, protocol)
+    if protocol != "simple" or algorithm.startswith("collnet") or algorithm == "pat":
+        return latency + nbytes / (GBps * correction(comm, collective, algorithm, protocol, nbytes)) / 1e3
+    if algorithm == "tree":
+        return latency + nbytes / GBps / 1e3 + _fill_us(comm, nbytes, GBps)
+    loop = chunk_bytes(comm, algorithm, heads(comm, algorithm), nbytes) * comm.nvls_channels * heads(comm, algorithm)
+    return latency + (ceil(nbytes / loop) * min(loop, nbytes) + figures.NVLS_STAGES * min(loop, nbytes)) / GBps / 1e3
+
+
+def _fill_us(comm: Communicator, nbytes: int, GBps: float) -> float:
+    """What a chunk takes up and down the tree, but for the hop that transfers: in a machine as quickly as a block
+    copies, between machines as quickly as all chunks together."""
+    blocks = max(comm.channels, 1)
+    chunk = min(nbytes / blocks, comm.settings.buffer_bytes * figures.TREE_STEPS / figures.STEPS)
+    near, far = 2 * (comm.per_node - 1), 2 * (comm.nodes - 1).bit_length()
+    together = chunk * blocks / GBps / 1e3
+    copied = chunk / block_GBps(comm) / 1e3 if comm.sm else together
+    return max(near * copied + (far - 1) * together, 0.0)
+
+
+def heads(comm: Communicator, algorithm: str) -> int:
+    """GPUs that reduce for a node."""
+    graph = comm.graph(algorithm)
+    assert graph is not None
+    return max(len({order[0] for order in graph.orders if order}), 1)

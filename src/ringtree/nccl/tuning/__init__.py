@@ -1,0 +1,67 @@
+"""NCCL's own tuning model in closed form: what NCCL expects, and so what it picks. `nccl.transport` says what the
+hardware makes of the pick."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ringtree.machines.channels import Channels, Pattern
+from ringtree.machines.clusters import Cluster
+from ringtree.machines.nics import as_shown
+from ringtree.nccl.estimate import Estimate
+from ringtree.nccl.tuning.bandwidth import bandwidth_GBps, correction
+from ringtree.nccl.tuning.channels import channels
+from ringtree.nccl.tuning.communicator import Communicator
+from ringtree.nccl.tuning.enabled import COLLECTIVES, enabled
+from ringtree.nccl.tuning.figures import ALGORITHMS, PROTOCOLS
+from ringtree.nccl.tuning.latency import latency_us
+
+__all__ = ["COLLECTIVES", "estimates", "pick"]
+
+
+def estimates(
+    cluster: Cluster, graphs: Mapping[Pattern, Channels], collective: str, nbytes: int
+) -> tuple[Estimate, ...]:
+    """All that NCCL would consider, the fastest first. `nbytes` counts as nccl-tests' size column does (all ranks'
+    parts together for all_gather and reduce_scatter). Empty for collectives that NCCL sends and receives without a
+    model of them."""
+    comm = Communicator(as_shown(cluster), graphs)
+    found = [
+        _estimate(comm, collective, algorithm, protocol, nbytes)
+        for algorithm in ALGORITHMS
+        for protocol in PROTOCOLS
+        if enabled(comm, collective, algorithm, protocol)
+    ]
+    return tuple(sorted(found, key=lambda e: e.time_s))
+
+
+def pick(cluster: Cluster, graphs: Mapping[Pattern, Channels], collective: str, nbytes: int) -> Estimate | None:
+    """What NCCL runs; None where it has no choice to make."""
+    return next(iter(estimates(cluster, graphs, collective, nbytes)), None)
+
+
+def _estimate(comm: Communicator, collective: str, algorithm: str, protocol: str, nbytes: int) -> Estimate:
+    long = bandwidth_GBps(comm, collective, algorithm, protocol)
+    here = long * correction(comm, collective, algorithm, protocol, nbytes)
+    latency = latency_us(comm, collective, algorithm, protocol, nbytes)
+    transfer = nbytes / (1000 * here)
+    return Estimate(
+        algorithm=algorithm,
+        protocol=protocol,
+        channels=channels(comm, collective, algorithm, protocol, nbytes),
+        time_s=(latency + transfer) * 1e-6,
+        latency_s=latency * 1e-6,
+        bandwidth_Bps=long * 1e9,
+        bottleneck=_latency(comm) if latency > transfer else _bandwidth(comm, algorithm),
+    )
+
+
+def _latency(comm: Communicator) -> str:
+    return f"latency: {comm.ranks} ranks" + (f" on {comm.nodes} nodes" if comm.nodes > 1 else "")
+
+
+def _bandwidth(comm: Communicator, algorithm: str) -> str:
+    graph = comm.graph(algorithm)
+    assert graph is not None
+    each = graph.intra_Bps if comm.nodes == 1 else min(graph.intra_Bps, graph.inter_Bps or graph.intra_Bps)
+    return f"{algorithm}: {graph.count} channels of {each / 1e9:g} GB/s"

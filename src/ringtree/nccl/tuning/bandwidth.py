@@ -1,0 +1,98 @@
+"""The bandwidth NCCL expects of an algorithm and a protocol at length."""
+
+from __future__ import annotations
+
+from ringtree.machines.channels import Channels, Pattern
+from ringtree.nccl.tuning import figures
+from ringtree.nccl.tuning.communicator import Communicator
+
+
+def steps(comm: Communicator, collective: str) -> int:
+    """Of a ring: how often each rank sends."""
+    return {"all_reduce": 2 * (comm.ranks - 1), "all_gather": comm.ranks - 1, "reduce_scatter": comm.ranks - 1}.get(
+        collective, comm.ranks
+    )
+
+
+def bandwidth_GBps(comm: Communicator, collective: str, algorithm: str, protocol: str) -> float:
+    """In bytes of the collective (algorithm bandwidth), before corrections by size."""
+    bus = _bus_GBps(comm, collective, algorithm, protocol)
+    if collective in ("all_gather", "reduce_scatter") and algorithm != "ring":
+        return bus
+    if algorithm in ("ring", "nvls", "nvls_tree"):
+        return bus * comm.ranks / steps(comm, collective)
+    return bus * 0.5
+
+
+def _bus_GBps(comm: Communicator, collective: str, algorithm: str, protocol: str) -> float:
+    graph = comm.graph(algorithm)
+    assert graph is not None
+    if algorithm in ("nvls", "nvls_tree"):
+        return _nvls_GBps(comm, graph, collective, algorithm)
+    within = comm.nodes <= 2 or algorithm in ("collnet_direct", "collnet_chain")
+    bus = graph.count * (graph.intra_Bps if within else graph.inter_Bps) / 1e9
+    if comm.rccl:
+        return bus * figures.RCCL_SHARE[algorithm][comm.nodes > 2][figures.PROTOCOLS.index(protocol)]
+    if algorithm == "ring":
+        return _ring_GBps(comm, graph, bus, protocol)
+    if algorithm == "tree":
+        return _tree_GBps(comm, graph, bus, protocol)
+    if algorithm == "pat":
+        return bus * 0.75
+    if algorithm == "collnet_direct":
+        return _collnet_direct_GBps(comm, graph, bus, collective)
+    return bus
+
+
+def _ring_GBps(comm: Communicator, graph: Channels, bus: float, protocol: str) -> float:
+    if protocol == "ll":
+        return min(_ll_max(comm), bus * 0.5)
+    if protocol == "ll128":
+        return min(bus * 0.92, graph.count * figures.RING_LL128_CHANNEL_GBps[comm.generation][comm.column])
+    return bus
+
+
+def _tree_GBps(comm: Communicator, graph: Channels, bus: float, protocol: str) -> float:
+    bus = min(bus * 0.92, graph.count * figures.TREE_CHANNEL_GBps[comm.generation][comm.column])
+    if protocol == "ll":
+        bus = min(bus / 3.8, _ll_max(comm))
+    if protocol == "ll128":
+        share = 7.0 / 9.0 if comm.nodes == 1 else 120.0 / 128.0
+        bus = min(bus * share, graph.count * figures.TREE_LL128_CHANNEL_GBps[comm.generation][comm.column])
+    return bus * 0.85 if graph.pattern is Pattern.TREE else bus
+
+
+def _nvls_GBps(comm: Communicator, graph: Channels, collective: str, algorithm: str) -> float:
+    intra = graph.intra_Bps / 1e9 * figures.NVLS_EFFICIENCY[comm.generation] * (graph.count - 1) / graph.count
+    intra *= 2 if collective == "all_reduce" else (comm.per_node - 1) / comm.per_node
+    each = intra
+    if comm.nodes > 1:
+        each = min(each, graph.inter_Bps / 1e9 * (2 if comm.nodes == 2 and algorithm == "nvls_tree" else 1))
+    if algorithm == "nvls_tree":
+        each = min(each, figures.NVLS_TREE_CHANNEL_GBps[comm.generation][comm.column])
+    return graph.count * each
+
+
+def _collnet_direct_GBps(comm: Communicator, graph: Channels, bus: float, collective: str) -> float:
+    if collective != "all_reduce":
+        return comm.per_node * min(graph.intra_Bps, graph.inter_Bps * 0.9) / 1e9
+    factor = comm.per_node / graph.count
+    bus /= factor - (factor - 1) / 2
+    return bus * 0.85 if comm.sm >= 90 else bus
+
+
+def _ll_max(comm: Communicator) -> float:
+    row = comm.generation if comm.nodes == 1 else int(comm.cpu == "amd")
+    return figures.LL_MAX_GBps[row][comm.column]
+
+
+def correction(comm: Communicator, collective: str, algorithm: str, protocol: str, nbytes: int) -> float:
+    """What trees get of it at a size."""
+    place = (nbytes >> 6).bit_length() - 1
+    if collective != "all_reduce" or place < 0:
+        return 1.0
+    if (algorithm == "tree" and place < 23) or (
+        algorithm == "nvls_tree" and place < 24 and comm.sm >= 100 and comm.cpu in ("intel", "amd")
+    ):
+        return figures.TREE_CORRECTION_tenths[protocol][place] / 10
+    return 1.0

@@ -1,0 +1,137 @@
+"""What NCCL's model asks of a communicator: how many, of which generation, and the channels found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from ringtree.machines.channels import Channels, Pattern
+from ringtree.machines.clusters import Cluster
+from ringtree.machines.machine import DeviceKind, PathKind
+from ringtree.machines.parts import cpu_maker
+from ringtree.nccl.link_speeds import runs_rccl
+from ringtree.nccl.tuning.figures import GENERATIONS, MAX_CHANNELS
+from ringtree.nccl.tuning.settings import Settings, settings
+from ringtree.nccl.tuning.switch_blocks import blocks
+
+TREES = (Pattern.BALANCED_TREE, Pattern.SPLIT_TREE, Pattern.TREE)
+_PATTERNS = {
+    "ring": (Pattern.RING,),
+    "tree": TREES,
+    "pat": TREES,
+    "nvls": (Pattern.NVLS,),
+    "nvls_tree": (Pattern.NVLS,),
+    "collnet_direct": (Pattern.COLLNET_DIRECT,),
+    "collnet_chain": (Pattern.COLLNET_CHAIN,),
+}
+
+
+@dataclass(frozen=True)
+class Communicator:
+    """All GPUs of a cluster, with the channels a search found on it."""
+
+    cluster: Cluster
+    graphs: Mapping[Pattern, Channels]
+
+    @property
+    def nodes(self) -> int:
+        """Machines."""
+        return self.cluster.nodes
+
+    @property
+    def ranks(self) -> int:
+        """GPUs in all."""
+        return self.cluster.ranks
+
+    @property
+    def per_node(self) -> int:
+        """GPUs of a machine."""
+        return len(self.cluster.machine.gpus)
+
+    @cached_property
+    def sm(self) -> int:
+        """The least compute capability, times 10."""
+        return min(self._sms)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """What the fabric's plugin sets."""
+        return settings(self.cluster, self.sm)
+
+    @cached_property
+    def like(self) -> bool:
+        """Whether all GPUs are of one compute capability."""
+        return len(set(self._sms)) == 1
+
+    @cached_property
+    def generation(self) -> int:
+        """The row of the tables."""
+        return max(n for n, least in enumerate(GENERATIONS) if self.sm >= least)
+
+    @property
+    def column(self) -> int:
+        """Of the tables: 1, 2, or more nodes."""
+        return min(self.nodes, 3) - 1
+
+    @cached_property
+    def cpu(self) -> str:
+        """The maker of the first whose is told: `intel`, `amd`, `ibm`, `arm`, … or nothing."""
+        machine = self.cluster.machine
+        return next(filter(None, (cpu_maker(machine.devices[n]) for n in machine.of_kind(DeviceKind.CPU))), "")
+
+    @property
+    def posting_us(self) -> float:
+        """What a CPU has with each message."""
+        return 2.0 if self.cpu == "amd" else 1.0
+
+    @cached_property
+    def rccl(self) -> bool:
+        """Whether the library is RCCL."""
+        return runs_rccl(self.cluster.machine)
+
+    @cached_property
+    def nvswitch(self) -> bool:
+        """Whether the machine has any."""
+        return bool(self.cluster.machine.of_kind(DeviceKind.NVSWITCH))
+
+    def graph(self, algorithm: str) -> Channels | None:
+        """The channels an algorithm runs on; None where none were found."""
+        return next((self.graphs[p] for p in _PATTERNS[algorithm] if p in self.graphs and self.graphs[p].count), None)
+
+    def near(self, algorithm: str) -> str:
+        """What hops within a machine are priced as: `nvlink` or `pci`."""
+        graph = self.graph(algorithm)
+        return "nvlink" if graph is not None and graph.intra == PathKind.NVL else "pci"
+
+    @cached_property
+    def channels(self) -> int:
+        """Rings and trees there are once NCCL has connected them: the found ones twice, and more where they are few
+        and fast (connect.cc)."""
+        ring = self.graph("ring")
+        if ring is None:
+            return 0
+        tree = self.graph("tree")
+        count = min(2 * min(ring.count, tree.count if tree else ring.count), MAX_CHANNELS)
+        chain = self.graph("collnet_chain")
+        if self.cluster.sharp and chain and chain.intra_Bps > chain.inter_Bps and self.ranks > self.nodes:
+            count = min(count + count // 2, MAX_CHANNELS)
+        if self.sm >= 90 and self.nodes > 1 and ring.intra_Bps > 45e9 and count < 16:
+            count *= 2
+        return count
+
+    @cached_property
+    def nvls_channels(self) -> int:
+        """Blocks that NVLS runs on."""
+        return blocks(self.sm, self.nodes, self.nic_GBps)
+
+    @cached_property
+    def nic_GBps(self) -> float:
+        """The slowest NIC's rate; 0 without."""
+        machine = self.cluster.machine
+        return min((machine.devices[n].rate_Bps / 1e9 for n in machine.nics), default=0.0)
+
+    @cached_property
+    def _sms(self) -> tuple[int, ...]:
+        machine = self.cluster.machine
+        return tuple(machine.devices[g].sm for g in machine.gpus)

@@ -1,0 +1,84 @@
+"""Which algorithms and protocols NCCL has for a collective, and which of them it has on where."""
+
+from __future__ import annotations
+
+from ringtree.machines.machine import PathKind
+from ringtree.nccl.tuning.communicator import Communicator
+from ringtree.nccl.tuning.figures import MAX_DIRECT_RANKS, MAX_NVLS_ARITY
+
+COLLECTIVES = {
+    "all_reduce": ("tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree"),
+    "all_gather": ("ring", "collnet_direct", "nvls", "pat"),
+    "reduce_scatter": ("ring", "collnet_direct", "nvls", "pat"),
+    "broadcast": ("ring",),
+    "reduce": ("ring",),
+}
+"""What the model has a figure for. Others are sends and receives, which NCCL does not price."""
+
+
+def enabled(comm: Communicator, collective: str, algorithm: str, protocol: str) -> bool:
+    """Whether NCCL would consider it, no variable set but by the fabric's plugin."""
+    graph = comm.graph(algorithm)
+    if graph is None or algorithm not in COLLECTIVES.get(collective, ()):
+        return False
+    if protocol != "simple" and algorithm not in ("ring", "tree"):
+        return False
+    if algorithm not in comm.settings.algorithms or protocol not in comm.settings.protocols:
+        return False
+    if comm.rccl and not _rccl(comm, algorithm, protocol):
+        return False
+    if protocol == "ll128" and not _ll128(comm, algorithm):
+        return False
+    if algorithm == "pat":
+        return comm.per_node == 1 and comm.nodes > 1 and comm.sm >= 60
+    if algorithm in ("nvls", "nvls_tree"):
+        return _nvls(comm, collective, algorithm)
+    if algorithm in ("collnet_direct", "collnet_chain"):
+        return _collnet(comm, collective, algorithm)
+    return True
+
+
+def _rccl(comm: Communicator, algorithm: str, protocol: str) -> bool:
+    """Rings and trees; LL128 on the MI200 alone, and no tree with Simple on a single node."""
+    if algorithm not in ("ring", "tree") or protocol == "ll128":
+        return False
+    return not (algorithm == "tree" and protocol == "simple" and comm.nodes == 1)
+
+
+def _ll128(comm: Communicator, algorithm: str) -> bool:
+    graph = comm.graph(algorithm)
+    assert graph is not None
+    far = PathKind.PXN if comm.sm >= 90 else PathKind.PXB
+    return (
+        comm.sm >= 70
+        and (comm.nodes == 1 or graph.inter <= far)
+        and graph.intra <= PathKind.NVB
+        and (comm.like or comm.sm >= 90)
+    )
+
+
+def _nvls(comm: Communicator, collective: str, algorithm: str) -> bool:
+    """The switch reduces from Hopper on. Over several nodes the tree needs nothing more, the other one CollNet."""
+    graph = comm.graph(algorithm)
+    assert graph is not None
+    if comm.sm < 90 or not comm.nvswitch or graph.count < 2:
+        return False
+    if algorithm == "nvls_tree":
+        return comm.nodes > 1
+    if collective != "all_reduce" and comm.per_node > MAX_NVLS_ARITY:
+        return False
+    return comm.nodes == 1 or (comm.cluster.sharp and (collective == "all_reduce" or _a_head_each(comm)))
+
+
+def _collnet(comm: Communicator, collective: str, algorithm: str) -> bool:
+    """Switches of the network that reduce; nothing NCCL has on a single node."""
+    if not comm.cluster.sharp or comm.nodes == 1 or comm.per_node > MAX_DIRECT_RANKS:
+        return False
+    if algorithm == "collnet_chain":
+        return True
+    return comm.nvswitch and (collective == "all_reduce" or _a_head_each(comm))
+
+
+def _a_head_each(comm: Communicator) -> bool:
+    """All-gather and reduce-scatter want a NIC for each GPU."""
+    return comm.per_node <= len(comm.cluster.machine.nics)

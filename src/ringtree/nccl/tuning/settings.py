@@ -1,0 +1,61 @@
+"""What a fabric's plugin sets in NCCL where it is loaded: what it leaves out, its buffers, and the latency it tells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ringtree.machines.clusters import Cluster
+from ringtree.nccl.tuning.figures import ALGORITHMS, PROTOCOLS
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`latency_us` is what the plugin tells NCCL of a message; `simple_us` what is known of a hop with Simple beyond
+    that. Buffers with Simple, of a connection; NVLS' chunks at most (0: NCCL's own)."""
+
+    source: str
+    algorithms: tuple[str, ...] = ALGORITHMS
+    protocols: tuple[str, ...] = PROTOCOLS
+    latency_us: float = 0.0
+    simple_us: float = 0.0
+    buffer_bytes: int = 4 << 20
+    nvls_chunk_bytes: int = 0
+
+
+NCCLS_OWN = Settings("NCCL 2.30.7, src/init.cc")
+TCPX = Settings(
+    "Google Kubernetes Engine, GPUDirect-TCPX: NCCL_ALGO=Ring, NCCL_PROTO=Simple. simple_us: nobody publishes it; it "
+    "is what the table of a3-mega, which has the other transport, shows (all_reduce of 64 MiB: 1262 us, of which "
+    "NCCL's latency is 67 and the NICs' time 363, over two hops)",
+    algorithms=("ring",),
+    protocols=("simple",),
+    simple_us=415.0,
+)
+TCPXO = Settings(
+    "Google Cloud, GPUDirect-TCPXO: NCCL_BUFFSIZE=8388608; LL128 by a profile of its own. simple_us: nobody publishes "
+    "it; it is what the table of a3-high, which has the other transport, shows (all_gather of 1 to 4 MiB: 976 us, of "
+    "which NCCL's latency is 80, over two hops)",
+    protocols=("ll", "simple"),
+    simple_us=448.0,
+    buffer_bytes=8 << 20,
+)
+EFA_OLD = Settings(
+    "aws-ofi-nccl 2daf7d3, src/platform-aws.cpp: p4d; no order within 128 bytes, so Simple",
+    protocols=("simple",),
+    latency_us=75.0,
+    buffer_bytes=8 << 20,
+)
+EFA = Settings(
+    "aws-ofi-nccl 2daf7d3, src/platform-aws.cpp: p5",
+    latency_us=75.0,
+    buffer_bytes=8 << 20,
+    nvls_chunk_bytes=512 << 10,
+)
+
+
+def settings(cluster: Cluster, sm: int) -> Settings:
+    """Of the cluster's fabric; NCCL's own where there is no network, or none that needs a plugin."""
+    fabric = cluster.fabric.name if cluster.fabric is not None and cluster.nodes > 1 else ""
+    if fabric == "efa":
+        return EFA if sm >= 90 else EFA_OLD
+    return {"tcpx": TCPX, "tcpxo": TCPXO}.get(fabric, NCCLS_OWN)

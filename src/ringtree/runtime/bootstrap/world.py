@@ -1,0 +1,48 @@
+"""The world communicator: from the environment a rank was started in to its seat in the group of all ranks."""
+
+from __future__ import annotations
+
+import os
+
+from ringtree.runtime.bootstrap.environment import detect, trace_folder
+from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.engines.engine import Terms, default_engine
+from ringtree.runtime.tuned import figures_here
+
+TIMEOUT_S = 300.0
+
+_made = 0
+
+
+def init(*, engine: str | None = None, timeout_s: float | None = None) -> Communicator:
+    """This rank's communicator with all ranks of its job; returns when all have called it.
+
+    Rank and size come from `ringtree run`, torchrun, mpirun (Open MPI, MPICH) or srun; without any of them it is a
+    world of one. `timeout_s` bounds every wait of the group (default: RINGTREE_TIMEOUT, else 300). Calls are planned by
+    rank 0's figures of this machine, where `ringtree tune` has measured it.
+    """
+    global _made
+    world = detect()
+    _made += 1
+    names = tuple(map(str, range(world.size)))
+    figures = figures_here() if world.rank == 0 else None
+    terms = Terms(f"{world.job}/init{_made}", world.rank, names, patience(timeout_s), figures=figures)
+    communicator = Communicator(engine or default_engine(world.size), terms)
+    if folder := trace_folder():
+        from ringtree.runtime.tracing.files import record_until_exit
+
+        record_until_exit(communicator, folder)
+    return communicator
+
+
+def patience(timeout_s: float | None) -> float:
+    """The deadline of a wait in seconds: what was asked for, else what the environment says."""
+    said: str | float = os.environ.get("RINGTREE_TIMEOUT", TIMEOUT_S) if timeout_s is None else timeout_s
+    try:
+        seconds = float(said)
+    except ValueError:
+        seconds = -1.0
+    if not seconds > 0:
+        name = "RINGTREE_TIMEOUT" if timeout_s is None else "timeout_s"
+        raise ValueError(f"{name} is {said!r}; expected a positive number of seconds")
+    return seconds

@@ -1,0 +1,202 @@
+"""The communicator: a group of ranks, seen from one of them.
+
+Conventions are numpy's: a collective returns a new array of the input's kind (numpy in, numpy out; a torch CPU tensor
+in, a tensor out) unless `out=` is given; `out=x` is in place. All ranks of a group make the same calls in the same
+order. Each collective takes `algorithm=` (a name; without one, a rule chooses) and `async_op=True` (returns a Work).
+
+Its methods come in families, one file each; here is what it is in itself.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+from weakref import WeakSet
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from ringtree.runtime.arrays import dtype_named, readable
+from ringtree.runtime.communicator import lifetime
+from ringtree.runtime.communicator.arguments import whole
+from ringtree.runtime.communicator.binding import Bound
+from ringtree.runtime.communicator.calls import Calls
+from ringtree.runtime.communicator.coalesced import Coalesced
+from ringtree.runtime.communicator.groups import Groups
+from ringtree.runtime.communicator.messages import Mail
+from ringtree.runtime.communicator.objects import Objects
+from ringtree.runtime.communicator.one_sided import OneSided
+from ringtree.runtime.communicator.point_to_point import PointToPoint
+from ringtree.runtime.communicator.seated import Algorithm
+from ringtree.runtime.engines.engine import Terms, join
+from ringtree.runtime.engines.protocols import Endpoint
+from ringtree.runtime.tracing.spans import UNRECORDED, Span, Spans
+from ringtree.runtime.types import BY_LABEL
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from ringtree.runtime.tracing.tracing import Recording
+
+
+class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
+    """A group of ranks on one machine, and this rank's place in it. `ringtree.init()` makes one.
+
+    `call_at` is the engine's short way by addresses (see it in _native.pyi), for who brings arrays of a kind of their
+    own: what a call looks like is learnt from the methods.
+    """
+
+    def __init__(self, engine: str, terms: Terms) -> None:
+        self.rank = terms.rank
+        self.size = terms.ranks
+        joined = join(engine, terms)
+        # this group keeps nothing of the one that it was made from
+        terms = replace(terms, look=None, kin=None, figures=joined.figures)
+        self._engine, self._terms = engine, terms
+        self._seat = joined.seat
+        self._call: Any = joined.seat.call
+        self.call_at: Any = joined.seat.call_at
+        self._calls = Calls(joined, engine, terms, self._beside)
+        self._mail = Mail(joined.seat)
+        self._token = np.zeros(1, np.int32)  # what a barrier passes around
+        self._made = 0  # groups and symmetric arrays made so far: names the place where the next one meets
+        self._grouped = {}
+        self._windows = []
+        self._besides: dict[str, Communicator] = {}
+        self._recordings = []
+        self._spans: Spans | None = None  # while somebody records
+        self._offspring = WeakSet()
+        lifetime.watch(self)
+
+    def chosen(
+        self,
+        collective: str,
+        count: int,
+        dtype: DTypeLike = np.float32,
+        *,
+        op: str = "sum",
+        root: int = 0,
+        algorithm: Algorithm = None,
+    ) -> Bound:
+        """What a call on a whole vector of `count` elements runs: `.part.program` is this rank's program (its `name`,
+        its `digest()`), `.why` says why it was chosen. `dtype` may name the type of raw bits, as "bfloat16"."""
+        from ringtree.ir.collective import collective as find_collective
+
+        promise = find_collective(collective)
+        kind = BY_LABEL.get(str(dtype).removeprefix("torch.")) or readable(np.empty(0, dtype_named(dtype))).dtype
+        said = ("max" if promise.repeats else op) if promise.reduces else ""
+        return self._calls.bound(collective, kind, said, root if promise.rooted else -1, count, algorithm)
+
+    def counters(self) -> NDArray[np.int64]:
+        """[size, 2]: bytes of payload received from each rank, in collectives and in messages between two ranks, and
+        how many messages, since the last reset."""
+        counted: NDArray[np.int64] = self._seat.counters()
+        for group in self._besides.values():
+            counted = counted + group.counters()
+        return counted
+
+    def reset_counters(self) -> None:
+        for group in (self, *self._besides.values()):
+            group._seat.reset_counters()
+
+    @property
+    def slots_open(self) -> int:
+        """Staging slots of this rank that calls have taken and not closed. Between calls there are none: any other
+        number is a fault of the engine, by which a later call would wait in vain for a free slot."""
+        open_here: int = self._seat.slots_open
+        return open_here + sum(group.slots_open for group in self._besides.values())
+
+    def trace(self, *, most_events: int | None = None) -> Recording:
+        """Records what all ranks do in a block of their programs: `with comm.trace() as recording`, and after the
+        block `recording.trace`, on every rank. All ranks enter the block, and leave it together. `most_events` of a
+        rank are kept in each group (default 1,048,576: 40 MB); how many more there were is among the trace's facts."""
+        from ringtree.runtime.tracing.tracing import MOST_EVENTS, Recording
+
+        return Recording(self, MOST_EVENTS if most_events is None else whole(most_events, "most_events"))
+
+    def span(self, name: str) -> AbstractContextManager[None]:
+        """Says in the traces that are being recorded what the program does in a block: `with comm.span("forward 3")`.
+        An event COMPUTE, whose call is that name. Blocks may lie in one another, and make calls. Where nobody records,
+        it costs next to nothing."""
+        return UNRECORDED if self._spans is None else Span(self._spans, name)
+
+    @property
+    def timeout_s(self) -> float:
+        """Seconds that a wait of this group lasts at most: see `set_timeout`."""
+        return self._terms.timeout_s
+
+    def set_timeout(self, timeout_s: float) -> None:
+        """Bounds every wait of this group that begins from now on, on this rank, in seconds."""
+        if not timeout_s > 0:
+            raise ValueError(f"timeout_s is {timeout_s!r}; expected a positive number of seconds")
+        for group in (self, *self._besides.values()):
+            group._terms = group._calls._terms = replace(group._terms, timeout_s=float(timeout_s))
+            group._seat.set_timeout(float(timeout_s))
+
+    def abort(self, why: str = "") -> None:
+        """Fails the group for all its ranks; any thread may. Who waits in it, on whatever rank, gets Poisoned at once,
+        and so does every later call."""
+        if isinstance(self._seat, lifetime.Gone):
+            return
+        name = self._terms.names[self.rank]
+        for group in (self, *self._besides.copy().values()):
+            group._seat.poison(f"rank {name} aborted the group" + (f": {why}" if why else ""))
+
+    def look(self, what: str) -> None:
+        """Raises what the group has failed with, or PeerDied if one of its ranks has; waits for nobody. `what` says for
+        whom, in the message."""
+        self._seat.look(what, list(range(self.size)), [])
+
+    def close(self) -> None:
+        """Leaves the group. Peers that still wait for this rank get PeerDied."""
+        if isinstance(self._seat, lifetime.Gone):
+            return
+        for recording in list(self._recordings):
+            recording.leave(self)
+        for group in self._besides.copy().values():
+            group.close()
+        lifetime.forget(self)
+        seat = self._replace_seat(lifetime.Gone(f"this communicator (rank {self.rank} of {self.size}) is closed"))
+        try:
+            seat.close()
+        finally:
+            self._calls.let_go()
+            self._mail.let_go()
+
+    def _replace_seat(self, other: lifetime.Gone) -> Endpoint:
+        seat, gone = self._seat, cast("Endpoint", other)
+        self._seat, self._call, self.call_at = gone, other, other
+        self._calls.replace_seat(gone)
+        self._mail.replace_seat(gone)
+        return seat
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"{self!r} is this process's own and cannot be copied or pickled; send its ranks instead")
+
+    def __repr__(self) -> str:
+        return f"<Communicator rank {self.rank} of {self.size}, engine {self._engine}>"
+
+    def beside(self, what: str, slots: int = 0) -> Communicator:
+        """A group of the same ranks for a purpose of its own, with `slots` staging slots at least: made at first use,
+        which all ranks come to in the same call; fails, and is closed, with this one."""
+        group = self._besides.get(what)
+        if group is None:
+            place, ranks = f"{self._terms.place}/{what}", list(range(self.size))
+            look, kin = partial(self._seat.look, what, ranks), self._seat.kin(ranks)
+            terms = replace(self._terms, place=place, slots=slots, look=look, kin=kin)
+            group = self._besides[what] = self._made_from_here(Communicator(self._engine, terms))
+        return group
+
+    def _beside(self, what: str, slots: int = 0) -> Calls:
+        return self.beside(what, slots)._calls

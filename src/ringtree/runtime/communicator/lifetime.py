@@ -1,0 +1,63 @@
+"""When a communicator ends: closed by its owner, left behind at exit, or inherited by a forked child."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import weakref
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from ringtree.runtime.communicator.communicator import Communicator
+
+_open: weakref.WeakSet[Communicator] = weakref.WeakSet()
+_abandoned: list[Any] = []
+
+
+class Gone:
+    """Stands where a seat was; whatever is asked of it raises."""
+
+    def __init__(self, message: str) -> None:
+        self._message = message
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise RuntimeError(self._message)
+
+    def __call__(self, *_: object) -> NoReturn:
+        raise RuntimeError(self._message)
+
+
+def watch(communicator: Communicator) -> None:
+    """Closes the communicator at exit if it is still open, and guards it from being used in a forked child."""
+    _open.add(communicator)
+
+
+def forget(communicator: Communicator) -> None:
+    _open.discard(communicator)
+
+
+def _after_fork_in_child() -> None:
+    """A seat belongs to the process that took it. It is kept, untouched: to let it go would be to leave the group."""
+    for communicator in list(_open):
+        seat = communicator._replace_seat(
+            Gone(
+                f"process {os.getpid()} is a fork of rank {communicator.rank} and cannot use its communicator; "
+                "call ringtree.init() where the ranks are started, or use the communicator before fork only"
+            )
+        )
+        _abandoned.append(seat)
+    _open.clear()
+
+
+def close_all() -> None:
+    """Closes every communicator of this process that is still open, as is done at exit."""
+    with ExitStack() as stack:  # all of them, even if one raises
+        for communicator in list(_open):
+            stack.callback(communicator.close)
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+atexit.register(close_all)

@@ -1,0 +1,53 @@
+"""A rank with a seat in a group: what every family of its calls builds on.
+
+A communicator's methods come in families, one class and one file each; all of them are `Seated`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ringtree.ir.schedule import Schedule
+from ringtree.runtime.communicator.arguments import whole
+from ringtree.runtime.communicator.calls import Calls
+from ringtree.runtime.communicator.messages import Mail
+from ringtree.runtime.engines.engine import Terms
+from ringtree.runtime.engines.protocols import Endpoint
+
+Algorithm = str | Schedule | None
+
+
+class Seated:
+    """`_call` is the engine's short way, `_calls` the long one. `_made` counts the groups and symmetric arrays made so
+    far, and so names the place where the next one meets."""
+
+    rank: int
+    size: int
+    _engine: str
+    _terms: Terms
+    _seat: Endpoint
+    _call: Any
+    _calls: Calls
+    _mail: Mail
+    _made: int
+    _token: np.ndarray[Any, np.dtype[np.int32]]
+
+    def _code(self, collective: int, algorithm: Algorithm) -> int:
+        """By what number the short way knows a collective by a forced algorithm; -1 where it does not."""
+        offset = self._calls.offsets.get(algorithm) if isinstance(algorithm, str) else None
+        return -1 if offset is None else collective + offset
+
+    def _root(self, root: int) -> int:
+        number = whole(root, "root")
+        if not 0 <= number < self.size:
+            raise ValueError(f"root {number}: expected a rank of this group, 0..{self.size - 1}")
+        return number
+
+    def _block(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of one of `size` blocks along the first axis."""
+        if not shape or shape[0] % self.size:
+            said = f"has {shape[0]} rows" if shape else "is a single number"
+            raise ValueError(f"x {said}; expected a first axis that {self.size} ranks divide evenly")
+        return (shape[0] // self.size, *shape[1:])

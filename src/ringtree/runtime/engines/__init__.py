@@ -1,0 +1,1 @@
+"""Engines: what one is, and those there are."""

@@ -1,0 +1,97 @@
+"""What an engine is: it gives a rank an endpoint in a group, which runs programs (see `protocols`).
+
+An engine is one line in ENGINES: a module with `join(terms) -> Joined`. All engines pass the same contract suite
+(tests/runtime/test_contract.py), which reads this table.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import ringtree
+from ringtree.runtime.engines.protocols import Endpoint
+
+if TYPE_CHECKING:
+    from ringtree.plan import Figures
+
+ENGINES = {"shm": "ringtree.runtime.engines.shm", "reference": "ringtree.runtime.engines.reference.engine"}
+"""Name -> module."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What the members of a group agree on before there is a group. `place` is a text all members derive alike.
+
+    `names` are the members' world ranks, for messages. `threads`: the members are threads of one process.
+    `look`, where they know each other already, raises when one of them has died. `slots`: how
+    many staging slots a rank needs at least; 0 leaves it to the engine. `kin`: in a group made from another, what the
+    endpoint there knows of the members (`Health.kin`). `figures`: what calls are planned by; where members did not know
+    each other before, rank 0's are everybody's, and None is what is built in.
+    """
+
+    place: str
+    rank: int
+    names: tuple[str, ...]
+    timeout_s: float
+    threads: bool = False
+    look: Callable[[list[int]], None] | None = None
+    slots: int = 0
+    kin: Any = None
+    figures: Figures | None = None
+
+    @property
+    def ranks(self) -> int:
+        return len(self.names)
+
+    @property
+    def subject(self) -> str:
+        return f"the group of {self.ranks} ranks"
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A seat, and what the members found out about each other. `slots` staging slots of `slot_bytes` are each rank's;
+    `cores` is how many cores the members may use between them; `figures` are Terms', the same for all."""
+
+    seat: Endpoint
+    slots: int
+    slot_bytes: int
+    cores: int
+    figures: Figures | None = None
+
+
+def join(engine: str, terms: Terms) -> Joined:
+    """Takes this rank's seat in a new group; returns when all members have come."""
+    if engine not in ENGINES:
+        raise ValueError(f"no engine {engine!r}: expected one of {', '.join(ENGINES)}")
+    joined: Joined = import_module(ENGINES[engine]).join(terms)
+    return joined
+
+
+def native_module() -> Any:
+    """The native module. ImportError where it was not built, RuntimeError where it was built for other Python sources
+    than those beside it."""
+    native = import_module("ringtree._native")
+    interface = hashlib.sha256(Path(ringtree.__file__).with_name("_native.pyi").read_bytes()).hexdigest()
+    if not interface.startswith(getattr(native, "INTERFACE", "none")):
+        raise RuntimeError(
+            f"the native engine ({native.__file__}) was built for another version of the Python beside it: "
+            "pip install . builds it anew, in a checkout: make setup"
+        )
+    return native
+
+
+def default_engine(ranks: int) -> str:
+    """The native engine; where it was not built, the reference engine can still serve a world of one."""
+    try:
+        native_module()
+    except ImportError as error:
+        if ranks == 1:
+            return "reference"
+        raise RuntimeError(f"the native engine is not installed ({error}): pip install . builds it") from None
+    return "shm"

@@ -1,0 +1,144 @@
+"""What a rank's endpoint in a group can do, in the narrow protocols that its users need.
+
+ringtree._native.Group states the contract method by method. A user of one concern takes that protocol only, so that a
+test, a network or a device can serve one without the others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Recorded(NamedTuple):
+    """What a seat wrote down, as Seat.recorded says it. `calls`: (text, digest) of what the column `call` counts."""
+
+    kind: NDArray[np.int32]
+    start_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]
+    nbytes: NDArray[np.int64]
+    peer: NDArray[np.int32]
+    chunk: NDArray[np.int32]
+    call: NDArray[np.int32]
+    calls: list[tuple[str, int]]
+    dropped: int
+
+
+class Programs(Protocol):
+    """Programs bound to sizes, run in the caller's thread or by the group's."""
+
+    calls: int
+
+    def prepare(
+        self,
+        instructions: NDArray[np.int32],
+        operands: NDArray[np.int32],
+        sizes: NDArray[np.int64],
+        input_offsets: NDArray[np.int64],
+        output_offsets: NDArray[np.int64],
+        scratch: int,
+        window: int,
+        dtype: int,
+        op: int,
+        collective: str,
+        root: int,
+        count: int,
+        digest: int,
+    ) -> int: ...
+    def forget(self, plan: int) -> None: ...
+    def run(self, plan: int, input: int, output: int) -> None: ...
+    def start(self, plan: int, input: int, output: int) -> int: ...
+    def done(self, ticket: int) -> bool: ...
+    def wait(self, ticket: int, timeout_s: float) -> bool: ...
+    @property
+    def slots_open(self) -> int: ...
+
+
+class FastPath(Protocol):
+    """Calls that look like earlier ones: one engine call, with nothing decided in Python."""
+
+    def remember(
+        self,
+        collective: int,
+        format: str,
+        dtype: int,
+        op: str,
+        root: int,
+        in_count: int,
+        out_count: int,
+        plan: int,
+        offset: int | None = 0,
+    ) -> None: ...
+    def call(self, collective: int, x: Any, out: Any, op: str, root: int) -> bool: ...
+    def call_at(
+        self,
+        collective: int,
+        dtype: int,
+        op: str,
+        root: int,
+        x_address: int,
+        x_count: int,
+        out_address: int,
+        out_count: int,
+    ) -> bool: ...
+
+
+class Messages(Protocol):
+    """Messages between two ranks."""
+
+    def exchange(
+        self, operations: list[tuple[bool, int, int, int, int, int, bool]], timeout_s: float
+    ) -> list[tuple[int, int, int]]: ...
+    def receive(self, peer: int, tag: int, dtype: int, timeout_s: float) -> tuple[bytes, int, int]: ...
+    def send(self, x: Any, peer: int, tag: int) -> bool: ...
+    def recv(self, x: Any, peer: int, tag: int) -> bool: ...
+    def recv_at_most(self, x: Any, peer: int, tag: int) -> int: ...
+    def post(self, operation: tuple[bool, int, int, int, int, int, bool]) -> int: ...
+    def test(self, number: int) -> bool: ...
+    def complete(self, numbers: list[int], first: bool, timeout_s: float) -> int: ...
+    def status(self, number: int) -> tuple[int, int, int]: ...
+    def drop(self, number: int) -> bool: ...
+    def probe(self, peer: int, tag: int, timeout_s: float) -> tuple[int, int, int] | None: ...
+
+
+class Windows(Protocol):
+    """Memory that peers reach: regions that are read in place, windows that ranks write to and read by number and
+    offset, and signals that say when."""
+
+    def add_region(self, fd: int, nbytes: int, offset: int, reserved: int | None = None) -> int: ...
+    def bring(self, address: int, nbytes: int) -> None: ...
+    def add_window(self, fd: int, nbytes: int) -> tuple[int, int]: ...
+    def put(self, window: int, offset: int, peer: int, source: int, nbytes: int) -> None: ...
+    def get(self, window: int, offset: int, peer: int, target: int, nbytes: int) -> None: ...
+    def signal(self, peer: int, index: int) -> None: ...
+    def wait_signal(self, peer: int, index: int, count: int, timeout_s: float) -> None: ...
+
+
+class Recording(Protocol):
+    """What was moved, and when."""
+
+    def counters(self) -> NDArray[np.int64]: ...
+    def reset_counters(self) -> None: ...
+    def record(self, most_events: int) -> None: ...
+    def recorded(self) -> tuple[Any, ...] | None: ...
+    def recorded_messages(self) -> tuple[Any, ...] | None: ...
+
+
+class Health(Protocol):
+    """Who lives, how a group fails, and how it ends."""
+
+    def kin(self, ranks: list[int]) -> Any: ...
+    def look(self, what: str, ranks: list[int], absent: list[int]) -> None: ...
+    def poison(self, message: str) -> None: ...
+    def set_timeout(self, timeout_s: float) -> None: ...
+    def close(self) -> None: ...
+
+
+class PreparedPrograms(Programs, FastPath, Protocol):
+    """Programs, and the calls that are known to be theirs."""
+
+
+class Endpoint(PreparedPrograms, Messages, Windows, Recording, Health, Protocol):
+    """One rank's end of a group."""

@@ -1,0 +1,1 @@
+"""The reference engine: written to be read, and to be compared with."""

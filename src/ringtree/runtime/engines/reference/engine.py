@@ -1,0 +1,390 @@
+"""The reference engine: ranks are threads of one process, arithmetic is numpy's, and every rule is written out.
+
+It exists to be read and to be compared with: the same programs, the same lanes and slots, the same errors as the
+native engine's, a thousand times slower. Its slots are small, so that tests pass through windows and waits for slots.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from ctypes import addressof, c_char, memmove
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.errors import Mismatch, Poisoned
+from ringtree.ir.program import Kind, Space
+from ringtree.ir.trace import Event
+from ringtree.runtime.engines.engine import Joined, Terms
+from ringtree.runtime.engines.reference.group import Fingerprint, Group, Slot, enter
+from ringtree.runtime.engines.reference.kernel import Values, elements, finish, reduce
+from ringtree.runtime.engines.reference.messages import Messages
+from ringtree.runtime.engines.reference.plan import Part, Plan, Step, decode
+from ringtree.runtime.engines.reference.recorder import Note, Recordings
+from ringtree.runtime.engines.reference.signals import Signals
+from ringtree.runtime.types import Dtype
+
+SLOTS = 8
+SLOT_BYTES = 1 << 14
+
+
+def join(terms: Terms) -> Joined:
+    """Ranks that are threads of this process meet in a table."""
+    slots = max(SLOTS, terms.ranks, terms.slots)
+    seat = Seat(enter(terms), terms.rank, slots, terms.timeout_s)
+    return Joined(seat, slots, SLOT_BYTES, len(os.sched_getaffinity(0)), terms.figures)
+
+
+class Seat(Messages, Signals, Recordings):
+    """See ringtree._native.Group for the contract."""
+
+    def __init__(self, group: Group, rank: int, slots: int, timeout_s: float) -> None:
+        super().__init__(group, rank, timeout_s)
+        self.ranks = len(group.names)
+        self.calls = 0
+        self.plans: dict[int, tuple[Plan, Fingerprint]] = {}
+        self.prepared = 0
+        self.memory: dict[tuple[Any, ...], tuple[int, int | None]] = {}
+        self.slots = [Slot(rank, np.empty(SLOT_BYTES, np.uint8)) for _ in range(slots)]
+        self.free = group.pools[rank] = deque(self.slots)
+        self.received = group.received[rank] = np.zeros((self.ranks, 2), dtype=np.int64)
+        self.regions: list[Any] = []
+        self.windows: list[tuple[int, int]] = []  # where each begins, and a rank's share in bytes
+        self.queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self.worker: threading.Thread | None = None
+        self.issued = self.finished = 0
+        self.failed: dict[int, Exception] = {}  # tickets that raised
+
+    def prepare(
+        self,
+        instructions: NDArray[np.int32],
+        operands: NDArray[np.int32],
+        sizes: NDArray[np.int64],
+        input_offsets: NDArray[np.int64],
+        output_offsets: NDArray[np.int64],
+        scratch: int,
+        window: int,
+        dtype: int,
+        op: int,
+        collective: str,
+        root: int,
+        count: int,
+        digest: int,
+    ) -> int:
+        plan = decode(instructions, operands, sizes, input_offsets, output_offsets, scratch, window, dtype, op)
+        self.plans[self.prepared] = (plan, Fingerprint(collective, op, dtype, count, root, digest))
+        self.prepared += 1
+        return self.prepared - 1
+
+    def forget(self, plan: int) -> None:
+        self._find(plan)
+        del self.plans[plan]
+        self.memory = {look: known for look, known in self.memory.items() if known[0] != plan}
+
+    def _find(self, plan: int) -> tuple[Plan, Fingerprint]:
+        if plan not in self.plans:
+            known = 0 <= plan < self.prepared
+            raise ValueError(
+                f"plan {plan} was forgotten" if known else f"no plan {plan}: {self.prepared} were prepared"
+            )
+        return self.plans[plan]
+
+    # -- calls, at once and queued
+
+    def run(self, plan: int, input: int, output: int) -> None:
+        with self.group.changed:
+            self.await_(lambda: self.finished == self.issued, "its own asynchronous calls")
+        self._perform(*self._find(plan), input, output)
+
+    def start(self, plan: int, input: int, output: int) -> int:
+        found = self._find(plan)
+        if self.worker is None:
+            self.worker = threading.Thread(target=self._work, name=f"ringtree-{self.rank}", daemon=True)
+            self.worker.start()
+        self.issued += 1
+        ticket = self.issued
+
+        def task() -> None:
+            try:
+                self._perform(*found, input, output)
+            except Exception as caught:  # noqa: BLE001  # whoever waits for the ticket raises it
+                self.failed[ticket] = caught
+            with self.group.changed:
+                self.finished = ticket
+                self.group.changed.notify_all()
+
+        self.queue.put(task)
+        return ticket
+
+    def _work(self) -> None:
+        while (task := self.queue.get()) is not None:
+            task()
+
+    def done(self, ticket: int) -> bool:
+        return self.finished >= ticket
+
+    def wait(self, ticket: int, timeout_s: float) -> bool:
+        with self.group.changed:
+            limit = None if timeout_s < 0 else timeout_s
+            if not self.group.changed.wait_for(lambda: self.finished >= ticket, limit):
+                return False
+        if ticket in self.failed:
+            raise self.failed[ticket]
+        return True
+
+    def remember(
+        self,
+        collective: int,
+        format: str,
+        dtype: int,
+        op: str,
+        root: int,
+        in_count: int,
+        out_count: int,
+        plan: int,
+        offset: int | None = 0,
+    ) -> None:
+        for form in (format, dtype):
+            self.memory[collective, form, op, root, in_count, out_count] = plan, offset
+
+    def call(self, collective: int, x: Any, out: Any, op: str, root: int) -> bool:
+        if not isinstance(op, str) or not isinstance(root, int):
+            return False
+        try:
+            views = [None if thing is None else memoryview(thing) for thing in (x, out)]
+        except (TypeError, ValueError, BufferError):
+            return False
+        known = [v for v in views if v is not None]
+        if not known or not all(v.c_contiguous and v.format == known[0].format for v in known):
+            return False
+        counts = [0 if v is None else v.nbytes // v.itemsize for v in views]
+        if views[1] is not None and views[1].readonly:
+            return False
+        places = [0 if v is None else np.asarray(v).__array_interface__["data"][0] for v in views]
+        look = (collective, known[0].format, op, root, *counts)
+        plan = self._recall(look, places, [0 if v is None else v.nbytes for v in views], known[0].itemsize)
+        if plan >= 0:
+            self.run(plan, *places)
+        return plan >= 0
+
+    def call_at(
+        self,
+        collective: int,
+        dtype: int,
+        op: str,
+        root: int,
+        x_address: int,
+        x_count: int,
+        out_address: int,
+        out_count: int,
+    ) -> bool:
+        if not isinstance(op, str):
+            return False
+        itemsize = Dtype(dtype).itemsize
+        look = (collective, dtype, op, root, x_count, out_count)
+        plan = self._recall(look, (x_address, out_address), (x_count * itemsize, out_count * itemsize), itemsize)
+        if plan >= 0:
+            self.run(plan, x_address, out_address)
+        return plan >= 0
+
+    def _recall(self, look: tuple[Any, ...], places: Sequence[int], nbytes: Sequence[int], itemsize: int) -> int:
+        """The plan for such a call with x and out there; -1 where there is none."""
+        plan, offset = self.memory.get(look, (-1, None))
+        x, out = places
+        overlap = x < out + nbytes[1] and out < x + nbytes[0]
+        return -1 if overlap and (offset is None or x - out != offset * itemsize) else plan
+
+    # -- interpreting
+
+    def _perform(self, plan: Plan, fingerprint: Fingerprint, input: int, output: int) -> None:
+        call, self.calls = self.calls, self.calls + 1
+        self._compare(call, fingerprint)
+        scratch = np.empty(plan.scratch, np.dtype(f"V{plan.dtype.itemsize}"))
+        bases = {
+            int(Space.INPUT): input,
+            int(Space.OUTPUT): output,
+            int(Space.SCRATCH): scratch.__array_interface__["data"][0],
+        }
+        note = self.recorder.begin(str(fingerprint), fingerprint.digest) if self.recorder else None
+        for window in range(plan.windows):
+            _Pass(self, plan, window, bases, f"call {call}, {fingerprint}", note).interpret()
+        if plan.op >= 0 and plan.output_count:
+            owed = elements(output, plan.output_count, plan.dtype)
+            if finish(owed, plan.op, self.ranks, plan.dtype) and note:
+                note(Event.REDUCE, -1, owed.nbytes)
+
+    def _compare(self, call: int, mine: Fingerprint) -> None:
+        group, other = self.group, None
+        with group.changed:
+            group.raise_failure(self.rank)
+            said = group.calls.setdefault(call, {})
+            other = next((r for r, theirs in said.items() if theirs != mine), None)
+            said[self.rank] = mine
+            if len(said) == self.ranks:
+                del group.calls[call]
+            if other is not None:
+                raise group.fail(
+                    self.rank,
+                    Mismatch,
+                    f"ranks called different things (call {call}): rank {group.names[other]} {said[other]}, "
+                    f"rank {group.names[self.rank]} {mine}; expected the same call from every rank",
+                )
+
+    def await_(
+        self, ready: Callable[[], object], what: str, peers: Callable[[], Sequence[int]] = tuple, timeout_s: float = -1
+    ) -> None:
+        """Group.wait as this rank; without a time of its own the group's."""
+        self.group.wait(self.rank, ready, what, peers, self.timeout_s if timeout_s < 0 else timeout_s)
+
+    # -- regions, the rest
+
+    def add_region(self, fd: int, nbytes: int, offset: int, reserved: int | None = None) -> int:
+        memory = mmap.mmap(fd, nbytes)
+        self.regions.append(memory)
+        return addressof(c_char.from_buffer(memory)) + offset
+
+    def add_window(self, fd: int, nbytes: int) -> tuple[int, int]:
+        base = self.add_region(fd, nbytes * self.ranks, 0)
+        self.windows.append((base, nbytes))
+        return len(self.windows) - 1, base + self.rank * nbytes
+
+    def put(self, window: int, offset: int, peer: int, source: int, nbytes: int) -> None:
+        memmove(self._in_window(window, offset, peer, nbytes), source, nbytes)
+
+    def get(self, window: int, offset: int, peer: int, target: int, nbytes: int) -> None:
+        memmove(target, self._in_window(window, offset, peer, nbytes), nbytes)
+
+    def _in_window(self, window: int, offset: int, peer: int, nbytes: int) -> int:
+        self.group.raise_failure(self.rank)
+        if not 0 <= window < len(self.windows):
+            raise ValueError(f"window {window} of {len(self.windows)}")
+        base, share = self.windows[window]
+        if not 0 <= offset <= offset + nbytes <= share:
+            raise ValueError(f"{nbytes} bytes from {offset} on in a window of {share}")
+        return base + peer * share + offset
+
+    def bring(self, address: int, nbytes: int) -> None:
+        """Pages come as they are touched."""
+
+    def counters(self) -> NDArray[np.int64]:
+        return self.received.copy()
+
+    def reset_counters(self) -> None:
+        with self.group.changed:
+            self.received[:] = 0
+
+    @property
+    def slots_open(self) -> int:
+        return 0  # a message is an array of its own: nothing is staged
+
+    def kin(self, ranks: list[int]) -> None:
+        self.group.raise_failure(self.rank)
+
+    def look(self, what: str, ranks: list[int], absent: list[int]) -> None:
+        self.group.raise_failure(self.rank)
+
+    def poison(self, message: str) -> None:
+        self.group.poison(Poisoned, message)
+
+    def set_timeout(self, timeout_s: float) -> None:
+        self.timeout_s = timeout_s
+
+    def close(self) -> None:
+        with self.group.changed:
+            self.group.left.add(self.rank)
+            self.group.changed.notify_all()
+        if self.worker is not None:
+            self.queue.put(None)
+            self.worker.join(self.timeout_s)
+            self.worker = None
+
+
+class _Pass:
+    """One run of a program over one window of every chunk."""
+
+    def __init__(
+        self, seat: Seat, plan: Plan, window: int, bases: dict[int, int], where: str, note: Note | None
+    ) -> None:
+        self.seat, self.plan, self.window, self.bases, self.where = (seat, plan, window, bases, where)
+        self.note: Note = note or (lambda *_: None)
+        self.staged: dict[int, Slot] = {}  # slot register -> slot
+        self.held: dict[int, Slot] = {}  # message register -> the sender's slot
+        self.unreleased: dict[int, deque[Slot]] = {}  # peer -> messages held, oldest first
+
+    def interpret(self) -> None:
+        for step in self.plan.steps:
+            if step.kind in (Kind.COPY, Kind.REDUCE):
+                if nbytes := self._compute(step):
+                    self.note(Event(step.kind), step.peer, nbytes, step.chunk)
+            elif step.kind == Kind.SIGNAL:
+                slot = self.staged[step.register] if step.register >= 0 else None
+                self.note(Event.SEND, step.peer, slot.nbytes if slot else 0, step.chunk)
+                self.seat.group.signal(self.seat.rank, step.peer, slot)
+            elif step.kind == Kind.WAIT:
+                self.note(Event.WAIT, step.peer, self._take(step), step.chunk)
+            else:
+                self.seat.group.release(self.seat.rank, self.unreleased[step.peer].popleft())
+
+    def _take(self, step: Step) -> int:
+        """Takes the next message; its bytes."""
+        group, rank = self.seat.group, self.seat.rank
+        with group.changed:
+            lane = group.lanes.setdefault((step.peer, rank), deque())
+            what = f"rank {group.names[step.peer]} in {self.where}"
+            self.seat.await_(lane.__len__, what, lambda: (step.peer,))
+            slot = lane.popleft()
+            nbytes = 0 if slot is None else slot.nbytes
+            self.seat.received[step.peer] += (nbytes, 1)
+        if slot is not None:
+            self.held[step.register] = slot
+            self.unreleased.setdefault(step.peer, deque()).append(slot)
+        return nbytes
+
+    def _compute(self, step: Step) -> int:
+        """Does a copy or a reduction; the bytes of its result."""
+        values = [self._read(part) for part in step.sources]
+        result = values[0] if step.kind == Kind.COPY else reduce(values, self.plan.op, self.plan.dtype)
+        if len(step.targets) > 1:
+            result = result.copy()  # a target may be a source
+        for part in step.targets:
+            if part.space == Space.SLOT:
+                self._stage(part.index, step.readers[part.index], result)
+            else:
+                self._write(part, result)
+        return result.nbytes
+
+    def _read(self, part: Part) -> Values:
+        if part.space in (Space.SLOT, Space.MESSAGE):
+            slot = (self.staged if part.space == Space.SLOT else self.held)[part.index]
+            return elements(slot.address, sum(self.plan.lengths(part, self.window)), self.plan.dtype)
+        return np.concatenate([self._memory(part.space, *place) for place in self.plan.places(part, self.window)])
+
+    def _write(self, part: Part, values: Values) -> None:
+        at = 0
+        for start, count in self.plan.places(part, self.window):
+            self._memory(part.space, start, count)[:] = values[at : at + count]
+            at += count
+
+    def _memory(self, space: int, start: int, count: int) -> Values:
+        return elements(self.bases[space] + start * self.plan.dtype.itemsize, count, self.plan.dtype)
+
+    def _stage(self, register: int, readers: int, values: Values) -> None:
+        seat = self.seat
+        with seat.group.changed:
+            what = f"a free slot in {self.where}"
+            if not seat.free:
+                holders = [r for s in seat.slots for r in s.told]
+                seat.await_(seat.free.__len__, what, lambda: [r for s in seat.slots for r in s.told])
+                self.note(Event.STALL, holders[0] if holders else -1, 0)
+            slot = seat.free.popleft()
+            slot.readers, slot.nbytes = readers, values.nbytes
+            if not readers:
+                seat.free.append(slot)
+        slot.data[: values.nbytes] = values.view(np.uint8)
+        self.staged[register] = slot

@@ -1,0 +1,275 @@
+"""The reference engine's messages: MPI's matching, written out. Sends are done at once, for what they send is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from ctypes import memmove, string_at
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from ringtree.errors import Mismatch, PeerDied, TimedOut
+from ringtree.ir.trace import Event
+from ringtree.runtime.communicator.messages import ANY, COPY, PARTS, Operation
+from ringtree.runtime.types import Dtype
+
+if TYPE_CHECKING:
+    from ringtree.runtime.engines.reference.group import Group
+
+Status = tuple[int, int, int]
+"""Source, tag, bytes."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Letter:
+    """A message on its way, with its contents."""
+
+    source: int
+    tag: int
+    dtype: int
+    payload: bytes
+    number: int
+    """Among those from there to here."""
+
+    @property
+    def status(self) -> Status:
+        return self.source, self.tag, len(self.payload)
+
+
+@dataclass(slots=True, eq=False)
+class Transfer:
+    """A send or a receive, and its letter once there is one. `address` 0 with `at_most` takes whatever comes."""
+
+    is_send: bool
+    peer: int
+    tag: int
+    address: int
+    nbytes: int
+    dtype: int
+    at_most: bool
+    letter: Letter | None = None
+
+    def wants(self, letter: Letter) -> bool:
+        return self.peer in (ANY, letter.source) and (self.tag == letter.tag or (self.tag == ANY and letter.tag >= 0))
+
+    def __str__(self) -> str:
+        expected = "anything" if self.nbytes < 0 else f"{'at most ' * self.at_most}{self.nbytes} bytes"
+        return f"{expected} of {_label(self.dtype)}"
+
+
+@dataclass(slots=True, eq=False)
+class Box:
+    """One rank's: receives in the order they were posted, and letters that none of them wants, as they came."""
+
+    posted: list[Transfer] = field(default_factory=list)
+    letters: list[Letter] = field(default_factory=list)
+
+
+class Messages:
+    """The part of a seat that is about messages; see ringtree._native.Group for the contract."""
+
+    def __init__(self, group: Group, rank: int, timeout_s: float) -> None:
+        self.group, self.rank, self.timeout_s = group, rank, timeout_s
+        self.transfers: dict[int, Transfer] = {}
+        self.numbers = count(1)
+
+    def exchange(self, operations: list[Operation], timeout_s: float) -> list[Status]:
+        transfers = [Transfer(*operation) for operation in operations]
+        self._exchange(transfers, timeout_s)
+        return [t.letter.status for t in transfers if t.letter is not None]
+
+    def receive(self, peer: int, tag: int, dtype: int, timeout_s: float) -> tuple[bytes, int, int]:
+        transfer = Transfer(False, peer, tag, 0, -1, dtype, True)
+        self._exchange([transfer], timeout_s)
+        assert transfer.letter is not None
+        return transfer.letter.payload, transfer.letter.source, transfer.letter.tag
+
+    def send(self, x: Any, peer: int, tag: int) -> bool:
+        return False  # there is no short way
+
+    def recv(self, x: Any, peer: int, tag: int) -> bool:
+        return False
+
+    def recv_at_most(self, x: Any, peer: int, tag: int) -> int:
+        return -1
+
+    def post(self, operation: Operation) -> int:
+        with self.group.changed:
+            self.group.raise_failure(self.rank)
+            number = next(self.numbers)
+            self.transfers[number] = Transfer(*operation)
+            self._begin(self.transfers[number])
+            return number
+
+    def test(self, number: int) -> bool:
+        with self.group.changed:
+            transfer = self._numbered(number)
+            for peer in self._gone([transfer]):
+                names, what = self.group.names, self._where(transfer)
+                message = f"rank {names[peer]} left while rank {names[self.rank]} waited for {what}"
+                self.group.poison(PeerDied, message, peer)
+            return transfer.letter is not None or self.group.failure is not None
+
+    def complete(self, numbers: Sequence[int], first: bool, timeout_s: float) -> int:
+        with self.group.changed:
+            transfers = [self._numbered(number) for number in numbers]
+
+            def found() -> int:
+                done = [t.letter is not None for t in transfers]
+                return (done.index(True) if True in done else -1) if first else (0 if all(done) else -1)
+
+            with self._waiting(transfers):
+                return self._wait(found, transfers, timeout_s)
+
+    def status(self, number: int) -> Status:
+        with self.group.changed:
+            letter = self._numbered(number).letter
+        if letter is None:
+            raise ValueError(f"message {number} is still under way")
+        return letter.status
+
+    def drop(self, number: int) -> bool:
+        with self.group.changed:
+            transfer = self.transfers.get(number)
+            if transfer is not None and transfer.letter is None:
+                return False
+            self.transfers.pop(number, None)
+            return True
+
+    def probe(self, peer: int, tag: int, timeout_s: float) -> Status | None:
+        probe = Transfer(False, peer, tag, 0, 0, 0, True)
+        letters = self.box(self.rank).letters
+        with self.group.changed:
+
+            def found() -> int:
+                return next((i for i, letter in enumerate(letters) if probe.wants(letter)), -1)
+
+            place = self._wait(found, [probe], timeout_s)
+            return None if place < 0 else letters[place].status
+
+    def box(self, rank: int) -> Box:
+        return self.group.mail.setdefault(rank, Box())
+
+    # -- all of what follows with `changed` held
+
+    def _exchange(self, transfers: list[Transfer], timeout_s: float) -> None:
+        with self.group.changed:
+            self.group.raise_failure(self.rank)
+            with self._waiting(transfers):
+                for transfer in transfers:
+                    self._begin(transfer)
+                try:
+                    self._wait(lambda: -1 if any(t.letter is None for t in transfers) else 0, transfers, -1, timeout_s)
+                except BaseException:  # nobody may write into arrays that are given back
+                    box = self.box(self.rank)
+                    box.posted = [t for t in box.posted if t not in transfers]
+                    raise
+
+    def _waiting(self, transfers: list[Transfer]) -> AbstractContextManager[None]:
+        """While this rank waits for these, as its recorder is told."""
+        recorder = self.group.recorders.get(self.rank)
+        wants = any(not t.is_send and t.letter is None for t in transfers)
+        return recorder.waiting() if recorder is not None and wants else nullcontext()
+
+    def _begin(self, transfer: Transfer) -> None:
+        if transfer.is_send:
+            payload = string_at(transfer.address, transfer.nbytes) if transfer.nbytes else b""
+            self.group.sent[self.rank, transfer.peer] += 1
+            number = self.group.sent[self.rank, transfer.peer]
+            letter = transfer.letter = Letter(self.rank, transfer.tag, transfer.dtype, payload, number)
+            self._note(Event.SEND, letter, self.rank, transfer.peer)
+            box = self.box(transfer.peer)
+            wanting = next((t for t in box.posted if t.wants(letter)), None)
+            if wanting is None:
+                box.letters.append(letter)
+            else:
+                box.posted.remove(wanting)
+                self._give(letter, wanting, transfer.peer)
+            self.group.changed.notify_all()
+            return
+        box = self.box(self.rank)
+        found = next((letter for letter in box.letters if transfer.wants(letter)), None)
+        if found is None:
+            box.posted.append(transfer)
+        else:
+            box.letters.remove(found)
+            self._give(found, transfer, self.rank)
+
+    def _give(self, letter: Letter, transfer: Transfer, receiver: int) -> None:
+        nbytes, names = len(letter.payload), self.group.names
+        fits = transfer.nbytes in (-1, nbytes) or (transfer.at_most and nbytes < transfer.nbytes)
+        if not fits or letter.dtype != transfer.dtype:
+            by = f"by {_own_name(letter.tag)}" if letter.tag < ANY else f"with tag {letter.tag}"
+            self.group.poison(
+                Mismatch,
+                f"rank {names[letter.source]} sent {nbytes} bytes of {_label(letter.dtype)} {by} "
+                f"where rank {names[receiver]} receives {transfer}",
+            )
+            return
+        if transfer.address and nbytes:
+            memmove(transfer.address, letter.payload, nbytes)
+        transfer.letter = letter
+        if letter.source != receiver:
+            self.group.received[receiver][letter.source] += (nbytes, 1)
+        self._note(Event.WAIT, letter, receiver, letter.source)
+
+    def _note(self, kind: Event, letter: Letter, rank: int, peer: int) -> None:
+        """In what that rank records, where it does; what a rank sends itself is not."""
+        recorder = self.group.recorders.get(rank)
+        if recorder is not None and rank != peer:
+            size, dtype, tag = len(letter.payload), Dtype(letter.dtype), letter.tag
+            recorder.note_message(kind, peer, size, letter.number, message_name(dtype, size, tag), tag)
+
+    def _wait(
+        self, found: Callable[[], int], transfers: list[Transfer], limit_s: float, patience_s: float | None = None
+    ) -> int:
+        """Until found() is a place. -1 after `limit_s`; below 0 there is none, and running out of patience raises."""
+        patience = self.timeout_s if patience_s is None else patience_s
+        place = found()
+        if place >= 0:
+            return place
+        what = ", ".join(self._where(t) for t in transfers if t.letter is None)
+        limit = patience if limit_s < 0 else limit_s
+        came = self.group.wait(self.rank, lambda: found() >= 0, what, lambda: self._gone(transfers), limit, True)
+        if not came and limit_s < 0:
+            raise TimedOut(f"rank {self.group.names[self.rank]} waited {patience:g} s for {what}")
+        return found()
+
+    def _where(self, transfer: Transfer) -> str:
+        who = "any rank" if transfer.peer == ANY else f"rank {self.group.names[transfer.peer]}"
+        if transfer.tag < ANY:
+            return f"{_own_name(transfer.tag)} from {who}"
+        return f"a message from {who}, {'any tag' if transfer.tag == ANY else f'tag {transfer.tag}'}"
+
+    def _gone(self, transfers: list[Transfer]) -> list[int]:
+        """Ranks that have left and are waited for; one of them all if any would do."""
+        others = [rank for rank in range(len(self.group.names)) if rank != self.rank]
+        gone = []
+        for transfer in transfers:
+            if transfer.letter is None:
+                whose = others if transfer.peer == ANY else [transfer.peer]
+                if whose and self.group.left.issuperset(whose):
+                    gone.append(whose[0])
+        return gone
+
+    def _numbered(self, number: int) -> Transfer:
+        if number not in self.transfers:
+            raise ValueError(f"no message {number} is under way")
+        return self.transfers[number]
+
+
+def message_name(dtype: Dtype, nbytes: int, tag: int) -> str:
+    """What a message is called in a trace: as in "message(float32, count 8, tag 3)"."""
+    if tag == PARTS:
+        return f"exchange_parts({dtype.label})"
+    count = f"{dtype.label}, count {nbytes // dtype.itemsize}"
+    return f"copy({count})" if tag == COPY else f"message({count}, tag {tag})"
+
+
+def _own_name(tag: int) -> str:
+    return {COPY: "copy", PARTS: "exchange_parts"}.get(tag, f"messages {tag}")
+
+
+def _label(dtype: int) -> str:
+    return Dtype(dtype).label

@@ -1,0 +1,58 @@
+"""The shared-memory engine's door: ranks meet, learn which cores they share, and take their native seats."""
+
+from __future__ import annotations
+
+import os
+
+import ringtree.errors  # noqa: F401  # teaches the native errors to say their message
+from ringtree.runtime.bootstrap.rendezvous import Party, meet
+from ringtree.runtime.engines.engine import Joined, Terms, native_module
+from ringtree.runtime.tuned import as_json, figures_from
+
+STAGING_BYTES = 1 << 20
+"""Per rank, for all slots: what stays in a core's own cache is staged at the cache's speed."""
+FEWEST_SLOTS, MOST_SLOTS = 8, 4096
+
+
+def join(terms: Terms) -> Joined:
+    """Takes this rank's native seat; returns when all members have met."""
+    native = native_module()
+    slots, slot_bytes = staging(terms.ranks, terms.slots)
+    who = terms.place, terms.rank, terms.ranks, terms.names, terms.subject, terms.timeout_s, terms.look
+    party = Party(*who, build=native.BUILD)
+    mine = sum(1 << core for core in os.sched_getaffinity(0))
+    sizes = terms.ranks, slots, slot_bytes
+    whole = native.segment_bytes(*sizes)
+    figures = None if terms.kin or terms.rank else terms.figures
+    offer = [f"{mine:x}", *([as_json(figures), figures.source] if figures else [])]
+    fd, offers = meet(party, whole, offer, native.reserved_bytes(*sizes, lazily=terms.kin is not None))
+    cores = _union([mask for mask, *_ in offers]).bit_count()
+    said = offers[0][1:]  # rank 0's, which a group that is made from another has already
+    seat = native.Group(
+        fd,
+        terms.rank,
+        terms.ranks,
+        slots=slots,
+        slot_bytes=slot_bytes,
+        timeout_s=terms.timeout_s,
+        crowded=terms.ranks > cores,
+        threads=terms.threads,
+        names=list(terms.names),
+        kin=terms.kin,
+    )
+    return Joined(seat, slots, slot_bytes, cores, figures_from(*said) if said else terms.figures if terms.kin else None)
+
+
+def staging(ranks: int, needed: int = 0) -> tuple[int, int]:
+    """(slots, bytes of a slot) of a rank. In a round with a message of its own for every peer each needs a slot."""
+    slots = max(FEWEST_SLOTS, ranks, needed)
+    if slots > MOST_SLOTS:
+        raise ValueError(f"{slots} staging slots a rank: the engine has at most {MOST_SLOTS}")
+    return slots, max(STAGING_BYTES // slots // 4096 * 4096, 4096)
+
+
+def _union(masks: list[str]) -> int:
+    total = 0
+    for mask in masks:
+        total |= int(mask, 16)
+    return total

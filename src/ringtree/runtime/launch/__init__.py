@@ -1,0 +1,1 @@
+"""Starting ranks: as copies of a program, forked processes, or threads."""

@@ -1,0 +1,144 @@
+"""Ranks started from a running program: a notebook, a test. Forked processes, so that closures work, or threads."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ringtree.errors import Mismatch, PeerDied, Poisoned, RankFailed, TimedOut
+from ringtree.runtime.bootstrap.world import patience
+from ringtree.runtime.engines.engine import Terms, default_engine
+from ringtree.runtime.tuned import figures_here
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_numbers = itertools.count()
+GRACE_S = 5.0
+"""What survivors of a failure have to end by themselves."""
+
+Task = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+class Outcome:
+    """How a rank's task ended: with a result, or with an error (`cause` may be None where it cannot be carried over).
+
+    `story`: the rank's traceback, or how its process ended.
+    """
+
+    def __init__(self, result: Any = None, story: str = "", cause: BaseException | None = None) -> None:
+        self.result, self.story, self.cause = result, story, cause
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.story)
+
+    @property
+    def secondary(self) -> bool:
+        """Whether it only says that another rank failed."""
+        return isinstance(self.cause, PeerDied | Poisoned | TimedOut | Mismatch)
+
+
+class Crew(Protocol):
+    """The ranks of a pool. `start` gives every rank the task; `finish` waits, and returns outcomes in order of time."""
+
+    def start(self, task: Task) -> None: ...
+    def finish(self, grace_s: float) -> list[tuple[int, Outcome]]: ...
+    def stop(self) -> None: ...
+
+
+def spawn(
+    fn: Callable[..., Any],
+    n: int,
+    *args: Any,
+    threads: bool = False,
+    engine: str | None = None,
+    timeout_s: float | None = None,
+    pin: bool = False,
+) -> list[Any]:
+    """Runs `fn(comm, *args)` on n new ranks and returns their results in order of ranks.
+
+    Ranks are forked processes (`fn` may be a closure; results are pickled), or threads of this one. When one fails,
+    RankFailed is raised with its traceback, after the others have had 5 s to end. `pin`: one rank a core, if they fit.
+    """
+    crew = _crew(n, threads, engine, timeout_s, pin, (fn, args))
+    try:
+        return _results(crew.finish(GRACE_S), n)
+    finally:
+        crew.stop()
+
+
+class Pool:
+    """n ranks that live across calls. Ranks that are processes are given pickled, that is importable, functions."""
+
+    def __init__(
+        self,
+        n: int,
+        *,
+        threads: bool = False,
+        engine: str | None = None,
+        timeout_s: float | None = None,
+        pin: bool = False,
+    ) -> None:
+        self.size = n
+        self._crew: Crew | None = _crew(n, threads, engine, timeout_s, pin, None)
+
+    def run(self, fn: Callable[..., Any], *args: Any) -> list[Any]:
+        """`fn(comm, *args)` on every rank, with the same communicator each time. A failure ends the pool."""
+        if self._crew is None:
+            raise RuntimeError("this pool has ended: a rank failed, or it was closed")
+        try:
+            self._crew.start((fn, args))
+            return _results(self._crew.finish(GRACE_S), self.size)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def alive(self) -> bool:
+        return self._crew is not None
+
+    def close(self) -> None:
+        crew, self._crew = self._crew, None
+        if crew is not None:
+            crew.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _crew(n: int, threads: bool, engine: str | None, timeout_s: float | None, pin: bool, first: Task | None) -> Crew:
+    if n < 1:
+        raise ValueError(f"{n} ranks: expected at least 1")
+    engine = engine or default_engine(n)
+    if engine == "reference" and n > 1 and not threads:
+        raise ValueError("the reference engine's ranks are threads: say threads=True")
+    job = f"spawn-{os.getpid()}-{next(_numbers)}-{os.urandom(4).hex()}"
+    names = tuple(map(str, range(n)))
+    figures, limit_s = figures_here(), patience(timeout_s)
+    terms = [Terms(job, rank, names, limit_s, threads, figures=figures) for rank in range(n)]
+    if threads:
+        from ringtree.runtime.launch.spawn_threads import Threads
+
+        return Threads(engine, terms, first, pin)
+    from ringtree.runtime.launch.spawn_processes import Processes
+
+    return Processes(engine, terms, first, pin)
+
+
+def _results(outcomes: list[tuple[int, Outcome]], n: int) -> list[Any]:
+    """The results by rank; raises for the failure that came first, preferring one that is not about another rank."""
+    failures = [(rank, o) for rank, o in outcomes if o.failed]
+    if failures:
+        rank, first = next((f for f in failures if not f[1].secondary), failures[0])
+        raise RankFailed(f"rank {rank} of {n} failed: {first.story}", rank) from first.cause
+    by_rank = dict(outcomes)
+    return [by_rank[rank].result for rank in range(n)]

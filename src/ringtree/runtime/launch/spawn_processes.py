@@ -1,0 +1,204 @@
+"""Ranks as forked processes, each with a pipe to its parent."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+import time
+import traceback
+import warnings
+import weakref
+from multiprocessing.connection import Connection, Pipe, wait
+from typing import Any, NoReturn
+
+from ringtree.runtime.communicator import lifetime
+from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.engines.engine import Terms
+from ringtree.runtime.launch.spawn import Outcome, Task
+
+_parents_ends: weakref.WeakSet[Connection] = weakref.WeakSet()
+"""A child closes them all: a pipe that a sibling holds open too would not tell of its parent's end."""
+
+
+class Processes:
+    """The parent's side: see spawn.Crew."""
+
+    def __init__(self, engine: str, terms: list[Terms], first: Task | None, pin: bool) -> None:
+        self._pipes: list[Connection] = []
+        self._pids: list[int] = []
+        try:
+            for terms_of_rank in terms:
+                mine, theirs = Pipe()
+                _parents_ends.add(mine)
+                self._pipes.append(mine)
+                pid = _fork()
+                if pid == 0:
+                    _Child(engine, terms_of_rank, theirs, pin).live(first)
+                theirs.close()
+                self._pids.append(pid)
+        except OSError:  # too many processes, or files
+            self.stop()
+            raise
+
+    def start(self, task: Task) -> None:
+        text = pickle.dumps(task)
+        for pipe in self._pipes:
+            pipe.send_bytes(text)
+
+    def finish(self, grace_s: float) -> list[tuple[int, Outcome]]:
+        outcomes: list[tuple[int, Outcome]] = []
+        waiting = {pipe: rank for rank, pipe in enumerate(self._pipes)}
+        deadline: float | None = None
+        while waiting:
+            ready = wait(list(waiting), None if deadline is None else max(deadline - time.monotonic(), 0))
+            if not ready:
+                break
+            for pipe in ready:
+                assert isinstance(pipe, Connection)
+                rank = waiting.pop(pipe)
+                outcome = self._hear(rank, pipe)
+                outcomes.append((rank, outcome))
+                if outcome.failed and deadline is None:
+                    deadline = time.monotonic() + grace_s
+        return outcomes
+
+    def _hear(self, rank: int, pipe: Connection) -> Outcome:
+        try:
+            said: Outcome = pickle.loads(pipe.recv_bytes())
+            return said
+        except (EOFError, OSError):
+            _, status = os.waitpid(self._pids[rank], 0)
+            self._pids[rank] = 0
+            return Outcome(story=f"its process {ending(os.waitstatus_to_exitcode(status))}")
+
+    def stop(self) -> None:
+        """Ends the ranks: those that wait for a task by themselves, others by signals; leaves no zombie."""
+        for pipe in self._pipes:
+            pipe.close()
+        for number, after_s in ((0, 1.0), (signal.SIGTERM, 1.0), (signal.SIGKILL, 60.0)):
+            for pid in filter(None, self._pids):
+                if number:
+                    os.kill(pid, number)
+            if self._reap(after_s):
+                break
+
+    def _reap(self, within_s: float) -> bool:
+        deadline, pause_s = time.monotonic() + within_s, 0.0005
+        while True:
+            self._pids = [pid for pid in self._pids if pid and os.waitpid(pid, os.WNOHANG) == (0, 0)]
+            if not self._pids or time.monotonic() > deadline:
+                return not self._pids
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, 0.02)
+
+
+def ending(code: int) -> str:
+    """How a process ended, in words, from its exit code (negative: a signal's number)."""
+    if code >= 0:
+        return f"exited with code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"
+
+
+def _fork() -> int:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with warnings.catch_warnings():
+        # a fork of a process with threads may meet a lock that one of them held; ranks start no threads before they
+        # have one of their own, and without a fork neither closures nor notebooks' functions could be ranks
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
+class _Child:
+    """The rank's side. Never returns to the program that forked it."""
+
+    def __init__(self, engine: str, terms: Terms, pipe: Connection, pin: bool) -> None:
+        self.engine, self.terms, self.pipe, self.pin = engine, terms, pipe, pin
+
+    def live(self, first: Task | None) -> NoReturn:
+        code = 1
+        try:
+            for end in list(_parents_ends):
+                end.close()
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            self._announce()
+            code = 0 if self._serve(first) else 1
+        except (KeyboardInterrupt, EOFError, BrokenPipeError, ConnectionResetError):
+            pass  # the parent knows, or is gone
+        except BaseException:  # noqa: BLE001  # nothing may escape into the program that was forked
+            traceback.print_exc()
+        finally:
+            try:
+                sys.stdout.flush()
+                sys.stderr.flush()
+            finally:
+                os._exit(code)
+
+    def _announce(self) -> None:
+        """So that ringtree.init() in here gives this world, and children find it."""
+        t = self.terms
+        os.environ.update(RINGTREE_RANK=str(t.rank), RINGTREE_WORLD_SIZE=str(t.ranks), RINGTREE_JOB=t.place)
+        if self.pin:
+            pin_to_core(t.rank, t.ranks)
+
+    def _serve(self, first: Task | None) -> bool:
+        try:
+            communicator = Communicator(self.engine, self.terms)
+        except Exception as error:  # noqa: BLE001  # whatever it is, the parent raises it
+            self._tell(failure(error))
+            return False
+        if first is not None:
+            outcome = attempt(communicator, first)
+            closing = attempt(communicator, (_leave, ()))  # it may be the first to hear of a mismatch
+            self._tell(closing if closing.failed and not outcome.failed else outcome)
+            return not outcome.failed
+        with communicator:
+            while True:
+                outcome = attempt(communicator, pickle.loads(self.pipe.recv_bytes()))
+                self._tell(outcome)
+                if outcome.failed:
+                    return False
+
+    def _tell(self, outcome: Outcome) -> None:
+        try:
+            text = pickle.dumps(outcome)
+            pickle.loads(text)  # some errors can be pickled, but not be made again
+        except Exception as error:  # noqa: BLE001
+            story = outcome.story or f"its result cannot be pickled: {error}"
+            text = pickle.dumps(Outcome(story=story))
+        self.pipe.send_bytes(text)
+
+
+def _leave(_: Communicator) -> None:
+    """A process that ends without a word, as a rank's does, would be missed in every group that it is still in."""
+    lifetime.close_all()
+
+
+def attempt(communicator: Communicator, task: Task) -> Outcome:
+    """Does a rank's task."""
+    fn, args = task
+    try:
+        return Outcome(fn(communicator, *args))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001  # a rank's sys.exit() is a failure too
+        return failure(error)
+
+
+def failure(error: BaseException) -> Outcome:
+    """What a rank's parent is told of an error."""
+    line = "".join(traceback.format_exception_only(error)).strip()
+    trace = "".join(traceback.format_exception(error))
+    return Outcome(story=f"{line}\n\n{trace}", cause=error)
+
+
+def pin_to_core(rank: int, ranks: int) -> None:
+    """Keeps this process (or thread) on a core of its own, if there are enough."""
+    cores: list[Any] = sorted(os.sched_getaffinity(0))
+    if ranks <= len(cores):
+        os.sched_setaffinity(0, {cores[rank]})

@@ -1,0 +1,1 @@
+"""What ranks did and when: recorded, gathered, made into one trace."""

@@ -1,0 +1,147 @@
+"""What single ranks recorded, and how it becomes one trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.ir.trace import Event, Trace
+from ringtree.runtime.engines.protocols import Recorded
+from ringtree.runtime.tracing.message_parts import LONE, channels_apart
+
+APART_S = 1e-6
+"""More than what ranks' times differ by that were the same: each reads the clock by itself, and a core its counter a
+little ahead."""
+
+
+What = Literal["calls", "messages", "spans"]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one rank recorded in one group, which all its members call `place`: of its collective calls, its messages or
+    the program's own work. `rank`, and the group's `members`, are as the trace counts ranks. `programs`: the names of
+    what the calls with these digests ran."""
+
+    place: str
+    rank: int
+    members: tuple[int, ...]
+    recorded: Recorded
+    programs: Mapping[int, str]
+    what: What = "calls"
+
+    def calls(self) -> list[str]:
+        """As in "all_reduce(float32, sum, count 8) by ring"."""
+        named = ((text, self.programs.get(digest)) for text, digest in self.recorded.calls)
+        return [text if name is None else f"{text} by {name}" for text, name in named]
+
+
+class _Piece(NamedTuple):
+    """Events of one rank in columns as a trace has them, but for `call`, which counts `names`. `in_turn`: in the order
+    in which they were done, none of them before the last was over."""
+
+    columns: dict[str, NDArray[Any]]
+    names: list[str]
+    in_turn: bool
+
+
+def merge(ranks: int, parts: Iterable[Part], place: str, facts: Mapping[str, str]) -> Trace:
+    """One trace of all parts, in seconds since the first event. The calls of the group `place` have channel 0; the
+    others follow, each with a fact that says whose it is. A fact also says how many events were dropped."""
+    parts = sorted(parts, key=lambda part: part.rank)
+    said = dict(facts)
+    calls: dict[str, int] = {}
+    pieces = list(_pieces(parts, place, said))
+    columns: dict[str, list[NDArray[Any]]] = {name: [] for name in (*Recorded._fields[:-2], "rank", "channel")}
+    for piece in pieces:
+        numbers = np.array([calls.setdefault(name, len(calls)) for name in piece.names], np.int32)
+        for name, column in columns.items():
+            mine = piece.columns[name]
+            column.append(numbers[mine] if name == "call" and len(numbers) else mine)
+    if dropped := sum(part.recorded.dropped for part in parts):
+        said["dropped"] = str(dropped)
+    whole = {name: np.concatenate(column) if column else np.empty(0) for name, column in columns.items()}
+    zero_s = whole["start_s"].min() if len(whole["start_s"]) else 0.0
+    for name in ("start_s", "end_s"):
+        whole[name] = whole[name] - zero_s
+    trace = Trace.of(ranks, **whole, calls=tuple(calls) or ("",), facts=said)
+    ends = np.cumsum([0, *(len(piece.columns["kind"]) for piece in pieces)]).tolist()
+    in_turn = [span for span, piece in zip(pairwise(ends), pieces, strict=True) if piece.in_turn]
+    _put_causes_first(trace, set(ends), in_turn)
+    return trace
+
+
+def _pieces(parts: Sequence[Part], place: str, said: dict[str, str]) -> Iterator[_Piece]:
+    """The parts with ranks and channels as the trace counts them. Says in the facts what each channel has."""
+    channels: dict[tuple[str, What, int], int] = {(place, "calls", 0): 0}
+    apart = _messages_apart(parts)
+    for i, part in enumerate(parts):
+        level, recorded = apart.get(i, (np.zeros(len(part.recorded.kind), np.int64), part.recorded))
+        channel = np.zeros(len(level), np.int32)
+        for k in np.unique(level).tolist() or [0]:
+            number = channels.setdefault((part.place, part.what, k), len(channels))
+            channel[level == k] = number
+            if number:
+                said[f"channel {number}"] = _whose(part, k)
+        columns = recorded._asdict() | {
+            "peer": np.array([*part.members, -1], np.int32)[recorded.peer],
+            "rank": np.full(len(channel), part.rank, np.int32),
+            "channel": channel,
+        }
+        at_once = recorded.kind == (Event.SEND if part.what == "messages" else Event.COMPUTE)  # overlap one another
+        for those in (~at_once, at_once):
+            mine = {name: column[those] for name, column in columns.items() if isinstance(column, np.ndarray)}
+            yield _Piece(mine, part.calls(), those is not at_once)
+
+
+def _whose(part: Part, level: int) -> str:
+    """What a channel has, and of which ranks."""
+    ranks = f"ranks {', '.join(map(str, part.members))}"
+    if part.what == "calls":
+        return ranks
+    which = "" if level == 0 else "unpaired " if level >= LONE else "overtaken "
+    return f"{which}{part.what} of {ranks}"
+
+
+def _messages_apart(parts: Sequence[Part]) -> dict[int, tuple[NDArray[np.int64], Recorded]]:
+    """Of the parts that are messages, by their place in the list: channels among their group's, and what to show."""
+    groups: dict[str, list[int]] = {}
+    for i, part in enumerate(parts):
+        if part.what == "messages":
+            groups.setdefault(part.place, []).append(i)
+    found: dict[int, tuple[NDArray[np.int64], Recorded]] = {}
+    for those in groups.values():
+        by_rank = {parts[i].members.index(parts[i].rank): i for i in those}
+        level, told = channels_apart({rank: parts[i].recorded for rank, i in by_rank.items()})
+        found |= {i: (level[rank], told[rank]) for rank, i in by_rank.items()}
+    return found
+
+
+def _put_causes_first(trace: Trace, edges: set[int], in_turn: Sequence[tuple[int, int]]) -> None:
+    """Moves a SEND that seems to be later than what it caused: a rank may have been interrupted between a message and
+    the time, which is told after it where that is cheaper. What is left of it is due to the clocks, little, and moves
+    the receiver. `edges`: where pieces begin and end; `in_turn`: of those whose events were done one after another."""
+    send, wait = trace.messages()
+    start_s, end_s = trace.start_s, trace.end_s
+    late = start_s[send] > end_s[wait]
+    for s, w in zip(send[late].tolist(), wait[late].tolist(), strict=True):
+        first = s  # of what was told the same time
+        while first not in edges and start_s[first - 1] == end_s[first - 1] == start_s[s]:
+            first -= 1
+        before_s = -np.inf if first in edges else end_s[first - 1]
+        start_s[first : s + 1] = end_s[first : s + 1] = max(end_s[w], before_s)
+    for _ in edges:
+        late_s = start_s[send] - end_s[wait]
+        moved = (late_s > 0) & (late_s < APART_S)
+        if not moved.any():
+            return
+        np.maximum.at(end_s, wait[moved], start_s[send][moved])
+        for first, last in in_turn:
+            so_far = np.maximum.accumulate(end_s[first:last])
+            start_s[first + 1 : last] = np.maximum(start_s[first + 1 : last], so_far[:-1])
+            end_s[first:last] = np.maximum(end_s[first:last], start_s[first:last])

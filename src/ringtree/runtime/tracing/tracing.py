@@ -1,0 +1,130 @@
+"""What happened on all ranks while a block of a program ran: `with comm.trace() as recording`.
+
+Recorded are collective calls and messages between two ranks, the communicator's own and those of the groups that were
+made from it, and what the program says of its own work: `with comm.span("forward 3")`. One-sided access is not.
+"""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from ringtree.ir.trace import Trace
+from ringtree.ir.units import count
+from ringtree.runtime.communicator.lifetime import Gone
+from ringtree.runtime.engines.protocols import Recorded
+from ringtree.runtime.tracing.parts import Part, What, merge
+from ringtree.runtime.tracing.spans import Spans
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from ringtree.runtime.communicator.communicator import Communicator
+
+MOST_EVENTS = 1 << 20
+"""Of one rank in one group: 40 MB, taken as they fill."""
+
+
+class Recording:
+    """Records while its block runs. `trace` is there afterwards: of all ranks, on every rank, for they leave the block
+    together. If the block raised, they do not meet, and it is what this rank itself did."""
+
+    def __init__(self, communicator: Communicator, most_events: int = MOST_EVENTS) -> None:
+        if not 1 <= most_events < 1 << 62:
+            raise ValueError(f"most_events is {most_events}; expected at least 1, and less than 2^62")
+        self._communicator, self._most_events = communicator, most_events
+        self._before: dict[Communicator, dict[What, tuple[int, int]]] = {}  # events and dropped ones that are another's
+        self._parts: list[Part] = []
+        self._trace: Trace | None = None
+
+    @property
+    def trace(self) -> Trace:
+        """RuntimeError until the block has ended."""
+        if self._trace is None:
+            raise RuntimeError("a recording has its trace when its block has ended")
+        return self._trace
+
+    def __enter__(self) -> Self:
+        if self._before or self._parts:
+            raise RuntimeError("a recording records once; comm.trace() makes another")
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        whole = self._communicator
+        try:
+            if error is None:
+                for communicator in self._before:
+                    communicator._calls.settle()
+        finally:
+            parts = self.stop()
+            self._trace = merge(whole.size, parts, whole._terms.place, self.facts())
+        if error is None and not isinstance(whole._seat, Gone):
+            everybodys = [part for given in whole.all_gather_object(parts) for part in given]
+            self._trace = merge(whole.size, everybodys, whole._terms.place, self.facts())
+
+    def start(self) -> None:
+        """Begins, with the next call of each group."""
+        groups = [self._communicator]
+        while groups:
+            group = groups.pop()
+            self.admit(group)
+            groups += [made for made in group._offspring if not isinstance(made._seat, Gone)]
+
+    def stop(self) -> list[Part]:
+        """Ends it, as soon as a call that still runs does; what this rank recorded."""
+        for communicator in list(self._before):
+            self.leave(communicator)
+        return self._parts
+
+    def admit(self, communicator: Communicator) -> None:
+        """Records this group too, from its next call on."""
+        if communicator._spans is None:
+            communicator._seat.record(self._most_events)
+            communicator._spans = Spans(self._most_events)
+        so_far = _recorded(communicator)
+        self._before[communicator] = {what: (len(all.kind), all.dropped) for what, all in so_far.items()}
+        communicator._recordings.append(self)
+
+    def leave(self, communicator: Communicator) -> None:
+        """Takes what this group recorded; it goes on only where another recording wants it."""
+        before = self._before.pop(communicator)
+        communicator._recordings.remove(self)
+        recorded = _recorded(communicator)
+        if not communicator._recordings:
+            communicator._seat.record(0)
+            communicator._spans = None
+        names = self._communicator._terms.names
+        members = tuple(names.index(name) for name in communicator._terms.names)
+        for what, whole in recorded.items():
+            events, dropped = before[what]
+            columns: list[Any] = [column[events:] for column in whole[:-2]]
+            mine = Recorded._make([*columns, whole.calls, whole.dropped - dropped])
+            programs = communicator._calls.plans.programs() if what == "calls" else {}
+            if what == "calls" or len(mine.kind) or mine.dropped:
+                place = communicator._terms.place
+                self._parts.append(Part(place, self._communicator.rank, members, mine, programs, what))
+
+    def facts(self) -> dict[str, str]:
+        return {"source": "measured", "machine": self._machine(), "engine": self._communicator._engine}
+
+    def _machine(self) -> str:
+        """With the cores of all ranks: this one may be bound to one of them."""
+        system = os.uname()
+        cores = self._communicator._calls.cores
+        return f"{count(cores, 'core')}, {system.sysname} {system.release} {system.machine}"
+
+
+def _recorded(communicator: Communicator) -> dict[What, Recorded]:
+    """All that this group's recordings wrote down so far."""
+    seat, spans = communicator._seat, communicator._spans
+    calls, messages = seat.recorded(), seat.recorded_messages()
+    assert spans is not None and calls is not None and messages is not None
+    return {
+        "calls": Recorded._make(calls),
+        "messages": Recorded._make(messages),
+        "spans": spans.recorded(),
+    }

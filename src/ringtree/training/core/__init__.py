@@ -1,0 +1,1 @@
+"""What is trained and how it is divided: layout, plan, model, and steps that are the same under every layout."""

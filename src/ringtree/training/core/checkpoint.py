@@ -1,0 +1,196 @@
+"""Checkpoints (torch.distributed.checkpoint): weights, the optimizer's state and the number of steps, by the names and
+in the whole shapes of one process, so that what one layout writes another reads.
+
+A checkpoint is a folder, named step-00000012 after its steps. It has that name only when all of it is there: a job that
+ends while it writes leaves nothing that is taken for one. Its training.json says what was trained, and has the digest
+of every other file. Those are torch's, and partly pickles: read none that you would not run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch import Tensor
+from torch.distributed.checkpoint.api import CheckpointException
+
+from ringtree.training.core.optimizer import holder
+from ringtree.training.core.plan import Plan
+from ringtree.training.core.state import named
+
+if TYPE_CHECKING:
+    from ringtree.training.core.trainer import Trainer
+
+T = TypeVar("T")
+FACTS = "training.json"
+NAME = re.compile(r"step-(\d{8,})")
+
+
+def latest(folder: Path) -> Path | None:
+    """The checkpoint of a folder that has the most steps; None where there is none."""
+    steps = {int(match[1]): file for file in folder.glob("step-*") if (match := NAME.fullmatch(file.name))}
+    return steps[max(steps)] if steps else None
+
+
+def save(trainer: Trainer, folder: Path) -> Path:
+    """Writes a checkpoint into a folder, each rank a part of it; all come here. One of as many steps is replaced.
+    OSError where it cannot be written; those that were there stay."""
+    made = folder / f"step-{trainer.steps_done:08}"
+    unfinished, replaced = (folder / f".{made.name}.{what}" for what in ("unfinished", "replaced"))
+
+    def begin() -> None:
+        for left in (unfinished, replaced):
+            shutil.rmtree(left, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+
+    def end() -> None:
+        facts = {"steps": trainer.steps_done, **asdict(trainer.plan), "files": _digests(unfinished)}
+        _write(unfinished / FACTS, json.dumps(facts, indent=1))
+        if made.exists():
+            made.rename(replaced)  # two renames apart, and not a removal's time, there is none of as many steps
+        unfinished.rename(made)
+        shutil.rmtree(replaced, ignore_errors=True)
+        _settle(folder)
+
+    trainer.collect()
+    _on_first(begin)
+    with _told(f"the checkpoint {made} cannot be written"):
+        dcp.save(_weights(trainer) | _state(trainer), checkpoint_id=unfinished, no_dist=not dist.is_initialized())
+    _on_first(end)
+    return made
+
+
+def load(trainer: Trainer, checkpoint: Path) -> None:
+    """Gives a trainer what a checkpoint has, whatever layout wrote it; all ranks come here. ValueError, with what
+    differs, where that is no whole checkpoint, or another model's or optimizer's."""
+    steps = _on_first(lambda: _checked(checkpoint, trainer.plan))
+    state = holder(trainer.optimizer).state
+    for name, kinds in _kinds(checkpoint).items():
+        parameter = _changed(trainer).get(name)
+        if parameter is not None:
+            # A state is as its parameter, divided as that is, or a number.
+            state[parameter] = {
+                kind: torch.zeros_like(parameter) if size == parameter.shape else torch.zeros(size)
+                for kind, size in kinds.items()
+            }
+    with _told(f"the checkpoint {checkpoint} cannot be read"):
+        dcp.load(_weights(trainer) | _state(trainer), checkpoint_id=checkpoint, no_dist=not dist.is_initialized())
+    trainer.hand_out()
+    trainer.steps_done = steps
+
+
+def _weights(trainer: Trainer) -> dict[str, Tensor]:
+    """What this rank has of the model. What others have, too, is written by one of them."""
+    return {f"weights/{name}": value.detach() for name, value in named(trainer.model).items()}
+
+
+def _state(trainer: Trainer) -> dict[str, Tensor]:
+    """What this rank has of the optimizer's state."""
+    state = holder(trainer.optimizer).state
+    its = {name: state[parameter] for name, parameter in _changed(trainer).items() if parameter in state}
+    return {f"optimizer/{n}/{k}": v for n, kinds in its.items() for k, v in kinds.items() if isinstance(v, Tensor)}
+
+
+def _changed(trainer: Trainer) -> dict[str, Tensor]:
+    """Those parameters that this rank's optimizer changes, by their names."""
+    its = {id(p) for group in holder(trainer.optimizer).param_groups for p in group["params"]}
+    return {name: value for name, value in named(trainer.model).items() if id(value) in its}
+
+
+def _kinds(checkpoint: Path) -> dict[str, dict[str, torch.Size]]:
+    """The whole shapes of the optimizer's states that a checkpoint has, by the parameter's name and their kind."""
+    kinds: dict[str, dict[str, torch.Size]] = {}
+    for key, value in dcp.FileSystemReader(checkpoint).read_metadata().state_dict_metadata.items():
+        what, name, *kind = key.split("/")
+        if what == "optimizer":
+            kinds.setdefault(name, {})[kind[0]] = value.size
+    return kinds
+
+
+def _checked(checkpoint: Path, plan: Plan) -> int:
+    """The steps of a checkpoint that is whole, and one of what the plan trains."""
+    try:
+        facts: dict[str, Any] = json.loads((checkpoint / FACTS).read_text())
+        files, digests = facts["files"], _digests(checkpoint)
+    except (OSError, ValueError, KeyError) as error:
+        raise ValueError(f"{checkpoint} is no finished checkpoint: its {FACTS} cannot be read ({error})") from None
+    broken = sorted(name for name in files if digests.get(name) != files[name])
+    if broken:
+        how = "is not as it was written" if broken[0] in digests else "is missing"
+        raise ValueError(
+            f"the checkpoint {checkpoint} is broken: {broken[0]} {how}; without its folder, an earlier one is taken"
+        )
+    shape, was = asdict(plan.shape), facts["shape"]
+    differs = [f"{k} {was.get(k)} instead of {shape[k]}" for k in shape if was.get(k) != shape[k]]
+    if facts["settings"]["optimizer"] != plan.settings.optimizer:
+        differs.append(f"optimizer {facts['settings']['optimizer']} instead of {plan.settings.optimizer}")
+    if differs:
+        raise ValueError(f"the checkpoint {checkpoint} is of another training: {', '.join(differs)}")
+    return int(facts["steps"])
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    digests = {}
+    for file in sorted(folder.iterdir()):
+        if file.name != FACTS:
+            digest = blake2b(digest_size=16)
+            with file.open("rb") as opened:
+                while piece := opened.read(1 << 20):
+                    digest.update(piece)
+            digests[file.name] = digest.hexdigest()
+    return digests
+
+
+def _write(file: Path, text: str) -> None:
+    with file.open("w", encoding="utf-8") as opened:
+        opened.write(text)
+        opened.flush()
+        os.fsync(opened.fileno())
+
+
+def _settle(folder: Path) -> None:
+    """A name that was given in a folder lasts from here on."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _on_first(work: Callable[[], T]) -> T:
+    """What rank 0 comes to, on every rank; so is what it raises."""
+    said: list[Any] = [None, None]
+    if not dist.is_initialized() or dist.get_rank() == 0:
+        try:
+            said[0] = work()
+        except (OSError, ValueError) as error:
+            said[1] = error
+    if dist.is_initialized():
+        dist.broadcast_object_list(said)
+    if said[1] is not None:
+        raise said[1]
+    return said[0]  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """torch's error, which holds every rank's, as an OSError of one line; of there being one process, nothing."""
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="torch.distributed is disabled")
+            yield
+    except CheckpointException as failed:
+        rank, (error, _) = min(failed.failures.items())
+        raise OSError(f"{what}: rank {rank}: {error}") from None

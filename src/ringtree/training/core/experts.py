@@ -1,0 +1,180 @@
+"""A mixture of experts in the place of a block's two dense layers: each token goes to a few of many. One process's; it
+knows nothing of ranks.
+
+A router (linear, softmax) gives each token's likelihood of each expert; the `top_k` likeliest are its choices, and what
+they make of it is added up by their gates: likelihoods, made to add up to 1 where there are several. An expert takes no
+more than its capacity of the tokens that go forward at once: first choices before second ones, by order of place. A
+choice above that is dropped, and a token of which all are is passed on by the residual alone.
+
+Shazeer et al. 2017 (Outrageously Large Neural Networks), Lepikhin et al. 2020 (GShard: capacity and order), Fedus et
+al. 2021 (Switch Transformers: the balancing loss, and the likelihood itself as the gate of a single choice).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+from torch.nn.functional import gelu
+
+from ringtree.training.core.plan import Shape
+from ringtree.training.core.sizes import capacity
+
+
+class Route(NamedTuple):
+    """Where tokens go: the choices that are kept, sorted by expert ([kept] `token`, `gate`), and of each expert how
+    often it was `chosen` and how many of these it has `kept` ([experts])."""
+
+    token: Tensor
+    gate: Tensor
+    chosen: Tensor
+    kept: Tensor
+
+
+def route(likelihoods: Tensor, top_k: int, most: int) -> Route:
+    """Of [tokens, experts], where an expert takes `most`."""
+    tokens, experts = likelihoods.shape
+    gates, choices = likelihoods.topk(top_k, dim=-1)
+    if top_k > 1:
+        gates = gates / gates.sum(-1, keepdim=True)
+    expert = choices.t().flatten()  # all first choices, then all second ones
+    chosen = expert.bincount(minlength=experts)
+    order = expert.argsort(stable=True)
+    before = torch.arange(len(order)) - (chosen.cumsum(0) - chosen)[expert[order]]
+    order = order[before < most]
+    return Route(order % tokens, gates.t().flatten()[order], chosen, chosen.clamp(max=most))
+
+
+def imbalance(likelihoods: Tensor, chosen: Tensor) -> Tensor:
+    """Switch's loss for any `top_k`: experts x sum of (share of the choices x mean likelihood). 1 where all are alike,
+    `experts` where one has all."""
+    return len(chosen) * (chosen / chosen.sum() * likelihoods.mean(0)).sum()
+
+
+class Beside(torch.autograd.Function):
+    """x as it is; in backward, a loss is minimized beside the one that x leads to. So it need not be carried to where
+    that is: through other layers, and other ranks."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, loss: Tensor) -> Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        return gradient, gradient.new_ones(())
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What routers have done. Of one layer it only grows, as a counter does: the difference of two is what was between.
+    Those of layers and ranks add up."""
+
+    chosen: Tensor
+    """[experts] choices of each."""
+    kept: Tensor
+    """[experts] choices that it had room for."""
+    imbalance: Tensor
+    """The sum over `forwards`."""
+    forwards: int
+
+    def __add__(self, other: Load) -> Load:
+        total = self.imbalance + other.imbalance
+        return Load(self.chosen + other.chosen, self.kept + other.kept, total, self.forwards + other.forwards)
+
+    def __sub__(self, other: Load) -> Load:
+        rest = self.imbalance - other.imbalance
+        return Load(self.chosen - other.chosen, self.kept - other.kept, rest, self.forwards - other.forwards)
+
+    @property
+    def dropped(self) -> float:
+        """The share of all choices."""
+        return 1 - float(self.kept.sum() / self.chosen.sum())
+
+    @property
+    def mean_imbalance(self) -> float:
+        return float(self.imbalance) / self.forwards
+
+    def record(self) -> dict[str, Any]:
+        """As JSON has it."""
+        counts = {"chosen": self.chosen.tolist(), "kept": self.kept.tolist()}
+        return {**counts, "dropped": self.dropped, "imbalance": self.mean_imbalance}
+
+
+class Experts(nn.Module):
+    """Two dense layers of each expert, as stacks [experts, ...]; of some of the experts, where they are divided."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+
+        def drawn(inputs: int, *size: int) -> nn.Parameter:
+            return nn.Parameter(torch.empty(shape.experts, *size).uniform_(-(inputs**-0.5), inputs**-0.5))
+
+        width, wide = shape.width, 4 * shape.width
+        self.up, self.up_bias = drawn(width, width, wide), drawn(width, wide)
+        self.down, self.down_bias = drawn(wide, wide, width), drawn(wide, width)
+
+    def forward(self, tokens: Tensor, counts: Tensor) -> Tensor:
+        """[tokens, width], the first counts[0] of which are for the first expert here, and so on."""
+        named = (self.up, self.up_bias, self.down, self.down_bias)
+        stacks = (part.to_local() if isinstance(part, DTensor) else part for part in named)
+        each = zip(tokens.split(counts.tolist()), *(stack.unbind() for stack in stacks), strict=True)
+        return torch.cat([torch.addmm(c, gelu(torch.addmm(b, x, up)), down) for x, up, b, down, c in each])
+
+
+Dispatch = Callable[[Tensor, Tensor, Experts], Tensor]
+
+
+def at_home(tokens: Tensor, counts: Tensor, experts: Experts) -> Tensor:
+    """All experts are here."""
+    made: Tensor = experts(tokens, counts)
+    return made
+
+
+class MixtureOfExperts(nn.Module):
+    """`dispatch` brings tokens [kept, width], sorted by expert, counts[e] of them for expert e, to the experts, and
+    what these make of them back."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.router = nn.Linear(shape.width, shape.experts, bias=False)
+        self.experts = Experts(shape)
+        self.dispatch: Dispatch = at_home
+        none = torch.zeros(shape.experts, dtype=torch.int64)
+        self.load = Load(none, none, torch.zeros(()), 0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = x.flatten(0, -2)
+        likelihoods = self.router(tokens).softmax(-1)
+        token, gate, chosen, kept = route(likelihoods, self.shape.top_k, capacity(self.shape, len(tokens)))
+        made = self.dispatch(tokens[token], kept, self.experts)
+        out = torch.zeros_like(tokens).index_add(0, token, made * gate[:, None])
+        uneven = imbalance(likelihoods, chosen)
+        self.load += Load(chosen, kept, uneven.detach(), 1)
+        beside: Tensor = Beside.apply(out.view_as(x), self.shape.balance * uneven)
+        return beside
+
+
+def layers(model: nn.Module) -> list[MixtureOfExperts]:
+    """Those of this rank's blocks."""
+    return [part for part in model.modules() if isinstance(part, MixtureOfExperts)]
+
+
+def stacks(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The experts' parameters by their names in the model."""
+    names = [name for name, part in model.named_modules() if isinstance(part, Experts)]
+    return {f"{name}.{p}": stack for name in names for p, stack in model.get_submodule(name).named_parameters()}
+
+
+def total(loads: Sequence[Load]) -> Load | None:
+    """None of none."""
+    return sum(loads[1:], loads[0]) if loads else None
+
+
+def load_of(model: nn.Module) -> Load | None:
+    """Of all layers of this rank together; None where no layer has experts."""
+    return total([layer.load for layer in layers(model)])

@@ -1,0 +1,105 @@
+"""What is trained: a transformer that foretells a text's next byte, in plain torch. It knows nothing of ranks.
+
+Strategies take its parts by name, so the names are the same under every layout: those of one process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, gelu, scaled_dot_product_attention
+
+from ringtree.training.core.experts import MixtureOfExperts
+from ringtree.training.core.plan import Shape
+
+Core = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """What each place sees of itself and those before it: all [rows, heads, places, width of a head]."""
+    return scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+class Attention(nn.Module):
+    """`core` is attention itself, which another may take the place of."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.head_width = shape.width // shape.heads
+        # No bias: what it adds to the keys changes no loss, and an optimizer would follow the rounding of its gradient.
+        self.query, self.key, self.value = (nn.Linear(shape.width, shape.width, bias=False) for _ in range(3))
+        self.joined = nn.Linear(shape.width, shape.width)
+        self.core: Core = attend
+
+    def forward(self, x: Tensor) -> Tensor:
+        # Heads by their width: a rank may have some of them only.
+        parts = (part(x).unflatten(-1, (-1, self.head_width)) for part in (self.query, self.key, self.value))
+        q, k, v = (part.transpose(1, 2) for part in parts)
+        return self.joined(self.core(q, k, v).transpose(1, 2).flatten(2))
+
+
+class Dense(nn.Module):
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(shape.width, 4 * shape.width), nn.Linear(4 * shape.width, shape.width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down(gelu(self.up(x)))
+
+
+class Block(nn.Module):
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.before_attention, self.before_dense = nn.LayerNorm(shape.width), nn.LayerNorm(shape.width)
+        self.attention = Attention(shape)
+        self.dense = MixtureOfExperts(shape) if shape.experts else Dense(shape)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attention(self.before_attention(x))
+        return x + self.dense(self.before_dense(x))
+
+
+class Embedding(nn.Module):
+    """Bytes [rows, places] to vectors [rows, places, width]: what is known of the byte and of its place. `at`: the
+    places that these bytes are of, where they are not the first ones."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.bytes = nn.Embedding(shape.vocabulary, shape.width)
+        self.places = nn.Embedding(shape.context, shape.width)
+        self.at: Tensor | None = None
+
+    def forward(self, rows: Tensor) -> Tensor:
+        at = torch.arange(rows.shape[1]) if self.at is None else self.at
+        return self.bytes(rows) + self.places(at)
+
+
+class LanguageModel(nn.Module):
+    """Bytes [rows, places] to scores of the next [rows, places, vocabulary]. A part of the layers may be absent: what
+    is there is passed through."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.embedding: nn.Module | None = Embedding(shape)
+        self.blocks = nn.ModuleDict({str(k): Block(shape) for k in range(shape.layers)})
+        self.norm: nn.Module | None = nn.LayerNorm(shape.width)
+        self.scores: nn.Module | None = nn.Linear(shape.width, shape.vocabulary)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.embedding(x) if self.embedding is not None else x
+        for block in self.blocks.values():
+            x = block(x)
+        return self.scores(self.norm(x)) if self.scores is not None and self.norm is not None else x
+
+
+def loss_of(scores: Tensor, wanted: Tensor) -> Tensor:
+    """The mean cross-entropy over all places."""
+    return cross_entropy(scores.flatten(0, 1), wanted.flatten())
+
+
+def language_model(shape: Shape, seed: int) -> LanguageModel:
+    """The same on every rank."""
+    torch.manual_seed(seed)
+    return LanguageModel(shape)

@@ -1,0 +1,40 @@
+"""Which layers and how many parameters each rank of a plan has. Needs no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil, prod
+
+from ringtree.training.core.plan import Plan
+from ringtree.training.core.sizes import EXPERTS, held
+from ringtree.training.strategies.layers import pipeline
+
+
+def layers(plan: Plan, place: int) -> list[range]:
+    """Of each stage of a pipeline that the ranks at a place of "pp" have."""
+    return [pipeline.layers(plan, stage) for stage in range(place, pipeline.stages(plan), plan.layout.pp)]
+
+
+def most_parameters(plan: Plan, place: int) -> int:
+    """Of a rank at a place of "pp" between two steps; the most, where they cannot be divided evenly."""
+    layout = plan.layout
+    total = 0
+    for name, (rows, *rest) in _of_place(plan, place):
+        mine = rows
+        ranks = layout.size("data")
+        if EXPERTS in name:
+            mine, ranks = rows // layout.ep, layout.size("expert_data")
+        total += (ceil(mine / ranks) if layout.zero >= 2 else mine) * prod(rest)
+    return total
+
+
+def _of_place(plan: Plan, place: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+    mine = {str(layer) for part in layers(plan, place) for layer in part}
+    for name, its in held(plan).items():
+        part, *rest = name.split(".")
+        if part == "blocks":
+            here = rest[0] in mine
+        else:
+            here = place == (0 if part == "embedding" else plan.layout.pp - 1)
+        if here:
+            yield name, its

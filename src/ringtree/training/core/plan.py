@@ -1,0 +1,105 @@
+"""What is to be trained, and how it is divided: all there is to know before a rank starts. Needs no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ringtree.training.core.layout import Layout, LayoutError
+
+OPTIMIZERS = ("adamw", "sgd")
+VOCABULARY = 256
+"""Bytes: the text is not cut into words."""
+MOST_SEED = (1 << 32) - 1
+"""So that a seed for each of its steps is one that torch takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A language model's: `layers` blocks of attention by `heads` heads and two dense layers, vectors of `width`,
+    sequences of `context` bytes.
+
+    `experts`: so many pairs of dense layers in each block, of which a token goes to `top_k` (0: one pair for all).
+    An expert takes `capacity_factor` times its even share of the tokens at most; `balance`: the weight of the loss that
+    evens their shares out.
+    """
+
+    width: int = 96
+    layers: int = 4
+    heads: int = 4
+    context: int = 64
+    vocabulary: int = VOCABULARY
+    experts: int = 0
+    top_k: int = 2
+    capacity_factor: float = 1.25
+    balance: float = 0.01
+
+    def __post_init__(self) -> None:
+        for name in ("width", "layers", "heads", "context"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"the model's {name} is {getattr(self, name)}; expected at least 1")
+        if self.width % self.heads:
+            raise ValueError(f"a width of {self.width} is not a multiple of {self.heads} heads")
+        if self.experts < 0:
+            raise ValueError(f"experts is {self.experts}; expected at least 0")
+        if self.top_k < 1:
+            raise ValueError(f"top_k is {self.top_k}; expected at least 1")
+        if not 0 < self.capacity_factor < 1e6:
+            raise ValueError(f"capacity_factor is {self.capacity_factor}; expected a positive number")
+        if not 0 <= self.balance < 1e6:
+            raise ValueError(f"balance is {self.balance}; expected 0 or a positive number")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`batch`: sequences a step, over all ranks; `rate`: of learning. `slow_rank`: for demonstration, one whose
+    computation takes `slow_factor` times as long."""
+
+    steps: int = 100
+    batch: int = 16
+    rate: float = 1e-3
+    optimizer: str = "adamw"
+    seed: int = 0
+    slow_rank: int | None = None
+    slow_factor: float = 4.0
+
+    def __post_init__(self) -> None:
+        for name, least in (("steps", 1), ("batch", 1), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} is {getattr(self, name)}; expected at least {least}")
+        if self.seed > MOST_SEED:
+            raise ValueError(f"seed is {self.seed}; expected at most {MOST_SEED:,}")
+        if not 0 < self.rate < 1e6:
+            raise ValueError(f"rate is {self.rate}; expected a positive number")
+        if not 1 <= self.slow_factor < 1e6:
+            raise ValueError(f"slow_factor is {self.slow_factor}; expected at least 1")
+        if self.optimizer not in OPTIMIZERS:
+            raise ValueError(f"optimizer is {self.optimizer!r}; expected one of {', '.join(OPTIMIZERS)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    layout: Layout = field(default_factory=Layout)
+    shape: Shape = field(default_factory=Shape)
+    settings: Settings = field(default_factory=Settings)
+
+    def check(self) -> None:
+        """LayoutError where the parts do not go together, with the reason: of each strategy in turn."""
+        from ringtree.training.strategies.registry import STRATEGIES
+
+        slow = self.settings.slow_rank
+        if slow is not None and not 0 <= slow < self.layout.ranks:
+            raise LayoutError(f"slow_rank is {slow}; expected one of the ranks 0..{self.layout.ranks - 1}")
+        if slow is not None and self.layout.pp > 1:
+            raise LayoutError("slow_rank goes with ranks that have all layers: a pipeline's do not (pp)")
+        for strategy in STRATEGIES:
+            strategy.check(self)
+
+    @property
+    def places(self) -> int:
+        """Of each sequence, those that a rank has."""
+        return self.shape.context // self.layout.cp
+
+    @property
+    def rows(self) -> int:
+        """Sequences that go forward through a model at once: a micro-batch's on one of the `pieces`."""
+        return self.settings.batch // self.layout.pieces // self.layout.micro_batches

@@ -1,0 +1,90 @@
+"""How large the parts of a model are: what the formulas of the strategies are made of."""
+
+from __future__ import annotations
+
+from math import ceil, prod
+
+from ringtree.training.core.plan import Plan, Shape
+
+ELEMENT_NBYTES = 4
+"""Of float32, which parameters, gradients and activations are."""
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+def parameters(plan: Plan) -> int:
+    """Of the whole model."""
+    return sum(prod(size) for size in shapes(plan.shape).values())
+
+
+def parameters_nbytes(plan: Plan) -> int:
+    return ELEMENT_NBYTES * parameters(plan)
+
+
+def activations_nbytes(plan: Plan) -> int:
+    """What one layer hands to the next in a step, of all rows: a vector of `width` for each place."""
+    return ELEMENT_NBYTES * plan.settings.batch * plan.shape.context * plan.shape.width
+
+
+def shapes(shape: Shape) -> Shapes:
+    """Of every parameter, by its name, in the model's order."""
+    width, vocabulary = shape.width, shape.vocabulary
+    norm: Shapes = {"weight": (width,), "bias": (width,)}
+    attention: Shapes = {f"{name}.weight": (width, width) for name in ("query", "key", "value", "joined")}
+    attention |= {"joined.bias": (width,)}
+    dense: Shapes = {"up.weight": (4 * width, width), "up.bias": (4 * width,)}
+    dense |= {"down.weight": (width, 4 * width), "down.bias": (width,)}
+    if n := shape.experts:
+        dense = {"router.weight": (n, width), "experts.up": (n, width, 4 * width), "experts.up_bias": (n, 4 * width)}
+        dense |= {"experts.down": (n, 4 * width, width), "experts.down_bias": (n, width)}
+    block = {"before_attention": norm, "before_dense": norm, "attention": attention, "dense": dense}
+    parts: dict[str, Shapes] = {
+        "embedding": {"bytes.weight": (vocabulary, width), "places.weight": (shape.context, width)},
+        **{f"blocks.{k}.{name}": part for k in range(shape.layers) for name, part in block.items()},
+        "norm": norm,
+        "scores": {"weight": (vocabulary, width), "bias": (vocabulary,)},
+    }
+    return {f"{part}.{name}": its for part, names in parts.items() for name, its in names.items()}
+
+
+COLUMNS = ("query.weight", "key.weight", "value.weight", "up.weight", "up.bias")
+ROWS = ("joined.weight", "down.weight")
+"""The parameters that tensor parallel ranks divide, along their first and their second dimension."""
+EXPERTS = ".experts."
+"""In the name of every parameter that is a stack of all experts'."""
+
+
+def held(plan: Plan) -> Shapes:
+    """Of every parameter, what one of the tensor parallel ranks has of it."""
+    its = shapes(plan.shape)
+    for name, (first, *rest) in its.items():
+        if name.endswith(COLUMNS):
+            its[name] = (first // plan.layout.tp, *rest)
+        if name.endswith(ROWS):
+            its[name] = (first, *(size // plan.layout.tp for size in rest))
+    return its
+
+
+def held_nbytes(plan: Plan, named: str = "") -> int:
+    """Of the parameters that the ranks of one model hold together: each of `tp` its part, or the whole of one; of
+    those whose names have `named` in them."""
+    return ELEMENT_NBYTES * plan.layout.tp * sum(prod(size) for name, size in held(plan).items() if named in name)
+
+
+def padded_nbytes(plan: Plan, ranks: int, experts: bool = False) -> int:
+    """Of the same, the first dimension of each being filled up so that `ranks` divide it: of experts, or of all else.
+    Of experts, `ep` ranks have a share each, which so many `ranks` divide."""
+    groups = plan.layout.ep if experts else 1
+    its = [size for name, size in held(plan).items() if (EXPERTS in name) == experts]
+    rows = groups * ranks
+    return ELEMENT_NBYTES * plan.layout.tp * sum(rows * ceil(first / rows) * prod(rest) for first, *rest in its)
+
+
+def norms_nbytes(plan: Plan) -> int:
+    """Of the norms' parameters, two vectors each: two norms in a block, and one before the scores."""
+    return ELEMENT_NBYTES * (2 * plan.shape.layers + 1) * 2 * plan.shape.width
+
+
+def capacity(shape: Shape, tokens: int) -> int:
+    """How many of so many tokens that go forward at once an expert takes."""
+    return ceil(shape.capacity_factor * tokens * shape.top_k / shape.experts)

@@ -1,0 +1,133 @@
+"""Steps of training, the same to call under every layout."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from ringtree.training.core.language_model import language_model
+from ringtree.training.core.mesh import Mesh
+from ringtree.training.core.optimizer import optimizer_of
+from ringtree.training.core.phases import phase
+from ringtree.training.core.plan import Plan
+from ringtree.training.core.slow_rank import slow_down
+from ringtree.training.core.stages import each
+from ringtree.training.core.state import whole
+from ringtree.training.core.step import ForwardBackward, MicroBatches
+from ringtree.training.core.text import batch
+from ringtree.training.strategies.asynchronous.worker import Pushing, Worker
+from ringtree.training.strategies.registry import STRATEGIES
+
+
+class Trainer:
+    """This rank's part of a plan. Without a process group it is the whole of a plan for one rank."""
+
+    def __init__(self, plan: Plan) -> None:
+        plan.check()
+        self.plan, self.steps_done = plan, 0
+        ranks = dist.get_world_size() if dist.is_initialized() else 1
+        if ranks != plan.layout.ranks:
+            raise ValueError(f"the layout is for {plan.layout.ranks} ranks, and there are {ranks}")
+        self.mesh = Mesh(plan.layout) if ranks > 1 else None
+        self.at = plan.layout.coordinates(dist.get_rank() if ranks > 1 else 0)
+        self.model: nn.Module = language_model(plan.shape, plan.settings.seed)
+        if plan.settings.slow_rank == (dist.get_rank() if ranks > 1 else 0):
+            slow_down(self.model, plan.settings.slow_factor)
+        self._used = used = [strategy for strategy in STRATEGIES if strategy.used(plan)]
+        for strategy in used:
+            if self.mesh is not None:
+                self.model = each(strategy.apply, self.model, plan, self.mesh)
+        self.optimizer = optimizer_of(plan.settings, self.model.parameters())
+        self.forward_backward: ForwardBackward = MicroBatches(self.model, plan.layout.micro_batches)
+        self._after_backward = [strategy.after_backward for strategy in used if strategy.after_backward is not None]
+        optimizers = [strategy.optimizer for strategy in used if strategy.optimizer is not None]
+        passes = [strategy.forward_backward for strategy in used if strategy.forward_backward is not None]
+        if self.mesh is not None and optimizers:
+            self.optimizer = optimizers[0](self.model, plan, self.mesh)
+        if self.mesh is not None and passes:
+            self.forward_backward = passes[0](self.model, plan, self.mesh)
+
+    def step(self) -> Tensor:
+        """One step; this rank's share of the loss, which all ranks' of "data" average to, and all stages' add up to."""
+        rows, wanted = self.rows(self.steps_done)
+        self.optimizer.zero_grad()
+        loss = self.forward_backward(rows, wanted)
+        with phase("update"):
+            for finish in self._after_backward:
+                finish(self.model)
+            self.optimizer.step()
+        self.steps_done += 1
+        return loss
+
+    def rows(self, step: int) -> tuple[Tensor, Tensor]:
+        """This rank's places of its rows of a step's batch, and what follows them."""
+        layout, settings = self.plan.layout, self.plan.settings
+        given = batch(step, settings.batch, self.plan.shape.context, settings.seed)
+        piece = self.at["dp"] * layout.ep + self.at["ep"]
+        rows, wanted = (part.chunk(layout.pieces)[piece] for part in given)
+        for strategy in self._used:
+            if strategy.places is not None:
+                at = strategy.places(self.plan, self.at[strategy.axis])
+                rows, wanted = rows[:, at], wanted[:, at]
+        return rows, wanted
+
+    def mean_loss(self, loss: Tensor) -> float:
+        """Over all ranks' rows; a call of its own, no part of the step."""
+        return self.mean_losses([float(loss)])[0]
+
+    def mean_losses(self, losses: list[float]) -> list[float]:
+        """Those of several steps at once: in asynchronous training, where ranks that meet at each would be in step."""
+        means = torch.tensor(losses)
+        if self.mesh is not None:
+            if self.plan.layout.pp > 1:
+                dist.all_reduce(means, group=self.mesh.group("pp"))
+            dist.all_reduce(means, op=dist.ReduceOp.AVG, group=self.mesh.group("data"))
+        return [float(mean) for mean in means]
+
+    def counted(self) -> dict[str, int]:
+        """Bytes that this rank has sent so far of what formulas can only bound (`Traffic.at_most`)."""
+        counts: dict[str, int] = {}
+        for strategy in self._used:
+            if strategy.counted is not None:
+                counts |= strategy.counted(self.model, self.plan, self.at[strategy.axis])
+        return counts
+
+    @property
+    def in_step(self) -> bool:
+        """Whether the ranks do each step together."""
+        return self.plan.layout.staleness is None
+
+    @property
+    def staleness(self) -> Counter[int]:
+        """How many of this rank's reads were so stale, where training is asynchronous."""
+        return self.model.staleness if isinstance(self.model, Worker) else Counter()
+
+    def drain(self) -> None:
+        """Waits until all that the ranks have sent for their steps has come and is applied. All come; nothing to do but
+        in asynchronous training."""
+        if isinstance(self.model, Worker):
+            self.model.exchange.drain()
+
+    def collect(self) -> None:
+        """Drains, and brings weights and the optimizer's state to where all strategies have them. All come."""
+        if isinstance(self.optimizer, Pushing):
+            self.optimizer.collect()
+
+    def hand_out(self) -> None:
+        """The other way, when weights and state have been given. All come."""
+        if isinstance(self.optimizer, Pushing):
+            self.optimizer.hand_out()
+
+    def close(self) -> None:
+        """Settles, and ends what runs beside the steps. All come."""
+        self.drain()
+        if isinstance(self.model, Worker):
+            self.model.close()
+
+    def weights(self) -> dict[str, Tensor]:
+        """The whole model's, by the names that one process has, on every rank."""
+        self.collect()
+        return whole(self.model, self.mesh.group("pp") if self.mesh is not None else None)

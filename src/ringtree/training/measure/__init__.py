@@ -1,0 +1,1 @@
+"""What a run of training came to: times, bytes, memory, calls."""

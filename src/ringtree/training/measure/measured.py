@@ -1,0 +1,136 @@
+"""What a run of training came to: losses, times, bytes, and a step's trace."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from ringtree.draw.step_picture import Call, step_picture
+from ringtree.ir.trace import Trace
+from ringtree.training.core.layout import AXES
+from ringtree.training.core.plan import Plan
+from ringtree.training.core.sizes import parameters
+from ringtree.training.core.traffic import Traffic, known
+from ringtree.training.measure.shares import Sent, Share, compare, held_up, shares
+from ringtree.training.strategies.data import data_parallel
+from ringtree.training.strategies.registry import STRATEGIES, named_groups, traffic
+
+if TYPE_CHECKING:
+    from ringtree.training.core.experts import Load
+    from ringtree.training.measure.memory import Held
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """`losses`, `step_s` (rank 0's, its loss known) and `received_nbytes` (by the engine's counters, all ranks
+    together), one a step from step `first` on; `trace`: of the last step, which took `traced_s` on the average over the
+    ranks, and `calls`, what each rank called in it, where that was remembered. `paces_s`: every rank's median step;
+    `held`: its memory after the last. `staleness`: so many reads were so stale, in all; none where training is
+    synchronous. Of the last step, by all ranks together: `routed`, the bytes that layers of experts sent, by what they
+    are in formulas, and their `load`."""
+
+    plan: Plan
+    first: int
+    losses: list[float]
+    step_s: list[float]
+    received_nbytes: list[int]
+    trace: Trace
+    calls: list[list[Call]]
+    traced_s: float
+    paces_s: list[float]
+    held: list[Held]
+    staleness: dict[int, int]
+    routed: dict[str, int]
+    load: Load | None
+
+    @property
+    def traffic(self) -> tuple[Traffic, ...]:
+        """The formulas, what depends on the data being known."""
+        return known(traffic(self.plan), self.routed)
+
+    @property
+    def tokens(self) -> int:
+        """Of a step: its bytes of text."""
+        return self.plan.settings.batch * self.plan.shape.context
+
+    @property
+    def median_s(self) -> float:
+        """Of a step; without the first, in which much is done once, where there are others."""
+        return median(self.step_s[1:] or self.step_s)
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Of all ranks, each by its own steps: those of asynchronous training are not as many in the same time."""
+        return self.tokens * sum(1 / pace_s for pace_s in self.paces_s) / len(self.paces_s)
+
+    @property
+    def formula_nbytes(self) -> int:
+        return sum(t.wire_nbytes for t in self.traffic)
+
+    @property
+    def counted_nbytes(self) -> int:
+        """Of the last step."""
+        return self.received_nbytes[-1]
+
+    @property
+    def shares(self) -> list[Share]:
+        trace = self.trace if self.plan.layout.staleness is None else held_up(self.trace)
+        return shares(trace, self.plan.layout, self.traffic)
+
+    @property
+    def sent(self) -> list[Sent]:
+        once = (
+            {"broadcast": data_parallel.SECOND_STEP} if len(self.losses) == 2 and data_parallel.used(self.plan) else {}
+        )
+        return compare(self.traffic, self.shares, self.plan.layout, once)
+
+    @property
+    def remembered(self) -> bool:
+        """Whether it is known what was called, in an order: torch can be told to remember less, and asynchronous ranks
+        have no order in common."""
+        return self.plan.layout.staleness is None and (any(self.calls) or not self.counted_nbytes)
+
+    @property
+    def picture(self) -> str:
+        """Of the last step's calls, as SVG. ValueError where they are not known."""
+        if not self.remembered:
+            raise ValueError(
+                "the calls of a step are not remembered; expected TORCH_FR_BUFFER_SIZE of a few thousand, or nothing"
+            )
+        return step_picture(self.calls)
+
+    def record(self) -> dict[str, Any]:
+        """All of it but the trace, as JSON has it."""
+        staleness = self.plan.layout.staleness
+        return {
+            "plan": asdict(self.plan) | {"layout": asdict(self.plan.layout) | {"staleness": _finite(staleness)}},
+            "ranks": self.plan.layout.ranks,
+            "axes": {axis: getattr(self.plan.layout, axis) for axis in AXES},
+            "strategies": [strategy.name for strategy in STRATEGIES if strategy.used(self.plan)],
+            "groups": [{"names": names, "members": members} for names, members in named_groups(self.plan)],
+            "parameters": parameters(self.plan),
+            "steps": [
+                {"step": k, "loss": _finite(loss), "seconds": s, "received_nbytes": n}
+                for k, (loss, s, n) in enumerate(
+                    zip(self.losses, self.step_s, self.received_nbytes, strict=True), self.first
+                )
+            ],
+            "median_s": self.median_s,
+            "tokens": self.tokens,
+            "tokens_per_s": self.tokens_per_s,
+            "traced_s": self.traced_s,
+            "paces_s": self.paces_s,
+            "held": [asdict(held) for held in self.held],
+            "staleness": dict(sorted(self.staleness.items())),
+            "shares": [asdict(share) for share in self.shares],
+            "sent": [asdict(sent) for sent in self.sent],
+            "formula_nbytes": self.formula_nbytes,
+            "counted_nbytes": self.counted_nbytes,
+            "experts": self.load and self.load.record(),
+        }
+
+
+def _finite(value: float | None) -> float | str | None:
+    """JSON has no infinity."""
+    return value if value is None or abs(value) < float("inf") else str(value)

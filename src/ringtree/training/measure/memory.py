@@ -1,0 +1,152 @@
+"""What training takes of a rank's memory, measured: bytes of tensors, by what they are for, and in all at the most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from time import time_ns
+from typing import Any
+from weakref import finalize
+
+import torch
+from torch import Tensor
+from torch.distributed.tensor import DTensor
+from torch.profiler import ProfilerActivity, profile
+
+from ringtree.training.core.optimizer import holder
+from ringtree.training.core.plan import Plan
+from ringtree.training.core.state import named
+from ringtree.training.core.text import text
+from ringtree.training.core.trainer import Trainer
+from ringtree.training.strategies.asynchronous.worker import Worker
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Bytes of tensors on this rank between two steps. A parameter server's part counts as any other: weights are
+    parameters."""
+
+    parameters: int
+    gradients: int
+    optimizer_state: int
+
+    @property
+    def in_all(self) -> int:
+        return self.parameters + self.gradients + self.optimizer_state
+
+
+@dataclass(frozen=True, slots=True)
+class Memory(Held):
+    """In a step, `activations` that forward passes left for backward ones, at their most. `peak`: all that torch had
+    allocated for this training at one time, with what was gathered, sent and used in between."""
+
+    activations: int
+    peak: int
+
+
+def measure(plan: Plan, steps: int = 2) -> Memory:
+    """Trains so many steps, and looks at the last of them; all ranks come here. What the engine stages messages in is
+    not torch's, and not counted."""
+    text()  # which is read once, and not for this training
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
+        trainer = Trainer(plan)
+        for _ in range(steps - 1):
+            trainer.step()
+        begun_ns = time_ns()
+        with _saved(trainer) as saved:
+            trainer.step()
+        trainer.close()  # a profiler that ends before a thread's receive does leaves its event behind, and crashes
+    return Memory(**asdict(held(trainer)), activations=saved.most, peak=_peak(recorded, begun_ns))
+
+
+def held(trainer: Trainer) -> Held:
+    """Costs nothing."""
+    parameters, optimizers = list(named(trainer.model).values()), [holder(trainer.optimizer)]
+    if isinstance(trainer.model, Worker) and (part := trainer.model.exchange.updated) is not None:
+        parameters.append(part.weights)
+        optimizers.append(part.optimizer)
+    states = [state for optimizer in optimizers for state in optimizer.state.values()]
+    return Held(
+        nbytes(parameters),
+        nbytes(p.grad for p in parameters if p.grad is not None),
+        nbytes(value for state in states for value in state.values() if isinstance(value, Tensor)),
+    )
+
+
+def nbytes(tensors: Iterable[Tensor]) -> int:
+    """What they take on this rank: of those that are parts of one memory, that memory once."""
+    return sum({storage.data_ptr(): storage.nbytes() for storage in map(_storage, tensors)}.values())
+
+
+def _storage(tensor: Tensor) -> torch.UntypedStorage:
+    local = tensor.to_local() if isinstance(tensor, DTensor) else tensor
+    return local.untyped_storage()
+
+
+def _peak(recorded: Any, begun_ns: int) -> int:
+    """The most that was allocated at one time from then on, of what was allocated while it was recorded."""
+    # The one place where torch says what was allocated where: its public tables have sums only.
+    events = recorded.profiler.kineto_results.experimental_event_tree()
+    changes = sorted(_changes(events), key=lambda change: change[0])
+    living: dict[int, int] = {}
+    now = most = 0
+    for at_ns, at, size in changes:
+        if size < 0:
+            now -= living.pop(at, 0)
+        else:
+            living[at] = size
+            now += size
+        most = max(most, now) if at_ns >= begun_ns else most
+    return most
+
+
+def _changes(events: Iterable[Any]) -> Iterator[tuple[int, int, int]]:
+    """When, where and how much was allocated, or, less than 0, freed."""
+    for event in events:
+        if event.tag == torch._C._profiler._EventType.Allocation:
+            yield event.start_time_ns, event.extra_fields.ptr, event.extra_fields.alloc_size
+        yield from _changes(event.children)
+
+
+class _Saved:
+    """Bytes of what autograd keeps for backward, now and at their most."""
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+        self.users: dict[int, int] = {}
+
+    def add(self, key: int, size: int) -> None:
+        self.users[key] = self.users.get(key, 0) + 1
+        if self.users[key] == 1:
+            self.now += size
+            self.most = max(self.most, self.now)
+
+    def drop(self, key: int, size: int) -> None:
+        self.users[key] -= 1
+        if not self.users[key]:
+            self.now -= size
+
+
+class _Kept:
+    """A tensor that is kept for backward, until nobody has this."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+
+
+@contextmanager
+def _saved(trainer: Trainer) -> Iterator[_Saved]:
+    """Counts while its block runs, without parameters, which are kept too."""
+    saved = _Saved()
+
+    def pack(tensor: Tensor) -> _Kept:
+        kept, storage = _Kept(tensor), _storage(tensor)
+        key, size = storage.data_ptr(), storage.nbytes()
+        if key not in {_storage(p).data_ptr() for p in trainer.model.parameters()}:
+            saved.add(key, size)
+            finalize(kept, saved.drop, key, size)
+        return kept
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda kept: kept.tensor):
+        yield saved

@@ -1,0 +1,37 @@
+"""Bytes on the wire: what the engine's own counters say of all groups of this process together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import torch.distributed as dist
+
+from ringtree.ir.trace import Trace
+from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.torch_backend import communicator, communicators
+
+
+def received_nbytes() -> int:
+    """What this rank received from others in collectives and messages of every living group, since it was made."""
+    return sum(int(c.counters()[:, 0].sum()) for c in communicators()) if dist.is_initialized() else 0
+
+
+def meet() -> None:
+    """Waits for all ranks, in a group that is not counted: what they send before and after can be told apart."""
+    if dist.is_initialized():
+        _apart(communicator()).barrier()
+
+
+def without_meetings(trace: Trace) -> Trace:
+    """What else a trace has. Of all that training calls, only `meet` is a barrier."""
+    meetings = np.array([call.startswith("barrier(") for call in trace.calls])
+    rest = trace.take(~meetings[trace.call])
+    first_s = rest.start_s.min(initial=np.inf) if len(rest) else 0.0
+    return replace(rest, start_s=rest.start_s - first_s, end_s=rest.end_s - first_s)
+
+
+@cache
+def _apart(whole: Communicator) -> Communicator:
+    return whole.duplicate()

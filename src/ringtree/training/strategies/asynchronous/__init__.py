@@ -1,0 +1,1 @@
+"""Workers that do not wait for each other, within bounds."""

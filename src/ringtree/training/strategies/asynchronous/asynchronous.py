@@ -1,0 +1,105 @@
+"""Asynchronous data parallelism with bounded staleness (ours): each rank is a worker that computes on the newest
+weights it may read, and pushes its gradients, which are applied as they come. What it may read is said by `staleness`;
+where the weights lie, and what is sent, by `parameter_server` and `peers`.
+
+- At the start, rank 0's parameters are broadcast.
+- Before forward, a worker reads the weights. It waits where it is further ahead of the slowest than the bound.
+- After backward, it pushes its gradients, which are on their way while it goes on. A gradient counts 1/n, so that a
+  step of every worker moves the weights as far as a synchronous step does.
+
+Bytes of a step, over n ranks with P bytes of parameters: all ranks together receive 2(n-1) P where the weights lie on
+servers, as by ring all-reduce, and n(n-1) P from peers. Through the busiest rank go, each way, (n-1) P if it is the
+only server or one of the peers, and 2(n-1)/n P if the weights are sharded. With servers there are words of 8 bytes
+besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ringtree.training.core.layout import Layout, LayoutError
+from ringtree.training.core.plan import Plan
+from ringtree.training.core.sizes import parameters_nbytes
+from ringtree.training.core.traffic import Traffic
+from ringtree.training.strategies.strategy import Strategy
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.optim import Optimizer
+
+    from ringtree.training.core.mesh import Mesh
+    from ringtree.training.core.step import ForwardBackward
+
+WORD_NBYTES = 8
+
+
+def used(plan: Plan) -> bool:
+    return plan.layout.staleness is not None
+
+
+def check(plan: Plan) -> None:
+    layout = plan.layout
+    if not used(plan):
+        return
+    if layout.dp == 1:
+        raise LayoutError("asynchronous training has workers that do not wait for each other: give it dp of 2 or more")
+    if reason := _against(layout):
+        raise LayoutError(f"asynchronous training goes with data parallelism only: {reason}")
+    if layout.server == "peers" and layout.staleness and plan.settings.optimizer != "sgd":
+        raise LayoutError(
+            "peers apply gradients in an order of their own each, which leads to weights of their own by "
+            f"{plan.settings.optimizer}: take the optimizer sgd, or a server"
+        )
+
+
+def _against(layout: Layout) -> str:
+    """Why not with the rest of a layout; "" if it goes."""
+    for axis, what in (("tp", "tensor"), ("pp", "pipeline"), ("cp", "context"), ("ep", "expert")):
+        if getattr(layout, axis) > 1:
+            return f"{what} parallel ranks make each step together, and so cannot be at different steps ({axis})"
+    if layout.zero:
+        return "the weights lie on the servers, so that there is nothing for the ranks to divide (zero)"
+    return ""
+
+
+def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
+    from ringtree.training.strategies.asynchronous.worker import Worker
+
+    return Worker(model, plan)
+
+
+def optimizer(model: nn.Module, plan: Plan, mesh: Mesh) -> Optimizer:
+    from ringtree.training.strategies.asynchronous.worker import Pushing
+
+    return Pushing(model, plan)
+
+
+def forward_backward(model: nn.Module, plan: Plan, mesh: Mesh) -> ForwardBackward:
+    from ringtree.training.strategies.asynchronous.worker import Reading
+
+    return Reading(model, plan)
+
+
+def traffic(plan: Plan) -> Iterable[Traffic]:
+    ranks, others, nbytes = plan.layout.dp, plan.layout.dp - 1, parameters_nbytes(plan)
+    if plan.layout.server == "peers":
+        yield Traffic("gradients to peers", "send", "dp", ranks, ranks * others * nbytes)
+        return
+    servers = 1 if plan.layout.server == "central" else ranks
+    yield Traffic("gradients to servers", "send", "dp", ranks, others * nbytes)
+    yield Traffic("weights from servers", "send", "dp", ranks, others * nbytes)
+    yield Traffic("requests and their answers", "send", "dp", ranks, others * 3 * WORD_NBYTES)
+    if servers > 1:
+        yield Traffic("the order of updates and reads", "send", "dp", ranks, (servers - 1) * ranks * 4 * WORD_NBYTES)
+
+
+def busiest_nbytes(plan: Plan) -> float:
+    """What the busiest rank receives in a step, of weights and gradients; it sends as much."""
+    others = plan.layout.dp - 1
+    return parameters_nbytes(plan) * (2 * others / plan.layout.dp if plan.layout.server == "sharded" else others)
+
+
+STRATEGY = Strategy(
+    "asynchronous", "staleness", used, check, apply, traffic, optimizer=optimizer, forward_backward=forward_backward
+)

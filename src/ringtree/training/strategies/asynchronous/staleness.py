@@ -1,0 +1,96 @@
+"""Bounded staleness: a rule for the order of reads and updates. Needs no torch, and moves nothing.
+
+Each worker reads the weights, computes, and pushes an update of them, over and over; its clock is the number of updates
+that it has pushed. With a bound of K, a read at clock c
+
+- has in it every worker's updates of the clocks before c - K: it waits for them;
+- has in it none of clock c + K or later: those wait for it.
+
+What comes in between is in it if it came earlier. With K = 0 a read has exactly the updates of the clocks before its
+own, as in synchronous training. A read's staleness is its clock less that of the slowest worker in it: by how many of
+that worker's updates it is behind (stale synchronous parallel: Ho et al., "More Effective Distributed ML via a Stale
+Synchronous Parallel Parameter Server", 2013; the second half of the rule is ours, so that K = 0 is synchronous).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ringtree.training.core.plan import Plan
+
+UPDATE = -1
+"""In place of a staleness, which an update has none of."""
+
+
+class Entry(NamedTuple):
+    """What happens next: a worker's next update is applied, or its read is answered, and is this stale."""
+
+    worker: int
+    staleness: int = UPDATE
+
+
+class Order:
+    """Puts into one order what `workers` ask for and push, as it comes. Whoever follows that order, wherever he is, has
+    the same weights at the same entry.
+
+    `gathered`: updates that are applied together, as one step of an optimizer; they are ordered by worker. `readers`:
+    those whose reads count, where not all do.
+    """
+
+    def __init__(self, workers: int, bound: float, gathered: int = 1, readers: Iterable[int] | None = None) -> None:
+        self._bound, self.gathered = bound, gathered
+        self._pushed, self._applied = [0] * workers, [0] * workers
+        self._reads = dict.fromkeys(range(workers) if readers is None else readers, 0)
+        self._waiting: list[tuple[int, int]] = []
+        self._asking: list[int] = []
+
+    def ask(self, worker: int) -> list[Entry]:
+        """A worker wants to read, at the clock that it is at; what happens now."""
+        self._asking.append(worker)
+        return self._go_on()
+
+    def push(self, worker: int) -> list[Entry]:
+        """A worker has pushed its next update; what happens now."""
+        self._waiting.append((worker, self._pushed[worker]))
+        self._pushed[worker] += 1
+        return self._go_on()
+
+    def _go_on(self) -> list[Entry]:
+        now: list[Entry] = []
+        while more := self._updates() or self._reading():
+            now += more
+        return now
+
+    def _updates(self) -> list[Entry]:
+        """Those that every reader allows, once there are enough of them."""
+        until = min(self._reads.values()) + self._bound
+        ready = [update for update in self._waiting if update[1] < until][: self.gathered]
+        if len(ready) < self.gathered:
+            return []
+        for update in ready:
+            self._waiting.remove(update)
+            self._applied[update[0]] += 1
+        return [Entry(worker) for worker, _ in sorted(ready)]
+
+    def _reading(self) -> list[Entry]:
+        """The first read that is not too stale."""
+        slowest = min(self._applied)
+        for worker in self._asking:
+            staleness = self._pushed[worker] - slowest
+            if staleness <= self._bound:
+                self._asking.remove(worker)
+                self._reads[worker] += 1
+                return [Entry(worker, staleness)]
+        return []
+
+
+def order_of(plan: Plan, readers: Iterable[int] | None = None) -> Order:
+    """Single updates are applied where they can be: SGD's step is the sum of its gradients' steps. AdamW's is not, so
+    as many gradients as there are workers make one, whosever they are; and so they do where the bound is 0, when they
+    are one of each, so that the sum's order is always the same."""
+    layout = plan.layout
+    if layout.staleness is None:
+        raise ValueError("the plan is for synchronous training: it has no staleness")
+    single = layout.staleness > 0 and plan.settings.optimizer == "sgd"
+    return Order(layout.dp, layout.staleness, 1 if single else layout.dp, readers)

@@ -1,0 +1,123 @@
+"""A worker of asynchronous training: the model, whose weights it reads before each step and whose gradients it pushes
+after."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from ringtree.training.core.mesh import as_patient
+from ringtree.training.core.optimizer import STATE
+from ringtree.training.core.plan import Plan
+from ringtree.training.core.step import MicroBatches
+from ringtree.training.strategies.asynchronous.flat import Flat, Updated
+from ringtree.training.strategies.asynchronous.parameter_server import Served
+from ringtree.training.strategies.asynchronous.peers import Peer
+
+
+class Exchange(Protocol):
+    """How weights come to a worker, and its gradients to where they are applied. Of `drain`, `collect` and `close`:
+    all ranks come, after as many steps each."""
+
+    @property
+    def updated(self) -> Updated | None:
+        """What this rank applies gradients to, if anything."""
+
+    def read(self) -> int:
+        """The newest weights that the worker may have, into the model; how stale they are."""
+
+    def push(self) -> None:
+        """Begins to send the gradients, which stay as they are until `sent`."""
+
+    def sent(self) -> None:
+        """Waits until the gradients may change again."""
+
+    def drain(self) -> None:
+        """Waits until all that was pushed is applied."""
+
+    def collect(self, vectors: Mapping[str, Tensor], steps: Tensor) -> None:
+        """Once drained: weights and state, the same on every rank, into whole vectors by their names."""
+
+    def hand_out(self, vectors: Mapping[str, Tensor], steps: Tensor) -> None:
+        """Once drained: weights and state from such vectors to where they are kept."""
+
+    def close(self) -> None:
+        """Once drained: ends what serves others."""
+
+
+class Worker(nn.Module):
+    """`staleness`: how many of its reads were so stale."""
+
+    def __init__(self, model: nn.Module, plan: Plan) -> None:
+        super().__init__()
+        self.module = model
+        self.flat = Flat(model)
+        self.staleness: Counter[int] = Counter()
+        self._group: Any = as_patient(dist.new_group())
+        dist.broadcast(self.flat.weights, group_src=0, group=self._group)
+        kind = Peer if plan.layout.server == "peers" else Served
+        self.exchange: Exchange = kind(self.flat, plan, self._group)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return self.module(rows)
+
+    def read(self) -> None:
+        self.staleness[self.exchange.read()] += 1
+
+    def close(self) -> None:
+        self.exchange.close()
+        dist.barrier(self._group)  # a server that still waited would take it for a failure that others leave
+        dist.destroy_process_group(self._group)
+
+
+class Reading:
+    """Forward and backward passes on what the worker reads before."""
+
+    def __init__(self, worker: Worker, plan: Plan) -> None:
+        self._worker, self._passes = worker, MicroBatches(worker, plan.layout.micro_batches)
+
+    def __call__(self, rows: Tensor, wanted: Tensor) -> Tensor:
+        self._worker.read()
+        return self._passes(rows, wanted)
+
+
+class Pushing(torch.optim.Optimizer):
+    """In an optimizer's place: its step is made where the weights lie. It has a state while that is collected."""
+
+    def __init__(self, worker: Worker, plan: Plan) -> None:
+        super().__init__(worker.parameters(), {"lr": plan.settings.rate})
+        self._worker, self._kinds = worker, STATE[plan.settings.optimizer]
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """To zero, where they are: they lie in one vector."""
+        self._worker.exchange.sent()
+        self._worker.flat.gradients.zero_()
+
+    def step(self, closure: Any = None) -> None:
+        self._worker.exchange.push()
+
+    def collect(self) -> None:
+        """Model and state are then as one process has them, on every rank; all come."""
+        flat, steps = self._worker.flat, torch.zeros(())
+        vectors = {kind: torch.zeros_like(flat.weights) for kind in self._kinds}
+        self._worker.exchange.drain()
+        self._worker.exchange.collect({"weights": flat.weights, **vectors}, steps)
+        for kind, vector in vectors.items():
+            for p, part in zip(flat.parameters, flat.views(vector), strict=True):
+                self.state[p] |= {"step": steps.clone(), kind: part}
+
+    def hand_out(self) -> None:
+        """What model and state have been given goes to where they are kept; all come."""
+        flat, steps = self._worker.flat, torch.zeros(())
+        vectors = {"weights": flat.weights}
+        for kind in self._kinds:
+            states = [self.state[p] for p in flat.parameters]
+            vectors[kind] = torch.cat([state[kind].flatten() for state in states])
+            steps = states[0]["step"]
+        self._worker.exchange.drain()
+        self._worker.exchange.hand_out(vectors, steps)

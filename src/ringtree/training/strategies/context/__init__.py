@@ -1,0 +1,1 @@
+"""Sequences divided, through the whole model."""

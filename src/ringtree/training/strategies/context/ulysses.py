@@ -1,0 +1,36 @@
+"""Attention to a whole sequence of which each rank has a part: places are exchanged for heads, and back.
+
+all_to_all gives each rank all places of its share of the heads, for which attention is what it is in one process;
+another takes the result back (Jacobs and others: DeepSpeed Ulysses, 2023). Queries, keys and values go in one call.
+Backward is the same the other way about.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from ringtree.training.strategies.all_to_all import all_to_all
+
+HEADS, PLACES = -3, -2
+"""Dimensions."""
+
+
+def ulysses(q: Tensor, k: Tensor, v: Tensor, group: dist.ProcessGroup, causal: bool = True) -> Tensor:
+    """This rank's places of softmax(q k^T / sqrt(width)) v over the places of all ranks of `group`; all tensors [rows,
+    heads, places, width], of one shape on all ranks. This rank's places are part r of the n of the sequence.
+
+    ValueError where the ranks cannot divide the heads evenly.
+    """
+    if q.shape[HEADS] % group.size():
+        raise ValueError(f"{q.shape[HEADS]} heads cannot be divided evenly among {group.size()} context parallel ranks")
+    q, k, v = _exchange(torch.stack((q, k, v)), HEADS, PLACES, group)
+    return _exchange(scaled_dot_product_attention(q, k, v, is_causal=causal), PLACES, HEADS, group)
+
+
+def _exchange(x: Tensor, given: int, gotten: int, group: dist.ProcessGroup) -> Tensor:
+    """Gives each rank a part of dimension `given`, and puts together what they give along dimension `gotten`."""
+    came = all_to_all(torch.stack(x.chunk(group.size(), given)), group)
+    return torch.cat(came.unbind(), gotten)

@@ -1,0 +1,87 @@
+"""ZeRO 2 (torch's FSDP2, which keeps parameters after forward): gradients are divided, too.
+
+- Each rank keeps a part of every parameter, of its gradient and of the optimizer's state, along their first dimension,
+  and changes its part only.
+- A block's parameters are gathered (all_gather) before the step's first forward pass through it, and given up after
+  its last backward pass: in between a rank holds the whole model.
+- After each backward pass through a block its gradients are averaged and divided (reduce_scatter); in a pipeline only
+  when all are made, for torch's stages add up whole ones.
+
+Bytes a rank receives in a step, over n ranks, with P bytes of parameters and m micro-batches: (n-1)/n (1 + m) P; of a
+pipeline's, P being those of its stages, (n-1)/n 2 P. What n does not divide is filled up: a parameter of r rows counts
+as one of n ceil(r/n). Experts (expert_parallel.py) are divided among the ranks that have the same ones, and count with
+as many in n's place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+from warnings import filterwarnings
+
+from ringtree.training.core.plan import Plan
+from ringtree.training.core.sizes import padded_nbytes
+from ringtree.training.core.traffic import Traffic
+from ringtree.training.strategies.strategy import Strategy
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from ringtree.training.core.mesh import Mesh
+    from ringtree.training.core.step import ForwardBackward
+
+
+def used(plan: Plan) -> bool:
+    return plan.layout.zero == 2
+
+
+def check(plan: Plan) -> None:
+    """What there is to say of ZeRO, ZeRO 1 says."""
+
+
+def shard(model: Any, mesh: Mesh, keep: bool) -> None:
+    """Block by block, and together what is outside of them; a block's experts among those who have the same ones.
+    `keep`: parameters from forward to backward."""
+    from torch.distributed.fsdp import fully_shard
+
+    from ringtree.training.core.experts import layers
+
+    # Scores are a view, and nobody writes to them in place, which is what it warns of.
+    filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")
+    for layer in layers(model):
+        fully_shard(layer.experts, mesh=mesh["expert_data"], reshard_after_forward=not keep)
+    for module in (*model.blocks.values(), model):
+        fully_shard(module, mesh=mesh["data"], reshard_after_forward=not keep)
+
+
+def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
+    shard(model, mesh, keep=True)
+    return model
+
+
+def forward_backward(model: Any, plan: Plan, mesh: Mesh) -> ForwardBackward:
+    from ringtree.training.core.step import MicroBatches
+
+    return MicroBatches(model, plan.layout.micro_batches, model.set_reshard_after_backward)
+
+
+def reductions(plan: Plan) -> int:
+    """How often in a step gradients are divided."""
+    return plan.layout.micro_batches if plan.layout.pp == 1 else 1
+
+
+def traffic(plan: Plan) -> Iterable[Traffic]:
+    for whose, axis, ranks, nbytes in divided(plan):
+        yield Traffic(f"{whose}parameters", "all_gather", axis, ranks, nbytes)
+        yield Traffic(f"{whose}gradients", "reduce_scatter", axis, ranks, nbytes * reductions(plan))
+
+
+def divided(plan: Plan) -> Iterable[tuple[str, str, int, int]]:
+    """What is divided: whose it is, on which axis's groups of so many ranks, and its bytes."""
+    data, same = plan.layout.size("data"), plan.layout.size("expert_data")
+    yield "", "data", data, padded_nbytes(plan, data)
+    if plan.shape.experts:
+        yield "experts' ", "expert_data", same, padded_nbytes(plan, same, experts=True)
+
+
+STRATEGY = Strategy("ZeRO 2", "zero", used, check, apply, traffic, forward_backward=forward_backward)

@@ -1,0 +1,90 @@
+"""Expert parallelism: of each layer's experts a rank has its share, and tokens go to the ranks of theirs and back.
+
+- In the place of a block's dense layers, ranks of "ep" tell each other how many tokens they send to each expert (one
+  all_to_all), send them (one of uneven parts: dispatch), and the experts' results come back (combine).
+- In backward, gradients go the same two ways. What has come from all of "ep" is in an expert's gradient then, which is
+  averaged over "expert_data" (dp x cp) only; other gradients are averaged over all of "data".
+
+Bytes that a step sends, over n ranks of "ep", in each layer: 8 experts (n-1) for the counts, and for each token that
+goes to an expert of another rank 4 x 4 width: two ways, forward and backward. How many do depends on the text; a rank's
+T tokens are sent at most min(T min(top_k, other experts), other experts x capacity) times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ringtree.training.core.layout import LayoutError
+from ringtree.training.core.plan import Plan
+from ringtree.training.core.sizes import ELEMENT_NBYTES, capacity
+from ringtree.training.core.traffic import Traffic
+from ringtree.training.strategies.strategy import Strategy
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from ringtree.training.core.mesh import Mesh
+
+COUNT_NBYTES = 8
+TOKENS = "tokens to experts and back"
+
+
+def used(plan: Plan) -> bool:
+    return plan.layout.ep > 1
+
+
+def check(plan: Plan) -> None:
+    layout, shape, ranks = plan.layout, plan.shape, plan.layout.ep
+    if shape.experts and not 1 <= shape.top_k <= shape.experts:
+        raise LayoutError(f"a token cannot go to {shape.top_k} of {shape.experts} experts")
+    if ranks > 1 and (not shape.experts or shape.experts % ranks):
+        raise LayoutError(f"{shape.experts} experts cannot be divided evenly over {ranks} expert parallel ranks")
+    if shape.experts and layout.tp > 1:
+        raise LayoutError("tensor parallel ranks (tp) divide dense layers, and blocks of experts have none")
+    if shape.experts and layout.cp > 1:
+        raise LayoutError("an expert's capacity is of whole sequences, which context parallel ranks (cp) do not have")
+    if ranks > 1 and layout.zero == 1:
+        raise LayoutError(
+            "ZeRO 1 gives the state of a whole parameter to one of all data parallel ranks, which do not have the same "
+            "experts (ep): use --zero 2 or 3"
+        )
+
+
+def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
+    from torch import nn
+    from torch.distributed.tensor import Shard, distribute_tensor
+
+    from ringtree.training.core.experts import layers
+    from ringtree.training.strategies.experts.token_exchange import TokenExchange
+
+    for layer in layers(model):
+        layer.dispatch = TokenExchange(mesh.group("ep"))
+        for name, stack in list(layer.experts.named_parameters()):
+            mine = distribute_tensor(stack.detach(), mesh["ep"], [Shard(0)], src_data_rank=None)
+            setattr(layer.experts, name, nn.Parameter(mine))
+    return model
+
+
+def traffic(plan: Plan) -> Iterable[Traffic]:
+    layout, shape, n = plan.layout, plan.shape, plan.layout.ep
+    times = layout.dp * shape.layers * layout.micro_batches
+    yield Traffic("tokens for each expert", "all_to_all_v", "ep", n, times * (n - 1) * COUNT_NBYTES * shape.experts)
+    tokens = plan.rows * plan.places
+    others = shape.experts - shape.experts // n
+    most = min(tokens * min(shape.top_k, others), others * capacity(shape, tokens))
+    yield Traffic(TOKENS, "all_to_all_v", "ep", n, times * n * 4 * most * ELEMENT_NBYTES * shape.width, at_most=True)
+
+
+def counted(model: nn.Module, plan: Plan, rank: int) -> dict[str, int]:
+    """What the layers of a rank, the rank-th of "ep", have sent so far of what `traffic` can only bound: bytes, by its
+    names."""
+    from ringtree.training.core.experts import layers
+
+    mine = plan.shape.experts // plan.layout.ep
+    kept = [layer.load.kept for layer in layers(model)]
+    sent = sum(int(k.sum() - k[rank * mine : (rank + 1) * mine].sum()) for k in kept)
+    return {TOKENS: 4 * sent * ELEMENT_NBYTES * plan.shape.width}
+
+
+STRATEGY = Strategy("expert parallel", "ep", used, check, apply, traffic, counted=counted)

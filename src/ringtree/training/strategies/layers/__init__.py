@@ -1,0 +1,1 @@
+"""Layers divided: pipelines, and a graph that is cut."""

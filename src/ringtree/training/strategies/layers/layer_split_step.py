@@ -1,0 +1,43 @@
+"""A step of a model that is cut into parts: this rank's part forward, then backward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ringtree.training.core.language_model import loss_of
+from ringtree.training.core.mesh import Mesh
+from ringtree.training.core.phases import phase
+from ringtree.training.core.stages import parts
+from ringtree.training.strategies.layers.send_receive import Wire
+
+
+def through(
+    part: nn.Module, wire: Wire, inputs: Sequence[Tensor], loss_of_output: Callable[[Tensor], Tensor] | None
+) -> Tensor | None:
+    """All ranks of the wire come. `inputs`: the first part's. `loss_of_output`: the last part's; what it gives."""
+    with wire:
+        with phase("forward"), wire.work("forward 0"):
+            output = part(*inputs)
+            loss = None if loss_of_output is None else loss_of_output(output)
+        with phase("backward"), wire.work("backward 0"):
+            begin = [value for value in (output if loss is None else (loss,)) if value.requires_grad]
+            torch.autograd.backward(begin)
+        wire.settle()
+    return loss
+
+
+class LayerSplit:
+    def __init__(self, model: nn.Module, mesh: Mesh) -> None:
+        (self._part,) = parts(model)
+        place = mesh["pp"].get_local_rank()
+        self._first, self._last = place == 0, place == mesh["pp"].size() - 1
+        self._wire = Wire(mesh.group("pp"))
+
+    def __call__(self, rows: Tensor, wanted: Tensor) -> Tensor:
+        """The loss of this rank's rows where the last part is, and 0 elsewhere."""
+        inputs = [rows] if self._first else []
+        loss = through(self._part, self._wire, inputs, (lambda scores: loss_of(scores, wanted)) if self._last else None)
+        return torch.zeros(()) if loss is None else loss.detach()

@@ -1,0 +1,101 @@
+"""Pipeline parallelism (torch.distributed.pipelining): each rank has some of the layers, and the rows go through the
+ranks in micro-batches, so that all of them are at work on different ones.
+
+- The layers are cut into as many stages as there are ranks, in order; the first has the embedding, too, the last the
+  scores. Interleaved: twice as many, and rank k has the stages k and k + p.
+- Forward, a stage sends what it made of a micro-batch to the next one; backward, the gradient of that to the one
+  before. GPipe sends all micro-batches forward, then all backward; 1F1B goes backward as soon as it can, and so holds
+  the activations of p micro-batches at most.
+- The loss is the last stage's. Gradients are summed up over the micro-batches, and only then reduced over other axes.
+
+Bytes of a step, over S stages, with A bytes of the activations between two layers of a batch's rows, on t tensor
+parallel ranks: 2(S-1) t A, whatever the micro-batches, and 2(S-1) A where those ranks divide the places (sp). A rank
+waits, as a share of what it computes, (p-1)/m of the time over p ranks and m micro-batches; interleaved, (p-1)/(2m).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from copy import deepcopy
+from typing import TYPE_CHECKING
+
+from ringtree.training.core.layout import LayoutError
+from ringtree.training.core.plan import Plan
+from ringtree.training.core.sizes import activations_nbytes
+from ringtree.training.core.traffic import Traffic
+from ringtree.training.strategies.layers.pipeline_order import STAGES_A_RANK
+from ringtree.training.strategies.strategy import Strategy
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from ringtree.training.core.mesh import Mesh
+    from ringtree.training.core.step import ForwardBackward
+
+
+def stages(plan: Plan) -> int:
+    """In all."""
+    return plan.layout.pp * STAGES_A_RANK[plan.layout.schedule]
+
+
+def layers(plan: Plan, stage: int) -> range:
+    """Those of a stage."""
+    return range(stage * plan.shape.layers // stages(plan), (stage + 1) * plan.shape.layers // stages(plan))
+
+
+def used(plan: Plan) -> bool:
+    return plan.layout.pp > 1 and plan.layout.schedule != "naive"
+
+
+def check(plan: Plan) -> None:
+    layout = plan.layout
+    if not used(plan):
+        return
+    if stages(plan) > plan.shape.layers:
+        raise LayoutError(f"{plan.shape.layers} layers cannot be cut into {stages(plan)} stages: use more layers")
+    if layout.schedule == "1f1b" and layout.micro_batches < layout.pp:
+        raise LayoutError(
+            f"1f1b keeps {layout.pp} stages at work with at least as many micro-batches, and there are "
+            f"{layout.micro_batches}: use --micro-batches {layout.pp}, or --schedule gpipe"
+        )
+    rounds = max(1, layout.micro_batches // layout.pp)
+    if layout.schedule == "interleaved" and layout.micro_batches % rounds:
+        raise LayoutError(
+            f"{layout.micro_batches} micro-batches cannot be divided into rounds of about {layout.pp}, as the "
+            f"interleaved schedule does: use a multiple of {layout.pp}"
+        )
+
+
+def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
+    from ringtree.training.core.stages import Stages
+
+    return Stages(_stage(model, k, plan) for k in range(mesh["pp"].get_local_rank(), stages(plan), plan.layout.pp))
+
+
+def _stage(model: nn.Module, k: int, plan: Plan) -> nn.Module:
+    """Those layers of the model that are its k-th stage's."""
+    from torch import nn
+
+    stage = deepcopy(model)
+    stage.blocks = nn.ModuleDict({str(i): stage.blocks[str(i)] for i in layers(plan, k)})
+    if k > 0:
+        stage.embedding = None
+    if k < stages(plan) - 1:
+        stage.norm = stage.scores = None
+    return stage
+
+
+def traffic(plan: Plan) -> Iterable[Traffic]:
+    copies = 1 if plan.layout.sp else plan.layout.tp
+    nbytes = (stages(plan) - 1) * copies * activations_nbytes(plan)
+    yield Traffic("activations", "send", "pp", plan.layout.pp, nbytes)
+    yield Traffic("their gradients", "send", "pp", plan.layout.pp, nbytes)
+
+
+def forward_backward(model: nn.Module, plan: Plan, mesh: Mesh) -> ForwardBackward:
+    from ringtree.training.strategies.layers.pipeline_step import Pipeline
+
+    return Pipeline(model, plan, mesh)
+
+
+STRATEGY = Strategy("pipeline", "pp", used, check, apply, traffic, forward_backward=forward_backward)

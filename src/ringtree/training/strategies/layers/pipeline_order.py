@@ -1,0 +1,81 @@
+"""A pipeline's schedules as they are meant: in which order a rank does its passes, and when, if nothing hinders it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ringtree.ir.trace import Event, Trace
+from ringtree.training.core.layout import Layout
+
+STAGES_A_RANK = {"naive": 1, "gpipe": 1, "1f1b": 1, "interleaved": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    backward: bool
+    micro_batch: int
+    stage: int
+
+    @property
+    def name(self) -> str:
+        return f"{'backward' if self.backward else 'forward'} {self.micro_batch}"
+
+
+def bubble(layout: Layout) -> float:
+    """What a rank waits over what it computes, by the formula of the layout's schedule."""
+    if layout.schedule == "naive":
+        return layout.pp - 1.0
+    return (layout.pp - 1) / (STAGES_A_RANK[layout.schedule] * layout.micro_batches)
+
+
+def order(layout: Layout, rank: int) -> list[Pass]:
+    """Of a rank's passes. So many forward ones first that those behind it have work, then a backward one for each
+    forward one, then what is left."""
+    p, m, v = layout.pp, layout.micro_batches, STAGES_A_RANK[layout.schedule]
+    if layout.schedule in ("naive", "gpipe"):
+        first = m
+    elif layout.schedule == "1f1b":
+        first = min(m, p - rank)
+    else:
+        first = min(v * m, (v - 1) * min(m, p) + 2 * (p - 1 - rank) + 1)
+    forward = [Pass(False, i, rank + p * chunk) for i, chunk in _rounds(m, p, v)]
+    backward = [Pass(True, i, rank + p * (v - 1 - chunk)) for i, chunk in _rounds(m, p, v)]
+    between = [one for pair in zip(backward, forward[first:], strict=False) for one in pair]
+    return [*forward[:first], *between, *backward[len(forward) - first :]]
+
+
+def _rounds(m: int, p: int, v: int) -> list[tuple[int, int]]:
+    """(micro-batch, chunk) in order: some micro-batches through a rank's first chunk, then those through its next."""
+    length = m // max(1, m // p) if v > 1 else m
+    return [(i, k) for begin in range(0, m, length) for k in range(v) for i in range(begin, min(begin + length, m))]
+
+
+def ideal(layout: Layout, forward_s: float = 1.0, backward_s: float = 2.0) -> Trace:
+    """When each pass goes, messages taking no time. Seconds of a pass through all that a rank has of the model."""
+    v = STAGES_A_RANK[layout.schedule]
+    stages = layout.pp * v
+    left = [order(layout, rank) for rank in range(layout.pp)]
+    done_s: dict[Pass, float] = {}
+    free_s = [0.0] * layout.pp
+    events: list[tuple[int, str, float, float]] = []
+    while any(left):
+        for rank, passes in enumerate(left):
+            while passes and (needs := _needs(passes[0], stages)) <= done_s.keys():
+                one = passes.pop(0)
+                start_s = max([free_s[rank], *(done_s[need] for need in needs)])
+                free_s[rank] = done_s[one] = start_s + (backward_s if one.backward else forward_s) / v
+                events.append((rank, one.name, start_s, free_s[rank]))
+    ranks, names, starts, ends = zip(*events, strict=True)
+    calls, call = np.unique(names, return_inverse=True)
+    return Trace.of(layout.pp, ranks, Event.COMPUTE, starts, ends, call=call, calls=calls.tolist())
+
+
+def _needs(one: Pass, stages: int) -> set[Pass]:
+    """What has to be done before: by the stage before it, or, backward, by the one behind; the last turns round."""
+    if not one.backward:
+        return {Pass(False, one.micro_batch, one.stage - 1)} if one.stage > 0 else set()
+    if one.stage == stages - 1:
+        return {Pass(False, one.micro_batch, one.stage)}
+    return {Pass(True, one.micro_batch, one.stage + 1)}

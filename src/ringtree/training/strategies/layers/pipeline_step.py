@@ -1,0 +1,69 @@
+"""A step of a pipeline: its micro-batches forward and backward through this rank's stages, by torch's schedules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B
+
+from ringtree.training.core.language_model import loss_of
+from ringtree.training.core.mesh import Mesh
+from ringtree.training.core.phases import phase
+from ringtree.training.core.plan import Plan
+from ringtree.training.core.stages import parts
+from ringtree.training.strategies.layers.pipeline import stages
+
+TORCHS: dict[str, Any] = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B, "interleaved": ScheduleInterleaved1F1B}
+
+
+class Pipeline:
+    """All ranks come to make it: in torch's first step the stages ask each other whether all know their shapes. That
+    step is made here, its gradients thrown away, so that all that follow are alike."""
+
+    def __init__(self, model: nn.Module, plan: Plan, mesh: Mesh) -> None:
+        layout, group = plan.layout, mesh.group("pp")
+        place, of = mesh["pp"].get_local_rank(), stages(plan)
+        self.first, self.last = place == 0, place == layout.pp - 1
+        numbers = range(place, of, layout.pp)
+        made = [_stage(part, k, plan, group) for part, k in zip(parts(model), numbers, strict=True)]
+        kind = TORCHS[layout.schedule]
+        several = layout.schedule == "interleaved"
+        self._schedule = kind(made if several else made[0], n_microbatches=layout.micro_batches, loss_fn=loss_of)
+        rows = torch.zeros(plan.settings.batch // layout.pieces, plan.places, dtype=torch.long)
+        self(rows, rows)
+        model.zero_grad()
+
+    def __call__(self, rows: Tensor, wanted: Tensor) -> Tensor:
+        """The loss of this rank's rows where the last stage is, and 0 elsewhere; gradients where there were none
+        before."""
+        losses: list[Tensor] = []
+        target: dict[str, Any] = {"target": wanted, "losses": losses} if self.last else {}
+        self._schedule.step(*([rows] if self.first else []), return_outputs=False, **target)
+        return torch.stack(losses).mean().detach() if self.last else torch.zeros(())
+
+
+class Stage(PipelineStage):
+    """One that says in a trace which micro-batch it is at."""
+
+    def forward_one_chunk(self, fwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
+        with phase("forward", f"forward {fwd_chunk_id} of stage {self.stage_index}"):
+            return super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
+
+    def backward_one_chunk(self, bwd_chunk_id: int, *args: Any, **kwargs: Any) -> None:
+        with phase("backward", f"backward {bwd_chunk_id} of stage {self.stage_index}"):
+            super().backward_one_chunk(bwd_chunk_id, *args, **kwargs)
+
+
+def _stage(part: nn.Module, k: int, plan: Plan, group: dist.ProcessGroup) -> Stage:
+    """What goes in and out is said beforehand: torch would find out by running the stage, which a DDP one does not
+    bear (it reduces that run's gradients)."""
+    sent = plan.places // plan.layout.tp if plan.layout.sp else plan.places
+    between = torch.empty(plan.rows, sent, plan.shape.width, device="meta", requires_grad=True)
+    rows = torch.empty(plan.rows, plan.places, dtype=torch.long, device="meta")
+    scores = torch.empty(plan.rows, plan.places, plan.shape.vocabulary, device="meta", requires_grad=True)
+    of = stages(plan)
+    given, made = rows if k == 0 else between, scores if k == of - 1 else between
+    return Stage(part, k, of, torch.device("cpu"), input_args=given, output_args=made, group=group)

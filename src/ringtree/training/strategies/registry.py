@@ -1,0 +1,44 @@
+"""The strategies, in the order in which they are applied to a model: a new one is a file and a line here."""
+
+from __future__ import annotations
+
+from ringtree.training.core.layout import AXES
+from ringtree.training.core.plan import Plan
+from ringtree.training.core.traffic import Traffic
+from ringtree.training.strategies.asynchronous import asynchronous
+from ringtree.training.strategies.context import context_parallel
+from ringtree.training.strategies.data import data_parallel, zero1, zero2, zero3
+from ringtree.training.strategies.experts import expert_parallel
+from ringtree.training.strategies.layers import layer_split, pipeline
+from ringtree.training.strategies.strategy import Strategy
+from ringtree.training.strategies.tensor import sequence_parallel, tensor_parallel
+
+STRATEGIES: tuple[Strategy, ...] = (
+    layer_split.STRATEGY,
+    pipeline.STRATEGY,
+    context_parallel.STRATEGY,
+    tensor_parallel.STRATEGY,
+    sequence_parallel.STRATEGY,
+    expert_parallel.STRATEGY,
+    data_parallel.STRATEGY,
+    zero1.STRATEGY,
+    zero2.STRATEGY,
+    zero3.STRATEGY,
+    asynchronous.STRATEGY,
+)
+
+
+def traffic(plan: Plan) -> tuple[Traffic, ...]:
+    """What a step of the plan sends, strategy by strategy."""
+    return tuple(t for strategy in STRATEGIES if strategy.used(plan) for t in strategy.traffic(plan))
+
+
+def named_groups(plan: Plan) -> list[tuple[list[str], tuple[tuple[int, ...], ...]]]:
+    """The groups of more than one rank along each axis, and those that something is sent in; names of the same groups
+    together."""
+    found: dict[tuple[tuple[int, ...], ...], list[str]] = {}
+    for name in dict.fromkeys([*AXES, *(t.axis for t in traffic(plan) if t.wire_nbytes)]):
+        members = plan.layout.groups(name)
+        if len(members[0]) > 1:
+            found.setdefault(members, []).append(name)
+    return [(names, members) for members, names in found.items()]

@@ -1,0 +1,1 @@
+"""Matrices divided, and between them activations."""

@@ -1,0 +1,88 @@
+"""Sequence parallelism (torch's SequenceParallel): between the layers each tensor parallel rank has some of the places,
+where without it every rank has all.
+
+- The layers are divided as in tensor parallelism. Norms and sums are made by each rank of its own places, from behind
+  the embedding to before the scores, which see all places.
+- In forward, an all_gather brings the places together before attention and before the dense layers, and a
+  reduce_scatter adds up the parts behind them; an all_gather more before the scores. In backward each is the other, the
+  last one behind the embedding. Before the optimizer's step, or wherever ZeRO averages gradients, an all_reduce adds
+  up those of each norm's vectors.
+
+Bytes a rank receives in a step, over n ranks, with activations of A bytes (rows x places x width), L layers, and norms
+of N bytes: (8 L + 2) (n-1)/n A, which is tensor parallelism's but for the two at the ends, and 2(n-1)/n N.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ringtree.training.core.layout import LayoutError
+from ringtree.training.core.plan import Plan
+from ringtree.training.core.sizes import activations_nbytes, norms_nbytes
+from ringtree.training.core.traffic import Traffic
+from ringtree.training.strategies.data.zero2 import reductions
+from ringtree.training.strategies.strategy import Strategy
+from ringtree.training.strategies.tensor.tensor_parallel import cut
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from ringtree.training.core.mesh import Mesh
+
+
+def used(plan: Plan) -> bool:
+    return plan.layout.sp
+
+
+def check(plan: Plan) -> None:
+    layout = plan.layout
+    if not layout.sp:
+        return
+    if layout.tp == 1:
+        raise LayoutError("sequence parallel divides places over the tensor parallel ranks: sp needs tp > 1")
+    if plan.places % layout.tp:
+        raise LayoutError(f"{plan.places} places cannot be divided evenly over {layout.tp} tensor parallel ranks (sp)")
+
+
+def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
+    from torch.distributed.tensor import Replicate, Shard
+    from torch.distributed.tensor.parallel import (
+        PrepareModuleInput,
+        PrepareModuleOutput,
+        SequenceParallel,
+        parallelize_module,
+    )
+
+    tp, places, whole = mesh["tp"], Shard(1), Replicate()
+    norm = SequenceParallel(use_local_output=True)
+    for block in model.blocks.values():
+        parallelize_module(block, tp, cut(places) | {"before_attention": norm, "before_dense": norm})
+    ends = {
+        "embedding": PrepareModuleOutput(output_layouts=whole, desired_output_layouts=places),
+        "norm": norm,
+        "scores": PrepareModuleInput(input_layouts=places, desired_input_layouts=whole, use_local_output=True),
+    }
+    present = dict(model.named_children())
+    return parallelize_module(model, tp, {name: style for name, style in ends.items() if name in present})
+
+
+def sum_norms(model: nn.Module) -> None:
+    """Adds up what the ranks have of the norms' gradients, each of its own places."""
+    from torch.distributed.tensor import DTensor
+
+    for parameter in model.parameters():
+        gradient = parameter.grad
+        if isinstance(gradient, DTensor) and gradient.placements != parameter.placements:
+            parameter.grad = gradient.redistribute(placements=parameter.placements)
+
+
+def traffic(plan: Plan) -> Iterable[Traffic]:
+    layout, layers, activations = plan.layout, plan.shape.layers, activations_nbytes(plan)
+    yield Traffic("activations and their gradients", "all_gather", "tp", layout.tp, (4 * layers + 2) * activations)
+    yield Traffic("activations and their gradients", "reduce_scatter", "tp", layout.tp, 4 * layers * activations)
+    times = layout.size("data") * (reductions(plan) if layout.zero >= 2 else 1)
+    yield Traffic("gradients of norms", "all_reduce", "tp", layout.tp, times * norms_nbytes(plan))
+
+
+STRATEGY = Strategy("sequence parallel", "sp", used, check, apply, traffic, after_backward=sum_norms)

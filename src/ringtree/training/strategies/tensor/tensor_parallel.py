@@ -1,0 +1,76 @@
+"""Tensor parallelism (torch's parallelize_module): every layer's matrices divided over ranks that see the same rows.
+
+- Queries, keys and values are cut by columns, so a rank has some of the heads, and what joins the heads by rows. Of
+  the two dense layers, the first is cut by columns, the second by rows. Norms, the embedding and the scores are whole
+  on every rank: they are small, and nothing is sent for them.
+- In forward, an all_reduce adds up the parts of attention's result, another those of the dense layers'. In backward, an
+  all_reduce each adds up the gradients of what went in: of queries, keys and values together.
+
+Bytes a rank receives in a step, over n ranks, with activations of A bytes (rows x places x width) and L layers:
+4 L 2(n-1)/n A.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ringtree.training.core.layout import LayoutError
+from ringtree.training.core.plan import Plan
+from ringtree.training.core.sizes import activations_nbytes
+from ringtree.training.core.traffic import Traffic
+from ringtree.training.strategies.strategy import Strategy
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.distributed.tensor import Placement
+    from torch.distributed.tensor.parallel import ParallelStyle
+
+    from ringtree.training.core.mesh import Mesh
+
+
+def used(plan: Plan) -> bool:
+    return plan.layout.tp > 1 and not plan.layout.sp
+
+
+def check(plan: Plan) -> None:
+    heads, tp = plan.shape.heads, plan.layout.tp
+    if heads % tp:
+        raise LayoutError(f"{heads} heads of attention cannot be divided evenly over {tp} tensor parallel ranks (tp)")
+
+
+def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
+    from torch.distributed.tensor import Replicate
+    from torch.distributed.tensor.parallel import parallelize_module
+
+    for block in model.blocks.values():
+        parallelize_module(block, mesh["tp"], cut(Replicate()))
+    return model
+
+
+def cut(between: Placement) -> dict[str, ParallelStyle]:
+    """How a block's layers are divided, where what goes from one to the next is Replicate(), or Shard(1): of places."""
+    from torch.distributed.tensor import Replicate
+    from torch.distributed.tensor.parallel import ColwiseParallel, PrepareModuleInput, RowwiseParallel
+
+    # Made a DTensor here and not by each layer that reads it, an input has its gradients added up before they are sent.
+    read = PrepareModuleInput(input_layouts=between, desired_input_layouts=Replicate())
+    columns, rows = ColwiseParallel(), RowwiseParallel(output_layouts=between)
+    return {
+        "attention": read,
+        "attention.query": columns,
+        "attention.key": columns,
+        "attention.value": columns,
+        "attention.joined": rows,
+        "dense": read,
+        "dense.up": columns,
+        "dense.down": rows,
+    }
+
+
+def traffic(plan: Plan) -> Iterable[Traffic]:
+    nbytes = 4 * plan.shape.layers * activations_nbytes(plan)
+    yield Traffic("activations and their gradients", "all_reduce", "tp", plan.layout.tp, nbytes)
+
+
+STRATEGY = Strategy("tensor parallel", "tp", used, check, apply, traffic)

@@ -1,0 +1,145 @@
+"""What is written is read back as the same graph, and is what NCCL's own parser takes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ringtree.machines import catalogue, pci
+from ringtree.machines.files import nccl_xml
+from ringtree.machines.files.xml_elements import elements
+from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine
+
+
+def graph(m: Machine) -> tuple[object, ...]:
+    """Devices with all that is known of them but free attributes, local ranks, places of NICs, and links; parallel
+    links of one generation are one."""
+    devices = {
+        d.name: (d.kind, d.vendor, d.model, d.numa, d.sm, d.gdr, d.rate_Bps, round(d.latency_s, 12)) for d in m.devices
+    }
+    bandwidth, width = Counter[object](), Counter[object]()
+    for k in m.links:
+        ends = (m.devices[k.source].name, m.devices[k.target].name, k.kind, k.generation)
+        bandwidth[ends] += k.bandwidth_Bps
+        width[ends] += k.width
+    order = [[m.devices[n].name for n in of] for of in (m.gpus, m.nics)]
+    return devices, bandwidth, width, order, {k.latency_s for k in m.links}
+
+
+def again(m: Machine) -> Machine:
+    text = nccl_xml.text(m)
+    as_nccl_parses(text)
+    return nccl_xml.machine_of(elements(text.encode(), "again.xml"))
+
+
+def as_nccl_parses(text: str) -> None:
+    """What its parser and builder insist on (src/graph/xml.cc, topo.cc)."""
+    assert text.startswith("<system ")
+    needed = {
+        "cpu": {"numaid", "arch", "vendor", "familyid", "modelid"},
+        "pci": {"busid", "class", "link_speed", "link_width"},
+        "gpu": {"dev", "sm", "rank", "gdr"},
+        "nvlink": {"target", "count", "tclass"},
+        "xgmi": {"target", "count", "tclass"},
+        "c2c": {"bw", "count"},
+        "net": {"name", "dev", "speed", "gdr"},
+    }
+    busids = []
+    for line in text.splitlines():
+        tag, attributes = re.fullmatch(r" *</?(\w+)((?: [\w]+=\"[^\"<>]{0,254}\")*)/?>", line).groups()  # type: ignore[union-attr]
+        told = dict(re.findall(r' (\w+)="([^"]*)"', attributes))
+        assert len(told) <= 16
+        if "</" not in line:
+            assert needed.get(tag, set()) <= set(told), line
+        if tag == "pci" and told:
+            busids.append(told["busid"])
+            assert re.fullmatch(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]", told["busid"])
+            assert re.fullmatch(r"0x[0-9a-f]{6}", told["class"])
+            assert pci.generation_for_nccl(told["link_speed"]) == pci.generation(told["link_speed"]) > 0
+            assert 1 <= int(told["link_width"]) <= 32
+        if tag == "c2c":
+            assert told["bw"].isdecimal()
+    assert len(set(busids)) == len(busids)
+
+
+@pytest.mark.parametrize("name", catalogue.NAMES)
+def test_every_machine_of_the_catalogue_is_read_back(name: str) -> None:
+    machine = catalogue.machine(name)
+    assert graph(again(machine)) == graph(machine)
+
+
+def test_every_real_file_is_read_back(data_folder: Path, tmp_path: Path) -> None:
+    files = [f for f in sorted((data_folder / "nccl_topo_xml").glob("*.xml")) if b"<system" in f.read_bytes()]
+    for file in files:
+        machine = nccl_xml.read(file)
+        as_nccl_parses(nccl_xml.text(machine))
+        path = tmp_path / file.name
+        nccl_xml.write(machine, path)
+        same = nccl_xml.read(path)
+        assert graph(same) == graph(machine), file
+        assert {(d.name, d.busid) for d in machine.devices if d.busid} <= {(d.name, d.busid) for d in same.devices}
+        assert nccl_xml.text(same) == path.read_text()
+    assert len(files) >= 21
+
+
+KINDS = [k for k in DeviceKind if k is not DeviceKind.CPU]
+
+
+@st.composite
+def machines(draw: st.DrawFn) -> Machine:
+    """Any devices and links, as no maker builds them."""
+    kinds = [DeviceKind.CPU, *draw(st.lists(st.sampled_from(list(DeviceKind)), max_size=8))]
+    devices = tuple(
+        Device(
+            f"d{n}&\"'<{n}",
+            kind,
+            draw(st.sampled_from(["nvidia", "amd", "mellanox", "GenuineIntel"])),
+            draw(st.sampled_from(["A100 SXM4 40GB", "MI300X", "some <thing>", "EPYC 7742"])),
+            busid=draw(st.sampled_from([f"0000:{n:02x}:00.0", "", "0000:01:00.0", "x"])),
+            numa=draw(st.integers(-1, 3)),
+            sm=0,
+            gdr=draw(st.booleans()) if kind in (DeviceKind.GPU, DeviceKind.NIC) else True,
+            rate_Bps=draw(st.integers(1, 10**6)) * 1e6 / 8 if kind is DeviceKind.NIC else 0.0,
+        )
+        for n, kind in enumerate(kinds)
+    )
+    ends = st.integers(0, len(devices) - 1)
+    links = draw(
+        st.lists(
+            st.builds(
+                Link,
+                ends,
+                ends,
+                st.sampled_from(list(LinkKind)),
+                st.floats(1e6, 1e12).map(round).map(float),
+                st.sampled_from([0.0, 1e-6]),
+                st.integers(0, 7),
+                st.integers(1, 40),
+            ),
+            max_size=12,
+        )
+    )
+    kept = {(k.source, k.target, k.kind, k.generation): k for k in links if k.source != k.target}
+    return Machine("any", devices, tuple(kept.values()))
+
+
+@settings(max_examples=100, deadline=None)
+@given(machines())
+def test_any_machine_with_a_cpu_is_read_back(machine: Machine) -> None:
+    assert graph(again(machine)) == graph(machine)
+
+
+def test_a_machine_that_the_format_cannot_tell_is_refused_and_the_file_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "topo.xml"
+    path.write_text("before")
+    gpu = Device("gpu0", DeviceKind.GPU)
+    long = Device("cpu" + "0" * 300, DeviceKind.CPU)
+    for devices, said in (((gpu,), "expected one: in NCCL's format"), ((long,), "at most 254")):
+        with pytest.raises(ValueError, match=said):
+            nccl_xml.write(Machine("m", devices, ()), path)
+    assert path.read_text() == "before"

@@ -1,0 +1,94 @@
+"""Other network cards: how many, how quick, and where."""
+
+import pytest
+
+from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine, NoteKind, both_ways
+from ringtree.machines.nics import usual_fabric, with_nics
+
+
+def server(gpus: int = 4, nics: int = 2, **nic: object) -> Machine:
+    """A CPU, a PCIe switch a pair of GPUs, and the NICs at the first switches."""
+    devices = [Device("cpu0", DeviceKind.CPU, numa=0)]
+    links: list[Link] = []
+    for s in range(gpus // 2):
+        devices.append(Device(f"pci{s}", DeviceKind.PCI, numa=0))
+        links += both_ways(Link(len(devices) - 1, 0, LinkKind.PCIE, 31.5e9, generation=4, width=16))
+        at = len(devices) - 1
+        for g in (2 * s, 2 * s + 1):
+            devices.append(Device(f"gpu{g}", DeviceKind.GPU, vendor="nvidia", sm=80))
+            links += both_ways(Link(len(devices) - 1, at, LinkKind.PCIE, 31.5e9, generation=4, width=16))
+        if s < nics:
+            devices.append(Device(f"nic{s}", DeviceKind.NIC, rate_Bps=25e9, **nic))  # type: ignore[arg-type]
+            links += both_ways(Link(len(devices) - 1, at, LinkKind.PCIE, 31.5e9, generation=4, width=16))
+    return Machine("server", tuple(devices), tuple(links))
+
+
+def parents(machine: Machine) -> list[str]:
+    """What each NIC hangs from."""
+    return [machine.devices[machine.links[machine.leaving(n)[0]].target].name for n in machine.nics]
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        (1, ["pci0"]),
+        (2, ["pci0", "pci1"]),
+        (4, ["pci0"] * 2 + ["pci1"] * 2),
+        (5, ["pci0"] * 2 + ["pci1"] * 2 + ["pci0"]),
+    ],
+)
+def test_nics_are_near_the_gpus_in_turn(count: int, expected: list[str]) -> None:
+    machine = with_nics(server(), count, 50e9)
+    assert parents(machine) == expected
+    assert [machine.devices[n].rate_Bps for n in machine.nics] == [50e9] * count
+    assert len(machine.gpus) == 4
+
+
+def test_as_many_as_there_are_keep_their_places_and_names() -> None:
+    before = server()
+    after = with_nics(before, 2, 12.5e9)
+    assert [after.devices[n].name for n in after.nics] == [before.devices[n].name for n in before.nics]
+    assert parents(after) == parents(before)
+    assert not after.notes
+
+
+def test_a_slot_that_is_too_slow_is_taken_to_be_quick_and_said() -> None:
+    machine = with_nics(server(), 2, 50e9)
+    assert [n.kind for n in machine.notes] == [NoteKind.ASSUMED] * 2
+    assert all(machine.links[machine.leaving(n)[0]].bandwidth_Bps == 50e9 for n in machine.nics)
+
+
+@pytest.mark.parametrize(("count", "rate"), [(0, 1e9), (2000, 1e9), (1, 0.0), (1, float("nan")), (1, 1e300)])
+def test_no_nics_or_no_rate_is_refused(count: int, rate: float) -> None:
+    with pytest.raises(ValueError, match="expected 1 to 1024"):
+        with_nics(server(), count, rate)
+
+
+def test_a_machine_without_gpus_has_them_at_its_cpus() -> None:
+    cpus = tuple(Device(f"cpu{n}", DeviceKind.CPU, numa=n) for n in range(2))
+    machine = with_nics(Machine("two", cpus, both_ways(Link(0, 1, LinkKind.CPU, 20e9))), 2, 25e9)
+    assert parents(machine) == ["cpu0", "cpu1"]
+
+
+@pytest.mark.parametrize(
+    ("nic", "expected"),
+    [
+        ({"vendor": "mellanox"}, "infiniband"),
+        ({"vendor": "0x15b3", "attributes": {"class": "0x020700"}}, "infiniband"),
+        ({"vendor": "0x15b3", "attributes": {"class": "0x020000"}}, "roce"),
+        ({"vendor": "0x1d0f"}, "efa"),
+        ({"gdr": False}, "tcp"),
+        ({"vendor": "mellanox", "attributes": {"fabric": "tcpx"}}, "tcpx"),
+    ],
+)
+def test_the_fabric_is_the_cards_own(nic: dict[str, object], expected: str) -> None:
+    assert usual_fabric(server(**nic)) == expected  # type: ignore[arg-type]
+
+
+def test_no_nic_has_no_fabric() -> None:
+    assert usual_fabric(server(nics=0)) is None
+
+
+def test_a_fabric_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(ValueError, match="is for fabric 'foo'; expected one of infiniband, "):
+        usual_fabric(server(attributes={"fabric": "foo"}))

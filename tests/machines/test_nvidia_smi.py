@@ -1,0 +1,206 @@
+"""`nvidia-smi topo -m`: the machine that is built gives the matrix back."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ringtree.machines.files import nvidia_smi
+from ringtree.machines.files.distance_matrix import distance_matrix
+from ringtree.machines.machine import DeviceKind, LinkKind, Machine, PathKind
+from ringtree.machines.paths import Paths
+
+LEGEND = """
+Legend:
+
+  X    = Self
+  SYS  = Connection traversing PCIe as well as the SMP interconnect between NUMA nodes (e.g., QPI/UPI)
+  NODE = Connection traversing PCIe as well as the interconnect between PCIe Host Bridges within a NUMA node
+
+NIC Legend:
+
+  NIC0: mlx5_0
+  NIC1: mlx5_1
+"""
+TAIL = ["CPU Affinity", "NUMA Affinity", "GPU NUMA ID"]
+
+
+def text(names: list[str], cells: list[list[str]], tails: list[list[str]], colour: bool = True, tab: str = "\t") -> str:
+    start, end = ("\x1b[4m", "\x1b[0m") if colour else ("", "")
+    lines = [start + tab + tab.join([*names, *TAIL]) + end]
+    for name, row, tail in zip(names, cells, tails, strict=True):
+        shown = [" X " if c == "X" else c for c in row]
+        lines.append(tab.join([name, *shown, *tail]))
+    return "\n".join(lines) + "\n" + LEGEND
+
+
+def square(names: list[str], pairs: dict[tuple[str, str], str], default: str = "SYS") -> list[list[str]]:
+    either = {**pairs, **{(b, a): cell for (a, b), cell in pairs.items()}}
+    return [["X" if a == b else either.get((a, b), default) for b in names] for a in names]
+
+
+def machine(said: str, **assume: str) -> Machine:
+    return nvidia_smi.parse(said.encode(), "smi.txt", assume)
+
+
+def given_back(m: Machine, names: list[str], cells: list[list[str]]) -> list[list[str]]:
+    """The matrix of a machine: NVLinks by their number, the rest by the path over PCIe alone."""
+    bare = Paths(replace(m, links=tuple(k for k in m.links if k.kind is not LinkKind.NVLINK)))
+    wired = Paths(m)
+    number = [m.device({"NIC0": "mlx5_0", "NIC1": "mlx5_1"}.get(n, n.lower())) for n in names]
+    back = []
+    for a, row in zip(number, cells, strict=True):
+        back.append([])
+        for b, cell in zip(number, row, strict=True):
+            if cell.startswith("NV"):
+                path = wired.between(a, b)
+                assert path.kind is PathKind.NVL
+                back[-1].append(f"NV{min(m.links[k].width for k in path.links)}")
+            else:
+                kind = "X" if a == b else bare.between(a, b).kind.name
+                back[-1].append("NODE" if kind == "PHB" == cell.replace("NODE", "PHB") and cell == "NODE" else kind)
+    return back
+
+
+EIGHT = [f"GPU{n}" for n in range(8)]
+HYBRID = "01:1 02:1 03:2 04:2 12:2 13:1 15:2 23:2 26:1 37:1 45:1 46:1 47:2 56:2 57:1 67:2"
+CUBE = {(f"GPU{p[0]}", f"GPU{p[1]}"): f"NV{p[3]}" for p in HYBRID.split()}
+SOCKETS = [["0-19", "0", "N/A"]] * 4 + [["20-39", "1", "N/A"]] * 4
+NICS = ["NIC0", "NIC1"]
+ALL_NV12 = {(a, b): "NV12" for a in EIGHT for b in EIGHT if a != b}
+NEAR_NIC0 = {("GPU0", "NIC0"): "PXB", ("GPU1", "NIC0"): "PXB", ("GPU2", "NIC0"): "NODE", ("GPU3", "NIC0"): "NODE"}
+NEAR_NIC1 = {("GPU4", "NIC1"): "PIX", ("GPU5", "NIC1"): "PHB", ("GPU6", "NIC1"): "NODE", ("GPU7", "NIC1"): "NODE"}
+ON_SOCKET = {(a, b): "NODE" for q in (EIGHT[:4], EIGHT[4:]) for a in q for b in q if a < b}
+PAIRS = {("GPU0", "GPU1"): "NV12", ("GPU2", "GPU3"): "NV12"}
+SWITCHES = {("GPU0", "GPU1"): "PIX", ("GPU2", "GPU3"): "PXB"}
+UNSAID = [["", "", ""]]
+CASES: dict[str, tuple[list[str], list[list[str]], list[list[str]]]] = {
+    "dgx-a100 like": (
+        [*EIGHT, *NICS],
+        square([*EIGHT, *NICS], ALL_NV12 | NEAR_NIC0 | NEAR_NIC1),
+        [*SOCKETS, [], []],
+    ),
+    "dgx-1 like": (EIGHT, square(EIGHT, ON_SOCKET | CUBE), SOCKETS),
+    "pairs of cards": (EIGHT[:4], square(EIGHT[:4], PAIRS), SOCKETS[2:6]),
+    "cards on switches": (EIGHT[:4], square(EIGHT[:4], SWITCHES, "PHB"), UNSAID * 4),
+    "one GPU": (["GPU0"], [["X"]], [["0-7", "N/A", "N/A"]]),
+    "one GPU and a NIC": (["GPU0", "NIC0"], [["X", "PHB"], ["PHB", "X"]], [["0-7", "0", "N/A"], []]),
+}
+
+
+@pytest.mark.parametrize("shape", ["tabs and colours", "blanks"])
+@pytest.mark.parametrize("name", CASES)
+def test_the_matrix_is_given_back(name: str, shape: str) -> None:
+    names, cells, tails = CASES[name]
+    if shape == "blanks":
+        said = text(names, cells, tails, colour=False, tab="   ").replace("   X   ", "  X  ")
+    else:
+        said = text(names, cells, tails)
+    m = machine(said)
+    assert given_back(m, names, cells) == cells
+    told = {int(tail[1]) for tail in tails if tail and tail[1].isdecimal()}
+    assert not told or {m.devices[n].numa for n in m.gpus} == told
+    assert all(n.text for n in m.notes)
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> tuple[list[str], list[list[str]]]:
+    """Devices at the leaves of a tree: node, host bridge, switch above, switch."""
+    places = draw(st.lists(st.tuples(*[st.integers(0, 1)] * 4), min_size=1, max_size=10))
+    nics = draw(st.integers(0, min(2, len(places) - 1)))
+    names = [f"GPU{n}" for n in range(len(places) - nics)] + NICS[:nics]
+    levels = ["SYS", "NODE", "PHB", "PXB", "PIX"]
+    shared = [[next((k for k in range(4) if a[k] != b[k]), 4) for b in places] for a in places]
+    cells = [["X" if i == j else levels[shared[i][j]] for j in range(len(places))] for i in range(len(places))]
+    return names, cells
+
+
+@settings(max_examples=150, deadline=None)
+@given(trees())
+def test_any_tree_is_given_back(tree: tuple[list[str], list[list[str]]]) -> None:
+    names, cells = tree
+    back = given_back(machine(text(names, cells, [["", "", ""]] * len(names))), names, cells)
+    assert [[c.replace("NODE", "PHB") for c in row] for row in back] == [
+        [c.replace("NODE", "PHB") for c in row] for row in cells
+    ]
+
+
+def test_what_nvlinks_tell_of_the_gpus() -> None:
+    names, cells, tails = CASES["dgx-a100 like"]
+    m = machine(text(names, cells, tails))
+    assert len(m.of_kind(DeviceKind.NVSWITCH)) == 1
+    assert m.devices[m.gpus[0]].model == "A100 SXM4 40GB"
+    assert m.devices[m.nics[0]].rate_Bps == 25e9
+    m = machine(text(names, cells, tails), gpu="h100-sxm", nic="400Gb/s", gdr="0")
+    assert (m.devices[m.gpus[0]].sm, m.devices[m.nics[0]].rate_Bps, m.devices[m.nics[0]].gdr) == (90, 50e9, False)
+    names, cells, tails = CASES["dgx-1 like"]
+    m = machine(text(names, cells, tails))
+    assert not m.of_kind(DeviceKind.NVSWITCH)
+    assert m.devices[m.gpus[0]].model == "V100 SXM2"
+    names, cells, tails = CASES["pairs of cards"]
+    assert machine(text(names, cells, tails)).devices[0].model == "A100 PCIe 80GB"
+
+
+def test_older_drivers_name_nics_in_the_columns_and_say_soc() -> None:
+    said = "\tGPU0\tmlx5_0\tCPU Affinity\nGPU0\t X \tSOC\t0-7\nmlx5_0\tSOC\t X \t\n"
+    m = machine(said)
+    assert m.devices[m.nics[0]].name == "mlx5_0"
+    assert Paths(m).between(m.gpus[0], m.nics[0]).kind is PathKind.SYS
+
+
+TWO = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tPIX\t0-7\nGPU1\tPIX\t X \t0-7\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("PIX\t X ", "PXB\t X ", "line 2, GPU0 to GPU1: PIX, but PXB the other way"),
+        ("PIX\t X ", "NEAR\t X ", "line 3, GPU1 to GPU0: 'NEAR'; expected X, NV12"),
+        ("PIX\t X \t0-7", "PIX", "line 3, GPU1: 1 cells; expected 2"),
+        ("GPU1\tPIX\t X \t0-7\n", "", "no row of GPU1, which is a column of line 1"),
+        ("GPU1\tPIX\t X \t0-7\n", "GPU0\t X \tPIX\t0-7\n", "line 3: a second row of GPU0"),
+        ("\tGPU0\tGPU1\t", "\tGPU0\tGPU0\t", "line 1: a column twice"),
+        (" X \tPIX", "PIX\tPIX", "line 2, GPU0 to GPU0: PIX; expected X"),
+        ("PIX", "NV0", "line 2, GPU0 to GPU1: NV0; expected at least one"),
+        ("\tGPU0\tGPU1\tCPU Affinity\n", "", "no line of columns; expected `GPU0 GPU1"),
+        ("", "", ""),
+    ],
+)
+def test_one_line_names_the_row_and_what_was_expected(old: str, new: str, said: str) -> None:
+    if not said:
+        assert len(machine(TWO).gpus) == 2
+        return
+    with pytest.raises(ValueError) as refused:
+        machine(TWO.replace(old, new))
+    message = str(refused.value)
+    assert message.startswith("smi.txt: ") and said in message and "\n" not in message
+
+
+def test_distances_of_no_tree_and_nvlinks_to_a_nic_are_refused() -> None:
+    cells = square(EIGHT[:3], {("GPU0", "GPU1"): "PIX", ("GPU1", "GPU2"): "PIX", ("GPU0", "GPU2"): "SYS"})
+    with pytest.raises(ValueError, match="GPU2 to GPU0: SYS, but both are nearer to others between; expected a tree"):
+        machine(text(EIGHT[:3], cells, [["", "", ""]] * 3))
+    with pytest.raises(ValueError, match="expected NVLinks between GPUs alone"):
+        machine(text(["GPU0", "NIC0"], [["X", "NV4"], ["NV4", "X"]], [[], []]))
+
+
+@pytest.mark.parametrize("cell", ["NV12", "NODE", "SYS", "PIX"])
+def test_hundreds_of_devices_take_seconds_at_most(cell: str) -> None:
+    names = [f"GPU{n}" for n in range(200)]
+    start = time.process_time()
+    m = machine(text(names, square(names, {}, cell), [["", "", ""]] * 200))
+    assert len(m.gpus) == 200 and time.process_time() - start < 6
+    with pytest.raises(ValueError, match="expected a matrix of at most"):
+        nvidia_smi.parse(b" " * 2**21, "smi.txt")
+
+
+def test_the_matrix_keeps_what_the_text_says() -> None:
+    names, cells, tails = CASES["dgx-a100 like"]
+    matrix = distance_matrix(text(names, cells, tails).encode(), "smi.txt")
+    assert list(map(list, matrix.cells)) == cells
+    assert matrix.called == {"NIC0": "mlx5_0", "NIC1": "mlx5_1"}
+    assert matrix.numa == ("0",) * 4 + ("1",) * 4 + ("",) * 2

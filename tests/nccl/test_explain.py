@@ -1,0 +1,238 @@
+"""Explaining a log: healthy ones, the two misconfigured ones, and faults that a model with noise has measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from ringtree.machines.catalogue import machine
+from ringtree.machines.clusters import Cluster
+from ringtree.machines.machine import Note, NoteKind
+from ringtree.machines.nics import usual_fabric, with_nics
+from ringtree.nccl.cluster_plan import ClusterPlan
+from ringtree.nccl.explain import Verdict, explain
+from ringtree.nccl.faults import Fault, faults
+from ringtree.nccl.files.debug_log import Debug
+from ringtree.nccl.files.nccl_tests import Log, Ran, Row, read
+from ringtree.topology.fabrics import FABRICS
+
+SIZES = (8, 64, 1024, 8192, 1 << 17, 1 << 22, 1 << 24, 1 << 26, 1 << 28, 1 << 30)
+
+
+def cluster_of(
+    name: str, nodes: int = 1, gpus: Iterable[int] | None = None, nics: tuple[int, float] | None = None
+) -> Cluster:
+    m = machine(name)
+    if gpus is not None:
+        m = m.part(gpus)
+    if nics is not None:
+        m = with_nics(m, *nics)
+    return Cluster(m, nodes, FABRICS[usual_fabric(m) or "tcp"])
+
+
+def measured(cluster: Cluster, debug: Debug | None = None, sizes: Iterable[int] = SIZES, seed: int = 7) -> Log:
+    """What the model says of a cluster, within 6 % of it."""
+    random, plan = Random(seed), ClusterPlan(cluster)
+    rows = [
+        Row(n, n // 4, "float", "sum", -1, (plan.candidates("all_reduce", n)[1].time_s * random.uniform(0.94, 1.06),),
+            0.0, 0.0, 0, line)
+        for line, n in enumerate(sizes, 1)
+    ]  # fmt: skip
+    return Log(Path("any"), "all_reduce", cluster.ranks, tuple(rows), debug=debug or Debug())
+
+
+def heard(*lines: str) -> Debug:
+    debug = Debug()
+    for number, line in enumerate(lines, 1):
+        debug.hear(f"node:1:1 [0] NCCL INFO {line}", number)
+    return debug
+
+
+def fault_of(cluster: Cluster, key: str, nth: int = 0) -> Fault:
+    return [f for f in faults(cluster) if f.key == key][nth]
+
+
+HEALTHY = [
+    ("aws_p5_1n_allreduce", "aws-p5", 1, None, None),
+    ("rtx4090_2gpu_pcie_shm", "rtx4090-pcie", 1, 2, None),
+    ("b5_a100_2gpu_allreduce", "dgx-a100", 1, 2, None),
+    ("b5_a100_4gpu_allreduce", "dgx-a100", 1, 4, None),
+    ("coreweave_gb200_nvl72_1rack_allreduce", "gb200-nvl72", 1, None, None),
+    ("cscs_gh200_2n_allreduce_ofi", "gh200x4", 2, None, None),
+    ("dstack_gcp_a3high_allgather", "gcp-a3-high", 2, None, None),
+    ("dstack_nebius_h100_2n_allreduce", "dgx-h100", 2, None, None),
+    ("gcp_a3high_2n_allgather", "gcp-a3-high", 2, None, None),
+    ("gcp_a3mega_2n_allreduce", "gcp-a3-mega", 2, None, None),
+    ("gcp_a3ultra_2n_allgather", "gcp-a3-ultra", 2, None, None),
+    ("issue252_ring_8rank", "dgx-a100", 2, 4, (4, 25e9)),
+    ("issue309_h100_2n_dell_xe9680", "dgx-h100", 2, None, None),
+    ("issue309_h100_4n_vm", "dgx-h100", 4, None, None),
+    ("oci_a100_8gpu_1n_point", "oci-gpu4", 1, None, None),
+]
+
+
+@pytest.mark.parametrize(("file", "name", "nodes", "gpus", "nics"), HEALTHY, ids=[case[0] for case in HEALTHY])
+def test_published_tables_have_nothing_wrong(
+    data_folder: Path, file: str, name: str, nodes: int, gpus: int | None, nics: tuple[int, float] | None
+) -> None:
+    cluster = cluster_of(name, nodes, range(gpus) if gpus else None, nics)
+    found = explain(read(data_folder / "nccl_tests" / f"{file}.csv"), cluster)
+    assert found.verdict is Verdict.HEALTHY and not found.suspects and not found.algorithm
+
+
+def test_the_table_without_the_plugin_went_by_sockets(data_folder: Path, tmp_path: Path) -> None:
+    file = data_folder / "nccl_tests" / "cscs_gh200_2n_allreduce_noplugin.csv"
+    text = file.read_text().split("# collective", 1)[1]  # nor does the header's story play a role
+    (tmp_path / "another.csv").write_text("# collective" + text)
+    for path in (file, tmp_path / "another.csv"):
+        found = explain(read(path), cluster_of("gh200x4", 2))
+        assert (found.verdict, [s.fault.key for s in found.suspects]) == (Verdict.CAUSE, ["sockets"])
+
+
+@pytest.mark.parametrize("gpus", [(0, 1, 2, 3), (0, 1, 4, 5)])
+def test_the_table_of_four_v100_did_not_use_nvlink(data_folder: Path, gpus: tuple[int, ...]) -> None:
+    found = explain(read(data_folder / "nccl_tests" / "gdr116_v100_4gpu_pcie.csv"), cluster_of("dgx-1-v100", 1, gpus))
+    assert found.verdict is Verdict.UNDECIDED
+    assert {s.fault.key for s in found.suspects} == {"p2p_off", "nvlink_unused"}
+
+
+def test_ring_where_nvls_is_expected_is_no_fault(data_folder: Path) -> None:
+    found = explain(
+        read(data_folder / "nccl_tests" / "k8snccl_h100_2n_allreduce.csv"), cluster_of("dgx-h100", 2, nics=(8, 25e9))
+    )
+    assert (found.verdict, found.algorithm) == (Verdict.HEALTHY, "ring/simple")
+
+
+@pytest.mark.parametrize(("name", "nodes"), [("dgx-a100", 2), ("gh200x4", 2), ("dgx-1-v100", 1), ("mi300x8", 1),
+                                             ("v100-pcie", 1), ("aws-p4d", 4)])  # fmt: skip
+def test_what_is_as_predicted_has_nothing_wrong(name: str, nodes: int) -> None:
+    cluster = cluster_of(name, nodes)
+    found = explain(measured(cluster), cluster)
+    assert (found.verdict, found.suspects) == (Verdict.HEALTHY, ())
+
+
+# Fault, machine, nodes, and what NCCL would have said of it.
+FAULTS = [
+    ("sockets", 0, "dgx-a100", 2, "Using network Socket"),
+    ("sockets", 1, "dgx-a100", 2, "Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/0"),
+    ("gdr_off", 0, "dgx-a100", 2, "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0"),
+    ("rails", 0, "dgx-a100", 2, "NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.0.0.1<0>"),
+    ("rails", 1, "dgx-a100", 2, "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.1<0>"),
+    ("cpu_link", 0, "dgx-a100", 2, ""),
+    ("p2p_off", 0, "dgx-1-v100", 1, "NCCL_P2P_DISABLE set by environment to 1."),
+    ("nvlink_unused", 0, "dgx-1-v100", 1, ""),
+    ("p2p_off", 0, "mi300x8", 1, "Channel 00/0 : 0[0] -> 1[1] via SHM/direct/direct"),
+    ("pcie_half", 0, "v100-pcie", 1, ""),
+    ("pcie_half", 0, "gh200x4", 2, ""),
+    ("rails", 0, "gh200x4", 2, ""),
+]
+
+
+@pytest.mark.parametrize(("key", "nth", "name", "nodes", "line"), FAULTS)
+def test_a_fault_is_among_those_named_and_alone_where_nccl_tells(
+    key: str, nth: int, name: str, nodes: int, line: str
+) -> None:
+    cluster = cluster_of(name, nodes, range(4))
+    fault = fault_of(cluster, key, nth)
+    found = explain(measured(fault.cluster), cluster)
+    assert found.verdict in (Verdict.CAUSE, Verdict.UNDECIDED)
+    assert key in [s.fault.key for s in found.suspects]
+    if line:
+        told = explain(measured(fault.cluster, heard(line)), cluster)
+        assert told.verdict is Verdict.CAUSE
+        assert [(s.fault.key, s.fault.what) for s in told.suspects] == [(key, fault.what)]
+        assert told.suspects[0].said
+
+
+def test_what_nccl_denies_is_no_candidate() -> None:
+    cluster = cluster_of("dgx-1-v100")
+    slow = measured(fault_of(cluster, "nvlink_unused").cluster, heard("Channel 00/0 : 0[0] -> 1[1] via P2P/IPC"))
+    found = explain(slow, cluster)
+    assert (found.verdict, [s.fault.key for s in found.suspects]) == (Verdict.CAUSE, ["nvlink_unused"])
+
+
+def test_gpudirect_rdma_that_nccl_says_it_uses_is_no_candidate() -> None:
+    cluster = cluster_of("dgx-h100", 2)
+    slow = fault_of(cluster, "gdr_off").cluster
+    blamed = {
+        line: {s.fault.key for s in explain(measured(slow, heard(line)), cluster).suspects}
+        for line in (
+            "Channel 00/0 : 7[7] -> 8[0] [send] via NET/IB/0",
+            "Channel 00/0 : 7[7] -> 8[0] [send] via NET/IB/0/GDRDMA",
+        )
+    }
+    assert ["gdr_off" in keys for keys in blamed.values()] == [True, False]
+
+
+def test_a_setting_that_does_no_harm_is_not_blamed() -> None:
+    cluster = cluster_of("dgx-1-v100")
+    found = explain(measured(cluster, heard("NCCL_P2P_DISABLE set by environment to 1.")), cluster)
+    assert found.verdict is Verdict.HEALTHY
+
+
+def test_slower_than_any_fault_is_unexplained() -> None:
+    cluster = cluster_of("dgx-a100")
+    log = measured(cluster)
+    slow = tuple(replace(r, times_s=(r.times_s[0] * (3 if r.nbytes > 1 << 20 else 1),)) for r in log.rows)
+    found = explain(replace(log, rows=slow), cluster)
+    assert found.verdict is Verdict.UNEXPLAINED
+
+
+def test_a_fault_with_which_nothing_is_so_quick_is_not_named() -> None:
+    """Two NICs carry no more than 186 GB/s of bus bandwidth between two nodes, whatever the model says they reach."""
+    cluster = cluster_of("dgx-h100", 2)
+    log = measured(cluster, sizes=[1 << 30, 2 << 30, 4 << 30])
+    quick = tuple(replace(r, times_s=(r.nbytes * 1.875 / 197e9,)) for r in log.rows)
+    found = explain(replace(log, rows=quick), cluster)
+    assert found.verdict is Verdict.UNEXPLAINED
+    assert "2 of 8 NICs are used" not in {s.fault.what for s in found.suspects}
+
+
+def test_where_only_the_most_is_known_slowness_alone_is_no_fault() -> None:
+    """Two GPUs without P2P, a tenth as quick at length: a host may be so. With slow small sizes something is wrong."""
+    cluster = cluster_of("rtx4090-pcie", gpus=range(2))
+    log = measured(cluster)
+    for start, verdict in ((1, Verdict.HEALTHY), (5, Verdict.UNEXPLAINED)):
+        slow = tuple(replace(r, times_s=(r.times_s[0] * (10 if r.nbytes > 1 << 16 else start),)) for r in log.rows)
+        found = explain(replace(log, rows=slow), cluster)
+        assert found.verdict is verdict
+        assert any("slower at length than predicted" in remark for remark in found.remarks) == (start == 1)
+
+
+def test_sizes_in_the_middle_tell_nothing_and_small_ones_alone_tell_sockets() -> None:
+    cluster = cluster_of("gh200x4", 2)
+    sockets = fault_of(cluster, "sockets").cluster
+    assert explain(measured(cluster, sizes=(1 << 16, 1 << 18)), cluster).verdict is Verdict.UNTOLD
+    assert explain(measured(cluster, sizes=(8, 1024)), cluster).verdict is Verdict.HEALTHY
+    slow = measured(sockets, sizes=(8, 1024))
+    rows = tuple(replace(r, times_s=(1.6 * r.times_s[0],)) for r in slow.rows)
+    assert [s.fault.key for s in explain(replace(slow, rows=rows), cluster).suspects] == ["sockets"]
+
+
+def test_a_log_of_a_quicker_machine_is_told_so() -> None:
+    found = explain(measured(cluster_of("dgx-h100", 2)), cluster_of("dgx-a100", 2))
+    assert found.verdict is Verdict.HEALTHY
+    assert any("ran on more than the topology has" in remark for remark in found.remarks)
+
+
+def test_a_log_of_other_ranks_is_refused() -> None:
+    cluster = cluster_of("dgx-a100")
+    log = replace(measured(cluster), ranks=7)
+    with pytest.raises(ValueError, match="any: has 7 ranks; expected 8, as dgx-a100 has"):
+        explain(log, cluster)
+
+
+def test_remarks_name_wrong_results_the_other_gpu_and_traps() -> None:
+    cluster = cluster_of("dgx-a100")
+    trap = Note(NoteKind.TRAP, "gpu0", "its link speed reads as Gen3")
+    cluster = replace(cluster, machine=replace(cluster.machine, notes=(trap,)))
+    log = measured(cluster, heard("NCCL_ALGO set by environment to RING"))
+    rows = (replace(log.rows[0], wrong=3), *log.rows[1:])
+    ran = (Ran(0, "node", 0, "0000:1b:00", "NVIDIA H100 80GB HBM3"),)
+    remarks = " ".join(explain(replace(log, rows=rows, ran=ran), cluster).remarks)
+    for words in ("WRONG RESULTS: line 1 has 3", "H100 80GB HBM3; the topology has A100", "NCCL_ALGO=RING", "Gen3"):
+        assert words in remarks

@@ -1,0 +1,232 @@
+"""nccl-tests' and rccl-tests' output read back: each way it is printed, and what is no log."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ringtree.nccl.files import nccl_tests
+from ringtree.nccl.files.nccl_tests import Log, read
+
+NEW = """\
+# nccl-tests version 2.17.6 nccl-headers=22807 nccl-library=22807
+# Collective test starting: all_reduce_perf
+# nThread 1 nGpus 1 minBytes 1048576 maxBytes 2097152 step: 2(factor) warmup iters: 1 iters: 20
+#
+# Using devices
+#  Rank  0 Group  0 Pid   4711 on     node-a device  0 [0000:1b:00] NVIDIA H100 80GB HBM3
+#  Rank  1 Group  0 Pid   4712 on     node-a device  1 [0000:43:00] NVIDIA H100 80GB HBM3
+#  Rank  2 Group  0 Pid   9711 on     node-b device  0 [0000:1b:00] NVIDIA H100 80GB HBM3
+#  Rank  3 Group  0 Pid   9712 on     node-b device  1 [0000:43:00] NVIDIA H100 80GB HBM3
+#
+#                                                              out-of-place                       in-place
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)
+     1048576        262144     float     sum      -1    50.00   20.97   31.46       0    40.00   26.21   39.32       2
+     2097152        524288     float     sum      -1    60.00   34.95   52.43       0    70.00   29.96   44.94       0
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 42.0
+#
+# Collective test concluded: all_reduce_perf
+"""
+OLD = """\
+# nThread 1 nGpus 8 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 5 iters: 20 validation: 1
+#
+#                                                     out-of-place                       in-place
+#       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error
+#        (B)    (elements)                     (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+     1048576        262144   float     sum    50.00   20.97   36.70  1e-06    40.00   26.21   45.87  5e-07
+     2097152        524288   float     sum    60.00   34.95   61.17  1e-06    70.00   29.96   52.43  5e-07
+"""
+ITERATIONS = """\
+#       size         count      type   redop    root     time   algbw   busbw  #wrong    i_min    i_max    i_p99    i_cv%     time   algbw   busbw  #wrong    i_min    i_max    i_p99    i_cv%
+     1048576        262144     float     sum      -1    50.00   20.97   31.46       0    49.00    51.00    51.00     1.00    40.00   26.21   39.32       0    39.00    41.00    41.00     1.00
+     2097152        524288     float     sum      -1    60.00   34.95   52.43       0    59.00    61.00    61.00     1.00    70.00   29.96   44.94       0    69.00    71.00    71.00     1.00
+"""  # noqa: E501
+
+
+def log_of(tmp_path: Path, text: str, name: str = "any") -> Log:
+    path = tmp_path / name
+    path.write_text(text)
+    return read(path)
+
+
+def _times(log: Log) -> list[tuple[int, tuple[float, ...]]]:
+    return [(r.nbytes, tuple(round(t * 1e6, 3) for t in r.times_s)) for r in log.rows]
+
+
+TIMES = [(1 << 20, (50.0, 40.0)), (1 << 21, (60.0, 70.0))]
+
+
+def test_the_table_and_who_ran_it(tmp_path: Path) -> None:
+    log = log_of(tmp_path, NEW)
+    assert (log.collective, log.ranks, log.nodes, log.inferred) == ("all_reduce", 4, 2, ())
+    assert _times(log) == TIMES
+    first = log.rows[0]
+    assert (first.time_s, first.busbw, first.wrong, first.line) == (pytest.approx(40e-6), 39.32, 2, 14)
+    assert [(r.rank, r.host, r.device, r.busid) for r in log.ran][3] == (3, "node-b", 1, "0000:43:00")
+
+
+@pytest.mark.parametrize("text", [OLD, ITERATIONS, NEW.split("(us)  (GB/s)  (GB/s)\n")[1]], ids=["old", "-I", "bare"])
+def test_other_columns_are_read_by_their_header(tmp_path: Path, text: str) -> None:
+    assert _times(log_of(tmp_path, text)) == TIMES
+
+
+@pytest.mark.parametrize("tag", ["[1,0]<stdout>:", "[1,0]<stdout>: ", "0: ", "2024-05-01T10:00:00.123456Z ",
+                                 "[2024-05-01 10:00:00] ", "node-a: "])  # fmt: skip
+def test_tags_before_each_line_do_no_harm(tmp_path: Path, tag: str) -> None:
+    log = log_of(tmp_path, "".join(tag + line + "\n" for line in NEW.splitlines()))
+    assert _times(log) == TIMES and (log.collective, log.ranks, log.nodes) == ("all_reduce", 4, 2)
+
+
+def test_what_nccl_says_in_between_is_heard_and_a_broken_row_left_out(tmp_path: Path) -> None:
+    said = [
+        "node-a:4711:4720 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to 1.",
+        "node-a:4711:4720 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_3:1/IB [RO]; OOB eth0:10.0.0.1<0>",
+        "node-a:4711:4720 [0] NCCL INFO Using network IB",
+        "node-a:4711:4720 [0] NCCL INFO comm 0x55 rank 0 nRanks 4 nNodes 2 localRanks 2 localRank 0 MNNVL 0",
+        "node-a:4711:4720 [0] NCCL INFO Channel 00/16 :    0   1   2   3",
+        "node-a:4711:4720 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct/direct",
+        "node-a:4711:4720 [0] NCCL INFO Channel 00/0 : 3[1] -> 0[0] [receive] via NET/IB/0/GDRDMA",
+        "node-a:4711:4720 [0] NCCL INFO Channel 01/0 : 3[1] -> 0[0] [receive] via NET/IB/1",
+        "     4194304       1048576     float     sum      -1    12.node-a:4711:4720 [0] NCCL INFO Connected all rings",
+    ]
+    lines = NEW.splitlines()
+    log = log_of(tmp_path, "\n".join([*lines[:14], *said, *lines[14:]]))
+    assert _times(log) == TIMES
+    assert {sign: log.debug.times(sign) for sign in ("shm", "gdrdma", "staged", "using_other", "p2p", "socket")} == {
+        "shm": 1, "gdrdma": 1, "staged": 1, "using_other": 1, "p2p": 0, "socket": 0,
+    }  # fmt: skip
+    assert log.debug.hcas == ("mlx5_0", "mlx5_3") and log.debug.channels == 16
+    assert log.debug.environment == {"NCCL_P2P_DISABLE": "1"}
+    assert log.debug.signs["shm"].text == "Channel 00 : 0[0] -> 1[1] via SHM/direct/direct"
+
+
+def test_json_as_the_tests_write_it(tmp_path: Path) -> None:
+    def way(us: float) -> dict[str, float]:
+        return {"time": us, "alg_bw": 1.0, "bus_bw": 1.5, "nwrong": 0.0}
+
+    told = {
+        "config": {"devices": [{"rank": k, "group": 0, "pid": 1, "hostname": "a", "device": k, "device_hex": "0:1b:0",
+                                "device_info": "H100"} for k in range(4)]},
+        "results": [
+            {"size": n, "count": n // 4, "type": "float", "redop": "sum", "root": "    -1", "out_of_place": way(a),
+             "in_place": way(b), "experiment_name": "all_reduce_perf"}
+            for n, (a, b) in TIMES
+        ],
+    }  # fmt: skip
+    log = log_of(tmp_path, json.dumps(told))
+    assert _times(log) == TIMES and (log.collective, log.ranks, log.nodes) == ("all_reduce", 4, 1)
+
+
+def test_csv_with_its_facts_and_the_quicker_of_two_runs(tmp_path: Path) -> None:
+    head = "# collective: all_gather\n# nranks: 16\n" + ",".join(nccl_tests.CSV_COLUMNS) + "\n"
+    rows = "1024,16,float,none,-1,54.0,0.0,0.0,55.0,0.0,0.0\n1024,16,float,none,-1,50.0,0.0,0.0,55.0,0.0,0.0\n"
+    log = log_of(tmp_path, head + rows)
+    assert (log.collective, log.ranks) == ("all_gather", 16)
+    assert _times(log) == [(1024, (50.0, 55.0))]
+
+
+def _row(nbytes: int, count: int, redop: str, root: int, algbw: float, busbw: float) -> str:
+    return f"{nbytes} {count} float {redop} {root} 100.0 {algbw:.2f} {busbw:.2f} 0 100.0 {algbw:.2f} {busbw:.2f} 0\n"
+
+
+@pytest.mark.parametrize(("ranks", "factor", "blocks", "redop", "root", "name"), [
+    (16, 1.875, 1, "sum", -1, "all_reduce"),
+    (72, 2 * 71 / 72, 1, "sum", -1, "all_reduce"),
+    (2, 1.0, 1, "sum", -1, "all_reduce"),
+    (16, 0.9375, 16, "none", -1, "all_gather"),
+    (8, 0.875, 8, "sum", -1, "reduce_scatter"),
+    (16, 0.9375, 1, "none", -1, "all_gather"),
+    (8, 0.875, 1, "sum", -1, "reduce_scatter"),
+    (0, 1.0, 1, "none", 0, "broadcast"),
+    (0, 1.0, 1, "sum", 0, "reduce"),
+    (0, 1.0, 1, "none", -1, "send_recv"),
+])  # fmt: skip
+def test_collective_and_ranks_follow_from_the_figures(
+    tmp_path: Path, ranks: int, factor: float, blocks: int, redop: str, root: int, name: str
+) -> None:
+    rows = "".join(_row(n, n // 4 // blocks, redop, root, 200.0, 200 * factor) for n in (1 << 25, 1 << 26, 1 << 27))
+    log = log_of(tmp_path, rows)
+    assert (log.collective, log.ranks) == (name, ranks)
+    assert "taken to be" in log.inferred[0]
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ("", "empty; expected the output of nccl-tests"),
+    ("hello\nworld\n", "no line of a table"),
+    ("\0\1\2ELF", "no text"),
+    ("{\"results\": 3}", "no JSON of nccl-tests"),
+    ("{" * 5000, "no JSON of nccl-tests"),
+    ("size_B,count\n8,2\n", "line 2: expected the columns size_B"),
+    ("size_B,count,type,oop_time_us\n8,2\n", "line 2: 2 cells; expected 4"),
+    ("size_B,count,type,oop_time_us\nx,2,float,1\n", "line 2: size 'x'; expected a whole number"),
+    ("size_B,count,type,oop_time_us\n8,2,float,nan\n", "line 2: time nan; expected a number of at least 0"),
+    ("size_B,count,type,oop_time_us\n8,2,float,fast\n", "line 2: time 'fast'; expected a number"),
+    ("# collective: dance\n", "line 1: collective dance: expected one of all_reduce"),
+    ("# nranks: many\n", "line 1: nranks 'many'; expected a whole number"),
+    ("8 2 float sum -1 -5.0 0.00 0.00 0 -5.0 0.00 0.00 0\n", "line 1: time -5.0; expected a number of at least 0"),
+    ("8 2 float sum -1 1e-9 0.00 0.00 0\n", "line 1: time 1e-9; expected 0.001 to 1e+12 microseconds"),
+    ("# all_reduce_perf\n# all_gather_perf\n8 2 float sum -1 5.0 0.00 0.00 0\n", "one collective"),
+])  # fmt: skip
+def test_what_is_no_log_is_told_in_one_line(tmp_path: Path, text: str, expected: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(expected)) as told:
+        log_of(tmp_path, text, "mine.log")
+    assert "mine.log" in str(told.value) and "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("line", [" " * 16000, "8 " * 8000, "# Rank 0 " + "on a " * 3000, "[1,0]" * 3000,
+                                  "NCCL INFO P2P" + "P2P " * 3000, "1 1 float " * 1500, "#" * 16000])  # fmt: skip
+def test_hostile_lines_cost_no_more_than_their_length(tmp_path: Path, line: str) -> None:
+    start = time.perf_counter()
+    assert _times(log_of(tmp_path, "\n".join([line] * 60) + "\n" + NEW)) == TIMES
+    assert time.perf_counter() - start < 5
+
+
+def test_too_many_lines_or_bytes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nccl_tests, "MOST_LINES", 10)
+    with pytest.raises(ValueError, match="more than 10 lines"):
+        log_of(tmp_path, NEW)
+    monkeypatch.setattr(nccl_tests, "LARGEST_BYTES", 5000)
+    with pytest.raises(ValueError, match="at most 5,000 bytes"):
+        log_of(tmp_path, NEW * 5)
+
+
+def test_a_pipe_that_nobody_writes_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "log")
+    with pytest.raises(ValueError, match="a pipe; expected the output of nccl-tests"):
+        read(tmp_path / "log")
+
+
+def _json_log(rank: float, host: str) -> str:
+    way = {"time": 3, "alg_bw": 1, "bus_bw": 1}
+    row = {"size": 8, "count": 2, "type": "float", "redop": "sum", "root": -1, "out_of_place": way}
+    device = {"rank": rank, "hostname": host, "device": 0, "device_hex": "0x1b", "device_info": "H100"}
+    return json.dumps({"results": [row], "config": {"devices": [device]}})
+
+
+def test_names_in_json_cannot_command_a_terminal_and_ranks_are_numbers(tmp_path: Path) -> None:
+    assert log_of(tmp_path, _json_log(0, "\x1b[31mhost\n")).ran[0].host == "?[31mhost?"
+    with pytest.raises(ValueError, match="no JSON of nccl-tests"):
+        log_of(tmp_path, _json_log(float("inf"), "host"))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_a_damaged_log_is_read_or_refused_in_one_line(tmp_path: Path, data: st.DataObject) -> None:
+    raw = bytearray(data.draw(st.sampled_from([NEW, OLD, ITERATIONS])).encode())
+    for _ in range(data.draw(st.integers(1, 20))):
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    path = tmp_path / "damaged"
+    path.write_bytes(raw)
+    try:
+        assert read(path).rows
+    except ValueError as error:
+        assert str(path) in str(error)

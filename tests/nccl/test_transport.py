@@ -1,0 +1,202 @@
+"""Our model of the hardware: what must hold of it whatever its figures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ringtree.machines.catalogue import machine
+from ringtree.machines.clusters import Cluster, Network
+from ringtree.machines.nics import with_nics
+from ringtree.nccl import transport, tuning
+from ringtree.nccl.estimate import Estimate
+from ringtree.nccl.graphs import graphs as find_graphs
+from ringtree.nccl.transport.figures import NIC_SHARE
+from ringtree.nccl.transport.hardware import nics_limit
+from ringtree.topology.fabrics import FABRICS
+
+INFINIBAND = FABRICS["infiniband"]
+GiB = 1 << 30
+
+
+def found(cluster: Cluster, collective: str, nbytes: int) -> dict[str, Estimate]:
+    some = transport.estimates(cluster, find_graphs(cluster), collective, nbytes)
+    return {f"{e.algorithm}/{e.protocol}": e for e in some}
+
+
+def test_the_candidates_are_nccls() -> None:
+    cluster = Cluster(machine("dgx-h100"), 2, INFINIBAND)
+    graphs = find_graphs(cluster)
+    for collective in tuning.COLLECTIVES:
+        ours = transport.estimates(cluster, graphs, collective, 1 << 20)
+        theirs = tuning.estimates(cluster, graphs, collective, 1 << 20)
+        assert {(e.algorithm, e.protocol) for e in ours} == {(e.algorithm, e.protocol) for e in theirs}
+
+
+@pytest.mark.parametrize("collective", ["all_reduce", "all_gather", "broadcast"])
+def test_half_the_nics_rate_is_half_the_plateau_where_they_are_the_limit(collective: str) -> None:
+    plateaus = []
+    for rate in (25e9, 12.5e9):
+        cluster = Cluster(with_nics(machine("dgx-h100"), 8, rate), 4, INFINIBAND)
+        ring = found(cluster, collective, 16 * GiB)["ring/simple"]
+        assert ring.bottleneck.startswith("NICs: 8 x")
+        plateaus.append(16 * GiB / ring.time_s)
+    assert plateaus[1] / plateaus[0] == pytest.approx(0.5, rel=0.01)
+
+
+def test_a_name_changes_nothing() -> None:
+    known = machine("gcp-a3-high")
+    renamed = replace(known, name="something")
+    for nbytes in (1 << 10, 1 << 30):
+        one, other = (found(Cluster(m, 2, FABRICS["tcpx"]), "all_gather", nbytes) for m in (known, renamed))
+        assert one == other
+
+
+def test_a_fabric_with_longer_hops_is_slower_where_the_size_is_small() -> None:
+    times = [
+        found(Cluster(machine("dgx-h100"), 2, FABRICS[name]), "all_reduce", 1 << 10)["tree/ll"].time_s
+        for name in ("infiniband", "roce", "tcp")
+    ]
+    assert times == sorted(times) and times[0] < times[-1]
+
+
+def test_an_oversubscribed_fat_tree_carries_less() -> None:
+    """Between leaves: one has four machines of eight NICs."""
+    narrow = Cluster(machine("dgx-h100"), 5, INFINIBAND, Network.FAT_TREE, 4.0)
+    wide = Cluster(machine("dgx-h100"), 5, INFINIBAND, Network.FAT_TREE)
+    four, four_wide = (replace(c, nodes=4) for c in (narrow, wide))
+    for collective in ("all_gather", "all_to_all"):
+        assert found(four, collective, GiB) == found(four_wide, collective, GiB)
+    for collective, what, over, share in (
+        ("all_gather", "ring/simple", 4.0, 1.0),  # one machine of the four under a leaf passes the ring on
+        ("all_gather", "ring/simple", 8.0, 0.5),
+        ("all_to_all", "p2p/simple", 4.0, 0.25),
+    ):
+        one, other = (found(replace(narrow, oversubscription=k), collective, 16 * GiB)[what] for k in (over, 1.0))
+        assert one.bandwidth_Bps == pytest.approx(other.bandwidth_Bps * share)
+
+
+BOTTLENECKS = [
+    ("dgx-a100", 1, "all_reduce", "ring/simple", GiB, "NVLink: 12 x 25 GB/s at 80 %"),
+    ("dgx-h100", 1, "all_reduce", "nvls/simple", GiB, "NVLink SHARP"),
+    ("dgx-h100", 1, "all_reduce", "ring/ll", 8, "latency: 8 ranks"),
+    ("dgx-h100", 4, "all_reduce", "ring/simple", GiB, "NICs: 8 x 50 GB/s"),
+    ("dgx-h100", 4, "all_reduce", "tree/ll", 8, "latency: 32 ranks on 4 nodes"),
+    ("dgx-h100", 1, "all_reduce", "ring/ll", GiB, "protocol: LL"),
+    ("rtx4090-pcie", 1, "all_reduce", "ring/simple", GiB, "CPU link: between two CPUs"),
+    ("v100-pcie", 2, "all_gather", "ring/simple", GiB, "CPU link: between GPUs and NICs"),
+]
+
+
+@pytest.mark.parametrize(("name", "nodes", "collective", "which", "nbytes", "words"), BOTTLENECKS)
+def test_the_bottleneck_is_told(name: str, nodes: int, collective: str, which: str, nbytes: int, words: str) -> None:
+    cluster = Cluster(machine(name), nodes, INFINIBAND if nodes > 1 else None)
+    assert found(cluster, collective, nbytes)[which].bottleneck.startswith(words)
+
+
+CLUSTERS = [
+    Cluster(machine("dgx-h100")),
+    Cluster(machine("dgx-a100"), 4, INFINIBAND),
+    Cluster(machine("mi300x8")),
+    Cluster(machine("gh200x4"), 3, FABRICS["slingshot"]),
+    Cluster(machine("gcp-a3-high"), 2, FABRICS["tcpx"]),
+]
+GRAPHS = [find_graphs(c) for c in CLUSTERS]
+
+
+@given(
+    st.integers(0, len(CLUSTERS) - 1),
+    st.sampled_from(sorted(tuning.COLLECTIVES)),
+    st.integers(1, 1 << 34),
+    st.sampled_from([2, 3, 8]),
+)
+@settings(max_examples=60, deadline=None)
+def test_times_are_above_latency_and_more_takes_longer(place: int, collective: str, nbytes: int, times: int) -> None:
+    one, more = (
+        {(e.algorithm, e.protocol): e for e in transport.estimates(CLUSTERS[place], GRAPHS[place], collective, n)}
+        for n in (nbytes, nbytes * times)
+    )
+    assert one.keys() == more.keys() and one
+    for which, e in one.items():
+        assert 0 < e.latency_s <= e.time_s * 1.001
+        assert e.bandwidth_Bps > 0 and e.channels >= 1
+        assert nbytes / e.time_s <= e.bandwidth_Bps * 1.001
+        assert more[which].time_s > e.time_s * 0.95
+
+
+EXCHANGED = [
+    ("dgx-a100", 1, "all_to_all", 7 / 8 / 192e9, "copying: 32 blocks, each 6 GB/s"),
+    ("dgx-1-v100", 1, "all_to_all", 3 / 8 / 20e9, "NVLink"),
+    ("dgx-h100", 2, "all_to_all", 8 * 8 / 16 / (8 * 50e9), "NICs: 8 x 50 GB/s"),
+    ("dgx-h100", 2, "send_recv", 1 / 50e9, "NICs: 1 x 50 GB/s"),
+    ("mi300x8", 1, "all_to_all", 1 / 8 / 48e9, "xGMI"),
+    ("dgx-h100", 1, "gather", 7 / 8 / (32 * 10.35e9), "copying: 32 blocks"),
+    ("dgx-1-v100", 1, "scatter", 2 / 8 / 20e9, "NVLink: gpu0 to"),
+    ("rtx4090-pcie", 1, "all_to_all", 16 / 8 / 16e9, "CPU link"),
+]
+
+
+@pytest.mark.parametrize(("name", "nodes", "collective", "s_per_byte", "words"), EXCHANGED)
+def test_sends_and_receives_take_what_the_busiest_link_or_nic_carries(
+    name: str, nodes: int, collective: str, s_per_byte: float, words: str
+) -> None:
+    """Within a tenth: NICs give a little less than their rate, and a pipeline fills."""
+    cluster = Cluster(machine(name), nodes, INFINIBAND if nodes > 1 else None)
+    (only,) = transport.estimates(cluster, find_graphs(cluster), collective, 4 * GiB)
+    assert (only.algorithm, only.protocol) == ("p2p", "simple")
+    assert only.time_s == pytest.approx(4 * GiB * s_per_byte, rel=0.1)
+    assert only.bottleneck.startswith(words)
+
+
+@pytest.mark.parametrize("collective", ["all_to_all", "gather", "scatter", "send_recv"])
+def test_small_pieces_go_with_ll_and_are_latency(collective: str) -> None:
+    best = found(Cluster(machine("dgx-h100"), 2, INFINIBAND), collective, 1 << 10)["p2p/ll"]
+    assert best.bottleneck.startswith("latency") and best.time_s < 100e-6
+
+
+def test_gpus_joined_all_to_all_by_xgmi_have_as_many_rings_as_peers() -> None:
+    ring = found(Cluster(machine("mi300x8")), "all_gather", 4 * GiB)["ring/simple"]
+    assert ring.bandwidth_Bps == pytest.approx(7 * 48e9 * 8 / 7)
+    assert ring.bottleneck.startswith("xGMI: 7 x 64 GB/s")
+
+
+def test_rccl_has_its_own_latencies_and_choice() -> None:
+    some = found(Cluster(machine("mi300x8")), "all_reduce", 8)
+    assert set(some) == {"ring/ll", "ring/simple", "tree/ll"}
+    assert some["ring/ll"].latency_s == pytest.approx((12.0 + 14 * 0.8) * 1e-6)
+
+
+def test_a_connections_buffer_under_way_limits_it_where_hops_are_long() -> None:
+    ring = found(Cluster(machine("gcp-a3-high"), 2, FABRICS["tcpx"]), "all_gather", 4 * GiB)["ring/simple"]
+    assert ring.bottleneck.startswith("tcpx: 4 MiB under way")
+    assert ring.bandwidth_Bps < 4 * 25e9
+
+
+def test_switches_that_reduce_in_the_network_pass_the_nics_once() -> None:
+    """So it is faster than trees, which pass them twice from four nodes on, and no faster than the NICs."""
+    plain = Cluster(machine("dgx-h100"), 8, INFINIBAND)
+    reducing, tree = (found(c, "all_reduce", 16 * GiB) for c in (replace(plain, sharp=True), plain))
+    one, other = reducing["nvls/simple"], tree["nvls_tree/simple"]
+    assert 1.2 * other.bandwidth_Bps < one.bandwidth_Bps < 8 * 50e9
+    assert "nvls/simple" not in tree
+
+
+@pytest.mark.parametrize(("name", "threads"), [("rtx4090-pcie", "1 thread"), ("dgx-a100", "4 threads")])
+def test_a_rank_with_channels_has_a_thread_for_its_sockets(name: str, threads: str) -> None:
+    """Eight GPUs each, but no more channels than that between machines."""
+    tcp = FABRICS["tcp"]
+    ring = found(Cluster(machine(name), 2, tcp), "all_gather", 16 * GiB)["ring/simple"]
+    assert ring.bottleneck == f"tcp: {threads} of 5.25 GB/s"
+    assert ring.bandwidth_Bps == pytest.approx(int(threads[0]) * tcp.kernel_Bps * 16 / 15)
+
+
+def test_a_nic_carries_no_more_than_its_slot() -> None:
+    h100 = machine("dgx-h100")
+    devices = list(h100.devices)
+    devices[h100.nics[0]] = replace(devices[h100.nics[0]], rate_Bps=100e9)
+    limit = nics_limit(replace(h100, devices=tuple(devices)), INFINIBAND, [0])
+    assert limit.words == "NICs: 1 x 100 GB/s in slots of 57.6 GB/s"
+    assert limit.GBps == pytest.approx(63.015 * 256 / 280 * NIC_SHARE, rel=1e-3)

@@ -1,0 +1,136 @@
+"""The page as a file: everything in it, nothing fetched, every word in both languages, and the schedule whole."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64decode
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ringtree import pages
+from ringtree.algorithms import build, pairs
+from ringtree.ir.schedule import COLUMNS, Block, Schedule, Transfers
+from ringtree.pages.columns import encode
+from ringtree.pages.schedule_page import schedule_page
+
+TEXTS: dict[str, list[str]] = json.loads((pages.FOLDER / "texts.json").read_text(encoding="utf-8"))
+SECTIONS = {"shell", *pages.VIEWS}
+
+
+def decode(column: Any, length: int) -> NDArray[Any]:
+    if isinstance(column, int | float):
+        return np.full(length, column)
+    return np.frombuffer(b64decode(column["base64"]), dtype=np.dtype(column["type"]).newbyteorder("<"))
+
+
+def data_of(text: str) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert found
+    data: dict[str, Any] = json.loads(found[1])
+    return data
+
+
+def own(*suffixes: str) -> list[tuple[str, str]]:
+    """The page's own files as (name, text)."""
+    paths = sorted(p for p in pages.FOLDER.rglob("*.*") if p.suffix in suffixes and not p.name.startswith("d3."))
+    return [(str(p.relative_to(pages.FOLDER)), p.read_text(encoding="utf-8")) for p in paths]
+
+
+NUMBERS = st.lists(st.integers(-(2**53), 2**53)) | st.lists(st.floats(allow_nan=False, allow_infinity=False))
+
+
+@given(NUMBERS.map(np.array) | st.lists(st.booleans()).map(np.array))
+def test_a_column_is_read_as_it_was(array: NDArray[Any]) -> None:
+    column = json.loads(json.dumps(encode(array)))
+    assert np.array_equal(decode(column, len(array)), array)
+
+
+def test_a_column_is_as_narrow_as_it_goes() -> None:
+    tops = {127: "int8", 128: "int16", 2**15: "int32", 2**31: "float64"}
+    assert {top: encode(np.array([0, top]))["type"] for top in tops} == tops  # type: ignore[index]
+    assert encode(np.full(9, 3)) == 3
+
+
+@pytest.mark.parametrize(("name", "collective"), pairs())
+def test_the_page_has_the_schedule_whole(name: str, collective: str) -> None:
+    s = build(name, collective, 6)
+    data = data_of(schedule_page(s))["data"]["schedule"]
+    n = data["transfers"]
+    *numbers, reduce = (decode(data["columns"][c], n) for c in COLUMNS)
+    rows = Transfers(*(c.astype(np.int32) for c in numbers), reduce=reduce.astype(np.bool_))
+    head = [data[key] for key in ("name", "collective", "ranks", "chunks")]
+    assert Schedule(*head, (Block(rows),), data["root"], data["scratch"], data["switches"]) == s
+    promise, first = data["promise"], 0
+    for rank in range(s.ranks):
+        held, owed = s.promise.held(rank, 6, s.chunks, 0), s.promise.owed(rank, 6, s.chunks, 0)
+        at = [int(decode(promise[key], 6)[rank]) for key in ("heldStart", "heldCount", "owedStart", "owedCount")]
+        assert at == [held.start, len(held), owed.start, len(owed)]
+        _, label, origin = s.promise.promised(rank, 6, s.chunks, 0)
+        for key, column in (("label", label), ("origin", origin)):
+            total = sum(decode(promise["owedCount"], 6))
+            assert np.array_equal(decode(promise[key], total)[first : first + len(owed)], column)
+        first += len(owed)
+
+
+class Fetches(HTMLParser):
+    """What a browser would fetch for this page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [v or "" for k, v in attrs if k in ("src", "href", "srcset", "data", "action") and v != "data:,"]
+
+
+def test_nothing_is_fetched_and_it_is_small() -> None:
+    text = schedule_page(build("ring", "all_reduce", 4))
+    fetches = Fetches()
+    fetches.feed(text)
+    assert fetches.found == []
+    for name, source in own(".js", ".css", ".html"):
+        addresses = set(re.findall(r"https?://[\w./]+", source)) - {"http://www.w3.org/2000/svg"}
+        assert not addresses and not re.search(r"\bimport\b|@import|url\((?!#)|fetch\(|XMLHttpRequest", source), name
+    assert len(pages.assemble("all", list(pages.VIEWS), {}).encode()) < 1_000_000
+    assert "Permission to use, copy, modify" in text, "d3's licence goes with every copy of it"
+
+
+def test_hostile_names_stay_words() -> None:
+    name = "</script><script>alert(1)</script><!--<b>&amp;${x}"
+    s = build("ring", "all_reduce", 2)
+    text = schedule_page(Schedule(name, s.collective, s.ranks, s.chunks, s.blocks))
+    assert data_of(text)["data"]["schedule"]["name"] == name
+    assert "<script>alert" not in text and "<b>" not in text
+
+
+def test_every_word_is_in_both_languages_and_in_use() -> None:
+    quoted = re.compile(rf"""(?<=['"])(?:{"|".join(SECTIONS)})\.(?!html|js|css)\w+(?=['"])""")
+    used = {f"{view}.name" for view in pages.VIEWS}  # the tabs
+    for _, source in own(".js", ".html", ".py"):
+        used |= set(quoted.findall(source))
+    assert used == set(TEXTS)
+    for key, words in TEXTS.items():
+        assert len(words) == 2 and all(words), key
+        asked = [set(re.findall(r"\{(\w+)(?:\|\w+\|\w+)?\}", w)) for w in words]
+        assert asked[0] == asked[1], f"{key}: {asked}"
+
+
+def test_scripts_are_strict_silent_and_short() -> None:
+    for name, source in own(".js"):
+        assert source.startswith("'use strict';\n"), name
+        assert "console." not in source and "</script" not in source, name
+        assert len(source.splitlines()) <= 400, name
+
+
+@pytest.mark.parametrize(("ranks", "chunks"), [(1500, 1), (64, 1 << 24)])
+def test_what_no_browser_can_play_is_refused(ranks: int, chunks: int) -> None:
+    rows = Transfers.of(np.arange(ranks).repeat(ranks), np.tile(np.arange(ranks), ranks))
+    with pytest.raises(ValueError, match=r"^dense all_reduce: too large for a page: .*: take fewer ranks$"):
+        schedule_page(Schedule("dense", "all_reduce", ranks, chunks, (Block(rows),)))
