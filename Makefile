@@ -19,7 +19,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 export PATH := $(CURDIR)/$(venv)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench validate browser screenshots test-torch test-torch-suite test-long test-core test-all setup clean
+.PHONY: help demo test check bench validate browser screenshots test-torch test-torch-suite test-long test-core test-all soak setup clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -66,6 +66,10 @@ test-all: ## all tests there are: test, test-torch, test-long, test-core
 	$(MAKE) test-torch
 	$(MAKE) test-long
 	$(MAKE) test-core
+
+soak: $(built) ## calls of every kind on a busy machine (half an hour; ARGS="--minutes 5"); writes build/soak.json
+	@mkdir -p build
+	@$(py) -m tests.runtime.soak --json build/soak.json $(ARGS)
 
 setup: $(built) ## create .venv with ringtree (editable) and every tool
 

@@ -69,5 +69,5 @@ def test_make_alone_lists_the_targets(tmp_path: Path) -> None:
     listed = make(tmp_path).stdout.split("\n")
     assert [line.split()[1] for line in listed if line] == [
         "help", "demo", "test", "test-torch", "check", "bench", "validate", "browser", "screenshots",
-        "test-torch-suite", "test-long", "test-core", "test-all", "setup", "clean",
+        "test-torch-suite", "test-long", "test-core", "test-all", "soak", "setup", "clean",
     ]  # fmt: skip

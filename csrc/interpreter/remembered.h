@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "interpreter/plan.h"
@@ -55,8 +56,10 @@ class Remembered {
   // `offset`: by how many elements x begins after out where the two may overlap; nothing where they may not.
   void remember(const Look& look, std::shared_ptr<Plan> plan, std::optional<std::int64_t> offset) {
     auto op = std::make_unique<const std::string>(look.op);
-    auto& alike = known_[look.hash()];
+    auto hash = look.hash();
+    auto& alike = known_[hash];
     std::erase_if(alike, [&](auto& k) { return k.look == look; });
+    hashes_[plan.get()].insert(hash);
     alike.push_back({look, std::move(op), std::move(plan), offset});
     alike.back().look.op = *alike.back().op;
   }
@@ -74,10 +77,15 @@ class Remembered {
   }
 
   void forget(const std::shared_ptr<Plan>& plan) {
-    for (auto alike = known_.begin(); alike != known_.end();) {
+    auto mine = hashes_.find(plan.get());
+    if (mine == hashes_.end()) return;
+    for (auto hash : mine->second) {
+      auto alike = known_.find(hash);
+      if (alike == known_.end()) continue;
       std::erase_if(alike->second, [&](auto& k) { return k.plan == plan; });
-      alike = alike->second.empty() ? known_.erase(alike) : std::next(alike);
+      if (alike->second.empty()) known_.erase(alike);
     }
+    hashes_.erase(mine);
   }
 
  private:
@@ -88,7 +96,8 @@ class Remembered {
     std::optional<std::int64_t> offset;
   };
 
-  std::unordered_map<std::uint64_t, std::vector<Known>> known_;  // by the look's hash
+  std::unordered_map<std::uint64_t, std::vector<Known>> known_;                // by the look's hash
+  std::unordered_map<const Plan*, std::unordered_set<std::uint64_t>> hashes_;  // of what was ever remembered of a plan
 };
 
 }  // namespace ringtree

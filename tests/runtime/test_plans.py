@@ -50,7 +50,21 @@ def queued(comm: Communicator) -> None:
     assert all((out == comm.size * (comm.size + 1) / 2).all() for out in outs)
 
 
-@pytest.mark.parametrize("act", [forgotten, queued])
+def taught_anew(comm: Communicator) -> None:
+    """A call that another plan serves by now is none of the forgotten one's."""
+    seat = comm._seat
+    x, out = np.full(100, comm.rank + 1.0, np.float32), np.empty(100, np.float32)
+    look = (1, "f", int(Dtype.FLOAT32), "sum", -1, 100, 100)
+    first, second = (prepare(seat, one_shot(comm.rank, comm.size), 100, window=100) for _ in range(2))
+    seat.remember(*look, first)
+    seat.remember(*look, second)
+    seat.forget(first)
+    assert seat.call(1, x, out, "sum", -1)
+    seat.forget(second)
+    assert not seat.call(1, x, out, "sum", -1)
+
+
+@pytest.mark.parametrize("act", [forgotten, queued, taught_anew])
 def test_a_plan_is_forgotten(engine: str, act: object) -> None:
     spawn(act, 2, engine=engine, threads=engine == "reference", timeout_s=60)  # type: ignore[arg-type]
 

@@ -23,6 +23,7 @@ class Plans:
         self.seat = seat
         self._bound: dict[Key, Bound] = {}  # the last used last
         self._taught: dict[Look, int] = {}
+        self._looks: dict[int, set[Look]] = {}  # by plan: what was ever taught of it
 
     def find(self, key: Key) -> Bound | None:
         found = self._bound.pop(key, None)
@@ -33,7 +34,9 @@ class Plans:
     def keep(self, key: Key, bound: Bound) -> None:
         while len(self._bound) >= KEPT:
             oldest = self._bound.pop(next(iter(self._bound))).plan
-            self._taught = {look: plan for look, plan in self._taught.items() if plan != oldest}
+            for look in self._looks.pop(oldest, ()):
+                if self._taught.get(look) == oldest:
+                    del self._taught[look]
             self.seat.forget(oldest)
         self._bound[key] = bound
 
@@ -41,6 +44,7 @@ class Plans:
         """Lets the short way serve calls that look like this one."""
         if self._taught.get(look) != bound.plan:
             self._taught[look] = bound.plan
+            self._looks.setdefault(bound.plan, set()).add(look)
             offset = bound.input_start - bound.output_start if bound.aliasable else None
             self.seat.remember(*look, plan=bound.plan, offset=offset)
 
@@ -51,6 +55,7 @@ class Plans:
     def clear(self) -> None:
         self._bound.clear()
         self._taught.clear()
+        self._looks.clear()
 
     def __len__(self) -> int:
         return len(self._bound)

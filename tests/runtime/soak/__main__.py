@@ -1,0 +1,86 @@
+"""Calls of every kind on 2, 4 and 6 ranks, beside processes that keep the cores busy, for as long as one likes.
+
+    python -m tests.runtime.soak --minutes 30                         each number of ranks has a third of it
+    python -m tests.runtime.soak --ranks 2 --mix turns --seed 7       one number of ranks, one kind of chapters
+
+Every result is checked. What ranks hold (open staging slots, memory, descriptors, threads) is noted after every
+chapter, and held to what it was after the first quarter of the time. The exit status is 1 where a result was wrong, a
+rank waited for too long, or something grew: a line says which rank, in which call, and how to do the same again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from dataclasses import asdict
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from ringtree.bench.machine import describe, usable_cores
+from ringtree.formats.replacing import replace_with_json
+from tests.runtime.soak.rank import Report, Terms
+from tests.runtime.soak.script import MIXES
+from tests.runtime.soak.worlds import Failed, run
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _options(arguments)
+    seed = int.from_bytes(os.urandom(4), "little") if options.seed is None else options.seed
+    seconds = 60 * options.minutes / len(options.ranks)
+    terms = Terms(seconds, seconds / 4, seed, options.mix, options.first, options.timeout_s)
+    print(f"seed {seed}: {seconds:.0f} s on each of {options.ranks} ranks, {options.load} busy processes", flush=True)
+    worlds = []
+    for ranks in options.ranks:
+        try:
+            reports = run(ranks, terms, options.load)
+        except Failed as error:
+            print(error, file=sys.stderr)
+            return 1
+        worlds.append(_row(ranks, reports))
+        for report in reports:
+            print(f"{ranks} ranks: rank {report.rank} made {report.calls:,} calls; {report.end}", flush=True)
+    if options.json:
+        replace_with_json(
+            options.json,
+            {
+                "machine": describe(), "date": f"{date.today():%d %B %Y}".lstrip("0"), "seed": seed,
+                "minutes": options.minutes, "mix": options.mix, "busy_processes": options.load, "worlds": worlds,
+            },
+        )  # fmt: skip
+    return 0
+
+
+def _row(ranks: int, reports: list[Report]) -> dict[str, Any]:
+    """A world, as a record has it."""
+    return {
+        "ranks": ranks,
+        "seconds": round(reports[0].took_s, 1),
+        "calls_per_s": round(reports[0].calls / reports[0].took_s, 1),
+        "calls": reports[0].calls,
+        "by_rank": [asdict(report) for report in reports],
+    }
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.runtime.soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--minutes", type=float, default=30.0, help="in all (default 30)")
+    parser.add_argument("--ranks", type=_numbers, default=[2, 4, 6], metavar="N,N", help="worlds (default 2,4,6)")
+    parser.add_argument("--seed", type=int, help="of the script (default: any)")
+    parser.add_argument("--mix", choices=["all", *MIXES], default="all", help="what chapters are of (default all)")
+    parser.add_argument("--first", type=int, default=0, metavar="CALL", help="begin with the chapter of this call")
+    parser.add_argument("--load", type=int, default=usable_cores(), metavar="N", help="busy processes (default: cores)")
+    parser.add_argument("--timeout-s", type=float, default=60.0, help="of a wait (default 60)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="keep a record")
+    return parser.parse_args(arguments)
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(word) for word in text.split(",")]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""What a rank holds: open slots, memory, descriptors, threads; and how much more of it is a leak."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+
+from ringtree.runtime.communicator.communicator import Communicator
+
+GROWTH_NBYTES = 64 << 20
+"""Of a rank's resident memory after its warm-up: more than that is a leak."""
+THREADS = 2
+"""That a group starts when it first needs them: for asynchronous calls, and for messages that go on by themselves."""
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Of one rank, between two calls."""
+
+    slots_open: int
+    resident_nbytes: int
+    descriptors: int
+    threads: int
+    dev_shm_nbytes: int
+
+    def most(self, other: Figures) -> Figures:
+        """The larger of each."""
+        return Figures(*(max(getattr(self, f.name), getattr(other, f.name)) for f in fields(Figures)))
+
+    def __str__(self) -> str:
+        return (
+            f"slots {self.slots_open}, memory {self.resident_nbytes / 2**20:.1f} MiB, descriptors {self.descriptors}, "
+            f"threads {self.threads}, /dev/shm {self.dev_shm_nbytes / 2**20:.1f} MiB"
+        )
+
+
+def figures(groups: Iterable[Communicator]) -> Figures:
+    """This process's, as Linux has them."""
+    with open("/proc/self/statm", encoding="ascii") as statm:
+        resident = int(statm.read().split()[1]) * _PAGE
+    return Figures(
+        slots_open(groups),
+        resident,
+        len(os.listdir("/proc/self/fd")) - 1,  # but for the one that lists them
+        len(os.listdir("/proc/self/task")),
+        _used_nbytes("/dev/shm"),
+    )
+
+
+def _used_nbytes(folder: str) -> int:
+    """Of the file system there; 0 where there is none."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return 0
+    return (disk.f_blocks - disk.f_bfree) * disk.f_frsize
+
+
+def slots_open(groups: Iterable[Communicator]) -> int:
+    """How many staging slots of this rank calls have taken and not closed, over all groups."""
+    return sum(group.slots_open for group in groups)
+
+
+def grown(warm: Figures, now: Figures) -> str:
+    """What is more than it may be, in words, since the warm-up ended at `warm`; "" where nothing is. What is in
+    /dev/shm may be anybody's, and is only said."""
+    if now.slots_open:
+        return f"{now.slots_open} staging slots are open between calls; expected none"
+    if now.resident_nbytes > warm.resident_nbytes + GROWTH_NBYTES:
+        return (
+            f"resident memory grew from {warm.resident_nbytes / 2**20:.1f} to {now.resident_nbytes / 2**20:.1f} MiB; "
+            f"expected at most {GROWTH_NBYTES / 2**20:.0f} MiB more than after the warm-up"
+        )
+    for what, more in (("descriptors", 0), ("threads", THREADS)):
+        before, after = getattr(warm, what), getattr(now, what)
+        if after > before + more:
+            return f"{after} {what}; after the warm-up there were {before}; expected at most {more} more"
+    return ""

@@ -1,0 +1,234 @@
+"""The soak on one rank: chapter after chapter, until the time is over or something is wrong."""
+
+from __future__ import annotations
+
+import faulthandler
+import pickle
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.runtime.communicator.communicator import Communicator
+from tests.runtime.soak.collectives import Arenas, Caller, Check, finished
+from tests.runtime.soak.exchanges import Posts, Windows
+from tests.runtime.soak.figures import Figures, figures, grown, slots_open
+from tests.runtime.soak.load import die_with
+from tests.runtime.soak.script import (
+    CALLS,
+    MIXES,
+    MOST_GROUPS,
+    Call,
+    Close,
+    Exchange,
+    Open,
+    Step,
+    Window,
+    mix_of,
+    steps,
+)
+from tests.runtime.soak.values import Tables
+
+MOST_PENDING = 6
+"""Asynchronous calls under way at once."""
+PROGRESS_S = 10.0
+SILENCE_FACTOR = 3.0
+"""After so many timeouts without the end of a chapter a rank prints where it is, and ends: no wait should last so."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a soak of one world is; the same on all ranks. Growth is measured from what is held after `warm_s`."""
+
+    seconds: float
+    warm_s: float
+    seed: int
+    mix: str = "all"
+    first: int = 0
+    timeout_s: float = 60.0
+    progress: bool = True
+
+
+@dataclass
+class Report:
+    """How a rank's soak went. `cpu_s`: of all its threads. `wrong` is "" where nothing was."""
+
+    rank: int
+    calls: int = 0
+    calls_by_mix: dict[str, int] = field(default_factory=lambda: dict.fromkeys(MIXES, 0))
+    took_s: float = 0.0
+    cpu_s: float = 0.0
+    warm: Figures | None = None
+    most: Figures | None = None
+    end: Figures | None = None
+    wrong: str = ""
+
+
+class Wrong(Exception):
+    """What the soak looks for."""
+
+
+class Soak:
+    def __init__(self, world: Communicator, terms: Terms, tables: Tables, at: NDArray[np.int64]) -> None:
+        self._world, self._terms, self._at = world, terms, at
+        self._arenas = Arenas(world)
+        self._caller, self._posts = Caller(tables, self._arenas), Posts(tables)
+        self._windows = Windows(world, tables)
+        self._groups: list[Communicator | None] = []  # opened; None where this rank is in none of them
+        self._pending: deque[tuple[int, Call, Any, Check]] = deque()
+        self._doing: tuple[int, Step | str] = (0, "the beginning")
+        self.report = Report(world.rank)
+
+    def run(self) -> None:
+        """Chapters until the time is over; raises where something is wrong."""
+        begun = said = time.monotonic()
+        begun_cpu_s = time.process_time()
+        chapter = first = self._terms.first // CALLS
+        once = len(MIXES) if self._terms.mix == "all" else 1  # chapters until all has been set up that ever is
+        while not self._over(begun):
+            faulthandler.dump_traceback_later(SILENCE_FACTOR * self._terms.timeout_s, exit=True)
+            mix = mix_of(self._terms.seed, chapter, self._terms.mix)
+            for number, step in enumerate(steps(self._terms.seed, chapter, mix), chapter * CALLS):
+                self._step(number, step)
+                self.report.calls += 1
+                self.report.calls_by_mix[mix] += 1
+            self._end_chapter(chapter)
+            chapter += 1
+            now = time.monotonic()
+            self.report.took_s, self.report.cpu_s = now - begun, time.process_time() - begun_cpu_s
+            self._look(warm=now - begun > self._terms.warm_s and chapter - first >= once)
+            if self._terms.progress and self._world.rank == 0 and now - said > PROGRESS_S:
+                said = now
+                print(f"{self._world.size} ranks: {self.brief()}", flush=True)
+        faulthandler.cancel_dump_traceback_later()
+
+    def brief(self) -> str:
+        """How far it is, as a line."""
+        calls, took_s = self.report.calls, self.report.took_s
+        return f"{took_s:5.0f} s, {calls:9,} calls, {calls / max(took_s, 1e-9):6,.0f} a second; {self.report.end}"
+
+    def place(self) -> str:
+        """Where this rank is in the script, and what it holds there."""
+        number, step = self._doing
+        return f"call {number:,}, {step}, {slots_open(self._open())} staging slots open"
+
+    def _over(self, begun: float) -> bool:
+        """Whether rank 0's clock says so."""
+        over = np.array([time.monotonic() - begun >= self._terms.seconds])
+        self._doing = self._doing[0], "rank 0 says whether the time is over"
+        return bool(self._world.broadcast(over, 0)[0])
+
+    def _step(self, number: int, step: Step) -> None:
+        self._doing = number, step
+        self._at[self._world.rank] = number
+        if isinstance(step, Open):
+            if len(self._groups) < MOST_GROUPS:
+                self._groups.append(_opened(self._world, step.how, number))
+            return
+        if isinstance(step, Close):
+            if step.group <= len(self._groups):
+                self._finish(0)
+                self._close(self._groups.pop(step.group - 1))
+            return
+        if isinstance(step, Window):
+            self._expect_nothing(self._windows.move(step))
+            return
+        comm = self._world if step.group == 0 or not self._groups else self._groups[step.group % len(self._groups)]
+        if comm is None:
+            return
+        if isinstance(step, Exchange):
+            self._expect_nothing(self._posts.exchange(comm, step))
+        elif step.collective == "barrier" and comm is self._world and not step.later:
+            self._expect_nothing(self._windows.barrier(number))
+        elif step.later:
+            self._finish(MOST_PENDING - 1)
+            self._pending.append((number, step, *self._caller.begin(comm, step)))
+        else:
+            self._expect_nothing(finished(*self._caller.begin(comm, step)))
+        if not self._pending and number % 10 == 0 and (slots := slots_open(self._open())):
+            raise Wrong(f"{slots} staging slots are open after it; expected none")
+
+    def _finish(self, most: int) -> None:
+        """Waits for asynchronous calls, the oldest first, until at most so many are under way."""
+        before = self._doing
+        while len(self._pending) > most:
+            number, step, made, check = self._pending.popleft()
+            self._doing = number, step
+            self._expect_nothing(finished(made, check))
+        self._doing = before
+
+    def _end_chapter(self, chapter: int) -> None:
+        self._finish(0)
+        self._doing = (chapter + 1) * CALLS, "the end of a chapter"
+        if slots := slots_open(self._open()):
+            raise Wrong(f"{slots} staging slots are open; expected none")
+        while self._groups:
+            self._close(self._groups.pop())
+
+    def _look(self, warm: bool) -> None:
+        """Notes what this rank holds; raises where that has grown."""
+        report, now = self.report, figures([self._world])
+        report.end = now
+        if report.warm is None or not warm:
+            report.warm = now if report.warm is None else report.warm.most(now)
+        report.most = now if report.most is None else report.most.most(now)
+        if wrong := grown(report.warm, now):
+            raise Wrong(wrong)
+
+    def _open(self) -> list[Communicator]:
+        return [self._world, *(group for group in self._groups if group is not None)]
+
+    def _close(self, group: Communicator | None) -> None:
+        if group is not None:
+            group.close()
+
+    def _expect_nothing(self, wrong: str) -> None:
+        if wrong:
+            raise Wrong(wrong)
+
+
+@dataclass(frozen=True)
+class Link:
+    """What ranks share with the process `parent` that forked them: which call each is in, also of one that dies, and a
+    pipe each for the report."""
+
+    parent: int
+    at: NDArray[np.int64]
+    pipes: list[int]
+
+
+def soak(world: Communicator, terms: Terms, tables: Tables, link: Link) -> None:
+    """A rank's whole life; its report goes into its pipe, whatever happens."""
+    die_with(link.parent)
+    life, report = None, Report(world.rank)
+    try:
+        life = Soak(world, terms, tables, link.at)
+        report = life.report
+        life.run()
+    except Exception as error:  # noqa: BLE001  # whatever it is, it is what was looked for
+        where = "at the beginning" if life is None else f"at {life.place()}"
+        said = str(error) if isinstance(error, Wrong) else f"{type(error).__name__}: {error}"
+        report.wrong = f"rank {world.rank} of {world.size} {where}: {said}"
+        world.abort("its soak failed")
+    faulthandler.cancel_dump_traceback_later()
+    with open(link.pipes[world.rank], "wb") as pipe:
+        pickle.dump(report, pipe)
+
+
+def _opened(world: Communicator, how: str, number: int) -> Communicator | None:
+    me, n = world.rank, world.size
+    if how == "parity":
+        return world.split(me % 2)
+    if how == "halves":
+        return world.split(2 * me // n, me)
+    if how == "reversed":
+        return world.split(7, -me)
+    if how == "without the last":
+        return world.split(None if me == n - 1 else 0)
+    if how == "duplicate":
+        return world.duplicate()
+    pair = [number % n, (number + 1) % n]
+    return world.group(pair) if me in pair else None

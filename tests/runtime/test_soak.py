@@ -1,0 +1,178 @@
+"""20 seconds of `make soak`; and that it finds what it looks for, when a communicator has such a fault."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ringtree.ir.collective import COLLECTIVES
+from ringtree.runtime.communicator.communicator import Communicator
+from tests.runtime.conftest import available
+from tests.runtime.soak.__main__ import main
+from tests.runtime.soak.rank import Terms
+from tests.runtime.soak.script import MIXES, PLACES, SPLITS, STYLES, Call, Exchange, Open, Window, mix_of, steps
+from tests.runtime.soak.worlds import Failed, run
+
+ROOT = Path(__file__).parents[2]
+pytestmark = [
+    pytest.mark.skipif(not available("shm"), reason="the native engine is not built"),
+    pytest.mark.timeout(400),  # a rank that hangs is told so by its own timeout, 60 s
+]
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 6])
+def test_soak_of_20_seconds(ranks: int) -> None:
+    seconds, seed = 20 / 3, int.from_bytes(os.urandom(4), "little")
+    reports = run(ranks, Terms(seconds, seconds / 4, seed, progress=False), busy=2)
+    assert len(reports) == ranks
+    assert len({report.calls for report in reports}) == 1
+    assert reports[0].calls >= 25
+
+
+def lose_memory(kept: list[bytes], _: Communicator) -> None:
+    kept.append(os.urandom(1 << 20) * 20)
+
+
+def hang(*_: Any) -> None:
+    time.sleep(1000)
+
+
+def die(*_: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+FAULTS: list[tuple[str, Callable[[list[Any], Communicator], Any], str]] = [
+    (
+        "descriptor",
+        lambda kept, _: kept.append(os.open(os.devnull, os.O_RDONLY)),
+        r"rank 1 of 2 at .* descriptors; after the warm-up there were \d+; expected at most 0 more",
+    ),
+    (
+        "thread",
+        lambda *_: threading.Thread(target=hang, daemon=True).start(),
+        r"rank 1 of 2 at .* threads; after the warm-up there were \d+; expected at most 2 more",
+    ),
+    ("memory", lose_memory, r"rank 1 of 2 at .* resident memory grew from .* to .* MiB; expected at most 64 MiB more"),
+    ("killed", die, r"rank 0 of 2 at call .*PeerDied[\s\S]*rank 1 of 2 failed: its process was killed by SIGKILL"),
+    (
+        "hang",
+        hang,
+        r"rank 0 of 2 at call .*TimedOut: .*rank 1[\s\S]*rank 1 of 2 failed: its process exited with code 1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("fault", "said"), [pytest.param(*row[1:], id=row[0]) for row in FAULTS])
+def test_a_fault_of_rank_1_fails_the_soak(
+    monkeypatch: pytest.MonkeyPatch, fault: Callable[[list[Any], Communicator], Any], said: str
+) -> None:
+    whole = Communicator.all_reduce
+    kept: list[Any] = []
+
+    def all_reduce(comm: Communicator, *args: Any, **options: Any) -> Any:
+        if comm.rank == 1:
+            fault(kept, comm)
+        return whole(comm, *args, **options)
+
+    monkeypatch.setattr(Communicator, "all_reduce", all_reduce)
+    text = failure(timeout_s=2)
+    assert_says(text, rf"{said}[\s\S]*again: make soak ARGS=\"--ranks 2 --seed 7 --mix turns --first \d+\"")
+
+
+def test_a_wrong_element_fails_the_soak(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Communicator.all_reduce
+
+    def all_reduce(comm: Communicator, *args: Any, **options: Any) -> Any:
+        result = whole(comm, *args, **options)
+        if comm.rank == 1 and result.size:
+            result[-1] += 1
+        return result
+
+    monkeypatch.setattr(Communicator, "all_reduce", all_reduce)
+    assert_says(
+        failure(), r"rank 1 of 2 at call \d+, Call\(collective='all_reduce', .*: 1 of \d+ elements differ, from"
+    )
+
+
+def test_an_open_slot_fails_the_soak(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Communicator, "slots_open", property(lambda comm: 3 * comm.rank))
+    assert_says(failure(), r"rank 1 of 2 at call \d+, .*: 3 staging slots are open after it; expected none")
+
+
+def failure(timeout_s: float = 20.0) -> str:
+    """What a soak of 2 ranks that finds something says of it."""
+    with pytest.raises(Failed) as failed:
+        run(2, Terms(100.0, 0.0, 7, "turns", timeout_s=timeout_s), busy=0)
+    return str(failed.value)
+
+
+def assert_says(text: str, pattern: str) -> None:
+    assert re.search(pattern, text), text
+
+
+def test_the_record_has_what_every_rank_holds(tmp_path: Path) -> None:
+    file = tmp_path / "soak.json"
+    assert main(["--minutes", "0.01", "--ranks", "2", "--seed", "3", "--load", "1", "--json", str(file)]) == 0
+    record = json.loads(file.read_text())
+    [world] = record["worlds"]
+    assert (record["seed"], world["ranks"]) == (3, 2)
+    for rank, held in enumerate(world["by_rank"]):
+        assert held["rank"] == rank
+        assert held["end"].keys() == {"slots_open", "resident_nbytes", "descriptors", "threads", "dev_shm_nbytes"}
+        assert held["end"]["slots_open"] == 0
+        assert world["calls"] == held["calls"] == sum(held["calls_by_mix"].values()) > 0
+
+
+def test_a_soak_that_is_killed_leaves_no_process_behind() -> None:
+    command = [sys.executable, "-m", "tests.runtime.soak", "--minutes", "5", "--ranks", "2", "--load", "2"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, start_new_session=True) as soak:
+        until(lambda: len(session(soak.pid)) >= 5)  # itself, two ranks, two that keep the cores busy
+        soak.kill()
+        until(lambda: not session(soak.pid))
+
+
+def session(number: int) -> list[int]:
+    """The processes of a session that have not ended."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == number and fields[0] not in "ZX":
+            found.append(int(stat.parent.name))
+    return found
+
+
+def until(holds: Callable[[], bool], within_s: float = 60.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < deadline, "not so in time"
+        time.sleep(0.02)
+
+
+def test_a_script_has_every_kind_of_step() -> None:
+    drawn = [step for chapter in range(200) for step in steps(1, chapter, mix_of(1, chapter))]
+    calls = [step for step in drawn if isinstance(step, Call)]
+    assert {call.collective for call in calls} == set(COLLECTIVES)
+    assert {call.place for call in calls} == set(PLACES)
+    assert {call.later for call in calls} == {bool(call.cuts) for call in calls} == {False, True}
+    assert {step.style for step in drawn if isinstance(step, Exchange)} == set(STYLES)
+    assert {step.how for step in drawn if isinstance(step, Open)} == set(SPLITS)
+    assert {step.how for step in drawn if isinstance(step, Window)} == {"put", "get"}
+    assert max(call.count for call in calls) > 390_000 and min(call.count for call in calls) == 0
+
+
+def test_every_mix_comes_once_at_first() -> None:
+    assert [mix_of(5, chapter) for chapter in range(len(MIXES))] == list(MIXES)
