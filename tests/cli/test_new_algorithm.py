@@ -10,22 +10,17 @@ import pytest
 
 import ringtree as package
 from ringtree.algorithms import REGISTRY
+from ringtree.algorithms.cost import S, cost, n
 from ringtree.algorithms.registry import read
 from ringtree.ir.schedule import Block, Schedule, Transfers
 from tests.cli.conftest import Ringtree
 
-ZIGZAG = """Zigzag: from the root to the last rank, to the first, to the last but one.
-
-broadcast: n-1 rounds, S bytes, pipelines
-
-When: never.
-
-Source: nobody: for this test, 2026
-"""
+ZIGZAG = "Zigzag: from the root to the last rank, to the first, to the last but one."
 
 
 @pytest.fixture
 def zigzag(monkeypatch: pytest.MonkeyPatch) -> str:
+    @cost(n - 1, S, pipelines=True)
     def broadcast(ranks: int, root: int) -> Schedule:
         order = [(root + (-(i + 1) // 2 if i % 2 else i // 2)) % ranks for i in range(ranks)]
         rows = Transfers.of(order[:-1], order[1:], round=list(range(ranks - 1)))
@@ -33,6 +28,7 @@ def zigzag(monkeypatch: pytest.MonkeyPatch) -> str:
 
     module = ModuleType("ringtree.algorithms.zigzag", ZIGZAG)
     module.broadcast = broadcast  # type: ignore[attr-defined]
+    module.SOURCE, module.WHEN = "nobody: for this test, 2026", "never."  # type: ignore[attr-defined]
     monkeypatch.setitem(REGISTRY, "zigzag", read(module))
     return "zigzag"
 

@@ -1,5 +1,8 @@
-"""Published collective algorithms, one a file. A new one is a file here and a line in `registry`."""
+"""Published collective algorithms, one a file, and the table of them. A new one is a file here and a line in
+`published`."""
 
-from ringtree.algorithms.registry import REGISTRY, Algorithm, Cost, build, find, pairs, serving
+from ringtree.algorithms.cost import Cost, cost
+from ringtree.algorithms.published import NAMES
+from ringtree.algorithms.registry import REGISTRY, Algorithm, build, find, pairs, serving
 
-__all__ = ["REGISTRY", "Algorithm", "Cost", "build", "find", "pairs", "serving"]
+__all__ = ["NAMES", "REGISTRY", "Algorithm", "Cost", "build", "cost", "find", "pairs", "serving"]

@@ -55,12 +55,13 @@ def _list(algorithms: Sequence[Algorithm], asked: str | None) -> None:
     screen = console()
     row = "    {:<15} {:<{width}} {}".format
     shown = [(a, [(c, cost) for c, cost in a.costs.items() if asked in (None, c)]) for a in algorithms]
-    width = max(len(cost.rounds) for _, costs in shown for _, cost in costs) + 1
+    width = max(len(str(cost.rounds)) for _, costs in shown for _, cost in costs) + 1
     screen.print(f"[bold]{'algorithm':<19}[/] [dim]source[/]\n{row('collective', 'rounds', 'bytes', width=width)}\n")
     for a, costs in shown:
         screen.print(f"[bold]{a.name:<19}[/] [dim]{escape(a.source)}", highlight=False, soft_wrap=True)
         for c, cost in costs:
-            screen.print(row(c, cost.rounds, cost.sent, width=width), markup=False, highlight=False, soft_wrap=True)
+            line = row(c, str(cost.rounds), str(cost.sent), width=width)
+            screen.print(line, markup=False, highlight=False, soft_wrap=True)
         if a.terms:
             screen.print(f"    [dim]{escape(a.terms)}", highlight=False, soft_wrap=True)
     screen.print(f"\n[dim]Each for any number of ranks. {SHARED_TERMS}; bytes: what the rank sends that sends most")
