@@ -1,8 +1,8 @@
 """Published collective algorithms, one a file, and the table of them. A new one is a file here and a line in
-`published`."""
+`published`; a user's own are found by `register`, as FILE.py:FUNCTION, or in installed packages."""
 
 from ringtree.algorithms.cost import Cost, cost
 from ringtree.algorithms.published import NAMES
-from ringtree.algorithms.registry import REGISTRY, Algorithm, build, find, pairs, serving
+from ringtree.algorithms.registry import REGISTRY, Algorithm, build, find, pairs, register, serving
 
-__all__ = ["NAMES", "REGISTRY", "Algorithm", "Cost", "build", "cost", "find", "pairs", "serving"]
+__all__ = ["NAMES", "REGISTRY", "Algorithm", "Cost", "build", "cost", "find", "pairs", "register", "serving"]

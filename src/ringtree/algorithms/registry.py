@@ -1,26 +1,37 @@
-"""The table of algorithms.
+"""The table of algorithms: those published in this room, and a user's own.
 
-An algorithm is a module. Its functions that are named like collectives are what it serves, each with its `@cost`;
-SOURCE says who published it, WHEN when to use it, the docstring how it works.
+A published algorithm is a module. Its functions that are named like collectives are what it serves, each with its
+`@cost`; SOURCE says who published it, WHEN when to use it, the docstring how it works. A user's own algorithm is a
+function, or such a module: registered, named as FILE.py:FUNCTION, or an entry point of an installed package.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import index
+from threading import RLock
 from types import ModuleType
+from typing import TypeVar
 
+from ringtree.algorithms import own
 from ringtree.algorithms.cost import Cost
-from ringtree.ir.collective import COLLECTIVES, collective
+from ringtree.ir.collective import collective
 from ringtree.ir.schedule import Schedule
+
+Own = TypeVar("Own", bound="Callable[..., object] | ModuleType")
+
+RESERVED = ("all", "auto")
+"""Words that stand where an algorithm's name does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
     """One algorithm. `functions`: per collective it serves, (ranks[, root], **options) -> Schedule. `about`: the
-    paragraphs that say how it works; `when`: when to use it."""
+    paragraphs that say how it works; `when`: when to use it. `origin`: the file or package that a user's own algorithm
+    is from; empty for those of this room, whose schedules tests prove."""
 
     name: str
     summary: str
@@ -29,6 +40,7 @@ class Algorithm:
     costs: Mapping[str, Cost]
     about: tuple[str, ...] = ()
     when: str = ""
+    origin: str = ""
 
     @property
     def serves(self) -> tuple[str, ...]:
@@ -45,9 +57,10 @@ class Algorithm:
         the algorithm's own, which its docstring names."""
         promise = collective(collective_name)
         if collective_name not in self.functions:
-            raise ValueError(
-                f"{self.name} does not serve {collective_name}: expected one of {', '.join(serving(collective_name))}"
-            )
+            expected = f"one of {', '.join(serving(collective_name))}"
+            if self.origin:
+                expected = f"{', '.join(self.serves)}, which {self.origin} has, or {expected}"
+            raise ValueError(f"{self.name} does not serve {collective_name}: expected {expected}")
         ranks = _whole(ranks, "ranks")
         if ranks < 1:
             raise ValueError(f"{self.name} {collective_name} over {ranks} ranks: expected at least 1")
@@ -79,7 +92,7 @@ def _whole(value: object, what: str) -> int:
 
 def read(module: ModuleType) -> Algorithm:
     """A published algorithm from its module. ImportError where it lacks a cost, its source or when to use it."""
-    functions = {c: getattr(module, c) for c in COLLECTIVES if callable(getattr(module, c, None))}
+    functions = own.served(module)
     costs = {name: found.cost for name, found in vars(module).items() if name in functions and hasattr(found, "cost")}
     source, when = getattr(module, "SOURCE", ""), getattr(module, "WHEN", "")
     if set(costs) != set(functions) or not functions or not source or not when:
@@ -101,13 +114,59 @@ def _described(what: object) -> tuple[str, tuple[str, ...]]:
 
 REGISTRY: dict[str, Algorithm] = {}
 """The algorithms of this room, which `published` fills in."""
+_own: dict[str, tuple[object, Algorithm]] = {}
+"""By name what was registered, and the algorithm that it became."""
+_lock = RLock()
+"""Ranks may be threads, and a file that is loaded may itself register."""
+
+
+def register(what: Own, name: str | None = None, *, origin: str | None = None) -> Own:
+    """Makes a function (ranks[, root], **options) -> Schedule, or a module of such functions named like collectives, an
+    algorithm of that name (its own unless given); returns it, so that it may decorate. All ranks must register the
+    same ones. Calls take it where it is asked for by name; it is proved before it first runs.
+
+    ValueError for a name that is taken, and for a function that makes no schedule. `origin`: where it is from, in
+    errors.
+    """
+    said = own.origin_of(what) if origin is None else origin
+    called = name or getattr(what, "__name__", "").rpartition(".")[2]
+    if not re.fullmatch(r"[^\W\d]\w*", called) or called in RESERVED:
+        raise ValueError(f"{said}: {called!r} cannot be an algorithm's name; expected a word, as register(…, name)")
+    with _lock:
+        if called in REGISTRY:
+            raise ValueError(f"{said}: ringtree has an algorithm {called!r}; expected another name")
+        if called in _own:
+            before, known = _own[called]
+            if before is not what:
+                raise ValueError(
+                    f"{said}: {called!r} is registered already, from {known.origin}; expected another name"
+                )
+            return what
+        functions = own.functions_of(what, called, said)
+        costs = {c: own.cost_of(function, collective(c).rooted) for c, function in functions.items()}
+        summary, about = _described(what)
+        source, when = getattr(what, "SOURCE", ""), getattr(what, "WHEN", "")
+        _own[called] = what, Algorithm(called, summary, source, functions, costs, about, when, said)
+        return what
 
 
 def find(name: str) -> Algorithm:
-    """The algorithm of that name; ValueError naming the known ones otherwise."""
-    if name not in REGISTRY:
-        raise ValueError(f"no algorithm {name!r}: expected one of {', '.join(REGISTRY)}")
-    return REGISTRY[name]
+    """The algorithm of that name, or of the function that FILE.py:FUNCTION names; ValueError naming the known ones
+    otherwise."""
+    if name in REGISTRY:
+        return REGISTRY[name]
+    with _lock:
+        if name in _own:
+            return _own[name][1]
+        if own.is_reference(name):
+            function = own.load(name)
+            register(function, origin=name.rpartition(":")[0])
+            return next(known for what, known in _own.values() if what is function)
+        if name in (installed := own.installed()):
+            register(installed[name].load(), name, origin=f"package {installed[name].package}")
+            return _own[name][1]
+    others = [*_own, *(i for i in installed if i not in _own)]
+    raise ValueError(f"no algorithm {name!r}: expected one of {', '.join([*REGISTRY, *others])}, or FILE.py:FUNCTION")
 
 
 def build(name: str, collective_name: str, ranks: int, root: int | None = None, **options: object) -> Schedule:
