@@ -143,12 +143,11 @@ def whole_node_counts(text: str, each: int) -> list[int]:
 def _algorithms(collective: str, asked: str | None) -> list[str]:
     """Those asked for; else those that can be told for any number of ranks, or all that serve."""
     from ringtree.algorithms import find, serving
-    from ringtree.price.scale import ANY_SIZE
+    from ringtree.plan.growth import representatives
 
     known = serving(collective)
     if asked in (None, "all"):
-        told = [name for name in ANY_SIZE if name in known]
-        return told if asked is None and told else known
+        return (asked is None and representatives(collective)) or known
     names = asked.split(",") if asked else []
     for name in names:
         if collective not in find(name).serves:
@@ -190,17 +189,18 @@ def _priced(
 def _times_s(collective: str, name: str, topology: Topology, sizes: Sequence[int]) -> list[float]:
     """At each size; empty where the schedule is too long to write out. What has groups of ranks has hosts."""
     from ringtree.algorithms import build, find
+    from ringtree.plan import growth
     from ringtree.price import scale
 
     ranks, cost = topology.ranks, find(name).costs[collective]
     if ranks < 2:
         return [0.0] * len(sizes)
-    if form := scale.CLOSED.get(collective, {}).get(name):
+    if form := growth.closed(name, collective):
         seconds = form(topology, ranks)
         return [seconds(nbytes) for nbytes in sizes]
-    rounds, chunks_sent = cost.evaluate(ranks, ranks)
-    if name not in scale.ANY_SIZE and max(rounds, chunks_sent) * ranks > MOST_TRANSFERS:
-        return []
+    if growth.transfers(name, collective, ranks) > MOST_TRANSFERS:
+        if name not in growth.representatives(collective):
+            return []
     options = inspect.signature(find(name).functions[collective]).parameters
     host = int((topology.hosts == topology.hosts[0]).sum())
     grouped = {"group": host} if "group" in options and ranks % host == 0 else {}
