@@ -80,3 +80,13 @@ def write(folder: Path, text: str = ZIGZAG, name: str = "mine.py") -> str:
     path = folder / name
     path.write_text(text)
     return str(path)
+
+
+def install(folder: Path, package: str, text: str, **points: str) -> None:
+    """A package of one module, with entry points for ringtree, as pip leaves it in a folder of sys.path."""
+    (folder / f"{package}.py").write_text(text)
+    info = folder / f"{package}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    lines = "".join(f"{name} = {value}\n" for name, value in points.items())
+    (info / "entry_points.txt").write_text(f"[ringtree.algorithms]\n{lines}")

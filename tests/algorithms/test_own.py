@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from threading import Thread
@@ -19,7 +18,7 @@ from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.plan import order, prove_own
 from ringtree.plan.growth import closed, linear, transfers
 from ringtree.verify import Order, ProofError, prove
-from tests.algorithms.own_files import ZIGZAG, write
+from tests.algorithms.own_files import ZIGZAG, install, write
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +79,7 @@ def test_a_module_is_registered_with_all_that_it_serves() -> None:
         ("ring", r"test_own\.py: ringtree has an algorithm 'ring'; expected another name"),
         ("all", r"'all' cannot be an algorithm's name; expected a word"),
         ("my.own", r"'my\.own' cannot be an algorithm's name"),
-        ("taken", r"'taken' is registered already, from test_own\.py; expected another name"),
+        ("taken", r"'taken' is registered, from test_own\.py; expected another name"),
     ],
 )
 def test_names_that_clash_are_refused(name: str, said: str) -> None:
@@ -207,28 +206,16 @@ def test_what_follows_from_schedules_follows_from_these(tmp_path: Path) -> None:
     assert transfers("round", "all_reduce", 1024) == pytest.approx(2 * 1024 * 1023, rel=0.2)
 
 
-Install = Callable[..., None]
-
-
 @pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """A package with entry points, as pip leaves it."""
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that packages are installed in."""
     monkeypatch.syspath_prepend(str(tmp_path))
-
-    def write_package(package: str, text: str, **points: str) -> None:
-        (tmp_path / f"{package}.py").write_text(text)
-        info = tmp_path / f"{package}-1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-        lines = "".join(f"{name} = {value}\n" for name, value in points.items())
-        (info / "entry_points.txt").write_text(f"[{own.ENTRY_POINTS}]\n{lines}")
-
-    return write_package
+    return tmp_path
 
 
-def test_a_packages_entry_points_are_found_by_name(install: Install) -> None:
+def test_a_packages_entry_points_are_found_by_name(site: Path) -> None:
     both = "\nbroadcast, all_reduce = zigzag, star\nSOURCE = 'Nobody: Nothing, 2026'\n"
-    install("its_trees", ZIGZAG + both, its_star="its_trees:star", its_two="its_trees")
+    install(site, "its_trees", ZIGZAG + both, its_star="its_trees:star", its_two="its_trees")
     assert build("its_star", "all_reduce", 4).name == "its_star"
     assert find("its_star").origin == "package its_trees" and "its_star" not in serving("all_reduce")
     assert find("its_two").serves == ("all_reduce", "broadcast") and find("its_two").source == "Nobody: Nothing, 2026"
@@ -236,21 +223,21 @@ def test_a_packages_entry_points_are_found_by_name(install: Install) -> None:
         find("its_tsar")
 
 
-def test_an_entry_point_that_is_wrong_names_its_package(install: Install) -> None:
-    install("gone_trees", ZIGZAG, gone="gone_trees:nothing", deaf="gone_trees:deaf")
+def test_an_entry_point_that_is_wrong_names_its_package(site: Path) -> None:
+    install(site, "gone_trees", ZIGZAG, gone="gone_trees:nothing", deaf="gone_trees:deaf")
     with pytest.raises(ValueError, match="package gone_trees: gone_trees:nothing cannot be loaded: AttributeError"):
         find("gone")
     with pytest.raises(ValueError, match="package gone_trees: deaf over 4 ranks returns a list"):
         find("deaf")
 
 
-def test_two_packages_with_one_name_are_refused(install: Install) -> None:
-    install("first_trees", ZIGZAG, shared="first_trees:star")
-    install("second_trees", ZIGZAG, shared="second_trees:star")
+def test_two_packages_with_one_name_are_refused(site: Path) -> None:
+    install(site, "first_trees", ZIGZAG, shared="first_trees:star")
+    install(site, "second_trees", ZIGZAG, shared="second_trees:star")
     with pytest.raises(ValueError, match=r"packages \w+_trees and \w+_trees both have an algorithm 'shared'"):
         find("shared")
 
 
-def test_ringtrees_own_come_before_a_packages(install: Install) -> None:
-    install("ring_trees", ZIGZAG, ring="ring_trees:star")
+def test_ringtrees_own_come_before_a_packages(site: Path) -> None:
+    install(site, "ring_trees", ZIGZAG, ring="ring_trees:star")
     assert find("ring") is REGISTRY["ring"]

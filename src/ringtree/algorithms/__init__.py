@@ -3,6 +3,19 @@
 
 from ringtree.algorithms.cost import Cost, cost
 from ringtree.algorithms.published import NAMES
-from ringtree.algorithms.registry import REGISTRY, Algorithm, build, find, pairs, register, serving
+from ringtree.algorithms.registry import REGISTRY, Algorithm, build, exists, find, known, pairs, register, serving
 
-__all__ = ["NAMES", "REGISTRY", "Algorithm", "Cost", "build", "cost", "find", "pairs", "register", "serving"]
+__all__ = [
+    "NAMES",
+    "REGISTRY",
+    "Algorithm",
+    "Cost",
+    "build",
+    "cost",
+    "exists",
+    "find",
+    "known",
+    "pairs",
+    "register",
+    "serving",
+]

@@ -29,7 +29,8 @@ _OPERATIONS: dict[str, Callable[[float, float], float]] = {
 
 
 class Expression:
-    """A number that depends on n and S. `str` gives the formula, which means in Python what `evaluate` returns."""
+    """A number that depends on n and S, never changed once it is made. `str` gives the formula, which means in Python
+    what `evaluate` returns."""
 
     __slots__ = ()
 
@@ -85,9 +86,11 @@ class Expression:
         raise TypeError(f"{self} has a value only for a number of ranks; expected minimum() instead of min() or if")
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Number(Expression):
-    value: int
+    __slots__ = ("value",)
+
+    def __init__(self, value: int) -> None:
+        self.value = value
 
     def evaluate(self, ranks: int, nbytes: float) -> float:
         return self.value
@@ -96,13 +99,13 @@ class Number(Expression):
         return str(self.value)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Term(Expression):
     """A named number. `of`: its value for n ranks; `meaning`: in words, where not all algorithms share it."""
 
-    name: str
-    of: Callable[[int], int]
-    meaning: str = ""
+    __slots__ = ("meaning", "name", "of")
+
+    def __init__(self, name: str, of: Callable[[int], int], meaning: str = "") -> None:
+        self.name, self.of, self.meaning = name, of, meaning
 
     def evaluate(self, ranks: int, nbytes: float) -> float:
         return self.of(ranks)
@@ -121,13 +124,13 @@ class _Bytes(Expression):
         return "S"
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Operation(Expression):
     """Two expressions and what joins them: one of + - * / < >."""
 
-    sign: str
-    left: Expression
-    right: Expression
+    __slots__ = ("left", "right", "sign")
+
+    def __init__(self, sign: str, left: Expression, right: Expression) -> None:
+        self.sign, self.left, self.right = sign, left, right
 
     @property
     def precedence(self) -> int:
@@ -147,13 +150,13 @@ class Operation(Expression):
         return f"{left}{self.sign}{right}"
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Call(Expression):
     """A function of whole numbers."""
 
-    name: str
-    function: Callable[..., float]
-    arguments: tuple[Expression, ...]
+    __slots__ = ("arguments", "function", "name")
+
+    def __init__(self, name: str, function: Callable[..., float], *arguments: Expression) -> None:
+        self.name, self.function, self.arguments = name, function, arguments
 
     def evaluate(self, ranks: int, nbytes: float) -> float:
         return self.function(*(a.evaluate(ranks, nbytes) for a in self.arguments))
@@ -165,11 +168,13 @@ class Call(Expression):
         return f"{self.name}({','.join(map(str, self.arguments))})"
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AtMost:
     """An upper bound."""
 
-    bound: Expression
+    __slots__ = ("bound",)
+
+    def __init__(self, bound: Expression) -> None:
+        self.bound = bound
 
     def evaluate(self, ranks: int, nbytes: float) -> float:
         return self.bound.evaluate(ranks, nbytes)
@@ -200,12 +205,12 @@ def _formula(value: Formula | int) -> Formula:
 
 def lg(x: Expression | int) -> Expression:
     """The logarithm to base 2, rounded up."""
-    return Call("lg", _lg, (as_expression(x),))
+    return Call("lg", _lg, as_expression(x))
 
 
 def minimum(a: Expression | int, b: Expression | int) -> Expression:
     """The lesser of the two."""
-    return Call("min", min, (as_expression(a), as_expression(b)))
+    return Call("min", min, as_expression(a), as_expression(b))
 
 
 def at_most(bound: Expression | int) -> AtMost:

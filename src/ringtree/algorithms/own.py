@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
 from importlib.util import module_from_spec, spec_from_file_location
@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ringtree.algorithms.cost import Cost, Expression
-from ringtree.ir.collective import COLLECTIVES, collective
+from ringtree.ir.collective import collective
 from ringtree.ir.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -33,13 +33,13 @@ PROBED_RANKS = (4, 2, 3, 8, 5, 6, 7, 16, 9, 12, 32, 64, 1)
 """Over how many ranks a function is called to learn which collective it is for, until it makes a schedule."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Counted(Expression):
     """A cost that nobody stated: counted in the schedule. `rounds`: whether it is the rounds, else the bytes sent."""
 
-    function: Function
-    rooted: bool
-    rounds: bool
+    __slots__ = ("function", "rooted", "rounds")
+
+    def __init__(self, function: Function, rooted: bool, rounds: bool) -> None:
+        self.function, self.rooted, self.rounds = function, rooted, rounds
 
     def evaluate(self, ranks: int, nbytes: float) -> float:
         made = self.function(ranks, 0) if self.rooted else self.function(ranks)
@@ -141,30 +141,12 @@ class Installed:
             ) from error
 
 
-def served(module: ModuleType) -> dict[str, Function]:
-    """A module's functions that are named like collectives, in the collectives' order."""
-    return {c: getattr(module, c) for c in COLLECTIVES if callable(getattr(module, c, None))}
-
-
 def origin_of(what: object) -> str:
     """The file that a function or module is from, as far as it says."""
     try:
         return Path(inspect.getfile(what)).name  # type: ignore[arg-type]
     except (TypeError, OSError):
         return getattr(what, "__module__", None) or type(what).__name__
-
-
-def functions_of(what: object, name: str, origin: str) -> Mapping[str, Function]:
-    """By collective what a function or a module serves, checked at each call and under the algorithm's name."""
-    if isinstance(what, ModuleType):
-        found = served(what)
-        if not found:
-            raise ValueError(f"{origin}: {name} serves nothing; expected functions named like collectives")
-    elif callable(what):
-        found = {_collective_of(what, name, origin): what}
-    else:
-        raise TypeError(f"{origin}: {what!r} is no algorithm; expected a function or a module")
-    return {c: _checked(function, c, name, origin) for c, function in found.items()}
 
 
 def cost_of(function: Function, rooted: bool) -> Cost:
@@ -175,8 +157,10 @@ def cost_of(function: Function, rooted: bool) -> Cost:
     return Cost(Counted(function, rooted, rounds=True), Counted(function, rooted, rounds=False))
 
 
-def _collective_of(function: Callable[..., object], name: str, origin: str) -> str:
-    """The collective of the first schedule that the function makes."""
+def served(function: object, name: str, origin: str) -> dict[str, Function]:
+    """The function, by the collective of the first schedule that it makes."""
+    if not callable(function):
+        raise TypeError(f"{origin}: {function!r} is no algorithm; expected a function or a module")
     needed = [
         p
         for p in inspect.signature(function).parameters.values()
@@ -195,13 +179,13 @@ def _collective_of(function: Callable[..., object], name: str, origin: str) -> s
         if promise.rooted != (len(needed) == 2):
             expected = "(ranks, root)" if promise.rooted else "(ranks)"
             raise ValueError(f"{origin}: {name} is for {promise.name}; expected a function of {expected}")
-        return promise.name
+        return {promise.name: function}
     raise ValueError(
         f"{origin}: {name} makes no schedule over any of {len(PROBED_RANKS)} numbers of ranks; {refusals[0]}"
     )
 
 
-def _checked(function: Function, collective_name: str, name: str, origin: str) -> Function:
+def checked(function: Function, collective_name: str, name: str, origin: str) -> Function:
     """The function, whose schedules have the algorithm's name, are of this collective, and over as many ranks and with
     the root that were asked for."""
 

@@ -16,9 +16,8 @@ from threading import RLock
 from types import ModuleType
 from typing import TypeVar
 
-from ringtree.algorithms import own
 from ringtree.algorithms.cost import Cost
-from ringtree.ir.collective import collective
+from ringtree.ir.collective import COLLECTIVES, collective
 from ringtree.ir.schedule import Schedule
 
 Own = TypeVar("Own", bound="Callable[..., object] | ModuleType")
@@ -29,18 +28,28 @@ RESERVED = ("all", "auto")
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """One algorithm. `functions`: per collective it serves, (ranks[, root], **options) -> Schedule. `about`: the
-    paragraphs that say how it works; `when`: when to use it. `origin`: the file or package that a user's own algorithm
-    is from; empty for those of this room, whose schedules tests prove."""
+    """One algorithm. `functions`: per collective it serves, (ranks[, root], **options) -> Schedule. `text`: how it
+    works, a docstring; empty under python -OO, which has none. `when`: when to use it. `origin`: the file or package
+    that a user's own algorithm is from; empty for those of this room, whose schedules tests prove."""
 
     name: str
-    summary: str
+    text: str
     source: str
+    when: str
     functions: Mapping[str, Callable[..., Schedule]]
     costs: Mapping[str, Cost]
-    about: tuple[str, ...] = ()
-    when: str = ""
     origin: str = ""
+
+    @property
+    def summary(self) -> str:
+        """Its text's first line."""
+        return self.text.strip().partition("\n")[0]
+
+    @property
+    def about(self) -> tuple[str, ...]:
+        """The paragraphs after that, a line each."""
+        rest = inspect.cleandoc(self.text).partition("\n")[2]
+        return tuple(p for p in (" ".join(p.split()) for p in rest.split("\n\n")) if p)
 
     @property
     def serves(self) -> tuple[str, ...]:
@@ -52,21 +61,25 @@ class Algorithm:
         found = {term.name: term.meaning for stated in self.costs.values() for term in stated.terms()}
         return ", ".join(found[name] for name in sorted(found))
 
-    def build(self, collective_name: str, ranks: int, root: int | None = None, **options: object) -> Schedule:
-        """The schedule for `ranks` ranks. A rooted collective's root is 0 unless given; others take none. `options` are
-        the algorithm's own, which its docstring names."""
-        promise = collective(collective_name)
+    def function(self, collective_name: str) -> Callable[..., Schedule]:
+        """What makes its schedules for a collective; ValueError naming what there is where it does not serve that."""
+        collective(collective_name)
         if collective_name not in self.functions:
             expected = f"one of {', '.join(serving(collective_name))}"
             if self.origin:
                 expected = f"{', '.join(self.serves)}, which {self.origin} has, or {expected}"
             raise ValueError(f"{self.name} does not serve {collective_name}: expected {expected}")
+        return self.functions[collective_name]
+
+    def build(self, collective_name: str, ranks: int, root: int | None = None, **options: object) -> Schedule:
+        """The schedule for `ranks` ranks. A rooted collective's root is 0 unless given; others take none. `options` are
+        the algorithm's own, which its docstring names."""
+        promise, function = collective(collective_name), self.function(collective_name)
         ranks = _whole(ranks, "ranks")
         if ranks < 1:
             raise ValueError(f"{self.name} {collective_name} over {ranks} ranks: expected at least 1")
         if not promise.rooted and root is not None:
             raise ValueError(f"{collective_name} has no root: got root {root}")
-        function = self.functions[collective_name]
         known = {p.name: p for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY}
         if strange := [o for o in options if o not in known]:
             said = f"expected one of {', '.join(known)}" if known else "it has none"
@@ -92,7 +105,7 @@ def _whole(value: object, what: str) -> int:
 
 def read(module: ModuleType) -> Algorithm:
     """A published algorithm from its module. ImportError where it lacks a cost, its source or when to use it."""
-    functions = own.served(module)
+    functions = _served(module)
     costs = {name: found.cost for name, found in vars(module).items() if name in functions and hasattr(found, "cost")}
     source, when = getattr(module, "SOURCE", ""), getattr(module, "WHEN", "")
     if set(costs) != set(functions) or not functions or not source or not when:
@@ -101,15 +114,11 @@ def read(module: ModuleType) -> Algorithm:
             f"{'names' if source else 'lacks'} its SOURCE, {'says' if when else 'lacks'} WHEN to use it; expected "
             "functions named like collectives, a @cost for each, a SOURCE and a WHEN"
         )
-    summary, about = _described(module)
-    return Algorithm(module.__name__.rpartition(".")[2], summary, source, functions, costs, about, when)
+    return Algorithm(module.__name__.rpartition(".")[2], module.__doc__ or "", source, when, functions, costs)
 
 
-def _described(what: object) -> tuple[str, tuple[str, ...]]:
-    """The first line of a docstring, and its paragraphs; nothing under python -OO, which has no docstrings."""
-    text = inspect.cleandoc(getattr(what, "__doc__", None) or "")
-    summary, _, rest = text.partition("\n")
-    return summary, tuple(p for p in (" ".join(p.split()) for p in rest.split("\n\n")) if p)
+def _served(module: ModuleType) -> dict[str, Callable[..., Schedule]]:
+    return {c: getattr(module, c) for c in COLLECTIVES if callable(getattr(module, c, None))}
 
 
 REGISTRY: dict[str, Algorithm] = {}
@@ -128,6 +137,8 @@ def register(what: Own, name: str | None = None, *, origin: str | None = None) -
     ValueError for a name that is taken, and for a function that makes no schedule. `origin`: where it is from, in
     errors.
     """
+    from ringtree.algorithms import own  # late: most programs have none
+
     said = own.origin_of(what) if origin is None else origin
     called = name or getattr(what, "__name__", "").rpartition(".")[2]
     if not re.fullmatch(r"[^\W\d]\w*", called) or called in RESERVED:
@@ -136,17 +147,17 @@ def register(what: Own, name: str | None = None, *, origin: str | None = None) -
         if called in REGISTRY:
             raise ValueError(f"{said}: ringtree has an algorithm {called!r}; expected another name")
         if called in _own:
-            before, known = _own[called]
+            before, there = _own[called]
             if before is not what:
-                raise ValueError(
-                    f"{said}: {called!r} is registered already, from {known.origin}; expected another name"
-                )
+                raise ValueError(f"{said}: {called!r} is registered, from {there.origin}; expected another name")
             return what
-        functions = own.functions_of(what, called, said)
+        served = _served(what) if isinstance(what, ModuleType) else own.served(what, called, said)
+        if not served:
+            raise ValueError(f"{said}: {called} serves nothing; expected functions named like collectives")
+        functions = {c: own.checked(function, c, called, said) for c, function in served.items()}
         costs = {c: own.cost_of(function, collective(c).rooted) for c, function in functions.items()}
-        summary, about = _described(what)
         source, when = getattr(what, "SOURCE", ""), getattr(what, "WHEN", "")
-        _own[called] = what, Algorithm(called, summary, source, functions, costs, about, when, said)
+        _own[called] = what, Algorithm(called, what.__doc__ or "", source, when, functions, costs, said)
         return what
 
 
@@ -155,18 +166,33 @@ def find(name: str) -> Algorithm:
     otherwise."""
     if name in REGISTRY:
         return REGISTRY[name]
+    from ringtree.algorithms import own
+
     with _lock:
         if name in _own:
             return _own[name][1]
         if own.is_reference(name):
             function = own.load(name)
             register(function, origin=name.rpartition(":")[0])
-            return next(known for what, known in _own.values() if what is function)
-        if name in (installed := own.installed()):
-            register(installed[name].load(), name, origin=f"package {installed[name].package}")
+            return next(algorithm for what, algorithm in _own.values() if what is function)
+        if found := own.installed().get(name):
+            register(found.load(), name, origin=f"package {found.package}")
             return _own[name][1]
-    others = [*_own, *(i for i in installed if i not in _own)]
-    raise ValueError(f"no algorithm {name!r}: expected one of {', '.join([*REGISTRY, *others])}, or FILE.py:FUNCTION")
+    raise ValueError(f"no algorithm {name!r}: expected one of {', '.join(known())}, or FILE.py:FUNCTION")
+
+
+def exists(name: str) -> bool:
+    """Whether `find` knows the name; of FILE.py:FUNCTION, that it is meant as one."""
+    from ringtree.algorithms import own
+
+    return name in REGISTRY or name in _own or own.is_reference(name) or name in own.installed()
+
+
+def known() -> list[str]:
+    """The names of all algorithms: published, registered, and of installed packages."""
+    from ringtree.algorithms import own
+
+    return list(dict.fromkeys([*REGISTRY, *_own, *own.installed()]))
 
 
 def build(name: str, collective_name: str, ranks: int, root: int | None = None, **options: object) -> Schedule:

@@ -47,9 +47,11 @@ def _readme_table(algorithms: Sequence[Algorithm]) -> str:
 
 
 def _list(algorithms: Sequence[Algorithm], asked: str | None) -> None:
-    """An algorithm and its source, and below it a line a collective."""
+    """An algorithm and its source, and below it a line a collective; then the names that installed packages add."""
     from rich.markup import escape
 
+    from ringtree.algorithms import REGISTRY
+    from ringtree.algorithms.own import installed
     from ringtree.cli.terminal import console
 
     screen = console()
@@ -64,4 +66,7 @@ def _list(algorithms: Sequence[Algorithm], asked: str | None) -> None:
             screen.print(line, markup=False, highlight=False, soft_wrap=True)
         if a.terms:
             screen.print(f"    [dim]{escape(a.terms)}", highlight=False, soft_wrap=True)
+    for name, package in installed().items():
+        taken = "; ringtree has one of that name, which is taken" if name in REGISTRY else ""
+        screen.print(f"[bold]{name:<19}[/] [dim]of package {escape(package.package)}{taken}", soft_wrap=True)
     screen.print(f"\n[dim]Each for any number of ranks. {SHARED_TERMS}; bytes: what the rank sends that sends most")

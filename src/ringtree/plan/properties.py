@@ -17,7 +17,7 @@ from ringtree.verify import Order, prove, rank_order
 ORDERED_RANKS = (3, 5, 8)
 """Over which an order is looked at; it is the least of them."""
 COMPARED_RANKS = 8
-"""Over fewer ranks many algorithms are the same; what they are over so many tells them apart."""
+"""Over fewer ranks many algorithms are the same; over so many they differ."""
 
 
 @dataclass(frozen=True, slots=True)
