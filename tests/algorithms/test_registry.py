@@ -1,4 +1,4 @@
-"""Every algorithm for every collective it serves: legal, right, and as cheap as its docstring says."""
+"""Every algorithm for every collective it serves: legal, right, and as cheap as it states."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from ringtree import algorithms
 from ringtree.algorithms import REGISTRY, registry
+from ringtree.algorithms.cost import AtMost, S, cost
 from ringtree.ir import spec
 from ringtree.ir.collective import COLLECTIVES
 from tests import oracle
@@ -32,14 +33,14 @@ def test_is_legal_and_right(name: str, collective: str, ranks: int) -> None:
 
 @pytest.mark.parametrize(("name", "collective"), algorithms.pairs())
 @pytest.mark.parametrize("ranks", [n for n in RANKS if n > 1])
-def test_costs_what_its_docstring_says(name: str, collective: str, ranks: int) -> None:
+def test_costs_what_it_states(name: str, collective: str, ranks: int) -> None:
     cost = REGISTRY[name].costs[collective]
     for root in roots(collective, ranks):
         schedule = algorithms.build(name, collective, ranks, root)
         rounds, sent = cost.evaluate(ranks, 1.0)
         busiest = schedule.chunks_sent().max() / schedule.chunks
         for formula, said, is_so in ((cost.rounds, rounds, schedule.rounds), (cost.sent, sent, busiest)):
-            if formula.startswith("at most "):
+            if isinstance(formula, AtMost):
                 assert is_so <= said + 1e-12, formula
             else:
                 assert is_so == pytest.approx(said), formula
@@ -72,15 +73,25 @@ def test_names_source_and_summary_are_there() -> None:
         assert algorithm.when.endswith("."), name
 
 
-def test_a_docstring_is_read_in_parts() -> None:
-    module = ModuleType("made_up", "Made up: to be read.\n\nOne way\nto do it.\n\nreduce: 1 round, S bytes\n\n")
-    module.reduce = lambda ranks, root: None  # type: ignore[attr-defined]
-    with pytest.raises(ImportError, match="lacks its source, lacks when to use it"):
+def test_a_module_is_read_in_parts() -> None:
+    module = ModuleType("made_up", "Made up: to be read.\n\nOne way\nto do it.\n")
+    module.SOURCE, module.WHEN = "Nobody: A title, 2000", "never, or in a test."  # type: ignore[attr-defined]
+    with pytest.raises(ImportError, match=r"serves \[\], .* expected functions named like collectives"):
         registry.read(module)
-    module.__doc__ += "Source: Nobody: A title\nof two lines, 2000\nWhen: never,\nor in a test."
+    module.reduce = lambda ranks, root: None  # type: ignore[attr-defined]
+    with pytest.raises(ImportError, match=r"states the cost of \[\], serves \['reduce'\], names its SOURCE"):
+        registry.read(module)
+    cost(1, S)(module.reduce)
     got = registry.read(module)
     assert (got.summary, got.about) == ("Made up: to be read.", ("One way to do it.",))
-    assert (got.source, got.when) == ("Nobody: A title of two lines, 2000", "never, or in a test.")
+    assert (got.source, got.when, str(got.costs["reduce"].sent)) == (
+        "Nobody: A title, 2000",
+        "never, or in a test.",
+        "S",
+    )
+    del module.SOURCE, module.WHEN
+    with pytest.raises(ImportError, match="lacks its SOURCE, lacks WHEN to use it"):
+        registry.read(module)
 
 
 @pytest.mark.parametrize(

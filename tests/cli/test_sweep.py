@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ringtree.algorithms import REGISTRY
+from ringtree.algorithms.cost import S, cost, n
 from ringtree.algorithms.registry import read
 from ringtree.bench.record import read as read_record
 from ringtree.cli import main
@@ -98,13 +99,14 @@ def test_the_record_and_the_page(capsys, tmp_path):
 def test_a_new_algorithm_is_priced_by_its_name_alone(capsys, monkeypatch):
     """No line in price or cli knows of it."""
 
+    @cost(2, (n - 1) * S)
     def all_reduce(ranks):
         rank = np.arange(1, ranks)
         up, down = Transfers.of(rank, 0, reduce=True), Transfers.of(0, rank)
         return Schedule("star", "all_reduce", ranks, 1, (Block(up), Block(down)) if ranks > 1 else ())
 
-    module = ModuleType("ringtree.algorithms.star", "Star: all to one.\n\nall_reduce: 2 rounds, (n-1)*S bytes\n\n"
-        "When: never.\n\nSource: Nobody: Nothing, 2026\n")  # fmt: skip
+    module = ModuleType("ringtree.algorithms.star", "Star: all to one.")
+    module.SOURCE, module.WHEN = "Nobody: Nothing, 2026", "never."
     all_reduce.__module__ = module.__name__
     module.all_reduce = all_reduce
     monkeypatch.setitem(sys.modules, module.__name__, module)

@@ -6,8 +6,8 @@ from ringtree.algorithms import build, serving
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.lower import lower
 from ringtree.plan import choose, shortlist
-from ringtree.plan.choose import AT_ONCE, IN_RANK_ORDER
-from ringtree.verify import Order, prove_programs, rank_order
+from ringtree.plan.choose import choose_whole
+from ringtree.verify import prove_programs
 from tests.effort import counted
 
 
@@ -20,15 +20,31 @@ def test_what_is_chosen_serves(collective, ranks, nbytes):
     assert choice.why
 
 
-@pytest.mark.parametrize("collective", IN_RANK_ORDER)
-def test_the_order_is_what_the_schedules_say(collective):
-    def least(name):
-        roots = [0, 2, 4] if COLLECTIVES[collective].rooted else [None]
-        return min(rank_order(build(name, collective, 5, root)) for root in roots)
+WHOLE = {
+    "all_reduce": ("one_shot", "locality_tree", "one_shot"),
+    "reduce": ("flat", "flat", "flat"),
+    "reduce_scatter": ("two_shot", "two_shot", "two_shot"),
+    "scan": ("hillis_steele", "hillis_steele", "one_shot"),
+    "exscan": ("hillis_steele", "hillis_steele", "one_shot"),
+}
+"""What reduces by a Python function: over 2 to 4 ranks, over more, and one after the other."""
 
-    for name in serving(collective):
-        assert (name in AT_ONCE.get(collective, ())) == (least(name) is Order.FOLD), name
-        assert (name in IN_RANK_ORDER[collective]) == (least(name) >= Order.ASSOCIATIVE), name
+
+@pytest.mark.parametrize("collective", WHOLE)
+def test_what_reduces_by_a_python_function(collective):
+    few, many, ordered = WHOLE[collective]
+    for ranks in (1, 2, 3, 4, 5, 8, 64):
+        assert choose_whole(collective, ranks).algorithm == (few if ranks <= 4 else many)
+        assert choose_whole(collective, ranks, rank_order=True).algorithm == ordered
+
+
+def test_what_does_not_reduce_has_no_order():
+    with pytest.raises(ValueError, match="no algorithm for barrier reduces all ranks in order at once"):
+        choose("barrier", 4, 0, rank_order=True)
+    with pytest.raises(
+        ValueError, match="no algorithm reduces 'all_gather' in rank order: expected one of all_reduce, "
+    ):
+        choose_whole("all_gather", 4)
 
 
 def test_latency_and_bytes_pull_apart():

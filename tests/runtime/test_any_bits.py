@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ringtree.plan import AT_ONCE
+from ringtree.plan import at_once
 from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import Pools
 from tests.runtime.reductions import KINDS, Values, anything, stated
@@ -55,7 +55,7 @@ def differences(comm: Communicator, seed: int, calls: int) -> list[str]:
         drawn = chance.randrange(1 << 30)
         rows = [anything(label, np.random.default_rng([drawn, rank]), total) for rank in range(n)]
         seen = set()
-        for name in (None, *AT_ONCE[collective]):
+        for name in (None, *at_once(collective)):
             x, out = laid_out(rows[me], form)
             given: dict[str, Any] = {"out": out, "algorithm": name, "async_op": chance.random() < 0.3}
             if collective == "reduce":

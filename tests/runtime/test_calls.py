@@ -199,7 +199,7 @@ def test_where_a_forced_algorithm_does_not_serve_the_choice_says_so(monkeypatch:
 
 def test_an_unknown_forced_algorithm_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RINGTREE_ALGORITHM", "magic")
-    with pytest.raises(Exception, match="RINGTREE_ALGORITHM is 'magic'; expected one of ring"):
+    with pytest.raises(Exception, match="RINGTREE_ALGORITHM is 'magic': no algorithm 'magic': expected one of ring"):
         spawn(one_call, 1, engine="reference", threads=True)
 
 

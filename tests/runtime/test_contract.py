@@ -9,7 +9,7 @@ import pytest
 
 from ringtree.algorithms import serving
 from ringtree.ir.collective import COLLECTIVES
-from ringtree.plan import AT_ONCE
+from ringtree.plan import at_once
 from ringtree.runtime.engines.engine import ENGINES
 from tests.runtime.cases import Case, kinds, sweep
 from tests.runtime.conftest import Pools
@@ -43,14 +43,14 @@ def columns(collective: str) -> dict[str, list[object]]:
 
 
 def _ordered(collective: str) -> list[str]:
-    return ["ordered"] if collective in AT_ONCE else []
+    return ["ordered"] if at_once(collective) else []
 
 
 def case_of(collective: str, row: Row) -> Case:
     ordered = row["way"] == "ordered"
     return Case(
         collective,
-        row["algorithm"] if not ordered or row["algorithm"] in AT_ONCE[collective] else None,
+        row["algorithm"] if not ordered or row["algorithm"] in at_once(collective) else None,
         row["dtype"],
         row["op"],
         row["count"],

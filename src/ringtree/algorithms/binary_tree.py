@@ -2,31 +2,29 @@
 
 Pipelined, a rank in the middle sends each byte to two children while it receives one from above: half the bandwidth of
 its link, which the double tree repairs. Even so its rounds grow with log n only.
-
-all_reduce: 2*(lg(n+1)-1) rounds, (min(n-1,2)+(n>4))*S bytes, pipelines
-broadcast: lg(n+1)-1 rounds, min(n-1,2)*S bytes, pipelines
-reduce: lg(n+1)-1 rounds, S bytes, pipelines
-
-When: as the baseline that shows what double_tree repairs; else take that.
-
-Source: Pjesivac-Grbovic and others: Performance analysis of MPI collective operations, 2007
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ringtree.algorithms.cost import S, cost, lg, minimum, n
 from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.transform import reverse
 from ringtree.transform.rows import fuse
 
+SOURCE = "Pjesivac-Grbovic and others: Performance analysis of MPI collective operations, 2007"
+WHEN = "as the baseline that shows what double_tree repairs; else take that."
 
+
+@cost(2 * (lg(n + 1) - 1), (minimum(n - 1, 2) + (n > 4)) * S, pipelines=True)
 def all_reduce(ranks: int) -> Schedule:
     down = broadcast(ranks, 0)
     blocks = fuse(reverse(down).blocks + down.blocks)  # one block, so that up and down overlap when pipelined
     return Schedule("binary_tree", "all_reduce", ranks, 1, blocks)
 
 
+@cost(lg(n + 1) - 1, minimum(n - 1, 2) * S, pipelines=True)
 def broadcast(ranks: int, root: int) -> Schedule:
     child = np.arange(1, ranks)
     depth = np.frexp(child + 1)[1] - 2  # a level is a round
@@ -34,5 +32,6 @@ def broadcast(ranks: int, root: int) -> Schedule:
     return Schedule("binary_tree", "broadcast", ranks, 1, (Block(rows),) if ranks > 1 else (), root)
 
 
+@cost(lg(n + 1) - 1, S, pipelines=True)
 def reduce(ranks: int, root: int) -> Schedule:
     return reverse(broadcast(ranks, root))

@@ -2,28 +2,26 @@
 
 A hop is a third shorter than the binomial tree's, so that less goes over links that many share. Even ranks go one way,
 odd ones the other, as Swing's do, counted from the root. If n is no power of two, the ranks beyond hang on as leaves.
-
-all_reduce: 2*lg(n) rounds, lg(n)*S bytes
-broadcast: lg(n) rounds, lg(n)*S bytes
-reduce: lg(n) rounds, S bytes
-
-When: as binomial, where ranks near in number are near in the network.
-
-Source: De Sensi and others: Bine trees: enhancing collective operations by optimizing communication locality, 2025
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ringtree.algorithms.cost import S, cost, lg, n
 from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.transform import reverse
 
+SOURCE = "De Sensi and others: Bine trees: enhancing collective operations by optimizing communication locality, 2025"
+WHEN = "as binomial, where ranks near in number are near in the network."
 
+
+@cost(2 * lg(n), lg(n) * S)
 def all_reduce(ranks: int) -> Schedule:
     return reduce(ranks, 0).then(broadcast(ranks, 0), "all_reduce")
 
 
+@cost(lg(n), lg(n) * S)
 def broadcast(ranks: int, root: int) -> Schedule:
     steps, has, parts = ranks.bit_length() - 1, np.zeros(1, dtype=np.int64), list[Transfers]()
     for step in range(steps):
@@ -37,5 +35,6 @@ def broadcast(ranks: int, root: int) -> Schedule:
     return Schedule("bine_tree", "broadcast", ranks, 1, blocks, root)
 
 
+@cost(lg(n), S)
 def reduce(ranks: int, root: int) -> Schedule:
     return reverse(broadcast(ranks, root))

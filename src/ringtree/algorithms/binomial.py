@@ -2,15 +2,6 @@
 
 Fewest rounds of all; whole vectors are sent lg(n) times by the root. gather and scatter send to each subtree what it
 holds, and so also the fewest bytes.
-
-broadcast: lg(n) rounds, lg(n)*S bytes
-reduce: lg(n) rounds, S bytes
-scatter: lg(n) rounds, (n-1)/n*S bytes
-gather: lg(n) rounds, t/n*S bytes
-
-When: short vectors, where latency is what counts; scatter and gather of any length.
-
-Source: Chan, Heimlich, Purkayastha, van de Geijn: Collective communication: theory, practice, and experience, 2007
 """
 
 from __future__ import annotations
@@ -18,26 +9,35 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ringtree.algorithms.cost import S, Term, cost, lg, n
 from ringtree.algorithms.ranges import wrapped
 from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.transform import reverse
 
+SOURCE = "Chan, Heimlich, Purkayastha, van de Geijn: Collective communication: theory, practice, and experience, 2007"
+WHEN = "short vectors, where latency is what counts; scatter and gather of any length."
 
-def terms(ranks: int) -> dict[str, int]:
-    """t: ranks in the root's greatest subtree"""
+
+def _greatest_subtree(ranks: int) -> int:
     farthest = 1 << (ranks - 1).bit_length() >> 1
-    return {"t": max(ranks - farthest, farthest // 2)}
+    return max(ranks - farthest, farthest // 2)
 
 
+t = Term("t", _greatest_subtree, "t: ranks in the root's greatest subtree")
+
+
+@cost(lg(n), lg(n) * S)
 def broadcast(ranks: int, root: int) -> Schedule:
     rows, _ = _down(ranks, root)
     return Schedule("binomial", "broadcast", ranks, 1, (Block(rows),) if len(rows) else (), root)
 
 
+@cost(lg(n), S)
 def reduce(ranks: int, root: int) -> Schedule:
     return reverse(broadcast(ranks, root))
 
 
+@cost(lg(n), (n - 1) / n * S)
 def scatter(ranks: int, root: int) -> Schedule:
     rows, size = _down(ranks, root)
     subtrees = Transfers.of(rows.source, rows.target, rows.target, count=size, round=rows.round)
@@ -45,6 +45,7 @@ def scatter(ranks: int, root: int) -> Schedule:
     return Schedule("binomial", "scatter", ranks, ranks, blocks, root)
 
 
+@cost(lg(n), t / n * S)
 def gather(ranks: int, root: int) -> Schedule:
     return reverse(scatter(ranks, root))
 

@@ -5,24 +5,24 @@ which i is the sum, 1, 2, 4, …, and so is sent several times; worth it while l
 message: the blocks of a round that come from one rank go to ranks 2**(k+1) apart, so no two are neighbours among the
 (source, target) pairs whose sizes may differ, and a range must be. With one size for all, packing by local copies would
 make lg(n) messages a rank of n/2*lg(n).
-
-all_gather: lg(n) rounds, (n-1)/n*S bytes
-all_to_all: lg(n) rounds, at most lg(n)/2*S bytes
-
-When: short blocks over many ranks, any number of them: fewest rounds.
-
-Source: Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient algorithms for all-to-all communications in multiport
-message-passing systems, 1997
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ringtree.algorithms.cost import S, at_most, cost, lg, n
 from ringtree.algorithms.ranges import wrapped
 from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
 
+SOURCE = (
+    "Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient algorithms for all-to-all communications in multiport "
+    "message-passing systems, 1997"
+)
+WHEN = "short blocks over many ranks, any number of them: fewest rounds."
 
+
+@cost(lg(n), (n - 1) / n * S)
 def all_gather(ranks: int) -> Schedule:
     """Round k: the blocks from its own on to the rank 2**k before it."""
     rank, rounds = np.arange(ranks), range((ranks - 1).bit_length())
@@ -34,6 +34,7 @@ def all_gather(ranks: int) -> Schedule:
     return Schedule("bruck", "all_gather", ranks, ranks, blocks)
 
 
+@cost(lg(n), at_most(lg(n) / 2 * S))
 def all_to_all(ranks: int) -> Schedule:
     """What has i ranks to go waits in scratch chunk i between its first and its last hop."""
     away = np.arange(1, ranks)

@@ -2,36 +2,34 @@
 
 So a long vector takes hardly more than its own time, however many ranks there are. Option: `pieces` m, by default 1,
 for the depth depends on the size: whoever knows that cuts (transform.pipeline).
-
-broadcast: n-1 rounds, S bytes, pipelines
-reduce: n-1 rounds, S bytes, pipelines
-scan: n-1 rounds, S bytes, pipelines
-exscan: 2*n-3 rounds, S bytes, pipelines
-
-When: long vectors over few ranks, or where every rank is near to the next one only; cut into pieces.
-
-Source: Pjesivac-Grbovic and others: Performance analysis of MPI collective operations, 2007
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ringtree.algorithms.cost import S, cost, n
 from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
 from ringtree.transform import pipeline
 from ringtree.transform.rows import by_round
 
+SOURCE = "Pjesivac-Grbovic and others: Performance analysis of MPI collective operations, 2007"
+WHEN = "long vectors over few ranks, or where every rank is near to the next one only; cut into pieces."
 
+
+@cost(n - 1, S, pipelines=True)
 def broadcast(ranks: int, root: int, *, pieces: int = 1) -> Schedule:
     """From the root to the rank before it."""
     return _chain("broadcast", ranks, root, root, pieces)
 
 
+@cost(n - 1, S, pipelines=True)
 def reduce(ranks: int, root: int, *, pieces: int = 1) -> Schedule:
     """From the rank after the root to the root."""
     return _chain("reduce", ranks, root + 1, root, pieces)
 
 
+@cost(n - 1, S, pipelines=True)
 def scan(ranks: int, *, pieces: int = 1) -> Schedule:
     """What comes from the rank before, and the own input added behind it."""
     hop, out = np.arange(ranks - 1), Buffer.OUTPUT
@@ -41,6 +39,7 @@ def scan(ranks: int, *, pieces: int = 1) -> Schedule:
     return pipeline(Schedule("chain", "scan", ranks, 1, (Block(by_round([first, got, own])),)), pieces)
 
 
+@cost(2 * n - 3, S, pipelines=True)
 def exscan(ranks: int, *, pieces: int = 1) -> Schedule:
     """What comes from the rank before; in the next round a rank adds its own in scratch, to pass that on."""
     hop, aside = np.arange(ranks - 1), Buffer.SCRATCH

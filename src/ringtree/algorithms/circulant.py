@@ -2,29 +2,27 @@
 
 What halving and doubling does for powers of two, without folding ranks into others. The ranges that a rank sends are
 neighbours on the circle of blocks.
-
-all_reduce: 2*lg(n) rounds, 2*(n-1)/n*S bytes
-reduce_scatter: lg(n) rounds, (n-1)/n*S bytes
-all_gather: lg(n) rounds, (n-1)/n*S bytes
-
-When: medium vectors over any number of ranks: what halving_doubling is for powers of two.
-
-Source: Träff: Optimal, non-pipelined reduce-scatter and allreduce algorithms, 2024
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ringtree.algorithms.cost import S, cost, lg, n
 from ringtree.algorithms.ranges import wrapped
 from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.transform import reverse
 
+SOURCE = "Träff: Optimal, non-pipelined reduce-scatter and allreduce algorithms, 2024"
+WHEN = "medium vectors over any number of ranks: what halving_doubling is for powers of two."
 
+
+@cost(2 * lg(n), 2 * (n - 1) / n * S)
 def all_reduce(ranks: int) -> Schedule:
     return reduce_scatter(ranks).then(all_gather(ranks), "all_reduce")
 
 
+@cost(lg(n), (n - 1) / n * S)
 def reduce_scatter(ranks: int) -> Schedule:
     """With s blocks left, a rank sends the last s//2 of them, counted from its own, to the rank s - s//2 ahead."""
     rank, left, parts = np.arange(ranks), ranks, list[Transfers]()
@@ -37,5 +35,6 @@ def reduce_scatter(ranks: int) -> Schedule:
     return Schedule("circulant", "reduce_scatter", ranks, ranks, blocks)
 
 
+@cost(lg(n), (n - 1) / n * S)
 def all_gather(ranks: int) -> Schedule:
     return reverse(reduce_scatter(ranks))

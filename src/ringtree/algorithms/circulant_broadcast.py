@@ -3,50 +3,47 @@
 In round k every rank sends a block to the rank s[k] ahead and gets one from the rank s[k] behind; the skips s[0] = 1,
 s[1], … to n/2 come again after lg(n) rounds. Once it has begun, every rank gets a new block in every round. Option:
 `pieces` m, by default 4*lg(n), with which the root sends a quarter more than the vector.
-
-broadcast: m-1+lg(n) rounds, (m-1+lg(n))/m*S bytes
-reduce: m-1+lg(n) rounds, at most (m-1+lg(n))/m*S bytes
-
-When: long vectors over any number of ranks, where each can send to one and receive from one at a time.
-
-Source: Träff: Optimal broadcast schedules in logarithmic time with applications to broadcast, all-broadcast, reduction
-and all-reduction, 2024
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ringtree.algorithms.cost import S, Term, at_most, cost, lg, n
 from ringtree.algorithms.skips import received, skips_to
 from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.transform import reverse
 
+SOURCE = (
+    "Träff: Optimal broadcast schedules in logarithmic time with applications to broadcast, all-broadcast, reduction "
+    "and all-reduction, 2024"
+)
+WHEN = "long vectors over any number of ranks, where each can send to one and receive from one at a time."
+m = Term("m", lambda ranks: max(4 * (ranks - 1).bit_length(), 1), "m = 4*lg(n) pieces")
 
-def terms(ranks: int) -> dict[str, int]:
-    """m = 4*lg(n) pieces"""
-    return {"m": max(4 * (ranks - 1).bit_length(), 1)}
 
-
+@cost(m - 1 + lg(n), (m - 1 + lg(n)) / m * S)
 def broadcast(ranks: int, root: int, *, pieces: int | None = None) -> Schedule:
-    m = terms(ranks)["m"] if pieces is None else pieces
-    if m < 1:
-        raise ValueError(f"circulant_broadcast: cut into {m} pieces; expected at least 1")
+    count = m.of(ranks) if pieces is None else pieces
+    if count < 1:
+        raise ValueError(f"circulant_broadcast: cut into {count} pieces; expected at least 1")
     skips = skips_to(ranks)
     cycle = len(skips) - 1
-    early = -(m - 1) % max(cycle, 1)  # rounds left out at the beginning, so that the last one ends a cycle
+    early = -(count - 1) % max(cycle, 1)  # rounds left out at the beginning, so that the last one ends a cycle
     blocks = np.array([received(rank, skips) for rank in range(1, ranks)])
-    has = np.zeros((ranks, m), dtype=np.bool_)
+    has = np.zeros((ranks, count), dtype=np.bool_)
     rows = []
-    for round in range(early, m - 1 + cycle + early if ranks > 1 else 0):
-        block = np.minimum(blocks[:, round % cycle] + round // cycle * cycle - early, m - 1)
+    for round in range(early, count - 1 + cycle + early if ranks > 1 else 0):
+        block = np.minimum(blocks[:, round % cycle] + round // cycle * cycle - early, count - 1)
         target = 1 + np.flatnonzero((block >= 0) & ~has[np.arange(1, ranks), np.maximum(block, 0)])
         chunk = block[target - 1]
         has[target, chunk] = True
         source = (target - skips[round % cycle]) % ranks
         rows.append(Transfers.of((source + root) % ranks, (target + root) % ranks, chunk, round=round - early))
     once = (Block(Transfers.concatenate(rows)),) if rows else ()
-    return Schedule("circulant_broadcast", "broadcast", ranks, m, once, root)
+    return Schedule("circulant_broadcast", "broadcast", ranks, count, once, root)
 
 
+@cost(m - 1 + lg(n), at_most((m - 1 + lg(n)) / m * S))
 def reduce(ranks: int, root: int, *, pieces: int | None = None) -> Schedule:
     return reverse(broadcast(ranks, root, pieces=pieces))

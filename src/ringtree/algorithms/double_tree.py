@@ -4,14 +4,6 @@ Latency grows with log n and, pipelined, links stay busy both ways. The first tr
 leaves. The second is the first by mirror or by shift, whichever makes even positions the leaves. No rank has more than
 two children in all. all_reduce takes the trees that NCCL builds between nodes; if n is odd their shift puts rank 0
 above one child in both. For broadcast and reduce the root stands above both trees, which the other ranks form.
-
-all_reduce: 2*lg(n) rounds, at most 2*S bytes, pipelines
-broadcast: lg(n) rounds, S bytes, pipelines
-reduce: lg(n) rounds, S bytes, pipelines
-
-When: long vectors over many ranks, where a ring's latency of n hops is too much; pipelined.
-
-Source: Sanders, Speck, Träff: Two-tree algorithms for full bandwidth broadcast, reduction and scan, 2009
 """
 
 from __future__ import annotations
@@ -19,14 +11,19 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ringtree.algorithms.cost import S, at_most, cost, lg, n
 from ringtree.algorithms.ranges import backwards
 from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.transform import reverse
 from ringtree.transform.rows import fuse
 
+SOURCE = "Sanders, Speck, Träff: Two-tree algorithms for full bandwidth broadcast, reduction and scan, 2009"
+WHEN = "long vectors over many ranks, where a ring's latency of n hops is too much; pipelined."
+
 Ranks = NDArray[np.int64]
 
 
+@cost(2 * lg(n), at_most(2 * S), pipelines=True)
 def all_reduce(ranks: int) -> Schedule:
     """Up both trees, then down: by mirror for even n, by shift for odd n, as NCCL's ncclGetDtree."""
     position = np.arange(ranks)
@@ -36,6 +33,7 @@ def all_reduce(ranks: int) -> Schedule:
     return Schedule("double_tree", "all_reduce", ranks, 2, blocks)
 
 
+@cost(lg(n), S, pipelines=True)
 def broadcast(ranks: int, root: int) -> Schedule:
     """By mirror among the others for odd n, by shift among them for even n; any root by rotation."""
     position = np.arange(ranks)
@@ -45,6 +43,7 @@ def broadcast(ranks: int, root: int) -> Schedule:
     return Schedule("double_tree", "broadcast", ranks, 2, (Block(down),) if ranks > 1 else (), root)
 
 
+@cost(lg(n), S, pipelines=True)
 def reduce(ranks: int, root: int) -> Schedule:
     return reverse(broadcast(ranks, root))
 

@@ -1,30 +1,27 @@
 """Flat tree: the root exchanges with every rank directly, one transfer each.
 
 Sums are taken in rank order 0, 1, … n-1, in one reduction at the root.
-
-broadcast: 1 round, (n-1)*S bytes
-reduce: 1 round, S bytes
-gather: 1 round, S/n bytes
-scatter: 1 round, (n-1)/n*S bytes
-
-When: short vectors, or few ranks, or memory that all ranks share: one round, and nobody passes on what is another's.
-
-Source: Vadhiyar, Fagg, Dongarra: Automatically tuned collective communications, 2000
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ringtree.algorithms.cost import S, cost, n
 from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
 
+SOURCE = "Vadhiyar, Fagg, Dongarra: Automatically tuned collective communications, 2000"
+WHEN = "short vectors, or few ranks, or memory that all ranks share: one round, and nobody passes on what is another's."
 
+
+@cost(1, (n - 1) * S)
 def broadcast(ranks: int, root: int) -> Schedule:
     others = (root + np.arange(1, ranks)) % ranks
     blocks = (Block(Transfers.of(root, others)),) if ranks > 1 else ()
     return Schedule("flat", "broadcast", ranks, 1, blocks, root)
 
 
+@cost(1, S)
 def reduce(ranks: int, root: int) -> Schedule:
     """Whole inputs into the root's output, rank 0's stored and the others' added as listed."""
     rank = np.arange(ranks)
@@ -32,12 +29,14 @@ def reduce(ranks: int, root: int) -> Schedule:
     return Schedule("flat", "reduce", ranks, 1, (Block(rows),), root)
 
 
+@cost(1, S / n)
 def gather(ranks: int, root: int) -> Schedule:
     others = (root + np.arange(1, ranks)) % ranks
     blocks = (Block(Transfers.of(others, root, others)),) if ranks > 1 else ()
     return Schedule("flat", "gather", ranks, ranks, blocks, root)
 
 
+@cost(1, (n - 1) / n * S)
 def scatter(ranks: int, root: int) -> Schedule:
     others = (root + np.arange(1, ranks)) % ranks
     blocks = (Block(Transfers.of(root, others, others)),) if ranks > 1 else ()

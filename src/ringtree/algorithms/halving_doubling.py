@@ -2,14 +2,6 @@
 
 Fewest rounds among those that send the fewest bytes, if n is a power of two. Else p, the largest power of two below n,
 take part: of the first 2*(n-p) ranks the even ones hand all they have to the next rank and get their result from it.
-
-all_reduce: 2*lg(p)+2*(n>p) rounds, 2*(p-1)/p*S+(n>p)*S bytes
-reduce_scatter: lg(p)+2*(n>p) rounds, (n-1)/n*S+(n>p)*S/n bytes
-all_gather: lg(p)+2*(n>p) rounds, at most (p-1+min(p-1,(n-p)*lg(p)))/n*S+(n>p)*S bytes
-
-When: medium vectors, above all where n is a power of two: few rounds and still the fewest bytes.
-
-Source: Rabenseifner: Optimization of collective reduction operations, 2004
 """
 
 from __future__ import annotations
@@ -19,13 +11,18 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ringtree.algorithms.cost import S, at_most, cost, lg, minimum, n, p
 from ringtree.algorithms.ranges import backwards
 from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.transform import reverse
 
+SOURCE = "Rabenseifner: Optimization of collective reduction operations, 2004"
+WHEN = "medium vectors, above all where n is a power of two: few rounds and still the fewest bytes."
+
 Indices = NDArray[np.int64]
 
 
+@cost(2 * lg(p) + 2 * (n > p), 2 * (p - 1) / p * S + (n > p) * S)
 def all_reduce(ranks: int) -> Schedule:
     active, folded = taking_part(ranks)
     ends, chunks = np.arange(len(active) + 1), len(active)
@@ -35,6 +32,7 @@ def all_reduce(ranks: int) -> Schedule:
     return Schedule("halving_doubling", "all_reduce", ranks, chunks, blocks)
 
 
+@cost(lg(p) + 2 * (n > p), (n - 1) / n * S + (n > p) * S / n)
 def reduce_scatter(ranks: int) -> Schedule:
     """A rank that took in another adds up both their blocks."""
     active, folded = taking_part(ranks)
@@ -44,6 +42,7 @@ def reduce_scatter(ranks: int) -> Schedule:
     return Schedule("halving_doubling", "reduce_scatter", ranks, ranks, blocks)
 
 
+@cost(lg(p) + 2 * (n > p), at_most((p - 1 + minimum(p - 1, (n - p) * lg(p))) / n * S + (n > p) * S))
 def all_gather(ranks: int) -> Schedule:
     return reverse(reduce_scatter(ranks))
 

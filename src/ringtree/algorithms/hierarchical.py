@@ -3,18 +3,7 @@
 What is sent between groups is 1/g of the vector per rank where the collective can be sharded. Options: `group` (the
 size of a group, a divisor of n), `inner` and `outer` (names of algorithms). By default g is the greatest divisor of n
 that is at most its square root, inside is a ring, between is halving-doubling, for broadcast and reduce a chain and a
-double tree; a prime n has no groups. With h = n/g groups and q the largest power of two that is at most h:
-
-all_reduce: 2*(g-1)+2*lg(q)+2*(h>q) rounds, 2*(g-1)/g*S+(2*(q-1)/q+(h>q))*S/g bytes
-reduce_scatter: g-1+lg(q)+2*(h>q) rounds, (g-1)/g*S+(h-1+(h>q))/h*S/g bytes
-all_gather: g-1+lg(q)+2*(h>q) rounds, at most (g-1)/g*S+(q-1+min(q-1,(h-q)*lg(q))+(h>q)*h)/h*S/g bytes
-broadcast: g-1+lg(h) rounds, S+(g>1)*S bytes, pipelines
-reduce: g-1+lg(h) rounds, S bytes, pipelines
-
-When: ranks on several hosts, or several sockets, where links between them are slower than inside.
-
-Source: Karonis and others: Exploiting hierarchy in parallel computer networks to optimize collective operation
-performance, 2000
+double tree; a prime n has no groups.
 """
 
 from __future__ import annotations
@@ -22,44 +11,16 @@ from __future__ import annotations
 from dataclasses import replace
 from math import isqrt
 
+from ringtree.algorithms.cost import S, Term, at_most, cost, lg, minimum, power_of_two
+from ringtree.algorithms.registry import find
 from ringtree.ir.schedule import Schedule
-from ringtree.transform import Builder, nest
+from ringtree.transform import nest
 
-
-def all_reduce(
-    ranks: int, *, group: int | None = None, inner: str = "ring", outer: str = "halving_doubling"
-) -> Schedule:
-    return _nested("all_reduce", ranks, None, group, inner, outer)
-
-
-def reduce_scatter(
-    ranks: int, *, group: int | None = None, inner: str = "ring", outer: str = "halving_doubling"
-) -> Schedule:
-    return _nested("reduce_scatter", ranks, None, group, inner, outer)
-
-
-def all_gather(
-    ranks: int, *, group: int | None = None, inner: str = "ring", outer: str = "halving_doubling"
-) -> Schedule:
-    return _nested("all_gather", ranks, None, group, inner, outer)
-
-
-def broadcast(
-    ranks: int, root: int, *, group: int | None = None, inner: str = "chain", outer: str = "double_tree"
-) -> Schedule:
-    return _nested("broadcast", ranks, root, group, inner, outer)
-
-
-def reduce(
-    ranks: int, root: int, *, group: int | None = None, inner: str = "chain", outer: str = "double_tree"
-) -> Schedule:
-    return _nested("reduce", ranks, root, group, inner, outer)
-
-
-def terms(ranks: int) -> dict[str, int]:
-    """g ranks a group, h = n/g groups, q: the largest power of two up to h"""
-    group = default_group(ranks)
-    return {"g": group, "h": ranks // group, "q": 1 << ((ranks // group).bit_length() - 1)}
+SOURCE = (
+    "Karonis and others: Exploiting hierarchy in parallel computer networks to optimize collective operation "
+    "performance, 2000"
+)
+WHEN = "ranks on several hosts, or several sockets, where links between them are slower than inside."
 
 
 def default_group(ranks: int) -> int:
@@ -67,12 +28,49 @@ def default_group(ranks: int) -> int:
     return max(g for g in range(1, isqrt(ranks) + 1) if ranks % g == 0)
 
 
+g = Term("g", default_group, "g ranks a group")
+h = Term("h", lambda ranks: ranks // default_group(ranks), "h = n/g groups")
+q = Term("q", lambda ranks: power_of_two(h.of(ranks)), "q: the largest power of two up to h")
+
+
+@cost(2 * (g - 1) + 2 * lg(q) + 2 * (h > q), 2 * (g - 1) / g * S + (2 * (q - 1) / q + (h > q)) * S / g)
+def all_reduce(
+    ranks: int, *, group: int | None = None, inner: str = "ring", outer: str = "halving_doubling"
+) -> Schedule:
+    return _nested("all_reduce", ranks, None, group, inner, outer)
+
+
+@cost(g - 1 + lg(q) + 2 * (h > q), (g - 1) / g * S + (h - 1 + (h > q)) / h * S / g)
+def reduce_scatter(
+    ranks: int, *, group: int | None = None, inner: str = "ring", outer: str = "halving_doubling"
+) -> Schedule:
+    return _nested("reduce_scatter", ranks, None, group, inner, outer)
+
+
+@cost(
+    g - 1 + lg(q) + 2 * (h > q),
+    at_most((g - 1) / g * S + (q - 1 + minimum(q - 1, (h - q) * lg(q)) + (h > q) * h) / h * S / g),
+)
+def all_gather(
+    ranks: int, *, group: int | None = None, inner: str = "ring", outer: str = "halving_doubling"
+) -> Schedule:
+    return _nested("all_gather", ranks, None, group, inner, outer)
+
+
+@cost(g - 1 + lg(h), S + (g > 1) * S, pipelines=True)
+def broadcast(
+    ranks: int, root: int, *, group: int | None = None, inner: str = "chain", outer: str = "double_tree"
+) -> Schedule:
+    return _nested("broadcast", ranks, root, group, inner, outer)
+
+
+@cost(g - 1 + lg(h), S, pipelines=True)
+def reduce(
+    ranks: int, root: int, *, group: int | None = None, inner: str = "chain", outer: str = "double_tree"
+) -> Schedule:
+    return _nested("reduce", ranks, root, group, inner, outer)
+
+
 def _nested(collective: str, ranks: int, root: int | None, group: int | None, inner: str, outer: str) -> Schedule:
     size = default_group(ranks) if group is None else group
-    return replace(nest(collective, _named(inner), _named(outer), ranks, size, root), name="hierarchical")
-
-
-def _named(name: str) -> Builder:
-    from ringtree.algorithms.registry import find  # late: the registry lists this file
-
-    return find(name)
+    return replace(nest(collective, find(inner), find(outer), ranks, size, root), name="hierarchical")

@@ -2,13 +2,6 @@
 
 What arrives is of lower ranks and goes first: only neighbouring runs of ranks are joined, as a reduction that does not
 commute needs it. exscan is a shift by one rank, then the scan of all ranks but the first.
-
-scan: lg(n) rounds, lg(n)*S bytes
-exscan: 1+lg(n-1) rounds, (1+lg(n-1))*S bytes
-
-When: a prefix of short vectors, or over many ranks: fewest rounds, at lg(n) times the bytes of a chain.
-
-Source: Hillis, Steele: Data parallel algorithms, 1986
 """
 
 from __future__ import annotations
@@ -16,15 +9,21 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ringtree.algorithms.cost import S, cost, lg, n
 from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
 
+SOURCE = "Hillis, Steele: Data parallel algorithms, 1986"
+WHEN = "a prefix of short vectors, or over many ranks: fewest rounds, at lg(n) times the bytes of a chain."
 
+
+@cost(lg(n), lg(n) * S)
 def scan(ranks: int) -> Schedule:
     own = Transfers.of(0, 0, source_buffer=Buffer.INPUT, target_buffer=Buffer.OUTPUT)
     rows = Transfers.concatenate([own, *_doubling(ranks, 0)])
     return Schedule("hillis_steele", "scan", ranks, 1, (Block(rows),), scratch=int(ranks > 2))
 
 
+@cost(1 + lg(n - 1), (1 + lg(n - 1)) * S)
 def exscan(ranks: int) -> Schedule:
     after = np.arange(ranks - 1)
     shift = Transfers.of(after, after + 1, source_buffer=Buffer.INPUT, target_buffer=_place(after, 0))

@@ -1,21 +1,18 @@
 """In-order tree, for prefixes: a binary tree in which a rank stands between the ranks to its left and to its right.
 
 Subtrees' sums go up, sums of all that is further left down, joined in rank order. exscan shifts by a rank, then scans.
-
-scan: at most 4*lg(n)-5+2*(n<3) rounds, at most 3*S bytes, pipelines
-exscan: at most 4*lg(n)-5+3*(n<3) rounds, at most 4*S bytes, pipelines
-
-When: a prefix of long vectors over many ranks; cut into pieces.
-
-Source: Sanders, Träff: Parallel prefix (scan) algorithms for MPI, 2006
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ringtree.algorithms.cost import S, at_most, cost, lg, n
 from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
 from ringtree.transform.rows import by_round
+
+SOURCE = "Sanders, Träff: Parallel prefix (scan) algorithms for MPI, 2006"
+WHEN = "a prefix of long vectors over many ranks; cut into pieces."
 
 Place = tuple[Buffer, int]
 INPUT, OUTPUT = (Buffer.INPUT, 0), (Buffer.OUTPUT, 0)
@@ -23,10 +20,12 @@ LEFT, WHOLE, BEFORE, OWN = ((Buffer.SCRATCH, chunk) for chunk in range(4))
 """Where a rank has the sum of its left subtree and itself, of its subtree, of all before that; what a shift brought."""
 
 
+@cost(at_most(4 * lg(n) - 5 + 2 * (n < 3)), at_most(3 * S), pipelines=True)
 def scan(ranks: int) -> Schedule:
     return Schedule("inorder_tree", "scan", ranks, 1, (Block(by_round(_rows(ranks, INPUT, 0))),), scratch=3)
 
 
+@cost(at_most(4 * lg(n) - 5 + 3 * (n < 3)), at_most(4 * S), pipelines=True)
 def exscan(ranks: int) -> Schedule:
     shift = Transfers.of(np.arange(ranks - 1), np.arange(1, ranks), to=3, source_buffer=INPUT[0], target_buffer=OWN[0])
     blocks = (Block(by_round([shift, *_rows(ranks - 1, OWN, 1)])),) if ranks > 1 else ()

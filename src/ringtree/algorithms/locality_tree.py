@@ -4,14 +4,6 @@ A subtree per group: as many rounds as a binomial tree over all or one more, but
 only, where a binomial tree that knows no groups crosses between them as often as it likes. Options: `group` (a divisor
 of n, for groups of consecutive ranks), by default hierarchical's; or `distances`, a symmetric matrix of numbers between
 the ranks: then ranks at the least distance from each other are a group, groups at the next one a group of groups, ….
-
-all_reduce: 2*(lg(g)+lg(h)) rounds, (lg(g)+lg(h))*S bytes
-broadcast: lg(g)+lg(h) rounds, (lg(g)+lg(h))*S bytes
-reduce: lg(g)+lg(h) rounds, S bytes
-
-When: short vectors over hosts or sockets where each message between them is dear.
-
-Source: Kielmann and others: MagPIe: MPI's collective communication operations for clustered wide area systems, 1999
 """
 
 from __future__ import annotations
@@ -23,23 +15,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.algorithms import binomial, hierarchical
+from ringtree.algorithms.cost import S, cost, lg
+from ringtree.algorithms.hierarchical import g, h
 from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.transform import reverse
 from ringtree.transform.rows import by_round, later
 
+SOURCE = "Kielmann and others: MagPIe: MPI's collective communication operations for clustered wide area systems, 1999"
+WHEN = "short vectors over hosts or sockets where each message between them is dear."
+
 Matrix = Sequence[Sequence[float]] | NDArray[np.float64]
 
 
-def terms(ranks: int) -> dict[str, int]:
-    """g, h: as hierarchical's"""
-    return hierarchical.terms(ranks)
-
-
+@cost(2 * (lg(g) + lg(h)), (lg(g) + lg(h)) * S)
 def all_reduce(ranks: int, *, group: int | None = None, distances: Matrix | None = None) -> Schedule:
     down = broadcast(ranks, 0, group=group, distances=distances)
     return reverse(down).then(down, "all_reduce")
 
 
+@cost(lg(g) + lg(h), (lg(g) + lg(h)) * S)
 def broadcast(ranks: int, root: int, *, group: int | None = None, distances: Matrix | None = None) -> Schedule:
     """Between the ranks that have the root's index in their group, with distances the first ranks; then inside."""
     if distances is None:
@@ -60,6 +54,7 @@ def broadcast(ranks: int, root: int, *, group: int | None = None, distances: Mat
     return Schedule("locality_tree", "broadcast", ranks, 1, blocks, root)
 
 
+@cost(lg(g) + lg(h), S)
 def reduce(ranks: int, root: int, *, group: int | None = None, distances: Matrix | None = None) -> Schedule:
     return reverse(broadcast(ranks, root, group=group, distances=distances))
 

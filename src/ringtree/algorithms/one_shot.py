@@ -2,14 +2,6 @@
 
 Sums are taken in rank order 0, 1, … n-1, so the result is the same to the last bit on all ranks. Of a prefix, rank 0 is
 needed by all others and the last by none.
-
-all_reduce: 1 round, (n-1)*S bytes
-scan: 1 round, (n-1)*S bytes
-exscan: 1 round, (n-1)*S bytes
-
-When: short vectors on a machine where every rank reaches every other at once.
-
-Source: Shah and others: MSCCL++: rethinking GPU communication abstractions for cutting-edge AI applications, 2025
 """
 
 from __future__ import annotations
@@ -17,19 +9,26 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ringtree.algorithms.cost import S, cost, n
 from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
 
+SOURCE = "Shah and others: MSCCL++: rethinking GPU communication abstractions for cutting-edge AI applications, 2025"
+WHEN = "short vectors on a machine where every rank reaches every other at once."
 
+
+@cost(1, (n - 1) * S)
 def all_reduce(ranks: int) -> Schedule:
     # Each source's targets begin behind it, so that not all ranks send to the same one first.
     source = np.repeat(np.arange(ranks), ranks)
     return _added("all_reduce", ranks, source, (source + 1 + np.tile(np.arange(ranks), ranks)) % ranks)
 
 
+@cost(1, (n - 1) * S)
 def scan(ranks: int) -> Schedule:
     return _added("scan", ranks, *np.triu_indices(ranks))
 
 
+@cost(1, (n - 1) * S)
 def exscan(ranks: int) -> Schedule:
     return _added("exscan", ranks, *np.triu_indices(ranks, 1))
 

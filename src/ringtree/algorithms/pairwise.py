@@ -1,21 +1,20 @@
 """Pairwise exchange: in round k every rank sends to the rank k further on what is meant for it.
 
 The first round (k = 0) is a rank's copy to itself.
-
-all_to_all: n rounds, (n-1)/n*S bytes
-
-When: long blocks: every block is sent once, and in each round everyone sends to one and receives from one.
-
-Source: Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH, 2005
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ringtree.algorithms.cost import S, cost, n
 from ringtree.ir.schedule import Block, Buffer, Schedule, Shift, Transfers
 
+SOURCE = "Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH, 2005"
+WHEN = "long blocks: every block is sent once, and in each round everyone sends to one and receives from one."
 
+
+@cost(n, (n - 1) / n * S)
 def all_to_all(ranks: int) -> Schedule:
     rank = np.arange(ranks)
     rows = Transfers.of(rank, rank, rank, source_buffer=Buffer.INPUT, target_buffer=Buffer.OUTPUT)

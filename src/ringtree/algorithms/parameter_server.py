@@ -3,21 +3,20 @@
 The server sends n-1 times the vector where a ring's ranks send it less than twice; that is the reason for all the
 others. Option: `servers` s, the ranks 0 … s-1, each for an s-th of the vector; with n of them (sharded_server) none is
 the bottleneck.
-
-all_reduce: 2 rounds, (n-1)*S bytes
-
-When: as the baseline that shows what all the others avoid.
-
-Source: Li and others: Scaling distributed machine learning with the parameter server, 2014
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ringtree.algorithms.cost import S, cost, n
 from ringtree.ir.schedule import Block, Schedule, Transfers
 
+SOURCE = "Li and others: Scaling distributed machine learning with the parameter server, 2014"
+WHEN = "as the baseline that shows what all the others avoid."
 
+
+@cost(2, (n - 1) * S)
 def all_reduce(ranks: int, *, servers: int = 1) -> Schedule:
     if not 1 <= servers <= ranks:
         raise ValueError(f"parameter_server: {servers} servers among {ranks} ranks; expected 1 to {ranks}")

@@ -3,13 +3,6 @@
 What goes far is one block, what goes to the neighbour is half of all. Option: `aggregate` a, a power of two, bounds the
 buffers: at most a blocks a rank and round, each a message, as they are no neighbours. All by default; else trees are
 walked a at a time once more are due: lg(2*a)+n/a-2 rounds, 2*a+a*lg(n/(2*a)) partial sums at most in reduce_scatter.
-
-all_gather: lg(n) rounds, (n-1)/n*S bytes
-reduce_scatter: lg(n) rounds, (n-1)/n*S bytes
-
-When: short to medium blocks over many ranks where far links are the slow ones, or buffers are bounded.
-
-Source: Jeaugey: PAT: a new algorithm for all-gather and reduce-scatter operations at scale, 2025
 """
 
 from __future__ import annotations
@@ -17,9 +10,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ringtree.algorithms.cost import S, cost, lg, n
 from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
 
+SOURCE = "Jeaugey: PAT: a new algorithm for all-gather and reduce-scatter operations at scale, 2025"
+WHEN = "short to medium blocks over many ranks where far links are the slow ones, or buffers are bounded."
 
+
+@cost(lg(n), (n - 1) / n * S)
 def all_gather(ranks: int, *, aggregate: int | None = None) -> Schedule:
     """A rank that is `behind` ranks after a block's owner passes it on to the rank `distance` further on."""
     parts = [
@@ -29,6 +27,7 @@ def all_gather(ranks: int, *, aggregate: int | None = None) -> Schedule:
     return Schedule("pat", "all_gather", ranks, ranks, (Block(Transfers.concatenate(parts)),) if parts else ())
 
 
+@cost(lg(n), (n - 1) / n * S)
 def reduce_scatter(ranks: int, *, aggregate: int | None = None) -> Schedule:
     """The same trees upwards. The neighbour's sum is the first to come: with it the own input goes into the partial."""
     trees, top = _trees(ranks, aggregate), 1 << (ranks - 1).bit_length()

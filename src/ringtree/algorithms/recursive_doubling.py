@@ -2,14 +2,6 @@
 
 Among n ranks that are no power of two, p take part as in halving_doubling, whose second half all_gather is. A sum is
 taken in the same tree on all ranks, so they agree to the last bit.
-
-all_reduce: lg(p)+2*(n>p) rounds, (lg(p)+(n>p))*S bytes
-all_gather: lg(p)+2*(n>p) rounds, at most (p-1+min(p-1,(n-p)*lg(p)))/n*S+(n>p)*S bytes
-barrier: lg(p)+2*(n>p) rounds, (lg(p)+(n>p))*S bytes
-
-When: short vectors, where latency is what counts and every rank sends to one at a time.
-
-Source: Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH, 2005
 """
 
 from __future__ import annotations
@@ -19,9 +11,14 @@ from dataclasses import replace
 import numpy as np
 
 from ringtree.algorithms import halving_doubling
+from ringtree.algorithms.cost import S, at_most, cost, lg, minimum, n, p
 from ringtree.ir.schedule import Block, Schedule, Transfers
 
+SOURCE = "Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH, 2005"
+WHEN = "short vectors, where latency is what counts and every rank sends to one at a time."
 
+
+@cost(lg(p) + 2 * (n > p), (lg(p) + (n > p)) * S)
 def all_reduce(ranks: int) -> Schedule:
     active, folded = halving_doubling.taking_part(ranks)
     a = np.arange(len(active))
@@ -35,10 +32,12 @@ def all_reduce(ranks: int) -> Schedule:
     return Schedule("recursive_doubling", "all_reduce", ranks, 1, (Block(rows),) if len(rows) else ())
 
 
+@cost(lg(p) + 2 * (n > p), at_most((p - 1 + minimum(p - 1, (n - p) * lg(p))) / n * S + (n > p) * S))
 def all_gather(ranks: int) -> Schedule:
     return replace(halving_doubling.all_gather(ranks), name="recursive_doubling")
 
 
+@cost(lg(p) + 2 * (n > p), (lg(p) + (n > p)) * S)
 def barrier(ranks: int) -> Schedule:
     """The token is added up; one round more or two than dissemination where n is no power of two."""
     return replace(all_reduce(ranks), collective="barrier")

@@ -1,17 +1,8 @@
-"""The algorithms there are. What an algorithm serves are the functions of its module that are named like collectives.
+"""The table of algorithms: those published in this room, and a user's own.
 
-A module's docstring states its cost, one line a collective, its source, and when to use it; all are read from there
-and typed nowhere else (tests hold the formulas equal to the schedules):
-
-    all_reduce: 2*(n-1) rounds, 2*(n-1)/n*S bytes
-    broadcast: n-1 rounds, S bytes, pipelines
-    Source: author: title, year
-    When: one sentence.
-
-for n > 1 ranks and S bytes in the whole vector. Bytes are what the rank that sends most sends. A leading "at most"
-marks a bound; `lg(x)` is the logarithm to base 2 rounded up, `p` the largest power of two that is at most n. Formulas
-that use other names are in a module with a function `terms(ranks)`, which gives their values and, in its docstring,
-their meaning.
+A published algorithm is a module. Its functions that are named like collectives are what it serves, each with its
+`@cost`; SOURCE says who published it, WHEN when to use it, the docstring how it works. A user's own algorithm is a
+function, or such a module: registered, named as FILE.py:FUNCTION, or an entry point of an installed package.
 """
 
 from __future__ import annotations
@@ -20,75 +11,75 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from operator import index
+from threading import RLock
 from types import ModuleType
+from typing import TypeVar
 
+from ringtree.algorithms.cost import Cost
 from ringtree.ir.collective import COLLECTIVES, collective
 from ringtree.ir.schedule import Schedule
 
-COST = re.compile(r"^(\w+): (.+?) rounds?, (.+?) bytes(, pipelines)?$", re.MULTILINE)
-SOURCE = re.compile(r"^Source: (.+(?:\n(?!When: ).+)*)$", re.MULTILINE)
-WHEN = re.compile(r"^When: (.+(?:\n(?!Source: ).+)*)$", re.MULTILINE)
+Own = TypeVar("Own", bound="Callable[..., object] | ModuleType")
 
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What one collective costs, as formulas in n, S, p, lg and the names that `terms` gives for n, for n > 1.
-
-    `pipelines`: its rounds pass on one chunk after the other, so that cutting the chunks (transform.pipeline) makes
-    the rounds overlap.
-    """
-
-    rounds: str
-    sent: str
-    pipelines: bool
-    terms: Callable[[int], Mapping[str, int]] | None = None
-
-    def evaluate(self, ranks: int, nbytes: float) -> tuple[float, float]:
-        """(rounds, bytes sent by the busiest rank); upper bounds where the formula says "at most"."""
-        names: dict[str, object] = {"n": ranks, "S": nbytes, "p": _power(ranks), "lg": _lg, "min": min}
-        names |= self.terms(ranks) if self.terms else {}
-        rounds, sent = (
-            eval(f.removeprefix("at most "), {"__builtins__": {}}, names)  # our own docstrings, never a user's text
-            for f in (self.rounds, self.sent)
-        )
-        return float(rounds), float(sent)
+RESERVED = ("all", "auto")
+"""Words that stand where an algorithm's name does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """One published algorithm. `functions`: per collective it serves, (ranks[, root], **options) -> Schedule.
-    `terms`: what the names in its formulas mean that not all formulas share; empty where there are none. `about`: the
-    paragraphs of its docstring that say how it works; `when`: when to use it."""
+    """One algorithm. `functions`: per collective it serves, (ranks[, root], **options) -> Schedule. `text`: how it
+    works, a docstring; empty under python -OO, which has none. `when`: when to use it. `origin`: the file or package
+    that a user's own algorithm is from; empty for those of this room, whose schedules tests prove."""
 
     name: str
-    summary: str
+    text: str
     source: str
+    when: str
     functions: Mapping[str, Callable[..., Schedule]]
     costs: Mapping[str, Cost]
-    terms: str = ""
-    about: tuple[str, ...] = ()
-    when: str = ""
+    origin: str = ""
+
+    @property
+    def summary(self) -> str:
+        """Its text's first line."""
+        return self.text.strip().partition("\n")[0]
+
+    @property
+    def about(self) -> tuple[str, ...]:
+        """The paragraphs after that, a line each."""
+        rest = inspect.cleandoc(self.text).partition("\n")[2]
+        return tuple(p for p in (" ".join(p.split()) for p in rest.split("\n\n")) if p)
 
     @property
     def serves(self) -> tuple[str, ...]:
         return tuple(self.functions)
 
+    @property
+    def terms(self) -> str:
+        """What the terms of its own mean that its formulas are written with; empty where there are none."""
+        found = {term.name: term.meaning for stated in self.costs.values() for term in stated.terms()}
+        return ", ".join(found[name] for name in sorted(found))
+
+    def function(self, collective_name: str) -> Callable[..., Schedule]:
+        """What makes its schedules for a collective; ValueError naming what there is where it does not serve that."""
+        collective(collective_name)
+        if collective_name not in self.functions:
+            expected = f"one of {', '.join(serving(collective_name))}"
+            if self.origin:
+                expected = f"{', '.join(self.serves)}, which {self.origin} has, or {expected}"
+            raise ValueError(f"{self.name} does not serve {collective_name}: expected {expected}")
+        return self.functions[collective_name]
+
     def build(self, collective_name: str, ranks: int, root: int | None = None, **options: object) -> Schedule:
         """The schedule for `ranks` ranks. A rooted collective's root is 0 unless given; others take none. `options` are
         the algorithm's own, which its docstring names."""
-        promise = collective(collective_name)
-        if collective_name not in self.functions:
-            raise ValueError(
-                f"{self.name} does not serve {collective_name}: expected one of {', '.join(serving(collective_name))}"
-            )
+        promise, function = collective(collective_name), self.function(collective_name)
         ranks = _whole(ranks, "ranks")
         if ranks < 1:
             raise ValueError(f"{self.name} {collective_name} over {ranks} ranks: expected at least 1")
         if not promise.rooted and root is not None:
             raise ValueError(f"{collective_name} has no root: got root {root}")
-        function = self.functions[collective_name]
         known = {p.name: p for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY}
         if strange := [o for o in options if o not in known]:
             said = f"expected one of {', '.join(known)}" if known else "it has none"
@@ -112,77 +103,96 @@ def _whole(value: object, what: str) -> int:
         raise TypeError(f"{what}: got {value!r}; expected a whole number") from None
 
 
-def _lg(x: int) -> int:
-    return (x - 1).bit_length()
-
-
-def _power(x: int) -> int:
-    """The largest power of two that is at most x."""
-    return 1 << (x.bit_length() - 1)
-
-
 def read(module: ModuleType) -> Algorithm:
-    """An algorithm from its module: functions by their names, the rest from the docstring."""
-    text = module.__doc__ or ""
-    name = module.__name__.rpartition(".")[2]
-    functions = {c: getattr(module, c) for c in COLLECTIVES if callable(getattr(module, c, None))}
-    terms = getattr(module, "terms", None)
-    costs = {c: Cost(rounds, sent, bool(flag), terms) for c, rounds, sent, flag in COST.findall(text)}
-    meaning = (inspect.getdoc(terms) or "") if terms else ""
-    source = SOURCE.search(text)
-    when = WHEN.search(text)
-    if set(costs) != set(functions) or source is None or when is None:
+    """A published algorithm from its module. ImportError where it lacks a cost, its source or when to use it."""
+    functions = _served(module)
+    costs = {name: found.cost for name, found in vars(module).items() if name in functions and hasattr(found, "cost")}
+    source, when = getattr(module, "SOURCE", ""), getattr(module, "WHEN", "")
+    if set(costs) != set(functions) or not functions or not source or not when:
         raise ImportError(
             f"{module.__name__}: states the cost of {sorted(costs)}, serves {sorted(functions)}, "
-            f"{'names' if source else 'lacks'} its source, {'says' if when else 'lacks'} when to use it; expected one "
-            "cost line a function, a source and a When"
+            f"{'names' if source else 'lacks'} its SOURCE, {'says' if when else 'lacks'} WHEN to use it; expected "
+            "functions named like collectives, a @cost for each, a SOURCE and a WHEN"
         )
-    summary, *paragraphs = (_joined(p) for p in WHEN.sub("", SOURCE.sub("", COST.sub("", text))).split("\n\n"))
-    about = tuple(p for p in (summary[len(_first_line(text)) :].strip(), *paragraphs) if p)
-    return Algorithm(name, _first_line(text), _joined(source[1]), functions, costs, meaning, about, _joined(when[1]))
+    return Algorithm(module.__name__.rpartition(".")[2], module.__doc__ or "", source, when, functions, costs)
 
 
-def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0]
+def _served(module: ModuleType) -> dict[str, Callable[..., Schedule]]:
+    return {c: getattr(module, c) for c in COLLECTIVES if callable(getattr(module, c, None))}
 
 
-def _joined(text: str) -> str:
-    """Lines as one."""
-    return " ".join(text.split())
+REGISTRY: dict[str, Algorithm] = {}
+"""The algorithms of this room, which `published` fills in."""
+_own: dict[str, tuple[object, Algorithm]] = {}
+"""By name what was registered, and the algorithm that it became."""
+_lock = RLock()
+"""Ranks may be threads, and a file that is loaded may itself register."""
 
 
-NAMES = (
-    "ring",
-    "chain",
-    "double_tree",
-    "halving_doubling",
-    "one_shot",
-    "two_shot",
-    "hierarchical",
-    "pairwise",
-    "dissemination",
-    "hillis_steele",
-    "inorder_tree",
-    "flat",
-    "binomial",
-    "bine_tree",
-    "binary_tree",
-    "recursive_doubling",
-    "bruck",
-    "circulant",
-    "circulant_broadcast",
-    "torus",
-    "torus_3d",
-    "swing",
-    "pat",
-    "locality_tree",
-    "split_tree",
-    "parameter_server",
-    "sharded_server",
-)
-"""The modules of this room that are algorithms, in the order in which they are shown: a new one is a line here."""
+def register(what: Own, name: str | None = None, *, origin: str | None = None) -> Own:
+    """Makes a function (ranks[, root], **options) -> Schedule, or a module of such functions named like collectives, an
+    algorithm of that name (its own unless given); returns it, so that it may decorate. All ranks must register the
+    same ones. Calls take it where it is asked for by name; it is proved before it first runs.
 
-REGISTRY: dict[str, Algorithm] = {name: read(import_module(f"ringtree.algorithms.{name}")) for name in NAMES}
+    ValueError for a name that is taken, and for a function that makes no schedule. `origin`: where it is from, in
+    errors.
+    """
+    from ringtree.algorithms import own  # late: most programs have none
+
+    said = own.origin_of(what) if origin is None else origin
+    called = name or getattr(what, "__name__", "").rpartition(".")[2]
+    if not re.fullmatch(r"[^\W\d]\w*", called) or called in RESERVED:
+        raise ValueError(f"{said}: {called!r} cannot be an algorithm's name; expected a word, as register(…, name)")
+    with _lock:
+        if called in REGISTRY:
+            raise ValueError(f"{said}: ringtree has an algorithm {called!r}; expected another name")
+        if called in _own:
+            before, there = _own[called]
+            if before is not what:
+                raise ValueError(f"{said}: {called!r} is registered, from {there.origin}; expected another name")
+            return what
+        served = _served(what) if isinstance(what, ModuleType) else own.served(what, called, said)
+        if not served:
+            raise ValueError(f"{said}: {called} serves nothing; expected functions named like collectives")
+        functions = {c: own.checked(function, c, called, said) for c, function in served.items()}
+        costs = {c: own.cost_of(function, collective(c).rooted) for c, function in functions.items()}
+        source, when = getattr(what, "SOURCE", ""), getattr(what, "WHEN", "")
+        _own[called] = what, Algorithm(called, what.__doc__ or "", source, when, functions, costs, said)
+        return what
+
+
+def find(name: str) -> Algorithm:
+    """The algorithm of that name, or of the function that FILE.py:FUNCTION names; ValueError naming the known ones
+    otherwise."""
+    if name in REGISTRY:
+        return REGISTRY[name]
+    from ringtree.algorithms import own
+
+    with _lock:
+        if name in _own:
+            return _own[name][1]
+        if own.is_reference(name):
+            function = own.load(name)
+            register(function, origin=name.rpartition(":")[0])
+            return next(algorithm for what, algorithm in _own.values() if what is function)
+        if found := own.installed().get(name):
+            register(found.load(), name, origin=f"package {found.package}")
+            return _own[name][1]
+    raise ValueError(f"no algorithm {name!r}: expected one of {', '.join(known())}, or FILE.py:FUNCTION")
+
+
+def exists(name: str) -> bool:
+    """Whether `find` knows the name; of FILE.py:FUNCTION, that it is meant as one."""
+    from ringtree.algorithms import own
+
+    return name in REGISTRY or name in _own or own.is_reference(name) or name in own.installed()
+
+
+def known() -> list[str]:
+    """The names of all algorithms: published, registered, and of installed packages."""
+    from ringtree.algorithms import own
+
+    return list(dict.fromkeys([*REGISTRY, *_own, *own.installed()]))
 
 
 def build(name: str, collective_name: str, ranks: int, root: int | None = None, **options: object) -> Schedule:
@@ -190,19 +200,12 @@ def build(name: str, collective_name: str, ranks: int, root: int | None = None, 
     return find(name).build(collective_name, ranks, root, **options)
 
 
-def find(name: str) -> Algorithm:
-    """The algorithm of that name; ValueError naming the known ones otherwise."""
-    if name not in REGISTRY:
-        raise ValueError(f"no algorithm {name!r}: expected one of {', '.join(REGISTRY)}")
-    return REGISTRY[name]
-
-
 def serving(collective_name: str) -> list[str]:
-    """The algorithms that serve a collective."""
+    """The published algorithms that serve a collective."""
     collective(collective_name)
     return [name for name, a in REGISTRY.items() if collective_name in a.functions]
 
 
 def pairs() -> list[tuple[str, str]]:
-    """Every (algorithm, collective) there is."""
+    """Every (algorithm, collective) that is published here."""
     return [(name, c) for name, a in REGISTRY.items() for c in a.functions]

@@ -2,14 +2,7 @@
 
 What NCCL calls tree: sums come up the chain to a group's first rank, which passes them on to the second rank of the
 group above, so that no rank has more than two below it in a tree. The trees are double_tree's, over groups.
-Option: `group` (a divisor of n; ranks are numbered group by group), by default hierarchical's. With g ranks a group
-and h = n/g groups:
-
-all_reduce: 2*(g-1+lg(h)*(1+(g>1))) rounds, at most 3*S bytes, pipelines
-
-When: medium to long vectors over many hosts; pipelined.
-
-Source: Jeaugey: Massively scale your deep learning training with NCCL 2.4, 2019
+Option: `group` (a divisor of n; ranks are numbered group by group), by default hierarchical's.
 """
 
 from __future__ import annotations
@@ -18,18 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.algorithms import double_tree, hierarchical
+from ringtree.algorithms.cost import S, at_most, cost, lg
+from ringtree.algorithms.hierarchical import g, h
 from ringtree.algorithms.ranges import backwards
 from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.transform.rows import by_round, fuse
 
+SOURCE = "Jeaugey: Massively scale your deep learning training with NCCL 2.4, 2019"
+WHEN = "medium to long vectors over many hosts; pipelined."
+
 Ranks = NDArray[np.int64]
 
 
-def terms(ranks: int) -> dict[str, int]:
-    """g, h: as hierarchical's"""
-    return hierarchical.terms(ranks)
-
-
+@cost(2 * (g - 1 + lg(h) * (1 + (g > 1))), at_most(3 * S), pipelines=True)
 def all_reduce(ranks: int, *, group: int | None = None) -> Schedule:
     size = hierarchical.default_group(ranks) if group is None else group
     if size < 1 or ranks % size:

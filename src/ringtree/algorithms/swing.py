@@ -2,14 +2,6 @@
 
 As few rounds and bytes as halving and doubling, but the partners are nearer on a ring or torus. Even ranks go one way,
 odd ones the other. If n is odd, the last rank exchanges with each of the others directly, in the same rounds.
-
-all_reduce: 2*lg(m) rounds, 2*(n-1)/n*S bytes
-reduce_scatter: lg(m) rounds, (n-1)/n*S bytes
-all_gather: lg(m) rounds, (n-1)/n*S bytes
-
-When: medium vectors on rings and tori, where halving and doubling would go too far.
-
-Source: De Sensi, Bonato, Saam, Hoefler: Swing: short-cutting rings for higher bandwidth allreduce, 2024
 """
 
 from __future__ import annotations
@@ -17,16 +9,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ringtree.algorithms.cost import S, Term, cost, lg, n
 from ringtree.algorithms.ranges import backwards, runs
 from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.transform import reverse
 
+SOURCE = "De Sensi, Bonato, Saam, Hoefler: Swing: short-cutting rings for higher bandwidth allreduce, 2024"
+WHEN = "medium vectors on rings and tori, where halving and doubling would go too far."
+m = Term("m", lambda ranks: max(ranks - ranks % 2, 1), "m: n if that is even, else n-1")
 
-def terms(ranks: int) -> dict[str, int]:
-    """m: n if that is even, else n-1"""
-    return {"m": max(ranks - ranks % 2, 1)}
 
-
+@cost(2 * lg(m), 2 * (n - 1) / n * S)
 def all_reduce(ranks: int) -> Schedule:
     """Blocks are ordered by who has them together, so that for powers of two all that a rank sends is one range."""
     rank, steps = np.arange(ranks), _steps(ranks)
@@ -36,10 +29,12 @@ def all_reduce(ranks: int) -> Schedule:
     return Schedule("swing", "all_reduce", ranks, ranks, blocks)
 
 
+@cost(lg(m), (n - 1) / n * S)
 def reduce_scatter(ranks: int) -> Schedule:
     return reverse(all_gather(ranks))
 
 
+@cost(lg(m), (n - 1) / n * S)
 def all_gather(ranks: int) -> Schedule:
     blocks = (Block(_rows(ranks, np.arange(ranks))),) if ranks > 1 else ()
     return Schedule("swing", "all_gather", ranks, ranks, blocks)

@@ -4,42 +4,40 @@ Each copy has a quarter of the vector: rows or columns first, and each the other
 order in which it meets them, so that all that a rank sends is one range. The other two are one copy: quarters of blocks
 are no neighbours, so a rank would send 4*(n-1) messages for x+y-2: 252 for 14 at n = 64. The ranks are x times y, as
 near to a square as n allows; a prime n is a ring that goes both ways.
-
-all_reduce: 2*(x+y-2) rounds, 2*(n-1)/n*S bytes
-reduce_scatter: x+y-2 rounds, (n-1)/n*S bytes
-all_gather: x+y-2 rounds, (n-1)/n*S bytes
-
-When: ranks that are the nodes of a two-dimensional torus, with links to four neighbours each.
-
-Source: Sack, Gropp: Collective algorithms for multiported torus networks, 2015
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import combinations_with_replacement
 from math import prod
 
 import numpy as np
 
+from ringtree.algorithms.cost import S, Term, cost, n
 from ringtree.algorithms.ranges import backwards
 from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.transform import reverse
 from ringtree.transform.rows import by_round
 
+SOURCE = "Sack, Gropp: Collective algorithms for multiported torus networks, 2015"
+WHEN = "ranks that are the nodes of a two-dimensional torus, with links to four neighbours each."
+
 Axis = tuple[int, int]  # how many ranks there are along it, and by how much their numbers differ
 
 
-def terms(ranks: int) -> dict[str, int]:
-    """n = x*y, as near to a square as can be"""
-    return dict(zip("xy", shape(ranks, 2), strict=True))
-
-
+@lru_cache(maxsize=64)
 def shape(ranks: int, dimensions: int) -> tuple[int, ...]:
     """That many factors of `ranks` with the least sum, in rising order."""
     divisors = [d for d in range(1, ranks + 1) if ranks % d == 0]
     return min((f for f in combinations_with_replacement(divisors, dimensions) if prod(f) == ranks), key=sum)
 
 
+x = Term("x", lambda ranks: shape(ranks, 2)[0], "n = x*y, as near to a square as can be")
+y = Term("y", lambda ranks: shape(ranks, 2)[1])
+
+
+@cost(2 * (x + y - 2), 2 * (n - 1) / n * S)
 def all_reduce(ranks: int, dimensions: int = 2) -> Schedule:
     axes = _axes(ranks, dimensions)
     turned = [(axes[k:] + axes[:k], way) for k in range(len(axes)) for way in (1, -1)]
@@ -48,10 +46,12 @@ def all_reduce(ranks: int, dimensions: int = 2) -> Schedule:
     return Schedule("torus", "all_reduce", ranks, ranks * max(len(turned), 1), blocks)
 
 
+@cost(x + y - 2, (n - 1) / n * S)
 def reduce_scatter(ranks: int, dimensions: int = 2) -> Schedule:
     return reverse(all_gather(ranks, dimensions))
 
 
+@cost(x + y - 2, (n - 1) / n * S)
 def all_gather(ranks: int, dimensions: int = 2) -> Schedule:
     """Neighbours in number first, so that what a rank has are neighbouring blocks."""
     blocks = (Block(_lap(ranks, axes, 1, 0)),) if (axes := _axes(ranks, dimensions)) else ()

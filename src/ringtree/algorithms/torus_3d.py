@@ -1,14 +1,6 @@
 """3D torus: what torus does, along three axes; all_reduce in six rotated copies, so that all six ports are busy.
 
 The other two are one copy, as torus's: six would be 6*(n-1) messages a rank for x+y+z-3, 378 for 9 at n = 64.
-
-all_reduce: 2*(x+y+z-3) rounds, 2*(n-1)/n*S bytes
-reduce_scatter: x+y+z-3 rounds, (n-1)/n*S bytes
-all_gather: x+y+z-3 rounds, (n-1)/n*S bytes
-
-When: ranks that are the nodes of a three-dimensional torus, with links to six neighbours each.
-
-Source: Sack, Gropp: Collective algorithms for multiported torus networks, 2015
 """
 
 from __future__ import annotations
@@ -16,21 +8,27 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ringtree.algorithms import torus
+from ringtree.algorithms.cost import S, Term, cost, n
 from ringtree.ir.schedule import Schedule
 
+SOURCE = "Sack, Gropp: Collective algorithms for multiported torus networks, 2015"
+WHEN = "ranks that are the nodes of a three-dimensional torus, with links to six neighbours each."
 
-def terms(ranks: int) -> dict[str, int]:
-    """n = x*y*z, as near to a cube as can be"""
-    return dict(zip("xyz", torus.shape(ranks, 3), strict=True))
+x = Term("x", lambda ranks: torus.shape(ranks, 3)[0], "n = x*y*z, as near to a cube as can be")
+y = Term("y", lambda ranks: torus.shape(ranks, 3)[1])
+z = Term("z", lambda ranks: torus.shape(ranks, 3)[2])
 
 
+@cost(2 * (x + y + z - 3), 2 * (n - 1) / n * S)
 def all_reduce(ranks: int) -> Schedule:
     return replace(torus.all_reduce(ranks, 3), name="torus_3d")
 
 
+@cost(x + y + z - 3, (n - 1) / n * S)
 def reduce_scatter(ranks: int) -> Schedule:
     return replace(torus.reduce_scatter(ranks, 3), name="torus_3d")
 
 
+@cost(x + y + z - 3, (n - 1) / n * S)
 def all_gather(ranks: int) -> Schedule:
     return replace(torus.all_gather(ranks, 3), name="torus_3d")

@@ -1,14 +1,6 @@
 """Two shot: every rank adds up its own block of all inputs, then gives it to all. Fewest bytes, n*n messages.
 
 Sums are taken in rank order 0, 1, … n-1, each by one rank, so the result is the same to the last bit on all ranks.
-
-all_reduce: 2 rounds, 2*(n-1)/n*S bytes
-reduce_scatter: 1 round, (n-1)/n*S bytes
-all_gather: 1 round, (n-1)/n*S bytes
-
-When: long vectors on a machine where every rank reaches every other at once, or where sums must be in rank order.
-
-Source: Cowan and others: MSCCLang: Microsoft collective communication language, 2023
 """
 
 from __future__ import annotations
@@ -16,9 +8,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ringtree.algorithms.cost import S, cost, n
 from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
 
+SOURCE = "Cowan and others: MSCCLang: Microsoft collective communication language, 2023"
+WHEN = "long vectors on a machine where every rank reaches every other at once, or where sums must be in rank order."
 
+
+@cost(2, 2 * (n - 1) / n * S)
 def all_reduce(ranks: int) -> Schedule:
     source, target = _everyone_to_everyone(ranks)
     first = Transfers.of(
@@ -32,6 +29,7 @@ def all_reduce(ranks: int) -> Schedule:
     return Schedule("two_shot", "all_reduce", ranks, ranks, blocks)
 
 
+@cost(1, (n - 1) / n * S)
 def reduce_scatter(ranks: int) -> Schedule:
     source, target = _everyone_to_everyone(ranks)
     rows = Transfers.of(
@@ -40,6 +38,7 @@ def reduce_scatter(ranks: int) -> Schedule:
     return Schedule("two_shot", "reduce_scatter", ranks, ranks, (Block(rows),))
 
 
+@cost(1, (n - 1) / n * S)
 def all_gather(ranks: int) -> Schedule:
     source, target = _everyone_to_everyone(ranks)
     rows = Transfers.of(source, target, 0, to=source, source_buffer=Buffer.INPUT, target_buffer=Buffer.OUTPUT)

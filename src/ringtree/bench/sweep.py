@@ -101,7 +101,8 @@ def plan(
     collective: str, ranks: Sequence[int], nbytes: Sequence[int], dtype: str, op: str, root: int, algorithm: str
 ) -> list[list[Case]]:
     """The tables of a sweep: for each number of ranks one for each algorithm. "all": all that serve it."""
-    from ringtree.algorithms import REGISTRY, serving
+    from ringtree.algorithms import exists, find, known, serving
+    from ringtree.plan import prove_own
 
     find_collective(collective)
     if algorithm == "all":
@@ -109,11 +110,14 @@ def plan(
     elif algorithm == "auto":
         names = ["auto"]
     else:
-        if algorithm not in REGISTRY:
-            raise ValueError(f"no algorithm {algorithm!r}: expected auto, all or one of {', '.join(REGISTRY)}")
-        if algorithm not in serving(collective):
+        if not exists(algorithm):
+            expected = f"{', '.join(known())}, or FILE.py:FUNCTION"
+            raise ValueError(f"no algorithm {algorithm!r}: expected auto, all or one of {expected}")
+        if collective not in find(algorithm).serves:
             others = ", ".join(serving(collective))
             raise ValueError(f"{algorithm} does not serve {collective}: expected auto, all or one of {others}")
+        for n in ranks:
+            prove_own(algorithm, collective, n, root if find_collective(collective).rooted else None)
         names = [algorithm]
     name = datatype(dtype).name
     promise = find_collective(collective)

@@ -47,20 +47,26 @@ def _readme_table(algorithms: Sequence[Algorithm]) -> str:
 
 
 def _list(algorithms: Sequence[Algorithm], asked: str | None) -> None:
-    """An algorithm and its source, and below it a line a collective."""
+    """An algorithm and its source, and below it a line a collective; then the names that installed packages add."""
     from rich.markup import escape
 
+    from ringtree.algorithms import REGISTRY
+    from ringtree.algorithms.own import installed
     from ringtree.cli.terminal import console
 
     screen = console()
     row = "    {:<15} {:<{width}} {}".format
     shown = [(a, [(c, cost) for c, cost in a.costs.items() if asked in (None, c)]) for a in algorithms]
-    width = max(len(cost.rounds) for _, costs in shown for _, cost in costs) + 1
+    width = max(len(str(cost.rounds)) for _, costs in shown for _, cost in costs) + 1
     screen.print(f"[bold]{'algorithm':<19}[/] [dim]source[/]\n{row('collective', 'rounds', 'bytes', width=width)}\n")
     for a, costs in shown:
         screen.print(f"[bold]{a.name:<19}[/] [dim]{escape(a.source)}", highlight=False, soft_wrap=True)
         for c, cost in costs:
-            screen.print(row(c, cost.rounds, cost.sent, width=width), markup=False, highlight=False, soft_wrap=True)
+            line = row(c, str(cost.rounds), str(cost.sent), width=width)
+            screen.print(line, markup=False, highlight=False, soft_wrap=True)
         if a.terms:
             screen.print(f"    [dim]{escape(a.terms)}", highlight=False, soft_wrap=True)
+    for name, package in installed().items():
+        taken = "; ringtree has one of that name, which is taken" if name in REGISTRY else ""
+        screen.print(f"[bold]{name:<19}[/] [dim]of package {escape(package.package)}{taken}", soft_wrap=True)
     screen.print(f"\n[dim]Each for any number of ranks. {SHARED_TERMS}; bytes: what the rank sends that sends most")

@@ -9,15 +9,14 @@ from ringtree.algorithms import Algorithm
 from ringtree.draw.text.picture import LEGEND, picture
 from ringtree.draw.text.tables import markdown
 from ringtree.ir.collective import COLLECTIVES
-from ringtree.verify.order import Order, rank_order
+from ringtree.plan.properties import order
+from ringtree.verify import Order
 
 PICTURED_RANKS = (8, 6, 5, 4)
 """The most of these whose picture has at most PICTURE_LINES."""
 PICTURE_LINES = 26
 
 ORDERS = {Order.ANY: "in any order", Order.ASSOCIATIVE: "neighbours", Order.FOLD: "at once"}
-ORDERED_RANKS = (5, 8)
-"""The ranks at which the order is looked at: a power of two, and not."""
 
 HEAD = (
     "<!-- written by `ringtree algorithms --page`; pytest tests/test_docs.py --update-golden brings it up to date -->",
@@ -72,10 +71,7 @@ def _section(a: Algorithm) -> Iterator[str]:
 def _order(a: Algorithm, collective: str) -> str:
     """How it adds up, by whatever root; empty where it adds up nothing."""
     promise = COLLECTIVES[collective]
-    if not promise.reduces or promise.repeats:
-        return ""
-    roots = (0, 3) if promise.rooted else (None,)
-    return ORDERS[min(rank_order(a.build(collective, ranks, root)) for ranks in ORDERED_RANKS for root in roots)]
+    return ORDERS[order(a.name, collective)] if promise.reduces and not promise.repeats else ""
 
 
 def _example(a: Algorithm) -> str:

@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--iters", type=int, metavar="I", help="timed calls (default: 0.1 s of them, 20 to 1000)")
     add("-c", "--check", type=int, default=1, choices=(0, 1), help="0: do not check the results")
     add("-R", "--local_register", type=int, default=0, choices=(0, 2), help="2: arrays in symmetric memory")
-    add("--algorithm", default="auto", metavar="NAME", help="auto, a name, or all that serve it")
+    add("--algorithm", default="auto", metavar="NAME", help="auto, a name, FILE.py:FUNCTION, or all that serve it")
     add(
         "-J", "--json", "--output_file", type=Path, metavar="FILE", help="write the figures, and the machine's, as JSON"
     )

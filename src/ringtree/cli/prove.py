@@ -5,6 +5,7 @@
     ringtree prove ring --collective all_reduce -n 8
     ringtree prove split_tree -n 32 --option group=8
     ringtree prove schedule.txt                 a file knows its collective and its ranks
+    ringtree prove mine.py:function -n 1-16     a function of your own (docs/own_algorithm.md)
 
 The schedule is proved on symbolic contents; then the programs that ranks run are: that they end with the slots they
 have, that no step races with another, and that they too end with what was promised.
@@ -32,11 +33,8 @@ MOST_TRANSFERS = 200_000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from ringtree.cli import subject
 
-    parser.add_argument(
-        "what",
-        metavar="all|ALGORITHM|FILE",
-        help="all, a name of those that `ringtree algorithms` lists, or a schedule's file",
-    )
+    described = "all, a name of those that `ringtree algorithms` lists, or a schedule's file"
+    subject.add_what(parser, "all|ALGORITHM|FILE", described)
     parser.add_argument("--collective", metavar="C", help="only this collective")
     counted = "ranks, such as 8, 1-64 or 2,4,8 (default 8; all: 1-64)"
     parser.add_argument("-n", "--ranks", type=subject.rank_counts, metavar="N", help=counted)
@@ -51,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ringtree.algorithms import REGISTRY
+    from ringtree.algorithms import NAMES, find
     from ringtree.cli import subject
     from ringtree.ir.collective import collective
 
@@ -61,12 +59,12 @@ def run(args: argparse.Namespace) -> int:
     if not everything and subject.is_file(args.what):
         return _prove_file(args)
     if not everything and args.collective:
-        REGISTRY[args.what].build(args.collective, 1)  # refuses what it does not serve
+        find(args.what).function(args.collective)  # refuses what it does not serve
     for option, number in (("--jobs", args.jobs), ("--most-transfers", args.most_transfers)):
         if number is not None and number < 1:
             raise ValueError(f"{option} {number}: expected at least 1")
     ranks = args.ranks or (list(range(1, 65)) if everything else [8])
-    pairs = list(subject.every(list(REGISTRY) if everything else [args.what], args.collective))
+    pairs = list(subject.every(NAMES if everything else [args.what], args.collective))
     started = time.monotonic()
     most = args.most_transfers or (MOST_TRANSFERS if everything else None)
     if everything and args.option:
@@ -79,6 +77,7 @@ def _prove(
     pairs: Sequence[tuple[str, str]], ranks: Sequence[int], options: Options, jobs: int | None, most: int | None
 ) -> list[Report]:
     """Proves every pair at every number of ranks and at the roots worth proving; a line a pair, as it is done."""
+    from ringtree.algorithms import find
     from ringtree.bench.machine import usable_cores
     from ringtree.cli import subject
     from ringtree.cli.terminal import progress
@@ -98,11 +97,12 @@ def _prove(
                 for n in reversed(ranks)  # the largest first, so that all processes end together
                 for root in subject.roots(collective, n)
             ]
-            bar.note(f"{algorithm} {collective}")
+            name = find(algorithm).name
+            bar.note(f"{name} {collective}")
             report = prove_many(cases, processes=jobs or usable_cores(), most_transfers=most)
             reports.append(report)
             counted = (f"{x:,}" for x in (report.schedules, report.transfers, report.programs, report.slots))
-            bar.print(row(algorithm, collective, span, *counted))
+            bar.print(row(name, collective, span, *counted))
             bar.advance()
             for failure in report.failures[:SHOWN_FAILURES]:
                 bar.print(f"  {failure}")

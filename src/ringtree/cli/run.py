@@ -10,6 +10,10 @@ has a core of its own. A signal that is ignored at the start, as nohup and a she
 
 With --trace, FILE has what every rank did from ringtree.init() on: its copies, reductions, messages and waits
 (docs/tracing.md); also of ranks that failed, but for those that were killed.
+
+With --algorithm, every call that it serves takes it: a name, several (two_shot,pairwise: the first that serves), or
+FILE.py:FUNCTION, a function of your own, which is proved over that many ranks before they start
+(docs/own_algorithm.md).
 """
 
 from __future__ import annotations
@@ -19,9 +23,10 @@ from pathlib import Path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "ringtree run [-h] -n N [-m] [--trace FILE] PROGRAM [ARGS …]"
+    parser.usage = "ringtree run [-h] -n N [-m] [--algorithm A] [--trace FILE] PROGRAM [ARGS …]"
     parser.add_argument("-n", "--ranks", type=int, required=True, metavar="N", help="how many ranks")
     parser.add_argument("-m", "--module", action="store_true", help="PROGRAM is a Python module's name")
+    parser.add_argument("--algorithm", metavar="A", help="what calls take: names, or FILE.py:FUNCTION")
     parser.add_argument(
         "--trace",
         type=Path,
@@ -38,4 +43,20 @@ def run(args: argparse.Namespace) -> int:
     program = args.program[1:] if args.program[:1] == ["--"] else args.program
     if args.trace:
         check_destination(args.trace, *program[:1])
-    return run(program, args.ranks, module=args.module, trace=args.trace)
+    algorithm = _proved(args.algorithm, args.ranks) if args.algorithm and args.ranks > 0 else None
+    return run(program, args.ranks, module=args.module, trace=args.trace, algorithm=algorithm)
+
+
+def _proved(names: str, ranks: int) -> str:
+    """The names as ranks in any folder find them; a user's own are proved, whatever the root."""
+    from ringtree.algorithms import find
+    from ringtree.algorithms.own import absolute, is_reference
+    from ringtree.cli.subject import roots
+    from ringtree.plan import prove_own
+
+    asked = names.split(",")
+    for name in asked:
+        for collective in find(name).serves:
+            for root in roots(collective, ranks):
+                prove_own(name, collective, ranks, root)
+    return ",".join(absolute(name) if is_reference(name) else name for name in asked)

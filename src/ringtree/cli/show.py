@@ -4,6 +4,7 @@ buffers filling. With --rank, what that rank does in it.
     ringtree show ring -n 4 --collective all_reduce
     ringtree show binomial --picture
     ringtree show split_tree -n 32 --option group=8
+    ringtree show mine.py:function -n 8         a function of your own (docs/own_algorithm.md)
     ringtree show chain -n 8 --bytes 64M        as it is cut for a vector of that size
     ringtree show ring > ring.txt; ringtree prove ring.txt
     ringtree show double_tree -n 16 --html tree.html

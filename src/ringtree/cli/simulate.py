@@ -6,15 +6,17 @@
     ringtree simulate ring -n 8 --bytes 1M --straggler rank=3,delay=1ms
     ringtree simulate ring -n 8 --bytes 1M --with double_tree:broadcast:1M:20us
 
-Bytes are those of the whole vector. A file is what `show` printed, MSCCL XML or an MSCCL++ execution plan. The
-topology is a shape in words (direct, switch, ring, torus:dims=4x4, cluster:hosts=4,nics=2; with latency=5us,
-bandwidth=25GB/s, and a rank's own costs message=, step=, copy=, reduce=), a machine by its name (`ringtree topo
-list`) or a topology file, or trace:FILE: what a measured trace says of the machine it was taken on.
+Bytes are those of the whole vector. A file is what `show` printed, MSCCL XML or an MSCCL++ execution plan; a function
+of your own is FILE.py:FUNCTION (docs/own_algorithm.md). What cannot be proved is played with a warning. The topology
+is a shape in words (direct, switch, ring, torus:dims=4x4, cluster:hosts=4,nics=2; with latency=5us, bandwidth=25GB/s,
+and a rank's own costs message=, step=, copy=, reduce=), a machine by its name (`ringtree topo list`) or a topology
+file, or trace:FILE: what a measured trace says of the machine it was taken on.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -34,6 +36,7 @@ ASSUMED = "switch:latency=2us,bandwidth=25GB/s"
 BUSIEST = 5
 """Lines of links."""
 WITH = "ALGORITHM:COLLECTIVE:BYTES[:START]"
+_WITH = re.compile(r"(.+\.py:[^:]*|[^:]*):([^:]*):([^:]*)(?::([^:]*))?")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -116,6 +119,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _case(args: argparse.Namespace, nbytes: int) -> _Case:
+    from ringtree.algorithms import find
     from ringtree.cli import subject
 
     if subject.is_file(args.what):
@@ -123,6 +127,8 @@ def _case(args: argparse.Namespace, nbytes: int) -> _Case:
         _warn(found.schedule)
         return _Case(found.schedule, found.programs or found.schedule, nbytes)
     schedule = subject.schedule(args)
+    if find(args.what).origin:
+        _warn(schedule)
     if args.cut:
         if args.option:
             raise ValueError("--cut: the size says the options; leave --option out")
@@ -164,11 +170,11 @@ def _other(text: str, ranks: int) -> Job:
     from ringtree.simulate import Job
     from ringtree.topology.text import seconds
 
-    parts = text.split(":")
-    if len(parts) not in (3, 4):
+    parts = _WITH.fullmatch(text)
+    if parts is None:
         raise ValueError(f"--with {text!r}: expected {WITH}, such as ring:all_reduce:1M:5us")
-    start_s = seconds(parts[3]) if len(parts) == 4 else 0.0
-    return Job(build(parts[0], parts[1], ranks), parse_bytes(parts[2]), start_s)
+    algorithm, collective, size, start = parts.groups()
+    return Job(build(algorithm, collective, ranks), parse_bytes(size), 0.0 if start is None else seconds(start))
 
 
 def _table(

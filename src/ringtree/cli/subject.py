@@ -30,14 +30,18 @@ THEIRS = {
 
 
 def is_file(text: str) -> bool:
-    """Whether `text` is meant as a file; ValueError where it is neither that nor an algorithm."""
-    from ringtree.algorithms import REGISTRY
+    """Whether `text` is meant as a schedule's file; ValueError where it is neither that nor an algorithm."""
+    from ringtree.algorithms import REGISTRY, exists, known
+    from ringtree.algorithms.own import is_reference
 
-    if text in REGISTRY:
+    if text in REGISTRY or is_reference(text):
         return False
     if Path(text).exists() or "/" in text or "." in text:
         return True
-    raise ValueError(f"no algorithm and no file {text!r}: expected a file, or one of {', '.join(REGISTRY)}")
+    if not exists(text):
+        expected = f"{', '.join(known())}, or FILE.py:FUNCTION"
+        raise ValueError(f"no algorithm and no file {text!r}: expected a file, or one of {expected}")
+    return False
 
 
 def read(path: str) -> tuple[Schedule, tuple[Program, ...]]:
@@ -100,12 +104,24 @@ def _machines(text: str, ranks: int) -> Topology:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What names one schedule: `schedule` and `from_file` read it."""
+    add_what(parser, "ALGORITHM|FILE", "a name that `ringtree algorithms` lists, or a schedule's file")
     add = parser.add_argument
-    add("what", metavar="ALGORITHM|FILE", help="a name that `ringtree algorithms` lists, or a schedule's file")
     add("-n", "--ranks", type=int, metavar="N", help="ranks (default 8; a file knows its own)")
     add("--collective", metavar="C", help="which of the collectives it serves (default: the first)")
     add("--root", type=int, help="the root, where the collective has one (default 0)")
     add_option(parser)
+
+
+def add_what(parser: argparse.ArgumentParser, metavar: str, described: str) -> None:
+    """The algorithm or file, as the first word or as `--algorithm`; one of them."""
+    either = parser.add_mutually_exclusive_group(required=True)
+    either.add_argument("what", nargs="?", default=argparse.SUPPRESS, metavar=metavar, help=described)
+    either.add_argument(
+        "--algorithm",
+        dest="what",
+        metavar="A",
+        help="the same, as other commands have it: a name, or FILE.py:FUNCTION, a function of your own",
+    )
 
 
 def schedule(args: argparse.Namespace) -> Schedule:
@@ -177,11 +193,11 @@ def built(algorithm: str, collective_name: str, ranks: int, root: int | None, op
 
 def collectives(algorithm: str, asked: str | None) -> Sequence[str]:
     """The collectives in question: the one asked for, else all that the algorithm serves."""
-    from ringtree.algorithms import REGISTRY
+    from ringtree.algorithms import find
     from ringtree.ir.collective import collective
 
     if asked is None:
-        return REGISTRY[algorithm].serves
+        return find(algorithm).serves
     collective(asked)
     return (asked,)
 
@@ -229,9 +245,9 @@ def rank_counts(text: str) -> list[int]:
 
 def every(algorithms: Iterator[str] | Sequence[str], asked: str | None) -> Iterator[tuple[str, str]]:
     """(algorithm, collective) for each of the algorithms and what it serves, or the one collective asked for."""
-    from ringtree.algorithms import REGISTRY
+    from ringtree.algorithms import find
 
     for name in algorithms:
-        for collective_name in REGISTRY[name].serves:
+        for collective_name in find(name).serves:
             if asked in (None, collective_name):
                 yield name, collective_name

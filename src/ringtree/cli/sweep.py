@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 MOST_TRANSFERS = 1 << 22
 """Of a schedule that is written out to be priced."""
+MOST_PROVED, MOST_PROVED_RANKS, PROVED_RANKS = 100_000, 512, 16
+"""Transfers and ranks of a user's own schedule that is proved before it is priced; for a longer one, one over so few
+ranks is."""
 MOST_COUNTS = 64
 """Numbers of ranks in one table."""
 
@@ -55,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("collective", metavar="COLLECTIVE", help="all_reduce, all_gather, reduce_scatter, broadcast, reduce, …")
     add("--bytes", default=None, metavar="B", help="8:8G (doubling), 8:8G:4 or 1M,64M (default 8:8G; with --ranks 1M)")
     add("--ranks", metavar="N", help="2:100000 (doubling) or 2,8,64 (default: all there are); nodes are kept whole")
-    add("--algorithm", metavar="A", help="some, as ring,double_tree, or all that serve the collective")
+    add("--algorithm", metavar="A", help="some, as ring,double_tree or FILE.py:FUNCTION, or all that serve it")
     add("--topology", required=True, metavar="NAME|FILE|SHAPE", help="a machine that `ringtree topo list` knows, a "
         "topology file, or a shape as `ringtree simulate` has them")  # fmt: skip
     cluster_options.add_arguments(parser, named=False)
@@ -141,14 +144,13 @@ def whole_node_counts(text: str, each: int) -> list[int]:
 
 
 def _algorithms(collective: str, asked: str | None) -> list[str]:
-    """Those asked for; else those that can be told for any number of ranks, or all that serve."""
+    """Those asked for; else those that stand for all over any number of ranks, or all that serve."""
     from ringtree.algorithms import find, serving
-    from ringtree.price.scale import ANY_SIZE
+    from ringtree.plan.growth import representatives
 
     known = serving(collective)
     if asked in (None, "all"):
-        told = [name for name in ANY_SIZE if name in known]
-        return told if asked is None and told else known
+        return (asked is None and representatives(collective)) or known
     names = asked.split(",") if asked else []
     for name in names:
         if collective not in find(name).serves:
@@ -159,6 +161,7 @@ def _algorithms(collective: str, asked: str | None) -> list[str]:
 def _priced(
     collective: str, names: Sequence[str], where: Topology | Cluster, ranks: int, sizes: Sequence[int]
 ) -> list[Case]:
+    from ringtree.algorithms import find
     from ringtree.price import Bounds
     from ringtree.topology import Topology
 
@@ -168,7 +171,7 @@ def _priced(
     times = {}
     for name in names:
         if found := _times_s(collective, name, topology, sizes):
-            times[name] = found
+            times[find(name).name] = found
     if not times:
         raise ValueError(
             f"{', '.join(names)} over {ranks:,} ranks: more than {MOST_TRANSFERS:,} transfers; expected fewer ranks, "
@@ -190,21 +193,26 @@ def _priced(
 def _times_s(collective: str, name: str, topology: Topology, sizes: Sequence[int]) -> list[float]:
     """At each size; empty where the schedule is too long to write out. What has groups of ranks has hosts."""
     from ringtree.algorithms import build, find
+    from ringtree.plan import growth
     from ringtree.price import scale
+    from ringtree.verify import prove
 
     ranks, cost = topology.ranks, find(name).costs[collective]
     if ranks < 2:
         return [0.0] * len(sizes)
-    if form := scale.CLOSED.get(collective, {}).get(name):
+    if form := growth.closed(name, collective):
         seconds = form(topology, ranks)
         return [seconds(nbytes) for nbytes in sizes]
-    rounds, chunks_sent = cost.evaluate(ranks, ranks)
-    if name not in scale.ANY_SIZE and max(rounds, chunks_sent) * ranks > MOST_TRANSFERS:
-        return []
+    if growth.transfers(name, collective, ranks) > MOST_TRANSFERS:
+        if name not in growth.representatives(collective):
+            return []
     options = inspect.signature(find(name).functions[collective]).parameters
     host = int((topology.hosts == topology.hosts[0]).sum())
     grouped = {"group": host} if "group" in options and ranks % host == 0 else {}
     schedule = build(name, collective, ranks, **grouped)
+    if find(name).origin:
+        short = ranks <= MOST_PROVED_RANKS and schedule.transfers <= MOST_PROVED
+        prove(schedule if short else build(name, collective, PROVED_RANKS))
     if cost.pipelines:
         seconds = scale.InPieces(schedule, topology).seconds
         return [seconds(nbytes) for nbytes in sizes]

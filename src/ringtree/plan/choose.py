@@ -10,16 +10,18 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ringtree.algorithms import REGISTRY, serving
+from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.units import duration
 from ringtree.plan.figures import BUILT_IN, Figures
 from ringtree.plan.predict import Prediction, Room, predict
+from ringtree.plan.properties import COMPARED_RANKS, at_once, in_rank_order, joinings
 from ringtree.plan.steps import Steps, wanted
 
 SHORTLIST = 4
 """How many with the fewest rounds, and how many with the fewest bytes."""
-TELLING_RANKS = 8
-"""Over fewer ranks many algorithms are the same; what they are over so many tells them apart."""
+FEW_RANKS = 4
+"""Over more, a Python function is called less often one after another, whatever the rounds."""
 NOTEWORTHY = 0.01
 """A later one of the list is chosen if it is predicted to be so much faster. What is equal by rights may differ in the
 last bit between two ranks."""
@@ -27,25 +29,6 @@ MOST_RANKS = 64
 """What more ranks choose is what so many do, on as large a part of the cores: to count more takes too long."""
 ROOM = Room(cores=1 << 20, slots=8, slot_bytes=1 << 17)
 """Where nobody says: of 8 ranks, each with a core."""
-
-IN_RANK_ORDER = {
-    "all_reduce": ("one_shot", "two_shot", "locality_tree", "parameter_server"),
-    "reduce": ("flat",),
-    "reduce_scatter": ("two_shot",),
-    "scan": ("hillis_steele", "one_shot", "chain", "inorder_tree"),
-    "exscan": ("hillis_steele", "one_shot", "chain", "inorder_tree"),
-}
-"""The algorithms that join only neighbours, the lower first, whatever the root; the rule's own choice first."""
-
-AT_ONCE = {
-    "all_reduce": ("one_shot", "two_shot", "parameter_server"),
-    "reduce": ("flat",),
-    "reduce_scatter": ("two_shot",),
-    "scan": ("one_shot",),
-    "exscan": ("one_shot",),
-}
-"""The algorithms that reduce every element once, over all ranks in order: they agree to the last bit.
-The rule's own choice first, where size does not tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +60,9 @@ def choose(
     the next power of two are of one kind, of which the first costs milliseconds.
 
     `rank_order`: one of those that agree to the last bit."""
-    if rank_order and collective not in AT_ONCE:
+    names = at_once(collective) if rank_order else shortlist(collective, ranks)
+    if not names:
         raise ValueError(f"no algorithm for {collective} reduces all ranks in order at once")
-    names = AT_ONCE[collective] if rank_order else shortlist(collective, ranks)
     if ranks == 1:
         return Choice(names[0], "one rank alone has nothing to choose")
     if len(names) == 1:
@@ -131,7 +114,7 @@ def shortlist(collective: str, ranks: int) -> tuple[str, ...]:
     names = serving(collective)
     if not names:
         raise ValueError(f"nothing to choose from for {collective!r}")
-    return _shortlist(tuple(names), collective, max(ranks, TELLING_RANKS))
+    return _shortlist(tuple(names), collective, max(ranks, COMPARED_RANKS))
 
 
 @lru_cache(maxsize=256)
@@ -146,11 +129,16 @@ def choose_whole(collective: str, ranks: int, rank_order: bool = False) -> Choic
     """The algorithm for a reduction by a function that takes whole vectors (or whole blocks) and may not commute.
     `rank_order`: joined one after the other.
 
-    Each joining costs the function's time and each message some 10 us, so that n-1 of them at once are soon too many.
+    Each joining costs the function's time and each message some 10 us: over FEW_RANKS what counts is both, over more
+    the joinings that follow one another, for n-1 of them at once are soon too many.
     """
-    if collective == "all_reduce" and ranks > 4 and not rank_order:
-        return Choice("locality_tree", "a tree's joinings are fewer than one after the other, and in rank order")
-    table = AT_ONCE if rank_order else IN_RANK_ORDER
-    if collective not in table:
-        raise ValueError(f"no algorithm reduces {collective!r} in rank order: expected one of {', '.join(table)}")
-    return Choice(table[collective][0], "the only rule for a Python function so far")
+    names = at_once(collective) if rank_order else in_rank_order(collective)
+    found = {name: joined for name in names if (joined := joinings(name, collective)).whole}
+    if not found:
+        known = ", ".join(c for c in COLLECTIVES if in_rank_order(c))
+        raise ValueError(f"no algorithm reduces {collective!r} in rank order: expected one of {known}")
+    if ranks > FEW_RANKS and not rank_order:
+        name = min(found, key=lambda name: found[name].in_a_row)
+        return Choice(name, "of those in rank order, its joinings one after another are the fewest")
+    name = min(found, key=lambda name: (found[name].rounds + found[name].in_a_row, found[name].in_a_row))
+    return Choice(name, "of those in rank order, its rounds and joinings one after another are the fewest")

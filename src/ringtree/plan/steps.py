@@ -26,6 +26,7 @@ from ringtree.algorithms import build, find
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.lower import lower
 from ringtree.ir.schedule import Schedule
+from ringtree.plan.properties import prove_own
 from ringtree.verify import prove_programs
 
 LATENCY_S = 0.7e-6
@@ -54,7 +55,8 @@ class Steps:
     slots: int = field(default=0, compare=False)
 
     def apply(self, algorithm: str, collective: str, ranks: int, root: int | None = None) -> Schedule:
-        """The algorithm's schedule with these steps done."""
+        """The algorithm's schedule with these steps done; a user's own is proved before."""
+        prove_own(algorithm, collective, ranks, root)
         schedule = build(algorithm, collective, ranks, root, **dict(self.options))
         if self.many_source:
             schedule = transform.many_source(schedule)

@@ -1,17 +1,14 @@
-"""Algorithms over any number of ranks, at many sizes.
+"""Schedules over any number of ranks, at many sizes.
 
-Closed forms, where a schedule would be too long to write out: an algorithm is told by the patterns of its rounds, who
-sends how much to whom at once. A pattern costs the latency of its farthest pair and what its fullest link carries, as
-in `seconds`, to which tests hold the forms on small counts. Of many ranks the first SAMPLE stand for all: nodes are
-alike.
+What is too long to write out has closed forms (`closed`); what is written out is priced in as many pieces as suit the
+size, or at many sizes at once. Of many ranks the first SAMPLE stand for all: nodes are alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import combinations_with_replacement
-from math import prod, sqrt
+from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +22,6 @@ from ringtree.topology import Topology
 Ints = NDArray[np.int64]
 Seconds = Callable[[int], float]
 """How long a vector of so many bytes takes."""
-Form = Callable[[Topology, int], Seconds]
-"""For so many of a topology's ranks, which are its first hosts, or a part of one."""
 SAMPLE = 1024
 MOST_PIECES = 4096
 SHORTEST_NBYTES = 64 << 10
@@ -52,101 +47,6 @@ class Sends:
     def seconds(self, nbytes: float) -> float:
         """Until the last pair is done."""
         return float((self.latency_s + self.per_byte_s * nbytes).max())
-
-
-def ring(topology: Topology, ranks: int, *, adds: bool = True, copies: bool = True) -> Seconds:
-    """A lap that adds, a lap that copies, n-1 rounds each."""
-    some = np.arange(min(ranks, SAMPLE))
-    hops = Sends(topology, (some, (some + 1) % ranks, 1 / ranks))
-    return lambda nbytes: _laps_s(topology, hops, ranks, nbytes, [True] * adds + [False] * copies)
-
-
-def _laps_s(topology: Topology, hops: Sends, members: int, nbytes: int, laps: Sequence[bool]) -> float:
-    """Laps of a ring, each of which adds or copies. The chunk that goes all the way pays every hop; the one before the
-    narrowest hop waits there every round: the later of the two."""
-    hop_s = hops.latency_s + hops.per_byte_s * nbytes
-    wire_s = float(hops.per_byte_s.max()) * nbytes
-    own_s = [_work_s(topology, nbytes / members, adds) for adds in laps]
-    moving_s = len(laps) * (float(hop_s.mean()) * members - float(hop_s.min())) + (members - 1) * sum(own_s)
-    held_s = (members - 1) * sum(max(wire_s, 2 * topology.message_s + work_s) for work_s in own_s)
-    staying_s = float(hop_s.max()) + own_s[-1] + held_s - max(wire_s, own_s[-1])
-    return max(moving_s, staying_s) + _work_s(topology, nbytes / members)
-
-
-def grid(topology: Topology, ranks: int) -> Seconds:
-    """Rings along rows, then columns, and back: four copies of a quarter each at once, rows or columns first and either
-    way round."""
-    extents = _factors(ranks)
-    axes = [(extent, prod(extents[:k])) for k, extent in enumerate(extents) if extent > 1]
-    orders = [axes[k:] + axes[:k] for k in range(len(axes))]
-    copies, some = 2 * len(orders), np.arange(min(ranks, SAMPLE))
-    plans = []
-    for order in orders:
-        widths = np.cumprod([1, *(extent for extent, _ in order)]).tolist()
-        plans.append([(*axis, width) for axis, width in zip(order, widths, strict=False) for _ in range(axis[0] - 1)])
-    counts: dict[tuple[tuple[int, int, int], ...], int] = {}
-    for now in zip(*plans, strict=True):
-        counts[now] = counts.get(now, 0) + 1
-    rounds = []
-    for now, times in counts.items():
-        sets = []
-        for extent, apart, width in now:
-            along = some // apart % extent
-            for way in (1, -1):
-                sets.append((some, some + ((along + way) % extent - along) * apart, width / ranks / copies))
-        rounds.append((Sends(topology, *sets), times, sum(2 * width for *_, width in now) / ranks / copies))
-
-    def seconds(nbytes: int) -> float:
-        return sum(
-            times
-            * sum(sends.seconds(nbytes) + _work_s(topology, nbytes * share, reduce, copies) for reduce in (True, False))
-            for sends, times, share in rounds
-        )
-
-    return seconds
-
-
-def hierarchical(topology: Topology, ranks: int) -> Seconds:
-    """A ring inside each host, to add up and in the end to copy; halving and doubling between the ranks of one place,
-    each on its share. Hosts beyond a power of two are folded into their neighbours."""
-    group = _group(topology, ranks)
-    hosts = ranks // group
-    power = 1 << (hosts.bit_length() - 1)
-    rounds = list[tuple[Sends, float]]()  # with their share of the vector
-    some = np.arange(min(ranks, max(SAMPLE // group, 1) * group))
-    inside = Sends(topology, (some, some // group * group + (some + 1) % group, 1 / group)) if group > 1 else None
-    active = np.setdiff1d(np.arange(hosts), np.arange(hosts - power) * 2)
-    chosen = np.arange(min(power, max(SAMPLE // group, 1)))
-    place = np.arange(group)
-
-    def between(host: Ints, other: Ints, share: float) -> tuple[Sends, float]:
-        ends = [(h[:, None] * group + place).ravel() for h in (host, other)]
-        return Sends(topology, (ends[0], ends[1], share / group)), share / group
-
-    if hosts > power:
-        folded = chosen[chosen < hosts - power] * 2
-        rounds.append(between(folded, folded + 1, 1.0))
-    rounds += [
-        between(active[chosen], active[chosen ^ d], d / power) for d in (1 << k for k in range(power.bit_length() - 1))
-    ]
-
-    def seconds(nbytes: int) -> float:
-        total_s = _laps_s(topology, inside, group, nbytes, [True, False]) if inside else 0.0
-        for sends, share in rounds:
-            total_s += sum(sends.seconds(nbytes) + _work_s(topology, nbytes * share, adds) for adds in (True, False))
-        return total_s
-
-    return seconds
-
-
-CLOSED: Mapping[str, Mapping[str, Form]] = {
-    "all_reduce": {"ring": ring, "torus": grid, "hierarchical": hierarchical},
-    "reduce_scatter": {"ring": lambda topology, ranks: ring(topology, ranks, copies=False)},
-    "all_gather": {"ring": lambda topology, ranks: ring(topology, ranks, adds=False)},
-}
-"""By collective and algorithm."""
-ANY_SIZE = (*CLOSED["all_reduce"], "binary_tree", "double_tree", "parameter_server")
-"""Those whose price takes no longer than O(ranks): the closed forms, and schedules with so many transfers."""
 
 
 class InPieces:
@@ -226,20 +126,6 @@ def at_sizes(schedule: Schedule, topology: Topology, sizes: Sequence[int]) -> li
     return [found[size] for size in sizes]
 
 
-def _work_s(topology: Topology, nbytes: float, reduce: bool = False, steps: int = 1) -> float:
+def work_s(topology: Topology, nbytes: float, reduce: bool = False, steps: int = 1) -> float:
     """A rank's own, to add or to copy so many bytes."""
     return steps * topology.step_s + nbytes / (topology.reduce_Bps if reduce else topology.copy_Bps)
-
-
-def _group(topology: Topology, ranks: int) -> int:
-    """Ranks of the first host, of those that there are."""
-    group = int(np.sum(topology.hosts[:ranks] == topology.hosts[0]))
-    if ranks % group:
-        raise ValueError(f"{ranks} ranks on hosts of {group}: expected a multiple")
-    return group
-
-
-def _factors(ranks: int) -> tuple[int, ...]:
-    """Two factors of the least sum, the lesser first."""
-    divisors = [d for d in range(1, ranks + 1) if ranks % d == 0]
-    return min((f for f in combinations_with_replacement(divisors, 2) if prod(f) == ranks), key=sum)

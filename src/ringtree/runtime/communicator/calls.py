@@ -375,13 +375,13 @@ class Calls:
 @cache
 def _serving(wished: str) -> dict[str, str]:
     """By collective, the first of the algorithms named that serves it."""
-    from ringtree.algorithms import REGISTRY
+    from ringtree.algorithms import find
 
     names = wished.split(",")
-    for name in names:
-        if name not in REGISTRY:
-            raise ValueError(f"RINGTREE_ALGORITHM is {wished!r}; expected one of {', '.join(REGISTRY)}")
-    return {collective: name for name in reversed(names) for collective in REGISTRY[name].serves}
+    try:
+        return {collective: name for name in reversed(names) for collective in find(name).serves}
+    except ValueError as refusal:
+        raise ValueError(f"RINGTREE_ALGORITHM is {wished!r}: {refusal}") from None
 
 
 def _say(text: str) -> None:

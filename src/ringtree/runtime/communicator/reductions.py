@@ -177,13 +177,16 @@ class Reductions(Seated):
             raise ValueError(f"deterministic={deterministic!r}: expected False, True or 'rank_order'")
         if algorithm is None:
             return RANK_ORDER
-        from ringtree.plan import AT_ONCE
+        from ringtree.plan import at_once, order
         from ringtree.verify import Order, rank_order
 
-        name, known = algorithm.name if isinstance(algorithm, Schedule) else algorithm, AT_ONCE.get(collective, ())
-        if rank_order(algorithm) < Order.FOLD if isinstance(algorithm, Schedule) else algorithm not in known:
+        if isinstance(algorithm, Schedule):
+            name, found = algorithm.name, rank_order(algorithm)
+        else:
+            name, found = algorithm, order(algorithm, collective) if isinstance(algorithm, str) else Order.ANY
+        if found < Order.FOLD:
             raise ValueError(
                 f"{name} does not reduce {collective} in rank order at once: deterministic='rank_order' expects one "
-                f"of {', '.join(known)}"
+                f"of {', '.join(at_once(collective))}"
             )
         return algorithm

@@ -44,13 +44,15 @@ def run(
     trace: Path | None = None,
     speaker: int | None = None,
     say: Callable[[str], None] | None = None,
+    algorithm: str | None = None,
 ) -> int:
     """Runs `command` (a Python file, with `module` a module's name, else anything executable) as `ranks` ranks; returns
     0, or the exit code of the first that failed (128 + N for signal N).
 
     `trace`: the file for what all ranks recorded from ringtree.init() on, also where they failed. Where there is
     nothing to write, that is said, and the code is not 0. `speaker`: the rank whose output goes straight to ours, as if
-    it were this process. `say`: who is told how the ranks ended, in place of standard error.
+    it were this process. `say`: who is told how the ranks ended, in place of standard error. `algorithm`: the
+    ranks' RINGTREE_ALGORITHM.
 
     ValueError, before anything is started, where there is nothing to run.
     """
@@ -59,6 +61,8 @@ def run(
     words = resolve(command, module)
     with ExitStack() as stack:
         job = _Job(words, ranks, stack, speaker)
+        if algorithm is not None:
+            job.environment["RINGTREE_ALGORITHM"] = algorithm
         if trace is not None:
             job.environment[TRACE_FOLDER] = stack.enter_context(TemporaryDirectory(prefix="ringtree-trace-"))
         stack.callback(job.stop)

@@ -1,0 +1,221 @@
+"""A user's own algorithms: functions in files, by FILE.py:FUNCTION, and what installed packages have as entry points.
+
+Nothing of them is taken on trust: what a function raises, and what it returns that is no schedule of its collective,
+is a ValueError in one line, with the file and the line in it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import wraps
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from traceback import extract_tb
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from ringtree.algorithms.cost import Cost, Expression
+from ringtree.ir.collective import collective
+from ringtree.ir.schedule import Schedule
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+Function = Callable[..., Schedule]
+
+ENTRY_POINTS = "ringtree.algorithms"
+"""The group of packages' entry points; each is a function, or a module of functions named like collectives."""
+PROBED_RANKS = (4, 2, 3, 8, 5, 6, 7, 16, 9, 12, 32, 64, 1)
+"""Over how many ranks a function is called to learn which collective it is for, until it makes a schedule."""
+
+
+class Counted(Expression):
+    """A cost that nobody stated: counted in the schedule. `rounds`: whether it is the rounds, else the bytes sent."""
+
+    __slots__ = ("function", "rooted", "rounds")
+
+    def __init__(self, function: Function, rooted: bool, rounds: bool) -> None:
+        self.function, self.rooted, self.rounds = function, rooted, rounds
+
+    def evaluate(self, ranks: int, nbytes: float) -> float:
+        made = self.function(ranks, 0) if self.rooted else self.function(ranks)
+        return made.rounds if self.rounds else float(made.chunks_sent().max(initial=0)) / made.chunks * nbytes
+
+    def __str__(self) -> str:
+        return "not stated"
+
+
+def is_reference(text: str) -> bool:
+    """Whether `text` names a function in a file, as FILE.py:FUNCTION."""
+    return re.fullmatch(r".+\.py:[^/]*", text) is not None
+
+
+def absolute(reference: str) -> str:
+    """The reference as processes with another working directory read it."""
+    path, _, function = reference.rpartition(":")
+    return f"{Path(path).resolve()}:{function}"
+
+
+def load(reference: str) -> Function:
+    """The function that FILE.py:FUNCTION names; the file is executed once in this process. ValueError where there is
+    no such file or function, and for what the file raises."""
+    path, _, function = reference.rpartition(":")
+    if not Path(path).is_file():
+        raise ValueError(f"{reference}: no file {path}; expected FILE.py:FUNCTION")
+    module = _executed(path)
+    found = getattr(module, function, None)
+    if not callable(found) or isinstance(found, type):
+        there = [k for k, f in vars(module).items() if inspect.isfunction(f) and f.__module__ == module.__name__]
+        said = f"one of {', '.join(there)}" if there else "one, and it has none"
+        raise ValueError(f"{reference}: {path} has no function {function!r}; expected {said}")
+    return found  # type: ignore[no-any-return]
+
+
+def _executed(path: str) -> ModuleType:
+    """The file as a module of a name that no other has; its own folder is where it imports from first."""
+    file = Path(path).resolve()
+    name = f"{file.stem}@{file}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = spec_from_file_location(name, file)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[name] = module_from_spec(spec)
+    sys.path.insert(0, str(file.parent))
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise ValueError(f"{path}: {_in_words(error, file)}") from error
+    finally:
+        sys.path.remove(str(file.parent))
+    return module
+
+
+def _in_words(error: BaseException, file: Path) -> str:
+    """An error of a user's file in a line, with the line of the file that it comes from."""
+    if isinstance(error, SyntaxError):
+        return f"line {error.lineno}: {error.msg}"
+    lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(file)]
+    said = str(error) if isinstance(error, ValueError) and str(error) else f"{type(error).__name__}: {error}"
+    return f"{said} (line {lines[-1]})" if lines else said
+
+
+def installed() -> dict[str, Installed]:
+    """What packages offer under ENTRY_POINTS, by name. Nothing is imported yet."""
+    from importlib.metadata import entry_points  # late: it takes as long as all of this room
+
+    found: dict[str, Installed] = {}
+    for point in entry_points(group=ENTRY_POINTS):
+        package = point.dist.name if point.dist else point.value
+        before = found.get(point.name)
+        others = () if before is None else tuple(p for p in before.packages if p != package)
+        found[point.name] = Installed((*others, package), point)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """An entry point, and the packages that have one of its name."""
+
+    packages: tuple[str, ...]
+    point: EntryPoint
+
+    @property
+    def package(self) -> str:
+        return " and ".join(self.packages)
+
+    def load(self) -> Any:
+        """The function or module that it names. ValueError where two packages chose the same name, and for what it
+        raises."""
+        if len(self.packages) > 1:
+            raise ValueError(f"packages {self.package} both have an algorithm {self.point.name!r}; expected one")
+        try:
+            return self.point.load()
+        except Exception as error:
+            raise ValueError(
+                f"package {self.package}: {self.point.value} cannot be loaded: {type(error).__name__}: {error}"
+            ) from error
+
+
+def origin_of(what: object) -> str:
+    """The file that a function or module is from, as far as it says."""
+    try:
+        return Path(inspect.getfile(what)).name  # type: ignore[arg-type]
+    except (TypeError, OSError):
+        return getattr(what, "__module__", None) or type(what).__name__
+
+
+def cost_of(function: Function, rooted: bool) -> Cost:
+    """What a function states by `@cost`; else what its schedules have, counted."""
+    stated = getattr(function, "cost", None)
+    if isinstance(stated, Cost):
+        return stated
+    return Cost(Counted(function, rooted, rounds=True), Counted(function, rooted, rounds=False))
+
+
+def served(function: object, name: str, origin: str) -> dict[str, Function]:
+    """The function, by the collective of the first schedule that it makes."""
+    if not callable(function):
+        raise TypeError(f"{origin}: {function!r} is no algorithm; expected a function or a module")
+    needed = [
+        p
+        for p in inspect.signature(function).parameters.values()
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
+    ]
+    if len(needed) not in (1, 2):
+        raise ValueError(f"{origin}: {name} takes {len(needed)} arguments; expected (ranks), or (ranks, root)")
+    refusals = []
+    for ranks in PROBED_RANKS:
+        try:
+            made = function(ranks, *[0] * (len(needed) - 1))
+        except Exception as error:  # noqa: BLE001  # it may serve some numbers of ranks only
+            refusals.append(f"over {ranks}: {_in_words(error, _file(function))}")
+            continue
+        promise = collective(_schedule(made, name, ranks, origin).collective)
+        if promise.rooted != (len(needed) == 2):
+            expected = "(ranks, root)" if promise.rooted else "(ranks)"
+            raise ValueError(f"{origin}: {name} is for {promise.name}; expected a function of {expected}")
+        return {promise.name: function}
+    raise ValueError(
+        f"{origin}: {name} makes no schedule over any of {len(PROBED_RANKS)} numbers of ranks; {refusals[0]}"
+    )
+
+
+def checked(function: Function, collective_name: str, name: str, origin: str) -> Function:
+    """The function, whose schedules have the algorithm's name, are of this collective, and over as many ranks and with
+    the root that were asked for."""
+
+    @wraps(function)
+    def build(ranks: int, *root: int, **options: object) -> Schedule:
+        asked = _said(collective_name, ranks, root[0] if root else None)
+        try:
+            made = function(ranks, *root, **options)
+        except Exception as error:
+            raise ValueError(f"{origin}: {name} {asked}: {_in_words(error, _file(function))}") from error
+        made = _schedule(made, name, ranks, origin)
+        got = _said(made.collective, made.ranks, made.root)
+        if got != asked:
+            raise ValueError(f"{origin}: {name} made a schedule of {got}; expected {asked}")
+        return replace(made, name=name)
+
+    return build
+
+
+def _said(collective_name: str, ranks: int, root: int | None) -> str:
+    return f"{collective_name} over {ranks} ranks" + ("" if root is None else f", root {root}")
+
+
+def _schedule(made: object, name: str, ranks: int, origin: str) -> Schedule:
+    if not isinstance(made, Schedule):
+        got = "None" if made is None else f"a {type(made).__name__}"
+        raise ValueError(f"{origin}: {name} over {ranks} ranks returns {got}; expected a ringtree.ir.schedule.Schedule")
+    return made
+
+
+def _file(function: Callable[..., object]) -> Path:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return Path(code.co_filename if code else "")

@@ -1,0 +1,117 @@
+"""What follows from an algorithm's schedules: the order in which it adds up, how many joinings follow one another, and
+whether a user's own is right.
+
+Schedules over a few ranks stand for any number. What was found is kept by the algorithm's name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ringtree.algorithms import build, find, serving
+from ringtree.ir.collective import COLLECTIVES
+from ringtree.ir.schedule import Schedule
+from ringtree.verify import Order, prove, rank_order
+
+ORDERED_RANKS = (3, 5, 8)
+"""Over which an order is looked at; it is the least of them."""
+COMPARED_RANKS = 8
+"""Over fewer ranks many algorithms are the same; over so many they differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joinings:
+    """Of a reduction over COMPARED_RANKS: its rounds, how many joinings follow one another on the way to a result, and
+    whether whole vectors (or blocks) are joined, not pieces of them."""
+
+    rounds: int
+    in_a_row: int
+    whole: bool
+
+
+@lru_cache(maxsize=1024)
+def order(algorithm: str, collective: str) -> Order:
+    """The order in which an algorithm adds up, whatever the root and the number of ranks. ANY where nothing is added
+    up, and for a user's own that serves none of ORDERED_RANKS."""
+    promise = COLLECTIVES[collective]
+    if not promise.reduces or promise.repeats:
+        return Order.ANY
+    least = []
+    for ranks in ORDERED_RANKS:
+        for root in sorted({0, ranks // 2, ranks - 1}) if promise.rooted else (None,):
+            if schedule := made_by(algorithm, collective, ranks, root):
+                least.append(Order.ANY if _in_a_row(schedule) is None else rank_order(schedule))
+                if least[-1] is Order.ANY:
+                    return Order.ANY
+    return min(least, default=Order.ANY)
+
+
+def made_by(algorithm: str, collective: str, ranks: int, root: int | None = None, **options: object) -> Schedule | None:
+    """An algorithm's schedule; None where a user's own does not serve so many ranks, or not rightly."""
+    if not find(algorithm).origin:
+        return build(algorithm, collective, ranks, root, **options)
+    try:
+        schedule = build(algorithm, collective, ranks, root, **options)
+        prove(schedule)
+    except ValueError:
+        return None
+    return schedule
+
+
+def at_once(collective: str) -> tuple[str, ...]:
+    """The published algorithms that reduce every element once, over all ranks in order: they agree to the last bit."""
+    return tuple(name for name in serving(collective) if order(name, collective) is Order.FOLD)
+
+
+def in_rank_order(collective: str) -> tuple[str, ...]:
+    """The published algorithms that join only neighbours, the lower first, whatever the root."""
+    return tuple(name for name in serving(collective) if order(name, collective) >= Order.ASSOCIATIVE)
+
+
+@lru_cache(maxsize=256)
+def joinings(algorithm: str, collective: str) -> Joinings:
+    """What a reduction by an algorithm that joins in rank order does over COMPARED_RANKS."""
+    schedule = build(algorithm, collective, COMPARED_RANKS)
+    in_a_row = _in_a_row(schedule)
+    if in_a_row is None:
+        raise ValueError(f"{algorithm} does not join {collective} in rank order")
+    blocks = COMPARED_RANKS if COLLECTIVES[collective].blocked else 1
+    return Joinings(schedule.rounds, in_a_row, schedule.chunks == blocks)
+
+
+def _in_a_row(schedule: Schedule) -> int | None:
+    """The most joinings that follow one another; None where a rank joins others than neighbours, the lower first. It
+    takes a fraction of `rank_order`'s time, which sees in addition what is joined at once."""
+    held = dict[tuple[int, int, int], tuple[int, int, int]]()  # by place: from rank, up to rank, joinings
+    most = 0
+    for rows in schedule.expand().by_round():
+        before = dict(held)
+        columns = (
+            rows.source,
+            rows.source_buffer,
+            rows.source_chunk,
+            rows.target,
+            rows.target_buffer,
+            rows.target_chunk,
+        )
+        for *ends, count, adds in zip(*(c.tolist() for c in (*columns, rows.count, rows.reduce)), strict=True):
+            for k in range(count):
+                source, target = (ends[0], ends[1], ends[2] + k), (ends[3], ends[4], ends[5] + k)
+                low, high, done = before.get(source, (ends[0], ends[0] + 1, 0))
+                if adds:
+                    first, last, there = held.get(target, (ends[3], ends[3] + 1, 0))
+                    if last != low:
+                        return None
+                    low, done = first, max(done, there) + 1
+                held[target] = low, high, done
+                most = max(most, done)
+    return most
+
+
+@lru_cache(maxsize=1024)
+def prove_own(algorithm: str, collective: str, ranks: int, root: int | None = None) -> None:
+    """Proves a user's own algorithm before it runs, once; those published here, tests prove. ProofError, with rank,
+    chunk and reason."""
+    if find(algorithm).origin:
+        prove(build(algorithm, collective, ranks, root))
