@@ -68,6 +68,7 @@ void Seat::Wait::look_closely(AnyQuestion question) {
   seat_.look_for_dead(peer_, situation_);
   if (seat_.poisoned()) seat_.raise_poison();
   bool left = peer_ >= 0 && seat_.left(peer_);
+  if (left) work();
   if (question()) return;  // what a peer sent before it left still counts
   if (left)
     seat_.fail(Failure::died, peer_,
