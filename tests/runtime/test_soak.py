@@ -23,6 +23,7 @@ from tests.runtime.soak.__main__ import main
 from tests.runtime.soak.rank import Terms
 from tests.runtime.soak.script import MIXES, PLACES, SPLITS, STYLES, Call, Exchange, Open, Window, mix_of, steps
 from tests.runtime.soak.worlds import Failed, run
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [
@@ -153,13 +154,6 @@ def session(number: int) -> list[int]:
         if int(fields[3]) == number and fields[0] not in "ZX":
             found.append(int(stat.parent.name))
     return found
-
-
-def until(holds: Callable[[], bool], within_s: float = 60.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not holds():
-        assert time.monotonic() < deadline, "not so in time"
-        time.sleep(0.02)
 
 
 def test_a_script_has_every_kind_of_step() -> None:
