@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import sys
 from functools import partial
 from pathlib import Path
@@ -130,6 +131,26 @@ def test_a_file_that_registers_by_itself_is_loaded_once(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert len(found) == 4 and all(one is found[0] for one in found)
+
+
+def test_a_program_that_registers_is_its_own_file_too(tmp_path: Path) -> None:
+    """`ringtree run --algorithm mine.py:star mine.py` executes it twice."""
+    path = write(tmp_path)
+    program = runpy.run_path(path)
+    register(program["star"])
+    assert find(f"{path}:star") is find("star")
+    other = write(tmp_path, ZIGZAG.replace("rank, 0, reduce", "rank, 0, 0, reduce"), "other.py")
+    with pytest.raises(ValueError, match=r"other\.py: 'star' is registered, from mine\.py; expected another name"):
+        find(f"{other}:star")
+
+
+def test_functions_that_close_over_other_values_are_others() -> None:
+    def over(name: str) -> Any:
+        return lambda ranks: build(name, "all_reduce", ranks)
+
+    register(over("ring"), "one")
+    with pytest.raises(ValueError, match=r"'one' is registered"):
+        register(over("swing"), "one")
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,8 @@ def _in_words(error: BaseException, file: Path) -> str:
     if isinstance(error, SyntaxError):
         return f"line {error.lineno}: {error.msg}"
     lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(file)]
-    said = str(error) if isinstance(error, ValueError) and str(error) else f"{type(error).__name__}: {error}"
+    text = " ".join(str(error).split())
+    said = text if isinstance(error, ValueError) and text else f"{type(error).__name__}: {text}"
     return f"{said} (line {lines[-1]})" if lines else said
 
 
@@ -139,6 +140,14 @@ class Installed:
             raise ValueError(
                 f"package {self.package}: {self.point.value} cannot be loaded: {type(error).__name__}: {error}"
             ) from error
+
+
+def alike(one: object, other: object) -> bool:
+    """Whether it is one function, or one of a file that was executed twice: as a program, and for FILE.py:FUNCTION."""
+    codes = [getattr(what, "__code__", None) for what in (one, other)]
+    top = all(getattr(what, "__qualname__", "") == getattr(what, "__name__", None) for what in (one, other))
+    files = {Path(code.co_filename).resolve() for code in codes if code}
+    return one is other or (top and None not in codes and codes[0] == codes[1] and len(files) == 1)
 
 
 def origin_of(what: object) -> str:

@@ -148,7 +148,7 @@ def register(what: Own, name: str | None = None, *, origin: str | None = None) -
             raise ValueError(f"{said}: ringtree has an algorithm {called!r}; expected another name")
         if called in _own:
             before, there = _own[called]
-            if before is not what:
+            if not own.alike(before, what):
                 raise ValueError(f"{said}: {called!r} is registered, from {there.origin}; expected another name")
             return what
         served = _served(what) if isinstance(what, ModuleType) else own.served(what, called, said)
@@ -174,7 +174,7 @@ def find(name: str) -> Algorithm:
         if own.is_reference(name):
             function = own.load(name)
             register(function, origin=name.rpartition(":")[0])
-            return next(algorithm for what, algorithm in _own.values() if what is function)
+            return next(algorithm for what, algorithm in _own.values() if own.alike(what, function))
         if found := own.installed().get(name):
             register(found.load(), name, origin=f"package {found.package}")
             return _own[name][1]
