@@ -39,13 +39,11 @@ def outputs(data: Data, iteration: int) -> list[np.ndarray[Any, Any]]:
 GROWING = ("sum", "prod", "avg")
 
 
-@pytest.mark.parametrize(
-    ("dtype", "op", "ranks"),
-    [(d, o, n) for d, o in KINDS if d in TYPES for n in ((1, 3, 16, 300) if o in GROWING else (7,))],
-)
-def test_a_reduction_is_exact(dtype: str, op: str, ranks: int) -> None:
-    data = Data(COLLECTIVES["all_reduce"], ranks, 2000, datatype(dtype), op)
-    assert data.wrong(outputs(data, 3)[0], 0, 3) == 0
+@pytest.mark.parametrize(("dtype", "op"), [(d, o) for d, o in KINDS if d in TYPES])
+def test_a_reduction_is_exact(dtype: str, op: str) -> None:
+    for ranks in (1, 3, 16, 300) if op in GROWING else (7,):
+        data = Data(COLLECTIVES["all_reduce"], ranks, 2000, datatype(dtype), op)
+        assert data.wrong(outputs(data, 3)[0], 0, 3) == 0, ranks
 
 
 @pytest.mark.parametrize("name", [c for c in COLLECTIVES if c != "barrier"])

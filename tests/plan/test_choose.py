@@ -13,11 +13,10 @@ from tests.effort import counted
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
 @pytest.mark.parametrize("ranks", [1, 2, 3, 16, 64])
-@pytest.mark.parametrize("nbytes", [0, 8, 4096, 1 << 20, 1 << 30])
-def test_what_is_chosen_serves(collective, ranks, nbytes):
-    choice = choose(collective, ranks, nbytes)
-    assert choice.algorithm in serving(collective)
-    assert choice.why
+def test_what_is_chosen_serves(collective, ranks):
+    for nbytes in (0, 8, 4096, 1 << 20, 1 << 30):
+        choice = choose(collective, ranks, nbytes)
+        assert choice.algorithm in serving(collective) and choice.why, nbytes
 
 
 WHOLE = {

@@ -13,14 +13,14 @@ from ringtree.plan.counts import COPIED, FETCHED, KINDS, MESSAGES, REDUCED, coun
 
 
 @pytest.mark.parametrize(("algorithm", "collective"), pairs())
-@pytest.mark.parametrize("ranks", [2, 5, 8])
-def test_messages_and_what_is_fetched_are_the_programs(algorithm: str, collective: str, ranks: int) -> None:
-    schedule = build(algorithm, collective, ranks, 1 if COLLECTIVES[collective].rooted else None)
-    work = counts(schedule).work
-    for program in lower(schedule):
-        mine = work[:, program.rank].sum(axis=0)
-        assert mine[MESSAGES] == sum(i.kind in (Kind.SIGNAL, Kind.WAIT) for i in program.instructions)
-        assert mine[FETCHED] == schedule.chunks_received()[program.rank]
+def test_messages_and_what_is_fetched_are_the_programs(algorithm: str, collective: str) -> None:
+    for ranks in (2, 5, 8):
+        schedule = build(algorithm, collective, ranks, 1 if COLLECTIVES[collective].rooted else None)
+        work = counts(schedule).work
+        for program in lower(schedule):
+            mine = work[:, program.rank].sum(axis=0)
+            assert mine[MESSAGES] == sum(i.kind in (Kind.SIGNAL, Kind.WAIT) for i in program.instructions)
+            assert mine[FETCHED] == schedule.chunks_received()[program.rank]
 
 
 def test_a_rank_copies_once_what_it_sends_to_several() -> None:

@@ -27,7 +27,7 @@ def ratios(topology, pieces):
             yield priced.seconds(nbytes) / play(schedule, topology, nbytes).time_s, (name, collective, nbytes)
 
 
-@pytest.mark.parametrize("pieces", [1, 4])
+@pytest.mark.parametrize("pieces", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_as_simulated_where_no_messages_meet(pieces):
     topology = direct(8, **WORK)
     found = {what: ratio for ratio, what in ratios(topology, pieces)}
@@ -35,7 +35,9 @@ def test_as_simulated_where_no_messages_meet(pieces):
     assert {what: r for what, r in found.items() if not 0.85 < r < 1.3} == {}
 
 
-@pytest.mark.parametrize("topology", SHARED.values(), ids=SHARED)
+@pytest.mark.parametrize(
+    "topology", [pytest.param(t, id=n, marks=[] if n == "cluster" else pytest.mark.slow) for n, t in SHARED.items()]
+)
 def test_near_what_is_simulated_where_messages_meet(topology):
     found = {what: ratio for ratio, what in ratios(topology, 1)}
     assert median(found.values()) == pytest.approx(1, rel=0.02)
