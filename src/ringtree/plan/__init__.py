@@ -1,18 +1,22 @@
-"""Which algorithm for which call, how it is cut for the size, and what it would take."""
+"""Which algorithm for which call, and how it is cut for the size. What it would take is asked of `price`."""
 
-from ringtree.plan.choose import AT_ONCE, Candidate, Choice, candidates, choose, choose_whole, chosen, shortlist
-from ringtree.plan.figures import BUILT_IN, Figures
-from ringtree.plan.predict import Prediction, Room, predict
-from ringtree.plan.steps import Steps, steps_for
+from ringtree.plan.choose import (
+    AT_ONCE,
+    Candidate,
+    Choice,
+    candidates,
+    choose,
+    choose_whole,
+    chosen,
+    predict,
+    shortlist,
+)
+from ringtree.plan.steps import Steps, steps_for, workload
 
 __all__ = [
     "AT_ONCE",
-    "BUILT_IN",
     "Candidate",
     "Choice",
-    "Figures",
-    "Prediction",
-    "Room",
     "Steps",
     "candidates",
     "choose",
@@ -21,4 +25,5 @@ __all__ = [
     "predict",
     "shortlist",
     "steps_for",
+    "workload",
 ]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 import ringtree
 
 if TYPE_CHECKING:
-    from ringtree.plan import Figures
+    from ringtree.price import CostParameters
 
 ENGINES = {"shm": "ringtree.runtime.engines.shm", "reference": "ringtree.runtime.engines.reference.engine"}
 """Name -> module."""
@@ -32,8 +32,8 @@ class Terms:
     `names` are the members' world ranks, for messages. `threads`: the members are threads of one process.
     `look`, where they know each other already, raises when one of them has died. `slots`: how
     many staging slots a rank needs at least; 0 leaves it to the engine. `kin`: in a group made from another, what the
-    seat there knows of the members (Seat.kin). `figures`: what calls are planned by; where members did not know each
-    other before, rank 0's are everybody's, and None is what is built in.
+    seat there knows of the members (Seat.kin). `parameters`: what calls cost, by which they are planned; where members
+    did not know each other before, rank 0's are everybody's, and None is what is built in.
     """
 
     place: str
@@ -44,7 +44,7 @@ class Terms:
     look: Callable[[list[int]], None] | None = None
     slots: int = 0
     kin: Any = None
-    figures: Figures | None = None
+    parameters: CostParameters | None = None
 
     @property
     def ranks(self) -> int:
@@ -154,13 +154,13 @@ class Seat(Protocol):
 @dataclass(frozen=True, slots=True)
 class Joined:
     """A seat, and what the members found out about each other. `slots` staging slots of `slot_bytes` are each rank's;
-    `cores` is how many cores the members may use between them; `figures` are Terms', the same for all."""
+    `cores` is how many cores the members may use between them; `parameters` are Terms', the same for all."""
 
     seat: Seat
     slots: int
     slot_bytes: int
     cores: int
-    figures: Figures | None = None
+    parameters: CostParameters | None = None
 
 
 def join(engine: str, terms: Terms) -> Joined:
