@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import ringtree
-from ringtree.bench.machine import describe
+from ringtree.bench.machine import describe, shared_memory
 from ringtree.ir.lower import lower
 from ringtree.ir.program import Program
 from ringtree.ir.trace import Event, Trace
@@ -106,11 +106,11 @@ def _barriers(trace: Trace) -> Iterator[float]:
 def programs(case: Case, ranks: int, nbytes: int) -> tuple[Program, ...]:
     """What the engine runs for the call, windows written out."""
     collective, algorithm = case
-    room = staging(ranks)
+    memory = shared_memory(ranks)
     root = 0 if collective == "broadcast" else None
-    schedule = steps_for(algorithm, collective, ranks, root, nbytes, *room).apply(algorithm, collective, ranks, root)
+    schedule = steps_for(algorithm, collective, ranks, root, nbytes, memory).apply(algorithm, collective, ranks, root)
     part = part_of(schedule, 0)
-    elements = window(part, room[1], BY_LABEL["float32"])
+    elements = window(part, memory.slot_bytes, BY_LABEL["float32"])
     chunk = -(-nbytes // 4 // schedule.chunks)
     return as_run(lower(schedule), -(-chunk // elements), min(elements, chunk) * 4 * part.widest, root is not None)
 

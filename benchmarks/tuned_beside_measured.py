@@ -4,8 +4,8 @@
     python benchmarks/tuned_beside_measured.py --json tuned.json
 
 What `ringtree tune` measures and all that is compared are measured in turns, sizes that had least time first, and each
-counts by its median over turns. Figures are fitted to the one, and predict the other: other sizes, other algorithms and
-collectives. A choice is judged by what was measured: its time over the fastest's.
+counts by its median over turns. Cost parameters are fitted to the one, and predict the other: other sizes, other
+algorithms and collectives. A choice is judged by what was measured: its time over the fastest's.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import argparse
 import json
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -21,19 +22,20 @@ from typing import Any
 import numpy as np
 
 from ringtree.algorithms import serving
-from ringtree.bench.machine import describe, usable_cores
+from ringtree.bench.machine import describe, shared_memory, usable_cores
 from ringtree.bench.sweep import Case, cases
 from ringtree.bench.tuning import as_measured, in_turns, rows
 from ringtree.cli.terminal import progress
-from ringtree.plan import BUILT_IN, Figures, Room, choose, predict, shortlist
-from ringtree.plan.fitting import Measured, fit
-from ringtree.runtime.engines.shm import staging
+from ringtree.plan import choose, shortlist
+from ringtree.price import BUILT_IN, CostParameters
+from ringtree.price.memory import quote
+from ringtree.price.memory.fitting import Measured, fit
 from ringtree.runtime.tuned import as_json
 
 TUNED_RANKS = (1, 2, 4)
 RANKS = (1, 2, 3, 4)
 SIZES = [8, 64, 1 << 10, 8 << 10, 64 << 10, 512 << 10, 4 << 20, 32 << 20, 64 << 20]
-"""Between those that figures are fitted to, and the ends."""
+"""Between those that parameters are fitted to, and the ends."""
 CROWDED_NBYTES = 32 << 20
 """The most where ranks share cores: what is longer takes all the time there is."""
 OTHERS = ("broadcast", "reduce", "all_gather", "reduce_scatter", "all_to_all", "gather", "scatter", "scan")
@@ -58,23 +60,24 @@ def compared() -> list[list[Case]]:
     return table
 
 
-def predicted_s(call: Measured, figures: Figures) -> float:
-    what = (call.algorithm, call.collective, call.ranks, call.root, call.nbytes)
-    return predict(*what, call.steps, figures, call.room).time_s
+Call = tuple[Case, Measured]
 
 
-def judged(calls: list[Measured], figures: Figures) -> list[dict[str, Any]]:
+def predicted_s(call: Measured, parameters: CostParameters) -> float:
+    return quote(call.work, replace(call.memory, parameters=parameters), call.nbytes).seconds
+
+
+def judged(calls: list[Call], parameters: CostParameters) -> list[dict[str, Any]]:
     """Of each collective over each number of ranks: errors over sizes and algorithms, losses over sizes."""
     found = []
-    for collective, n in dict.fromkeys((c.collective, c.ranks) for c in calls):
-        mine = [c for c in calls if (c.collective, c.ranks) == (collective, n)]
-        off = [predicted_s(c, figures) / c.time_s - 1 for c in mine]
+    for collective, n in dict.fromkeys((case.collective, case.ranks) for case, _ in calls):
+        mine = [(case, c) for case, c in calls if (case.collective, case.ranks) == (collective, n)]
+        off = [predicted_s(c, parameters) / c.time_s - 1 for _, c in mine]
         losses = {name: [] for name in ("tuned", "built_in")}
-        for nbytes in dict.fromkeys(c.nbytes for c in mine):
-            took_s = {c.algorithm: c.time_s for c in mine if c.nbytes == nbytes}
-            room = Room(usable_cores(), *staging(n))
-            for name, by in (("tuned", figures), ("built_in", BUILT_IN)):
-                pick = choose(collective, n, nbytes, figures=by, room=room).algorithm
+        for nbytes in dict.fromkeys(c.nbytes for _, c in mine):
+            took_s = {case.algorithm: c.time_s for case, c in mine if c.nbytes == nbytes}
+            for name, by in (("tuned", parameters), ("built_in", BUILT_IN)):
+                pick = choose(collective, n, nbytes, memory=replace(shared_memory(n), parameters=by)).algorithm
                 losses[name].append(took_s[pick] / min(took_s.values()) - 1)
         found.append(
             {
@@ -123,27 +126,27 @@ def main() -> int:
         table = compared()
         times, turns = in_turns([*fitted, *table], args.seconds, step)
     known = {case for row in fitted for case in row}
-    figures = fit([as_measured(case, median(times[case]), cores) for case in known], "this run")
-    calls = [as_measured(case, median(times[case]), cores) for row in table for case in row]
-    found = judged(calls, figures)
+    parameters = fit([as_measured(case, median(times[case]), cores) for case in known], "this run")
+    calls = [(case, as_measured(case, median(times[case]), cores)) for row in table for case in row]
+    found = judged(calls, parameters)
     machine = describe()
     print(f"{machine['cores']} cores of {machine['cpu']}; {turns} turns in {time.monotonic() - began_s:.0f} s\n")
     met = show(found)
-    off = [abs(predicted_s(c, figures) / c.time_s - 1) for c in calls]
+    off = [abs(predicted_s(c, parameters) / c.time_s - 1) for _, c in calls]
     print(f"\nall: median error {np.median(off):.0%}; * is not within {ERROR:.0%} (predictions), {LOSS:.0%} (choices)")
     if args.json:
         record = [
             {
-                **{key: getattr(c, key) for key in ("collective", "algorithm", "ranks", "nbytes")},
+                **{key: getattr(case, key) for key in ("collective", "algorithm", "ranks", "nbytes")},
                 "measured_us": c.time_s * 1e6,
-                "predicted_us": predicted_s(c, figures) * 1e6,
+                "predicted_us": predicted_s(c, parameters) * 1e6,
             }
-            for c in calls
+            for case, c in calls
         ]
         said = {
             "machine": machine,
             "turns": turns,
-            "figures": as_json(figures),
+            "figures": as_json(parameters),
             "summary": found,
             "rows": record,
         }

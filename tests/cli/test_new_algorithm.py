@@ -18,7 +18,8 @@ from ringtree.algorithms import REGISTRY
 from ringtree.algorithms.cost import S, cost, n
 from ringtree.algorithms.registry import read
 from ringtree.ir.schedule import Block, Schedule, Transfers
-from ringtree.plan import BUILT_IN, Room, at_once, candidates, in_rank_order
+from ringtree.plan import at_once, candidates, in_rank_order
+from ringtree.price.memory import SharedMemory
 from tests.cli.conftest import Ringtree
 
 ZIGZAG = "Zigzag: from the root to the last rank, to the first, to the last but one."
@@ -97,7 +98,7 @@ def test_a_new_reduction_is_chosen_from_and_runs(ringtree: Ringtree, star: str) 
     assert proved.code == 0 and "proved 9 schedules" in proved.out
     assert star in at_once("all_reduce") and star in in_rank_order("all_reduce")
     names = at_once("all_reduce")
-    found = candidates(names, "all_reduce", 4, 1 << 20, BUILT_IN, Room(4, 8, 1 << 17))
+    found = candidates(names, "all_reduce", 4, 1 << 20, SharedMemory(4, 8, 1 << 17))
     assert {c.algorithm for c in found} == {"one_shot", "two_shot", "parameter_server", "star"}
     swept = ringtree("sweep", "all_reduce", "--topology", "switch", "--ranks", "100", "--bytes", "1M")
     assert "star" in swept.out and "one_shot" not in swept.out  # of the many, it is one of those that stand for all
@@ -110,7 +111,7 @@ ROOT = Path(package.__file__).parent
 NAMELESS = ["draw", "simulate", "cli", "price/closed.py", "price/scale.py", "plan/choose.py", "plan/properties.py"]
 
 
-@pytest.mark.parametrize("where", [*NAMELESS, "plan/growth.py", "plan/steps.py", "plan/predict.py"])
+@pytest.mark.parametrize("where", [*NAMELESS, "plan/growth.py", "plan/steps.py", "price/memory"])
 def test_nothing_knows_an_algorithm_by_name(where: str) -> None:
     known = [
         f"{path.name}:{node.lineno}: {node.value}"

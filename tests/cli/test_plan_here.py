@@ -1,4 +1,4 @@
-"""`ringtree plan` on this machine: what it says is what a Communicator does, by the figures that it names."""
+"""`ringtree plan` on this machine: what it says is what a Communicator does, by the cost parameters that it names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 import ringtree as rt
 from ringtree.ir.collective import COLLECTIVES
-from ringtree.plan import BUILT_IN
+from ringtree.price import BUILT_IN
 from ringtree.runtime import tuned
 from tests.cli.conftest import Ringtree
 
@@ -34,7 +34,7 @@ def test_one_size_is_explained(ringtree: Ringtree) -> None:
     assert got.code == 0 and not got.err
     for words in (
         "# all_reduce over 4 ranks on ",
-        "# by built-in figures; `ringtree tune` measures this machine",
+        "# by built-in cost parameters; `ringtree tune` measures this machine",
         "meetings (us)",
         "copying (us)",
         "reading (us)",
@@ -57,7 +57,7 @@ def test_it_says_what_a_call_runs(collective: str, ringtree: Ringtree, tmp_path:
     file = tmp_path / "rows.json"
     assert ringtree("plan", collective, "-n", "3", "--bytes", ",".join(map(str, sizes)), "--json", str(file)).code == 0
     said = json.loads(file.read_text())
-    assert said["figures"].startswith("built-in figures") and said["ranks"] == 3
+    assert said["figures"].startswith("built-in cost parameters") and said["ranks"] == 3
     assert all(set(row) >= FIELDS for row in said["rows"])
     assert [row["algorithm"] for row in said["rows"]] == rt.spawn(picks, 3, collective, sizes)[0]
 

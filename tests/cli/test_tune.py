@@ -34,8 +34,8 @@ def test_a_machine_is_measured_and_planned_by(
     assert all(unit in said for unit in ("ns", "GB/s", "KiB", "median error"))
     found = tuned.read(path)
     assert found.ranks == (2,) and load(path).ranks == 2
-    assert 1e-8 < found.figures.call_s + found.figures.latency_s < 1e-3
-    assert 1e7 < found.figures.copy_Bps[0] <= 1e12
+    assert 1e-8 < found.parameters.call_s + found.parameters.latency_s < 1e-3
+    assert 1e7 < found.parameters.copy_Bps[0] <= 1e12
     assert all(why.endswith(f"measured on {found.date}") for why in ringtree.spawn(source, 2))
 
 

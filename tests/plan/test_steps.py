@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from ringtree.algorithms import build, pairs
@@ -10,6 +13,7 @@ from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.lower import lower
 from ringtree.plan import Steps, steps_for
 from ringtree.plan.steps import MOST_INSTRUCTIONS, MOST_TRANSFERS, _steps
+from ringtree.price import BUILT_IN, SharedMemory
 from ringtree.verify import prove, prove_programs
 from tests import oracle
 
@@ -22,7 +26,8 @@ def root(collective: str, ranks: int) -> int | None:
 
 
 def told(algorithm: str, collective: str, ranks: int, nbytes: int, slots: int = 8) -> Steps:
-    return steps_for(algorithm, collective, ranks, root(collective, ranks), nbytes, max(slots, 1), MIB // max(slots, 1))
+    memory = SharedMemory(ranks, slots, MIB // slots)
+    return steps_for(algorithm, collective, ranks, root(collective, ranks), nbytes, memory)
 
 
 @pytest.mark.parametrize(("algorithm", "collective"), pairs())
@@ -117,3 +122,24 @@ def test_lengths_of_a_kind_are_proved_once() -> None:
     assert first
     assert all(told("chain", "scan", 7, 5 * MIB + k) == first for k in range(1, 100))
     assert _steps.cache_info().misses == before
+
+
+@pytest.mark.parametrize(("algorithm", "collective"), [("chain", "broadcast"), ("circulant_broadcast", "broadcast")])
+def test_cuts_follow_what_a_message_costs(algorithm: str, collective: str) -> None:
+    """So `ringtree tune` moves them: where messages take 16 times as long, a quarter of the pieces; where
+    bytes move 4 times as fast, half."""
+
+    def pieces(**changes: Any) -> int:
+        memory = SharedMemory(8, 8, MIB // 8, replace(BUILT_IN, **changes))
+        steps = steps_for(algorithm, collective, 8, 0, 64 * MIB, memory)
+        return dict(steps.options).get("pieces", 1) * steps.pipeline
+
+    b, usual = BUILT_IN, pieces()
+    assert pieces(latency_s=16 * b.latency_s, message_s=16 * b.message_s) == usual // 4
+    fast = {name: tuple(4 * rate for rate in getattr(b, name)) for name in ("copy_Bps", "fetch_Bps")}
+    assert pieces(**fast) == usual // 2
+
+
+def test_built_in_a_message_is_worth_5_kb() -> None:
+    assert 5000 < BUILT_IN.message_nbytes < 5500
+    assert replace(BUILT_IN, latency_s=0.0, message_s=0.0).message_nbytes == 64, "a cache line"

@@ -1,4 +1,4 @@
-"""The file of this machine's figures: read by rank 0, agreed on by all, and refused in one line where it is no use."""
+"""The file of this machine's costs: read by rank 0, agreed on by all, and refused in one line where it is no use."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 
 import ringtree
-from ringtree.plan import BUILT_IN
+from ringtree.price import BUILT_IN
 from ringtree.runtime import tuned
 from ringtree.topology import load
 
-FIGURES = replace(BUILT_IN, latency_s=1e-3, switch_s=1e-3)
+PARAMETERS = replace(BUILT_IN, latency_s=1e-3, switch_s=1e-3)
 """On such a machine one meeting is worth any number of bytes."""
 
 
 def written(path: Path, **changes: Any) -> Path:
-    data = json.loads(tuned.text(FIGURES, (2, 4), "2026-11-21"))
+    data = json.loads(tuned.text(PARAMETERS, (2, 4), "2026-11-21"))
     data["tuned"] |= changes
     path.write_text(json.dumps(data))
     return path
@@ -44,9 +44,9 @@ def picked(comm: ringtree.Communicator) -> tuple[str, str]:
 
 def test_what_was_written_is_read_again(here: Path) -> None:
     found = tuned.read(here)
-    assert found.figures == FIGURES
+    assert found.parameters == PARAMETERS
     assert (found.date, found.ranks, found.ringtree) == ("2026-11-21", (2, 4), ringtree.__version__)
-    assert found.figures.source == "what was measured on 2026-11-21"
+    assert found.parameters.source == "what was measured on 2026-11-21"
 
 
 def test_it_is_a_topology_too(here: Path) -> None:
@@ -67,21 +67,21 @@ def test_without_it_the_choice_is_another(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.delenv(tuned.VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     for name, why in ringtree.spawn(picked, 4):
-        assert name != "one_shot" and why.endswith("by built-in figures")
+        assert name != "one_shot" and why.endswith("by built-in cost parameters")
 
 
 def test_where_the_file_is(tmp_path: Path) -> None:
     assert tuned.place({"RINGTREE_TOPOLOGY": "/a/b.json", "XDG_CONFIG_HOME": "/c"}) == Path("/a/b.json")
     assert tuned.place({"XDG_CONFIG_HOME": "/c"}) == Path("/c/ringtree/machine.json")
     assert tuned.place({"HOME": "/me"}) == Path("/me/.config/ringtree/machine.json")
-    assert tuned.figures_here({"XDG_CONFIG_HOME": str(tmp_path)}) is None
+    assert tuned.parameters_here({"XDG_CONFIG_HOME": str(tmp_path)}) is None
 
 
 BROKEN = {
     "not JSON": "{",
     "a list": "[]",
     "nested": "[" * 100_000,
-    "no figures": '{"name": "x", "ranks": 1, "nodes": ["rank0"], "links": []}',
+    "no parameters": '{"name": "x", "ranks": 1, "nodes": ["rank0"], "links": []}',
     "bytes": "\x00\x01",
 }
 
@@ -93,28 +93,30 @@ def test_a_broken_file_is_one_line(
     path = tmp_path / "broken.json"
     path.write_text(text)
     monkeypatch.setenv(tuned.VARIABLE, str(path))
-    assert all(why.endswith("by built-in figures") for _, why in ringtree.spawn(picked, 2))
+    assert all(why.endswith("by built-in cost parameters") for _, why in ringtree.spawn(picked, 2))
     said = capfd.readouterr().err.splitlines()
-    assert len(said) == 1 and said[0].startswith(f"ringtree: {path}: ") and "built-in figures are used" in said[0]
+    assert (
+        len(said) == 1 and said[0].startswith(f"ringtree: {path}: ") and "built-in cost parameters are used" in said[0]
+    )
 
 
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"version": 2}, "version 2 of the figures; expected 1"),
+        ({"version": 2}, "version 2 of the cost parameters; expected 1"),
         ({"machine": {"cpu": "Another", "cores": 999}}, "of another machine, 999 cores of Another; this is "),
         ({"machine": "mine"}, "of another machine, which it does not name"),
         ({"figures": {}}, "lacks 'call_s'"),
-        ({"figures": {**tuned.as_json(FIGURES), "call_s": "fast"}}, "expected what `ringtree tune` writes"),
-        ({"figures": {**tuned.as_json(FIGURES), "copy_Bps": [1, 2]}}, "copy_Bps is .* expected 5 numbers"),
-        ({"figures": {**tuned.as_json(FIGURES), "latency_s": -1}}, "latency_s is -1; expected 0 to 1 second"),
+        ({"figures": {**tuned.as_json(PARAMETERS), "call_s": "fast"}}, "expected what `ringtree tune` writes"),
+        ({"figures": {**tuned.as_json(PARAMETERS), "copy_Bps": [1, 2]}}, "copy_Bps is .* expected 5 numbers"),
+        ({"figures": {**tuned.as_json(PARAMETERS), "latency_s": -1}}, "latency_s is -1; expected 0 to 1 second"),
         ({"figures": [1]}, "expected what `ringtree tune` writes"),
         ({"ranks": None}, "expected what `ringtree tune` writes"),
         ({"date": "\x1b[2J"}, "is no short line of text"),
         ({"machine": {"cpu": "a\nb", "cores": 1}}, "1 cores of a..b; this is "),
     ],
 )
-def test_figures_of_no_use_here_are_refused(changes: dict[str, Any], why: str, tmp_path: Path) -> None:
+def test_parameters_of_no_use_here_are_refused(changes: dict[str, Any], why: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=why) as refusal:
         tuned.read(written(tmp_path / "machine.json", **changes))
     assert "\n" not in str(refusal.value)
@@ -130,7 +132,7 @@ def test_a_file_that_is_named_must_be_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv(tuned.VARIABLE, str(tmp_path / "none.json"))
-    assert tuned.figures_here() is None and tuned.figures_here() is None
+    assert tuned.parameters_here() is None and tuned.parameters_here() is None
     said = capfd.readouterr().err
     assert said.count("\n") == 1 and "none.json: No such file or directory" in said
 

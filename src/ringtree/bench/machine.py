@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import platform
 from pathlib import Path
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
 import ringtree
 from ringtree.runtime.processor import cpu
+
+if TYPE_CHECKING:
+    from ringtree.price.memory import SharedMemory
 
 
 class Machine(TypedDict):
@@ -48,6 +51,15 @@ def usable_cores() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not Linux
         return os.cpu_count() or 1
+
+
+def shared_memory(ranks: int) -> SharedMemory:
+    """This machine's memory as a group of so many ranks has it, at the costs of its tuned file, else those built in."""
+    from ringtree.price.memory import BUILT_IN, SharedMemory
+    from ringtree.runtime.engines.shm import staging
+    from ringtree.runtime.tuned import parameters_here
+
+    return SharedMemory(usable_cores(), *staging(ranks), parameters_here() or BUILT_IN)
 
 
 def _read(path: Path) -> str:

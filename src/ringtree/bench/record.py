@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ringtree.bench.data import datatype
-from ringtree.bench.machine import Machine, describe, usable_cores
+from ringtree.bench.machine import Machine, describe, shared_memory
 from ringtree.bench.measure import Effort, Sample, measure
 from ringtree.bench.sweep import Case
 from ringtree.formats.replacing import replace_with_json
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.collective import collective as find_collective
-from ringtree.runtime.engines.shm import staging
-from ringtree.runtime.tuned import figures_here
 
 if TYPE_CHECKING:
     from ringtree.runtime.communicator.communicator import Communicator
@@ -106,14 +104,13 @@ class Predicted(Row):
 
 
 def predicted(row: Row) -> Predicted:
-    """By the figures of this machine's tuned file, else by those built in."""
-    from ringtree.plan import BUILT_IN, Room, predict, steps_for
+    """By the cost parameters of this machine's tuned file, else by those built in."""
+    from ringtree.plan import predict, steps_for
 
-    room = Room(usable_cores(), *staging(row["ranks"]))
+    memory = shared_memory(row["ranks"])
     root = row["root"] if find_collective(row["collective"]).rooted else None
     what = (row["algorithm"], row["collective"], row["ranks"], root, row["nbytes"])
-    steps = steps_for(*what, room.slots, room.slot_bytes)
-    return Predicted(**row, predicted_us=predict(*what, steps, figures_here() or BUILT_IN, room).time_s * 1e6)
+    return Predicted(**row, predicted_us=predict(*what, steps_for(*what, memory), memory).seconds * 1e6)
 
 
 class Record(TypedDict):

@@ -1,4 +1,4 @@
-"""Calls whose times tell this machine's figures apart, measured in turns for as long as there is time.
+"""Calls whose times tell this machine's cost parameters apart, measured in turns for as long as there is time.
 
 A machine's state changes while it is measured (clocks, neighbours, where caches lie), so all sizes are measured in
 turns, next the one that had the least time so far, and what counts is the median over turns.
@@ -13,14 +13,13 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
-from ringtree.bench.machine import usable_cores
+from ringtree.bench.machine import shared_memory, usable_cores
 from ringtree.bench.measure import Effort, measure_apart
 from ringtree.bench.sweep import Case, cases
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.units import count
-from ringtree.plan import Room, steps_for
-from ringtree.plan.fitting import Measured
-from ringtree.runtime.engines.shm import staging
+from ringtree.plan import steps_for, workload
+from ringtree.price.memory.fitting import Measured
 from ringtree.runtime.launch.spawn import Pool
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ PROGRAMS = (
     ("reduce", "flat"),
     ("all_gather", "two_shot"),
 )
-"""One meeting or two, all ranks alike or one that does the work, bytes copied or joined: no two figures always meet."""
+"""One meeting or two, all ranks alike or one that does the work, bytes copied or joined: no two costs always meet."""
 CROWDED = ("all_reduce",)
 """Those measured over more ranks than cores: all wait for all in them; in others who begins last need not wait."""
 ALONE = PROGRAMS[:1]
@@ -85,7 +84,7 @@ def in_turns(
 
 
 def rows(ranks: int, cores: int, most_nbytes: int = SIZES[-1]) -> list[list[Case]]:
-    """The calls that figures are fitted to, a row a size."""
+    """The calls that cost parameters are fitted to, a row a size."""
     found = []
     for nbytes in filter(lambda nbytes: nbytes <= most_nbytes, SIZES):
         here: list[Case] = []
@@ -106,10 +105,8 @@ def _measured(comm: Communicator, here: Sequence[Case]) -> list[float]:
 
 
 def as_measured(case: Case, took_s: float, cores: int) -> Measured:
-    """The measured call as figures are fitted to it."""
+    """The measured call as cost parameters are fitted to it: cut as it was, by those it was planned by."""
     root = case.root if find_collective(case.collective).rooted else None
-    room = Room(cores, *staging(case.ranks))
-    steps = steps_for(case.algorithm, case.collective, case.ranks, root, case.nbytes, room.slots, room.slot_bytes)
-    return Measured(
-        case.algorithm, case.collective, case.ranks, root, case.nbytes, replace(steps, slots=0), room, took_s
-    )
+    memory = replace(shared_memory(case.ranks), cores=cores)
+    what = case.algorithm, case.collective, case.ranks, root
+    return Measured(workload(*what, steps_for(*what, case.nbytes, memory)), memory, case.nbytes, took_s)

@@ -13,7 +13,8 @@ from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.units import count, duration, size
 
 if TYPE_CHECKING:
-    from ringtree.plan import Candidate, Figures, Room
+    from ringtree.plan import Candidate
+    from ringtree.price import CostParameters, SharedMemory
 
 MOST_RANKS = 256
 OF_CLUSTERS = ("assume", "nodes", "gpus", "nics", "fabric", "network", "oversubscription", "sharp",
@@ -37,9 +38,9 @@ WIDTHS = (13, 20, 11, *(10,) * len(PARTS), 13, 13, 9)
 
 
 class Place(NamedTuple):
-    """Where it is planned for, and by which figures, in words too."""
+    """Where it is planned for, and at which costs, in words too."""
 
-    figures: Figures
+    parameters: CostParameters
     cores: int
     words: str
     source: str
@@ -61,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from ringtree.cli.byte_sizes import byte_sizes
     from ringtree.formats.replacing import replace_with_json
-    from ringtree.plan import Room
+    from ringtree.price import SharedMemory
     from ringtree.runtime.engines.shm import staging
 
     ranks = 2 if args.ranks is None else args.ranks
@@ -71,9 +72,9 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--{strange[0].replace('_', '-')} is for a cluster: expected --topology NAME|FILE too")
     find_collective(args.collective)
     place = _place(args.topology)
-    room = Room(place.cores, *staging(ranks))
-    rows = [_row(args.collective, ranks, nbytes, place.figures, room, args.all) for nbytes in byte_sizes(args.bytes)]
-    for line in lines(args.collective, ranks, place, room, rows, every=args.all or len(rows) == 1):
+    memory = SharedMemory(place.cores, *staging(ranks), place.parameters)
+    rows = [_row(args.collective, ranks, nbytes, memory, args.all) for nbytes in byte_sizes(args.bytes)]
+    for line in lines(args.collective, ranks, place, memory, rows, every=args.all or len(rows) == 1):
         print(line)
     if args.json:
         told = [_record(args.collective, ranks, row) for row in rows]
@@ -85,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
 def _place(topology: str | None) -> Place:
     """This machine, by its tuned file where there is one; or the one a tuned file is of."""
     from ringtree.bench.machine import usable_cores
-    from ringtree.plan import BUILT_IN
+    from ringtree.price import BUILT_IN
     from ringtree.runtime import tuned
     from ringtree.runtime.processor import cpu
 
@@ -93,29 +94,29 @@ def _place(topology: str | None) -> Place:
         found = tuned.read(Path(topology), anywhere=True)
         here = {"cpu": found.cpu, "cores": found.cores} == tuned.this_machine()
         cores = usable_cores() if here else found.cores
-        return Place(found.figures, cores, found.cpu, f"{found.figures.source} ({topology})")
-    figures = tuned.figures_here()
-    if figures is not None:
-        return Place(figures, usable_cores(), cpu(), f"{figures.source} ({tuned.place()})")
+        return Place(found.parameters, cores, found.cpu, f"{found.parameters.source} ({topology})")
+    parameters = tuned.parameters_here()
+    if parameters is not None:
+        return Place(parameters, usable_cores(), cpu(), f"{parameters.source} ({tuned.place()})")
     return Place(BUILT_IN, usable_cores(), cpu(), f"{BUILT_IN.source}; `ringtree tune` measures this machine")
 
 
-def _row(collective: str, ranks: int, nbytes: int, figures: Figures, room: Room, every: bool) -> Row:
+def _row(collective: str, ranks: int, nbytes: int, memory: SharedMemory, every: bool) -> Row:
     """`every`: also those that do not come into question when a call is made."""
     from ringtree.algorithms import serving
     from ringtree.plan import candidates, choose, shortlist
-    from ringtree.plan.bound import bound_s
+    from ringtree.price.memory.bound import bound_s
 
-    algorithm = choose(collective, ranks, nbytes, figures=figures, room=room).algorithm
+    algorithm = choose(collective, ranks, nbytes, memory=memory).algorithm
     names = tuple(serving(collective)) if every else shortlist(collective, ranks)
-    found = candidates(names, collective, ranks, nbytes, figures, room)
+    found = candidates(names, collective, ranks, nbytes, memory)
     chosen = next(c for c in found if c.algorithm == algorithm)
-    found = sorted(found, key=lambda c: (c.prediction.time_s, c is not chosen))
-    return Row(nbytes, found, chosen, bound_s(collective, ranks, nbytes, figures, room))
+    found = sorted(found, key=lambda c: (c.quote.seconds, c is not chosen))
+    return Row(nbytes, found, chosen, bound_s(collective, ranks, nbytes, memory))
 
 
 def lines(
-    collective: str, ranks: int, place: Place, room: Room, rows: Sequence[Row], every: bool = False
+    collective: str, ranks: int, place: Place, memory: SharedMemory, rows: Sequence[Row], every: bool = False
 ) -> Iterator[str]:
     """The table, and what follows from it in words. `every`: all candidates of each size."""
     where = f"{count(place.cores, 'core')} of {place.words}"
@@ -131,16 +132,16 @@ def lines(
             mark = "  <- chosen" if every and candidate is row.chosen else ""
             yield _line(collective, ranks, row, candidate, widths) + mark
     yield "#"
-    told = _explained(collective, ranks, room, rows[0], place) if len(rows) == 1 else _runs(rows)
+    told = _explained(collective, ranks, memory, rows[0], place) if len(rows) == 1 else _runs(rows)
     for line in told:
         yield f"# {line}"
 
 
 def _line(collective: str, ranks: int, row: Row, candidate: Candidate, widths: Sequence[int]) -> str:
-    p = candidate.prediction
-    algbw, busbw = _bandwidths(collective, ranks, row.nbytes, p.time_s)
-    ratio = f"{row.bound_s / p.time_s:.0%}" if p.time_s else ""
-    times = [table.microseconds(t) for t in (p.time_s, *(getattr(p, name) for name in PARTS))]
+    p = candidate.quote
+    algbw, busbw = _bandwidths(collective, ranks, row.nbytes, p.seconds)
+    ratio = f"{row.bound_s / p.seconds:.0%}" if p.seconds else ""
+    times = [table.microseconds(t) for t in (p.seconds, *(getattr(p, name) for name in PARTS))]
     cells = (row.nbytes, candidate.algorithm, *times, f"{algbw:.2f}", f"{busbw:.2f}", ratio)
     return f"{table.row(cells, widths)}  {_bottleneck(candidate)}"
 
@@ -152,30 +153,30 @@ def _bandwidths(collective: str, ranks: int, nbytes: int, time_s: float) -> tupl
 
 
 def _bottleneck(candidate: Candidate) -> str:
-    return BOTTLENECKS[max(PARTS, key=lambda name: getattr(candidate.prediction, name))]
+    return BOTTLENECKS[max(PARTS, key=lambda name: getattr(candidate.quote, name))]
 
 
-def _explained(collective: str, ranks: int, room: Room, row: Row, place: Place) -> Iterator[str]:
+def _explained(collective: str, ranks: int, memory: SharedMemory, row: Row, place: Place) -> Iterator[str]:
     """Why the chosen one, how it is cut, and what is left of the possible."""
     from ringtree.plan import steps_for
-    from ringtree.plan.bound import least_fetched
+    from ringtree.price.memory.bound import least_fetched
 
-    c, p = row.chosen, row.chosen.prediction
+    c, p = row.chosen, row.chosen.quote
     others = [other for other in row.found if other is not c]
     if others:
-        more = others[0].prediction.time_s / p.time_s - 1
+        more = others[0].quote.seconds / p.seconds - 1
         beside = f"{more:.0%} more" if more >= 0.005 else "the same" if more > -0.005 else f"{-more:.0%} less, unasked"
-        yield f"{c.algorithm} is chosen: {duration(p.time_s)}; {others[0].algorithm} takes {beside}"
+        yield f"{c.algorithm} is chosen: {duration(p.seconds)}; {others[0].algorithm} takes {beside}"
     else:
         yield f"{c.algorithm} is chosen: nothing else serves {collective}"
     root = 0 if find_collective(collective).rooted else None
-    steps = steps_for(c.algorithm, collective, ranks, root, row.nbytes, room.slots, room.slot_bytes)
-    yield f"for its size: {steps}, through {room.slots} slots of {size(room.slot_bytes)} a rank"
-    if ranks > room.cores:
-        yield f"{ranks} ranks take turns on {count(room.cores, 'core')}"
+    steps = steps_for(c.algorithm, collective, ranks, root, row.nbytes, memory)
+    yield f"for its size: {steps}, through {memory.slots} slots of {size(memory.slot_bytes)} a rank"
+    if ranks > memory.cores:
+        yield f"{ranks} ranks take turns on {count(memory.cores, 'core')}"
     total = least_fetched(collective, ranks)[0] * row.nbytes
     yield (
-        f"{row.bound_s / p.time_s:.0%} of the possible, {duration(row.bound_s)}: a call in which ranks meet once, "
+        f"{row.bound_s / p.seconds:.0%} of the possible, {duration(row.bound_s)}: a call in which ranks meet once, "
         f"or {size(total)} in all to be read from peers; the bottleneck is {_bottleneck(c)}"
     )
 
@@ -188,19 +189,19 @@ def _runs(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _record(collective: str, ranks: int, row: Row) -> dict[str, Any]:
-    p = row.chosen.prediction
-    algbw, busbw = _bandwidths(collective, ranks, row.nbytes, p.time_s)
+    p = row.chosen.quote
+    algbw, busbw = _bandwidths(collective, ranks, row.nbytes, p.seconds)
     return {
         "nbytes": row.nbytes,
         "algorithm": row.chosen.algorithm,
         "protocol": "shm",
         "channels": row.chosen.steps.channels,
         "steps": str(row.chosen.steps),
-        "time_us": p.time_s * 1e6,
+        "time_us": p.seconds * 1e6,
         **{f"{name[:-2]}_us": getattr(p, name) * 1e6 for name in PARTS},
         "algbw_GBps": algbw,
         "busbw_GBps": busbw,
-        "bound_fraction": row.bound_s / p.time_s,
+        "bound_fraction": row.bound_s / p.seconds,
         "bottleneck": _bottleneck(row.chosen),
-        "candidates": [{"algorithm": c.algorithm, "time_us": c.prediction.time_s * 1e6} for c in row.found],
+        "candidates": [{"algorithm": c.algorithm, "time_us": c.quote.seconds * 1e6} for c in row.found],
     }

@@ -147,11 +147,11 @@ def is_given(value: object) -> bool:
 
 def cut(schedule: Schedule, algorithm: str, nbytes: int) -> tuple[Schedule, Steps]:
     """As a call on that many bytes has it in a group of this machine, and by which steps."""
+    from ringtree.bench.machine import shared_memory
     from ringtree.plan import steps_for
-    from ringtree.runtime.engines.shm import staging
 
     what = algorithm, schedule.collective, schedule.ranks, schedule.root
-    steps = steps_for(*what, nbytes, *staging(schedule.ranks))
+    steps = steps_for(*what, nbytes, shared_memory(schedule.ranks))
     return steps.apply(*what), steps
 
 

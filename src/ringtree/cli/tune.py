@@ -3,10 +3,10 @@
     ringtree tune                       some seconds; writes ~/.config/ringtree/machine.json, which init() reads
     ringtree tune -n 2,4,8 --seconds 30 --output machine.json
 
-Calls of a few algorithms are measured in turns, and a formula's figures fitted to them: a call, a message, bytes
-copied, fetched from a peer and reduced, by what fits the caches, and turns where ranks share a core. The file is a
-topology, for `ringtree simulate --topology FILE` too; RINGTREE_TOPOLOGY=FILE makes init() read another than the usual
-one.
+Calls of a few algorithms are measured in turns, and the cost parameters of a formula fitted to them: a call, a
+message, bytes copied, fetched from a peer and reduced, by what fits the caches, and turns where ranks share a core. By
+them calls are chosen and cut. The file is a topology, for `ringtree simulate --topology FILE` too;
+RINGTREE_TOPOLOGY=FILE makes init() read another than the usual one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ringtree.bench.tuning import Tuning
-    from ringtree.plan import Figures
+    from ringtree.price import CostParameters
 
 SECONDS = 10.0
 LONGEST_S = 3600.0
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     from ringtree.cli.terminal import progress
     from ringtree.formats.replacing import replacing
     from ringtree.ir.units import count
-    from ringtree.plan.fitting import errors, fit
+    from ringtree.price.memory.fitting import errors, fit
     from ringtree.runtime import tuned
 
     ranks = args.ranks or usual_ranks(usable_cores())
@@ -76,14 +76,14 @@ def run(args: argparse.Namespace) -> int:
 
         measured = tune(ranks, args.seconds, step, most)
     date = datetime.now().astimezone().isoformat(timespec="seconds")
-    figures = fit(measured.calls, f"what was measured on {date}")
+    parameters = fit(measured.calls, f"what was measured on {date}")
     with replacing(path) as file:
-        file.write(tuned.text(figures, tuple(sorted(set(ranks))), date).encode())
+        file.write(tuned.text(parameters, tuple(sorted(set(ranks))), date).encode())
     machine = describe()
     print(f"{count(machine['cores'], 'core')} of {machine['cpu']}, {span(ranks)} ranks, {_said(measured)}")
-    for line in told(figures, crowded=max(ranks) > machine["cores"], most_nbytes=2 * most):
+    for line in told(parameters, crowded=max(ranks) > machine["cores"], most_nbytes=2 * most):
         print(line)
-    found = errors(figures, measured.calls)
+    found = errors(parameters, measured.calls)
     print(f"these calls, predicted: median error {found[0]:.0%}, 90th percentile {found[1]:.0%}")
     print(
         f"written to {path}" + ("" if path == tuned.place() else f"; init() reads it where {tuned.VARIABLE} names it")
@@ -97,12 +97,12 @@ def usual_ranks(cores: int) -> list[int]:
     return sorted({2, max(few, 2), 2 * few if few > 1 else 3})
 
 
-def told(figures: Figures, crowded: bool, most_nbytes: int) -> Iterator[str]:
-    """The figures in words. `crowded`, `most_nbytes`: whether turns, and up to how many bytes in arrays rates, were
-    measured; the others are near those built in."""
+def told(parameters: CostParameters, crowded: bool, most_nbytes: int) -> Iterator[str]:
+    """The cost parameters in words. `crowded`, `most_nbytes`: whether turns, and up to how many bytes in arrays rates,
+    were measured; the others are near those built in."""
     from ringtree.ir.units import duration, size
 
-    f = figures
+    f = parameters
     yield f"a call {duration(f.call_s)}, a step {duration(f.step_s)}"
     yield f"a message {duration(f.message_s)} at either end and {duration(f.latency_s)} on its way"
     turns = f"a turn {duration(f.turn_s)}, a meeting {duration(f.switch_s)}"
@@ -115,7 +115,7 @@ def told(figures: Figures, crowded: bool, most_nbytes: int) -> Iterator[str]:
 
 
 def _rate(rate_Bps: float) -> str:
-    from ringtree.plan.figures import FASTEST_BPS
+    from ringtree.price.memory.parameters import FASTEST_BPS
 
     return "not seen" if rate_Bps >= FASTEST_BPS / 2 else f"{rate_Bps / 1e9:.3g} GB/s"
 

@@ -1,18 +1,21 @@
-"""Which algorithm for which call, how it is cut for the size, and what it would take."""
+"""Which algorithm for which call, and how it is cut for the size. What it would take is asked of `price`."""
 
-from ringtree.plan.choose import Candidate, Choice, candidates, choose, choose_whole, chosen, shortlist
-from ringtree.plan.figures import BUILT_IN, Figures
-from ringtree.plan.predict import Prediction, Room, predict
+from ringtree.plan.choose import (
+    Candidate,
+    Choice,
+    candidates,
+    choose,
+    choose_whole,
+    chosen,
+    predict,
+    shortlist,
+)
 from ringtree.plan.properties import at_once, in_rank_order, order, prove_own
-from ringtree.plan.steps import Steps, steps_for
+from ringtree.plan.steps import Steps, steps_for, workload
 
 __all__ = [
-    "BUILT_IN",
     "Candidate",
     "Choice",
-    "Figures",
-    "Prediction",
-    "Room",
     "Steps",
     "at_once",
     "candidates",
@@ -25,4 +28,5 @@ __all__ = [
     "prove_own",
     "shortlist",
     "steps_for",
+    "workload",
 ]

@@ -13,10 +13,9 @@ from ringtree.algorithms import REGISTRY, serving
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.units import duration
-from ringtree.plan.figures import BUILT_IN, Figures
-from ringtree.plan.predict import Prediction, Room, predict
 from ringtree.plan.properties import COMPARED_RANKS, at_once, in_rank_order, joinings
-from ringtree.plan.steps import Steps, wanted
+from ringtree.plan.steps import Steps, wanted, workload
+from ringtree.price.memory import MemoryQuote, SharedMemory, quote
 
 SHORTLIST = 4
 """How many with the fewest rounds, and how many with the fewest bytes."""
@@ -26,9 +25,9 @@ NOTEWORTHY = 0.01
 """A later one of the list is chosen if it is predicted to be so much faster. What is equal by rights may differ in the
 last bit between two ranks."""
 MOST_RANKS = 64
-"""What more ranks choose is what so many do, on as large a part of the cores: to count more takes too long."""
-ROOM = Room(cores=1 << 20, slots=8, slot_bytes=1 << 17)
-"""Where nobody says: of 8 ranks, each with a core."""
+"""More ranks are planned as if there were so many, on as large a part of the cores: to count more takes too long."""
+EIGHT_RANKS = SharedMemory(cores=1 << 20, slots=8, slot_bytes=1 << 17)
+"""The default: the slots of 8 ranks, a core for each rank, built-in cost parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +40,11 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An algorithm, how it is cut for the size, and what it is predicted to take."""
+    """An algorithm, how it is cut for the size, and its price."""
 
     algorithm: str
     steps: Steps
-    prediction: Prediction
+    quote: MemoryQuote
 
 
 def choose(
@@ -53,8 +52,7 @@ def choose(
     ranks: int,
     nbytes: int,
     rank_order: bool = False,
-    figures: Figures = BUILT_IN,
-    room: Room = ROOM,
+    memory: SharedMemory = EIGHT_RANKS,
 ) -> Choice:
     """The algorithm for a call; `nbytes` is the whole vector's. Every rank must ask with the same values. Sizes up to
     the next power of two are of one kind, of which the first costs milliseconds.
@@ -68,43 +66,49 @@ def choose(
     if len(names) == 1:
         return Choice(names[0], f"the only one that serves {collective}" + " all at once" * rank_order)
     if ranks > MOST_RANKS:
-        room = replace(room, cores=max(room.cores * MOST_RANKS // ranks, 1))
+        memory = replace(memory, cores=max(memory.cores * MOST_RANKS // ranks, 1))
         ranks = MOST_RANKS
-    return _choose(names, collective, ranks, 1 << (nbytes - 1).bit_length() if nbytes else 0, figures, room)
+    return _choose(names, collective, ranks, 1 << (nbytes - 1).bit_length() if nbytes else 0, memory)
 
 
 @lru_cache(maxsize=1024)
-def _choose(names: tuple[str, ...], collective: str, ranks: int, nbytes: int, figures: Figures, room: Room) -> Choice:
-    found = candidates(names, collective, ranks, nbytes, figures, room)
+def _choose(names: tuple[str, ...], collective: str, ranks: int, nbytes: int, memory: SharedMemory) -> Choice:
+    found = candidates(names, collective, ranks, nbytes, memory)
     best = chosen(found)
     others = [c for c in found if c is not best]
     next_best = chosen(others)
     return Choice(
         best.algorithm,
-        f"{duration(best.prediction.time_s)} predicted, {duration(next_best.prediction.time_s)} for "
-        f"{next_best.algorithm}, by {figures.source}",
+        f"{duration(best.quote.seconds)} predicted, {duration(next_best.quote.seconds)} for "
+        f"{next_best.algorithm}, by {memory.parameters.source}",
     )
 
 
 def candidates(
-    names: tuple[str, ...], collective: str, ranks: int, nbytes: int, figures: Figures, room: Room
+    names: tuple[str, ...], collective: str, ranks: int, nbytes: int, memory: SharedMemory
 ) -> list[Candidate]:
     """The algorithms of these names, as they would be cut (`steps_for` may take steps back), and what they would take;
     root 0 where there is one."""
     root = 0 if find_collective(collective).rooted else None
     found = []
     for name in names:
-        steps = wanted(name, collective, ranks, root, nbytes, room.slot_bytes)
-        prediction = predict(name, collective, ranks, root, nbytes, steps, figures, room)
-        found.append(Candidate(name, steps, prediction))
+        steps = wanted(name, collective, ranks, root, nbytes, memory)
+        found.append(Candidate(name, steps, predict(name, collective, ranks, root, nbytes, steps, memory)))
     return found
+
+
+def predict(
+    algorithm: str, collective: str, ranks: int, root: int | None, nbytes: int, steps: Steps, memory: SharedMemory
+) -> MemoryQuote:
+    """The price of a call on a whole vector of `nbytes`, cut by these steps."""
+    return quote(workload(algorithm, collective, ranks, root, steps), memory, nbytes)
 
 
 def chosen(found: list[Candidate]) -> Candidate:
     """The fastest; of those alike, the one listed first."""
     best = found[0]
     for other in found[1:]:
-        if other.prediction.time_s < best.prediction.time_s * (1 - NOTEWORTHY):
+        if other.quote.seconds < best.quote.seconds * (1 - NOTEWORTHY):
             best = other
     return best
 

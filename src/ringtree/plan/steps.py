@@ -1,8 +1,10 @@
-"""How an algorithm's schedule is cut for a size: named steps, each a transform, all told by one model.
+"""How an algorithm's schedule is cut for a size: named steps, each a transform, all by one model.
 
 Sending b bytes in m messages one after the other over R rounds takes (R-1+m) * (latency + b/m/bandwidth), which is
-least with m = sqrt((R-1) * b / bandwidth / latency). What is cut finer than a staging slot by then need not be cut;
-what is longer than a slot passes through it window by window, and windows follow one another without a pause.
+least with m = sqrt((R-1) * b / (latency * bandwidth)). That product is the bytes that move in the time of a message,
+`CostParameters.message_nbytes`, so that what `ringtree tune` measures moves the cuts too. What is cut finer than a
+staging slot by then need not be cut; what is longer than a slot passes through it window by window, and windows follow
+one another without a pause.
 
     pieces=N, aggregate=N    the algorithm's own option of that name
     many_source              what comes to a place in several rounds is added up in one go
@@ -10,7 +12,7 @@ what is longer than a slot passes through it window by window, and windows follo
     pipeline(N)              each chunk in N pieces, one after the other
     channels(N)              each chunk in N parts, side by side
 
-Every rank tells the same steps from the same arguments.
+Every rank finds the same steps from the same arguments.
 """
 
 from __future__ import annotations
@@ -27,15 +29,9 @@ from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.lower import lower
 from ringtree.ir.schedule import Schedule
 from ringtree.plan.properties import prove_own
+from ringtree.price.memory import Counts, SharedMemory, Workload, counts
 from ringtree.verify import prove_programs
 
-LATENCY_S = 0.7e-6
-"""Of a message: a call with 8 bytes and one meeting, in benchmarks/all_reduce_2_ranks.json."""
-BANDWIDTH_Bps = 7.4e9
-"""Of a rank that sends: 2 MiB and more, in the same file."""
-
-SHORTEST_SPAN = 4096
-"""Bytes of a chunk that are worth an instruction each time: about what moves in the time of a message."""
 MOST_TRANSFERS = 8192
 """Of a schedule that is cut: it is proved at the first call of its kind, in up to 0.2 s over 8 ranks, 1 s over 64."""
 MOST_INSTRUCTIONS = 4096
@@ -80,23 +76,31 @@ class Steps:
 
 
 def steps_for(
-    algorithm: str, collective: str, ranks: int, root: int | None, nbytes: int, slots: int, slot_bytes: int
+    algorithm: str, collective: str, ranks: int, root: int | None, nbytes: int, memory: SharedMemory
 ) -> Steps:
-    """The steps for a whole vector of `nbytes` in a group with `slots` staging slots of `slot_bytes` a rank.
+    """The steps for a whole vector of `nbytes` in a group with the memory's staging slots and costs of a message.
 
     They are those of the next power of two, so that ever-new lengths are not proved again and again. Steps that would
     need more slots than there are, or a longer program than MOST_INSTRUCTIONS, are taken back.
     """
-    return _steps(algorithm, collective, ranks, root, _rounded(nbytes), slots, slot_bytes)
+    lengths = memory.slot_bytes, memory.parameters.message_nbytes
+    return _steps(algorithm, collective, ranks, root, _rounded(nbytes), memory.slots, *lengths)
 
 
 @lru_cache(maxsize=512)
 def _steps(
-    algorithm: str, collective: str, ranks: int, root: int | None, nbytes: int, slots: int, slot_bytes: int
+    algorithm: str,
+    collective: str,
+    ranks: int,
+    root: int | None,
+    nbytes: int,
+    slots: int,
+    slot_bytes: int,
+    message_nbytes: float,
 ) -> Steps:
     if ranks < 2 or find_collective(collective).repeats:
         return Steps()
-    wanted = _wanted(algorithm, collective, ranks, root, nbytes, slot_bytes)
+    wanted = _wanted(algorithm, collective, ranks, root, nbytes, slot_bytes, message_nbytes)
     while wanted:
         schedule = wanted.apply(algorithm, collective, ranks, root)
         if schedule.transfers <= MOST_TRANSFERS:
@@ -109,11 +113,24 @@ def _steps(
     return Steps()
 
 
-def wanted(algorithm: str, collective: str, ranks: int, root: int | None, nbytes: int, slot_bytes: int) -> Steps:
+def wanted(algorithm: str, collective: str, ranks: int, root: int | None, nbytes: int, memory: SharedMemory) -> Steps:
     """What `steps_for` tries first: nothing is lowered or proved, and the group may have too few slots for it."""
     if ranks < 2 or find_collective(collective).repeats:
         return Steps()
-    return _wanted(algorithm, collective, ranks, root, _rounded(nbytes), slot_bytes)
+    lengths = memory.slot_bytes, memory.parameters.message_nbytes
+    return _wanted(algorithm, collective, ranks, root, _rounded(nbytes), *lengths)
+
+
+def workload(algorithm: str, collective: str, ranks: int, root: int | None, steps: Steps) -> Workload:
+    """The algorithm's schedule, cut by these steps, as `price` takes it: what only cuts it is not written out."""
+    options = tuple((name, 1 if name == "pieces" else value) for name, value in steps.options)
+    known = _counted(algorithm, collective, ranks, root, Steps(options, steps.many_source))
+    return Workload(known, dict(steps.options).get("pieces", 1) * steps.pipeline * steps.channels, steps.split)
+
+
+@lru_cache(maxsize=1024)
+def _counted(algorithm: str, collective: str, ranks: int, root: int | None, steps: Steps) -> Counts:
+    return counts(steps.apply(algorithm, collective, ranks, root))
 
 
 def _rounded(nbytes: int) -> int:
@@ -122,7 +139,15 @@ def _rounded(nbytes: int) -> int:
 
 
 @lru_cache(maxsize=2048)
-def _wanted(algorithm: str, collective: str, ranks: int, root: int | None, nbytes: int, slot_bytes: int) -> Steps:
+def _wanted(
+    algorithm: str,
+    collective: str,
+    ranks: int,
+    root: int | None,
+    nbytes: int,
+    slot_bytes: int,
+    message_nbytes: float,
+) -> Steps:
     """What the model asks for, whatever it needs."""
     a = find(algorithm)
     plain = a.build(collective, ranks, root)
@@ -135,10 +160,11 @@ def _wanted(algorithm: str, collective: str, ranks: int, root: int | None, nbyte
     pieces = channels = 1
     split = 0
     if "pieces" in own or a.costs[collective].pipelines:
-        pieces = _pieces(plain.rounds, int(plain.chunks_sent().max()) * chunk_nbytes)
+        pieces = _pieces(plain.rounds, int(plain.chunks_sent().max()) * chunk_nbytes, message_nbytes)
     elif plain.rounds > 2 and widest * chunk_nbytes >= 2 * slot_bytes:
         channels = 2  # as many messages as its windows were, and one is under way while the other is worked on
-    span = max(min(chunk_nbytes // pieces, SHORTEST_SPAN), 1)
+    # a span of a chunk is worth an instruction each time if it takes as long to move as a message does
+    span = max(min(chunk_nbytes // pieces, _power(message_nbytes)), 1)
     if widest * span > slot_bytes:
         split = max(slot_bytes // span, 1)
     several = pieces > 1 or widest * chunk_nbytes > slot_bytes  # what follows on counts then, not who waits for whom
@@ -147,14 +173,18 @@ def _wanted(algorithm: str, collective: str, ranks: int, root: int | None, nbyte
         options["pieces"], pieces = pieces, 1
     if split and "aggregate" in own:
         options["aggregate"], split = 1 << (split.bit_length() - 1), 0
-    told = tuple((name, value) for name, value in options.items() if own[name].default != value)
-    return Steps(told, gathered, split, pieces, channels)
+    asked = tuple((name, value) for name, value in options.items() if own[name].default != value)
+    return Steps(asked, gathered, split, pieces, channels)
 
 
-def _pieces(rounds: int, sent_nbytes: int) -> int:
+def _pieces(rounds: int, sent_nbytes: int, message_nbytes: float) -> int:
     """The model's m, as a power of two so that like sizes share a program."""
-    best = sqrt((rounds - 1) * sent_nbytes / BANDWIDTH_Bps / LATENCY_S)
-    return 1 << max(int(best).bit_length() - 1, 0)
+    return _power(sqrt((rounds - 1) * sent_nbytes / message_nbytes))
+
+
+def _power(number: float) -> int:
+    """The largest power of two that is at most `number`; 1 at least."""
+    return 1 << max(int(number).bit_length() - 1, 0)
 
 
 def _fewer(steps: Steps) -> Steps:

@@ -139,14 +139,9 @@ class Priced:
         return chunks
 
 
-def seconds(schedule: Schedule, topology: Topology, nbytes: int) -> float:
-    """How long the schedule takes on a whole vector of `nbytes`; its rank r is the topology's rank r. For many sizes
-    `Priced` reads the schedule once."""
-    return Priced(schedule, topology).seconds(nbytes)
-
-
 def quote(schedule: Schedule, topology: Topology, nbytes: int) -> Quote:
-    """The same, and of what it consists."""
+    """How long the schedule takes on a whole vector of `nbytes`, and of what that consists; its rank r is the
+    topology's rank r. For many sizes `Priced` reads the schedule once."""
     return Priced(schedule, topology).quote(nbytes)
 
 

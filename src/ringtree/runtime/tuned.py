@@ -1,4 +1,4 @@
-"""The file that `ringtree tune` writes of this machine: a topology, and beside it the figures that plan calls.
+"""The file that `ringtree tune` writes of this machine: a topology, and the cost parameters by which calls are planned.
 
 RINGTREE_TOPOLOGY names it; else it is ringtree/machine.json where XDG_CONFIG_HOME says, ~/.config by default. Only rank
 0 reads it, and the others take what it found, so that files which differ cannot make ranks disagree.
@@ -19,24 +19,24 @@ from typing import TYPE_CHECKING, Any
 from ringtree.runtime.processor import cores, cpu
 
 if TYPE_CHECKING:
-    from ringtree.plan import Figures
+    from ringtree.price.memory import CostParameters
     from ringtree.topology import Topology
 
 VARIABLE = "RINGTREE_TOPOLOGY"
 VERSION = 1
-"""Of the figures' form: another one's are not read."""
+"""Of the parameters' form: another one's are not read."""
 LARGEST_BYTES = 1 << 24
 TYPICAL_NBYTES = 2 << 20
-"""The bytes in arrays at which the topology's own costs, which know one size only, are those of the figures."""
+"""The bytes in arrays at which the topology's own costs, which know one size only, are those of the parameters."""
 
 _warned = set[Path]()
 
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """What the file says: the figures, and when, by what, on what and over how many ranks they were measured."""
+    """What the file says: the parameters, and when, by what, on what and over how many ranks they were measured."""
 
-    figures: Figures
+    parameters: CostParameters
     date: str
     ringtree: str
     ranks: tuple[int, ...]
@@ -53,19 +53,20 @@ def place(env: Mapping[str, str] | None = None) -> Path:
     return Path(folder) / "ringtree" / "machine.json"
 
 
-def figures_here(env: Mapping[str, str] | None = None) -> Figures | None:
-    """The figures of this machine's file; None where there is none. One that is of no use is said once, in a line."""
+def parameters_here(env: Mapping[str, str] | None = None) -> CostParameters | None:
+    """The cost parameters of this machine's file; None where there is none. A file that is of no use is reported once,
+    in a line."""
     env = os.environ if env is None else env
     path = place(env)
     try:
         if not env.get(VARIABLE) and not path.exists():
             return None
-        return read(path).figures
+        return read(path).parameters
     except (OSError, ValueError) as error:
         if path not in _warned:
             _warned.add(path)
             why = f"{path}: {error.strerror}" if isinstance(error, OSError) else str(error)
-            remedy = "built-in figures are used, and `ringtree tune` measures this machine"
+            remedy = "built-in cost parameters are used, and `ringtree tune` measures this machine"
             print(f"ringtree: {why}; {remedy}", file=sys.stderr, flush=True)
         return None
 
@@ -82,15 +83,15 @@ def read(path: Path, *, anywhere: bool = False) -> Tuned:
         raise ValueError(f"{path}: not JSON; expected what `ringtree tune` writes") from None
     said = data.get("tuned") if isinstance(data, dict) else None
     if not isinstance(said, dict):
-        raise ValueError(f"{path}: no figures of a machine; expected what `ringtree tune` writes")
+        raise ValueError(f"{path}: no cost parameters of a machine; expected what `ringtree tune` writes")
     if said.get("version") != VERSION:
-        raise ValueError(f"{path}: version {said.get('version')!r} of the figures; expected {VERSION}")
+        raise ValueError(f"{path}: version {said.get('version')!r} of the cost parameters; expected {VERSION}")
     machine, here = said.get("machine"), this_machine()
     if machine != here and not anywhere:
         raise ValueError(f"{path}: of another machine, {_words(machine)}; this is {_words(here)}")
     try:
         return Tuned(
-            figures_from(said["figures"], f"what was measured on {_line(said['date'])}"),
+            parameters_from(said["figures"], f"what was measured on {_line(said['date'])}"),
             _line(said["date"]),
             _line(said["ringtree"]),
             tuple(map(int, said["ranks"])),
@@ -111,8 +112,8 @@ def is_tuned(path: Path) -> bool:
         return False
 
 
-def text(figures: Figures, ranks: tuple[int, ...], date: str) -> str:
-    """What the file of these figures says, measured over those numbers of ranks at that date."""
+def text(parameters: CostParameters, ranks: tuple[int, ...], date: str) -> str:
+    """What the file of these parameters says, measured over those numbers of ranks at that date."""
     from ringtree import __version__
     from ringtree.topology.text import dumps
 
@@ -122,45 +123,45 @@ def text(figures: Figures, ranks: tuple[int, ...], date: str) -> str:
         "date": date,
         "machine": this_machine(),
         "ranks": list(ranks),
-        "figures": as_json(figures),
+        "figures": as_json(parameters),
     }
-    return dumps(topology(figures, max(ranks)), said)
+    return dumps(topology(parameters, max(ranks)), said)
 
 
 def this_machine() -> dict[str, object]:
     return {"cpu": cpu(), "cores": cores()}
 
 
-def topology(figures: Figures, ranks: int) -> Topology:
+def topology(parameters: CostParameters, ranks: int) -> Topology:
     """The machine as a simulation takes it: ranks that move the bytes themselves, over links that only take time."""
     from ringtree.topology import direct
 
-    copy_s, fetch_s, reduce_s = figures.seconds_a_byte(TYPICAL_NBYTES)
+    copy_s, fetch_s, reduce_s = parameters.seconds_a_byte(TYPICAL_NBYTES)
     return direct(
         ranks,
-        latency_s=figures.latency_s,
+        latency_s=parameters.latency_s,
         bandwidth_Bps=inf,
-        message_s=figures.message_s,
-        step_s=figures.step_s,
+        message_s=parameters.message_s,
+        step_s=parameters.step_s,
         copy_Bps=2 / (copy_s + fetch_s),
         reduce_Bps=1 / (copy_s + fetch_s + reduce_s),
     )
 
 
-def as_json(figures: Figures) -> dict[str, Any]:
+def as_json(parameters: CostParameters) -> dict[str, Any]:
     """All but where they are from."""
-    return {name: value for name, value in asdict(figures).items() if name != "source"}
+    return {name: value for name, value in asdict(parameters).items() if name != "source"}
 
 
-def figures_from(said: Mapping[str, Any], source: str) -> Figures:
+def parameters_from(said: Mapping[str, Any], source: str) -> CostParameters:
     """What `as_json` was made of. ValueError, TypeError or KeyError for anything else."""
-    from ringtree.plan import Figures
+    from ringtree.price.memory import CostParameters
 
-    known = [f.name for f in fields(Figures) if f.name != "source"]
+    known = [f.name for f in fields(CostParameters) if f.name != "source"]
     values: dict[str, Any] = {
         name: tuple(said[name]) if isinstance(said[name], (list, tuple)) else said[name] for name in known
     }
-    return Figures(**values, source=source)
+    return CostParameters(**values, source=source)
 
 
 def _line(text: object) -> str:

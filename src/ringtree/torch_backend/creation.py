@@ -21,7 +21,7 @@ from typing import Any
 from ringtree.errors import TimedOut
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import Terms, default_engine
-from ringtree.runtime.tuned import figures_here
+from ringtree.runtime.tuned import parameters_here
 from ringtree.torch_backend.locality import Apart, Host, why_apart
 from ringtree.torch_backend.waiting import Waiting
 
@@ -140,8 +140,8 @@ class _Meeting:
 
     def _communicator(self, place: str, look: Callable[[list[int]], None]) -> Communicator:
         names = tuple(map(str, self.ranks))
-        figures = figures_here() if self.rank == 0 else None
-        terms = Terms(place, self.rank, names, self.timeout_s, look=look, figures=figures)
+        parameters = parameters_here() if self.rank == 0 else None
+        terms = Terms(place, self.rank, names, self.timeout_s, look=look, parameters=parameters)
         return Communicator(default_engine(len(names)), terms)
 
     def _late(self) -> TimeoutError:

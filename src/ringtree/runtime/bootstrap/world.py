@@ -7,7 +7,7 @@ import os
 from ringtree.runtime.bootstrap.environment import detect, trace_folder
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import Terms, default_engine
-from ringtree.runtime.tuned import figures_here
+from ringtree.runtime.tuned import parameters_here
 
 TIMEOUT_S = 300.0
 
@@ -19,14 +19,14 @@ def init(*, engine: str | None = None, timeout_s: float | None = None) -> Commun
 
     Rank and size come from `ringtree run`, torchrun, mpirun (Open MPI, MPICH) or srun; without any of them it is a
     world of one. `timeout_s` bounds every wait of the group (default: RINGTREE_TIMEOUT, else 300). Calls are planned by
-    rank 0's figures of this machine, where `ringtree tune` has measured it.
+    rank 0's cost parameters of this machine, where `ringtree tune` has measured it.
     """
     global _made
     world = detect()
     _made += 1
     names = tuple(map(str, range(world.size)))
-    figures = figures_here() if world.rank == 0 else None
-    terms = Terms(f"{world.job}/init{_made}", world.rank, names, patience(timeout_s), figures=figures)
+    parameters = parameters_here() if world.rank == 0 else None
+    terms = Terms(f"{world.job}/init{_made}", world.rank, names, patience(timeout_s), parameters=parameters)
     communicator = Communicator(engine or default_engine(world.size), terms)
     if folder := trace_folder():
         from ringtree.runtime.tracing.files import record_until_exit

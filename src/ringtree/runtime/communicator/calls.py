@@ -37,6 +37,7 @@ from ringtree.runtime.types import Dtype, op_code
 
 if TYPE_CHECKING:
     from ringtree.plan import Steps
+    from ringtree.price.memory import SharedMemory
 
 CODE = {name: code for code, name in enumerate(COLLECTIVES)}
 """What the engine's short way knows the collectives by; a forced algorithm's calls have numbers of their own."""
@@ -272,14 +273,13 @@ class Calls:
         free = algorithm is None and not whole  # for what the environment asks
         if free and collective in self._forced:
             return self._cut(self._forced[collective], collective, root, nbytes, "RINGTREE_ALGORITHM asks for it")
-        from ringtree.plan import BUILT_IN, Room, choose, choose_whole
+        from ringtree.plan import choose, choose_whole
 
         ordered, ranks = algorithm == RANK_ORDER, self._terms.ranks
         if whole:
             choice = choose_whole(collective, ranks, ordered)
         else:
-            figures, room = self._terms.figures or BUILT_IN, Room(self.cores, *self._room)
-            choice = choose(collective, ranks, nbytes, ordered, figures, room)
+            choice = choose(collective, ranks, nbytes, ordered, self._memory())
         said = "" if self._wished is None else f" (RINGTREE_ALGORITHM, {self._wished}, does not serve here)"
         return self._cut(choice.algorithm, collective, root, nbytes, choice.why + said, whole)
 
@@ -297,7 +297,13 @@ class Calls:
         from ringtree.plan import steps_for
 
         at = root if root >= 0 else None
-        return steps_for(algorithm, collective, self._terms.ranks, at, nbytes, *self._room)
+        return steps_for(algorithm, collective, self._terms.ranks, at, nbytes, self._memory())
+
+    def _memory(self) -> SharedMemory:
+        """Where calls are planned for; the same on all ranks."""
+        from ringtree.price.memory import BUILT_IN, SharedMemory
+
+        return SharedMemory(self.cores, *self._room, self._terms.parameters or BUILT_IN)
 
     def replace_seat(self, other: Endpoint) -> None:
         """When the group is closed, or this process is a fork: no call finds its way to the engine any more."""

@@ -54,7 +54,7 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         self.size = terms.ranks
         joined = join(engine, terms)
         # this group keeps nothing of the one that it was made from
-        terms = replace(terms, look=None, kin=None, figures=joined.figures)
+        terms = replace(terms, look=None, kin=None, parameters=joined.parameters)
         self._engine, self._terms = engine, terms
         self._seat = joined.seat
         self._call: Any = joined.seat.call

@@ -125,7 +125,7 @@ class Groups(Collectives):
             self._terms.threads,
             look_too,
             kin=self._seat.kin(list(members)),
-            figures=self._terms.figures,
+            parameters=self._terms.parameters,
         )
         try:
             return self._made_from_here(Communicator(self._engine, terms))

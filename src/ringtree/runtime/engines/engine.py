@@ -17,7 +17,7 @@ import ringtree
 from ringtree.runtime.engines.protocols import Endpoint
 
 if TYPE_CHECKING:
-    from ringtree.plan import Figures
+    from ringtree.price import CostParameters
 
 ENGINES = {"shm": "ringtree.runtime.engines.shm", "reference": "ringtree.runtime.engines.reference.engine"}
 """Name -> module."""
@@ -30,8 +30,8 @@ class Terms:
     `names` are the members' world ranks, for messages. `threads`: the members are threads of one process.
     `look`, where they know each other already, raises when one of them has died. `slots`: how
     many staging slots a rank needs at least; 0 leaves it to the engine. `kin`: in a group made from another, what the
-    endpoint there knows of the members (`Health.kin`). `figures`: what calls are planned by; where members did not know
-    each other before, rank 0's are everybody's, and None is what is built in.
+    endpoint there knows of the members (`Health.kin`). `parameters`: what calls cost, by which they are planned; where
+    members did not know each other before, rank 0's are everybody's, and None is what is built in.
     """
 
     place: str
@@ -42,7 +42,7 @@ class Terms:
     look: Callable[[list[int]], None] | None = None
     slots: int = 0
     kin: Any = None
-    figures: Figures | None = None
+    parameters: CostParameters | None = None
 
     @property
     def ranks(self) -> int:
@@ -56,13 +56,13 @@ class Terms:
 @dataclass(frozen=True, slots=True)
 class Joined:
     """A seat, and what the members found out about each other. `slots` staging slots of `slot_bytes` are each rank's;
-    `cores` is how many cores the members may use between them; `figures` are Terms', the same for all."""
+    `cores` is how many cores the members may use between them; `parameters` are Terms', the same for all."""
 
     seat: Endpoint
     slots: int
     slot_bytes: int
     cores: int
-    figures: Figures | None = None
+    parameters: CostParameters | None = None
 
 
 def join(engine: str, terms: Terms) -> Joined:

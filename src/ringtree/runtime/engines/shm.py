@@ -7,7 +7,7 @@ import os
 import ringtree.errors  # noqa: F401  # teaches the native errors to say their message
 from ringtree.runtime.bootstrap.rendezvous import Party, meet
 from ringtree.runtime.engines.engine import Joined, Terms, native_module
-from ringtree.runtime.tuned import as_json, figures_from
+from ringtree.runtime.tuned import as_json, parameters_from
 
 STAGING_BYTES = 1 << 20
 """Per rank, for all slots: what stays in a core's own cache is staged at the cache's speed."""
@@ -23,8 +23,8 @@ def join(terms: Terms) -> Joined:
     mine = sum(1 << core for core in os.sched_getaffinity(0))
     sizes = terms.ranks, slots, slot_bytes
     whole = native.segment_bytes(*sizes)
-    figures = None if terms.kin or terms.rank else terms.figures
-    offer = [f"{mine:x}", *([as_json(figures), figures.source] if figures else [])]
+    parameters = None if terms.kin or terms.rank else terms.parameters
+    offer = [f"{mine:x}", *([as_json(parameters), parameters.source] if parameters else [])]
     fd, offers = meet(party, whole, offer, native.reserved_bytes(*sizes, lazily=terms.kin is not None))
     cores = _union([mask for mask, *_ in offers]).bit_count()
     said = offers[0][1:]  # rank 0's, which a group that is made from another has already
@@ -40,7 +40,8 @@ def join(terms: Terms) -> Joined:
         names=list(terms.names),
         kin=terms.kin,
     )
-    return Joined(seat, slots, slot_bytes, cores, figures_from(*said) if said else terms.figures if terms.kin else None)
+    agreed = parameters_from(*said) if said else terms.parameters if terms.kin else None
+    return Joined(seat, slots, slot_bytes, cores, agreed)
 
 
 def staging(ranks: int, needed: int = 0) -> tuple[int, int]:

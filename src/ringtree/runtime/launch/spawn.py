@@ -12,7 +12,7 @@ from ringtree.errors import Mismatch, PeerDied, Poisoned, RankFailed, TimedOut
 from ringtree.runtime.bootstrap.environment import SPAWNED, detect
 from ringtree.runtime.bootstrap.world import patience
 from ringtree.runtime.engines.engine import Terms, default_engine
-from ringtree.runtime.tuned import figures_here
+from ringtree.runtime.tuned import parameters_here
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -126,8 +126,8 @@ def _crew(n: int, threads: bool, engine: str | None, timeout_s: float | None, pi
         raise ValueError("the reference engine's ranks are threads: say threads=True")
     job = f"{SPAWNED}{os.getpid()}-{next(_numbers)}-{os.urandom(4).hex()}"
     names = tuple(map(str, range(n)))
-    figures, limit_s = figures_here(), patience(timeout_s)
-    terms = [Terms(job, rank, names, limit_s, threads, figures=figures) for rank in range(n)]
+    parameters, limit_s = parameters_here(), patience(timeout_s)
+    terms = [Terms(job, rank, names, limit_s, threads, parameters=parameters) for rank in range(n)]
     if threads:
         from ringtree.runtime.launch.spawn_threads import Threads
 

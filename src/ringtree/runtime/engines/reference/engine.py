@@ -38,7 +38,7 @@ def join(terms: Terms) -> Joined:
     """Ranks that are threads of this process meet in a table."""
     slots = max(SLOTS, terms.ranks, terms.slots)
     seat = Seat(enter(terms), terms.rank, slots, terms.timeout_s)
-    return Joined(seat, slots, SLOT_BYTES, len(os.sched_getaffinity(0)), terms.figures)
+    return Joined(seat, slots, SLOT_BYTES, len(os.sched_getaffinity(0)), terms.parameters)
 
 
 class Seat(Messages, Signals, Recordings):

@@ -8,9 +8,10 @@ import pytest
 
 from ringtree.algorithms import pairs
 from ringtree.ir.collective import COLLECTIVES
-from ringtree.plan import BUILT_IN, Room, predict
-from ringtree.plan.bound import bound_s, least_fetched
+from ringtree.plan import predict
 from ringtree.plan.steps import wanted
+from ringtree.price.memory import BUILT_IN, SharedMemory
+from ringtree.price.memory.bound import bound_s, least_fetched
 
 
 @pytest.mark.parametrize(
@@ -37,16 +38,15 @@ def test_what_four_ranks_must_read(collective: str, total: float, busiest: float
 def test_nothing_is_predicted_to_beat_it(algorithm: str, collective: str) -> None:
     root = 0 if COLLECTIVES[collective].rooted else None
     for ranks, cores, nbytes in product((1, 2, 6), (2, 8), (8, 1 << 16, 1 << 22, 1 << 26)):
-        room = Room(cores, 8, 1 << 17)
-        steps = wanted(algorithm, collective, ranks, root, nbytes, room.slot_bytes)
-        time_s = predict(algorithm, collective, ranks, root, nbytes, steps, BUILT_IN, room).time_s
-        least_s = bound_s(collective, ranks, nbytes, BUILT_IN, room)
-        assert least_s <= time_s * (1 + 1e-9), (ranks, cores, nbytes)
+        memory = SharedMemory(cores, 8, 1 << 17)
+        steps = wanted(algorithm, collective, ranks, root, nbytes, memory)
+        time_s = predict(algorithm, collective, ranks, root, nbytes, steps, memory).seconds
+        assert bound_s(collective, ranks, nbytes, memory) <= time_s * (1 + 1e-9), (ranks, cores, nbytes)
 
 
 @pytest.mark.parametrize(("ranks", "cores", "by_turns"), [(4, 8, False), (4, 4, False), (4, 2, True)])
 def test_a_small_call_is_a_meeting_or_turns(ranks: int, cores: int, by_turns: bool) -> None:
-    found = bound_s("all_reduce", ranks, 8, BUILT_IN, Room(cores, 8, 1 << 17))
+    found = bound_s("all_reduce", ranks, 8, SharedMemory(cores, 8, 1 << 17))
     share = 2 if by_turns else 1
     assert found == BUILT_IN.call_s * share + (BUILT_IN.turn_s * share if by_turns else BUILT_IN.latency_s)
 
@@ -56,4 +56,4 @@ def test_a_long_call_reads_what_it_must_on_the_cores_there_are(cores: int, read:
     """Six vectors in all, one and a half by each of four ranks."""
     nbytes = 1 << 28
     fetch_s = BUILT_IN.seconds_a_byte(nbytes * least_fetched("all_reduce", 4)[2] * max(4 / cores, 1))[1]
-    assert bound_s("all_reduce", 4, nbytes, BUILT_IN, Room(cores, 8, 1 << 17)) == pytest.approx(read * nbytes * fetch_s)
+    assert bound_s("all_reduce", 4, nbytes, SharedMemory(cores, 8, 1 << 17)) == pytest.approx(read * nbytes * fetch_s)

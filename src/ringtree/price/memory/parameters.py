@@ -1,4 +1,4 @@
-"""What calls cost among ranks that share a machine's memory: the constants of plan.predict."""
+"""What calls cost among ranks that share a machine's memory: the cost parameters of `SharedMemory`."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ RATES = ("copy_Bps", "fetch_Bps", "reduce_Bps")
 MEMORY_NBYTES = (1 << 16, 1 << 19, 1 << 22, 1 << 25, 1 << 27)
 """What the ranks of a core have in arrays: input and output of the sizes that are measured. They are within a core's
 first caches, its second, the last one, at its end, and beyond."""
+CACHE_LINE_NBYTES = 64
 FASTEST_BPS = 1e12
 """What seems faster costs nothing that can be measured."""
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class CostParameters:
     """Seconds: `call_s` a call, `latency_s` from handing over a message until it can be seen, `message_s` to hand over
     or take one, `step_s` a copy or a reduction, beside their bytes. Where ranks share a core: `turn_s` for each rank of
     a core until all had a turn, once a fragment, and `switch_s` for each at every further meeting.
 
     Bytes a second, one for each of `memory_nbytes`, the bytes that the ranks of a core have in arrays: `copy_Bps` of
     one's own bytes, `fetch_Bps` of bytes that a peer wrote, `reduce_Bps` of what is joined, on top of both. Between two
-    of `memory_nbytes` the seconds a byte follow the logarithm. `source`: where the figures are from, in words.
+    of `memory_nbytes` the seconds a byte follow the logarithm. `source`: where the parameters are from, in words.
     """
 
     call_s: float
@@ -57,6 +58,14 @@ class Figures:
         shares = weights(self.memory_nbytes, nbytes)
         return tuple(sum(w / getattr(self, name)[k] for k, w in shares) for name in RATES)
 
+    @property
+    def message_nbytes(self) -> float:
+        """The bytes that move in the time of a message, from handing it over until it can be seen: what is shorter is
+        mostly waited for. They are copied and read in a staging slot, so at the rates of a core's first caches. A
+        cache line at least."""
+        copy_s, fetch_s, _ = self.seconds_a_byte(0)
+        return max((self.message_s + self.latency_s) / (copy_s + fetch_s), CACHE_LINE_NBYTES)
+
 
 def weights(sizes: tuple[int, ...], nbytes: float) -> list[tuple[int, float]]:
     """The places among `sizes` that `nbytes` is between, each with its share."""
@@ -67,7 +76,7 @@ def weights(sizes: tuple[int, ...], nbytes: float) -> list[tuple[int, float]]:
     return [(high - 1, 1 - share), (high, share)]
 
 
-BUILT_IN = Figures(
+BUILT_IN = CostParameters(
     call_s=0.6e-6,
     latency_s=0.25e-6,
     message_s=15e-9,
@@ -77,6 +86,6 @@ BUILT_IN = Figures(
     copy_Bps=(190e9, 100e9, 50e9, 30e9, 12e9),
     fetch_Bps=(22e9, 28e9, 45e9, 50e9, 45e9),
     reduce_Bps=(400e9, 500e9, 500e9, 500e9, 500e9),
-    source="built-in figures",
+    source="built-in cost parameters",
 )
 """Of 2 cores of an AMD EPYC, as `ringtree tune` found them while a cache line was slow to come from the other core."""

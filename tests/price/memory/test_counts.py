@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from ringtree import transform
 from ringtree.algorithms import build, pairs
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.lower import lower
 from ringtree.ir.program import Kind
-from ringtree.plan.counts import COPIED, FETCHED, KINDS, MESSAGES, REDUCED, counts
+from ringtree.ir.schedule import Block
+from ringtree.price.memory.counts import COPIED, FETCHED, KINDS, MESSAGES, REDUCED, counts
 
 
 @pytest.mark.parametrize(("algorithm", "collective"), pairs())
 def test_messages_and_what_is_fetched_are_the_programs(algorithm: str, collective: str) -> None:
     for ranks in (2, 5, 8):
         schedule = build(algorithm, collective, ranks, 1 if COLLECTIVES[collective].rooted else None)
-        work = counts(schedule).work
+        total = counts(schedule).total
         for program in lower(schedule):
-            mine = work[:, program.rank].sum(axis=0)
+            mine = total[program.rank]
             assert mine[MESSAGES] == sum(i.kind in (Kind.SIGNAL, Kind.WAIT) for i in program.instructions)
             assert mine[FETCHED] == schedule.chunks_received()[program.rank]
 
@@ -34,7 +38,30 @@ def test_a_rank_copies_once_what_it_sends_to_several() -> None:
 @pytest.mark.parametrize(("algorithm", "joined"), [("one_shot", 3), ("two_shot", 3 / 4), ("ring", 3 / 4)])
 def test_what_is_joined_is_what_the_algorithm_says(algorithm: str, joined: float) -> None:
     known = counts(build(algorithm, "all_reduce", 4))
-    assert np.allclose(known.work[..., REDUCED].sum(axis=0) / known.chunks, joined)
+    assert np.allclose(known.total[:, REDUCED] / known.chunks, joined)
+
+
+@pytest.mark.parametrize(("algorithm", "collective"), pairs())
+@pytest.mark.parametrize("ranks", [2, 5, 8])
+def test_a_block_that_repeats_counts_as_much_as_written_out(algorithm: str, collective: str, ranks: int) -> None:
+    schedule = build(algorithm, collective, ranks)
+    for s in (schedule, transform.pipeline(schedule, 3)):
+        known, plain = counts(s), counts(replace(s, blocks=(Block(s.expand()),)))
+        assert np.array_equal(known.total, plain.total)
+        assert (known.mutual, known.widest, known.held) == (plain.mutual, plain.widest, plain.held)
+        assert known.meetings <= plain.meetings
+
+
+def test_a_circle_repeats_and_a_pipeline_follows() -> None:
+    ring, chain = build("ring", "all_gather", 5), transform.pipeline(build("chain", "broadcast", 5), 16)
+    assert counts(ring).meetings == 4 and counts(ring).times.tolist() == [4, 3, 1], "the last one keeps its own block"
+    assert counts(chain).meetings == 4 and counts(chain).times[8] == 15, "and 15 more at the pace of the busiest"
+
+
+def test_a_memory_has_no_switches() -> None:
+    schedule = replace(build("ring", "all_gather", 4), switches=1)
+    with pytest.raises(ValueError, match="4 ranks and 1 switches; a shared memory has none"):
+        counts(schedule)
 
 
 def test_who_waits_for_whom() -> None:

@@ -1,4 +1,4 @@
-"""Figures are found again from calls that were made up by them; a few disturbed ones change little."""
+"""Cost parameters are found again from calls that were made up by them; a few disturbed ones change little."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from ringtree.ir.collective import COLLECTIVES
-from ringtree.plan import BUILT_IN, Figures, Room, predict
-from ringtree.plan.fitting import Measured, fit
+from ringtree.plan import workload
 from ringtree.plan.steps import wanted
+from ringtree.price.memory import BUILT_IN, CostParameters, SharedMemory, quote
+from ringtree.price.memory.fitting import Measured, fit
 
-ROOM = Room(cores=4, slots=8, slot_bytes=1 << 17)
-TRUE = Figures(
+MEMORY = SharedMemory(cores=4, slots=8, slot_bytes=1 << 17)
+TRUE = CostParameters(
     call_s=0.5e-6,
     latency_s=0.4e-6,
     message_s=0.05e-6,
@@ -34,32 +35,31 @@ CASES = [
 ]
 
 
-def made(cases: list[tuple[str, str]], ranks: tuple[int, ...], figures: Figures = TRUE) -> list[Measured]:
+def made(cases: list[tuple[str, str]], ranks: tuple[int, ...], parameters: CostParameters = TRUE) -> list[Measured]:
     found = []
     for collective, algorithm in cases:
         for n in ranks:
             for nbytes in SIZES:
                 root = 0 if COLLECTIVES[collective].rooted else None
-                steps = wanted(algorithm, collective, n, root, nbytes, ROOM.slot_bytes)
-                took_s = predict(algorithm, collective, n, root, nbytes, steps, figures, ROOM).time_s
-                found.append(Measured(algorithm, collective, n, root, nbytes, steps, ROOM, took_s))
+                steps = wanted(algorithm, collective, n, root, nbytes, MEMORY)
+                work = workload(algorithm, collective, n, root, steps)
+                took_s = quote(work, replace(MEMORY, parameters=parameters), nbytes).seconds
+                found.append(Measured(work, MEMORY, nbytes, took_s))
     return found
 
 
-def errors(figures: Figures, calls: list[Measured]) -> np.ndarray:
-    guesses = [
-        predict(c.algorithm, c.collective, c.ranks, c.root, c.nbytes, c.steps, figures, ROOM).time_s for c in calls
-    ]
+def errors(parameters: CostParameters, calls: list[Measured]) -> np.ndarray:
+    guesses = [quote(c.work, replace(c.memory, parameters=parameters), c.nbytes).seconds for c in calls]
     return np.abs(np.array(guesses) / [c.time_s for c in calls] - 1)
 
 
 def test_a_machine_that_obeys_the_formula_is_found_again() -> None:
-    figures = fit(made(CASES, (2, 4, 8)), "found")
-    assert figures.source == "found"
+    parameters = fit(made(CASES, (2, 4, 8)), "found")
+    assert parameters.source == "found"
     others = made([("all_gather", "ring"), ("reduce", "binomial"), ("all_reduce", "swing")], (2, 3, 4, 8))
-    assert np.median(errors(figures, made(CASES, (2, 4, 8)))) < 0.02
-    assert np.median(errors(figures, others)) < 0.06, "other algorithms, other ranks"
-    assert abs(figures.turn_s / TRUE.turn_s - 1) < 0.1
+    assert np.median(errors(parameters, made(CASES, (2, 4, 8)))) < 0.02
+    assert np.median(errors(parameters, others)) < 0.06, "other algorithms, other ranks"
+    assert abs(parameters.turn_s / TRUE.turn_s - 1) < 0.1
 
 
 def test_disturbed_calls_bend_little() -> None:
@@ -70,10 +70,10 @@ def test_disturbed_calls_bend_little() -> None:
 
 @pytest.mark.parametrize("ranks", [(2,), (8,)])
 def test_what_was_not_measured_stays_as_it_was_built_in(ranks: tuple[int, ...]) -> None:
-    figures = fit(made(CASES, ranks))
-    assert np.median(errors(figures, made(CASES, ranks))) < 0.05
+    parameters = fit(made(CASES, ranks))
+    assert np.median(errors(parameters, made(CASES, ranks))) < 0.05
     if ranks == (2,):
-        assert figures.turn_s == BUILT_IN.turn_s
+        assert parameters.turn_s == BUILT_IN.turn_s
 
 
 def test_there_must_be_something_to_fit() -> None:

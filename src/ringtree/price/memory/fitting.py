@@ -1,21 +1,20 @@
-"""Figures from calls that were measured: those whose predictions are off by the smallest factors.
+"""Cost parameters from calls that were measured: those whose predictions are off by the smallest factors.
 
-Gauss and Newton's method on the logarithms, of the figures and of the times: a figure is never below 0, and twice the
-time counts as half of it. Where measurements do not tell, a figure stays near the built-in one.
+Gauss and Newton's method on the logarithms, of the parameters and of the times: a parameter is never below 0, and twice
+the time counts as half of it. What measurements do not determine stays near the built-in parameter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.plan.figures import BUILT_IN, CALL_COSTS, FASTEST_BPS, RATES, Figures
-from ringtree.plan.predict import SWITCH, TURN, Floats, Room, costs, counted, vector
-from ringtree.plan.steps import Steps
+from ringtree.price.memory.parameters import BUILT_IN, CALL_COSTS, FASTEST_BPS, RATES, CostParameters
+from ringtree.price.memory.shared import SWITCH, TURN, Floats, SharedMemory, Workload, costs, multiples
 
 ITERATIONS = 30
 LONGEST_STEP = 1.0
@@ -23,44 +22,44 @@ LONGEST_STEP = 1.0
 USUAL_ERROR = 0.05
 """Factors below it count squared, larger ones by themselves: a few disturbed measurements bend little."""
 SMOOTH, USUAL = 0.15, 0.1
-"""What it weighs, beside an error, that a rate is e times the one for the next size, and a figure the built-in one."""
+"""What it weighs, beside an error, that a rate is e times the next size's, and a parameter the built-in one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One measured call on a whole vector of `nbytes`, cut by these steps, in this room."""
+    """One measured call on a whole vector of `nbytes`. Of `memory` counts how it is shared: cores and slots."""
 
-    algorithm: str
-    collective: str
-    ranks: int
-    root: int | None
+    work: Workload
+    memory: SharedMemory
     nbytes: int
-    steps: Steps
-    room: Room
     time_s: float
 
+    @property
+    def ranks(self) -> int:
+        return self.work.counts.ranks
 
-def fit(calls: Sequence[Measured], source: str = "") -> Figures:
-    """The figures of the machine that the calls were measured on: all but turns from ranks with a core each, then turns
-    from those without; all at once where there is one core. What no call has stays as it is built in. ValueError where
-    no call is of two ranks or more."""
+
+def fit(calls: Sequence[Measured], source: str = "") -> CostParameters:
+    """The cost parameters of the machine that the calls were measured on: all but turns from ranks with a core each,
+    then turns from those without; all at once where there is one core. What no call has stays as it is built in.
+    ValueError where no call is of two ranks or more."""
     if not any(c.ranks > 1 for c in calls):
-        raise ValueError("no measured call of two ranks or more; expected some to fit figures to")
-    apart = [c for c in calls if c.ranks <= c.room.cores]
-    crowded = [c for c in calls if c.ranks > c.room.cores]
+        raise ValueError("no measured call of two ranks or more; expected some to fit cost parameters to")
+    apart = [c for c in calls if c.ranks <= c.memory.cores]
+    crowded = [c for c in calls if c.ranks > c.memory.cores]
     price = costs(BUILT_IN)
     turns = np.isin(np.arange(len(price)), (TURN, SWITCH))
     if not any(c.ranks > 1 for c in apart):
-        return _figures(_nearer(calls, price, np.ones(len(price), np.bool_)), source)
+        return _parameters(_nearer(calls, price, np.ones(len(price), np.bool_)), source)
     price = _nearer(apart, price, ~turns)
     if crowded:
         price = _nearer(crowded, price, turns)
-    return _figures(price, source)
+    return _parameters(price, source)
 
 
-def errors(figures: Figures, calls: Sequence[Measured]) -> tuple[float, float]:
+def errors(parameters: CostParameters, calls: Sequence[Measured]) -> tuple[float, float]:
     """The predictions' relative errors: the median, and what 90 % are below."""
-    found = np.abs(_times(calls, figures) @ costs(figures) / [c.time_s for c in calls] - 1)
+    found = np.abs(_times(calls, parameters) @ costs(parameters) / [c.time_s for c in calls] - 1)
     return float(np.median(found)), float(np.quantile(found, 0.9))
 
 
@@ -69,7 +68,7 @@ def _nearer(calls: Sequence[Measured], price: Floats, free: NDArray[np.bool_]) -
     took_s = np.array([c.time_s for c in calls])
     usual, alike = np.log(costs(BUILT_IN)), _alike(len(BUILT_IN.memory_nbytes))
     for _ in range(ITERATIONS):
-        shares = _times(calls, _figures(price)) * price  # who is the busiest rank depends on the figures
+        shares = _times(calls, _parameters(price)) * price  # who is the busiest rank depends on the parameters
         guess_s = shares.sum(axis=1)
         off = np.log(guess_s / took_s)
         trust = 1 / np.sqrt(np.maximum(np.abs(off) / USUAL_ERROR, 1.0))
@@ -82,10 +81,9 @@ def _nearer(calls: Sequence[Measured], price: Floats, free: NDArray[np.bool_]) -
     return price
 
 
-def _times(calls: Sequence[Measured], figures: Figures) -> Floats:
+def _times(calls: Sequence[Measured], parameters: CostParameters) -> Floats:
     """[calls, costs]: how many times each call takes each cost."""
-    known = [counted(c.algorithm, c.collective, c.ranks, c.root, c.steps) for c in calls]
-    return np.array([vector(k, c.ranks, c.nbytes, c.steps, figures, c.room) for k, c in zip(known, calls, strict=True)])
+    return np.array([multiples(c.work, replace(c.memory, parameters=parameters), c.nbytes) for c in calls])
 
 
 def _alike(sizes: int) -> Floats:
@@ -97,8 +95,8 @@ def _alike(sizes: int) -> Floats:
     return rows
 
 
-def _figures(price: Floats, source: str = "") -> Figures:
+def _parameters(price: Floats, source: str = "") -> CostParameters:
     seconds = np.minimum(price[: len(CALL_COSTS)], 1.0).tolist()
     rates = (1 / np.clip(price[len(CALL_COSTS) :], 1 / FASTEST_BPS, 1)).reshape(len(RATES), -1).tolist()
     named: dict[str, Any] = dict(zip((*CALL_COSTS, *RATES), [*seconds, *map(tuple, rates)], strict=True))
-    return Figures(**named, source=source)
+    return CostParameters(**named, source=source)

@@ -9,12 +9,12 @@ import pytest
 
 from ringtree.algorithms import pairs
 from ringtree.ir.collective import COLLECTIVES
-from ringtree.plan import BUILT_IN, Figures, Room, candidates, choose, predict, steps_for
+from ringtree.plan import candidates, choose, predict, steps_for
 from ringtree.plan.steps import Steps, wanted
+from ringtree.price.memory import BUILT_IN, CostParameters, SharedMemory
 
 KIB, MIB = 1 << 10, 1 << 20
-ROOM = Room(cores=8, slots=8, slot_bytes=128 * KIB)
-PLAIN = Figures(
+PLAIN = CostParameters(
     call_s=1e-6,
     latency_s=2e-6,
     message_s=0,
@@ -27,20 +27,22 @@ PLAIN = Figures(
     memory_nbytes=(1 << 20,),
     source="by hand",
 )
+MEMORY = SharedMemory(cores=8, slots=8, slot_bytes=128 * KIB, parameters=PLAIN)
+BUILT = replace(MEMORY, parameters=BUILT_IN)
 
 
 def test_a_call_is_the_sum_of_its_parts_worked_out_by_hand() -> None:
     """Two ranks, one_shot: each copies the vector into a slot, meets, reads the other's, joins and writes it."""
-    found = predict("one_shot", "all_reduce", 2, None, 100_000, Steps(), PLAIN, ROOM)
+    found = predict("one_shot", "all_reduce", 2, None, 100_000, Steps(), MEMORY)
     assert isclose(found.call_s, 1e-6) and isclose(found.latency_s, 2e-6)
     assert isclose(found.copy_s, 100_000 * 2 / 10e9) and isclose(found.fetch_s, 100_000 / 5e9)
     assert isclose(found.reduce_s, 100_000 / 20e9)
-    assert found.time_s == found.call_s + found.latency_s + found.copy_s + found.fetch_s + found.reduce_s
+    assert found.seconds == found.call_s + found.latency_s + found.copy_s + found.fetch_s + found.reduce_s
 
 
 def test_windows_meet_again_where_ranks_wait_for_one_another() -> None:
     def latency_s(algorithm: str, collective: str, root: int | None) -> float:
-        return predict(algorithm, collective, 2, root, 1024 * KIB, Steps(), PLAIN, ROOM).latency_s
+        return predict(algorithm, collective, 2, root, 1024 * KIB, Steps(), MEMORY).latency_s
 
     assert isclose(latency_s("one_shot", "all_reduce", None), 8 * 2e-6), "8 windows of a slot each"
     assert isclose(latency_s("flat", "broadcast", 0), 2e-6), "the root need not wait for anybody"
@@ -49,23 +51,26 @@ def test_windows_meet_again_where_ranks_wait_for_one_another() -> None:
 @pytest.mark.parametrize(("dear", "few"), [("latency_s", "one_shot"), ("fetch_Bps", "two_shot")])
 def test_what_is_dear_is_done_without(dear: str, few: str) -> None:
     value = 1e-3 if dear.endswith("_s") else (1e6,)
-    assert choose("all_reduce", 8, 64 * KIB, figures=replace(PLAIN, **{dear: value}), room=ROOM).algorithm == few
+    assert (
+        choose("all_reduce", 8, 64 * KIB, memory=replace(MEMORY, parameters=replace(PLAIN, **{dear: value}))).algorithm
+        == few
+    )
 
 
 def test_the_size_at_which_the_choice_changes_grows_with_the_latency() -> None:
     def longest(latency_s: float) -> int:
-        figures = replace(PLAIN, latency_s=latency_s)
-        return max(
-            k for k in range(4, 27) if choose("all_reduce", 4, 1 << k, False, figures, ROOM).algorithm == "one_shot"
-        )
+        memory = replace(MEMORY, parameters=replace(PLAIN, latency_s=latency_s))
+        return max(k for k in range(4, 27) if choose("all_reduce", 4, 1 << k, False, memory).algorithm == "one_shot")
 
     assert longest(1e-7) < longest(1e-6) < longest(1e-5)
 
 
 def test_more_ranks_than_cores_take_turns() -> None:
-    figures = replace(PLAIN, turn_s=10e-6, switch_s=1e-6)
+    parameters = replace(PLAIN, turn_s=10e-6, switch_s=1e-6)
     alone, crowded = (
-        predict("two_shot", "all_reduce", 4, None, 8 * KIB, Steps(), figures, replace(ROOM, cores=cores))
+        predict(
+            "two_shot", "all_reduce", 4, None, 8 * KIB, Steps(), replace(MEMORY, cores=cores, parameters=parameters)
+        )
         for cores in (4, 2)
     )
     assert isclose(crowded.call_s, 2 * alone.call_s)
@@ -74,12 +79,12 @@ def test_more_ranks_than_cores_take_turns() -> None:
 
 
 def test_rates_are_those_of_what_is_in_arrays() -> None:
-    figures = replace(
+    parameters = replace(
         PLAIN, memory_nbytes=(MIB, 4 * MIB), copy_Bps=(10e9, 1e9), fetch_Bps=(5e9,) * 2, reduce_Bps=(1e9,) * 2
     )
-    assert figures.seconds_a_byte(8)[0] == 1e-10
-    assert isclose(figures.seconds_a_byte(2 * MIB)[0], (1e-10 + 1e-9) / 2)
-    assert figures.seconds_a_byte(1 << 40)[0] == 1e-9
+    assert parameters.seconds_a_byte(8)[0] == 1e-10
+    assert isclose(parameters.seconds_a_byte(2 * MIB)[0], (1e-10 + 1e-9) / 2)
+    assert parameters.seconds_a_byte(1 << 40)[0] == 1e-9
 
 
 @pytest.mark.parametrize(("algorithm", "collective"), pairs())
@@ -88,20 +93,20 @@ def test_everything_has_a_price_that_grows_with_its_bytes(algorithm: str, collec
     for ranks in (1, 2, 6):
         times = []
         for nbytes in (8, 4 * KIB, MIB, 64 * MIB):
-            steps = wanted(algorithm, collective, ranks, root, nbytes, ROOM.slot_bytes)
-            times.append(predict(algorithm, collective, ranks, root, nbytes, steps, BUILT_IN, ROOM).time_s)
+            steps = wanted(algorithm, collective, ranks, root, nbytes, BUILT)
+            times.append(predict(algorithm, collective, ranks, root, nbytes, steps, BUILT).seconds)
         assert times[0] > 0 and times == sorted(times), ranks
 
 
 def test_what_is_wanted_is_what_is_done_where_slots_suffice() -> None:
     what = ("chain", "broadcast", 4, 0, MIB)
-    assert wanted(*what, ROOM.slot_bytes) == steps_for(*what, ROOM.slots, ROOM.slot_bytes) != Steps()
+    assert wanted(*what, BUILT) == steps_for(*what, BUILT) != Steps()
 
 
 def test_candidates_say_why() -> None:
-    found = candidates(("one_shot", "two_shot"), "all_reduce", 2, MIB, PLAIN, ROOM)
+    found = candidates(("one_shot", "two_shot"), "all_reduce", 2, MIB, MEMORY)
     assert [c.algorithm for c in found] == ["one_shot", "two_shot"]
-    why = choose("all_reduce", 2, MIB, figures=PLAIN, room=ROOM).why
+    why = choose("all_reduce", 2, MIB, memory=MEMORY).why
     assert "predicted" in why and why.endswith("by by hand")
 
 
@@ -115,6 +120,6 @@ def test_candidates_say_why() -> None:
         ({"memory_nbytes": ()}, "memory_nbytes"),
     ],
 )
-def test_figures_that_cannot_be(change: dict[str, object], why: str) -> None:
+def test_parameters_that_cannot_be(change: dict[str, object], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         replace(PLAIN, **change)  # type: ignore[arg-type]

@@ -5,20 +5,20 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ringtree.ir.collective import collective as find_collective
-from ringtree.plan.figures import Figures
-from ringtree.plan.predict import Room
+from ringtree.price.memory.shared import SharedMemory
 
 
-def bound_s(collective: str, ranks: int, nbytes: int, figures: Figures, room: Room) -> float:
+def bound_s(collective: str, ranks: int, nbytes: int, memory: SharedMemory) -> float:
     """The least seconds of a call on a whole vector of `nbytes`: the call itself and, over several ranks, one message;
     or what must be read from peers, at the rate at which bytes come from there. By turns where ranks share a core."""
+    cost = memory.parameters
     if ranks < 2:
-        return figures.call_s
-    share = max(ranks / room.cores, 1.0)
+        return cost.call_s
+    share = max(ranks / memory.cores, 1.0)
     total, busiest, arrays = least_fetched(collective, ranks)
-    fetch_s = figures.seconds_a_byte(nbytes * arrays * share)[1]
-    meeting_s = figures.turn_s * share if ranks > room.cores else figures.latency_s
-    return max(figures.call_s * share + meeting_s, max(busiest, total / min(ranks, room.cores)) * nbytes * fetch_s)
+    fetch_s = cost.seconds_a_byte(nbytes * arrays * share)[1]
+    meeting_s = cost.turn_s * share if ranks > memory.cores else cost.latency_s
+    return max(cost.call_s * share + meeting_s, max(busiest, total / min(ranks, memory.cores)) * nbytes * fetch_s)
 
 
 @lru_cache(maxsize=256)

@@ -1,0 +1,179 @@
+"""What a schedule asks of each rank, round by round, whatever its size: messages, steps, and chunks moved.
+
+Counted as lowering writes it: in a round a rank first sends, each range copied once into a slot that all its receivers
+read, then receives, all that comes to one place in one step. A block that repeats is counted once, with its `times`.
+Where its ranks wait for one another in a circle, every repetition takes as long as the first; elsewhere (a pipeline's
+pieces) the others follow at the pace of the busiest rank, as one row of the whole block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+KINDS = ("messages", "steps", "copied", "fetched", "reduced")
+"""Messages handed over or taken; copies and reductions; chunks of the rank's own that are moved; chunks that a peer
+wrote and this rank reads; chunks that are joined to others."""
+MESSAGES, STEPS, COPIED, FETCHED, REDUCED = range(len(KINDS))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counts:
+    """`work` [rows, ranks, kinds]: what follows one another, such as a round's sending half and its receiving half, and
+    `times` [rows]: how often; the last three kinds in chunks of `chunks` to the vector. `meetings`: how often a rank
+    waits for a message, on the longest way. `mutual`: whether some ranks wait for one another in a circle. `widest`:
+    the most chunks of a message. `held`: the most of the vector, input and output together, that a rank has in arrays
+    of its own; 1 is a vector."""
+
+    work: Floats
+    times: Floats
+    chunks: int
+    meetings: int
+    mutual: bool
+    widest: int
+    held: float
+
+    @property
+    def ranks(self) -> int:
+        return int(self.work.shape[1])
+
+    @property
+    def total(self) -> Floats:
+        """[ranks, kinds], all rows together."""
+        found: Floats = np.tensordot(self.times, self.work, axes=1)
+        return found
+
+
+def counts(schedule: Schedule) -> Counts:
+    """Cost: O(rows of the blocks) in numpy, times its repetitions where a block's ranks move on. ValueError for a
+    schedule with switches, which a memory does not have."""
+    s = schedule
+    if s.switches:
+        raise ValueError(f"{s.name} is for {s.ranks} ranks and {s.switches} switches; a shared memory has none")
+    blocks = [_still(s, block) for block in s.blocks if len(block.rows)]
+    work, times = [np.zeros((0, s.ranks, len(KINDS)))], [np.zeros(0)]
+    meetings, widest = 0, 1
+    links = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
+    for block in blocks:
+        rows = block.rows
+        away = rows.source != rows.target
+        links.append((rows.source[away].astype(np.int64), rows.target[away].astype(np.int64)))
+        halves = _halves(rows, away, block.rounds, s.ranks)
+        waits = int(np.count_nonzero(np.bincount(rows.round[away])))
+        widest = max(widest, int(rows.count[away].max(initial=1)))
+        if block.times > 1 and not _circular(*links[-1], s.ranks):
+            work += [halves, halves.sum(axis=0, keepdims=True)]
+            times += [np.ones(len(halves)), np.array([block.times - 1.0])]
+            meetings += waits
+        else:
+            work.append(halves)
+            times.append(np.full(len(halves), float(block.times)))
+            meetings += waits * block.times
+    if s.in_place and np.any(kept := _kept(s, blocks)):
+        _finish(work, times, kept)
+    some = {0, s.ranks - 1, s.root or 0}
+    held = max(len(s.promise.held(*at)) + len(s.promise.owed(*at)) for at in _where(s, some))
+    source, target = (np.concatenate(ends) for ends in zip(*links, strict=True))
+    mutual = _circular(source, target, s.ranks)
+    return Counts(np.concatenate(work), np.concatenate(times), s.chunks, meetings, mutual, widest, held / s.chunks)
+
+
+def _still(s: Schedule, block: Block) -> Block:
+    """The block, written out where its ranks move on."""
+    if block.times > 1 and (block.shift.source or block.shift.target):
+        return Block(replace(s, blocks=(block,)).expand())
+    return block
+
+
+def _halves(rows: Transfers, away: NDArray[np.bool_], rounds: int, ranks: int) -> Floats:
+    """[2 * rounds, ranks, kinds]: each round's sending half, then its receiving half."""
+    work = np.zeros((rounds, 2, ranks, len(KINDS)))
+    size = rounds * ranks
+
+    def tally(half: int, kind: int, at: Ints, weights: NDArray[np.generic] | None = None) -> None:
+        work[:, half, :, kind] += np.bincount(at, weights, size).reshape(rounds, ranks)
+
+    start = rows.round.astype(np.int64) * ranks
+    sent = (start + rows.source)[away]
+    tally(0, MESSAGES, sent)
+    once = _first(sent, rows.source_buffer[away], rows.source_chunk[away], rows.count[away])
+    tally(0, STEPS, sent[once])
+    tally(0, COPIED, sent[once], rows.count[away][once])
+    got, count = start + rows.target, rows.count
+    tally(1, MESSAGES, got, away)
+    tally(1, FETCHED, got, count * away)
+    tally(1, REDUCED, got, count * rows.reduce)
+    if not away.all():
+        tally(1, COPIED, got, count * ~away / 2)  # a copy is half reading, half writing
+    once = _first(got, rows.target_buffer, rows.target_chunk, count)
+    tally(1, STEPS, got[once])
+    tally(1, COPIED, got[once], count[once] * (1 + rows.reduce[once]) / 2)
+    return work.reshape(-1, ranks, len(KINDS))
+
+
+def _first(at: Ints, buffer: NDArray[np.int32], chunk: NDArray[np.int32], count: NDArray[np.int32]) -> Ints:
+    """The first row of each kind of rows that say the same. A sort of one key: np.unique of columns takes ten times as
+    long, and the first one loads numpy.ma."""
+    if not len(at):
+        return np.zeros(0, np.int64)
+    key = (at * len(Buffer) + buffer) * (int(chunk.max()) + 1) + chunk
+    key = key * (int(count.max()) + 1) + count
+    order = np.argsort(key, kind="stable")
+    key = key[order]
+    found: Ints = order[np.concatenate([[True], key[1:] != key[:-1]])]
+    return found
+
+
+def _kept(s: Schedule, blocks: list[Block]) -> Floats:
+    """By rank the chunks that it is owed and nothing was written to: copied at the end from input to output."""
+    edge = np.zeros(s.ranks * (s.chunks + 1), np.int64)
+    for block in blocks:
+        rows, times = block.rows, 1 if not block.shift.target_chunk else block.times
+        data = rows.target_buffer == Buffer.DATA
+        moved = np.arange(times)[:, None] * block.shift.target_chunk
+        start = rows.target[data].astype(np.int64) * (s.chunks + 1)
+        first = (rows.target_chunk[data] + moved) % s.chunks
+        edge += np.bincount((start + first).ravel(), minlength=len(edge))
+        edge -= np.bincount((start + first + rows.count[data]).ravel(), minlength=len(edge))
+    bare = np.cumsum(edge.reshape(s.ranks, -1), axis=1) == 0
+    before = np.cumsum(bare, axis=1) - bare
+    owed = [s.promise.owed(*at) for at in _where(s, range(s.ranks))]
+    rank = np.arange(s.ranks)
+    found: Floats = before[rank, [w.stop for w in owed]] - before[rank, [w.start for w in owed]] + 0.0
+    return found
+
+
+def _finish(work: list[Floats], times: list[Floats], kept: Floats) -> None:
+    """Adds copies to the last receiving half, once; without any, they are a row of their own."""
+    if len(work) == 1:
+        work.append(np.zeros((1, len(kept), len(KINDS))))
+        times.append(np.ones(1))
+    last = len(work) - 1 if len(work[-1]) > 1 or len(work) == 2 else len(work) - 2  # a pace ends as its block does
+    if times[last][-1] > 1:  # the last repetition apart
+        times[last][-1] -= 1
+        work.append(work[last][-1:].copy())
+        times.append(np.ones(1))
+        last = -1
+    work[last][-1, :, COPIED] += kept
+
+
+def _where(s: Schedule, ranks: range | set[int]) -> list[tuple[int, int, int, int]]:
+    return [(rank, s.ranks, s.chunks, s.root or 0) for rank in ranks]
+
+
+def _circular(source: Ints, target: Ints, ranks: int) -> bool:
+    """Whether a message's way may lead back to its sender: whether links are left when those that begin at a rank that
+    nobody sends to, or end at one that sends to nobody, are taken away again and again."""
+    while len(source):
+        fed, feeds = np.bincount(target, minlength=ranks) > 0, np.bincount(source, minlength=ranks) > 0
+        left = fed[source] & feeds[target]
+        if left.all():
+            return True
+        source, target = source[left], target[left]
+    return False

@@ -1,0 +1,145 @@
+"""What a call takes among ranks that share memory, in closed form over what its schedule asks of them.
+
+A schedule goes over the vector in fragments: the pieces it is cut into, each in windows that fit a staging slot. Its
+rounds follow one another: each takes as long as its busiest rank, or all ranks' work over the cores, and a message's
+way. Further fragments follow at the pace of the busiest rank, unless ranks wait for one another: then each takes as
+long as the first. Where there are more ranks than cores, they take turns: each rank of a core one in each fragment and,
+for less, at each further synchronization.
+
+Everything is a sum of so many times a cost parameter; `multiples` returns how many times, and so the parameters are
+fitted (price.memory.fitting).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.ir.schedule import Schedule
+from ringtree.price.memory.counts import COPIED, MESSAGES, STEPS, Counts, counts
+from ringtree.price.memory.parameters import BUILT_IN, CALL_COSTS, RATES, CostParameters, weights
+
+Floats = NDArray[np.float64]
+CALL, LATENCY, MESSAGE, STEP, TURN, SWITCH = range(len(CALL_COSTS))
+
+
+@dataclass(frozen=True, slots=True)
+class SharedMemory:
+    """One machine's memory, as a group's ranks have it: cores that they share, each rank's staging slots, each of so
+    many bytes, and what calls cost there."""
+
+    cores: int
+    slots: int
+    slot_bytes: int
+    parameters: CostParameters = BUILT_IN
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A schedule's counts, and how it is cut for a vector: each chunk into `pieces`, done one after the other or side
+    by side, and no message longer than `split` chunks (0: as the schedule has them)."""
+
+    counts: Counts
+    pieces: int = 1
+    split: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryQuote:
+    """Seconds, in parts: `call_s` for the call itself, `latency_s` for synchronizations (messages, their way, and turns
+    on a core), `copy_s` for a rank's own bytes, `fetch_s` for those that peers wrote, and `reduce_s`."""
+
+    call_s: float
+    latency_s: float
+    copy_s: float
+    fetch_s: float
+    reduce_s: float
+
+    @property
+    def seconds(self) -> float:
+        return self.call_s + self.latency_s + self.copy_s + self.fetch_s + self.reduce_s
+
+
+def seconds(schedule: Schedule, memory: SharedMemory, nbytes: int) -> float:
+    """How long the schedule, as it is cut, takes on a whole vector of `nbytes`. Cost: O(rows of its blocks)."""
+    return quote(Workload(counts(schedule)), memory, nbytes).seconds
+
+
+def quote(work: Workload, memory: SharedMemory, nbytes: int) -> MemoryQuote:
+    """What a call on a whole vector of `nbytes` takes, and of what that consists."""
+    cost, spent = memory.parameters, _spent(work, memory, nbytes)
+    fetched = cost.seconds_a_byte(spent.held_nbytes)
+    copy_s, fetch_s, reduce_s = (b * s for b, s in zip(spent.work[COPIED:], fetched, strict=True))
+    latency_s = spent.latencies * cost.latency_s + spent.turns * cost.turn_s + spent.switches * cost.switch_s
+    latency_s += spent.work[MESSAGES] * cost.message_s + spent.work[STEPS] * cost.step_s
+    return MemoryQuote(spent.calls * cost.call_s, latency_s, copy_s, fetch_s, reduce_s)
+
+
+def costs(parameters: CostParameters) -> Floats:
+    """The parameters in the order of `multiples`: seconds, then seconds a byte."""
+    rates = [1 / rate for name in RATES for rate in getattr(parameters, name)]
+    return np.array([getattr(parameters, name) for name in CALL_COSTS] + rates)
+
+
+def multiples(work: Workload, memory: SharedMemory, nbytes: int) -> Floats:
+    """How many times each of `costs(memory.parameters)` a call takes. The parameters themselves only decide who is the
+    busiest."""
+    spent, sizes = _spent(work, memory, nbytes), memory.parameters.memory_nbytes
+    times = np.zeros(len(CALL_COSTS) + len(RATES) * len(sizes))
+    times[: len(CALL_COSTS)] = (spent.calls, spent.latencies, *spent.work[:COPIED], spent.turns, spent.switches)
+    for place, weight in weights(sizes, spent.held_nbytes):
+        times[len(CALL_COSTS) + place :: len(sizes)] = [nbytes * weight for nbytes in spent.work[COPIED:]]
+    return times
+
+
+class _Spent(NamedTuple):
+    """How often a call pays for what, and `work` by KINDS, the last three in bytes. `held_nbytes`: what the ranks of a
+    core have in arrays."""
+
+    calls: float
+    latencies: float
+    turns: float
+    switches: float
+    work: list[float]
+    held_nbytes: float
+
+
+def _spent(work: Workload, memory: SharedMemory, nbytes: int) -> _Spent:
+    known, cost = work.counts, memory.parameters
+    windows = _windows(known, nbytes / known.chunks / work.pieces, work.split, memory.slot_bytes)
+    fragments = work.pieces * windows
+    chunk_nbytes = nbytes / known.chunks / fragments
+    share = known.ranks / memory.cores
+    held_nbytes = nbytes * known.held * max(share, 1.0)
+    price = np.array([cost.message_s, cost.step_s, *(chunk_nbytes * s for s in cost.seconds_a_byte(held_nbytes))])
+    one = known.times @ _slowest(known.work, price, memory.cores)
+    follows = work.pieces > 1 or not known.mutual
+    each = _slowest(known.total[None], price, memory.cores)[0] if follows else one
+    done = (one + (fragments - 1) * each).tolist()
+    done[COPIED:] = [chunks * chunk_nbytes for chunks in done[COPIED:]]
+    if share <= 1:
+        return _Spent(1.0, known.meetings * (1 if follows else fragments), 0.0, 0.0, done, held_nbytes)
+    # who waits for nobody fills slots until its turn is over
+    ahead = 1 if known.mutual else max(memory.slots // 2, 1)
+    turns = share * ceil(fragments / ahead)
+    return _Spent(share, 0.0, turns, turns * (known.meetings - 1), done, held_nbytes)
+
+
+def _slowest(work: Floats, price: Floats, cores: int) -> Floats:
+    """Of each row of work [rows, ranks, kinds] its busiest rank's or, if that is longer, all ranks' over the cores."""
+    busiest: Floats = work[np.arange(len(work)), np.argmax(work @ price, axis=1)]
+    if work.shape[1] <= cores:
+        return busiest
+    shared = work.sum(axis=1) / cores
+    found: Floats = np.where((busiest @ price >= shared @ price)[:, None], busiest, shared)
+    return found
+
+
+def _windows(known: Counts, chunk_nbytes: float, split: int, slot_bytes: int) -> int:
+    """How often the engine goes through the program: as often as a message of the widest transfer fills a slot."""
+    widest = min(split, known.widest) if split else known.widest
+    return max(ceil(chunk_nbytes * widest / slot_bytes), 1)
