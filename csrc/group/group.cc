@@ -236,8 +236,8 @@ std::byte* Group::in_window(int window, int rank, std::size_t offset, std::size_
     throw std::invalid_argument("window " + std::to_string(window) + " of " + std::to_string(windows_.size()));
   auto& found = windows_[window];
   if (offset > found.nbytes || nbytes > found.nbytes - offset)
-    throw std::invalid_argument(std::to_string(nbytes) + " bytes from " + std::to_string(offset) + " on in a window of " +
-                                std::to_string(found.nbytes));
+    throw std::invalid_argument(std::to_string(nbytes) + " bytes from " + std::to_string(offset) +
+                                " on in a window of " + std::to_string(found.nbytes));
   return found.base + std::size_t(rank) * found.nbytes + offset;
 }
 

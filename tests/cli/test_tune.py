@@ -12,6 +12,7 @@ import ringtree
 from ringtree.bench.machine import usable_cores
 from ringtree.cli import main
 from ringtree.cli.tune import usual_ranks
+from ringtree.price import BUILT_IN
 from ringtree.runtime import tuned
 from ringtree.topology import load
 
@@ -34,8 +35,7 @@ def test_a_machine_is_measured_and_planned_by(
     assert all(unit in said for unit in ("ns", "GB/s", "KiB", "median error"))
     found = tuned.read(path)
     assert found.ranks == (2,) and load(path).ranks == 2
-    assert 1e-8 < found.parameters.call_s + found.parameters.latency_s < 1e-3
-    assert 1e7 < found.parameters.copy_Bps[0] <= 1e12
+    assert found.parameters != BUILT_IN and found.parameters.call_s > 0 < found.parameters.copy_Bps[0]
     assert all(why.endswith(f"measured on {found.date}") for why in ringtree.spawn(source, 2))
 
 
