@@ -13,7 +13,7 @@ from tests.cli.conftest import Ringtree
 
 MISTAKES = [
     ("nonsense", "no command 'nonsense': expected one of run, prove, show, bench"),
-    ("show", "required: ALGORITHM|FILE"),
+    ("show", "one of the arguments ALGORITHM|FILE --algorithm is required"),
     ("show nothing", "no algorithm and no file 'nothing': expected a file, or one of ring"),
     ("show ring -n 0", "over 0 ranks: expected at least 1"),
     ("show ring -n two", "-n/--ranks: invalid int value: 'two'"),
