@@ -51,7 +51,7 @@ def taking_part(ranks: int) -> tuple[Indices, Indices]:
     """The ranks that take part, a power of two of them, and those that are folded into the rank after them."""
     power = 1 << (ranks.bit_length() - 1)
     folded = np.arange(ranks - power) * 2
-    return np.setdiff1d(np.arange(ranks), folded), folded
+    return np.delete(np.arange(ranks), folded), folded
 
 
 def _halving(active: Indices, ends: Indices) -> Transfers:

@@ -80,7 +80,8 @@ class Algorithm:
             raise ValueError(f"{self.name} {collective_name} over {ranks} ranks: expected at least 1")
         if not promise.rooted and root is not None:
             raise ValueError(f"{collective_name} has no root: got root {root}")
-        known = {p.name: p for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY}
+        parameters = inspect.signature(function).parameters.values() if options else ()
+        known = {p.name: p for p in parameters if p.kind is p.KEYWORD_ONLY}
         if strange := [o for o in options if o not in known]:
             said = f"expected one of {', '.join(known)}" if known else "it has none"
             raise ValueError(f"{self.name} {collective_name} has no option {strange[0]!r}: {said}")

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -65,24 +66,15 @@ class Transfers:
         target_buffer: ArrayLike = Buffer.DATA,
     ) -> Transfers:
         """Rows from columns or scalars, broadcast together. `to` is the target's chunk where it differs."""
-        columns = np.broadcast_arrays(
-            *map(
-                np.atleast_1d,
-                (
-                    round,
-                    source,
-                    target,
-                    source_buffer,
-                    chunk,
-                    target_buffer,
-                    chunk if to is None else to,
-                    count,
-                    reduce,
-                ),
-            )
-        )
-        *ints, flags = columns
-        return _of([np.ascontiguousarray(c, dtype=np.int32) for c in ints], np.array(flags, dtype=np.bool_))
+        to = chunk if to is None else to
+        given = (round, source, target, source_buffer, chunk, target_buffer, to, count, reduce)
+        columns = [np.asarray(column) for column in given]
+        lengths = {len(c) for c in columns if c.ndim} - {1}
+        if len(lengths) > 1 or any(c.ndim > 1 for c in columns):
+            columns = list(np.broadcast_arrays(*columns))
+        rows = lengths.pop() if lengths else 1
+        *ints, flags = columns  # written one by one: np.broadcast_arrays takes ten times as long for a few rows
+        return _of([_column(c, rows, np.int32) for c in ints], _column(flags, rows, np.bool_))
 
     @staticmethod
     def concatenate(parts: Iterable[Transfers]) -> Transfers:
@@ -109,6 +101,12 @@ class Transfers:
         cuts = np.flatnonzero(np.diff(self.round)) + 1
         edges = [0, *cuts.tolist(), len(self)]
         return [self.take(slice(a, b)) for a, b in pairwise(edges) if b > a]
+
+
+def _column(values: NDArray[Any], rows: int, kind: type[np.generic]) -> NDArray[Any]:
+    column = np.empty(rows, kind)
+    column[...] = values
+    return column
 
 
 def _of(ints: list[Column], reduce: NDArray[np.bool_]) -> Transfers:
@@ -198,11 +196,8 @@ class Schedule:
     @property
     def in_place(self) -> bool:
         """Whether it speaks of DATA (input and output as one buffer)."""
-        return not any(
-            np.any((b.rows.source_buffer == x) | (b.rows.target_buffer == x))
-            for b in self.blocks
-            for x in (Buffer.INPUT, Buffer.OUTPUT)
-        )
+        columns = (c for b in self.blocks for c in (b.rows.source_buffer, b.rows.target_buffer))
+        return not any(c.any() and np.any((c == Buffer.INPUT) | (c == Buffer.OUTPUT)) for c in columns)
 
     def buffer_chunks(self, buffer: Buffer) -> int:
         """The length of that buffer in chunks (of the rank where it is longest)."""

@@ -17,8 +17,7 @@ Every rank finds the same steps from the same arguments.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import sqrt
@@ -30,7 +29,6 @@ from ringtree.ir.lower import lower
 from ringtree.ir.schedule import Schedule
 from ringtree.plan.properties import prove_own
 from ringtree.price.memory import Counts, SharedMemory, Workload, counts
-from ringtree.verify import prove_programs
 
 MOST_TRANSFERS = 8192
 """Of a schedule that is cut: it is proved at the first call of its kind, in up to 0.2 s over 8 ranks, 1 s over 64."""
@@ -101,6 +99,8 @@ def _steps(
     if ranks < 2 or find_collective(collective).repeats:
         return Steps()
     wanted = _wanted(algorithm, collective, ranks, root, nbytes, slot_bytes, message_nbytes)
+    if wanted:  # what is not cut needs no proof, nor the room that proves
+        from ringtree.verify import prove_programs
     while wanted:
         schedule = wanted.apply(algorithm, collective, ranks, root)
         if schedule.transfers <= MOST_TRANSFERS:
@@ -130,7 +130,29 @@ def workload(algorithm: str, collective: str, ranks: int, root: int | None, step
 
 @lru_cache(maxsize=1024)
 def _counted(algorithm: str, collective: str, ranks: int, root: int | None, steps: Steps) -> Counts:
-    return counts(steps.apply(algorithm, collective, ranks, root))
+    what = algorithm, collective, ranks, root
+    given = dict(steps.options)
+    if given.keys() - {"pieces"} or given.get("pieces", _own(algorithm, collective).get("pieces", 1)) != 1:
+        return counts(steps.apply(*what))
+    return counts(_gathered(*what) if steps.many_source else _plain(*what))
+
+
+def _own(algorithm: str, collective: str) -> Mapping[str, object]:
+    """The algorithm's own options, and their defaults."""
+    function = find(algorithm).functions.get(collective)
+    return getattr(function, "__kwdefaults__", None) or {}
+
+
+@lru_cache(maxsize=64)
+def _plain(algorithm: str, collective: str, ranks: int, root: int | None) -> Schedule:
+    """The algorithm's schedule in one piece: choosing and counting read the same one."""
+    one = {"pieces": 1} if "pieces" in _own(algorithm, collective) else {}
+    return build(algorithm, collective, ranks, root, **one)
+
+
+@lru_cache(maxsize=64)
+def _gathered(algorithm: str, collective: str, ranks: int, root: int | None) -> Schedule:
+    return transform.many_source(_plain(algorithm, collective, ranks, root))
 
 
 def _rounded(nbytes: int) -> int:
@@ -149,17 +171,13 @@ def _wanted(
     message_nbytes: float,
 ) -> Steps:
     """What the model asks for, whatever it needs."""
-    a = find(algorithm)
-    plain = a.build(collective, ranks, root)
-    own = inspect.signature(a.functions[collective]).parameters
-    if "pieces" in own:
-        plain = a.build(collective, ranks, root, pieces=1)
+    plain, own = _plain(algorithm, collective, ranks, root), _own(algorithm, collective)
     chunk_nbytes = nbytes // plain.chunks
     widest = max((int(b.rows.count.max(initial=1)) for b in plain.blocks), default=1)
     options: dict[str, int] = {}
     pieces = channels = 1
     split = 0
-    if "pieces" in own or a.costs[collective].pipelines:
+    if "pieces" in own or find(algorithm).costs[collective].pipelines:
         pieces = _pieces(plain.rounds, int(plain.chunks_sent().max()) * chunk_nbytes, message_nbytes)
     elif plain.rounds > 2 and widest * chunk_nbytes >= 2 * slot_bytes:
         channels = 2  # as many messages as its windows were, and one is under way while the other is worked on
@@ -168,12 +186,12 @@ def _wanted(
     if widest * span > slot_bytes:
         split = max(slot_bytes // span, 1)
     several = pieces > 1 or widest * chunk_nbytes > slot_bytes  # what follows on counts then, not who waits for whom
-    gathered = several and transform.many_source(plain) is not plain
+    gathered = several and _gathered(algorithm, collective, ranks, root) is not plain
     if "pieces" in own:
         options["pieces"], pieces = pieces, 1
     if split and "aggregate" in own:
         options["aggregate"], split = 1 << (split.bit_length() - 1), 0
-    asked = tuple((name, value) for name, value in options.items() if own[name].default != value)
+    asked = tuple((name, value) for name, value in options.items() if own[name] != value)
     return Steps(asked, gathered, split, pieces, channels)
 
 

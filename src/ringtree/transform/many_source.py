@@ -29,6 +29,8 @@ def many_source(schedule: Schedule) -> Schedule:
 
 def _gathered(block: Block) -> Block:
     rows = block.rows
+    if not _several_rounds(rows):
+        return block
     round_ = rows.round.tolist()
     moved = list(round_)
     reads, writes = (_places(rows, side) for side in ("source", "target"))
@@ -56,6 +58,19 @@ def _gathered(block: Block) -> Block:
     order = np.lexsort((np.arange(len(rows)), moved))
     closed = np.unique(moved, return_inverse=True)[1].reshape(-1)[order].astype(np.int32)  # no round is left empty
     return Block(replace(rows.take(order), round=closed))
+
+
+def _several_rounds(rows: Transfers) -> bool:
+    """Whether several rounds add to one range: a look in columns, as the rest takes Python milliseconds to find out."""
+    adds = rows.take(rows.reduce & (rows.source != rows.target))
+    if not len(adds) or adds.round[0] == adds.round[-1]:
+        return False
+    key = adds.target.astype(np.int64)
+    for column in (adds.target_buffer, adds.target_chunk, adds.count):
+        key = key * (int(column.max()) + 1) + column
+    order = np.argsort(key, kind="stable")  # rounds stay in order
+    again = key[order][1:] == key[order][:-1]
+    return bool(np.any(again & (adds.round[order][1:] != adds.round[order][:-1])))
 
 
 _Columns = tuple[list[int], list[Place], list[Place]]
