@@ -129,6 +129,48 @@ def test_scripts_are_strict_silent_and_short() -> None:
         assert len(source.splitlines()) <= 400, name
 
 
+def test_the_scripts_listed_are_those_there_are() -> None:
+    for view, names in page.VIEWS.items():
+        assert sorted(names) == sorted(p.stem for p in (page.FOLDER / view).glob("*.js")), view
+        assert (page.FOLDER / view / "tsconfig.json").is_file(), f"{view} is not type-checked"
+    assert sorted(page.SCRIPTS) == sorted(p.name.removesuffix(".js") for p in page.FOLDER.glob("*.js"))
+
+
+def code(*names: str) -> str:
+    """These scripts, a line a line, without comments."""
+    text = "\n".join((page.FOLDER / f"{name}.js").read_text(encoding="utf-8") for name in names)
+    return re.sub(r"/\*.*?\*/|(?<!\S)//[^\n]*", "", text, flags=re.DOTALL)
+
+
+SHELL = tuple(name for name in page.SCRIPTS if not name.startswith("d3"))
+NAMED = re.compile(r"^(?:const|let|class|(?:async )?function) (\w+)|^  (?:static |get |async )?(\w+)(?: =|\()", re.M)
+RETURNED = re.compile(r"^const (\w+) = \(\(\) => \{\n.*?^  return \{([^}]*)\};\n\}\)\(\);", re.M | re.S)
+
+
+def unused(text: str, among: str) -> set[str]:
+    """The names of `text` that nothing `among` these scripts asks for. What tsc and the linter do not see: what stands
+    for other scripts to use, and members of classes."""
+    names = {a or b for a, b in NAMED.findall(text)}
+    found = {name for name in names if len(re.findall(rf"\b{name}\b", among)) < 2}
+    for owner, names_of in RETURNED.findall(text):
+        for name in re.findall(r"\w+", names_of):
+            if not re.search(rf"\b{owner}\.{name}\b|\{{[^{{}}]*\b{name}\b[^{{}}]*\}} = {owner}\b", among):
+                found.add(f"{owner}.{name}")
+    return found
+
+
+@pytest.mark.parametrize("view", page.VIEWS)
+def test_no_name_of_a_view_is_left_unused(view: str) -> None:
+    own = code(*(f"{view}/{name}" for name in page.VIEWS[view]))
+    assert not unused(own, code(*SHELL) + own)
+
+
+def test_no_name_that_the_views_share_is_left_unused() -> None:
+    every = code(*SHELL, *(f"{view}/{name}" for view, names in page.VIEWS.items() for name in names))
+    by_hand = {"ringtree.start", "ringtree.shell", "ringtree.stats"}  # shell.html, the type Shell, and what tests read
+    assert unused(code(*SHELL), every) == by_hand
+
+
 @pytest.mark.parametrize(("ranks", "chunks"), [(1500, 1), (64, 1 << 24)])
 def test_what_no_browser_can_play_is_refused(ranks: int, chunks: int) -> None:
     rows = Transfers.of(np.arange(ranks).repeat(ranks), np.tile(np.arange(ranks), ranks))

@@ -180,15 +180,14 @@ def test_help_names_the_keys(ring: Page) -> None:
     assert not ring.run("document.querySelector('#help-dialog').open")
 
 
-def test_sixty_four_ranks_and_100000_transfers_stay_fluid(browser: Browser, tmp_path: Path) -> None:
-    """What a frame costs in the page itself; the limits leave room for a busy machine without a graphics card."""
+def test_a_frame_of_100000_transfers_costs_what_its_round_does(browser: Browser, tmp_path: Path) -> None:
     s = pipeline(build("ring", "all_reduce", 64), 13)
     assert s.transfers > 100_000
     with shown(browser, tmp_path, s) as page:
+        page.count_strokes()
         page.click("#play")
-        page.wait("ringtree.stats.frames.length >= 40")
-        work_ms = sorted(page.run("ringtree.stats.frames.slice(-40).map(frame => frame.work_ms)"))
-        assert work_ms[20] < 33 and work_ms[36] < 100, f"milliseconds a frame: {work_ms}"
+        page.wait("ringtree.stats.frames_ms.length >= 40")
+        assert page.run("strokes / ringtree.stats.frames_ms.length") < 20_000, "calls of a canvas in a frame"
         page.press("End")
         assert (
             state(page) == (s.rounds, "end") and page.run("document.querySelector('#verdict').dataset.right") == "true"

@@ -18,6 +18,15 @@ INSTALLED = ROOT / "build" / "browser"
 
 OLDEST_NODE = 20
 """That playwright-core runs on."""
+COUNT_STROKES = """(() => {
+    const canvas = CanvasRenderingContext2D.prototype;
+    for (const [name, {value}] of Object.entries(Object.getOwnPropertyDescriptors(canvas))) {
+        if (typeof value !== 'function') continue;
+        canvas[name] = function (...given) { strokes++; return value.apply(this, given); };
+    }
+    window.strokes = 0;
+    ringtree.stats.frames_ms.length = 0;
+})()"""
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -59,6 +68,10 @@ class Page:
 
     def hover(self, selector: str) -> None:
         self.call("hover", selector)
+
+    def count_strokes(self) -> None:
+        """From here on `strokes` counts what is called of canvases, and `ringtree.stats.frames_ms` has the frames."""
+        self.run(COUNT_STROKES)
 
     def press(self, key: str) -> None:
         self.call("keyboard.press", key)

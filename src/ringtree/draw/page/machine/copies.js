@@ -2,12 +2,15 @@
 
 // The ways to bring data from one GPU to another, side by side: the memories and cards that it goes through.
 class MachineCopies {
+  /** @param {HTMLElement} element @param {MachineData} data @param {Shell} shell */
   constructor(element, data, shell) {
-    Object.assign(this, {element, data, shell});
+    this.element = element;
+    this.data = data;
+    this.shell = shell;
   }
 
   draw() {
-    const {make, rate, time} = machineUnits;
+    const {rate, time} = figures;
     const {t} = this.shell;
     this.element.hidden = !this.data.ways.length;
     const head = ['', 'machine.way', 'machine.stops', 'machine.bandwidth', 'machine.of_1MiB', 'machine.copies'];
@@ -25,9 +28,9 @@ class MachineCopies {
       make('table.machine-ways', {}, make('thead', {}, top), make('tbody', {}, ...rows)));
   }
 
-  // A chip a place, an arrow a copy; where the data lands in a memory, the chip is filled.
+  /** A chip a place, an arrow a copy; where the data lands in a memory, the chip is filled. @param {DeviceWay} way */
   #chain(way) {
-    const {make, rate, time} = machineUnits;
+    const {rate, time} = figures;
     const {t} = this.shell;
     const chain = make('div.machine-chain');
     way.copies.forEach((copy, i) => {

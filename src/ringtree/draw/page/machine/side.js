@@ -4,12 +4,16 @@
 class MachineSide {
   static NOTES = {trap: 'machine.traps', assumed: 'machine.assumptions', source: 'machine.sources'};
 
+  /** @param {HTMLElement} element @param {MachineData} data @param {MachineMatrix} matrix @param {Shell} shell */
   constructor(element, data, matrix, shell) {
-    Object.assign(this, {element, data, matrix, shell});
+    this.element = element;
+    this.data = data;
+    this.matrix = matrix;
+    this.shell = shell;
   }
 
+  /** @param {boolean} byBandwidth */
   draw(byBandwidth) {
-    const {make} = machineUnits;
     const {t} = this.shell;
     this.element.replaceChildren(
       ...(byBandwidth || this.matrix.devices.length < 2 ? [] : [make('h2', {}, t('machine.legend')), this.#legend()]),
@@ -19,28 +23,22 @@ class MachineSide {
   }
 
   #legend() {
-    const {make, PATHS} = machineUnits;
     const {t, number} = this.shell;
-    const n = this.matrix.devices.length;
-    const gpus = this.data.devices.filter(({kind}) => kind === 'gpu').length;
-    const counts = new Map();
-    for (let a = 0; a < gpus; a++) {
-      for (let b = a + 1; b < n; b++) counts.set(this.matrix.kind(a, b), 1 + (counts.get(this.matrix.kind(a, b)) || 0));
-    }
-    const table = make('table.machine-legend');
-    for (const kind of this.data.kinds.filter((name) => counts.has(name))) {
-      const swatch = make('i.machine-swatch');
-      const [hue, alpha] = PATHS[kind];
-      Object.assign(swatch.style, {background: `color-mix(in srgb, var(--${hue}) ${100 * alpha}%, transparent)`});
-      const row = make('tr', {data: {kind, pairs: counts.get(kind)}}, make('td', {}, swatch), make('th', {}, kind), make('td', {}, t(machineWords.PATHS[kind])));
-      row.append(make('td.number', {}, t('machine.pairs', {count: number(counts.get(kind))})));
-      table.append(row);
-    }
-    return table;
+    const {gpus, devices} = this.matrix;
+    const pairs = d3.range(gpus).flatMap((a) => d3.range(a + 1, devices.length).map((b) => this.matrix.kind(a, b)));
+    const counts = d3.rollup(pairs, (same) => same.length, (kind) => kind);
+    const rows = this.data.kinds.map((kind) => {
+      const [hue, alpha] = MachineMatrix.HUES[kind];
+      const swatch = make('i.machine-swatch', {style: `background: color-mix(in srgb, var(--${hue}) ${100 * alpha}%, transparent)`});
+      const count = counts.get(kind);
+      return count ? [make('tr', {data: {kind, pairs: count}},
+        make('td', {}, swatch), make('th', {}, kind), make('td', {}, t(machineWords.PATHS[kind])),
+        make('td.number', {}, t('machine.pairs', {count: number(count)})))] : [];
+    });
+    return make('table.machine-legend', {}, ...rows.flat());
   }
 
   #rules() {
-    const {make} = machineUnits;
     const {t} = this.shell;
     const names = {p2p: 'P2P', gdr: 'GPUDirect RDMA'};
     const of = {p2p: 'machine.of_pairs', gdr: 'machine.of_gpus'};
@@ -56,8 +54,8 @@ class MachineSide {
 
   // Those that say the same of several things once; sources folded away.
   #notes() {
-    const {make} = machineUnits;
     const {t} = this.shell;
+    /** @type {HTMLElement[]} */
     const found = [];
     for (const [kind, title] of Object.entries(MachineSide.NOTES)) {
       const alike = d3.rollup(this.data.notes.filter((n) => n.kind === kind), (same) => same.map((n) => n.about), (n) => n.text);

@@ -2,25 +2,30 @@
 
 // Where a step's time went, and its bytes beside the formula.
 const trainTables = (() => {
-  const {make} = ringtree;
-
-  // `numbers`: the columns that have some.
+  /**
+   * `numbers`: the columns that have some.
+   * @param {string} name @param {string[]} heads @param {number[]} numbers @param {HTMLElement[]} rows
+   */
   function table(name, heads, numbers, rows) {
-    const what = (i) => (numbers.includes(i) ? 'th.number' : 'th');
-    const head = make('tr', {}, ...heads.map((words, i) => make(what(i), {scope: 'col'}, words)));
+    const cells = heads.map((words, i) => make(numbers.includes(i) ? 'th.number' : 'th', {scope: 'col'}, words));
+    const head = make('tr', {}, ...cells);
     return make(`table.train-table.${name}`, {}, make('thead', {}, head), make('tbody', {}, ...rows));
   }
 
+  /** @param {number} work @param {number} wait */
   function bar(work, wait) {
+    /** @param {string} kind @param {number} share */
     const part = (kind, share) => make(`span.${kind}`, {style: `width: ${Math.min(100, 100 * share)}%`});
     return make('td', {}, make('div.train-bar', {}, part('work', work), part('wait', wait)));
   }
 
-  // A row a collective and axis, the longest first, and what is left for computing.
+  /** A row a collective and axis, the longest first, and what is left for computing. @param {TrainData} data @param {Shell} shell */
   function time(data, {t}) {
+    /** @param {string} name @param {number} work @param {number} wait */
     const row = (name, work, wait, classes = '') => make(`tr${classes}`, {data: {work, wait}},
-      make('th', {scope: 'row'}, name), make('td.number', {}, trainUnits.percent(work)),
-      make('td.number', {}, classes ? '' : trainUnits.percent(wait)), bar(work, wait));
+      make('th', {scope: 'row'}, name), make('td.number', {}, figures.percent(work, 1)),
+      make('td.number', {}, classes ? '' : figures.percent(wait, 1)), bar(work, wait));
+    /** @param {number} s */
     const share = (s) => s / data.traced_s;
     const rows = data.shares.map((s) => row(t('train.over', {collective: s.collective, axis: s.axis}),
       share(s.work_s), share(s.wait_s)));
@@ -28,18 +33,27 @@ const trainTables = (() => {
     return table('train-time', ['', t('train.work'), t('train.wait'), ''], [1, 2], [...rows, row(t('train.rest'), rest, 0, '.rest')]);
   }
 
-  // What is more for a reason is no fault.
+  /**
+   * What is more for a reason is no fault.
+   * @param {number} formula @param {number | null} counted @param {string} why @param {Translate} t
+   */
   function verdict(formula, counted, why, t) {
     if (counted === null) return make('td', {}, '–');
     if (counted === formula) return make('td.same', {}, `✓ ${t('train.equal')}`);
     return why ? make('td', {}, why) : make('td.differs', {}, `✗ ${t('train.differs')}`);
   }
 
+  /** @param {TrainData} data @param {Shell} shell */
   function bytes(data, {t, number}) {
+    /**
+     * @param {string} name @param {string} by @param {string} over @param {number} formula
+     * @param {number | null} counted @param {string} why
+     */
     const row = (name, by, over, formula, counted, why) => make('tr', {data: {formula, counted: counted ?? ''}},
       make('th', {scope: 'row'}, name), make('td', {}, by), make('td', {}, over),
       make('td.number', {}, number(formula)), make('td.number', {}, counted === null ? '–' : number(counted)),
       verdict(formula, counted, why, t));
+    /** @param {SentBytes} s */
     const by = (s) => (s.algorithms.length ? `${s.collective} (${s.algorithms.join(', ')})` : s.collective);
     const rows = data.sent.map((s) => row(s.whats.join(', ') || t('train.unforetold'), by(s),
       t('train.axis_of', {axis: s.axis, ranks: s.ranks}), s.formula_nbytes, s.counted_nbytes, s.why));
