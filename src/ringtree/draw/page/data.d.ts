@@ -1,5 +1,5 @@
-// What Python gives the pages: the JSON by view (PageData) that assemble() puts into them. tests/draw/test_page_types.py
-// holds what Python writes to these types, and tsc (make check) what the scripts read. Units end a name.
+// What Python gives the pages: the JSON by view (PageData) that assemble() puts into them. A test holds what Python
+// writes to these types (tests/draw/test_page_types.py), and make check what the scripts read. Units end a name.
 
 /** Numbers by columns.encode: as base64 of the narrowest type that holds them, or one number where all are equal. */
 type Column = number | {type: 'int8' | 'int16' | 'int32' | 'float64'; base64: string};
@@ -45,7 +45,8 @@ interface ScheduleData {
   hosts: number[] | null;
 }
 type TransferColumn =
-  | 'round' | 'source' | 'target' | 'source_buffer' | 'source_chunk' | 'target_buffer' | 'target_chunk' | 'count' | 'reduce';
+  | 'round' | 'source' | 'target' | 'source_buffer' | 'source_chunk' | 'target_buffer' | 'target_chunk' | 'count'
+  | 'reduce';
 type PromisePerRank = 'heldStart' | 'heldCount' | 'owedStart' | 'owedCount' | 'contributors';
 type PromisePerOwed = 'label' | 'origin';
 
@@ -96,7 +97,7 @@ interface ReportData {
   /** Collective, type, operation. */
   whats: [string, string, string][];
   lines: string[];
-  /** Columns [count]; timesUs by text.report.STATISTICS, 0 for none; wrong out of place and in place, -1 if unchecked. */
+  /** Columns [count]; timesUs by text.report.STATISTICS, 0: none; wrong out of place and in place, -1: not checked. */
   points: {count: number; timesUs: Column[]; wrong: Column[]; algorithm: string[]; program: string[]} & Record<
     PointColumn,
     Column
@@ -124,7 +125,8 @@ interface TrainData {
   traced_s: number;
   /** By rank, in bytes. */
   held: {parameters: number; gradients: number; optimizer_state: number}[];
-  shares: {collective: string; axis: string; work_s: number; wait_s: number; sent_nbytes: number; algorithms: string[]}[];
+  /** By collective and axis, on the average over the ranks, the most first. */
+  shares: Share[];
   sent: SentBytes[];
   formula_nbytes: number;
   counted_nbytes: number;
@@ -138,6 +140,15 @@ interface TrainStep {
   loss: number | string;
   seconds: number;
   received_nbytes: number;
+}
+
+interface Share {
+  collective: string;
+  axis: string;
+  work_s: number;
+  wait_s: number;
+  sent_nbytes: number;
+  algorithms: string[];
 }
 
 interface SentBytes {

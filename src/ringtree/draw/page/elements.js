@@ -1,6 +1,10 @@
 'use strict';
 
 // Elements in one line, of HTML and of SVG, and what several views make of them.
+/**
+ * What is said beside the mouse.
+ * @typedef {{title: string, source?: string, lines: [name: string, value: string][]}} Said
+ */
 const elements = (() => {
   /** @typedef {string | number | boolean | null | undefined} Value */
   /** @typedef {HTMLElementTagNameMap & {[tag: string]: HTMLElement}} Tags */
@@ -46,7 +50,16 @@ const elements = (() => {
   const find = (selector, /** @type {ParentNode} */ root = document) =>
     /** @type {Made<S>} */ (root.querySelector(selector));
 
-  /** What is said beside the mouse. @typedef {{title: string, source?: string, lines: [name: string, value: string][]}} Said */
+  /**
+   * Heads are words, or elements; with a caption above where it has one.
+   * @param {string} what @param {(HTMLElement | string)[]} heads @param {HTMLElement[]} rows @param {string} [caption]
+   */
+  function table(what, heads, rows, caption) {
+    const cells = heads.map((head) => (typeof head === 'string' ? make('th', {scope: 'col'}, head) : head));
+    const top = caption === undefined ? [] : [make('caption', {}, caption)];
+    return make(what, {}, ...top, make('thead', {}, make('tr', {}, ...cells)), make('tbody', {}, ...rows));
+  }
+
   /** A box of that class for it, in the window; at the end of `root`. @param {HTMLElement} root @param {string} name */
   function tooltip(root, name) {
     const box = make(`div.tip.${name}`, {hidden: true, role: 'tooltip'});
@@ -80,14 +93,20 @@ const elements = (() => {
     return make('div.choices', {role: 'group', ariaLabel: label}, ...button);
   }
 
-  /** New children, of which that with the same id keeps the focus. @param {HTMLElement} element @param {Node[]} children */
+  /**
+   * New children, of which that with the same id keeps the focus.
+   * @param {HTMLElement} element @param {Node[]} children
+   */
   function refill(element, ...children) {
     const id = element.contains(document.activeElement) ? document.activeElement?.id : '';
     element.replaceChildren(...children);
     if (id) document.getElementById(id)?.focus();
   }
 
-  /** A copy of a picture, without what a pointer has brought out, on the page's colour. @param {SVGElement} svg @param {Shell} shell */
+  /**
+   * A copy of a picture, without what a pointer has brought out, on the page's colour.
+   * @param {SVGElement} svg @param {Shell} shell
+   */
   function standalone(svg, {colours}) {
     const copy = /** @type {SVGElement} */ (svg.cloneNode(true));
     for (const guide of copy.querySelectorAll('.guide')) guide.remove();
@@ -99,5 +118,5 @@ const elements = (() => {
   /** The room inside an element's padding, in pixels. @param {HTMLElement} element */
   const roomIn = (element) => element.clientWidth - 2 * parseFloat(getComputedStyle(element).paddingLeft);
 
-  return {make, draw, find, tooltip, choices, refill, standalone, roomIn};
+  return {make, draw, find, table, tooltip, choices, refill, standalone, roomIn};
 })();

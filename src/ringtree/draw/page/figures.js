@@ -16,7 +16,10 @@ const figures = (() => {
   const unitOf = (units, value, rounding = 1e-9) =>
     units.find(([, size]) => Math.abs(value) >= size * (1 - rounding)) ?? units[units.length - 1];
 
-  /** 1.41 KiB: so many digits, and no zeros at the end. @param {Units} units @param {number} value @param {number} digits */
+  /**
+   * 1.41 KiB: so many digits, and no zeros at the end.
+   * @param {Units} units @param {number} value @param {number} digits
+   */
   function figure(units, value, digits) {
     const [unit, size] = unitOf(units, value, 0.5 / 10 ** digits);
     const scaled = value / size;

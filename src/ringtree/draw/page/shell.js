@@ -44,7 +44,9 @@ const ringtree = (() => {
     if (typeof column === 'number') {
       return (column === (column | 0) ? new Int32Array(length) : new Float64Array(length)).fill(column);
     }
-    const bytes = Uint8Array.from(atob(column.base64), (letter) => letter.charCodeAt(0));
+    const text = atob(column.base64);
+    const bytes = new Uint8Array(text.length);
+    for (let i = 0; i < bytes.length; i++) bytes[i] = text.charCodeAt(i);
     return new TYPES[column.type](bytes.buffer);
   }
 

@@ -2,7 +2,7 @@
 
 // Where each device stands: a box a NUMA node, in rows; in a box what hangs on it, its GPUs on the lowest line; under
 // each row room for the links between GPUs, then bars for the NVSwitches.
-const {make, draw, choices, refill, roomIn} = elements;
+const {make, draw, table, choices, refill} = elements;
 
 /** @typedef {{x: number, y: number, w: number, h: number}} Place */
 /** @typedef {{device: number, link: number}} Leaf */
@@ -16,17 +16,22 @@ const {make, draw, choices, refill, roomIn} = elements;
 /** @typedef {Place & {cpu: number, columns: MachineColumn[]}} CpuBox */
 /** @typedef {'gpu' | 'nic' | 'storage' | 'pci'} SizedKind */
 /**
- * `most` columns of leaves: their sizes, the gaps, the header of a box, the height of a level; how much is said in words.
- * @typedef {Record<SizedKind, number[]> & {most: number, gap: number, pad: number, head: number, level: number, words: number}} MachineSize
+ * Of at most so many columns of leaves: [width, height] of devices, the gaps, the header of a box, the height of a
+ * level, and how much is said in words.
+ * @typedef {{most: number, gap: number, pad: number, head: number, level: number, words: number}
+ *   & Record<SizedKind, number[]>} MachineSize
  */
 /** @typedef {ReturnType<typeof machineLayout.layout>} MachineLayout */
 
 const machineLayout = (() => {
   /** @type {MachineSize[]} */
   const SIZES = [
-    {most: 44, gpu: [58, 46], nic: [58, 34], storage: [58, 24], pci: [66, 22], gap: 10, pad: 14, head: 44, level: 54, words: 2},
-    {most: 160, gpu: [28, 26], nic: [28, 16], storage: [28, 10], pci: [22, 10], gap: 4, pad: 8, head: 24, level: 26, words: 1},
-    {most: Infinity, gpu: [14, 16], nic: [14, 8], storage: [14, 5], pci: [12, 6], gap: 2, pad: 5, head: 15, level: 15, words: 0},
+    {most: 44, gap: 10, pad: 14, head: 44, level: 54, words: 2,
+      gpu: [58, 46], nic: [58, 34], storage: [58, 24], pci: [66, 22]},
+    {most: 160, gap: 4, pad: 8, head: 24, level: 26, words: 1,
+      gpu: [28, 26], nic: [28, 16], storage: [28, 10], pci: [22, 10]},
+    {most: Infinity, gap: 2, pad: 5, head: 15, level: 15, words: 0,
+      gpu: [14, 16], nic: [14, 8], storage: [14, 5], pci: [12, 6]},
   ];
   const STACK = 4; // leaves alike under one switch, but GPUs, stand on one another
   const BAR = 24;
@@ -60,7 +65,8 @@ const machineLayout = (() => {
     }) ?? 0;
   /** How wide these are side by side. @param {MachineColumn[]} found @param {MachineSize} size @returns {number} */
   const widthOf = (found, size) =>
-    d3.sum(found, (c) => Math.max(sizeOf(size, c.kind)[0], widthOf(c.columns, size))) + size.gap * Math.max(0, found.length - 1);
+    d3.sum(found, (c) => Math.max(sizeOf(size, c.kind)[0], widthOf(c.columns, size)))
+    + size.gap * Math.max(0, found.length - 1);
 
   /**
    * Places columns from x on; `floor` is the lowest line. Fills in where each device is, and the wires.

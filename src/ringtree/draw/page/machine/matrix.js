@@ -7,11 +7,11 @@ class MachineMatrix {
   static MOST_CELLS = 44; // in a row, that are elements of their own
   static LABEL = 58;
   static TOP = 26;
-  /** By the name of the path. */
-  /** @type {Record<string, Hue>} */
+  /** By the name of the path. @type {Record<string, Hue>} */
   static HUES = {
-    LOC: ['muted', 0.1], NVL: ['green', 0.85], NVB: ['green', 0.45], C2C: ['purple', 0.7], PIX: ['blue', 0.8], PXB: ['blue', 0.5],
-    P2C: ['purple', 0.45], PXN: ['sky', 0.7], PHB: ['orange', 0.7], SYS: ['vermillion', 0.7], NET: ['sky', 0.4], DIS: ['muted', 0.15],
+    LOC: ['muted', 0.1], NVL: ['green', 0.85], NVB: ['green', 0.45], C2C: ['purple', 0.7], PIX: ['blue', 0.8],
+    PXB: ['blue', 0.5], P2C: ['purple', 0.45], PXN: ['sky', 0.7], PHB: ['orange', 0.7], SYS: ['vermillion', 0.7],
+    NET: ['sky', 0.4], DIS: ['muted', 0.15],
   };
 
   /** @param {MachineData} data @param {Shell} shell */
@@ -59,7 +59,8 @@ class MachineMatrix {
   /** @param {number} row @param {number} column @param {boolean} byBandwidth @returns {Hue} */
   #look(row, column, byBandwidth) {
     if (row === column) return ['muted', 0.08];
-    return byBandwidth ? ['blue', this.#weight(this.bandwidth(row, column))] : MachineMatrix.HUES[this.kind(row, column)];
+    if (byBandwidth) return ['blue', this.#weight(this.bandwidth(row, column))];
+    return MachineMatrix.HUES[this.kind(row, column)];
   }
 
   /** As a picture, at most `room` wide. @param {number} room @param {boolean} byBandwidth */
@@ -102,7 +103,8 @@ class MachineMatrix {
       const [a, b] = [row, column].map((i) => this.data.devices[this.devices[i]].name);
       const box = {x: column * size, y: row * size, width: size - 1, height: size - 1, rx: 2};
       const own = draw('g.cell', {
-        'data-a': a, 'data-b': b, 'data-kind': this.kind(row, column), 'data-bandwidth-bps': this.bandwidth(row, column),
+        'data-a': a, 'data-b': b, 'data-kind': this.kind(row, column),
+        'data-bandwidth-bps': this.bandwidth(row, column),
       }, draw('rect', {...box, fill: colours[hue], 'fill-opacity': alpha}));
       if (size >= 20 && row !== column) {
         const said = byBandwidth ? this.#GBps(this.bandwidth(row, column)) : this.kind(row, column);
@@ -137,11 +139,15 @@ class MachineMatrix {
     }), {isImage: true});
   }
 
-  /** The cell under the mouse in a large one, or null. @param {Element} node @param {MouseEvent} event @returns {MatrixCell | null} */
+  /**
+   * The cell under the mouse in a large one, or null.
+   * @param {Element} node @param {MouseEvent} event @returns {MatrixCell | null}
+   */
   at(node, event) {
-    const box = node.getBoundingClientRect();
+    const {x, y, width, height} = node.getBoundingClientRect();
     const n = this.devices.length;
-    const [column, row] = [(event.clientX - box.x) / box.width, (event.clientY - box.y) / box.height].map((x) => Math.floor(x * n));
+    const column = Math.floor((n * (event.clientX - x)) / width);
+    const row = Math.floor((n * (event.clientY - y)) / height);
     return row >= 0 && row < n && column >= 0 && column < n ? {row, column} : null;
   }
 }

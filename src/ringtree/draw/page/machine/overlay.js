@@ -7,7 +7,7 @@ const machineOverlay = (() => {
   const HEADS = ['nvls', 'collnet_direct']; // whose first GPU gathers from all others
 
   /**
-   * In order. A ring that stays inside comes back to where it began; a tree's chain leads both ways, which its arrows say.
+   * In order. A ring that stays inside comes back to where it began; a tree's chain leads both ways: its arrows say so.
    * @param {MachineData} data @param {Channels} channels @param {number} channel @returns {Hop[]}
    */
   function hops(data, channels, channel) {
@@ -37,21 +37,23 @@ const machineOverlay = (() => {
       const shift = (i - (chosen.length - 1) / 2) * apart;
       const colour = colours[COLOURS[channel % COLOURS.length]];
       const isBoth = channels.pattern !== 'ring';
-      const drawn = hops(data, channels, channel).flatMap((hop, n) => drawHop(data, out, hop, {n, shift, colour, isBoth}));
-      return draw('g', {'data-pattern': channels.pattern, 'data-channel': channel}, ...drawn);
+      const own = hops(data, channels, channel);
+      return draw('g', {'data-pattern': channels.pattern, 'data-channel': channel},
+        ...own.flatMap((hop, n) => drawHop(data, out, hop, {n, shift, colour, isBoth})));
     });
   }
 
   /**
    * @param {MachineData} data @param {MachineLayout} out @param {Hop} hop
-   * @param {{n: number, shift: number, colour: string, isBoth: boolean}} how the n-th is drawn; with heads at both ends?
+   * @param {{n: number, shift: number, colour: string, isBoth: boolean}} how the n-th is drawn; with two heads?
    */
   function drawHop(data, out, hop, {n, shift, colour, isBoth}) {
     const [source, target] = [out.at.get(hop.from), out.at.get(hop.to)];
     if (!source || !target) return [];
     const large = out.size.words > 1;
     const size = large ? 5.5 : 3.5;
-    const isDown = (out.rowOf.get(hop.to) ?? 0) > (out.rowOf.get(hop.from) ?? 0); // into a row below it comes from above
+    const [above, below] = [hop.from, hop.to].map((device) => out.rowOf.get(device) ?? 0);
+    const isDown = below > above; // into a row below it comes from above
     const way = machinePicture.bind(draw('path', {
       d: `${machinePicture.below(out, hop.from, hop.to, shift)}`, fill: 'none', stroke: colour,
       'stroke-width': large ? 2.4 : 1.4, opacity: 0.95, 'data-hop': n,

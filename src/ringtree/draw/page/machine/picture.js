@@ -5,7 +5,8 @@
 /** @typedef {{device?: number, link?: number, hop?: Hop, row?: number, column?: number, isImage?: boolean}} Bound */
 const machinePicture = (() => {
   const LINKS = {
-    pcie: 'blue', nvlink: 'green', xgmi: 'green', c2c: 'purple', cpu: 'orange', shm: 'muted', ethernet: 'sky', infiniband: 'sky',
+    pcie: 'blue', nvlink: 'green', xgmi: 'green', c2c: 'purple', cpu: 'orange', shm: 'muted', ethernet: 'sky',
+    infiniband: 'sky',
   };
   const DEVICES = {
     gpu: 'green', nic: 'sky', storage: 'muted', pci: 'blue', cpu: 'muted', nvswitch: 'muted', switch: 'muted',
@@ -47,11 +48,13 @@ const machinePicture = (() => {
       stroke: colours['line-strong'], 'stroke-width': 1});
     const own = bind(draw('g', {'data-device': device ? device.name : '', 'data-kind': 'cpu'}, frame), {device: cpu});
     if (!size.words) return own;
-    const alone = device && device.numa >= 0 && data.devices.filter((d) => d.kind === 'cpu' && d.numa === device.numa).length === 1;
-    const title = !device ? t('machine.nowhere') : alone ? `${t('machine.cpu')} ${device.numa}` : device.name;
+    const mates = data.devices.filter((d) => d.kind === 'cpu' && d.numa === device?.numa && d.numa >= 0);
+    const numa = mates.length === 1 ? `${t('machine.cpu')} ${device.numa}` : '';
+    const title = device ? numa || device.name : t('machine.nowhere');
     const large = size.words > 1;
     own.append(words(title, x + size.pad, y + (large ? 18 : 14), large ? 13 : 10, colours.ink, 600));
-    if (device && large) own.append(words(cut(device.about, w - 2 * size.pad, 11), x + size.pad, y + 34, 11, colours.muted));
+    const about = cut(device?.about ?? '', w - 2 * size.pad, 11);
+    if (device && large) own.append(words(about, x + size.pad, y + 34, 11, colours.muted));
     return own;
   }
 
@@ -74,8 +77,8 @@ const machinePicture = (() => {
     const d = data.devices[device];
     const frame = {x, y, width: w, height: h, rx: size.words ? 6 : 2};
     const isTrapped = trapped.has(d.name);
-    const own = draw('g', {'data-device': d.name, 'data-kind': d.kind, 'data-rate-bps': d.rate_Bps || null, 'data-numa': d.numa});
-    own.append(draw('rect', {
+    const known = {'data-kind': d.kind, 'data-rate-bps': d.rate_Bps || null, 'data-numa': d.numa};
+    const own = draw('g', {'data-device': d.name, ...known}, draw('rect', {
       ...frame, fill: colours.surface, stroke: isTrapped ? colours.vermillion : colours[DEVICES[d.kind]],
       'stroke-width': isTrapped ? 2.5 : d.kind === 'gpu' ? 1.8 : 1.2,
     }));
@@ -84,7 +87,10 @@ const machinePicture = (() => {
     return bind(own, {device});
   }
 
-  /** @param {MachineData} data @param {number} device @param {Place} box @param {MachineSize} size @param {Shell['colours']} colours */
+  /**
+   * @param {MachineData} data @param {number} device @param {Place} box @param {MachineSize} size
+   * @param {Shell['colours']} colours
+   */
   function labels(data, device, box, size, colours) {
     const d = data.devices[device];
     const number = data.devices.slice(0, device).filter((other) => other.kind === d.kind).length;

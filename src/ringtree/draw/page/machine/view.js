@@ -13,7 +13,9 @@ class MachineView {
   aside = make('div.machine-side.panel');
   ways = make('div.machine-copies.panel');
   links = draw('g', {});
-  help = [['R', 'machine.key_pattern'], ['← →', 'machine.key_channel'], ['0', 'machine.key_all'], ['M', 'machine.key_matrix']];
+  help = [
+    ['R', 'machine.key_pattern'], ['← →', 'machine.key_channel'], ['0', 'machine.key_all'], ['M', 'machine.key_matrix'],
+  ];
   notes = ['machine.note_paths', 'machine.note_bandwidth', 'machine.note_channels'];
 
   /** @param {HTMLElement} element @param {MachineData} data @param {Shell} shell */
@@ -24,8 +26,6 @@ class MachineView {
     element.append(this.facts, this.bar, this.frame, make('div.machine-below', {}, this.map, this.aside), this.ways);
     this.tip = elements.tooltip(element, 'machine-tip');
     this.matrix = new MachineMatrix(data, shell);
-    this.copies = new MachineCopies(this.ways, data, shell);
-    this.side = new MachineSide(this.aside, data, this.matrix, shell);
     for (const part of [this.frame, this.map]) {
       part.addEventListener('pointermove', (event) => this.#point(event));
       part.addEventListener('pointerleave', () => this.#leave());
@@ -59,8 +59,9 @@ class MachineView {
     this.#drawBar();
     this.#drawPicture();
     this.#drawMatrix();
-    this.side.draw(this.byBandwidth);
-    this.copies.draw();
+    this.aside.replaceChildren(...machineSide(data, this.matrix, this.byBandwidth, this.shell));
+    this.ways.replaceChildren(...machineWays(data, this.shell));
+    this.ways.hidden = !data.ways.length;
   }
 
   #drawFacts() {
@@ -78,23 +79,26 @@ class MachineView {
     this.facts.textContent = parts.join(' · ');
   }
 
+  /** @param {string} name @param {string} words @param {boolean} isOn @param {MachineChoice} change */
+  #entry(name, words, isOn, change) {
+    return {id: `machine-${name}`, words, isOn, choose: () => this.#choose(change)};
+  }
+
   #drawBar() {
     const {pattern, channel, data, shell: {t}} = this;
-    /** @param {string} name @param {string} words @param {boolean} isOn @param {MachineChoice} change */
-    const entry = (name, words, isOn, change) =>
-      ({id: `machine-${name}`, words, isOn, choose: () => this.#choose(change)});
     this.bar.hidden = !data.channels.length;
-    const over = choices(t('machine.over'), entry('pattern-none', t('machine.links'), pattern < 0, {pattern: -1}),
+    const over = choices(t('machine.over'), this.#entry('pattern-none', t('machine.links'), pattern < 0, {pattern: -1}),
       ...data.channels.map((own, n) =>
-        entry(`pattern-${n}`, t(machineWords.PATTERNS[own.pattern]), pattern === n, {pattern: n, channel: 0})));
+        this.#entry(`pattern-${n}`, t(machineWords.PATTERNS[own.pattern]), pattern === n, {pattern: n, channel: 0})));
     const channels = data.channels[pattern];
     if (!channels) {
       refill(this.bar, over);
       return;
     }
     const {orders, nics, intra, inter, intra_Bps, inter_Bps} = channels;
-    const which = choices(t('machine.channel'), entry('channel-all', t('machine.all'), channel < 0, {channel: -1}),
-      ...orders.map((_, n) => entry(`channel-${n}`, String(n), channel === n, {channel: n})));
+    const which = choices(t('machine.channel'),
+      this.#entry('channel-all', t('machine.all'), channel < 0, {channel: -1}),
+      ...orders.map((_, n) => this.#entry(`channel-${n}`, String(n), channel === n, {channel: n})));
     const speed = t('machine.inside', {count: orders.length, rate: figures.rate(intra_Bps), kind: intra});
     const outside = nics.length ? [t('machine.outside', {rate: figures.rate(inter_Bps), kind: inter})] : [];
     const order = channel >= 0 ? machineOverlay.words(channels, channel, t) : '';
@@ -116,8 +120,8 @@ class MachineView {
     }
     this.links = links;
     this.frame.replaceChildren(draw('svg', {
-      viewBox: `-12,-4,${width},${height}`, width: width * scale, height: height * scale, 'font-family': this.shell.font,
-      role: 'img', 'aria-label': this.data.name,
+      viewBox: `-12,-4,${width},${height}`, width: width * scale, height: height * scale,
+      'font-family': this.shell.font, role: 'img', 'aria-label': this.data.name,
     }, boxes, links, devices, overlay));
   }
 
@@ -126,8 +130,8 @@ class MachineView {
     this.map.hidden = this.matrix.devices.length < 2;
     if (this.map.hidden) return;
     const by = choices(null,
-      {id: 'machine-path', words: t('machine.by_path'), isOn: !byBandwidth, choose: () => this.#choose({byBandwidth: false})},
-      {id: 'machine-bandwidth', words: t('machine.by_bandwidth'), isOn: byBandwidth, choose: () => this.#choose({byBandwidth: true})});
+      this.#entry('path', t('machine.by_path'), !byBandwidth, {byBandwidth: false}),
+      this.#entry('bandwidth', t('machine.by_bandwidth'), byBandwidth, {byBandwidth: true}));
     const head = make('div.machine-head', {}, make('h2', {}, t('machine.matrix')), by);
     refill(this.map, head, this.matrix.draw(this.map.clientWidth - 30, byBandwidth));
   }

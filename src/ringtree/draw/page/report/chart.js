@@ -1,11 +1,15 @@
 'use strict';
 
 // A chart of lines on log axes, drawn with plain attributes, so that a copy of it is a picture that stands alone.
-const {make, draw, choices, refill, standalone, roomIn} = elements;
+const {make, draw, table, choices, refill, standalone, roomIn} = elements;
 
 /** @typedef {{x: number, y: number, point: ReportPoint}} Mark A point where it is drawn, or in its line's units. */
 /** @typedef {{line: number, name: string, points: Mark[]}} ChartLine By rising x. */
-/** @typedef {Crossing & {y: number, isBest: boolean, before: string, after: string, label: string, title: string}} ChartCrossing */
+/**
+ * @typedef {Crossing & {
+ *   y: number, isBest: boolean, before: string, after: string, label: string, title: string,
+ * }} ChartCrossing
+ */
 /**
  * What one chart shows: over sizes (axis 0) or over ranks (1).
  * @typedef {{
@@ -24,7 +28,10 @@ const SYMBOLS = [
 ];
 const DASHES = [null, '7 3', '2 3', '9 3 2 3'];
 
-/** How the i-th line looks: colour, symbol and dashes tell them apart together, none of them alone has to. @param {number} i */
+/**
+ * How the i-th line looks: colour, symbol and dashes tell them apart together, none of them alone has to.
+ * @param {number} i
+ */
 function lineStyle(i) {
   const round = Math.floor(i / LINE_COLOURS.length);
   return {
@@ -37,7 +44,10 @@ function lineStyle(i) {
 /** @param {LineStyle} look @param {number} rem */
 const symbolPath = (look, rem) => d3.symbol(look.symbol, 0.27 * rem * rem)();
 
-/** The line's height at x, where it is straight on log axes; NaN where it does not reach. @param {Mark[]} points @param {number} x */
+/**
+ * The line's height at x, where it is straight on log axes; NaN where it does not reach.
+ * @param {Mark[]} points @param {number} x
+ */
 function heightAt(points, x) {
   const i = points.findIndex((p) => p.x >= x);
   if (points[i]?.x === x) return points[i].y;
@@ -125,9 +135,9 @@ function drawCrossings(spec, box, {x, y}, {colours, rem}) {
   let last = -Infinity;
   return spec.crossings.filter((crossing) => crossing.isBest).map((mark) => {
     const [at, height] = [x(mark.x), y(mark.y)];
-    const ring = {cx: at, cy: height, r: 0.5 * rem, fill: 'transparent', stroke: colours.ink, 'stroke-width': 0.11 * rem};
+    const ink = {fill: 'transparent', stroke: colours.ink, 'stroke-width': 0.11 * rem};
     const group = draw('g.report-crossing', {'data-x': mark.x, 'data-before': mark.before, 'data-after': mark.after},
-      draw('title', {}, mark.title), draw('circle', ring));
+      draw('title', {}, mark.title), draw('circle', {cx: at, cy: height, r: 0.5 * rem, ...ink}));
     if (at - last < 4 * rem) return group;
     last = at;
     const away = Math.min(Math.max(height + side * 2.2 * rem, box.top + rem), box.bottom - 0.4 * rem);
@@ -168,7 +178,9 @@ function drawChart(g, spec, {width, height}, shell) {
   const {colours, rem} = shell;
   g.append(
     draw('rect', {width, height, rx: 0.6 * rem, fill: colours.surface, stroke: colours.line}),
-    draw('text', {x: 1.2 * rem, y: 1.7 * rem, fill: colours.ink, 'font-weight': 600, 'font-size': 0.95 * rem}, spec.title),
+    draw('text', {
+      x: 1.2 * rem, y: 1.7 * rem, fill: colours.ink, 'font-weight': 600, 'font-size': 0.95 * rem,
+    }, spec.title),
   );
   const box = {
     left: CHART_MARGIN.left * rem, right: width - CHART_MARGIN.right * rem,

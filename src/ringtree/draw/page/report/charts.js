@@ -65,7 +65,8 @@ class ReportCharts {
   /** @param {number} axis @param {boolean} isTime @returns {ChartLine[]} */
   #lines(axis, isTime) {
     const {choice} = this;
-    const [x, fixed] = axis === 0 ? /** @type {const} */ (['nbytes', 'ranks']) : /** @type {const} */ (['ranks', 'nbytes']);
+    /** @type {('nbytes' | 'ranks')[]} */
+    const [x, fixed] = axis === 0 ? ['nbytes', 'ranks'] : ['ranks', 'nbytes'];
     const usable = choice.shown().flatMap((point) => {
       const y = isTime ? point.times[choice.statistic] : point.busbw(choice.statistic);
       return point[fixed] === choice[fixed] && point[x] > 0 && y > 0 ? [{x: point[x], y, point}] : [];
@@ -120,8 +121,8 @@ class ReportCharts {
   /** @param {PointerEvent | null} event */
   #hover(event) {
     const [x, y] = event ? d3.pointer(event, this.svg) : [NaN, NaN];
-    const near = this.panels.flatMap(({offset, marks, spec}) =>
-      marks.map((mark) => ({point: mark.point, spec, away: Math.hypot(mark.x + offset[0] - x, mark.y + offset[1] - y)})),
+    const near = this.panels.flatMap(({offset: [left, top], marks, spec}) =>
+      marks.map((mark) => ({point: mark.point, spec, away: Math.hypot(mark.x + left - x, mark.y + top - y)})),
     );
     const found = d3.least(near, ({away}) => away);
     const isNear = found !== undefined && found.away < ReportCharts.REACH;
@@ -136,7 +137,8 @@ class ReportCharts {
     const name = spec.axis === 0 ? 'nbytes' : 'ranks';
     const all = spec.lines.flatMap((line) => line.points.map((p) => p.point));
     const same = d3.sort(all.filter((p) => p[name] === point[name]), (p) => p.times[statistic]);
-    tip.replaceChildren(...reportTip(point, same.slice(0, ReportCharts.MOST_IN_TIP), this.data.lines, statistic, this.shell));
+    const told = same.slice(0, ReportCharts.MOST_IN_TIP);
+    tip.replaceChildren(...reportTip(point, told, this.data.lines, statistic, this.shell));
     const left = x + 20 + tip.offsetWidth > element.clientWidth ? x - 20 - tip.offsetWidth : x + 20;
     tip.style.left = `${Math.max(0, left)}px`;
     tip.style.top = `${Math.max(0, y - tip.offsetHeight / 2)}px`;

@@ -25,7 +25,10 @@ class ReportChoice {
     this.#settle();
   }
 
-  /** Shows or hides a line; alone, it hides all others, or shows all again. @param {number} line @param {boolean} alone */
+  /**
+   * Shows or hides a line; alone, it hides all others, or shows all again.
+   * @param {number} line @param {boolean} alone
+   */
   toggle(line, alone) {
     const others = this.lines().filter((other) => other !== line);
     if (alone) this.hidden = new Set(others.every((other) => this.hidden.has(other)) ? [] : others);
@@ -52,6 +55,11 @@ class ReportChoice {
     return this.here().some((p) => p.times[statistic] > 0);
   }
 
+  /** Whether it was measured out of place (0), or in place (1). @param {number} inPlace */
+  hasSide(inPlace) {
+    return this.has(2 * inPlace) || this.has(2 * inPlace + 1);
+  }
+
   shown() {
     return this.here().filter((p) => !this.hidden.has(p.line) && p.times[this.statistic] > 0);
   }
@@ -67,8 +75,9 @@ class ReportChoice {
 
   // 0: over sizes, 1: over ranks; of a barrier on one number of ranks, that one place.
   axes() {
-    const axes = [...(this.here().some((p) => p.nbytes > 0) ? [0] : []), ...(this.distinct('ranks').length > 1 ? [1] : [])];
-    return axes.length ? axes : [1];
+    const overSizes = this.here().some((p) => p.nbytes > 0);
+    const overRanks = !overSizes || this.distinct('ranks').length > 1;
+    return [...(overSizes ? [0] : []), ...(overRanks ? [1] : [])];
   }
 
   // Another collective: its own numbers of ranks and sizes, and a figure that it has.

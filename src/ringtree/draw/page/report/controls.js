@@ -31,7 +31,7 @@ class ReportControls {
       this.#select('report.ranks', 'ranks', ranks, (n) => shell.number(n)),
       ...(ranks.length > 1 ? [this.#select('report.size', 'nbytes', sizes, (n) => figures.bytes(n))] : []),
       choices(null, ...['report.out_of_place', 'report.in_place'].map((text, i) =>
-        entry(text, choice.inPlace === i, () => this.#choose({inPlace: i}), choice.has(2 * i) || choice.has(2 * i + 1)))),
+        entry(text, choice.inPlace === i, () => this.#choose({inPlace: i}), choice.hasSide(i)))),
       choices(null, ...['report.median', 'report.min'].map((text, i) =>
         entry(text, choice.min === i, () => this.#choose({min: i}), choice.has(2 * choice.inPlace + i)))),
     );
@@ -44,7 +44,9 @@ class ReportControls {
     this.changed();
   }
 
-  /** @param {string} text @param {keyof Chosen} name @param {number[]} values @param {(value: number) => string} format */
+  /**
+   * @param {string} text @param {keyof Chosen} name @param {number[]} values @param {(value: number) => string} format
+   */
   #select(text, name, values, format) {
     const options = values.map((value, i) => new Option(format(value), `${i}`, false, value === this.choice[name]));
     const list = make('select', {id: text.replace('.', '-'), disabled: values.length < 2}, ...options);

@@ -2,8 +2,8 @@
 
 // The report's data as objects, and the small pieces of the page that say them: swatches, tips, machines.
 
-/** @typedef {ReturnType<typeof reportPoints>[number]} ReportPoint A measured case; times in µs, 0 where there is none. */
-/** @param {ReportData} data @param {Shell} shell */
+/** @typedef {ReturnType<typeof reportPoints>[number]} ReportPoint */
+/** The measured cases; times in µs, 0 where there is none. @param {ReportData} data @param {Shell} shell */
 function reportPoints({points}, {decode, columns}) {
   const {count} = points;
   const own = columns(points, count, ['line', 'what', 'ranks', 'nbytes', 'busFactor']);
@@ -118,9 +118,8 @@ function reportMachines({records}, shell) {
     const what = new Set(values).size > 1 ? 'td.differs' : 'td';
     return make('tr', {}, make('td', {}, title), ...values.map((value) => make(what, {}, value || '–')));
   });
-  const heads = ['', ...records.map(({name}) => name)].map((name) => make('th', {scope: 'col'}, name));
-  const table = make('table.report-table', {}, make('thead', {}, make('tr', {}, ...heads)), make('tbody', {}, ...rows));
-  return [make('h2.report-heading', {}, t('report.machines')), table];
+  const heads = ['', ...records.map(({name}) => name)];
+  return [make('h2.report-heading', {}, t('report.machines')), table('table.report-table', heads, rows)];
 }
 
 /**

@@ -1,11 +1,14 @@
 'use strict';
 
 // The rows under the charts: sortable by any column, each tied to its point in the charts.
-/** @typedef {'name' | 'algorithm' | 'ranks' | 'nbytes' | 'median' | 'min' | 'algbw' | 'busbw' | 'behind' | 'wrong'} ReportColumn */
+/** @typedef {'median' | 'min' | 'algbw' | 'busbw' | 'behind'} ReportFigure */
+/** @typedef {'name' | 'algorithm' | 'ranks' | 'nbytes' | 'wrong' | ReportFigure} ReportColumn */
 class ReportTable {
   static MOST = 1000;
-  /** The row's field, its title, the digits after its point (null: words). */
-  /** @type {[key: ReportColumn, text: string, digits: number | null][]} */
+  /**
+   * The row's field, its title, the digits after its point (null: words).
+   * @type {[key: ReportColumn, text: string, digits: number | null][]}
+   */
   static COLUMNS = [
     ['name', 'report.line', null],
     ['algorithm', 'report.algorithm', null],
@@ -25,7 +28,10 @@ class ReportTable {
   rows = [];
   order = {key: /** @type {ReportColumn | null} */ (null), down: false};
 
-  /** `pointed` is called for the row under the mouse. @param {Shell} shell @param {(row: ReportRow | null) => void} pointed */
+  /**
+   * `pointed` is called for the row under the mouse.
+   * @param {Shell} shell @param {(row: ReportRow | null) => void} pointed
+   */
   constructor(shell, pointed) {
     this.shell = shell;
     this.pointed = pointed;

@@ -25,8 +25,9 @@ class ReportView {
     this.controls = new ReportControls(data, this.choice, shell, {
       changed: () => this.redraw(), pointed: (line) => this.charts.highlight(line),
     });
-    element.append(this.controls.bar, this.machine, this.warning, this.controls.legend, this.charts.element, this.heading,
-      this.table.table, this.table.note, this.machines);
+    const {controls: {bar, legend}, table: {table: rows, note}} = this;
+    element.append(bar, this.machine, this.warning, legend, this.charts.element);
+    element.append(this.heading, rows, note, this.machines);
   }
 
   /** @param {Partial<Chosen>} change */

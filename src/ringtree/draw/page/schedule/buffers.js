@@ -3,10 +3,15 @@
 // The buffers as a grid: a row a rank, a column a chunk, each cell filled by the share of the contributions that it
 // has. Where there are more than 64 ranks or chunks, a cell stands for several. A table that is not seen says the same
 // to screen readers (and to tests).
-/** @typedef {{buffer: number, length: number, each: number, columns: number, x: number}} Section `each` chunks a cell. */
+/**
+ * A buffer, each cell of which stands for so many chunks.
+ * @typedef {{buffer: number, length: number, each: number, columns: number, x: number}} Section
+ */
 /** @typedef {[section: Section, line: number, column: number]} GridCell */
-/** Of what is behind a cell: how full it is, its state, how many cells, and the last. */
-/** @typedef {{share: number, state: number, many: number, only: number}} Summary */
+/**
+ * Of what is behind a cell: how full it is, its state, how many cells, and the last.
+ * @typedef {{share: number, state: number, many: number, only: number}} Summary
+ */
 class Buffers {
   static MOST = 64;
   static TALL = 14;
@@ -63,7 +68,10 @@ class Buffers {
     }
   }
 
-  /** Calls visit(cell) for every cell behind one cell of the grid. @param {GridCell} at @param {(cell: number) => void} visit */
+  /**
+   * Calls visit(cell) for every cell behind one cell of the grid.
+   * @param {GridCell} at @param {(cell: number) => void} visit
+   */
   #behind([section, line, column], visit) {
     const {contents} = this;
     const last = Math.min(contents.participants, (line + 1) * this.rowsEach);

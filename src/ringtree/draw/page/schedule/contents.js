@@ -26,9 +26,9 @@ class Contents {
     Object.assign(this, data);
     this.participants = data.ranks + data.switches;
     this.rows = columns(data.columns, data.transfers);
-    const held = columns(data.promise, data.ranks, ['heldStart', 'heldCount', 'owedStart', 'owedCount', 'contributors']);
-    const owed = d3.sum(held.owedCount);
-    this.promised = {...held, ...columns(data.promise, owed, ['label', 'origin'])};
+    const {promise} = data;
+    const ranks = columns(promise, data.ranks, ['heldStart', 'heldCount', 'owedStart', 'owedCount', 'contributors']);
+    this.promised = {...ranks, ...columns(promise, d3.sum(ranks.owedCount), ['label', 'origin'])};
     this.words = data.reduces ? Math.ceil(data.ranks / 32) : 0;
     // [buffer * participants + rank]: where its cells begin, and how many there are
     this.first = new Int32Array(4 * this.participants);

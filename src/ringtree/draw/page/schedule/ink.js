@@ -7,7 +7,8 @@
 /** @typedef {{fill: string, size: number, weight?: number, anchor?: 'start' | 'middle' | 'end'}} Letters */
 /**
  * @typedef {{
- *   shape(draw: (p: Pencil) => void, style: Style): void, text(words: string, x: number, y: number, style: Letters): void,
+ *   shape(trace: (p: Pencil) => void, style: Style): void,
+ *   text(words: string, x: number, y: number, style: Letters): void,
  * }} Ink
  */
 const {make, draw, find} = elements;

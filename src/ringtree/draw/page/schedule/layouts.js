@@ -240,7 +240,10 @@ function treesLayout(contents, width, height) {
   return {nodes, frames, radius: clampRadius(radius), bend: () => 0.03};
 }
 
-/** In which of the trees each transfer runs: one with its chunk and its edge, else with its edge. @param {Contents} contents */
+/**
+ * In which of the trees each transfer runs: one with its chunk and its edge, else with its edge.
+ * @param {Contents} contents
+ */
 function treeOfRows(contents) {
   const {trees, rows} = contents;
   const chunks = trees.map((tree) => new Set(tree.chunks));

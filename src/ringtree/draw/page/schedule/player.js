@@ -37,7 +37,7 @@ class Player {
     else this.#play(this.position >= this.rounds ? 0 : this.position, null);
   }
 
-  /** To the end of a round, which is seen on its way unless motion is unwanted. A step that still runs is ended first. */
+  // To the end of a round, which is seen on its way unless motion is unwanted. A step that still runs is ended first.
   forward() {
     const from = this.target ?? this.position;
     const next = Math.min(this.rounds, Math.floor(from) + 1);

@@ -194,7 +194,10 @@ class Stage {
     }
   }
 
-  /** One path for all ways of a colour: hundreds of them cost as little as a few. @param {Ink} ink @param {Focus} focus */
+  /**
+   * One path for all ways of a colour: hundreds of them cost as little as a few.
+   * @param {Ink} ink @param {Focus} focus
+   */
   #paintWays(ink, focus) {
     const {colours} = this.shell;
     const many = this.moving.length > 80;
@@ -260,7 +263,10 @@ class Stage {
     ink.text(rankName(this.contents, rank), x + dx * far, y + dy * far, {fill: this.shell.colours.muted, size: 10});
   }
 
-  /** The chunks of the round that paintStill drew, `progress` of their way done. @param {Ink} ink @param {number} progress */
+  /**
+   * The chunks of the round that paintStill drew, `progress` of their way done.
+   * @param {Ink} ink @param {number} progress
+   */
   paintChunks(ink, progress) {
     const {colours} = this.shell;
     const labelled = this.moving.length <= Stage.MOST_LABELS && this.geometry.radius >= 12;

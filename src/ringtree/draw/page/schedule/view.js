@@ -335,7 +335,10 @@ class ScheduleView {
     this.tip(words, {clientX: left + (box.x + box.width / 2) * zoom, clientY: top + box.y * zoom});
   }
 
-  /** Words beside a point of the window, inside it. @param {string} words @param {{clientX: number, clientY: number}} [at] */
+  /**
+   * Words beside a point of the window, inside it.
+   * @param {string} words @param {{clientX: number, clientY: number}} [at]
+   */
   tip(words, {clientX: x, clientY: y} = {clientX: 0, clientY: 0}) {
     const tooltip = this.find('#tooltip');
     tooltip.hidden = !words;

@@ -1,6 +1,7 @@
 'use strict';
 
-/** @typedef {Interval & {isInterleaved: boolean, hasCritical: boolean, selected: Item | null, pointed: Item | null}} State */
+/** @typedef {{isInterleaved: boolean, hasCritical: boolean, selected: Item | null, pointed: Item | null}} Marks */
+/** @typedef {Interval & Marks} State */
 /** @typedef {ReturnType<typeof traceCanvas>} TraceCanvas */
 /**
  * The timeline on the screen: pixels for the bars, above them a canvas for all else, beside them the overview. Every

@@ -31,7 +31,7 @@ const traceDom = (() => {
     const kind = trace.kind[event];
     const call = trace.calls[trace.call[event]];
     const start_s = trace.start_s[event];
-    /** @type {[name: string, value: string][]} */
+    /** @type {Said['lines']} */
     const lines = [
       [t('trace.start'), figures.moment(start_s, start_s)],
       [t('trace.duration'), figures.time(lasted_s, 4)],

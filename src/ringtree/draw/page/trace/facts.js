@@ -67,12 +67,6 @@ const traceFacts = (() => {
   /** What a rank may spend its time on, in any of the traces. @param {Trace[]} traces */
   const kindsOf = (traces) => traceModel.kindsOf(traces).filter((kind) => kind !== traceModel.SEND);
 
-  /** @param {number[]} kinds @param {Translate} t */
-  function headings(kinds, t) {
-    return [t('trace.rank'), t('trace.share'), ...kinds.map((kind) => t(KIND_NAMES[kind])),
-      t('trace.idle'), t('trace.sent'), t('trace.received')];
-  }
-
   /** @param {Trace} trace @param {number} rank @param {number[]} kinds */
   function rankRow({perRank, span_s}, rank, kinds) {
     const parts = kinds.map((kind) => /** @type {[number, number]} */ (
@@ -91,11 +85,13 @@ const traceFacts = (() => {
   /** @param {Trace[]} traces @param {Trace} trace @param {Shell} shell */
   function rankTable(traces, trace, {t}) {
     const kinds = kindsOf(traces);
-    const head = make('tr', {}, ...headings(kinds, t).map((words) => make('th', {scope: 'col'}, words)));
+    const named = kinds.map((kind) => KIND_NAMES[kind]);
+    const heads = ['trace.rank', 'trace.share', ...named, 'trace.idle', 'trace.sent', 'trace.received'];
     const rows = d3.range(trace.ranks).map((rank) => rankRow(trace, rank, kinds));
     const caption = traces.length > 1 ? nameOf(traces, trace, t) : t('trace.ranks');
-    return make('table.trace-ranks', {data: {trace: trace.index}}, make('caption', {}, caption),
-      make('thead', {}, head), make('tbody', {}, ...rows));
+    const made = table('table.trace-ranks', heads.map((key) => t(key)), rows, caption);
+    made.dataset.trace = `${trace.index}`;
+    return made;
   }
 
   /** @param {HTMLElement} root @param {Trace[]} traces @param {Shell} shell */

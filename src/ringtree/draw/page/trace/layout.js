@@ -4,7 +4,8 @@
 /** @typedef {{row: Row, isFirst: boolean, y: number, strip: Span, box: Span}} Place Of a row; the first of its rank? */
 /**
  * @typedef {{
- *   rows: Place[], titles: {trace: Trace, y: number, height: number}[], height: number, total: number, at: Map<Row, Place>,
+ *   rows: Place[], titles: {trace: Trace, y: number, height: number}[], at: Map<Row, Place>,
+ *   height: number, total: number,
  * }} Layout `height` is a row's, `total` that of all.
  */
 const traceLayout = (() => {

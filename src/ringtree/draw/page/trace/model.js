@@ -2,7 +2,7 @@
 
 // Traces as the view needs them: columns as typed arrays, and rows of events for binary search. A row holds what one
 // thread of a rank did on one channel, an event after the other, and beside it the messages sent there, which overlap.
-const {make, draw} = elements;
+const {make, draw, table} = elements;
 
 /** @typedef {{events: Int32Array, start_s: Float64Array, end_s: Float64Array}} Events One after the other. */
 /** @typedef {Events & {kind: Uint8Array, until_s: Float64Array[]}} Bars until_s[kind][i]: so long before the i-th. */
@@ -37,7 +37,10 @@ const traceModel = (() => {
     return low;
   }
 
-  /** The same, where it is likely to be near `low`. @param {Numbers} values @param {number} limit @param {number} low */
+  /**
+   * The same, where it is likely to be near `low`.
+   * @param {Numbers} values @param {number} limit @param {number} low
+   */
   function soonAfter(values, limit, low) {
     let from = low;
     let step = 1;

@@ -18,8 +18,10 @@
 const tracePens = (() => {
   const TILE = 8; // pixels; every pattern repeats after so many
   const isSolid = () => true;
-  /** By kind: is the pixel (x, y) of the tile in the kind's full colour, or in its pale one? */
-  /** @type {((x: number, y: number) => boolean)[]} */
+  /**
+   * By kind: is the pixel (x, y) of the tile in the kind's full colour, or in its pale one?
+   * @type {((x: number, y: number) => boolean)[]}
+   */
   const PATTERNS = [
     isSolid, // copy
     (x, y) => (x + y) % 4 !== 0, // reduce: dense stripes

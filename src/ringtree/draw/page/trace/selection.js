@@ -41,7 +41,10 @@ function traceSelection(view, traces, state, shell, {canvas, events, shown}) {
     canvas.ask();
   }
 
-  /** The event before or after the selected one in its row; without one, the first that is in sight. @param {number} by */
+  /**
+   * The event before or after the selected one in its row; without one, the first that is in sight.
+   * @param {number} by
+   */
   function step(by) {
     const {selected} = state;
     if (!selected) {

@@ -1,6 +1,6 @@
 'use strict';
 
-// The timeline's strokes. The same functions draw on the screen and into an exported SVG; y counts from the picture's top.
+// The timeline's strokes. The same functions draw on the screen and into an exported SVG; y counts from its top.
 /** @typedef {ReturnType<ReturnType<typeof traceCanvas>['picture']>} Picture What there is to draw. */
 /** @typedef {[place: Place, event: number, left: number, right: number]} WideBar In units of the layout. */
 const traceTimeline = (() => {
@@ -94,7 +94,10 @@ const traceTimeline = (() => {
     }
   }
 
-  /** Whose rows these are. Where rows are low, only every so many ranks are named. @param {Pen} pen @param {Picture} picture */
+  /**
+   * Whose rows these are. Where rows are low, only every so many ranks are named.
+   * @param {Pen} pen @param {Picture} picture
+   */
   function labels(pen, picture) {
     const {placed, colours, t} = picture;
     const size = Math.min(12, placed.height + 1);
@@ -134,7 +137,10 @@ const traceTimeline = (() => {
 
   // -- messages
 
-  /** The SENDs that are on their way somewhere in the window, or none where they are too many. @param {Picture} picture */
+  /**
+   * The SENDs that are on their way somewhere in the window, or none where they are too many.
+   * @param {Picture} picture
+   */
   function messages({scope, placed}) {
     /** @type {Item[]} */
     const found = [];

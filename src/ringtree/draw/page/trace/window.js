@@ -54,7 +54,10 @@ function niceStep(least) {
   return power * ([1, 2, 5].find((factor) => factor * power >= least * (1 - 1e-9)) ?? 10);
 }
 
-/** The ticks of a window. Where the numbers would be long, they count from `base`. @param {Interval} window @param {number} most */
+/**
+ * The ticks of a window. Where the numbers would be long, they count from `base`.
+ * @param {Interval} window @param {number} most
+ */
 function traceTicks({start_s, end_s}, most) {
   const step_s = niceStep(Math.max((end_s - start_s) / most, 1e-13));
   const isLong = end_s / step_s >= 1e5;

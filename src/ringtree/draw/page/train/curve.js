@@ -1,7 +1,7 @@
 'use strict';
 
 // The loss over the steps, drawn with plain attributes, so that a copy of it is a picture that stands alone.
-const {make, draw, standalone, roomIn} = elements;
+const {make, draw, table, standalone, roomIn} = elements;
 
 /** @typedef {TrainStep & {loss: number}} FiniteStep */
 /** @param {TrainStep['loss']} loss */
@@ -33,9 +33,10 @@ class TrainCurve {
     const {top, right, bottom, left} = TrainCurve.MARGIN;
     const height = 17 * rem;
     const box = {left: left * rem, right: width - right * rem, top: top * rem, bottom: height - bottom * rem};
-    const first = /** @type {[number, number]} */ (d3.extent(steps, (step) => step.step));
-    x.domain(first).range([box.left, box.right]);
-    y.domain(/** @type {[number, number]} */ (d3.extent(steps, (step) => step.loss))).range([box.bottom, box.top]).nice(5);
+    const [first = 0, last = 1] = d3.extent(steps, (step) => step.step);
+    const [low = 0, high = 1] = d3.extent(steps, (step) => step.loss);
+    x.domain([first, last]).range([box.left, box.right]);
+    y.domain([low, high]).range([box.bottom, box.top]).nice(5);
     const line = draw('path.line', {
       fill: 'none', stroke: colours.blue, 'stroke-width': 0.13 * rem, 'stroke-linejoin': 'round',
       d: d3.line()(steps.map((step) => [x(step.step), y(step.loss)])),
@@ -44,7 +45,8 @@ class TrainCurve {
       draw('circle.step', {fill: colours.blue, cx: x(step.step), cy: y(step.loss), r: 0.16 * rem}));
     this.mark = draw('circle.guide', {r: 0.35 * rem, fill: 'none', stroke: colours.ink, 'stroke-width': 0.1 * rem});
     svg.replaceChildren(...this.#axes(box), line, ...dots, this.mark);
-    d3.select(svg).attr('width', width).attr('height', height).attr('aria-label', t('train.curve')).attr('font-family', font);
+    d3.select(svg).attr('width', width).attr('height', height).attr('font-family', font);
+    svg.ariaLabel = t('train.curve');
     this.point();
   }
 

@@ -32,7 +32,7 @@ class TrainMesh {
     const group = data.groups[this.chosen];
     this.buttons.ariaLabel = shell.t('train.groups');
     this.buttons.replaceChildren(...data.groups.map((one, i) => make('button', {
-      type: 'button', ariaPressed: String(i === this.chosen), onclick: () => this.choose(i), data: {group: one.names[0]},
+      type: 'button', ariaPressed: `${i === this.chosen}`, onclick: () => this.choose(i), data: {group: one.names[0]},
     }, shell.t('train.group', {names: one.names.join(', '), ranks: one.members[0].length}))));
     const of = new Map(group ? group.members.flatMap((ranks, i) => ranks.map((rank) => [rank, i])) : []);
     this.tables.replaceChildren(...this.#tables(of));
@@ -49,7 +49,10 @@ class TrainMesh {
       this.#table(this.#place(k, outer), down, across, k * each, groupOf));
   }
 
-  /** Where the k-th table is on the outer axes, the innermost first: "pp 1, dp 0". @param {number} k @param {Axis[]} outer */
+  /**
+   * Where the k-th table is on the outer axes, the innermost first: "pp 1, dp 0".
+   * @param {number} k @param {Axis[]} outer
+   */
   #place(k, outer) {
     const words = [];
     for (const [name, size] of outer) {
@@ -63,13 +66,13 @@ class TrainMesh {
    * @param {string} title @param {Axis} down @param {Axis} across @param {number} first
    * @param {Map<number, number>} groupOf
    */
-  #table(title, [downName, rows], [acrossName, columns], first, groupOf) {
+  #table(title, [downName, count], [acrossName, columns], first, groupOf) {
     /** @param {string} name @param {number} k */
     const label = (name, k) => (name ? `${name} ${k}` : '');
-    const head = make('tr', {}, make('td'), ...d3.range(columns).map((c) => make('th', {scope: 'col'}, label(acrossName, c))));
-    const body = d3.range(rows).map((r) => make('tr', {}, make('th', {scope: 'row'}, label(downName, r)),
+    const heads = d3.range(columns).map((c) => label(acrossName, c));
+    const rows = d3.range(count).map((r) => make('tr', {}, make('th', {scope: 'row'}, label(downName, r)),
       ...d3.range(columns).map((c) => this.#cell(first + r * columns + c, groupOf))));
-    return make('table', {}, make('caption', {}, title), make('thead', {}, head), make('tbody', {}, ...body));
+    return table('table', [make('td'), ...heads], rows, title);
   }
 
   /** @param {number} rank @param {Map<number, number>} groupOf */

@@ -2,15 +2,8 @@
 
 // Where a step's time went, and its bytes beside the formula.
 const trainTables = (() => {
-  /**
-   * `numbers`: the columns that have some.
-   * @param {string} name @param {string[]} heads @param {number[]} numbers @param {HTMLElement[]} rows
-   */
-  function table(name, heads, numbers, rows) {
-    const cells = heads.map((words, i) => make(numbers.includes(i) ? 'th.number' : 'th', {scope: 'col'}, words));
-    const head = make('tr', {}, ...cells);
-    return make(`table.train-table.${name}`, {}, make('thead', {}, head), make('tbody', {}, ...rows));
-  }
+  /** The head of a column of numbers. @param {string} words */
+  const numbers = (words) => make('th.number', {scope: 'col'}, words);
 
   /** @param {number} work @param {number} wait */
   function bar(work, wait) {
@@ -19,7 +12,10 @@ const trainTables = (() => {
     return make('td', {}, make('div.train-bar', {}, part('work', work), part('wait', wait)));
   }
 
-  /** A row a collective and axis, the longest first, and what is left for computing. @param {TrainData} data @param {Shell} shell */
+  /**
+   * A row a collective and axis, the longest first, and what is left for computing.
+   * @param {TrainData} data @param {Shell} shell
+   */
   function time(data, {t}) {
     /** @param {string} name @param {number} work @param {number} wait */
     const row = (name, work, wait, classes = '') => make(`tr${classes}`, {data: {work, wait}},
@@ -30,7 +26,8 @@ const trainTables = (() => {
     const rows = data.shares.map((s) => row(t('train.over', {collective: s.collective, axis: s.axis}),
       share(s.work_s), share(s.wait_s)));
     const rest = Math.max(0, 1 - d3.sum(data.shares, (s) => share(s.work_s + s.wait_s)));
-    return table('train-time', ['', t('train.work'), t('train.wait'), ''], [1, 2], [...rows, row(t('train.rest'), rest, 0, '.rest')]);
+    const heads = ['', numbers(t('train.work')), numbers(t('train.wait')), ''];
+    return table('table.train-table.train-time', heads, [...rows, row(t('train.rest'), rest, 0, '.rest')]);
   }
 
   /**
@@ -58,9 +55,12 @@ const trainTables = (() => {
     const rows = data.sent.map((s) => row(s.whats.join(', ') || t('train.unforetold'), by(s),
       t('train.axis_of', {axis: s.axis, ranks: s.ranks}), s.formula_nbytes, s.counted_nbytes, s.why));
     const isExplained = data.sent.some((s) => s.why);
-    const whole = row(t('train.counters'), '', '', data.formula_nbytes, data.counted_nbytes, isExplained ? t('train.see') : '');
-    const heads = [t('train.what'), t('train.by'), t('train.of'), t('train.formula'), t('train.counted'), ''];
-    return data.sent.length ? table('train-bytes', heads, [3, 4], [...rows, whole]) : make('p.train-said', {}, t('train.nothing'));
+    const why = isExplained ? t('train.see') : '';
+    const whole = row(t('train.counters'), '', '', data.formula_nbytes, data.counted_nbytes, why);
+    if (!data.sent.length) return make('p.train-said', {}, t('train.nothing'));
+    const counts = [numbers(t('train.formula')), numbers(t('train.counted'))];
+    const heads = [t('train.what'), t('train.by'), t('train.of'), ...counts, ''];
+    return table('table.train-table.train-bytes', heads, [...rows, whole]);
   }
 
   return {time, bytes};

@@ -49,14 +49,15 @@ class TrainView {
     const sum = (held) => held.parameters + held.gradients + held.optimizer_state;
     const most = data.held[d3.maxIndex(data.held, sum)];
     const from = t('train.from_loss', {loss: lossWords(first.loss), steps: data.steps.length});
-    const held = {parameters: bytes(most.parameters), gradients: bytes(most.gradients), state: bytes(most.optimizer_state)};
+    const [parameters, gradients, state] = [most.parameters, most.gradients, most.optimizer_state].map((n) => bytes(n));
+    const tokens = t('train.tokens', {tokens: number(data.tokens)});
     this.facts.replaceChildren(
       this.fact('train.last_loss', lossWords(last.loss), from),
-      this.fact('train.tokens_per_s', number(Math.round(data.tokens_per_s)), t('train.tokens', {tokens: number(data.tokens)})),
+      this.fact('train.tokens_per_s', number(Math.round(data.tokens_per_s)), tokens),
       this.fact('train.median', time(data.median_s)),
       this.fact('train.wire', bytes(data.counted_nbytes)),
       this.fact('train.parameters', number(data.parameters)),
-      this.fact('train.holds', bytes(sum(most)), t('train.held', held)),
+      this.fact('train.holds', bytes(sum(most)), t('train.held', {parameters, gradients, state})),
     );
     this.drawn.alt = t('train.drawn');
     this.curve?.draw(roomIn(element));
