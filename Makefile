@@ -10,6 +10,10 @@ installed := $(venv)/.installed
 torch := $(venv)/.torch
 built := $(venv)/.built
 playwright := build/browser/.installed
+checked := build/browser/.checked
+pages := src/ringtree/pages
+scripts := $(shell find $(pages) tests -name '*.js' -o -name '*.mjs' -o -name '*.d.ts' -o -name tsconfig.json 2>/dev/null)
+node := $(shell command -v npm >/dev/null && node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' 2>/dev/null && echo yes)
 csrc := $(shell find csrc -type f 2>/dev/null)
 # An editable install knows the packages that were there when it was made.
 packages := $(shell find src -name __init__.py 2>/dev/null)
@@ -19,7 +23,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 export PATH := $(CURDIR)/$(venv)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench validate browser screenshots test-torch test-torch-suite test-long test-core test-all soak setup clean
+.PHONY: help demo test check check-pages bench validate browser screenshots test-torch test-torch-suite test-long test-core test-all soak setup clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -39,6 +43,10 @@ check: $(built) ## lint, format, types, import contract: all that can be said wi
 	mypy --strict src
 	lint-imports
 	$(if $(cxx_files),clang-format --dry-run --Werror $(cxx_files))
+	@$(MAKE) --no-print-directory check-pages
+
+check-pages: $(if $(node),$(checked)) ## types and lint of the pages' scripts, a part of make check
+	@$(if $(node),true,$(if $(filter 1,$(RINGTREE_BROWSER_REQUIRED)),$(call refuse,RINGTREE_BROWSER_REQUIRED=1$(comma) but $(no_node)),echo "make: the pages' scripts are not checked: $(no_node)"))
 
 bench: $(built) ## measure all_reduce on 1, 2 and 4 ranks; writes build/bench.json
 	@mkdir -p build
@@ -47,7 +55,7 @@ bench: $(built) ## measure all_reduce on 1, 2 and 4 ranks; writes build/bench.js
 validate: $(built) ## predictions beside published nccl-tests tables (RINGTREE_DATA; ARGS=--sizes for each size)
 	@$(py) benchmarks/validate.py $(ARGS)
 
-browser: $(playwright) ## fetch what drives chromium (playwright-core), for the tests of the pages
+browser: $(playwright) ## fetch what drives chromium, for the tests of the pages, and what checks their scripts
 
 screenshots: $(built) $(playwright) ## take the pictures of the documentation again (docs/images)
 	@$(py) -m docs.screenshots
@@ -96,6 +104,7 @@ $(py):
 	@$(PYTHON) -m venv $(venv)
 
 comma := ,
+no_node := no npm with node 20 or newer found; install nodejs and npm
 
 $(installed): pyproject.toml | $(py)
 	@CXX="$(CXX)" $(py) -m pip install --quiet --no-compile --disable-pip-version-check --editable '.[dev]'
@@ -110,6 +119,13 @@ $(playwright): tests/pages/browser/package.json tests/pages/browser/package-lock
 	@command -v npm >/dev/null || $(call refuse,no npm found; install nodejs and npm)
 	@mkdir -p $(@D) && cp $^ $(@D)
 	@cd $(@D) && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# A view at a time: its scripts share one scope with no other view's.
+$(checked): $(playwright) eslint.config.mjs $(scripts)
+	printf '%s\n' $(dir $(wildcard $(pages)/*/tsconfig.json)) | \
+	  xargs -n 1 -P $(JOBS) build/browser/node_modules/.bin/tsc --typeRoots build/browser/node_modules/@types -p
+	build/browser/node_modules/.bin/eslint .
 	@touch $@
 
 $(built): $(installed) CMakeLists.txt $(csrc) src/ringtree/_native.pyi $(packages)

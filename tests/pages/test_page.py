@@ -126,7 +126,50 @@ def test_scripts_are_strict_silent_and_short() -> None:
     for name, source in own(".js"):
         assert source.startswith("'use strict';\n"), name
         assert "console." not in source and "</script" not in source, name
-        assert len(source.splitlines()) <= 400, name
+        lines = source.splitlines()
+        assert len(lines) <= 400 and max(map(len, lines)) <= 120, name
+
+
+def test_the_scripts_listed_are_those_there_are() -> None:
+    for view, names in pages.VIEWS.items():
+        assert sorted(names) == sorted(p.stem for p in (pages.FOLDER / view).glob("*.js")), view
+        assert (pages.FOLDER / view / "tsconfig.json").is_file(), f"{view} is not type-checked"
+    assert sorted(pages.SCRIPTS) == sorted(p.name.removesuffix(".js") for p in pages.FOLDER.glob("*.js"))
+
+
+def code(*names: str) -> str:
+    """These scripts, a line a line, without comments."""
+    text = "\n".join((pages.FOLDER / f"{name}.js").read_text(encoding="utf-8") for name in names)
+    return re.sub(r"/\*.*?\*/|(?<!\S)//[^\n]*", "", text, flags=re.DOTALL)
+
+
+SHELL = tuple(name for name in pages.SCRIPTS if not name.startswith("d3"))
+NAMED = re.compile(r"^(?:const|let|class|(?:async )?function) (\w+)|^  (?:static |get |async )?(\w+)(?: =|\()", re.M)
+RETURNED = re.compile(r"^const (\w+) = \(\(\) => \{\n.*?^  return \{([^}]*)\};\n\}\)\(\);", re.M | re.S)
+
+
+def unused(text: str, among: str) -> set[str]:
+    """The names of `text` that nothing `among` these scripts asks for. What tsc and the linter do not see: what stands
+    for other scripts to use, and members of classes."""
+    names = {a or b for a, b in NAMED.findall(text)}
+    found = {name for name in names if len(re.findall(rf"\b{name}\b", among)) < 2}
+    for owner, names_of in RETURNED.findall(text):
+        for name in re.findall(r"\w+", names_of):
+            if not re.search(rf"\b{owner}\.{name}\b|\{{[^{{}}]*\b{name}\b[^{{}}]*\}} = {owner}\b", among):
+                found.add(f"{owner}.{name}")
+    return found
+
+
+@pytest.mark.parametrize("view", pages.VIEWS)
+def test_no_name_of_a_view_is_left_unused(view: str) -> None:
+    own = code(*(f"{view}/{name}" for name in pages.VIEWS[view]))
+    assert not unused(own, code(*SHELL) + own)
+
+
+def test_no_name_that_the_views_share_is_left_unused() -> None:
+    every = code(*SHELL, *(f"{view}/{name}" for view, names in pages.VIEWS.items() for name in names))
+    by_hand = {"ringtree.start", "ringtree.shell", "ringtree.stats"}  # shell.html, the type Shell, and what tests read
+    assert unused(code(*SHELL), every) == by_hand
 
 
 @pytest.mark.parametrize(("ranks", "chunks"), [(1500, 1), (64, 1 << 24)])

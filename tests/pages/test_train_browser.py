@@ -32,7 +32,8 @@ PICTURE = step_picture(
 
 
 def share(collective: str, axis: str, work_s: float, wait_s: float) -> dict[str, Any]:
-    return {"collective": collective, "axis": axis, "work_s": work_s, "wait_s": wait_s, "sent_nbytes": 0}
+    spent = {"work_s": work_s, "wait_s": wait_s}
+    return {"collective": collective, "axis": axis, **spent, "sent_nbytes": 0, "algorithms": []}
 
 
 def sent(what: str, collective: str, formula: int, counted: int | None, by: str = "", why: str = "") -> dict[str, Any]:

@@ -15,11 +15,13 @@ from typing import Any
 
 FOLDER = Path(__file__).parent
 
+SCRIPTS = ("d3.min", "elements", "figures", "shell")
+"""What every page has, in the order in which it is read."""
+
 VIEWS: dict[str, tuple[str, ...]] = {
     "schedule": ("ink", "wording", "contents", "layouts", "stage", "buffers", "transfers", "player", "view"),
     "trace": (
         "model",
-        "units",
         "bars",
         "pens",
         "layout",
@@ -36,8 +38,8 @@ VIEWS: dict[str, tuple[str, ...]] = {
         "view",
     ),
     "report": ("chart", "figures", "table", "choice", "controls", "charts", "view"),
-    "train": ("units", "curve", "tables", "mesh", "view"),
-    "machine": ("units", "layout", "picture", "overlay", "words", "matrix", "side", "copies", "view"),
+    "train": ("curve", "tables", "mesh", "view"),
+    "machine": ("layout", "picture", "overlay", "words", "matrix", "side", "copies", "view"),
 }
 """The scripts of each view's folder, without .js, in the order in which they are read."""
 
@@ -46,7 +48,7 @@ def assemble(title: str, views: Sequence[str], data: Mapping[str, Any]) -> str:
     """The page with these views as tabs. `data` is JSON by view, columns as `columns.encode` gives them; the first view
     is the one that is shown."""
     texts = _texts(views)
-    scripts = [_read("d3.min.js"), _read("shell.js"), *map(_script, views)]
+    scripts = [*(_read(f"{name}.js") for name in SCRIPTS), *map(_script, views)]
     return Template(_read("shell.html")).substitute(
         title=escape(title),
         licence=escape(_read("d3.LICENSE")),

@@ -18,15 +18,15 @@ INSTALLED = ROOT / "build" / "browser"
 
 OLDEST_NODE = 20
 """That playwright-core runs on."""
-COUNT_DRAWING = """
-(() => {
-  window.drawing = 0;
-  for (const of of [CanvasRenderingContext2D.prototype, Path2D.prototype])
-    for (const [name, {value}] of Object.entries(Object.getOwnPropertyDescriptors(of)))
-      if (typeof value === 'function' && name !== 'constructor')
-        of[name] = function (...given) { window.drawing += 1; return value.apply(this, given); };
-})()
-"""
+COUNT_STROKES = """(() => {
+    const canvas = CanvasRenderingContext2D.prototype;
+    for (const [name, {value}] of Object.entries(Object.getOwnPropertyDescriptors(canvas))) {
+        if (typeof value !== 'function') continue;
+        canvas[name] = function (...given) { strokes++; return value.apply(this, given); };
+    }
+    window.strokes = 0;
+    ringtree.stats.frames_ms.length = 0;
+})()"""
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -69,6 +69,10 @@ class Page:
     def hover(self, selector: str) -> None:
         self.call("hover", selector)
 
+    def count_strokes(self) -> None:
+        """From here on `strokes` counts what is called of canvases, and `ringtree.stats.frames_ms` has the frames."""
+        self.run(COUNT_STROKES)
+
     def press(self, key: str) -> None:
         self.call("keyboard.press", key)
 
@@ -79,14 +83,6 @@ class Page:
                 return
             time.sleep(0.02)
         raise AssertionError(f"not so in 2000 looks: {condition}")
-
-    def count_drawing(self) -> None:
-        """From now on `drawing()` counts."""
-        self.run(COUNT_DRAWING)
-
-    def drawing(self) -> int:
-        """How many calls have drawn on canvases, or built what is drawn."""
-        return int(self.run("window.drawing"))
 
     def text(self, selector: str) -> str:
         """The visible text of the first that is selected (CSS); in a picture, all of its text."""

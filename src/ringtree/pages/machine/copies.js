@@ -1,42 +1,38 @@
 'use strict';
 
-// The ways to bring data from one GPU to another, side by side: the memories and cards that it goes through.
-class MachineCopies {
-  constructor(element, data, shell) {
-    Object.assign(this, {element, data, shell});
-  }
+/**
+ * The ways to bring data from one GPU to another, side by side: the memories and cards that it goes through.
+ * @param {MachineData} data @param {Shell} shell
+ */
+function machineWays({ways, between: [from, to]}, {t}) {
+  const heads = ['machine.way', 'machine.stops', 'machine.bandwidth', 'machine.of_1MiB', 'machine.copies'];
+  const rows = ways.map((way) => make(
+    `tr${way.applies ? '.taken' : ''}`, {title: way.why, data: {way: way.way, stops: way.stops, applies: way.applies}},
+    make('td', {}, way.applies ? '✓' : ''),
+    make('th', {}, way.way),
+    make('td.number', {}, String(way.stops)),
+    make('td.number', {}, figures.rate(way.bandwidth_Bps)),
+    make('td.number', {}, figures.time(way.MiB_s)),
+    make('td', {}, machineChain(way, t)),
+  ));
+  const title = make('h2', {}, t('machine.ways', {from, to}));
+  return [title, table('table.machine-ways', ['', ...heads.map((key) => t(key))], rows)];
+}
 
-  draw() {
-    const {make, rate, time} = machineUnits;
-    const {t} = this.shell;
-    this.element.hidden = !this.data.ways.length;
-    const head = ['', 'machine.way', 'machine.stops', 'machine.bandwidth', 'machine.of_1MiB', 'machine.copies'];
-    const top = make('tr', {}, ...head.map((text) => make('th', {}, text && t(text))));
-    const rows = this.data.ways.map((way) => make(
-      `tr${way.applies ? '.taken' : ''}`, {title: way.why, data: {way: way.way, stops: way.stops, applies: way.applies}},
-      make('td', {}, way.applies ? '✓' : ''),
-      make('th', {}, way.way),
-      make('td.number', {}, String(way.stops)),
-      make('td.number', {}, rate(way.bandwidth_Bps)),
-      make('td.number', {}, time(way.MiB_s)),
-      make('td', {}, this.#chain(way)),
-    ));
-    this.element.replaceChildren(make('h2', {}, t('machine.ways', {from: this.data.between[0], to: this.data.between[1]})),
-      make('table.machine-ways', {}, make('thead', {}, top), make('tbody', {}, ...rows)));
-  }
-
-  // A chip a place, an arrow a copy; where the data lands in a memory, the chip is filled.
-  #chain(way) {
-    const {make, rate, time} = machineUnits;
-    const {t} = this.shell;
-    const chain = make('div.machine-chain');
-    way.copies.forEach((copy, i) => {
-      if (i === 0) chain.append(make('span.chip.memory', {}, copy.source));
-      const slow = copy.bandwidth_Bps <= way.bandwidth_Bps * 1.0001;
-      const title = t('machine.copy', {what: copy.what, by: copy.by, rate: rate(copy.bandwidth_Bps), latency: time(copy.latency_s)});
-      chain.append(make(`span.arrow${slow ? '.slow' : ''}`, {title, data: {copy: copy.what, by: copy.by, bandwidthBps: copy.bandwidth_Bps}}, make('small', {}, copy.what), ' → '));
-      chain.append(make(`span.chip${copy.lands ? '.memory' : ''}`, {}, copy.target));
-    });
-    return chain;
-  }
+/**
+ * A chip a place, an arrow a copy; where the data lands in a memory, the chip is filled.
+ * @param {DeviceWay} way @param {Translate} t
+ */
+function machineChain({copies, bandwidth_Bps: least_Bps}, t) {
+  const steps = copies.flatMap(({what, by, target, bandwidth_Bps, latency_s, lands}) => {
+    const isSlow = bandwidth_Bps <= least_Bps * 1.0001;
+    const title = t('machine.copy', {what, by, rate: figures.rate(bandwidth_Bps), latency: figures.time(latency_s)});
+    const data = {copy: what, by, bandwidthBps: bandwidth_Bps};
+    return [
+      make(`span.arrow${isSlow ? '.slow' : ''}`, {title, data}, make('small', {}, what), ' → '),
+      make(`span.chip${lands ? '.memory' : ''}`, {}, target),
+    ];
+  });
+  const first = copies.slice(0, 1).map(({source}) => make('span.chip.memory', {}, source));
+  return make('div.machine-chain', {}, ...first, ...steps);
 }

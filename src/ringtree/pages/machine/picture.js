@@ -1,124 +1,167 @@
 'use strict';
 
-// The machine as a picture: plain attributes only, so that a copy of it stands alone.
+// The machine as a picture: plain attributes only, so that a copy of it stands alone. What an element is of, for who
+// points at it, is its d3 datum.
+/** @typedef {{device?: number, link?: number, hop?: Hop, row?: number, column?: number, isImage?: boolean}} Bound */
 const machinePicture = (() => {
-  const {LINKS, rate, lineRate} = machineUnits;
+  const LINKS = {
+    pcie: 'blue', nvlink: 'green', xgmi: 'green', c2c: 'purple', cpu: 'orange', shm: 'muted', ethernet: 'sky',
+    infiniband: 'sky',
+  };
+  const DEVICES = {
+    gpu: 'green', nic: 'sky', storage: 'muted', pci: 'blue', cpu: 'muted', nvswitch: 'muted', switch: 'muted',
+  };
+
+  /** @param {Place} box */
   const middle = (box) => box.x + box.w / 2;
+  /** @param {number} Bps */
   const thick = (Bps) => Math.max(1, Math.min(7, 1 + Math.log2(Math.max(1, Bps / 8e9))));
 
-  function draw(svg, data, out, shell) {
+  /** @template {SVGElement} E @param {E} element @param {Bound} bound */
+  function bind(element, bound) {
+    d3.select(element).datum(bound);
+    return element;
+  }
+
+  /** @param {MachineData} data @param {MachineLayout} out @param {Shell} shell */
+  function layers(data, out, shell) {
     const {colours} = shell;
     const trapped = new Set(data.notes.filter((n) => n.kind === 'trap').map((n) => n.about.split(' ')[0]));
-    const layers = Object.fromEntries(['boxes', 'links', 'devices', 'overlay'].map((name) => [name, svg.append('g').attr('class', name)]));
-    for (const box of out.boxes) drawBox(layers.boxes, data, box, out.size, shell);
     const wired = new Set(out.wires.map(({link}) => link));
-    for (const wire of out.wires) drawWire(layers.links, data, out, wire, colours);
-    data.links.forEach((link, n) => {
-      if (!wired.has(n)) drawLink(layers.links, data, out, link, n, colours);
-    });
-    drawTrunks(layers.links, data, out, colours);
-    for (const bar of out.bars) drawBar(layers.devices, data, bar, shell);
-    for (const [device, box] of out.at) {
-      if (data.devices[device].kind !== 'cpu') drawDevice(layers.devices, data, device, box, out.size, trapped, colours);
-    }
-    return layers;
+    const wires = out.wires.flatMap((wire) => drawWire(data, out, wire, colours));
+    const links = data.links.flatMap((link, n) => (wired.has(n) ? [] : drawLink(data, out, link, n, colours)));
+    const devices = [...out.at].filter(([device]) => data.devices[device].kind !== 'cpu');
+    return {
+      boxes: draw('g.boxes', {}, ...out.boxes.map((box) => drawBox(data, box, out.size, shell))),
+      links: draw('g.links', {}, ...wires, ...links, ...drawTrunks(data, out, colours)),
+      devices: draw('g.devices', {}, ...out.bars.map((bar) => drawBar(data, bar, shell)),
+        ...devices.map(([device, box]) => drawDevice(data, device, box, out.size, trapped, colours))),
+      overlay: draw('g.overlay', {}),
+    };
   }
 
-  function drawBox(g, data, box, size, {colours, t}) {
-    const device = data.devices[box.cpu];
-    const frame = g.append('g').attr('data-device', device ? device.name : '').attr('data-kind', 'cpu').datum({device: box.cpu});
-    frame.append('rect').attr('x', box.x).attr('y', box.y).attr('width', box.w).attr('height', box.h).attr('rx', size.words ? 12 : 5)
-      .attr('fill', colours.raised).attr('stroke', colours['line-strong']).attr('stroke-width', 1);
-    if (!size.words) return;
-    const alone = device && device.numa >= 0 && data.devices.filter((d) => d.kind === 'cpu' && d.numa === device.numa).length === 1;
-    const title = !device ? t('machine.nowhere') : alone ? `${t('machine.cpu')} ${device.numa}` : device.name;
-    words(frame, title, box.x + size.pad, box.y + (size.words > 1 ? 18 : 14), size.words > 1 ? 13 : 10, colours.ink, 600);
-    if (device && size.words > 1) words(frame, cut(device.about, box.w - 2 * size.pad, 11), box.x + size.pad, box.y + 34, 11, colours.muted);
+  /** @param {MachineData} data @param {CpuBox} box @param {MachineSize} size @param {Shell} shell */
+  function drawBox(data, box, size, {colours, t}) {
+    const {cpu, x, y, w, h} = box;
+    const device = data.devices[cpu];
+    const frame = draw('rect', {x, y, width: w, height: h, rx: size.words ? 12 : 5, fill: colours.raised,
+      stroke: colours['line-strong'], 'stroke-width': 1});
+    const own = bind(draw('g', {'data-device': device ? device.name : '', 'data-kind': 'cpu'}, frame), {device: cpu});
+    if (!size.words) return own;
+    const mates = data.devices.filter((d) => d.kind === 'cpu' && d.numa === device?.numa && d.numa >= 0);
+    const numa = mates.length === 1 ? `${t('machine.cpu')} ${device.numa}` : '';
+    const title = device ? numa || device.name : t('machine.nowhere');
+    const large = size.words > 1;
+    own.append(words(title, x + size.pad, y + (large ? 18 : 14), large ? 13 : 10, colours.ink, 600));
+    const about = cut(device?.about ?? '', w - 2 * size.pad, 11);
+    if (device && large) own.append(words(about, x + size.pad, y + 34, 11, colours.muted));
+    return own;
   }
 
-  function words(g, text, x, y, size, fill, weight = 400, anchor = 'start') {
-    return g.append('text').attr('x', x).attr('y', y).attr('font-size', size).attr('font-weight', weight)
-      .attr('text-anchor', anchor).attr('fill', fill).text(text);
+  /** @param {string} text @param {number} x @param {number} y @param {number} size @param {string} fill */
+  function words(text, x, y, size, fill, weight = 400, anchor = 'start') {
+    return draw('text', {x, y, 'font-size': size, 'font-weight': weight, 'text-anchor': anchor, fill}, text);
   }
 
-  // As much of the text as has room, about.
+  /** As much of the text as has room, about. @param {string} text @param {number} room @param {number} size */
   function cut(text, room, size) {
     const most = Math.floor(room / (size * 0.54));
     return text.length > most ? `${text.slice(0, Math.max(1, most - 1))}…` : text;
   }
 
-  function drawDevice(g, data, device, box, size, trapped, colours) {
+  /**
+   * @param {MachineData} data @param {number} device @param {Place} box @param {MachineSize} size
+   * @param {Set<string>} trapped @param {Shell['colours']} colours
+   */
+  function drawDevice(data, device, {x, y, w, h}, size, trapped, colours) {
     const d = data.devices[device];
-    const own = g.append('g').attr('data-device', d.name).attr('data-kind', d.kind).attr('data-rate-bps', d.rate_Bps || null)
-      .attr('data-numa', d.numa).datum({device});
-    const hue = {gpu: 'green', nic: 'sky', storage: 'muted', pci: 'blue'}[d.kind] || 'muted';
-    own.append('rect').attr('x', box.x).attr('y', box.y).attr('width', box.w).attr('height', box.h).attr('rx', size.words ? 6 : 2)
-      .attr('fill', colours.surface).attr('stroke', trapped.has(d.name) ? colours.vermillion : colours[hue])
-      .attr('stroke-width', trapped.has(d.name) ? 2.5 : d.kind === 'gpu' ? 1.8 : 1.2);
-    if (d.kind === 'gpu') {
-      own.append('rect').attr('x', box.x).attr('y', box.y).attr('width', box.w).attr('height', box.h).attr('rx', size.words ? 6 : 2)
-        .attr('fill', colours.green).attr('opacity', 0.16);
-    }
-    if (size.words) label(own, data, device, box, size, colours);
+    const frame = {x, y, width: w, height: h, rx: size.words ? 6 : 2};
+    const isTrapped = trapped.has(d.name);
+    const known = {'data-kind': d.kind, 'data-rate-bps': d.rate_Bps || null, 'data-numa': d.numa};
+    const own = draw('g', {'data-device': d.name, ...known}, draw('rect', {
+      ...frame, fill: colours.surface, stroke: isTrapped ? colours.vermillion : colours[DEVICES[d.kind]],
+      'stroke-width': isTrapped ? 2.5 : d.kind === 'gpu' ? 1.8 : 1.2,
+    }));
+    if (d.kind === 'gpu') own.append(draw('rect', {...frame, fill: colours.green, opacity: 0.16}));
+    if (size.words) own.append(...labels(data, device, {x, y, w, h}, size, colours));
+    return bind(own, {device});
   }
 
-  function label(own, data, device, box, size, colours) {
+  /**
+   * @param {MachineData} data @param {number} device @param {Place} box @param {MachineSize} size
+   * @param {Shell['colours']} colours
+   */
+  function labels(data, device, box, size, colours) {
     const d = data.devices[device];
     const number = data.devices.slice(0, device).filter((other) => other.kind === d.kind).length;
     const [x, y] = [middle(box), box.y + box.h / 2];
+    /** @param {string} text @param {number} down @param {number} px @param {string} fill */
+    const label = (text, down, px, fill, weight = 400) => words(text, x, y + down, px, fill, weight, 'middle');
     if (size.words === 1) {
-      if (d.kind === 'gpu') words(own, number, x, y + 4, 11, colours.ink, 600, 'middle');
-      if (d.kind === 'nic') words(own, number, x, y + 3.5, 9, colours.muted, 400, 'middle');
-      return;
+      if (d.kind === 'gpu') return [label(`${number}`, 4, 11, colours.ink, 600)];
+      return d.kind === 'nic' ? [label(`${number}`, 3.5, 9, colours.muted)] : [];
     }
-    if (d.kind === 'gpu') {
-      words(own, `GPU ${number}`, x, y + 5, 14, colours.ink, 600, 'middle');
-    } else if (d.kind === 'nic') {
-      words(own, `NIC ${number}`, x, y - 2, 11, colours.ink, 600, 'middle');
-      words(own, d.rate_Bps ? lineRate(d.rate_Bps) : '–', x, y + 11, 9.5, colours.muted, 400, 'middle');
-    } else words(own, cut(d.name.replace(/^[0-9a-f]{4,8}:(?=..:)/i, ''), box.w - 4, 10.5), x, y + 3.5, 10.5, colours.muted, 400, 'middle');
+    if (d.kind === 'gpu') return [label(`GPU ${number}`, 5, 14, colours.ink, 600)];
+    if (d.kind === 'nic') {
+      const rate = d.rate_Bps ? figures.lineRate(d.rate_Bps) : '–';
+      return [label(`NIC ${number}`, -2, 11, colours.ink, 600), label(rate, 11, 9.5, colours.muted)];
+    }
+    return [label(cut(d.name.replace(/^[0-9a-f]{4,8}:(?=..:)/i, ''), box.w - 4, 10.5), 3.5, 10.5, colours.muted)];
   }
 
-  function drawBar(g, data, bar, {colours}) {
-    const d = data.devices[bar.device];
-    const own = g.append('g').attr('data-device', d.name).attr('data-kind', d.kind).datum({device: bar.device});
-    own.append('rect').attr('x', bar.from).attr('y', bar.y).attr('width', bar.to - bar.from).attr('height', bar.h).attr('rx', 6)
-      .attr('fill', colours.surface).attr('stroke', colours.green).attr('stroke-width', 1.8);
-    own.append('rect').attr('x', bar.from).attr('y', bar.y).attr('width', bar.to - bar.from).attr('height', bar.h).attr('rx', 6)
-      .attr('fill', colours.green).attr('opacity', 0.3);
-    const said = cut(d.about || d.name, bar.to - bar.from - 8, 11);
-    if (bar.h > 14) words(own, said, (bar.from + bar.to) / 2, bar.y + bar.h / 2 + 4, 12, colours.ink, 600, 'middle');
+  /** @param {MachineData} data @param {Bar} bar @param {Shell} shell */
+  function drawBar(data, {device, from, to, y, h}, {colours}) {
+    const d = data.devices[device];
+    const frame = {x: from, y, width: to - from, height: h, rx: 6};
+    const own = draw('g', {'data-device': d.name, 'data-kind': d.kind},
+      draw('rect', {...frame, fill: colours.surface, stroke: colours.green, 'stroke-width': 1.8}),
+      draw('rect', {...frame, fill: colours.green, opacity: 0.3}));
+    const said = cut(d.about || d.name, to - from - 8, 11);
+    if (h > 14) own.append(words(said, (from + to) / 2, y + h / 2 + 4, 12, colours.ink, 600, 'middle'));
+    return bind(own, {device});
   }
 
-  // A switch whose GPUs are in several rows is one: its bars are joined.
-  function drawTrunks(g, data, out, colours) {
-    for (const [device, own] of d3.group(out.bars, (bar) => bar.device)) {
-      if (own.length < 2) continue;
+  /**
+   * A switch whose GPUs are in several rows is one: its bars are joined.
+   * @param {MachineData} data @param {MachineLayout} out @param {Shell['colours']} colours
+   */
+  function drawTrunks(data, out, colours) {
+    return d3.groups(out.bars, (bar) => bar.device).filter(([, own]) => own.length > 1).map(([device, own]) => {
       const x = out.width + 7;
       const path = d3.path();
       for (const bar of own) {
         path.moveTo(bar.to, bar.y + bar.h / 2);
         path.lineTo(x, bar.y + bar.h / 2);
       }
+      const last = own[own.length - 1];
       path.moveTo(x, own[0].y + own[0].h / 2);
-      path.lineTo(x, own.at(-1).y + own.at(-1).h / 2);
-      g.append('path').attr('d', path).attr('fill', 'none').attr('stroke', colours.green).attr('stroke-width', 4).attr('opacity', 0.75)
-        .attr('data-trunk', data.devices[device].name);
-    }
+      path.lineTo(x, last.y + last.h / 2);
+      const line = {fill: 'none', stroke: colours.green, 'stroke-width': 4, opacity: 0.75};
+      return draw('path', {d: `${path}`, ...line, 'data-trunk': data.devices[device].name});
+    });
   }
 
-  function stroke(g, data, link, n, path, colours, width = thick(link.there_Bps)) {
-    return g.append('path').attr('d', path).attr('fill', 'none').attr('stroke', colours[LINKS[link.kind]] || colours.muted)
-      .attr('stroke-width', width).attr('stroke-linecap', 'round').attr('opacity', 0.75)
-      .attr('data-link', `${data.devices[link.a].name}|${data.devices[link.b].name}`).attr('data-number', n)
-      .attr('data-kind', link.kind).attr('data-generation', link.generation).attr('data-width', link.width)
-      .attr('data-bandwidth-bps', link.there_Bps).datum({link: n});
+  /**
+   * @param {MachineData} data @param {number} n the link @param {d3.Path} path @param {Shell['colours']} colours
+   * @param {number} width
+   */
+  function stroke(data, n, path, colours, width) {
+    const link = data.links[n];
+    return bind(draw('path', {
+      d: `${path}`, fill: 'none', stroke: colours[LINKS[link.kind]], 'stroke-width': width, 'stroke-linecap': 'round',
+      opacity: 0.75, 'data-link': `${data.devices[link.a].name}|${data.devices[link.b].name}`, 'data-number': n,
+      'data-kind': link.kind, 'data-generation': link.generation, 'data-width': link.width,
+      'data-bandwidth-bps': link.there_Bps,
+    }), {link: n});
   }
 
-  // From what a device hangs on down to it; the second of a stack hangs on the first.
-  function drawWire(g, data, out, {link, holder, device, stacked}, colours) {
+  /**
+   * From what a device hangs on down to it; the second of a stack hangs on the first.
+   * @param {MachineData} data @param {MachineLayout} out @param {Wire} wire @param {Shell['colours']} colours
+   */
+  function drawWire(data, out, {link, holder, device, stacked}, colours) {
     const [from, to] = [out.at.get(holder), out.at.get(device)];
-    if (!from || !to) return;
+    if (!from || !to) return [];
     const small = !out.size.words;
     const isCpu = data.devices[holder].kind === 'cpu';
     const x = isCpu ? Math.max(from.x + 8, Math.min(from.x + from.w - 8, middle(to))) : middle(from);
@@ -132,56 +175,65 @@ const machinePicture = (() => {
       path.moveTo(x, y);
       path.bezierCurveTo(x, half, middle(to), half, middle(to), to.y);
     }
-    stroke(g, data, data.links[link], link, path, colours, small ? 1 : thick(data.links[link].there_Bps));
+    return [stroke(data, link, path, colours, small ? 1 : thick(data.links[link].there_Bps))];
   }
 
-  // A link that is no branch: down to a bar, along the zone below GPUs, or over the boxes.
-  function drawLink(g, data, out, link, n, colours) {
-    const bars = [link.a, link.b].map((device) => out.bars.filter((bar) => bar.device === device));
-    if (bars[0].length || bars[1].length) {
-      for (const path of toBar(out, link, bars)) stroke(g, data, link, n, path, colours, Math.min(thick(link.there_Bps), out.size.words ? 5 : 2));
-      return;
+  /**
+   * A link that is no branch: down to a bar, along the zone below GPUs, or over the boxes.
+   * @param {MachineData} data @param {MachineLayout} out @param {DeviceLink} link @param {number} n
+   * @param {Shell['colours']} colours
+   */
+  function drawLink(data, out, link, n, colours) {
+    const [a, b] = [link.a, link.b].map((device) => out.bars.filter((bar) => bar.device === device));
+    if (a.length || b.length) {
+      const width = Math.min(thick(link.there_Bps), out.size.words ? 5 : 2);
+      const paths = a.length && b.length ? betweenBars(a, b) : toBar(out, a.length ? link.b : link.a, [...a, ...b]);
+      return paths.map((path) => stroke(data, n, path, colours, width));
     }
     const [from, to] = [out.at.get(link.a), out.at.get(link.b)];
-    if (!from || !to) return;
-    const path = link.kind === 'cpu' ? over(out, from, to) : below(out, link.a, link.b);
-    stroke(g, data, link, n, path, colours, link.kind === 'cpu' ? thick(link.there_Bps) : Math.min(4.5, 1 + link.width * 0.45));
+    if (!from || !to) return [];
+    const isCpu = link.kind === 'cpu';
+    const path = isCpu ? over(out, from, to) : below(out, link.a, link.b);
+    return [stroke(data, n, path, colours, isCpu ? thick(link.there_Bps) : Math.min(4.5, 1 + link.width * 0.45))];
   }
 
-  function toBar(out, link, bars) {
-    const found = [];
-    if (bars[0].length && bars[1].length) {
-      const far = bars[0].some((bar) => bar.row < 0) ? bars[0][0] : bars[1][0];
-      for (const bar of far === bars[0][0] ? bars[1] : bars[0]) {
-        const path = d3.path();
-        path.moveTo(bar.from - 4 - 3 * bar.lane, bar.y + bar.h / 2);
-        path.lineTo(bar.from - 4 - 3 * bar.lane, far.y);
-        found.push(path);
-      }
-      return found;
-    }
-    const [ends, device] = bars[0].length ? [bars[0], link.b] : [bars[1], link.a];
+  /** From a switch's bars to one that joins switches, below all rows. @param {Bar[]} a @param {Bar[]} b */
+  function betweenBars(a, b) {
+    const [far, near] = a.some((bar) => bar.row < 0) ? [a[0], b] : [b[0], a];
+    return near.map((bar) => {
+      const path = d3.path();
+      path.moveTo(bar.from - 4 - 3 * bar.lane, bar.y + bar.h / 2);
+      path.lineTo(bar.from - 4 - 3 * bar.lane, far.y);
+      return path;
+    });
+  }
+
+  /** From a device to the bar below its row. @param {MachineLayout} out @param {number} device @param {Bar[]} ends */
+  function toBar(out, device, ends) {
     const box = out.at.get(device);
-    const bar = ends.find(({row}) => row === out.rowOf.get(device)) || ends[0];
-    if (!box || !bar) return found;
+    if (!box) return [];
+    const bar = ends.find(({row}) => row === out.rowOf.get(device)) ?? ends[0];
+    const x = middle(box) + bar.lane * 5;
     const path = d3.path();
-    const spread = bar.lane * 5;
-    path.moveTo(middle(box) + spread, box.y + box.h);
-    path.lineTo(middle(box) + spread, bar.y);
+    path.moveTo(x, box.y + box.h);
+    path.lineTo(x, bar.y);
     return [path];
   }
 
-  // Between two boxes side by side straight, else in a curve over them.
+  /**
+   * Between two boxes side by side straight, else in a curve over them.
+   * @param {MachineLayout} out @param {Place} from @param {Place} to
+   */
   function over(out, from, to) {
     const path = d3.path();
     const [left, right] = from.x <= to.x ? [from, to] : [to, from];
     const near = out.rowOf.size && left.y === right.y && right.x - (left.x + left.w) < out.size.gap * 2;
     if (left.y !== right.y) {
       const [upper, lower] = from.y < to.y ? [from, to] : [to, from];
-      const foot = out.boxes.find((box) => box.x === upper.x && box.y === upper.y);
-      const y = foot ? foot.y + foot.h : upper.y + upper.h;
-      path.moveTo(middle(upper), y);
-      path.bezierCurveTo(middle(upper), (y + lower.y) / 2, middle(lower), (y + lower.y) / 2, middle(lower), lower.y);
+      const foot = out.boxes.find((box) => box.x === upper.x && box.y === upper.y) ?? upper;
+      const half = (foot.y + foot.h + lower.y) / 2;
+      path.moveTo(middle(upper), foot.y + foot.h);
+      path.bezierCurveTo(middle(upper), half, middle(lower), half, middle(lower), lower.y);
     } else if (near) {
       path.moveTo(left.x + left.w, left.y + left.h / 2);
       path.lineTo(right.x, right.y + right.h / 2);
@@ -193,14 +245,17 @@ const machinePicture = (() => {
     return path;
   }
 
-  // Along the zone below the row, the deeper the farther; between rows across. `shift` sets channels apart.
+  /**
+   * Along the zone below the row, the deeper the farther; between rows across. `shift` sets channels apart.
+   * @param {MachineLayout} out @param {number} a @param {number} b
+   */
   function below(out, a, b, shift = 0) {
-    const [from, to] = [out.at.get(a), out.at.get(b)];
+    const [from, to] = [machineLayout.placeOf(out, a), machineLayout.placeOf(out, b)];
     const path = d3.path();
     const [x1, y1, x2, y2] = [middle(from) + shift, from.y + from.h, middle(to) + shift, to.y + to.h];
     path.moveTo(x1, y1);
-    const row = out.rows[out.rowOf.get(a)];
-    if (out.rowOf.get(a) === out.rowOf.get(b) && row) {
+    const row = out.rowOf.get(a) === out.rowOf.get(b) ? out.rows[out.rowOf.get(a) ?? -1] : undefined;
+    if (row) {
       const deep = Math.min(1, Math.sqrt(Math.abs(x2 - x1) / out.reach) + shift / 150);
       const sink = (row.zone + out.size.pad - 8) * 1.333 * deep; // a curve goes down three quarters of its handles
       path.bezierCurveTo(x1, y1 + sink, x2, y2 + sink, x2, y2);
@@ -211,5 +266,5 @@ const machinePicture = (() => {
     return path;
   }
 
-  return {draw, below, words, rate};
+  return {layers, bind, below, words};
 })();

@@ -1,6 +1,26 @@
 'use strict';
 
 // A chart of lines on log axes, drawn with plain attributes, so that a copy of it is a picture that stands alone.
+const {make, draw, table, choices, refill, standalone, roomIn} = elements;
+
+/** @typedef {{x: number, y: number, point: ReportPoint}} Mark A point where it is drawn, or in its line's units. */
+/** @typedef {{line: number, name: string, points: Mark[]}} ChartLine By rising x. */
+/**
+ * @typedef {Crossing & {
+ *   y: number, isBest: boolean, before: string, after: string, label: string, title: string,
+ * }} ChartCrossing
+ */
+/**
+ * What one chart shows: over sizes (axis 0) or over ranks (1).
+ * @typedef {{
+ *   lines: ChartLine[], crossings: ChartCrossing[], axis: number, isTime: boolean, title: string, xName: string,
+ *   xFormat: (x: number) => string, yFormat: (y: number) => string, empty: string,
+ * }} ChartSpec
+ */
+/** @typedef {{left: number, right: number, top: number, bottom: number}} Edges */
+/** @typedef {{x: d3.ScaleLogarithmic<number, number>, y: d3.ScaleLogarithmic<number, number>}} Axes */
+/** @typedef {ReturnType<typeof lineStyle>} LineStyle */
+
 const CHART_MARGIN = {top: 3.2, right: 1.2, bottom: 3, left: 4.6}; // in rem
 const LINE_COLOURS = ['blue', 'vermillion', 'green', 'orange', 'purple', 'sky', 'muted'];
 const SYMBOLS = [
@@ -8,7 +28,10 @@ const SYMBOLS = [
 ];
 const DASHES = [null, '7 3', '2 3', '9 3 2 3'];
 
-// How the i-th line looks: colour, symbol and dashes tell them apart together, none of them alone has to.
+/**
+ * How the i-th line looks: colour, symbol and dashes tell them apart together, none of them alone has to.
+ * @param {number} i
+ */
 function lineStyle(i) {
   const round = Math.floor(i / LINE_COLOURS.length);
   return {
@@ -18,33 +41,22 @@ function lineStyle(i) {
   };
 }
 
+/** @param {LineStyle} look @param {number} rem */
 const symbolPath = (look, rem) => d3.symbol(look.symbol, 0.27 * rem * rem)();
 
-// 1.41 KiB: three figures, in the largest unit that leaves at least 1.
-function scaled(value, base, units) {
-  let power = 0;
-  while (Math.abs(value) >= base && power < units.length - 1) {
-    value /= base;
-    power++;
-  }
-  const figures = value >= 100 ? value.toFixed(0) : String(Number(value.toPrecision(3)));
-  return `${figures} ${units[power]}`;
-}
-
-const sizeText = (nbytes) => scaled(nbytes, 1024, ['B', 'KiB', 'MiB', 'GiB', 'TiB']);
-const timeText = (us) => (us < 1 ? `${Number((us * 1000).toPrecision(3))} ns` : scaled(us, 1000, ['µs', 'ms', 's']));
-const bandwidthText = (GBps) => scaled(GBps * 1e6, 1000, ['kB/s', 'MB/s', 'GB/s', 'TB/s']);
-
-// The line's height at x, where it is straight on log axes; NaN where it does not reach.
+/**
+ * The line's height at x, where it is straight on log axes; NaN where it does not reach.
+ * @param {Mark[]} points @param {number} x
+ */
 function heightAt(points, x) {
-  const i = d3.bisector((p) => p.x).left(points, x);
-  if (i < points.length && points[i].x === x) return points[i].y;
-  if (i === 0 || i === points.length) return NaN;
+  const i = points.findIndex((p) => p.x >= x);
+  if (points[i]?.x === x) return points[i].y;
+  if (i <= 0) return NaN;
   const [a, b] = [points[i - 1], points[i]];
   return Math.exp(Math.log(a.y) + Math.log(b.y / a.y) * (Math.log(x / a.x) / Math.log(b.x / a.x)));
 }
 
-// The powers of ten in reach, with 2 and 5 between them where those are few.
+/** The powers of ten in reach, with 2 and 5 between them where those are few. @param {number[]} reach */
 function decades([low, high]) {
   const [first, last] = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))];
   const steps = Math.log10(high / low) < 2.5 ? [1, 2, 5] : [1];
@@ -53,21 +65,24 @@ function decades([low, high]) {
   return inside.filter((_, i) => i % Math.ceil(inside.length / 8) === 0);
 }
 
-// The measured places, as many as have room.
+/** The measured places, as many as have room. @param {ChartLine[]} lines @param {Axes['x']} x @param {number} room */
 function places(lines, x, room) {
-  const kept = [];
-  for (const at of [...new Set(lines.flatMap((line) => line.points.map((p) => p.x)))].sort(d3.ascending)) {
-    if (!kept.length || x(at) - x(kept.at(-1)) >= room) kept.push(at);
-  }
-  return kept;
+  let last = -Infinity;
+  const measured = d3.sort(new Set(lines.flatMap((line) => line.points.map((p) => p.x))));
+  return measured.filter((at) => {
+    const fits = x(at) - last >= room;
+    if (fits) last = x(at);
+    return fits;
+  });
 }
 
+/** @param {ChartSpec} spec @param {Edges} box @returns {Axes} */
 function chartScales(spec, box) {
   const all = spec.lines.flatMap((line) => line.points);
-  const [low, high] = d3.extent(all, (p) => p.y);
+  const [low = 1, high = 1] = d3.extent(all, (p) => p.y);
+  const [left = 1, right = 1] = d3.extent(all, (p) => p.x);
   const pad = Math.max(1.12, (high / low) ** 0.05);
   const room = spec.crossings.length ? Math.max(1.3, (high / low) ** 0.13) : pad; // for what they say
-  const [left, right] = d3.extent(all, (p) => p.x);
   const wide = left === right ? 2 : (right / left) ** 0.03;
   return {
     x: d3.scaleLog([left / wide, right * wide], [box.left, box.right]),
@@ -75,94 +90,110 @@ function chartScales(spec, box) {
   };
 }
 
-function drawAxes(g, spec, box, {x, y}, shell, rem) {
-  const {line, muted} = shell.colours;
-  const label = (at, text, anchor) => g.append('text').attr('x', at[0]).attr('y', at[1]).text(text)
-    .attr('fill', muted).attr('font-size', 0.78 * rem).attr('text-anchor', anchor);
-  const rule = (x1, y1, x2, y2, colour) => g.append('line').attr('stroke', colour)
-    .attr('x1', x1).attr('y1', y1).attr('x2', x2).attr('y2', y2);
-  for (const tick of decades(y.domain())) {
-    rule(box.left, y(tick), box.right, y(tick), line);
-    label([box.left - 0.5 * rem, y(tick) + 0.27 * rem], spec.yFormat(tick), 'end');
-  }
-  for (const tick of places(spec.lines, x, 4 * rem)) {
-    rule(x(tick), box.bottom, x(tick), box.bottom + 0.3 * rem, muted);
-    label([x(tick), box.bottom + 1.3 * rem], spec.xFormat(tick), 'middle');
-  }
-  rule(box.left, box.bottom, box.right, box.bottom, muted);
-  label([(box.left + box.right) / 2, box.bottom + 2.5 * rem], spec.xName, 'middle');
+/** @param {ChartSpec} spec @param {Edges} box @param {Axes} axes @param {Shell} shell */
+function drawAxes(spec, box, {x, y}, {colours: {line, muted}, rem}) {
+  /** @param {number} at @param {number} height @param {string} words @param {string} anchor */
+  const label = (at, height, words, anchor) =>
+    draw('text', {x: at, y: height, fill: muted, 'font-size': 0.78 * rem, 'text-anchor': anchor}, words);
+  /** @param {number} x1 @param {number} y1 @param {number} x2 @param {number} y2 @param {string} stroke */
+  const rule = (x1, y1, x2, y2, stroke) => draw('line', {stroke, x1, y1, x2, y2});
+  return [
+    ...decades(y.domain()).flatMap((tick) => [
+      rule(box.left, y(tick), box.right, y(tick), line),
+      label(box.left - 0.5 * rem, y(tick) + 0.27 * rem, spec.yFormat(tick), 'end'),
+    ]),
+    ...places(spec.lines, x, 4 * rem).flatMap((tick) => [
+      rule(x(tick), box.bottom, x(tick), box.bottom + 0.3 * rem, muted),
+      label(x(tick), box.bottom + 1.3 * rem, spec.xFormat(tick), 'middle'),
+    ]),
+    rule(box.left, box.bottom, box.right, box.bottom, muted),
+    label((box.left + box.right) / 2, box.bottom + 2.5 * rem, spec.xName, 'middle'),
+  ];
 }
 
-function drawLine(g, line, {x, y}, shell, rem) {
+/** @param {ChartLine} line @param {Axes} axes @param {Shell} shell */
+function drawLine(line, {x, y}, {colours, rem}) {
   const look = lineStyle(line.line);
-  const colour = shell.colours[look.colour];
-  const group = g.append('g').attr('class', 'report-line').attr('data-line', line.name);
-  group.append('path').attr('fill', 'none').attr('stroke', colour).attr('stroke-width', 0.14 * rem)
-    .attr('stroke-linejoin', 'round').attr('stroke-dasharray', look.dash)
-    .attr('d', d3.line((p) => x(p.x), (p) => y(p.y))(line.points));
-  group.selectAll('path.point').data(line.points).join('path').attr('class', 'point')
-    .attr('data-x', (p) => p.x).attr('data-y', (p) => p.y).attr('d', symbolPath(look, rem))
-    .attr('transform', (p) => `translate(${x(p.x)},${y(p.y)})`)
-    .attr('fill', colour).attr('stroke', shell.colours.surface).attr('stroke-width', 0.07 * rem);
+  const colour = colours[look.colour];
+  const way = draw('path', {
+    fill: 'none', stroke: colour, 'stroke-width': 0.14 * rem, 'stroke-linejoin': 'round',
+    'stroke-dasharray': look.dash, d: d3.line()(line.points.map((p) => [x(p.x), y(p.y)])),
+  });
+  const dots = line.points.map((p) => draw('path.point', {
+    'data-x': p.x, 'data-y': p.y, d: symbolPath(look, rem), transform: `translate(${x(p.x)},${y(p.y)})`,
+    fill: colour, stroke: colours.surface, 'stroke-width': 0.07 * rem,
+  }));
+  return draw('g.report-line', {'data-line': line.name}, way, ...dots);
 }
 
-// Where the best changes: a ring on the lines, and the size beside it, away from the lines.
-function drawCrossings(g, spec, box, {x, y}, shell, rem) {
+/**
+ * Where the best changes: a ring on the lines, and the size beside it, away from the lines.
+ * @param {ChartSpec} spec @param {Edges} box @param {Axes} axes @param {Shell} shell
+ */
+function drawCrossings(spec, box, {x, y}, {colours, rem}) {
   const side = spec.isTime ? 1 : -1;
   let last = -Infinity;
-  for (const mark of spec.crossings.filter((crossing) => crossing.isBest)) {
+  return spec.crossings.filter((crossing) => crossing.isBest).map((mark) => {
     const [at, height] = [x(mark.x), y(mark.y)];
-    const group = g.append('g').attr('class', 'report-crossing').attr('data-x', mark.x)
-      .attr('data-before', mark.before).attr('data-after', mark.after);
-    group.append('title').text(mark.title);
-    group.append('circle').attr('cx', at).attr('cy', height).attr('r', 0.5 * rem)
-      .attr('fill', 'transparent').attr('stroke', shell.colours.ink).attr('stroke-width', 0.11 * rem);
-    if (at - last < 4 * rem) continue;
+    const ink = {fill: 'transparent', stroke: colours.ink, 'stroke-width': 0.11 * rem};
+    const group = draw('g.report-crossing', {'data-x': mark.x, 'data-before': mark.before, 'data-after': mark.after},
+      draw('title', {}, mark.title), draw('circle', {cx: at, cy: height, r: 0.5 * rem, ...ink}));
+    if (at - last < 4 * rem) return group;
     last = at;
     const away = Math.min(Math.max(height + side * 2.2 * rem, box.top + rem), box.bottom - 0.4 * rem);
-    group.append('line').attr('stroke', shell.colours.muted).attr('x1', at).attr('x2', at)
-      .attr('y1', height + side * 0.5 * rem).attr('y2', away - (side > 0 ? 0.8 * rem : -0.3 * rem));
-    group.append('text').attr('x', at).attr('y', away).attr('text-anchor', 'middle').text(mark.label)
-      .attr('font-size', 0.8 * rem).attr('font-weight', 600).attr('fill', shell.colours.ink)
-      .attr('stroke', shell.colours.surface).attr('stroke-width', 0.25 * rem).attr('paint-order', 'stroke');
-  }
+    const ends = {y1: height + side * 0.5 * rem, y2: away - (side > 0 ? 0.8 * rem : -0.3 * rem)};
+    group.append(draw('line', {stroke: colours.muted, x1: at, x2: at, ...ends}),
+      draw('text', {
+        x: at, y: away, 'text-anchor': 'middle', 'font-size': 0.8 * rem, 'font-weight': 600, fill: colours.ink,
+        stroke: colours.surface, 'stroke-width': 0.25 * rem, 'paint-order': 'stroke',
+      }, mark.label));
+    return group;
+  });
 }
 
-// The other crossings of the line that is pointed at: small rings, with the size where there is room.
-function drawSmallCrossings(g, crossings, {x, y}, shell) {
+/**
+ * The other crossings of the line that is pointed at: small rings, with the size where there is room.
+ * @param {ChartCrossing[]} crossings @param {Axes} axes @param {Shell} shell
+ */
+function drawSmallCrossings(crossings, {x, y}, {colours}) {
   let last = -Infinity;
-  for (const mark of crossings) {
-    const group = g.append('g').attr('class', 'guide');
-    group.append('circle').attr('cx', x(mark.x)).attr('cy', y(mark.y)).attr('r', 4)
-      .attr('fill', shell.colours.surface).attr('stroke', shell.colours.ink).attr('stroke-width', 1.4);
-    if (x(mark.x) - last < 50) continue;
+  return crossings.map((mark) => {
+    const ring = {cx: x(mark.x), cy: y(mark.y), r: 4, fill: colours.surface, stroke: colours.ink, 'stroke-width': 1.4};
+    const group = draw('g.guide', {}, draw('circle', ring));
+    if (x(mark.x) - last < 50) return group;
     last = x(mark.x);
-    group.append('text').attr('x', last).attr('y', y(mark.y) - 9).attr('text-anchor', 'middle').text(mark.label)
-      .attr('font-size', 11).attr('fill', shell.colours.ink)
-      .attr('stroke', shell.colours.surface).attr('stroke-width', 3).attr('paint-order', 'stroke');
-  }
+    group.append(draw('text', {
+      x: last, y: y(mark.y) - 9, 'text-anchor': 'middle', 'font-size': 11, fill: colours.ink,
+      stroke: colours.surface, 'stroke-width': 3, 'paint-order': 'stroke',
+    }, mark.label));
+    return group;
+  });
 }
 
-// Draws into `g` within width x height. Returns what a pointer needs: the box, the scales, the points in pixels.
-function drawChart(g, spec, {width, height}, shell, rem) {
-  g.append('rect').attr('width', width).attr('height', height).attr('rx', 0.6 * rem)
-    .attr('fill', shell.colours.surface).attr('stroke', shell.colours.line);
-  g.append('text').attr('x', 1.2 * rem).attr('y', 1.7 * rem).text(spec.title)
-    .attr('fill', shell.colours.ink).attr('font-weight', 600).attr('font-size', 0.95 * rem);
+/**
+ * Draws into `g`. Returns what a pointer needs: the edges, the scales where there is something, the points in pixels.
+ * @param {SVGElement} g @param {ChartSpec} spec @param {{width: number, height: number}} size @param {Shell} shell
+ */
+function drawChart(g, spec, {width, height}, shell) {
+  const {colours, rem} = shell;
+  g.append(
+    draw('rect', {width, height, rx: 0.6 * rem, fill: colours.surface, stroke: colours.line}),
+    draw('text', {
+      x: 1.2 * rem, y: 1.7 * rem, fill: colours.ink, 'font-weight': 600, 'font-size': 0.95 * rem,
+    }, spec.title),
+  );
   const box = {
     left: CHART_MARGIN.left * rem, right: width - CHART_MARGIN.right * rem,
     top: CHART_MARGIN.top * rem, bottom: height - CHART_MARGIN.bottom * rem,
   };
   if (!spec.lines.length) {
-    g.append('text').attr('x', width / 2).attr('y', height / 2).attr('text-anchor', 'middle')
-      .attr('fill', shell.colours.muted).attr('font-size', 0.9 * rem).text(spec.empty);
-    return {box, places: [], axis: null};
+    const middle = {x: width / 2, y: height / 2, 'text-anchor': 'middle'};
+    g.append(draw('text', {...middle, fill: colours.muted, 'font-size': 0.9 * rem}, spec.empty));
+    return {box, marks: /** @type {Mark[]} */ ([]), axes: null};
   }
-  const axis = chartScales(spec, box);
-  drawAxes(g, spec, box, axis, shell, rem);
-  const drawn = g.append('g').attr('class', 'report-lines');
-  for (const line of spec.lines) drawLine(drawn, line, axis, shell, rem);
-  drawCrossings(g, spec, box, axis, shell, rem);
-  const pixels = spec.lines.flatMap((line) => line.points.map((p) => ({x: axis.x(p.x), y: axis.y(p.y), point: p.point})));
-  return {box, places: pixels, axis};
+  const axes = chartScales(spec, box);
+  const lines = draw('g.report-lines', {}, ...spec.lines.map((line) => drawLine(line, axes, shell)));
+  g.append(...drawAxes(spec, box, axes, shell), lines, ...drawCrossings(spec, box, axes, shell));
+  const all = spec.lines.flatMap((line) => line.points);
+  return {box, marks: all.map((p) => ({...p, x: axes.x(p.x), y: axes.y(p.y)})), axes};
 }

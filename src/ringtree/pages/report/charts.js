@@ -5,115 +5,140 @@ class ReportCharts {
   static REACH = 48; // pixels from a point within which it is meant
   static MOST_IN_TIP = 14;
 
-  constructor(element, data, choice, shell) {
-    Object.assign(this, {data, choice, shell});
+  svg = draw('svg', {});
+  tip = make('div.tip.report-tip');
+  element = make('div.report-charts', {}, this.svg, this.tip);
+  /** @type {({spec: ChartSpec, g: SVGElement, offset: [x: number, y: number]} & ReturnType<typeof drawChart>)[]} */
+  panels = [];
+
+  /** @param {ReportData} data @param {ReportChoice} choice @param {Shell} shell */
+  constructor(data, choice, shell) {
+    this.data = data;
+    this.choice = choice;
+    this.shell = shell;
     this.crossings = reportCrossings(data, shell);
-    this.element = reportPart(element, 'div', 'report-charts');
-    this.svg = d3.select(this.element).append('svg');
-    this.tip = reportPart(this.element, 'div', 'report-tip');
-    this.panels = [];
-    this.svg.on('pointermove', (event) => this.#hover(event)).on('pointerleave', () => this.#hover(null));
+    this.svg.onpointermove = (event) => this.#hover(event);
+    this.svg.onpointerleave = () => this.#hover(null);
   }
 
+  /** @param {number} width */
   draw(width) {
-    const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
+    const {rem, font} = this.shell;
     const specs = this.choice.axes().flatMap((axis) => [this.#spec(axis, true), this.#spec(axis, false)]);
     const rows = specs.length / 2;
     const room = (innerHeight - this.element.offsetTop - rem) / rows - rem; // all in one window, if it is large enough
     const size = {width: (width - rem) / 2, height: Math.max(19 * rem, Math.min(room, 34 * rem))};
     this.tip.hidden = true;
-    this.svg.selectChildren().remove();
-    this.svg.attr('width', width).attr('height', rows * (size.height + rem) - rem)
-      .attr('font-family', getComputedStyle(document.body).fontFamily);
     this.panels = specs.map((spec, i) => {
+      /** @type {[x: number, y: number]} */
       const offset = [(i % 2) * (size.width + rem), Math.floor(i / 2) * (size.height + rem)];
-      const g = this.svg.append('g').attr('class', 'report-chart').attr('transform', `translate(${offset})`)
-        .attr('data-chart', `${spec.isTime ? 'time' : 'busbw'}-${spec.axis === 0 ? 'size' : 'ranks'}`);
-      return {spec, g, offset, ...drawChart(g, spec, size, this.shell, rem)};
+      const name = `${spec.isTime ? 'time' : 'busbw'}-${spec.axis === 0 ? 'size' : 'ranks'}`;
+      const g = draw('g.report-chart', {transform: `translate(${offset})`, 'data-chart': name});
+      return {spec, g, offset, ...drawChart(g, spec, size, this.shell)};
     });
+    this.svg.replaceChildren(...this.panels.map(({g}) => g));
+    d3.select(this.svg).attr('width', width).attr('height', rows * (size.height + rem) - rem).attr('font-family', font);
   }
 
-  // What one chart shows: over sizes (axis 0) at the chosen number of ranks, or over ranks at the chosen size.
+  /**
+   * What one chart shows: over sizes at the chosen number of ranks, or over ranks at the chosen size.
+   * @param {number} axis @param {boolean} isTime @returns {ChartSpec}
+   */
   #spec(axis, isTime) {
     const {t, number} = this.shell;
-    const at = this.choice[axis === 0 ? 'ranks' : 'nbytes'];
-    const lines = this.#lines(axis, at, isTime);
-    const format = axis === 0 ? sizeText : (n) => number(Math.ceil(n)); // there are no 2.1 ranks
+    const {ranks, nbytes} = this.choice;
+    const lines = this.#lines(axis, isTime);
+    /** @param {number} n */
+    const whole = (n) => number(Math.ceil(n)); // there are no 2.1 ranks
+    const format = axis === 0 ? figures.bytes : whole;
+    const where = axis === 0 ? t('report.n_ranks', {ranks}) : figures.bytes(nbytes);
     return {
       lines, axis, isTime,
-      title: `${t(isTime ? 'report.time' : 'report.bandwidth')} · ${axis === 0 ? t('report.n_ranks', {ranks: at}) : sizeText(at)}`,
-      xName: t(axis === 0 ? 'report.bytes' : 'report.ranks'), xFormat: format,
-      yFormat: isTime ? timeText : bandwidthText,
+      title: `${t(isTime ? 'report.time' : 'report.bandwidth')} · ${where}`,
+      xName: t(axis === 0 ? 'report.bytes' : 'report.ranks'), xFormat: (x) => format(x),
+      yFormat: (y) => (isTime ? figures.time(y / 1e6) : figures.rate(y * 1e9)),
       empty: t('report.nothing'),
-      crossings: this.#crossings(lines, axis, at, isTime, format),
+      crossings: this.#crossings(lines, axis, isTime, format),
     };
   }
 
-  #lines(axis, at, isTime) {
+  /** @param {number} axis @param {boolean} isTime @returns {ChartLine[]} */
+  #lines(axis, isTime) {
+    const {choice} = this;
+    /** @type {('nbytes' | 'ranks')[]} */
     const [x, fixed] = axis === 0 ? ['nbytes', 'ranks'] : ['ranks', 'nbytes'];
-    const {statistic} = this.choice;
-    const y = (p) => (isTime ? p.times[statistic] : p.busbw(statistic));
-    const usable = this.choice.shown().filter((p) => p[fixed] === at && p[x] > 0 && y(p) > 0);
-    return d3.groups(usable, (p) => p.line).map(([line, own]) => {
-      const places = new Map(own.map((p) => [p[x], {x: p[x], y: y(p), point: p}])); // of two rows the later
-      return {line, name: this.data.lines[line], points: [...places.values()].sort((a, b) => a.x - b.x)};
+    const usable = choice.shown().flatMap((point) => {
+      const y = isTime ? point.times[choice.statistic] : point.busbw(choice.statistic);
+      return point[fixed] === choice[fixed] && point[x] > 0 && y > 0 ? [{x: point[x], y, point}] : [];
+    });
+    return d3.groups(usable, ({point}) => point.line).map(([line, own]) => {
+      const kept = new Map(own.map((p) => [p.x, p])); // of two rows the later
+      return {line, name: this.data.lines[line], points: d3.sort(kept.values(), (p) => p.x)};
     });
   }
 
-  // Where lines that are shown cross, and whether the best of them changes there.
-  #crossings(lines, axis, at, isTime, format) {
+  /**
+   * Where lines that are shown cross, and whether the best of them changes there.
+   * @param {ChartLine[]} lines @param {number} axis @param {boolean} isTime @param {(x: number) => string} format
+   * @returns {ChartCrossing[]}
+   */
+  #crossings(lines, axis, isTime, format) {
     const {choice, data, shell} = this;
-    const byLine = new Map(lines.map((line) => [line.line, line]));
-    const best = (heights) => (isTime ? Math.min : Math.max)(...heights.filter((h) => !Number.isNaN(h)));
-    const isHere = (c) => c.what === choice.what && c.statistic === choice.statistic && c.axis === axis && c.at === at;
-    return this.crossings.filter((c) => isHere(c) && byLine.has(c.below) && byLine.has(c.above)).map((c) => {
+    const at = choice[axis === 0 ? 'ranks' : 'nbytes'];
+    return this.crossings.flatMap((c) => {
+      const isHere = c.what === choice.what && c.statistic === choice.statistic && c.axis === axis && c.at === at;
+      const below = lines.find(({line}) => line === c.below);
+      if (!isHere || !below || !lines.some(({line}) => line === c.above)) return [];
+      const heights = lines.map((line) => heightAt(line.points, c.x)).filter((height) => !Number.isNaN(height));
+      const y = heightAt(below.points, c.x);
+      const isBest = Math.abs(y / (isTime ? Math.min : Math.max)(...heights) - 1) < 1e-6;
       const [before, after, size] = [data.lines[c.below], data.lines[c.above], format(c.x)];
-      const y = heightAt(byLine.get(c.below).points, c.x);
-      const isBest = Math.abs(y / best(lines.map((line) => heightAt(line.points, c.x))) - 1) < 1e-6;
-      const label = axis === 0 ? size : `≥ ${size}`;
-      return {...c, y, isBest, before, after, label, title: shell.t('report.crossing', {size, before, after})};
+      const title = shell.t('report.crossing', {size, before, after});
+      return [{...c, y, isBest, before, after, label: axis === 0 ? size : `≥ ${size}`, title}];
     });
   }
 
-  // Brings out a line in every chart, with its crossings; of a point also the place. null: none.
+  /**
+   * Brings out a line in every chart, with its crossings; of a point also the place. null: none.
+   * @param {number | null} line
+   */
   highlight(line, index = -1) {
-    for (const {g, spec, axis, places, box} of this.panels) {
-      g.selectAll('.report-line').classed('faded', (_, i) => line !== null && spec.lines[i].line !== line);
-      g.selectAll('.guide').remove();
+    for (const {g, spec, axes, marks, box} of this.panels) {
+      const drawn = d3.select(g);
+      drawn.selectAll('.report-line').classed('faded', (_, i) => line !== null && spec.lines[i].line !== line);
+      drawn.selectAll('.guide').remove();
+      if (!axes || line === null) continue;
       const own = spec.crossings.filter((c) => !c.isBest && [c.below, c.above].includes(line));
-      drawSmallCrossings(g, own, axis, this.shell);
-      const place = places.find((one) => one.point.index === index);
-      if (!place) continue;
-      g.insert('line', '.report-lines').attr('class', 'guide').attr('stroke', this.shell.colours['line-strong'])
-        .attr('x1', place.x).attr('x2', place.x).attr('y1', box.top).attr('y2', box.bottom);
+      g.append(...drawSmallCrossings(own, axes, this.shell));
+      const mark = marks.find(({point}) => point.index === index);
+      if (!mark) continue;
+      const stroke = this.shell.colours['line-strong'];
+      const guide = draw('line.guide', {stroke, x1: mark.x, x2: mark.x, y1: box.top, y2: box.bottom});
+      elements.find('.report-lines', g).before(guide);
     }
   }
 
-  #nearest([x, y]) {
-    let found = {distance: ReportCharts.REACH};
-    for (const {offset, places, spec} of this.panels) {
-      for (const place of places) {
-        const distance = Math.hypot(place.x + offset[0] - x, place.y + offset[1] - y);
-        if (distance < found.distance) found = {distance, spec, point: place.point};
-      }
-    }
-    return found.point ? found : null;
-  }
-
+  /** @param {PointerEvent | null} event */
   #hover(event) {
-    const at = event && d3.pointer(event, this.svg.node());
-    const found = at && this.#nearest(at);
-    this.tip.hidden = !found;
-    this.highlight(found ? found.point.line : null, found ? found.point.index : -1);
-    if (found) this.#drawTip(found, at);
+    const [x, y] = event ? d3.pointer(event, this.svg) : [NaN, NaN];
+    const near = this.panels.flatMap(({offset: [left, top], marks, spec}) =>
+      marks.map((mark) => ({point: mark.point, spec, away: Math.hypot(mark.x + left - x, mark.y + top - y)})),
+    );
+    const found = d3.least(near, ({away}) => away);
+    const isNear = found !== undefined && found.away < ReportCharts.REACH;
+    this.tip.hidden = !isNear;
+    this.highlight(isNear ? found.point.line : null, isNear ? found.point.index : -1);
+    if (isNear) this.#drawTip(found.point, found.spec, x, y);
   }
 
-  #drawTip({point, spec}, [x, y]) {
-    const {tip, element, choice} = this;
+  /** @param {ReportPoint} point @param {ChartSpec} spec @param {number} x @param {number} y */
+  #drawTip(point, spec, x, y) {
+    const {tip, element, choice: {statistic}} = this;
     const name = spec.axis === 0 ? 'nbytes' : 'ranks';
-    const same = spec.lines.flatMap((line) => line.points.map((p) => p.point)).filter((p) => p[name] === point[name]);
-    same.sort((a, b) => a.times[choice.statistic] - b.times[choice.statistic]);
-    tip.replaceChildren(...reportTip(point, same.slice(0, ReportCharts.MOST_IN_TIP), this.data.lines, choice.statistic, this.shell));
+    const all = spec.lines.flatMap((line) => line.points.map((p) => p.point));
+    const same = d3.sort(all.filter((p) => p[name] === point[name]), (p) => p.times[statistic]);
+    const told = same.slice(0, ReportCharts.MOST_IN_TIP);
+    tip.replaceChildren(...reportTip(point, told, this.data.lines, statistic, this.shell));
     const left = x + 20 + tip.offsetWidth > element.clientWidth ? x - 20 - tip.offsetWidth : x + 20;
     tip.style.left = `${Math.max(0, left)}px`;
     tip.style.top = `${Math.max(0, y - tip.offsetHeight / 2)}px`;

@@ -1,10 +1,15 @@
 'use strict';
 
 // The rows under the charts: sortable by any column, each tied to its point in the charts.
+/** @typedef {'median' | 'min' | 'algbw' | 'busbw' | 'behind'} ReportFigure */
+/** @typedef {'name' | 'algorithm' | 'ranks' | 'nbytes' | 'wrong' | ReportFigure} ReportColumn */
 class ReportTable {
   static MOST = 1000;
+  /**
+   * The row's field, its title, the digits after its point (null: words).
+   * @type {[key: ReportColumn, text: string, digits: number | null][]}
+   */
   static COLUMNS = [
-    // the row's field, its title, the digits after its point (null: words)
     ['name', 'report.line', null],
     ['algorithm', 'report.algorithm', null],
     ['ranks', 'report.ranks', 0],
@@ -17,24 +22,32 @@ class ReportTable {
     ['wrong', 'report.wrong', 0],
   ];
 
-  // `pointed(row or null)` is called for the row under the mouse.
-  constructor(element, shell, pointed) {
-    Object.assign(this, {shell, pointed, rows: [], order: {key: null, down: false}});
-    this.table = reportPart(element, 'table', 'report-table');
-    this.note = reportPart(element, 'p', 'report-note');
+  table = make('table.report-table');
+  note = make('p.report-note');
+  /** @type {ReportRow[]} */
+  rows = [];
+  order = {key: /** @type {ReportColumn | null} */ (null), down: false};
+
+  /**
+   * `pointed` is called for the row under the mouse.
+   * @param {Shell} shell @param {(row: ReportRow | null) => void} pointed
+   */
+  constructor(shell, pointed) {
+    this.shell = shell;
+    this.pointed = pointed;
   }
 
+  /** @param {ReportRow[]} rows */
   show(rows) {
     this.rows = rows;
     this.#draw();
   }
 
   #draw() {
-    const {MOST} = ReportTable;
-    this.table.replaceChildren();
-    this.#drawHead(this.table.createTHead().insertRow());
-    const body = this.table.createTBody();
-    for (const row of this.#sorted().slice(0, MOST)) this.#drawRow(body.insertRow(), row);
+    const {MOST, COLUMNS} = ReportTable;
+    const head = make('tr', {}, ...COLUMNS.map(([key, text, digits]) => this.#head(key, text, digits)));
+    const rows = this.#sorted().slice(0, MOST).map((row) => this.#row(row));
+    this.table.replaceChildren(make('thead', {}, head), make('tbody', {}, ...rows));
     const count = this.rows.length;
     this.note.textContent = count > MOST ? this.shell.t('report.more', {most: MOST, count}) : '';
   }
@@ -42,45 +55,45 @@ class ReportTable {
   #sorted() {
     const {key, down} = this.order;
     const compare = down ? d3.descending : d3.ascending;
-    return key === null ? this.rows : [...this.rows].sort((a, b) => compare(a[key], b[key]));
+    return key === null ? this.rows : d3.sort(this.rows, (a, b) => compare(a[key], b[key]));
   }
 
-  #drawHead(tr) {
-    for (const [key, text, digits] of ReportTable.COLUMNS) {
-      const th = reportPart(tr, 'th', digits === null ? '' : 'number');
-      th.scope = 'col';
-      const isSorted = this.order.key === key;
-      if (isSorted) th.setAttribute('aria-sort', this.order.down ? 'descending' : 'ascending');
-      const button = reportPart(th, 'button', '');
-      button.type = 'button';
-      button.dataset.column = key;
-      button.textContent = this.shell.t(text) + (isSorted ? (this.order.down ? ' ↓' : ' ↑') : '');
-      button.onclick = () => this.#sort(key);
-    }
+  /** @param {ReportColumn} key @param {string} text @param {number | null} digits */
+  #head(key, text, digits) {
+    const {order, shell} = this;
+    const isSorted = order.key === key;
+    const words = shell.t(text) + (isSorted ? (order.down ? ' ↓' : ' ↑') : '');
+    const button = make('button', {type: 'button', data: {column: key}, onclick: () => this.#sort(key)}, words);
+    const ariaSort = isSorted ? (order.down ? 'descending' : 'ascending') : null;
+    return make(digits === null ? 'th' : 'th.number', {scope: 'col', ariaSort}, button);
   }
 
+  /** @param {ReportColumn} key */
   #sort(key) {
     this.order = {key, down: this.order.key === key && !this.order.down};
     this.#draw();
-    this.table.querySelector(`[data-column=${key}]`).focus();
+    elements.find(`[data-column=${key}]`, this.table).focus();
   }
 
-  #drawRow(tr, row) {
-    tr.dataset.point = row.index;
-    tr.onpointerenter = () => this.pointed(row);
-    tr.onpointerleave = () => this.pointed(null);
-    for (const [key, , digits] of ReportTable.COLUMNS) {
-      const td = tr.insertCell();
-      td.textContent = digits === null ? row[key] : this.#number(row[key], digits);
-      td.className = digits === null ? '' : 'number';
+  /** @param {ReportRow} row */
+  #row(row) {
+    const cells = ReportTable.COLUMNS.map(([key, , digits]) => {
+      const td = make(digits === null ? 'td' : 'td.number', {}, this.#words(row[key], digits));
       if (key === 'name') td.prepend(reportSwatch(row.line, this.shell));
       if (key === 'behind' && row.behind === 1) td.classList.add('best');
       if (key === 'wrong' && row.wrong > 0) td.classList.add('wrong');
-    }
+      return td;
+    });
+    const tr = make('tr', {data: {point: row.index}}, ...cells);
+    tr.onpointerenter = () => this.pointed(row);
+    tr.onpointerleave = () => this.pointed(null);
+    return tr;
   }
 
-  #number(value, digits) {
+  /** @param {string | number} value @param {number | null} digits */
+  #words(value, digits) {
+    if (typeof value === 'string' || digits === null) return `${value}`;
     if (Number.isNaN(value) || value < 0) return '–';
-    return value.toLocaleString(this.shell.language, {minimumFractionDigits: digits, maximumFractionDigits: digits});
+    return this.shell.number(value, {minimumFractionDigits: digits, maximumFractionDigits: digits});
   }
 }

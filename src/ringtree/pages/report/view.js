@@ -3,31 +3,40 @@
 // Bench records: four charts of the same lines, the choices above them, the rows below, and the machines. Facts are in
 // the DOM: data-line, data-x and data-y on what is drawn.
 class ReportView {
+  machine = make('p.report-machine');
+  warning = make('p.report-warning');
+  heading = make('h2.report-heading');
+  machines = make('div.report-machines');
+  keys = {
+    i: () => this.choose({inPlace: 1 - this.choice.inPlace}), m: () => this.choose({min: 1 - this.choice.min}),
+    ArrowLeft: () => this.step(-1), ArrowRight: () => this.step(1),
+  };
+  help = [['I', 'report.key_in_place'], ['M', 'report.key_min'], ['← →', 'report.key_ranks']];
+  notes = ['report.note_crossing', 'report.note_legend', 'report.note_machine'];
+
+  /** @param {HTMLElement} element @param {ReportData} data @param {Shell} shell */
   constructor(element, data, shell) {
-    Object.assign(this, {element, data, shell, choice: new ReportChoice(reportPoints(data, shell))});
-    this.controls = new ReportControls(element, data, this.choice, shell, {
+    this.element = element;
+    this.data = data;
+    this.shell = shell;
+    this.choice = new ReportChoice(reportPoints(data, shell));
+    this.charts = new ReportCharts(data, this.choice, shell);
+    this.table = new ReportTable(shell, (row) => this.charts.highlight(row && row.line, row?.index));
+    this.controls = new ReportControls(data, this.choice, shell, {
       changed: () => this.redraw(), pointed: (line) => this.charts.highlight(line),
     });
-    this.machine = reportPart(element, 'p', 'report-machine');
-    this.warning = reportPart(element, 'p', 'report-warning');
-    element.append(this.controls.legend);
-    this.charts = new ReportCharts(element, data, this.choice, shell);
-    this.heading = reportPart(element, 'h2', 'report-heading');
-    this.table = new ReportTable(element, shell, (row) => this.charts.highlight(row && row.line, row ? row.index : -1));
-    this.machines = reportPart(element, 'div', 'report-machines');
-    this.keys = {
-      i: () => this.choose({inPlace: 1 - this.choice.inPlace}), m: () => this.choose({min: 1 - this.choice.min}),
-      ArrowLeft: () => this.step(-1), ArrowRight: () => this.step(1),
-    };
-    this.help = [['I', 'report.key_in_place'], ['M', 'report.key_min'], ['← →', 'report.key_ranks']];
-    this.notes = ['report.note_crossing', 'report.note_legend', 'report.note_machine'];
+    const {controls: {bar, legend}, table: {table: rows, note}} = this;
+    element.append(bar, this.machine, this.warning, legend, this.charts.element);
+    element.append(this.heading, rows, note, this.machines);
   }
 
+  /** @param {Partial<Chosen>} change */
   choose(change) {
     this.choice.set(change);
     this.redraw();
   }
 
+  /** @param {number} by */
   step(by) {
     this.choice.step(by);
     this.redraw();
@@ -43,14 +52,14 @@ class ReportView {
     this.machine.textContent = differing ? '' : reportMachine(data.records[0].machine, shell);
     this.warning.hidden = !differing;
     this.warning.textContent = shell.t('report.warning', {what: differing});
-    this.charts.draw(element.clientWidth - 2 * parseFloat(getComputedStyle(element).paddingLeft));
+    this.charts.draw(roomIn(element));
     this.heading.textContent = `${shell.t('report.rows')} · ${what}`;
     this.table.show(reportRows(choice, data.lines));
     this.machines.replaceChildren(...reportMachines(data, shell));
   }
 
   svg() {
-    return reportPicture(this.charts.svg.node(), this.choice.shown().map((p) => p.line), this.data.lines, this.shell);
+    return reportPicture(this.charts.svg, this.choice.shown().map((p) => p.line), this.data.lines, this.shell);
   }
 }
 

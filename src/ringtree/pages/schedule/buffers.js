@@ -3,29 +3,57 @@
 // The buffers as a grid: a row a rank, a column a chunk, each cell filled by the share of the contributions that it
 // has. Where there are more than 64 ranks or chunks, a cell stands for several. A table that is not seen says the same
 // to screen readers (and to tests).
+/**
+ * A buffer, each cell of which stands for so many chunks.
+ * @typedef {{buffer: number, length: number, each: number, columns: number, x: number}} Section
+ */
+/** @typedef {[section: Section, line: number, column: number]} GridCell */
+/**
+ * Of what is behind a cell: how full it is, its state, how many cells, and the last.
+ * @typedef {{share: number, state: number, many: number, only: number}} Summary
+ */
 class Buffers {
   static MOST = 64;
   static TALL = 14;
   static MARGIN = {left: 46, top: 58, right: 18, bottom: 16, section: 22};
   static MIRROR_AT_ONCE = 1024;
 
-  // `colourOf` gives the name of the colour that a transfer has on the stage.
+  static TITLES = ['schedule.data', 'schedule.input', 'schedule.output', 'schedule.scratch']; // by buffer
+  static PLACES = ['schedule.at_data', 'schedule.at_input', 'schedule.at_output', 'schedule.at_scratch'];
+
+  size = [0, 0];
+  cellWidth = 1;
+  cellHeight = 1;
+  /** @type {Section[]} */
+  sections = [];
+  /** @type {GridCell | null} */
+  focusCell = null;
+  /** @type {{td: HTMLElement, at: GridCell, said: string}[]} */
+  mirror = [];
+  mirrorLater = 0;
+
+  /**
+   * `colourOf` gives the name of the colour that a transfer has on the stage.
+   * @param {Contents} contents @param {Shell} shell @param {(row: number) => string} colourOf
+   */
   constructor(contents, shell, colourOf) {
-    Object.assign(this, {contents, shell, colourOf});
+    this.contents = contents;
+    this.shell = shell;
+    this.colourOf = colourOf;
     this.rowsEach = Math.ceil(contents.participants / Buffers.MOST);
     this.lines = Math.ceil(contents.participants / this.rowsEach);
-    this.sections = [];
     for (let buffer = 0; buffer < 4; buffer++) {
-      const length = d3.max(
-        d3.range(contents.participants),
-        (rank) => contents.length[buffer * contents.participants + rank],
-      );
+      const first = buffer * contents.participants;
+      const length = d3.max(contents.length.subarray(first, first + contents.participants)) ?? 0;
       const each = Math.ceil(length / Buffers.MOST);
-      if (length) this.sections.push({buffer, length, each, columns: Math.ceil(length / each)});
+      if (length) this.sections.push({buffer, length, each, columns: Math.ceil(length / each), x: 0});
     }
-    this.focusCell = null;
+    /** @param {Section} section @param {number} line @returns {GridCell[]} */
+    const row = (section, line) => d3.range(section.columns).map((column) => [section, line, column]);
+    this.grid = this.sections.flatMap((section) => d3.range(this.lines).flatMap((line) => row(section, line)));
   }
 
+  /** @param {number} width @param {number} height */
   arrange(width, height) {
     const {left, top, right, bottom, section} = Buffers.MARGIN;
     const columns = d3.sum(this.sections, (s) => s.columns);
@@ -40,8 +68,11 @@ class Buffers {
     }
   }
 
-  // Calls visit(cell) for every cell behind one cell of the grid.
-  #behind(section, line, column, visit) {
+  /**
+   * Calls visit(cell) for every cell behind one cell of the grid.
+   * @param {GridCell} at @param {(cell: number) => void} visit
+   */
+  #behind([section, line, column], visit) {
     const {contents} = this;
     const last = Math.min(contents.participants, (line + 1) * this.rowsEach);
     for (let rank = line * this.rowsEach; rank < last; rank++) {
@@ -51,15 +82,15 @@ class Buffers {
     }
   }
 
-  // Of one cell of the grid: how full it is and in which state; null where there is nothing behind it.
-  #summary(section, line, column) {
+  /** Null where there is nothing behind it. @param {GridCell} at @returns {Summary | null} */
+  #summary(at) {
     const {contents} = this;
     let [many, sum, right, wrong, only] = [0, 0, 0, 0, -1];
-    this.#behind(section, line, column, (cell) => {
+    this.#behind(at, (cell) => {
       many++;
       sum += contents.share(cell);
-      right += contents.state[cell] === Contents.RIGHT;
-      wrong += contents.state[cell] === Contents.WRONG;
+      if (contents.state[cell] === Contents.RIGHT) right++;
+      if (contents.state[cell] === Contents.WRONG) wrong++;
       only = cell;
     });
     if (!many) return null;
@@ -67,30 +98,23 @@ class Buffers {
     return {share: sum / many, state, many, only};
   }
 
-  #box(section, line, column) {
+  /** @param {GridCell} at @returns {Box} */
+  #box([section, line, column]) {
     const {cellWidth: w, cellHeight: h} = this;
     const gap = Math.min(w, h) > 9 ? 2 : Math.min(w, h) > 4 ? 1 : 0;
     return {x: section.x + column * w, y: Buffers.MARGIN.top + line * h, width: w - gap, height: h - gap};
   }
 
+  /** @param {Ink} ink @param {number} round @param {Focus} focus */
   paint(ink, round, focus) {
     const {colours} = this.shell;
     this.#paintHeads(ink, focus);
-    const whole = [];
-    const filled = {};
-    for (const section of this.sections) {
-      for (let line = 0; line < this.lines; line++) {
-        for (let column = 0; column < section.columns; column++) {
-          const summary = this.#summary(section, line, column);
-          if (!summary) continue;
-          const box = this.#box(section, line, column);
-          whole.push(box);
-          if (summary.share) (filled[this.#colour(summary)] ||= []).push({...box, ...summary});
-        }
-      }
-    }
+    const whole = this.grid.flatMap((at) => {
+      const summary = this.#summary(at);
+      return summary ? [{...this.#box(at), ...summary}] : [];
+    });
     ink.shape((p) => whole.forEach((b) => p.rect(b.x, b.y, b.width, b.height)), {fill: colours.raised});
-    for (const [colour, boxes] of Object.entries(filled)) {
+    for (const [colour, boxes] of d3.group(whole.filter((b) => b.share), (b) => this.#colour(b))) {
       if (this.cellHeight < Buffers.TALL) this.#paintTints(ink, boxes, colours[colour]);
       else
         ink.shape(
@@ -101,10 +125,13 @@ class Buffers {
     }
     this.#paintRound(ink, round);
     if (focus.row >= 0) this.#outline(ink, [this.#boxOf(focus.row)], colours.ink, 3);
-    if (this.focusCell) this.#outline(ink, [this.#box(...this.focusCell)], colours.ink, 2.5);
+    if (this.focusCell) this.#outline(ink, [this.#box(this.focusCell)], colours.ink, 2.5);
   }
 
-  // Where a cell is too low to be filled by height, its tint says the share, in eighths.
+  /**
+   * Where a cell is too low to be filled by height, its tint says the share, in eighths.
+   * @param {Ink} ink @param {(Box & Summary)[]} boxes @param {string} colour
+   */
   #paintTints(ink, boxes, colour) {
     const tint = d3.interpolateRgb(this.shell.colours.raised, colour);
     for (const [eighths, some] of d3.group(boxes, (b) => Math.ceil(b.share * 8))) {
@@ -112,33 +139,36 @@ class Buffers {
     }
   }
 
+  /** @param {Summary} summary */
   #colour({state}) {
     if (state === Contents.RIGHT) return 'green';
     if (state === Contents.WRONG) return 'vermillion';
     return this.contents.reduces ? 'fill' : 'sky';
   }
 
-  // A word for those to whom the colour says nothing: how many contributions, whole, spoiled.
+  /**
+   * A word for those to whom the colour says nothing: how many contributions, whole, spoiled.
+   * @param {Ink} ink @param {(Box & Summary)[]} boxes @param {string} colour
+   */
   #paintMarks(ink, boxes, colour) {
     const {colours} = this.shell;
     const size = Math.min(13, this.cellHeight * 0.6);
     for (const {x, y, width, height, state, share, many, only} of boxes) {
       const count = this.contents.reduces && many === 1 ? `${this.contents.count[only]}` : '';
-      const words = {[Contents.RIGHT]: '✓', [Contents.WRONG]: '✕'}[state] || count;
+      const words = state === Contents.RIGHT ? '✓' : state === Contents.WRONG ? '✕' : count;
       const fill = share > 0.6 ? colours[`on-${colour}`] : colours.ink;
       if (words) ink.text(words, x + width / 2, y + height / 2, {fill, size, weight: 600});
     }
   }
 
+  /** @param {Ink} ink @param {Focus} focus */
   #paintHeads(ink, focus) {
     const {colours, t} = this.shell;
     const {contents} = this;
     const {left, top} = Buffers.MARGIN;
     for (const section of this.sections) {
-      const words = t(
-        {0: 'schedule.data', 1: 'schedule.input', 2: 'schedule.output', 3: 'schedule.scratch'}[section.buffer],
-      );
-      ink.text(words, section.x, 22, {fill: colours.muted, size: 12, weight: 600, anchor: 'start'});
+      const style = {fill: colours.muted, size: 12, weight: 600};
+      ink.text(t(Buffers.TITLES[section.buffer]), section.x, 22, {...style, anchor: 'start'});
       const every = niceStep((section.each > 1 ? 46 : 26) / this.cellWidth);
       for (let column = 0; column < section.columns; column += every) {
         ink.text(`${column * section.each}`, section.x + (column + 0.5) * this.cellWidth - 1, top - 11, {
@@ -161,28 +191,28 @@ class Buffers {
     }
   }
 
-  // Which cells the round writes.
+  /** Which cells the round writes. @param {Ink} ink @param {number} round */
   #paintRound(ink, round) {
-    const {contents} = this;
-    if (round < 0 || contents.roundFirst[round + 1] - contents.roundFirst[round] > 400) return;
-    const written = {};
-    for (let row = contents.roundFirst[round]; row < contents.roundFirst[round + 1]; row++) {
-      (written[this.colourOf(row)] ||= []).push(this.#boxOf(row));
+    const {roundFirst} = this.contents;
+    if (round < 0 || roundFirst[round + 1] - roundFirst[round] > 400) return;
+    const written = d3.group(d3.range(roundFirst[round], roundFirst[round + 1]), (row) => this.colourOf(row));
+    for (const [colour, rows] of written) {
+      this.#outline(ink, rows.map((row) => this.#boxOf(row)), this.shell.colours[colour], 2);
     }
-    for (const [colour, boxes] of Object.entries(written)) this.#outline(ink, boxes, this.shell.colours[colour], 2);
   }
 
-  // The box around all that a transfer writes to.
+  /** The box around all that a transfer writes to. @param {number} row @returns {Box} */
   #boxOf(row) {
     const {rows} = this.contents;
-    const section = this.sections.find((s) => s.buffer === rows.target_buffer[row]);
+    const section = this.sections.find((s) => s.buffer === rows.target_buffer[row]) ?? this.sections[0];
     const line = Math.floor(rows.target[row] / this.rowsEach);
     const first = rows.target_chunk[row];
-    const box = this.#box(section, line, Math.floor(first / section.each));
-    const last = this.#box(section, line, Math.floor((first + rows.count[row] - 1) / section.each));
+    const box = this.#box([section, line, Math.floor(first / section.each)]);
+    const last = this.#box([section, line, Math.floor((first + rows.count[row] - 1) / section.each)]);
     return {...box, width: last.x + last.width - box.x};
   }
 
+  /** @param {Ink} ink @param {Box[]} boxes @param {string} stroke @param {number} width */
   #outline(ink, boxes, stroke, width) {
     if (!boxes.length) return;
     ink.shape((p) => boxes.forEach((b) => p.rect(b.x, b.y, b.width, b.height)), {
@@ -191,16 +221,19 @@ class Buffers {
     });
   }
 
-  // [section, line, column] at a point, or null.
+  /** What is at a point. @param {number} x @param {number} y @returns {GridCell | null} */
   hit(x, y) {
     const line = Math.floor((y - Buffers.MARGIN.top) / this.cellHeight);
     const section = this.sections.find((s) => x >= s.x && x < s.x + s.columns * this.cellWidth);
     if (!section || line < 0 || line >= this.lines) return null;
     const column = Math.floor((x - section.x) / this.cellWidth);
-    return this.#summary(section, line, column) ? [section, line, column] : null;
+    return this.#summary([section, line, column]) ? [section, line, column] : null;
   }
 
-  // The cell next to the one that is pointed at, for the arrow keys.
+  /**
+   * The cell next to the one that is pointed at, for the arrow keys.
+   * @param {number} columns @param {number} lines @returns {GridCell}
+   */
   beside(columns, lines) {
     const {sections} = this;
     if (!this.focusCell) return [sections[0], 0, 0];
@@ -213,11 +246,7 @@ class Buffers {
       section = next;
     }
     column = Math.max(0, Math.min(section.columns - 1, column));
-    return this.#summary(section, line, column) ? [section, line, column] : this.focusCell;
-  }
-
-  boxOfFocus() {
-    return this.#box(...this.focusCell);
+    return this.#summary([section, line, column]) ? [section, line, column] : this.focusCell;
   }
 
   nameOfFocus() {
@@ -228,48 +257,39 @@ class Buffers {
     return this.focusCell && this.rowsEach === 1 ? this.focusCell[1] : -1;
   }
 
-  // The names of what a cell of the grid stands for.
-  #names(section, line, column) {
+  /** The names of what a cell of the grid stands for. @param {GridCell} at */
+  #names([section, line, column]) {
     const {contents} = this;
     const ranks = Math.min(this.rowsEach, contents.participants - line * this.rowsEach);
     const chunks = Math.min(section.each, section.length - column * section.each);
     const first = rankName(contents, line * this.rowsEach);
     const last = rankName(contents, line * this.rowsEach + ranks - 1);
-    return {rank: ranks > 1 ? `${first}–${last}` : first, chunk: chunkWords(column * section.each, chunks, '–')};
+    return {rank: ranks > 1 ? `${first}–${last}` : first, chunk: chunkWords(column * section.each, chunks)};
   }
 
-  words() {
+  /** What is said of a cell, and the box that it is in. @param {GridCell} at */
+  tip(at) {
     const {t} = this.shell;
-    const [section, line, column] = this.focusCell;
-    const {share, many, only} = this.#summary(section, line, column);
-    const names = this.#names(section, line, column);
-    const key = {0: 'schedule.at_data', 1: 'schedule.at_input', 2: 'schedule.at_output', 3: 'schedule.at_scratch'}[
-      section.buffer
-    ];
+    const {share, many, only} = this.#summary(at) ?? {share: 0, many: 0, only: -1};
     const what =
       many === 1 ? cellWords(this.contents, only, t) : t('schedule.cell_share', {percent: Math.round(100 * share)});
-    return t(key, {...names, what});
+    return {box: this.#box(at), words: t(Buffers.PLACES[at[0].buffer], {...this.#names(at), what})};
   }
 
   // -- the table that is not seen
 
+  /** @param {HTMLElement} table */
   buildMirror(table) {
-    this.mirror = [];
-    const body = table.createTBody();
-    for (let line = 0; line < this.lines; line++) {
-      const tr = body.insertRow();
-      for (const section of this.sections) {
-        for (let column = 0; column < section.columns; column++) {
-          const td = tr.insertCell();
-          const {rank, chunk} = this.#names(section, line, column);
-          Object.assign(td.dataset, {rank, chunk, buffer: Contents.BUFFERS[section.buffer]});
-          this.mirror.push({td, at: [section, line, column], said: null});
-        }
-      }
+    const rows = d3.range(this.lines).map(() => make('tr'));
+    for (const at of this.grid) {
+      const td = make('td', {data: {...this.#names(at), buffer: Contents.BUFFERS[at[0].buffer]}});
+      rows[at[1]].append(td);
+      this.mirror.push({td, at, said: ''});
     }
+    table.append(make('tbody', {}, ...rows));
   }
 
-  // At once where it is small; else when nothing has moved for a while.
+  /** At once where it is small; else when nothing has moved for a while. @param {boolean} isPlaying */
   updateMirror(isPlaying) {
     clearTimeout(this.mirrorLater);
     if (this.mirror.length <= Buffers.MIRROR_AT_ONCE) this.#writeMirror();
@@ -279,10 +299,10 @@ class Buffers {
   #writeMirror() {
     const names = ['empty', 'some', 'right', 'spoiled'];
     for (const place of this.mirror) {
-      const summary = this.#summary(...place.at);
+      const summary = this.#summary(place.at);
       const only = summary?.many === 1 ? summary.only : -1;
       const origins = only < 0 ? '' : this.contents.origins(only).join();
-      const position = origins ? this.contents.position(only) : '';
+      const position = origins ? `${this.contents.position(only)}` : '';
       const state = summary ? names[summary.state] : 'none';
       const said = [state, position, origins].join(' ');
       if (said === place.said) continue;
@@ -293,7 +313,7 @@ class Buffers {
   }
 }
 
-// 1, 2, 4, 8, …: the least that is not below `least`.
+/** 1, 2, 4, 8, …: the least that is not below `least`. @param {number} least */
 function niceStep(least) {
   return 2 ** Math.max(0, Math.ceil(Math.log2(Math.max(least, 1))));
 }

@@ -13,33 +13,47 @@ class Contents {
   static RIGHT = 2;
   static WRONG = 3;
   static BUFFERS = ['data', 'input', 'output', 'scratch'];
-  static CHANGING = ['label', 'sets', 'count', 'state', 'has', 'right'];
+  static CHANGING = /** @type {const} */ (['label', 'sets', 'count', 'state', 'has', 'right']);
   static KEYFRAMES_NBYTES = 96 << 20;
 
-  constructor(data, decode) {
+  round = 0;
+  cells = 0;
+  /** @type {({round: number} & Pick<Contents, 'label' | 'sets' | 'count' | 'state' | 'has' | 'right'>)[]} */
+  keyframes = [];
+
+  /** @param {ScheduleData} data @param {Shell} shell */
+  constructor(data, {columns}) {
     Object.assign(this, data);
     this.participants = data.ranks + data.switches;
-    this.rows = {};
-    for (const [name, column] of Object.entries(data.columns)) this.rows[name] = decode(column, data.transfers);
-    this.promised = {};
-    for (const name of ['heldStart', 'heldCount', 'owedStart', 'owedCount', 'contributors']) {
-      this.promised[name] = decode(data.promise[name], data.ranks);
-    }
-    const owed = this.promised.owedCount.reduce((sum, n) => sum + n, 0);
-    for (const name of ['label', 'origin']) this.promised[name] = decode(data.promise[name], owed);
+    this.rows = columns(data.columns, data.transfers);
+    const {promise} = data;
+    const ranks = columns(promise, data.ranks, ['heldStart', 'heldCount', 'owedStart', 'owedCount', 'contributors']);
+    this.promised = {...ranks, ...columns(promise, d3.sum(ranks.owedCount), ['label', 'origin'])};
     this.words = data.reduces ? Math.ceil(data.ranks / 32) : 0;
+    // [buffer * participants + rank]: where its cells begin, and how many there are
+    this.first = new Int32Array(4 * this.participants);
+    this.length = new Int32Array(4 * this.participants);
     this.#layOut();
+    this.roundFirst = new Int32Array(this.rounds + 1).fill(this.transfers);
     this.#countRounds();
+    this.wanted = new Int32Array(this.cells).fill(Contents.NOTHING);
+    this.rankOf = new Int32Array(this.cells);
+    this.everyone = new Uint32Array(this.ranks * this.words); // [rank, word]: the contributors as bits
     this.#setPromise();
+    this.label = new Int32Array(this.cells).fill(Contents.NOTHING);
+    this.sets = new Uint32Array(this.cells * this.words);
+    this.count = new Uint16Array(this.cells); // how many ranks have contributed
+    this.state = new Uint8Array(this.cells);
+    this.has = new Int32Array(this.participants); // contributions to what each rank is owed
+    this.right = new Int32Array(this.participants); // chunks that are as promised
     this.#start();
+    const nbytes = this.cells * (4 + 4 * this.words + 3) || 1;
+    const many = Math.max(1, Math.floor(Contents.KEYFRAMES_NBYTES / nbytes));
+    this.keyframeEvery = Math.max(4096, Math.ceil(this.transfers / many));
     this.#keyframe();
   }
 
-  // first[buffer * participants + rank], and length likewise.
   #layOut() {
-    this.first = new Int32Array(4 * this.participants);
-    this.length = new Int32Array(4 * this.participants);
-    this.cells = 0;
     for (let rank = 0; rank < this.participants; rank++) {
       const isRank = rank < this.ranks;
       const lengths = [
@@ -58,25 +72,23 @@ class Contents {
 
   #countRounds() {
     const round = this.rows.round;
-    this.roundFirst = new Int32Array(this.rounds + 1).fill(this.transfers);
     for (let row = this.transfers - 1; row >= 0; row--) this.roundFirst[round[row]] = row;
     for (let r = this.rounds - 1; r >= 0; r--)
       this.roundFirst[r] = Math.min(this.roundFirst[r], this.roundFirst[r + 1]);
   }
 
+  /** @param {number} rank @param {number} buffer @param {number} chunk */
   cell(rank, buffer, chunk) {
     return this.first[buffer * this.participants + rank] + chunk;
   }
 
-  // Where the rank's input or output begins.
+  /** Where the rank's input or output begins. @param {number} rank @param {number} buffer @param {number} start */
   #window(rank, buffer, start) {
     return this.inPlace ? this.cell(rank, 0, start) : this.cell(rank, buffer, 0);
   }
 
   #setPromise() {
     const {owedStart, owedCount, label, origin, contributors} = this.promised;
-    this.wanted = new Int32Array(this.cells).fill(Contents.NOTHING);
-    this.rankOf = new Int32Array(this.cells);
     for (let i = 0; i < 4 * this.participants; i++) {
       this.rankOf.fill(i % this.participants, this.first[i], this.first[i] + this.length[i]);
     }
@@ -86,7 +98,6 @@ class Contents {
         this.wanted[at + k] = this.reduces ? label[i] : origin[i] * this.chunks + label[i];
       }
     }
-    this.everyone = new Uint32Array(this.ranks * this.words); // [rank, word]: the contributors as bits
     for (let rank = 0; rank < this.ranks && this.reduces; rank++) {
       for (let r = 0; r < contributors[rank]; r++) this.everyone[rank * this.words + (r >> 5)] |= 1 << (r & 31);
     }
@@ -94,13 +105,6 @@ class Contents {
 
   #start() {
     const {heldStart, heldCount} = this.promised;
-    this.round = 0;
-    this.label = new Int32Array(this.cells).fill(Contents.NOTHING);
-    this.sets = new Uint32Array(this.cells * this.words);
-    this.count = new Uint16Array(this.cells); // how many ranks have contributed
-    this.state = new Uint8Array(this.cells);
-    this.has = new Int32Array(this.participants); // contributions to what each rank is owed
-    this.right = new Int32Array(this.participants); // chunks that are as promised
     for (let rank = 0; rank < this.ranks; rank++) {
       const at = this.#window(rank, 1, heldStart[rank]);
       for (let k = 0; k < heldCount[rank]; k++) {
@@ -111,22 +115,27 @@ class Contents {
     }
   }
 
-  // Brings count and state of a cell up to date with its label and set, and what its rank has of what it is owed.
+  /** Brings count and state of a cell up to date with its label and set, and what its rank has. @param {number} cell */
   #judge(cell) {
     const rank = this.rankOf[cell];
-    const [before, beforeRight] = [this.#counted(cell, rank), this.state[cell] === Contents.RIGHT];
+    const [before, beforeRight] = [this.#counted(cell, rank), this.#isRight(cell)];
     this.#examine(cell, rank);
-    if (!this.isOwed(cell)) return;
+    if (this.wanted[cell] === Contents.NOTHING) return;
     this.has[rank] += this.#counted(cell, rank) - before;
-    this.right[rank] += (this.state[cell] === Contents.RIGHT) - beforeRight;
+    this.right[rank] += this.#isRight(cell) - beforeRight;
   }
 
-  // The contributions to a cell that count towards what is owed.
-  #counted(cell, rank) {
-    if (this.reduces) return Math.min(this.count[cell], this.contributors(rank));
+  /** @param {number} cell */
+  #isRight(cell) {
     return Number(this.state[cell] === Contents.RIGHT);
   }
 
+  /** The contributions to a cell that count towards what is owed. @param {number} cell @param {number} rank */
+  #counted(cell, rank) {
+    return this.reduces ? Math.min(this.count[cell], this.contributors(rank)) : this.#isRight(cell);
+  }
+
+  /** @param {number} cell @param {number} rank */
   #examine(cell, rank) {
     const label = this.label[cell];
     if (label < 0) {
@@ -145,10 +154,10 @@ class Contents {
     this.state[cell] = right ? Contents.RIGHT : Contents.SOME;
   }
 
-  // Goes to what there is after `round` rounds, from the nearest keyframe or from here.
+  /** Goes to what there is after `round` rounds, from the nearest keyframe or from here. @param {number} round */
   at(round) {
-    if (round < this.round) {
-      const frame = this.keyframes.findLast((f) => f.round <= round);
+    const frame = round < this.round && this.keyframes.findLast((f) => f.round <= round);
+    if (frame) {
       for (const name of Contents.CHANGING) this[name].set(frame[name]);
       this.round = frame.round;
     }
@@ -161,18 +170,17 @@ class Contents {
   }
 
   #keyframe() {
-    const copies = {round: this.round};
-    for (const name of Contents.CHANGING) copies[name] = this[name].slice();
-    if (!this.keyframes) {
-      const nbytes = this.cells * (4 + 4 * this.words + 3) || 1;
-      const many = Math.max(1, Math.floor(Contents.KEYFRAMES_NBYTES / nbytes));
-      this.keyframeEvery = Math.max(4096, Math.ceil(this.transfers / many));
-      this.keyframes = [];
-    }
-    this.keyframes.push(copies);
+    const {label, sets, count, state, has, right} = this;
+    this.keyframes.push({
+      round: this.round, label: label.slice(), sets: sets.slice(), count: count.slice(), state: state.slice(),
+      has: has.slice(), right: right.slice(),
+    });
   }
 
-  // One round: everything is read as it was at its start, and written in the listed order.
+  /**
+   * One round: everything is read as it was at its start, and written in the listed order.
+   * @param {number} low @param {number} high
+   */
   #play(low, high) {
     const {rows, words} = this;
     let moves = 0;
@@ -192,6 +200,7 @@ class Contents {
     }
   }
 
+  /** @param {number} cell @param {number} label @param {Uint32Array} sets @param {number} m @param {number} reduce */
   #write(cell, label, sets, m, reduce) {
     const {words} = this;
     let written = label;
@@ -209,55 +218,48 @@ class Contents {
     this.#judge(cell);
   }
 
-  // The ranks that have contributed to what is in a cell.
+  /** The ranks that have contributed to what is in a cell. @param {number} cell */
   origins(cell) {
     const label = this.label[cell];
     if (label < 0) return [];
     if (!this.reduces) return [Math.floor(label / this.chunks)];
-    const found = [];
-    for (let r = 0; r < this.ranks; r++) {
-      if (this.sets[cell * this.words + (r >> 5)] & (1 << (r & 31))) found.push(r);
-    }
-    return found;
+    return d3.range(this.ranks).filter((r) => this.sets[cell * this.words + (r >> 5)] & (1 << (r & 31)));
   }
 
-  // Which chunk of the whole vector is in a cell.
+  /** Which chunk of the whole vector is in a cell. @param {number} cell */
   position(cell) {
     return this.reduces ? this.label[cell] : this.label[cell] % this.chunks;
   }
 
-  // How many ranks have to contribute to a chunk here before it is whole.
+  /** How many ranks have to contribute to a chunk here before it is whole. @param {number} rank */
   contributors(rank) {
     if (!this.reduces) return 1;
     return (rank < this.ranks ? this.promised.contributors[rank] : this.ranks) || 1;
   }
 
-  isOwed(cell) {
-    return this.wanted[cell] !== Contents.NOTHING;
-  }
-
-  // How full a cell is: the share of the contributions that it is to have.
+  /** How full a cell is: the share of the contributions that it is to have. @param {number} cell */
   share(cell) {
     const state = this.state[cell];
     if (state !== Contents.SOME || !this.reduces) return state === Contents.EMPTY ? 0 : 1;
     return Math.min(1, this.count[cell] / this.contributors(this.rankOf[cell]));
   }
 
-  // How far a rank is with what it is owed: {share of the contributions, complete}.
+  /** How far a rank is with what it is owed: {share of the contributions, complete}. @param {number} rank */
   progress(rank) {
     const owed = rank < this.ranks ? this.promised.owedCount[rank] : 0;
     if (!owed) return {share: 0, complete: false};
     return {share: this.has[rank] / (owed * this.contributors(rank)), complete: this.right[rank] === owed};
   }
 
-  // The cells that are not as promised: how many, and the first.
+  /** The cells that are not as promised: how many, and the first. */
   wrong() {
-    const count = this.promised.owedCount.reduce((sum, owed, rank) => sum + owed - this.right[rank], 0);
+    const count = d3.sum(this.promised.owedCount) - d3.sum(this.right);
     if (!count) return {count, first: -1};
     return {count, first: this.wanted.findIndex((label, cell) => label >= 0 && this.state[cell] !== Contents.RIGHT)};
   }
 }
 
+/** @param {number} bits */
 function popcount(bits) {
   bits -= (bits >>> 1) & 0x55555555;
   bits = (bits & 0x33333333) + ((bits >>> 2) & 0x33333333);

@@ -2,16 +2,27 @@
 
 // Two ways to draw the same picture: on a canvas while it moves, and as SVG to be saved. Shapes are drawn by functions
 // that call the path methods of a canvas, which d3.path has too.
-//   style: {fill?, stroke?, width?, alpha?, dash?}
+/** @typedef {CanvasRenderingContext2D | d3.Path} Pencil */
+/** @typedef {{fill?: string, stroke?: string, width?: number, alpha?: number}} Style */
+/** @typedef {{fill: string, size: number, weight?: number, anchor?: 'start' | 'middle' | 'end'}} Letters */
+/**
+ * @typedef {{
+ *   shape(trace: (p: Pencil) => void, style: Style): void,
+ *   text(words: string, x: number, y: number, style: Letters): void,
+ * }} Ink
+ */
+const {make, draw, find} = elements;
+
 class CanvasInk {
-  // `zoom` is how many CSS pixels a unit of the picture is.
+  /** `zoom` is how many CSS pixels a unit of the picture is. @param {HTMLCanvasElement} canvas @param {number} zoom */
   constructor(canvas, zoom) {
-    Object.assign(this, {canvas, zoom});
-    this.context = canvas.getContext('2d');
+    this.canvas = canvas;
+    this.zoom = zoom;
+    this.context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext('2d'));
     this.font = getComputedStyle(document.body).fontFamily;
   }
 
-  // Width and height in units of the picture.
+  /** Width and height in units of the picture. @returns {[number, number]} */
   get size() {
     return [this.canvas.clientWidth / this.zoom, this.canvas.clientHeight / this.zoom];
   }
@@ -29,11 +40,12 @@ class CanvasInk {
     context.lineCap = 'round';
   }
 
-  shape(draw, {fill, stroke, width = 1, alpha = 1, dash = []}) {
+  /** @param {(p: Pencil) => void} trace @param {Style} style */
+  shape(trace, {fill, stroke, width = 1, alpha = 1}) {
     const {context} = this;
     context.globalAlpha = alpha;
     context.beginPath();
-    draw(context);
+    trace(context);
     if (fill) {
       context.fillStyle = fill;
       context.fill();
@@ -41,16 +53,16 @@ class CanvasInk {
     if (stroke) {
       context.strokeStyle = stroke;
       context.lineWidth = width;
-      context.setLineDash(dash);
       context.stroke();
     }
   }
 
-  text(words, x, y, {fill, size, weight = 400, anchor = 'middle', alpha = 1}) {
+  /** @param {string} words @param {number} x @param {number} y @param {Letters} style */
+  text(words, x, y, {fill, size, weight = 400, anchor = 'middle'}) {
     const {context} = this;
-    context.globalAlpha = alpha;
+    context.globalAlpha = 1;
     context.font = `${weight} ${size}px ${this.font}`;
-    context.textAlign = {start: 'left', middle: 'center', end: 'right'}[anchor];
+    context.textAlign = anchor === 'middle' ? 'center' : anchor;
     context.textBaseline = 'middle';
     context.fillStyle = fill;
     context.fillText(words, x, y + size * 0.05);
@@ -58,49 +70,33 @@ class CanvasInk {
 }
 
 class SvgInk {
-  constructor(width, height, background) {
-    this.svg = d3
-      .create('svg')
-      .attr('width', width)
-      .attr('height', height)
-      .attr('viewBox', `0 0 ${width} ${height}`)
-      .attr('font-family', getComputedStyle(document.body).fontFamily);
-    this.svg.append('rect').attr('width', width).attr('height', height).attr('fill', background);
+  /** @param {number} width @param {number} height @param {string} background @param {string} font */
+  constructor(width, height, background, font) {
+    this.svg = draw(
+      'svg',
+      {width, height, viewBox: `0 0 ${width} ${height}`, 'font-family': font},
+      draw('rect', {width, height, fill: background}),
+    );
     this.into = this.svg;
   }
 
-  // What follows is drawn relative to this point.
+  /** What follows is drawn relative to this point. @param {number} x @param {number} y */
   move(x, y) {
-    this.into = this.svg.append('g').attr('transform', `translate(${x},${y})`);
+    this.into = draw('g', {transform: `translate(${x},${y})`});
+    this.svg.append(this.into);
   }
 
-  shape(draw, {fill, stroke, width = 1, alpha = 1, dash = []}) {
+  /** @param {(p: Pencil) => void} trace @param {Style} style */
+  shape(trace, {fill = 'none', stroke, width = 1, alpha = 1}) {
     const path = d3.path();
-    draw(path);
-    const element = this.into
-      .append('path')
-      .attr('d', path.toString())
-      .attr('fill', fill || 'none');
-    if (stroke) element.attr('stroke', stroke).attr('stroke-width', width).attr('stroke-linecap', 'round');
-    if (stroke && dash.length) element.attr('stroke-dasharray', dash.join(' '));
-    if (alpha < 1) element.attr('opacity', alpha);
+    trace(path);
+    const line = stroke && {stroke, 'stroke-width': width, 'stroke-linecap': 'round'};
+    this.into.append(draw('path', {d: `${path}`, fill, ...line, opacity: alpha < 1 ? alpha : null}));
   }
 
-  text(words, x, y, {fill, size, weight = 400, anchor = 'middle', alpha = 1}) {
-    this.into
-      .append('text')
-      .attr('x', x)
-      .attr('y', y + size * 0.05)
-      .attr('fill', fill)
-      .attr('font-size', size)
-      .attr('font-weight', weight)
-      .attr('text-anchor', anchor)
-      .attr('dominant-baseline', 'central')
-      .attr('opacity', alpha)
-      .text(words);
-  }
-
-  node() {
-    return this.svg.node();
+  /** @param {string} words @param {number} x @param {number} y @param {Letters} style */
+  text(words, x, y, {fill, size, weight = 400, anchor = 'middle'}) {
+    const font = {'font-size': size, 'font-weight': weight, 'text-anchor': anchor, 'dominant-baseline': 'central'};
+    this.into.append(draw('text', {x, y: y + size * 0.05, fill, ...font}, words));
   }
 }

@@ -1,44 +1,57 @@
 'use strict';
 
-// Where the participants lie on the stage: in a ring, as trees, on a grid or on their hosts. Each layout is a function
-// (contents, width, height) -> {nodes, radius, bend, frames?}: nodes are [{rank, x, y, tree}], all of one radius;
-// bend(a, b) says how far the way between two of them leaves the straight line, as a share of its length; frames are
-// the boxes of hosts or trees.
+// Where the participants lie on the stage: in a ring, as trees, on a grid or on their hosts.
+/** @typedef {'ring' | 'grid' | 'trees' | 'hosts'} LayoutName */
+/** @typedef {{x: number, y: number}} Point */
+/** @typedef {Point & {rank: number, tree: number, isNamed?: boolean, isLeaf?: boolean}} Spot Of a participant. */
+/** @typedef {Point & {width: number, height: number}} Box */
+/** @typedef {Box & {tree?: number, host?: number}} Frame */
+/**
+ * All nodes are of one radius; `bend` says how far the way between two of them leaves the straight line, as a share of
+ * its length; `frames` are the boxes of hosts or trees.
+ * @typedef {{nodes: Spot[], frames: Frame[], radius: number, bend: (a: Spot, b: Spot) => number}} Geometry
+ */
+/** @typedef {(contents: Contents, width: number, height: number) => Geometry} Layout */
 const RADIUS = {most: 28, least: 1.5};
 const EDGE = 38; // kept free above for the caption, below for the legend
 
-// The layouts of this schedule, the one to begin with first.
+/**
+ * The layouts of this schedule, the one to begin with first.
+ * @param {Contents} contents @returns {[LayoutName, ...LayoutName[]]}
+ */
 function layoutsOf(contents) {
-  const {trees} = contents;
-  const grid = gridOf(contents);
+  const {trees, hosts, ranks} = contents;
+  const depth = Math.max(0, ...trees.map((tree) => hierarchyOf(tree).height));
+  /** @type {LayoutName} */
+  let first = gridOf(contents).isAligned ? 'grid' : 'ring';
+  if (trees.length && depth <= 5 + 2 * Math.log2(ranks)) first = 'trees';
+  if (hosts) first = 'hosts';
+  /** @type {LayoutName[]} */
   const found = ['ring', 'grid'];
   if (trees.length) found.push('trees');
-  if (contents.hosts) found.push('hosts');
-  let first = 'ring';
-  if (grid.isAligned) first = 'grid';
-  const depth = Math.max(0, ...trees.map((tree) => hierarchyOf(tree).height));
-  if (trees.length && depth <= 5 + 2 * Math.log2(contents.ranks)) first = 'trees';
-  if (contents.hosts) first = 'hosts';
+  if (hosts) found.push('hosts');
   return [first, ...found.filter((name) => name !== first)];
 }
 
+/** @param {LayoutName} name @param {Contents} contents @param {number} width @param {number} height */
 function place(name, contents, width, height) {
-  const geometry = {ring: ringLayout, grid: gridLayout, trees: treesLayout, hosts: hostsLayout}[name](
-    contents,
-    width,
-    height - 2 * EDGE,
-  );
-  for (const at of [...geometry.nodes, ...(geometry.frames || [])]) at.y += EDGE;
-  const nodeOf = new Map(geometry.nodes.map((node) => [node.tree * contents.participants + node.rank, node]));
+  const layout = {ring: ringLayout, grid: gridLayout, trees: treesLayout, hosts: hostsLayout}[name];
+  const geometry = layout(contents, width, height - 2 * EDGE);
+  for (const at of [...geometry.nodes, ...geometry.frames]) at.y += EDGE;
+  /** @param {number} rank @param {number} tree */
+  const key = (rank, tree) => (name === 'trees' ? tree : 0) * contents.participants + rank;
+  const nodeOf = new Map(geometry.nodes.map((node) => [key(node.rank, node.tree), node]));
   return {
-    frames: [],
     ...geometry,
-    node: (rank, tree) => nodeOf.get((name === 'trees' ? tree : 0) * contents.participants + rank),
+    /** @param {number} rank @param {number} tree */
+    node: (rank, tree) => nodeOf.get(key(rank, tree)),
   };
 }
 
+/** @param {number} radius */
 const clampRadius = (radius) => Math.max(RADIUS.least, Math.min(RADIUS.most, radius));
 
+/** @type {Layout} */
 function ringLayout({ranks, switches}, width, height) {
   const outer = Math.max(20, Math.min(width, height) / 2 - 22);
   const straight = ranks > 24 ? Math.max(0, Math.min(width - 80 - 2 * outer, 2.2 * outer)) : 0; // many need the room
@@ -52,10 +65,13 @@ function ringLayout({ranks, switches}, width, height) {
         : onTrack((rank - ranks) / switches, inner, 0);
     return {rank, tree: 0, x: width / 2 + at.x, y: height / 2 + at.y};
   });
-  return {nodes, radius, bend: () => 0.13};
+  return {nodes, frames: [], radius, bend: () => 0.13};
 }
 
-// A point of a running track, two half circles and two straights, clockwise from the middle of its upper straight.
+/**
+ * A point of a running track, two half circles and two straights, clockwise from the middle of its upper straight.
+ * @param {number} share @param {number} radius @param {number} straight
+ */
 function onTrack(share, radius, straight) {
   const turn = Math.PI * radius;
   let way = share * (2 * straight + 2 * turn);
@@ -69,16 +85,24 @@ function onTrack(share, radius, straight) {
   return {x: -straight / 2 + way - turn, y: -radius};
 }
 
-// Columns and rows nearest to a square such that all pairs that exchange something are in one row or column; where
-// there are none, nearest to a square. Wide before high.
+/** @type {WeakMap<Contents, {columns: number, rows: number, isAligned: boolean}>} */
+const grids = new WeakMap();
+
+/**
+ * Columns and rows nearest to a square such that all pairs that exchange something are in one row or column; where
+ * there are none, nearest to a square. Wide before high.
+ * @param {Contents} contents
+ */
 function gridOf(contents) {
-  if (contents.grid) return contents.grid;
+  const known = grids.get(contents);
+  if (known) return known;
   const {ranks, rows} = contents;
   const pairs = new Set();
   for (let row = 0; row < contents.transfers; row++) {
     const [a, b] = [rows.source[row], rows.target[row]];
     if (a !== b && a < ranks && b < ranks) pairs.add(a * ranks + b);
   }
+  /** @param {number} columns */
   const isAligned = (columns) => {
     for (const pair of pairs) {
       const [a, b] = [Math.floor(pair / ranks), pair % ranks];
@@ -86,15 +110,18 @@ function gridOf(contents) {
     }
     return pairs.size > 0;
   };
+  /** @param {number} columns */
   const off = (columns) => Math.abs(Math.log(columns / Math.sqrt(ranks)));
   const divisors = d3.range(ranks - 1, 1, -1).filter((d) => ranks % d === 0);
   const nearest = d3.sort(divisors, off);
   const aligned = nearest.find(isAligned);
   const columns = aligned || nearest.find((d) => off(d) < Math.log(2)) || Math.ceil(Math.sqrt(ranks));
-  contents.grid = {columns, rows: Math.ceil(ranks / columns), isAligned: aligned !== undefined};
-  return contents.grid;
+  const grid = {columns, rows: Math.ceil(ranks / columns), isAligned: aligned !== undefined};
+  grids.set(contents, grid);
+  return grid;
 }
 
+/** @type {Layout} */
 function gridLayout(contents, width, height) {
   const {columns, rows} = gridOf(contents);
   const down = Math.min(height / (rows + 0.1), 170);
@@ -116,20 +143,23 @@ function gridLayout(contents, width, height) {
       y: height / 2 + down / 2,
     });
   }
+  /** @type {Geometry['bend']} */
   const bend = (a, b) => {
     const [dx, dy] = [Math.abs(a.x - b.x), Math.abs(a.y - b.y)];
     if (dx < 1.1 * across && dy < 1.1 * down) return 0.1;
     return dx < 1 || dy < 1 ? (gap * 0.36) / (dx + dy) : 0.03; // around those between, not through them
   };
-  return {nodes, radius: clampRadius(gap * 0.22), bend};
+  return {nodes, frames: [], radius: clampRadius(gap * 0.22), bend};
 }
 
+/** @type {Layout} */
 function hostsLayout(contents, width, height) {
-  const hosts = d3.groups(d3.range(contents.ranks), (rank) => contents.hosts[rank]);
+  const hosts = d3.groups(d3.range(contents.ranks), (rank) => contents.hosts?.[rank]);
   const boxes = boxGrid(hosts.length, width, height - (contents.switches ? 60 : 0), 14);
-  const most = d3.max(hosts, ([, members]) => members.length);
+  const most = Math.max(...hosts.map(([, members]) => members.length));
   const mostLines = Math.ceil(most / Math.ceil(Math.sqrt((most * boxes[0].width) / boxes[0].height)));
   const columns = Math.ceil(most / mostLines);
+  /** @type {Spot[]} */
   const nodes = [];
   const gap = Math.min(boxes[0].width / columns, (boxes[0].height - 24) / mostLines, 110);
   const frames = hosts.map(([host, members], i) => {
@@ -152,7 +182,10 @@ function hostsLayout(contents, width, height) {
   return {nodes, frames, radius: clampRadius(gap * 0.3), bend: () => 0.15};
 }
 
-// As many boxes, in lines that fill width and height, with `gap` around each.
+/**
+ * As many boxes, in lines that fill width and height, with `gap` around each.
+ * @param {number} many @param {number} width @param {number} height @param {number} gap @returns {Box[]}
+ */
 function boxGrid(many, width, height, gap) {
   const lines = Math.ceil(many / Math.max(1, Math.min(many, Math.round(Math.sqrt((many * width) / height)))));
   const columns = Math.ceil(many / lines);
@@ -167,30 +200,31 @@ function boxGrid(many, width, height, gap) {
 
 const ROOT = -1;
 
-function hierarchyOf(tree) {
-  const children = d3.group(d3.range(tree.parent.length), (rank) => tree.parent[rank]);
-  return d3.hierarchy(children.get(ROOT)[0], (rank) => children.get(rank));
+/** @param {Tree} tree */
+function hierarchyOf({parent}) {
+  const children = d3.group(d3.range(parent.length), (rank) => parent[rank]);
+  return d3.hierarchy(parent.indexOf(ROOT), (rank) => children.get(rank));
 }
 
+/** @type {Layout} */
 function treesLayout(contents, width, height) {
   const {trees} = contents;
   const boxes = boxGrid(trees.length, width, height, 10);
+  /** @type {Spot[]} */
   const nodes = [];
   let radius = RADIUS.most;
   const frames = trees.map((tree, index) => {
     const box = boxes[index];
-    const root = hierarchyOf(tree);
-    const many = root.leaves().length;
-    const [across, down] = [box.width / many, (box.height - 76) / Math.max(root.height, 1)];
+    const hierarchy = hierarchyOf(tree);
+    const many = hierarchy.leaves().length;
+    const [across, down] = [box.width / many, (box.height - 76) / Math.max(hierarchy.height, 1)];
     radius = Math.min(radius, across * 0.42, down * 0.3);
-    d3
-      .tree()
-      .size([box.width, 1])
-      .separation(() => 1)(root);
+    const layOut = /** @type {d3.TreeLayout<number>} */ (d3.tree());
+    const root = layOut.size([box.width, 1]).separation(() => 1)(hierarchy);
     const step = Math.min(down, 140);
     const levels = d3.group(root.descendants(), (node) => node.depth);
     for (const node of root.descendants()) {
-      const level = levels.get(node.depth);
+      const level = levels.get(node.depth) ?? [];
       const every = Math.ceil((20 * level.length) / box.width);
       nodes.push({
         rank: node.data,
@@ -206,13 +240,17 @@ function treesLayout(contents, width, height) {
   return {nodes, frames, radius: clampRadius(radius), bend: () => 0.03};
 }
 
-// In which of the trees each transfer runs: one with its chunk and its edge, else with its edge.
+/**
+ * In which of the trees each transfer runs: one with its chunk and its edge, else with its edge.
+ * @param {Contents} contents
+ */
 function treeOfRows(contents) {
   const {trees, rows} = contents;
   const chunks = trees.map((tree) => new Set(tree.chunks));
   const found = new Int8Array(contents.transfers);
   for (let row = 0; row < contents.transfers && trees.length; row++) {
     const [a, b] = [rows.source[row], rows.target[row]];
+    /** @param {Tree} tree */
     const isEdge = ({parent, ways}) =>
       a === b || (parent[b] === a && ways.includes('down')) || (parent[a] === b && ways.includes('up'));
     const best = trees.findIndex((tree, i) => isEdge(tree) && chunks[i].has(rows.source_chunk[row]));

@@ -1,20 +1,31 @@
 'use strict';
 
 // The time of a schedule, counted in rounds: at 2.4 two rounds are done and the third is on its way.
+/** @typedef {'playing' | 'paused' | 'end'} PlayerState */
 class Player {
-  // `show(position, state)` is called whenever something has changed; state is playing, paused or end. How long each
-  // frame took is put down in `stats`.
-  constructor(rounds, show, stats) {
-    Object.assign(this, {rounds, show, stats});
-    this.position = 0;
-    this.target = null; // where playing ends by itself
-    this.state = 'paused';
-    this.speed = Player.SPEEDS.find((speed) => speed >= 1 && rounds / speed <= 24) || Player.SPEEDS.at(-1);
-    this.isStill = matchMedia('(prefers-reduced-motion: reduce)');
-  }
-
   static SPEEDS = [0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
+  position = 0;
+  /** @type {PlayerState} */
+  state = 'paused';
+  /** Where playing ends by itself. @type {number | null} */
+  target = null;
+  /** @type {d3.Timer | null} */
+  timer = null;
+  isStill = matchMedia('(prefers-reduced-motion: reduce)');
+
+  /**
+   * `show` is called whenever something has changed.
+   * @param {number} rounds @param {(position: number, state: PlayerState) => void} show @param {Shell} shell
+   */
+  constructor(rounds, show, shell) {
+    this.rounds = rounds;
+    this.show = show;
+    this.shell = shell;
+    this.speed = Player.SPEEDS.find((speed) => speed >= 1 && rounds / speed <= 24) ?? 1024;
+  }
+
+  /** @param {number} position */
   seek(position) {
     this.#stop();
     this.position = Math.max(0, Math.min(this.rounds, position));
@@ -38,6 +49,7 @@ class Player {
     this.seek(Math.ceil(this.position) - 1);
   }
 
+  /** @param {number} by */
   changeSpeed(by) {
     const at = Player.SPEEDS.indexOf(this.speed) + by;
     this.speed = Player.SPEEDS[Math.max(0, Math.min(Player.SPEEDS.length - 1, at))];
@@ -50,7 +62,10 @@ class Player {
     this.target = null;
   }
 
-  // To the round `target`, in a step; to the end where it is null, as fast as `speed` says at the time.
+  /**
+   * To the round `target`, in a step; to the end where it is null, as fast as `speed` says at the time.
+   * @param {number} from @param {number | null} target @param {number} [stepSpeed]
+   */
   #play(from, target, stepSpeed) {
     this.#stop();
     this.position = from;
@@ -59,19 +74,13 @@ class Player {
     const end = target ?? this.rounds;
     let last = 0;
     this.timer = d3.timer((elapsed) => {
-      const begun = performance.now();
+      const began_ms = performance.now();
       this.position = Math.min(end, this.position + ((elapsed - last) / 1000) * (stepSpeed || this.speed));
       last = elapsed;
       if (this.position >= end) this.seek(end);
       else this.show(this.isStill.matches ? Math.floor(this.position) : this.position, 'playing');
-      this.#measure(begun);
+      this.shell.measure(began_ms);
     });
-  }
-
-  #measure(begun) {
-    const {frames} = this.stats;
-    frames.push({at: begun, work_ms: performance.now() - begun});
-    if (frames.length > 4000) frames.splice(0, 2000);
   }
 
   #tell() {

@@ -5,19 +5,31 @@
 class TransferTable {
   static TALLEST = 8e6;
 
-  // `tell` hears what the reader does: {point(row), jump(row)}.
+  round = -1;
+  pointed = -1;
+  rowHeight = 0;
+  total = 0;
+
+  /**
+   * `tell` hears what the reader does.
+   * @param {HTMLElement} element @param {Contents} contents @param {Shell} shell
+   * @param {{point(row: number): void, jump(row: number): void}} tell
+   */
   constructor(element, contents, shell, tell) {
-    Object.assign(this, {element, contents, shell, tell});
-    this.round = -1;
-    this.pointed = -1;
+    this.element = element;
+    this.contents = contents;
+    this.shell = shell;
+    this.tell = tell;
     this.body = d3.select(element).append('div').attr('class', 'rows');
     this.arrange();
     element.addEventListener('scroll', () => this.draw(), {passive: true});
     element.addEventListener('mousemove', (event) => this.#point(this.#rowOf(event)));
     element.addEventListener('mouseleave', () => this.#point(-1));
-    element.addEventListener('click', (event) => this.#rowOf(event) >= 0 && tell.jump(this.#rowOf(event)));
+    element.addEventListener('click', (event) => {
+      if (this.#rowOf(event) >= 0) tell.jump(this.#rowOf(event));
+    });
     element.addEventListener('keydown', (event) => this.#onKey(event));
-    element.setAttribute('aria-rowcount', contents.transfers);
+    element.setAttribute('aria-rowcount', `${contents.transfers}`);
   }
 
   arrange() {
@@ -29,15 +41,18 @@ class TransferTable {
     this.draw();
   }
 
+  /** @param {Event} event */
   #rowOf(event) {
-    const row = event.target.closest('[data-row]');
-    return row ? Number(row.dataset.row) : -1;
+    const row = /** @type {HTMLElement} */ (event.target).closest('[data-row]');
+    return row ? Number(row.getAttribute('data-row')) : -1;
   }
 
+  /** @param {number} row */
   #point(row) {
     if (row !== this.pointed) this.tell.point(row);
   }
 
+  /** @param {KeyboardEvent} event */
   #onKey(event) {
     const by = {ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10}[event.key];
     if (event.key === 'Enter' && this.pointed >= 0) this.tell.jump(this.pointed);
@@ -56,6 +71,7 @@ class TransferTable {
     return this.total > TransferTable.TALLEST ? (this.total - view) / (TransferTable.TALLEST - view) : 1;
   }
 
+  /** @param {number} row */
   reveal(row) {
     const {rowHeight} = this;
     const scale = this.#scale();
@@ -66,7 +82,7 @@ class TransferTable {
     this.draw();
   }
 
-  // Marks the round that is shown, and follows it.
+  /** Marks the round that is shown, and follows it. @param {number} round */
   setRound(round) {
     if (round === this.round) return;
     this.round = round;
@@ -77,6 +93,7 @@ class TransferTable {
     this.draw();
   }
 
+  /** @param {number} row */
   setPointed(row) {
     this.pointed = row;
     if (row >= 0 && !this.element.matches(':hover')) this.reveal(row);
@@ -90,8 +107,8 @@ class TransferTable {
     const last = Math.min(contents.transfers, Math.ceil((top + this.element.clientHeight) / rowHeight) + 2);
     const offset = this.element.scrollTop - top;
     const {rows} = contents;
-    const shown = this.body
-      .selectAll('div.row')
+    const kept = /** @type {d3.Selection<HTMLDivElement, number, any, any>} */ (this.body.selectAll('div.row'));
+    const shown = kept
       .data(d3.range(first, last), (row) => row)
       .join((enter) =>
         enter
@@ -115,11 +132,10 @@ class TransferTable {
     shown.select('span:last-child').attr('class', (row) => (rows.reduce[row] ? 'add' : 'store'));
   }
 
+  /** @param {number} row */
   #words(row) {
-    const {
-      contents,
-      shell: {t, number},
-    } = this;
+    const {t, number} = this.shell;
+    const {contents} = this;
     const {rows} = contents;
     return [
       number(rows.round[row]),

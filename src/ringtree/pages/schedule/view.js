@@ -11,6 +11,7 @@ const ICONS = {
   last: '<path d="M18 5v14M5 5l9 7-9 7z"/>',
 };
 
+/** @param {keyof typeof ICONS} name */
 const icon = (name) => `<svg viewBox="0 0 24 24" aria-hidden="true">${ICONS[name]}</svg>`;
 
 const MARKUP = `
@@ -53,33 +54,59 @@ const MARKUP = `
   <div id="tooltip" role="tooltip" hidden></div>`;
 
 class ScheduleView {
+  notes = ['schedule.note_rounds', 'schedule.note_colours'];
+  help = [
+    ['Space', 'schedule.key_play'],
+    ['← →', 'schedule.key_step'],
+    ['Home End', 'schedule.key_ends'],
+    ['+ −', 'schedule.key_speed'],
+    ['L', 'schedule.key_layout'],
+    ['↑ ↓ Enter', 'schedule.key_table'],
+    ['← → ↑ ↓', 'schedule.key_buffers'],
+  ];
+  /** @type {Focus} */
+  focus = {row: -1, rank: -1};
+  /** What the words say, and what is painted. */
+  shown = {done: -1, round: -1, state: '', begun: false};
+  painted = '';
+
+  /** @param {HTMLElement} element @param {ScheduleData} data @param {Shell} shell */
   constructor(element, data, shell) {
-    Object.assign(this, {element, data, shell});
+    this.element = element;
+    this.data = data;
+    this.shell = shell;
     element.innerHTML = MARKUP;
-    this.find = (id) => element.querySelector(`#${id}`);
-    this.contents = new Contents(data, shell.decode);
-    this.focus = {row: -1, rank: -1};
+    this.contents = new Contents(data, shell);
     this.layouts = layoutsOf(this.contents);
+    this.layout = this.layouts[0];
     this.stage = new Stage(this.contents, shell);
     this.buffers = new Buffers(this.contents, shell, (row) => this.stage.colour(row));
     if (d3.sum(this.buffers.sections, (s) => s.columns) < 6) element.classList.add('few-chunks');
-    this.buffers.buildMirror(this.find('contents'));
-    this.table = new TransferTable(this.find('transfers'), this.contents, shell, {
-      point: (row) => this.point({row}),
+    this.buffers.buildMirror(this.find('#contents'));
+    this.table = new TransferTable(this.find('#transfers'), this.contents, shell, {
+      point: (row) => this.point({row, rank: -1}),
       jump: (row) => this.player.seek(this.contents.rows.round[row] + 0.5),
     });
-    this.player = new Player(this.contents.rounds, (position, state) => this.show(position, state), shell.stats);
-    this.inks = Object.fromEntries(
-      ['still', 'stage', 'buffers'].map((id) => [id, new CanvasInk(this.find(id), shell.zoom)]),
-    );
-    this.setLayout(this.layouts[0]);
-    this.listen();
-    const resized = new ResizeObserver(() => element.hidden || this.redraw());
-    for (const name of ['stage', 'buffers', 'transfers']) resized.observe(this.find(name));
+    this.player = new Player(this.contents.rounds, (position, state) => this.show(position, state), shell);
+    /** @param {string} id */
+    const inkOf = (id) => new CanvasInk(this.find(`canvas#${id}`), shell.zoom);
+    this.inks = {still: inkOf('still'), stage: inkOf('stage'), buffers: inkOf('buffers')};
+    this.keys = this.listen();
+    this.setLayout(this.layout);
+    const resized = new ResizeObserver(() => {
+      if (!element.hidden) this.redraw();
+    });
+    for (const name of ['stage', 'buffers', 'transfers']) resized.observe(this.find(`#${name}`));
     shell.onChange(() => this.word());
     this.word();
   }
 
+  /** @template {string} S @param {S} selector */
+  find(selector) {
+    return find(selector, this.element);
+  }
+
+  /** Returns what the keys do. @returns {View['keys']} */
   listen() {
     const {player} = this;
     const clicks = {
@@ -91,19 +118,20 @@ class ScheduleView {
       slower: () => player.changeSpeed(-1),
       faster: () => player.changeSpeed(1),
     };
-    for (const [id, act] of Object.entries(clicks)) this.find(id).onclick = act;
-    const scrub = this.find('scrub');
-    scrub.max = player.rounds;
-    scrub.oninput = () => player.seek(Number(scrub.value));
-    const [stage, buffers] = [this.find('stage'), this.find('buffers')];
+    for (const [id, act] of Object.entries(clicks)) this.find(`#${id}`).onclick = act;
+    const scrub = this.find('input#scrub');
+    scrub.max = `${player.rounds}`;
+    scrub.oninput = () => player.seek(scrub.valueAsNumber);
+    const [stage, buffers] = [this.find('#stage'), this.find('#buffers')];
+    /** @param {MouseEvent} event @returns {[x: number, y: number]} */
     const at = (event) => [event.offsetX / this.shell.zoom, event.offsetY / this.shell.zoom];
     stage.onmousemove = (event) => this.point(this.stage.hit(...at(event)), event);
     buffers.onmousemove = (event) => this.pointCell(this.buffers.hit(...at(event)));
-    stage.onmouseleave = () => this.point({});
+    stage.onmouseleave = () => this.point({row: -1, rank: -1});
     buffers.onmouseleave = () => this.pointCell(null);
     buffers.onblur = () => this.pointCell(null);
     buffers.onkeydown = (event) => this.moveCell(event);
-    this.keys = {
+    return {
       ' ': clicks.play,
       ArrowRight: clicks.forward,
       ArrowLeft: clicks.back,
@@ -117,37 +145,39 @@ class ScheduleView {
     };
   }
 
+  /** @param {KeyboardEvent} event */
   moveCell(event) {
     const by = {ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1]}[event.key];
     if (!by) return;
     event.preventDefault();
     event.stopPropagation();
-    this.pointCell(this.buffers.beside(...by));
+    this.pointCell(this.buffers.beside(by[0], by[1]));
   }
 
   // -- layouts
 
+  /** @param {LayoutName} name */
   setLayout(name) {
     this.layout = name;
     this.element.dataset.layout = name;
-    this.find('transfers').classList.toggle('by-tree', name === 'trees' && this.contents.trees.length > 1);
-    d3.select(this.find('layouts'))
+    this.find('#transfers').classList.toggle('by-tree', name === 'trees' && this.contents.trees.length > 1);
+    this.wordLayouts();
+    this.redraw();
+  }
+
+  // The same elements, as long as the page lives: one of them may have the focus.
+  wordLayouts() {
+    const words = {ring: 'schedule.ring', trees: 'schedule.trees', grid: 'schedule.grid', hosts: 'schedule.hosts'};
+    d3.select(this.find('#layouts'))
       .selectAll('button')
       .data(this.layouts)
       .join('button')
       .attr('type', 'button')
       .attr('role', 'radio')
-      .attr('data-layout', (other) => other)
-      .attr('aria-checked', (other) => other === name)
-      .text((other) => this.layoutWord(other))
-      .on('click', (_, other) => this.setLayout(other));
-    if (this.player) this.redraw();
-  }
-
-  layoutWord(name) {
-    return this.shell.t(
-      {ring: 'schedule.ring', trees: 'schedule.trees', grid: 'schedule.grid', hosts: 'schedule.hosts'}[name],
-    );
+      .attr('data-layout', (name) => name)
+      .attr('aria-checked', (name) => name === this.layout)
+      .text((name) => this.shell.t(words[name]))
+      .on('click', (_, name) => this.setLayout(name));
   }
 
   nextLayout() {
@@ -161,16 +191,17 @@ class ScheduleView {
     this.stage.arrange(this.layout, ...this.inks.stage.size);
     this.buffers.arrange(...this.inks.buffers.size);
     this.table.arrange();
-    this.painted = null;
+    this.painted = '';
     this.show(this.player.position, this.player.state);
   }
 
-  // The round that is on its way or has just arrived; before the first, the first.
+  /** The round that is on its way or has just arrived; before the first, the first. @param {number} position */
   roundAt(position) {
     const {rounds} = this.contents;
     return rounds ? Math.max(0, Math.ceil(position) - 1) : -1;
   }
 
+  /** @param {number} position @param {PlayerState} state */
   show(position, state) {
     if (state === 'playing' && this.element.hidden) {
       this.player.seek(position); // another view is looked at
@@ -179,22 +210,18 @@ class ScheduleView {
     const done = Math.floor(position);
     const round = this.roundAt(position);
     const shown = {done, round, state, begun: position > 0};
-    const isNew = !this.shown || Object.keys(shown).some((name) => shown[name] !== this.shown[name]);
     this.contents.at(done);
     this.paint(position);
-    this.find('scrub').value = position;
-    if (isNew) this.showRound(shown);
-  }
-
-  showRound(shown) {
+    this.find('input#scrub').value = `${position}`;
+    if (Object.values(shown).join() === Object.values(this.shown).join()) return;
     this.shown = shown;
-    this.table.setRound(shown.round);
-    this.buffers.updateMirror(shown.state === 'playing');
+    this.table.setRound(round);
+    this.buffers.updateMirror(state === 'playing');
     this.word();
-    Object.assign(this.element.dataset, {round: shown.done, state: shown.state});
+    Object.assign(this.element.dataset, {round: done, state});
   }
 
-  // Within a round only the chunks change.
+  /** Within a round only the chunks change. @param {number} position */
   paint(position) {
     const round = this.roundAt(position);
     const {still, stage, buffers} = this.inks;
@@ -227,70 +254,64 @@ class ScheduleView {
   word() {
     const {t, number} = this.shell;
     const {contents, data, player} = this;
-    if (!this.shown) return;
     const root = data.root === null ? '' : ` · ${t('schedule.root', {root: data.root})}`;
-    this.find('facts').textContent =
+    this.find('#facts').textContent =
       t('schedule.facts', {
         ranks: number(data.ranks),
         chunks: number(data.chunks),
         rounds: number(data.rounds),
         transfers: number(data.transfers),
       }) + root;
-    this.find('caption').ariaLive = player.state === 'playing' ? 'off' : 'polite';
-    this.find('caption').textContent = this.caption();
-    this.find('done').textContent = t('schedule.done', {
-      done: number(this.shown.done),
-      rounds: number(contents.rounds),
-    });
-    this.find('scrub').setAttribute('aria-valuetext', this.find('done').textContent);
-    this.find('speed').textContent = t('schedule.speed', {speed: player.speed});
     const isPlaying = player.state === 'playing';
-    this.find('play').innerHTML = icon(isPlaying ? 'pause' : 'play');
-    this.find('play').dataset.tLabel = isPlaying ? 'schedule.pause' : 'schedule.play';
-    this.shell.translate(this.find('play').parentElement);
+    this.find('#caption').ariaLive = isPlaying ? 'off' : 'polite';
+    this.find('#caption').textContent = this.caption();
+    const done = t('schedule.done', {done: number(this.shown.done), rounds: number(contents.rounds)});
+    this.find('#done').textContent = done;
+    this.find('#scrub').setAttribute('aria-valuetext', done);
+    this.find('#speed').textContent = t('schedule.speed', {speed: player.speed});
+    this.find('#play').innerHTML = icon(isPlaying ? 'pause' : 'play');
+    this.find('#play').dataset.tLabel = isPlaying ? 'schedule.pause' : 'schedule.play';
+    this.shell.translate(this.find('.controls'));
     for (const element of this.element.querySelectorAll('[data-label]')) {
-      element.setAttribute('aria-label', t(element.dataset.label));
+      element.ariaLabel = t(element.getAttribute('data-label') ?? '');
     }
-    d3.select(this.find('layouts'))
-      .selectAll('button')
-      .text((name) => this.layoutWord(name));
+    this.wordLayouts();
     this.wordVerdict();
   }
 
   wordVerdict() {
-    const verdict = this.find('verdict');
+    const verdict = this.find('#verdict');
     const isEnd = this.player.state === 'end' || this.contents.rounds === 0;
     verdict.hidden = !isEnd;
     if (!isEnd) return;
     const {count, first} = this.contents.wrong();
     const {t, number} = this.shell;
     const {collective} = this.data;
-    verdict.dataset.right = count === 0;
+    verdict.dataset.right = `${count === 0}`;
     verdict.textContent = count
       ? t('schedule.refuted', {count: number(count), collective, first: this.wordCell(first)})
       : t('schedule.proved', {collective});
   }
 
+  /** @param {number} cell */
   wordCell(cell) {
     const {contents} = this;
     const {t} = this.shell;
     const rank = contents.rankOf[cell];
     const buffer = contents.inPlace ? 0 : 2;
-    return t(buffer ? 'schedule.at_output' : 'schedule.at_data', {
-      rank,
-      chunk: cell - contents.cell(rank, buffer, 0),
-      what: cellWords(contents, cell, t),
-    });
+    const chunk = cell - contents.cell(rank, buffer, 0);
+    return t(Buffers.PLACES[buffer], {rank, chunk, what: cellWords(contents, cell, t)});
   }
 
   // -- what is pointed at
 
-  point({row = -1, rank = -1}, event = null) {
+  /** @param {Focus} focus @param {MouseEvent} [event] */
+  point({row, rank}, event) {
     if (this.focus.row === row && this.focus.rank === rank) return;
     this.focus = {row, rank};
     this.table.setPointed(row);
     this.paint(this.player.position);
-    this.tip(event ? this.wordPointed() : '', event?.clientX, event?.clientY);
+    this.tip(event ? this.wordPointed() : '', event);
   }
 
   wordPointed() {
@@ -299,6 +320,7 @@ class ScheduleView {
     return rank >= 0 ? rankWords(this.contents, rank, this.shell.t) : '';
   }
 
+  /** @param {GridCell | null} at */
   pointCell(at) {
     const before = this.buffers.nameOfFocus();
     this.buffers.focusCell = at;
@@ -307,15 +329,18 @@ class ScheduleView {
     this.paint(this.player.position);
     this.tip('');
     if (!at) return;
-    const {left, top} = this.find('buffers').getBoundingClientRect();
-    const {x, y, width} = this.buffers.boxOfFocus();
+    const {left, top} = this.find('#buffers').getBoundingClientRect();
+    const {words, box} = this.buffers.tip(at);
     const {zoom} = this.shell;
-    this.tip(this.buffers.words(), left + (x + width / 2) * zoom, top + y * zoom);
+    this.tip(words, {clientX: left + (box.x + box.width / 2) * zoom, clientY: top + box.y * zoom});
   }
 
-  // Words beside a point of the window, inside it.
-  tip(words, x = 0, y = 0) {
-    const tooltip = this.find('tooltip');
+  /**
+   * Words beside a point of the window, inside it.
+   * @param {string} words @param {{clientX: number, clientY: number}} [at]
+   */
+  tip(words, {clientX: x, clientY: y} = {clientX: 0, clientY: 0}) {
+    const tooltip = this.find('#tooltip');
     tooltip.hidden = !words;
     tooltip.textContent = words;
     if (!words) return;
@@ -328,8 +353,9 @@ class ScheduleView {
   svg() {
     const {colours} = this.shell;
     const [[stageWidth, height], [buffersWidth, buffersHeight]] = [this.stage.size, this.buffers.size];
-    const ink = new SvgInk(stageWidth + buffersWidth + 24, Math.max(height, buffersHeight) + 56, colours.surface);
-    const words = `${this.data.name} ${this.data.collective} · ${this.find('facts').textContent} · ${this.caption()}`;
+    const [width, whole] = [stageWidth + buffersWidth + 24, Math.max(height, buffersHeight) + 56];
+    const ink = new SvgInk(width, whole, colours.surface, this.shell.font);
+    const words = `${this.data.name} ${this.data.collective} · ${this.find('#facts').textContent} · ${this.caption()}`;
     ink.text(words, 20, 24, {fill: colours.ink, size: 15, weight: 600, anchor: 'start'});
     const {position} = this.player;
     const round = this.roundAt(position);
@@ -338,27 +364,8 @@ class ScheduleView {
     this.stage.paintChunks(ink, position - Math.max(round, 0));
     ink.move(stageWidth + 12, 48);
     this.buffers.paint(ink, round, this.focus);
-    return ink.node();
+    return ink.svg;
   }
 }
 
-ringtree.view('schedule', {
-  mount(element, data, shell) {
-    const view = new ScheduleView(element, data, shell);
-    return {
-      redraw: () => view.redraw(),
-      svg: () => view.svg(),
-      keys: view.keys,
-      notes: ['schedule.note_rounds', 'schedule.note_colours'],
-      help: [
-        ['Space', 'schedule.key_play'],
-        ['← →', 'schedule.key_step'],
-        ['Home End', 'schedule.key_ends'],
-        ['+ −', 'schedule.key_speed'],
-        ['L', 'schedule.key_layout'],
-        ['↑ ↓ Enter', 'schedule.key_table'],
-        ['← → ↑ ↓', 'schedule.key_buffers'],
-      ],
-    };
-  },
-});
+ringtree.view('schedule', {mount: (element, data, shell) => new ScheduleView(element, data, shell)});

@@ -2,12 +2,15 @@
 
 // How ranks, chunks and contributions are put into words. Numbers and dashes are the same in both languages.
 
+/** @param {Contents} contents @param {number} rank */
 const rankName = (contents, rank) => (rank < contents.ranks ? `${rank}` : `s${rank - contents.ranks}`);
 
-const chunkWords = (first, count, dash) => (count > 1 ? `${first}${dash}${first + count - 1}` : `${first}`);
+/** @param {number} first @param {number} count */
+const chunkWords = (first, count) => (count > 1 ? `${first}–${first + count - 1}` : `${first}`);
 
-// 0, 1, 2, 3, 7 as "0–3, 7"; two that are neighbours stay two.
+/** 0, 1, 2, 3, 7 as "0–3, 7"; two that are neighbours stay two. @param {number[]} numbers */
 function spans(numbers) {
+  /** @type {[first: number, last: number][]} */
   const runs = [];
   for (const n of numbers) {
     const last = runs[runs.length - 1];
@@ -17,21 +20,28 @@ function spans(numbers) {
   return runs.map(([a, b]) => (a === b ? `${a}` : b === a + 1 ? `${a}, ${b}` : `${a}–${b}`)).join(', ');
 }
 
-// The chunks of one transfer, with the buffers where there are several.
-function transferChunks(contents, row, t) {
-  const {rows} = contents;
+/** Of a buffer that is not the only one; by buffer. */
+const OF_BUFFER = ['', 'schedule.of_input', 'schedule.of_output', 'schedule.of_scratch'];
+
+/**
+ * The chunks of one transfer, with the buffers where there are several.
+ * @param {Contents} contents @param {number} row @param {Translate} t
+ */
+function transferChunks({rows}, row, t) {
+  /** @param {number} buffer @param {number} first */
   const side = (buffer, first) => {
-    const chunk = chunkWords(first, rows.count[row], '–');
-    return buffer === 0
-      ? chunk
-      : t({1: 'schedule.of_input', 2: 'schedule.of_output', 3: 'schedule.of_scratch'}[buffer], {chunk});
+    const chunk = chunkWords(first, rows.count[row]);
+    return OF_BUFFER[buffer] ? t(OF_BUFFER[buffer], {chunk}) : chunk;
   };
   const from = side(rows.source_buffer[row], rows.source_chunk[row]);
   const to = side(rows.target_buffer[row], rows.target_chunk[row]);
   return from === to ? from : `${from} → ${to}`;
 }
 
-// What is in a cell: whose contributions, and which are missing.
+/**
+ * What is in a cell: whose contributions, and which are missing.
+ * @param {Contents} contents @param {number} cell @param {Translate} t
+ */
 function cellWords(contents, cell, t) {
   const state = contents.state[cell];
   if (state === Contents.EMPTY) return t('schedule.cell_empty');
@@ -48,7 +58,7 @@ function cellWords(contents, cell, t) {
   return t(missing.length ? part : alone, {...of, missing: spans(missing)});
 }
 
-// How far a rank is.
+/** How far a rank is. @param {Contents} contents @param {number} rank @param {Translate} t */
 function rankWords(contents, rank, t) {
   const name = {rank: rankName(contents, rank)};
   if (rank >= contents.ranks) return t('schedule.switch', name);
@@ -58,7 +68,7 @@ function rankWords(contents, rank, t) {
   return t('schedule.rank', {...name, right: contents.right[rank], owed, percent});
 }
 
-// One transfer in a line.
+/** One transfer in a line. @param {Contents} contents @param {number} row @param {Translate} t */
 function transferWords(contents, row, t) {
   const {rows} = contents;
   return t('schedule.transfer', {
@@ -70,6 +80,7 @@ function transferWords(contents, row, t) {
   });
 }
 
+/** @param {Contents} contents @param {number} row @param {Translate} t */
 function transferKind({rows}, row, t) {
   if (rows.reduce[row]) return t('schedule.add');
   return t(rows.source[row] === rows.target[row] ? 'schedule.copy' : 'schedule.store');

@@ -2,17 +2,18 @@
 
 // The elements of the view, and the words for what is on it.
 const traceDom = (() => {
-  const KIND_NAMES = [
-    'trace.copy', 'trace.reduce', 'trace.send', 'trace.wait', 'trace.stall', 'trace.compute',
-  ];
-  const PEER_NAMES = ['trace.from', 'trace.from', 'trace.to', 'trace.from', 'trace.for', 'trace.peer']; // by kind
+  // By kind.
+  const KIND_NAMES = ['trace.copy', 'trace.reduce', 'trace.send', 'trace.wait', 'trace.stall', 'trace.compute'];
+  const PEER_NAMES = ['trace.from', 'trace.from', 'trace.to', 'trace.from', 'trace.for', 'trace.peer'];
+  // By the number of a step of a critical path.
   const STEP_NAMES = [
     'trace.copy', 'trace.reduce', 'trace.message', 'trace.wait', 'trace.stall', 'trace.idle', 'trace.compute',
   ];
 
-  const {make} = ringtree;
-
-  // measured or simulated, with a number where several are the same; else what the trace calls itself.
+  /**
+   * measured or simulated, with a number where several are the same; else what the trace calls itself.
+   * @param {Trace[]} traces @param {Trace} trace @param {Translate} t
+   */
   function nameOf(traces, trace, t) {
     const {source, name} = trace.facts;
     const words = {measured: t('trace.measured'), simulated: t('trace.simulated')}[source] || name || t('trace.name');
@@ -20,37 +21,45 @@ const traceDom = (() => {
     return alike.length > 1 ? `${words} ${alike.indexOf(trace) + 1}` : words;
   }
 
-  // What is known of an event in words: a title, the trace where there are several, and lines [name, value].
-  function describe(traces, {trace, event}, t, number) {
+  /**
+   * What is known of an event in words: a title, the trace where there are several, and lines [name, value].
+   * @param {Trace[]} traces @param {Item} item @param {Shell} shell 
+   */
+  function describe(traces, {trace, event}, {t, number}) {
     const lasted_s = trace.end_s[event] - trace.start_s[event];
     const [nbytes, peer, chunk] = [trace.nbytes[event], trace.peer[event], trace.chunk[event]];
     const kind = trace.kind[event];
     const call = trace.calls[trace.call[event]];
+    const start_s = trace.start_s[event];
+    /** @type {Said['lines']} */
     const lines = [
-      [t('trace.start'), traceUnits.moment(trace.start_s[event], 0)],
-      [t('trace.duration'), traceUnits.time(lasted_s)],
+      [t('trace.start'), figures.moment(start_s, start_s)],
+      [t('trace.duration'), figures.time(lasted_s, 4)],
     ];
-    const bytes = `${traceUnits.bytes(nbytes)}${nbytes >= 1024 ? ` (${number(nbytes)} B)` : ''}`;
+    const bytes = `${figures.bytes(nbytes, 4)}${nbytes >= 1024 ? ` (${number(nbytes)} B)` : ''}`;
     if (kind !== traceModel.COMPUTE) lines.push([t('trace.bytes'), bytes]);
     const rate_Bps = bandwidth_Bps(trace, event);
-    if (rate_Bps) lines.push([t('trace.rate'), traceUnits.rate(rate_Bps)]);
+    if (rate_Bps) lines.push([t('trace.rate'), figures.rate(rate_Bps)]);
     if (peer >= 0) lines.push([t(PEER_NAMES[kind]), t('trace.rank_label', {rank: peer})]);
     if (chunk >= 0) lines.push([t('trace.chunk'), String(chunk)]);
     const flight_s = flight(trace, event);
-    if (flight_s !== null) lines.push([t('trace.flight'), traceUnits.time(flight_s)]);
+    if (flight_s !== null) lines.push([t('trace.flight'), figures.time(flight_s, 4)]);
     if (call) lines.push([t('trace.call'), call]);
     const many = trace.channel[event] ? `, ${t('trace.channel_label', {channel: trace.channel[event]})}` : '';
     const title = `${t(KIND_NAMES[kind])} · ${t('trace.rank_label', {rank: trace.rank[event]})}${many}`;
     return {title, source: traces.length > 1 ? nameOf(traces, trace, t) : '', lines};
   }
 
-  // Bytes over time, where the time is what the bytes took; else 0.
+  /** Bytes over time, where the time is what the bytes took; else 0. @param {Trace} trace @param {number} event */
   function bandwidth_Bps(trace, event) {
     const lasted_s = trace.end_s[event] - trace.start_s[event];
     return lasted_s > 0 && trace.kind[event] !== traceModel.WAIT ? trace.nbytes[event] / lasted_s : 0;
   }
 
-  // From handing the event's message over until its receiver had it; null where the other end is not known.
+  /**
+   * From handing the event's message over until its receiver had it; null where the other end is not known.
+   * @param {Trace} trace @param {number} event
+   */
   function flight(trace, event) {
     const other = trace.other[event];
     if (other < 0) return null;
@@ -58,21 +67,5 @@ const traceDom = (() => {
     return trace.end_s[wait] - trace.start_s[send];
   }
 
-  function tooltip(root) {
-    const box = make('div.trace-tooltip', {hidden: true, role: 'tooltip'});
-    root.append(box);
-    return {
-      show({title, source, lines}, x, y) {
-        const rows = lines.map(([name, value]) => make('tr', {}, make('th', {}, name), make('td', {}, value)));
-        box.replaceChildren(make('strong', {}, title), make('span', {}, source), make('table', {}, ...rows));
-        box.hidden = false;
-        const left = x + 18 + box.offsetWidth > innerWidth ? x - 14 - box.offsetWidth : x + 18;
-        const top = Math.min(y + 14, innerHeight - box.offsetHeight - 8);
-        Object.assign(box.style, {left: `${Math.max(4, left)}px`, top: `${Math.max(4, top)}px`});
-      },
-      hide() { box.hidden = true; },
-    };
-  }
-
-  return {KIND_NAMES, STEP_NAMES, make, nameOf, bandwidth_Bps, describe, tooltip};
+  return {KIND_NAMES, STEP_NAMES, nameOf, bandwidth_Bps, describe};
 })();

@@ -1,15 +1,20 @@
 'use strict';
 
 // The table of the events in the window: as many rows in the document as there is room for, whatever it scrolls over.
+/** @typedef {ReturnType<typeof traceEvents.mount>} EventTable */
 const traceEvents = (() => {
-  const {make, nameOf, bandwidth_Bps, KIND_NAMES} = traceDom;
+  const {nameOf, bandwidth_Bps, KIND_NAMES} = traceDom;
   const MOST_PX = 8e6; // browsers draw no taller element; beyond it, a pixel scrolls over several rows
 
-  // {show(scope), mark(selected, pointed), redraw()}; `pick(item)` and `point(item)` tell of clicks and of the mouse.
+  /**
+   * `pick(item)` and `point(item)` tell of clicks and of the mouse.
+   * @param {HTMLElement} root @param {Trace[]} traces @param {Shell} shell
+   * @param {{pick(item: Item): void, point(item: Item | null): void}} tell
+   */
   function mount(root, traces, shell, {pick, point}) {
     const {t} = shell;
-    const offsets = traces.map((_, i) => traces.slice(0, i).reduce((sum, trace) => sum + trace.count, 0));
-    const listed = new Int32Array(traces.reduce((sum, trace) => sum + trace.count, 0)); // offset of its trace + event
+    const offsets = traces.map((_, i) => d3.sum(traces.slice(0, i), (trace) => trace.count));
+    const listed = new Int32Array(d3.sum(traces, (trace) => trace.count)); // offset of its trace + event
     const hasChannels = traces.some((trace) => trace.channel.some(Boolean));
     const body = make('tbody');
     const head = make('thead');
@@ -20,8 +25,10 @@ const traceEvents = (() => {
     root.append(count, scroll);
     let length = 0;
     let scope = {start_s: 0, end_s: 0};
+    /** The event that is selected, and the one that is pointed at. @type {(Item | null)[]} */
     let marks = [null, null];
 
+    /** @param {number} place @returns {Item} */
     const itemAt = (place) => {
       let trace = traces.length - 1;
       while (offsets[trace] > listed[place]) trace -= 1;
@@ -31,6 +38,7 @@ const traceEvents = (() => {
     // The events that touch the window, by their start; those of several traces are merged.
     function gather() {
       const next = traces.map(() => 0);
+      /** @param {Trace} trace @param {number} i */
       const forward = (trace, i) => {
         while (i < trace.count && trace.end_s[i] < scope.start_s) i += 1;
         return i < trace.count && trace.start_s[i] <= scope.end_s ? i : trace.count;
@@ -54,13 +62,14 @@ const traceEvents = (() => {
     const reach = () => Math.max(1, height() - scroll.clientHeight);
     const firstRow = () => Math.round((scroll.scrollTop / reach()) * Math.max(0, length - room()));
 
-    const isMarked = (mark, {trace, event}) => Boolean(mark) && mark.trace === trace && mark.event === event;
-
-    function markRow(row, item) {
-      row.classList.toggle('selected', isMarked(marks[0], item));
-      row.classList.toggle('pointed', isMarked(marks[1], item));
+    /** @param {HTMLElement} row @param {Item} item */
+    function markRow(row, {trace, event}) {
+      const [selected, pointed] = marks.map((mark) => mark?.trace === trace && mark.event === event);
+      row.classList.toggle('selected', selected);
+      row.classList.toggle('pointed', pointed);
     }
 
+    /** @param {number} place */
     function rowOf(place) {
       const item = itemAt(place);
       const {trace, event} = item;
@@ -70,10 +79,10 @@ const traceEvents = (() => {
       const width_s = scope.end_s - scope.start_s;
       const kindCell = make('td.trace-kind', {}, tracePens.swatch([[kind, 14]], 10), ` ${t(KIND_NAMES[kind])}`);
       const words = [
-        traceUnits.moment(trace.start_s[event], width_s, Math.max(1e-9, width_s / 1e6)),
+        figures.moment(trace.start_s[event], Math.max(trace.start_s[event], width_s), Math.max(1e-9, width_s / 1e6)),
         ...(traces.length > 1 ? [nameOf(traces, trace, t)] : []),
         trace.rank[event], ...(hasChannels ? [trace.channel[event]] : []), kindCell,
-        traceUnits.time(lasted_s), traceUnits.bytes(trace.nbytes[event]), rate_Bps ? traceUnits.rate(rate_Bps) : '–',
+        figures.time(lasted_s, 4), figures.bytes(trace.nbytes[event], 4), rate_Bps ? figures.rate(rate_Bps) : '–',
         peer < 0 ? '–' : peer, chunk < 0 ? '–' : chunk, trace.calls[trace.call[event]],
       ];
       const cells = words.map((word) => (word === kindCell ? kindCell : make('td', {}, String(word))));
@@ -89,21 +98,22 @@ const traceEvents = (() => {
       const first = firstRow();
       const last = Math.min(length, first + room() + 1);
       spacer.style.height = `${height()}px`;
-      body.replaceChildren(...Array.from({length: Math.max(0, last - first)}, (_, i) => rowOf(first + i)));
-      root.dataset.rows = length;
+      body.replaceChildren(...d3.range(first, last).map(rowOf));
+      root.dataset.rows = `${length}`;
     }
 
     function redraw() {
       const keys = ['trace.start', ...(traces.length > 1 ? ['trace.trace'] : []), 'trace.rank',
         ...(hasChannels ? ['trace.channel'] : []), 'trace.kind', 'trace.duration', 'trace.bytes', 'trace.rate',
         'trace.peer', 'trace.chunk', 'trace.call'];
+      /** @param {string} key */
       const cell = (key) => make(key === 'trace.kind' ? 'th.trace-kind' : 'th', {scope: 'col'}, t(key));
       head.replaceChildren(make('tr', {}, ...keys.map(cell)));
       count.textContent = t('trace.listed', {count: shell.number(length)});
       draw();
     }
 
-    // Scrolls to an event, if it is listed and not in sight.
+    /** Scrolls to an event, if it is listed and not in sight. @param {Item} item */
     function reveal({trace, event}) {
       const place = listed.subarray(0, length).indexOf(offsets[trace.index] + event);
       const first = firstRow();
@@ -114,17 +124,21 @@ const traceEvents = (() => {
 
     scroll.addEventListener('scroll', draw);
     return {
-      show(window_s) {
-        scope = window_s;
+      /** @param {Interval} next */
+      show(next) {
+        scope = next;
         gather();
         scroll.scrollTop = 0;
         redraw();
         if (marks[0]) reveal(marks[0]);
       },
+      /** @param {Item | null} selected @param {Item | null} pointed */
       mark(selected, pointed) {
         marks = [selected, pointed];
         // the rows stay the same elements: one of them may be under the mouse
-        for (const row of body.rows) markRow(row, {trace: traces[row.dataset.trace], event: Number(row.dataset.event)});
+        for (const row of body.rows) {
+          markRow(row, {trace: traces[Number(row.dataset.trace)], event: Number(row.dataset.event)});
+        }
       },
       reveal,
       redraw,

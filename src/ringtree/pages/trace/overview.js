@@ -5,7 +5,10 @@ const traceOverview = (() => {
   const HEIGHT = 34;
   const {BARS, COMPUTE, COPY, REDUCE, STALL, WAIT} = traceModel;
 
-  // For every pixel of the whole time, how long all ranks together did each kind of thing: [kind][pixel].
+  /**
+   * For every pixel of the whole time, how long all ranks together did each kind of thing: [kind][pixel].
+   * @param {Trace} trace @param {number} width @param {number} total_s
+   */
   function profile(trace, width, total_s) {
     const sums = traceModel.KINDS.map(() => new Float64Array(width));
     for (const {bars} of trace.rows) {
@@ -23,15 +26,21 @@ const traceOverview = (() => {
     return sums;
   }
 
+  /**
+   * @param {HTMLElement} root @param {Trace[]} traces @param {number} total_s
+   * @param {(start_s: number, end_s: number) => void} move
+   */
   function mount(root, traces, total_s, move) {
-    const canvas = traceDom.make('canvas.trace-profile');
-    const window_ = traceDom.make('div.trace-window');
-    const strip = traceDom.make('div.trace-strip', {}, canvas, window_);
+    const canvas = make('canvas.trace-profile');
+    const window_ = make('div.trace-window');
+    const strip = make('div.trace-strip', {}, canvas, window_);
     root.append(strip);
     let drawn = '';
+    /** @type {ReturnType<typeof profile>[]} */
     let profiles = [];
 
-    function draw({colours, theme, zoom}) {
+    /** @param {Shell} shell */
+    function paint({colours, theme, zoom}) {
       const ratio = zoom * devicePixelRatio;
       const [width, height] = [Math.round(strip.clientWidth * devicePixelRatio), Math.round(HEIGHT * ratio)];
       const key = `${width} ${height} ${theme}`;
@@ -57,6 +66,7 @@ const traceOverview = (() => {
       pen.show();
     }
 
+    /** @param {MouseEvent} event */
     const timeAt = (event) => {
       const {left, width} = strip.getBoundingClientRect();
       return Math.max(0, Math.min(1, (event.clientX - left) / width)) * total_s;
@@ -83,9 +93,11 @@ const traceOverview = (() => {
 
     let scope = {start_s: 0, end_s: total_s};
     return {
+      /** @param {Interval} next @param {Shell} shell */
       show(next, shell) {
         scope = next;
-        draw(shell);
+        paint(shell);
+        /** @param {number} time_s */
         const part = (time_s) => `${(time_s / total_s) * 100}%`;
         window_.style.left = part(scope.start_s);
         window_.style.width = part(scope.end_s - scope.start_s);

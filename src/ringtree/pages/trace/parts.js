@@ -1,10 +1,16 @@
 'use strict';
 
-// The elements of the trace view, from top to bottom: facts, tools and legend, overview, timeline, selection, tables.
+/** @typedef {ReturnType<typeof traceParts>} Parts */
+/**
+ * The elements of the trace view, from top to bottom: facts, tools and legend, overview, timeline, selection, tables.
+ * @param {HTMLElement} root @param {Trace[]} traces
+ */
 function traceParts(root, traces) {
-  const {make, KIND_NAMES} = traceDom;
+  /** @param {string} id @param {string} key */
   const button = (id, key) => make('button', {type: 'button', id: `trace-${id}`, data: {t: key}});
+  /** @param {string} id @param {string} words @param {string} key */
   const icon = (id, words, key) => make('button.icon', {type: 'button', id: `trace-${id}`, data: {tLabel: key}}, words);
+  /** @param {string} name */
   const part = (name) => make(`div.trace-${name}`);
 
   const zoomIn = icon('zoom-in', '+', 'trace.zoom_in');
@@ -31,13 +37,13 @@ function traceParts(root, traces) {
   const tables = make('div.trace-tables', {}, events, ranks);
   root.append(facts, tools, overview, scroll, selected, tables);
 
-  // The legend, and the patterns of the theme that it and all other swatches refer to.
+  /** The legend, and the patterns of the theme that it and all other swatches refer to. @param {Shell} shell */
   function legend({t, colours}) {
     const kinds = traceModel.kindsOf(traces).map((kind) => (
-      make('span', {}, tracePens.swatch([[kind, 22]], 12), t(KIND_NAMES[kind]))));
-    legendBox.replaceChildren(tracePens.element('svg', {width: 0, height: 0}, tracePens.patterns(colours)), ...kinds);
+      make('span', {}, tracePens.swatch([[kind, 22]], 12), t(traceDom.KIND_NAMES[kind]))));
+    legendBox.replaceChildren(draw('svg', {width: 0, height: 0}, tracePens.patterns(colours)), ...kinds);
   }
 
-  return {facts, overview, scroll, spacer, bars, over, selected, events, ranks, legend,
+  return {root, facts, overview, scroll, spacer, bars, over, selected, events, ranks, legend,
     zoomIn, zoomOut, all, toSelected, other, critical, interleaved};
 }

@@ -2,30 +2,47 @@
 
 // What the timeline is drawn with: pixels for the events on the screen, a canvas for what lies over them, and the same
 // strokes as SVG for the export. Kinds are told apart by colour, by pattern and by height.
+/** @typedef {[x: number, y: number]} XY */
+/** @typedef {{stroke: string, width?: number, dash?: number[]}} Outline */
+/** @typedef {{fill: string, size?: number, anchor?: 'start' | 'middle' | 'end', weight?: number}} Letters */
+/**
+ * Draws on a canvas, or into a picture.
+ * @typedef {{
+ *   rect(x: number, y: number, width: number, height: number, style: Partial<Outline> & {fill?: string}): void,
+ *   line(points: XY[], outline: Outline): void, area(points: XY[], fill: string): void,
+ *   text(x: number, y: number, words: string, style: Letters): void,
+ *   clipped(x: number, y: number, width: number, height: number, drawIt: () => void): void,
+ * }} Pen
+ */
+
 const tracePens = (() => {
   const TILE = 8; // pixels; every pattern repeats after so many
-  const NS = 'http://www.w3.org/2000/svg';
   const isSolid = () => true;
-  // By kind: is the pixel (x, y) of the tile in the kind's full colour, or in its pale one?
+  /**
+   * By kind: is the pixel (x, y) of the tile in the kind's full colour, or in its pale one?
+   * @type {((x: number, y: number) => boolean)[]}
+   */
   const PATTERNS = [
     isSolid, // copy
     (x, y) => (x + y) % 4 !== 0, // reduce: dense stripes
     isSolid, // send
     (x, y) => (x - y + TILE) % 4 === 0, // wait: sparse stripes, the other way
     (x) => x % 4 < 2, // stall: upright bars
-    (x, y) => y % 4 !== 0, // compute: lying bars
+    (_, y) => y % 4 !== 0, // compute: lying bars
   ];
   const NAMES = ['blue', 'orange', 'green', 'faint', 'vermillion', 'sky'];
 
+  /** @param {string} hex */
   const channels = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
 
+  /** @param {string} a @param {string} b @param {number} share */
   function mix(a, b, share) {
     const [from, to] = [channels(a), channels(b)];
     const parts = from.map((part, i) => Math.round(part * (1 - share) + to[i] * share));
     return `#${parts.map((part) => part.toString(16).padStart(2, '0')).join('')}`;
   }
 
-  // The two colours of every kind in the theme.
+  /** The two colours of every kind in the theme. @param {Shell['colours']} colours */
   function inks(colours) {
     return NAMES.map((name, kind) => {
       const full = colours[name];
@@ -34,14 +51,22 @@ const tracePens = (() => {
     });
   }
 
+  /** @param {string} hex */
   function packed(hex) {
     const [red, green, blue] = channels(hex);
     return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
   }
 
-  // Rectangles as pixels, in memory: a million of them cost less than a thousand calls of a canvas.
+  /** @param {HTMLCanvasElement} canvas @param {CanvasRenderingContext2DSettings} [settings] */
+  const contextOf = (canvas, settings) =>
+    /** @type {CanvasRenderingContext2D} */ (canvas.getContext('2d', settings));
+
+  /**
+   * Rectangles as pixels, in memory: a million of them cost less than a thousand calls of a canvas.
+   * @param {HTMLCanvasElement} canvas @param {number} ratio @param {Shell['colours']} colours
+   */
   function pixelPen(canvas, ratio, colours) {
-    const context = canvas.getContext('2d', {alpha: false});
+    const context = contextOf(canvas, {alpha: false});
     const image = context.createImageData(canvas.width, canvas.height);
     const pixels = new Uint32Array(image.data.buffer);
     const [width, ground] = [canvas.width, packed(colours.surface)];
@@ -58,12 +83,17 @@ const tracePens = (() => {
     return {
       period,
       clear: () => pixels.fill(ground),
+      /** @param {number} left @param {number} right @param {number} top @param {number} bottom */
       blank(left, right, top, bottom) {
         for (let y = Math.max(0, top); y < Math.min(bottom, canvas.height); y++) {
           pixels.fill(ground, y * width + left, y * width + right);
         }
       },
-      // `shift`: how far the pattern has moved to the left with the events it is on
+      /**
+       * `shift`: how far the pattern has moved to the left with the events it is on.
+       * @param {number} kind @param {number} left @param {number} right @param {number} top @param {number} bottom
+       * @param {number} shift
+       */
       tile(kind, left, right, top, bottom, shift) {
         const tile = tiles[kind];
         for (let y = Math.max(0, top); y < Math.min(bottom, canvas.height); y++) {
@@ -75,22 +105,25 @@ const tracePens = (() => {
     };
   }
 
+  /** @param {CanvasRenderingContext2D} context @returns {Pen} */
   function canvasPen(context) {
+    /** @param {Outline} outline */
     const style = ({stroke, width = 1, dash = []}) => {
       [context.strokeStyle, context.lineWidth] = [stroke, width];
       context.setLineDash(dash);
       context.lineJoin = 'round';
     };
+    /** @param {XY[]} points */
     const trace = (points) => {
       context.beginPath();
       points.forEach(([x, y], i) => (i ? context.lineTo(x, y) : context.moveTo(x, y)));
     };
     return {
-      rect(x, y, width, height, {fill, ...outline}) {
+      rect(x, y, width, height, {fill, stroke, ...outline}) {
         if (fill) context.fillStyle = fill;
         if (fill) context.fillRect(x, y, width, height);
-        if (outline.stroke) style(outline);
-        if (outline.stroke) context.strokeRect(x, y, width, height);
+        if (stroke) style({stroke, ...outline});
+        if (stroke) context.strokeRect(x, y, width, height);
       },
       line(points, outline) {
         style(outline);
@@ -108,37 +141,35 @@ const tracePens = (() => {
         [context.fillStyle, context.textAlign, context.textBaseline] = [fill, align, 'middle'];
         context.fillText(words, x, y);
       },
-      clipped(x, y, width, height, draw) {
+      clipped(x, y, width, height, drawIt) {
         context.save();
         context.beginPath();
         context.rect(x, y, width, height);
         context.clip();
-        draw();
+        drawIt();
         context.restore();
       },
     };
   }
 
-  function element(name, attributes, ...children) {
-    const made = document.createElementNS(NS, name);
-    for (const [key, value] of Object.entries(attributes)) if (value !== undefined) made.setAttribute(key, value);
-    made.append(...children);
-    return made;
-  }
-
+  /** @param {number} value */
   const round = (value) => Math.round(value * 100) / 100;
+  /** @param {XY[]} points */
   const join = (points) => points.map(([x, y]) => `${round(x)},${round(y)}`).join(' ');
 
+  /** @param {SVGElement} root @returns {Pen} */
   function svgPen(root) {
     let into = root;
     let clips = 0;
-    const add = (...parts) => into.append(element(...parts));
+    /** @type {(...what: Parameters<typeof draw>) => void} */
+    const add = (...what) => into.append(draw(...what));
+    /** @param {Outline} outline */
     const outlined = ({stroke, width = 1, dash}) => ({
-      stroke, 'stroke-width': width, 'stroke-dasharray': dash && dash.join(' '), 'stroke-linejoin': 'round',
+      stroke, 'stroke-width': width, 'stroke-dasharray': dash?.join(' '), 'stroke-linejoin': 'round',
     });
     return {
-      rect(x, y, width, height, {fill = 'none', ...outline}) {
-        const drawn = outline.stroke ? outlined(outline) : {};
+      rect(x, y, width, height, {fill = 'none', stroke, ...outline}) {
+        const drawn = stroke ? outlined({stroke, ...outline}) : {};
         add('rect', {x: round(x), y: round(y), width: round(width), height: round(height), fill, ...drawn});
       },
       line: (points, outline) => add('polyline', {points: join(points), fill: 'none', ...outlined(outline)}),
@@ -148,18 +179,20 @@ const tracePens = (() => {
         const at = {x: round(x), y: round(y), 'text-anchor': anchor, 'dominant-baseline': 'central'};
         add('text', {...at, fill, ...font}, words);
       },
-      clipped(x, y, width, height, draw) {
+      clipped(x, y, width, height, drawIt) {
         const [outer, id] = [into, `clip-${(clips += 1)}`];
-        const group = element('g', {'clip-path': `url(#${id})`});
-        outer.append(element('clipPath', {id}, element('rect', {x, y, width, height})), group);
-        into = group;
-        draw();
+        into = draw('g', {'clip-path': `url(#${id})`});
+        outer.append(draw('clipPath', {id}, draw('rect', {x, y, width, height})), into);
+        drawIt();
         into = outer;
       },
     };
   }
 
-  // The patterns of all kinds as SVG, pixel for pixel what the screen has; fill: url(#trace-kind-0) and so on.
+  /**
+   * The patterns of all kinds as SVG, pixel for pixel what the screen has; fill: url(#trace-kind-0) and so on.
+   * @param {Shell['colours']} colours
+   */
   function patterns(colours) {
     const size = {width: TILE, height: TILE};
     const made = inks(colours).map(({full, pale}, kind) => {
@@ -168,27 +201,30 @@ const tracePens = (() => {
         const [x, y] = [i % TILE, Math.floor(i / TILE)];
         if (PATTERNS[kind](x, y)) cells += `M${x} ${y}h1v1h-1z`;
       }
-      const ground = element('rect', {...size, fill: pale});
-      const figure = element('path', {d: cells, fill: full, 'shape-rendering': 'crispEdges'});
-      return element('pattern', {id: `trace-kind-${kind}`, ...size, patternUnits: 'userSpaceOnUse'}, ground, figure);
+      const ground = draw('rect', {...size, fill: pale});
+      const figure = draw('path', {d: cells, fill: full, 'shape-rendering': 'crispEdges'});
+      return draw('pattern', {id: `trace-kind-${kind}`, ...size, patternUnits: 'userSpaceOnUse'}, ground, figure);
     });
-    return element('defs', {}, ...made);
+    return draw('defs', {}, ...made);
   }
 
-  // Kinds in small, one beside the other, for legends and tables: parts [[kind, width], …].
-  function swatch(parts, height, at = {}) {
-    const width = parts.reduce((sum, [, part]) => sum + part, 0);
-    const svg = element('svg', {width, height, class: 'trace-swatch', 'aria-hidden': true, ...at});
+  /**
+   * Kinds in small, one beside the other, for legends and tables.
+   * @param {[kind: number, width: number][]} parts @param {number} height @param {Record<string, number>} [at]
+   */
+  function swatch(parts, height, at) {
+    const width = d3.sum(parts, ([, part]) => part);
+    const svg = draw('svg.trace-swatch', {width, height, 'aria-hidden': true, ...at});
     let x = 0;
     for (const [kind, part] of parts) {
       const isSend = kind === traceModel.SEND; // a strip at the top, as in the rows
       const full = height * (isSend ? 0.25 : traceBars.HEIGHT[kind]);
       const box = {x, y: isSend ? 0 : height - full, width: part, height: full};
-      svg.append(element('rect', {...box, fill: `url(#trace-kind-${kind})`}));
+      svg.append(draw('rect', {...box, fill: `url(#trace-kind-${kind})`}));
       x += part;
     }
     return svg;
   }
 
-  return {TILE, inks, mix, pixelPen, canvasPen, svgPen, patterns, element, swatch};
+  return {mix, contextOf, pixelPen, canvasPen, svgPen, patterns, swatch};
 })();

@@ -1,25 +1,34 @@
 'use strict';
 
-// The mouse over the timeline: the wheel zooms at it, dragging moves, a click selects, pointing says what an event is.
-function tracePointer(view, state, {canvas, shown, selection, describe, tooltip, shell}) {
+/**
+ * The mouse over the timeline: the wheel zooms at it, dragging moves, a click selects, pointing says what an event is.
+ * @param {Parts} view @param {Trace[]} traces @param {State} state @param {Shell} shell
+ * @param {{canvas: TraceCanvas, shown: ReturnType<typeof traceWindow>, selection: TraceSelection}} parts
+ */
+function tracePointer(view, traces, state, shell, {canvas, shown, selection}) {
   const {GUTTER, AXIS} = traceLayout;
   const NEAR_PX = 4;
   const {over, scroll} = view;
+  const tooltip = elements.tooltip(view.root, 'trace-tooltip');
+  /** Where it began. @type {Interval & {x: number, y: number, top: number, isMove: boolean} | null} */
   let drag = null;
 
-  // In units of the layout, from where the rows begin; `at`: 0 left, 1 right; `inner`: how wide they are.
+  /**
+   * In units of the layout, from where the rows begin; `at`: 0 left, 1 right; `inner`: how wide they are.
+   * @param {MouseEvent} event
+   */
   const where = (event) => {
     const {left, top, width} = over.getBoundingClientRect();
     const [x, inner] = [(event.clientX - left) / shell.zoom - GUTTER, width / shell.zoom - GUTTER];
     return {x, y: (event.clientY - top) / shell.zoom - AXIS, inner, at: x / inner};
   };
 
-  // The event under the pointer, or null.
+  /** The event under the pointer. @param {MouseEvent} event @returns {Item | null} */
   function itemAt(event) {
     const {x, y, at, inner} = where(event);
     if (x < 0 || y < 0) return null;
     const down = y + scroll.scrollTop / shell.zoom;
-    const place = traceLayout.rowAt(canvas.placed, down);
+    const place = traceLayout.rowAt(canvas.placed(), down);
     if (!place) return null;
     const {row, strip, box} = place;
     const width_s = state.end_s - state.start_s;
@@ -30,14 +39,16 @@ function tracePointer(view, state, {canvas, shown, selection, describe, tooltip,
     return chosen >= 0 ? {trace: row.trace, event: chosen} : null;
   }
 
+  /** @param {MouseEvent} event */
   function hover(event) {
     const item = itemAt(event);
     selection.point(item);
-    if (item) tooltip.show(describe(item), event.clientX, event.clientY);
+    if (item) tooltip.show(traceDom.describe(traces, item, shell), event);
     else tooltip.hide();
     over.style.cursor = item ? 'pointer' : 'grab';
   }
 
+  /** @param {PointerEvent} event */
   function press(event) {
     if (event.button) return;
     over.setPointerCapture(event.pointerId);
@@ -45,7 +56,12 @@ function tracePointer(view, state, {canvas, shown, selection, describe, tooltip,
     drag = {x: event.clientX, y: event.clientY, start_s, end_s, top: scroll.scrollTop, isMove: false};
   }
 
+  /** @param {PointerEvent} event */
   function move(event) {
+    if (!drag) {
+      hover(event);
+      return;
+    }
     const [dx, dy] = [event.clientX - drag.x, event.clientY - drag.y];
     if (!drag.isMove && Math.hypot(dx, dy) < NEAR_PX) return;
     drag.isMove = true;
@@ -56,11 +72,13 @@ function tracePointer(view, state, {canvas, shown, selection, describe, tooltip,
     scroll.scrollTop = drag.top - dy;
   }
 
+  /** @param {PointerEvent} event */
   function release(event) {
     if (drag && !drag.isMove) selection.select(itemAt(event));
     drag = null;
   }
 
+  /** @param {WheelEvent} event */
   function turnWheel(event) {
     const {x, at, inner} = where(event);
     if (x < 0) return; // over the ranks' names the wheel scrolls
@@ -73,7 +91,7 @@ function tracePointer(view, state, {canvas, shown, selection, describe, tooltip,
   }
 
   over.addEventListener('pointerdown', press);
-  over.addEventListener('pointermove', (event) => (drag ? move(event) : hover(event)));
+  over.addEventListener('pointermove', move);
   over.addEventListener('pointerup', release);
   over.addEventListener('pointercancel', () => { drag = null; });
   over.addEventListener('pointerleave', () => {

@@ -4,9 +4,10 @@
 // them; here those that change it meet those that draw it. What the events are is in model.js.
 ringtree.view('trace', {
   mount(root, data, shell) {
-    const traces = traceModel.load(data, shell.decode);
+    const traces = traceModel.load(data, shell);
     const total_s = Math.max(1e-8, ...traces.map((trace) => trace.span_s));
-    const hasPaths = traces.some((trace) => trace.critical.count);
+    const hasPaths = traces.some((trace) => trace.critical.count > 0);
+    /** @type {State} */
     const state = {
       start_s: 0, end_s: total_s, isInterleaved: false, hasCritical: hasPaths, selected: null, pointed: null,
     };
@@ -14,9 +15,10 @@ ringtree.view('trace', {
     const shown = traceWindow(state, total_s, moved);
     const overview = traceOverview.mount(view.overview, traces, total_s, shown.show);
     const canvas = traceCanvas(view, traces, state, shell, overview);
-    const pick = (item) => selection.select(item, true);
-    const events = traceEvents.mount(view.events, traces, shell, {pick, point: (item) => selection.point(item)});
-    const selection = traceSelection(root, view, traces, state, shell, {canvas, events, shown});
+    const events = traceEvents.mount(view.events, traces, shell, {
+      pick: (item) => selection.select(item, true), point: (item) => selection.point(item),
+    });
+    const selection = traceSelection(view, traces, state, shell, {canvas, events, shown});
     let settled = 0;
 
     // The table follows when the window rests.
@@ -40,18 +42,18 @@ ringtree.view('trace', {
       canvas.measure();
       const layout = state.isInterleaved ? 'interleaved' : 'panels';
       Object.assign(root.dataset, {layout, critical: state.hasCritical ? 'shown' : 'hidden'});
-      view.interleaved.setAttribute('aria-pressed', state.isInterleaved);
-      view.critical.setAttribute('aria-pressed', state.hasCritical);
-      view.over.setAttribute('aria-label', shell.t('trace.timeline'));
+      view.interleaved.ariaPressed = `${state.isInterleaved}`;
+      view.critical.ariaPressed = `${state.hasCritical}`;
+      view.over.ariaLabel = shell.t('trace.timeline');
       view.legend(shell);
       traceFacts.cards(view.facts, traces, shell);
       traceFacts.ranks(view.ranks, traces, shell);
       selection.describe();
       events.redraw();
-      canvas.draw();
+      canvas.paint();
     }
 
-    const count = traces.reduce((sum, trace) => sum + trace.count, 0);
+    const count = d3.sum(traces, (trace) => trace.count);
     Object.assign(root.dataset, {traces: traces.length, events: count, selected: '', pointed: ''});
     view.zoomIn.onclick = () => shown.zoom(0.5);
     view.zoomOut.onclick = () => shown.zoom(2);
@@ -60,10 +62,10 @@ ringtree.view('trace', {
     view.other.onclick = selection.otherEnd;
     view.interleaved.onclick = toggleInterleaved;
     view.critical.onclick = toggleCritical;
-    const describe = (item) => traceDom.describe(traces, item, shell.t, shell.number);
-    tracePointer(view, state, {canvas, shown, selection, describe, tooltip: traceDom.tooltip(root), shell});
+    tracePointer(view, traces, state, shell, {canvas, shown, selection});
     events.show({start_s: 0, end_s: total_s});
 
+    /** @param {number} by */
     const scrollBy = (by) => { view.scroll.scrollTop += by; };
     const keys = {
       '+': () => shown.zoom(0.5), '=': () => shown.zoom(0.5), '-': () => shown.zoom(2), '0': shown.all,

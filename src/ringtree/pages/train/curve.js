@@ -1,77 +1,79 @@
 'use strict';
 
 // The loss over the steps, drawn with plain attributes, so that a copy of it is a picture that stands alone.
+const {make, draw, table, standalone, roomIn} = elements;
+
+/** @typedef {TrainStep & {loss: number}} FiniteStep */
+/** @param {TrainStep['loss']} loss */
+const lossWords = (loss) => (typeof loss === 'number' ? loss.toFixed(4) : loss);
+
 class TrainCurve {
   static MARGIN = {top: 1.4, right: 1.2, bottom: 2.8, left: 4}; // in rem
 
-  constructor(element, data, shell) {
-    Object.assign(this, {shell});
-    this.steps = data.steps.filter((step) => typeof step.loss === 'number'); // infinity is a text
-    this.svg = d3.select(element).append('svg').attr('class', 'train-curve').attr('role', 'img');
-    this.said = ringtree.make('p.train-said', {ariaLive: 'polite'});
-    element.append(this.said);
-    this.svg.on('pointermove', (event) => this.#point(event)).on('pointerleave', () => this.point(null));
+  svg = draw('svg.train-curve', {role: 'img'});
+  said = make('p.train-said', {ariaLive: 'polite'});
+  mark = draw('circle.guide', {});
+  x = d3.scaleLinear();
+  y = d3.scaleLinear();
+
+  /** @param {FiniteStep[]} steps @param {Shell} shell */
+  constructor(steps, shell) {
+    this.steps = steps;
+    this.shell = shell;
+    this.svg.onpointermove = (event) => {
+      const at = this.x.invert(d3.pointer(event)[0]);
+      this.point(d3.least(steps, (step) => Math.abs(step.step - at)));
+    };
+    this.svg.onpointerleave = () => this.point();
   }
 
+  /** @param {number} width */
   draw(width) {
-    const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
-    const {svg, steps, shell} = this;
+    const {svg, steps, x, y, shell: {rem, font, colours, t}} = this;
     const {top, right, bottom, left} = TrainCurve.MARGIN;
     const height = 17 * rem;
     const box = {left: left * rem, right: width - right * rem, top: top * rem, bottom: height - bottom * rem};
-    svg.attr('width', width).attr('height', height).attr('aria-label', shell.t('train.curve'))
-      .attr('font-family', getComputedStyle(document.body).fontFamily).selectAll('*').remove();
-    this.x = d3.scaleLinear(d3.extent(steps, (step) => step.step), [box.left, box.right]);
-    this.y = d3.scaleLinear(d3.extent(steps, (step) => step.loss), [box.bottom, box.top]).nice(5);
-    this.#axes(box, rem);
-    svg.append('path').attr('class', 'line').attr('fill', 'none').attr('stroke', shell.colours.blue)
-      .attr('stroke-width', 0.13 * rem).attr('stroke-linejoin', 'round')
-      .attr('d', d3.line((step) => this.x(step.step), (step) => this.y(step.loss))(steps));
-    if (steps.length <= 60) {
-      svg.selectAll('circle.step').data(steps).join('circle').attr('class', 'step').attr('fill', shell.colours.blue)
-        .attr('cx', (step) => this.x(step.step)).attr('cy', (step) => this.y(step.loss)).attr('r', 0.16 * rem);
-    }
-    this.mark = svg.append('circle').attr('class', 'guide').attr('r', 0.35 * rem).attr('fill', 'none')
-      .attr('stroke', shell.colours.ink).attr('stroke-width', 0.1 * rem);
-    this.point(null);
+    const [first = 0, last = 1] = d3.extent(steps, (step) => step.step);
+    const [low = 0, high = 1] = d3.extent(steps, (step) => step.loss);
+    x.domain([first, last]).range([box.left, box.right]);
+    y.domain([low, high]).range([box.bottom, box.top]).nice(5);
+    const line = draw('path.line', {
+      fill: 'none', stroke: colours.blue, 'stroke-width': 0.13 * rem, 'stroke-linejoin': 'round',
+      d: d3.line()(steps.map((step) => [x(step.step), y(step.loss)])),
+    });
+    const dots = steps.length > 60 ? [] : steps.map((step) =>
+      draw('circle.step', {fill: colours.blue, cx: x(step.step), cy: y(step.loss), r: 0.16 * rem}));
+    this.mark = draw('circle.guide', {r: 0.35 * rem, fill: 'none', stroke: colours.ink, 'stroke-width': 0.1 * rem});
+    svg.replaceChildren(...this.#axes(box), line, ...dots, this.mark);
+    d3.select(svg).attr('width', width).attr('height', height).attr('font-family', font);
+    svg.ariaLabel = t('train.curve');
+    this.point();
   }
 
-  #axes(box, rem) {
-    const {line, muted} = this.shell.colours;
-    const label = (x, y, words, anchor) => this.svg.append('text').attr('x', x).attr('y', y).text(words)
-      .attr('fill', muted).attr('font-size', 0.78 * rem).attr('text-anchor', anchor);
-    for (const tick of this.y.ticks(5)) {
-      this.svg.append('line').attr('stroke', line).attr('x1', box.left).attr('x2', box.right)
-        .attr('y1', this.y(tick)).attr('y2', this.y(tick));
-      label(box.left - 0.5 * rem, this.y(tick) + 0.27 * rem, String(tick), 'end');
-    }
-    for (const tick of this.x.ticks(8).filter(Number.isInteger)) {
-      label(this.x(tick), box.bottom + 1.3 * rem, this.shell.number(tick), 'middle');
-    }
-    label((box.left + box.right) / 2, box.bottom + 2.5 * rem, this.shell.t('train.step'), 'middle');
+  /** @param {{left: number, right: number, bottom: number}} box */
+  #axes({left, right, bottom}) {
+    const {x, y, shell: {rem, colours, number, t}} = this;
+    /** @param {number} at @param {number} height @param {string} words @param {string} anchor */
+    const label = (at, height, words, anchor) =>
+      draw('text', {x: at, y: height, fill: colours.muted, 'font-size': 0.78 * rem, 'text-anchor': anchor}, words);
+    return [
+      ...y.ticks(5).flatMap((tick) => [
+        draw('line', {stroke: colours.line, x1: left, x2: right, y1: y(tick), y2: y(tick)}),
+        label(left - 0.5 * rem, y(tick) + 0.27 * rem, String(tick), 'end'),
+      ]),
+      ...x.ticks(8).filter(Number.isInteger).map((tick) => label(x(tick), bottom + 1.3 * rem, number(tick), 'middle')),
+      label((left + right) / 2, bottom + 2.5 * rem, t('train.step'), 'middle'),
+    ];
   }
 
-  #point(event) {
-    const at = this.x.invert(d3.pointer(event)[0]);
-    this.point(d3.least(this.steps, (step) => Math.abs(step.step - at)) || null);
-  }
-
-  // Says what a step came to; null: none.
+  /** Says what a step came to; without one, how to ask. @param {FiniteStep} [step] */
   point(step) {
-    this.mark.attr('visibility', step ? 'visible' : 'hidden');
-    if (step) this.mark.attr('cx', this.x(step.step)).attr('cy', this.y(step.loss)).attr('data-step', step.step);
-    const {t} = this.shell;
-    this.said.textContent = step ? t('train.at_step', {
-      step: step.step, loss: trainUnits.loss(step.loss), time: trainUnits.time(step.seconds),
-      bytes: trainUnits.size(step.received_nbytes),
+    const {mark, said, shell: {t}} = this;
+    d3.select(mark).attr('visibility', step ? 'visible' : 'hidden');
+    if (step) d3.select(mark).attr('cx', this.x(step.step)).attr('cy', this.y(step.loss)).attr('data-step', step.step);
+    said.textContent = step ? t('train.at_step', {
+      step: step.step, loss: lossWords(step.loss), time: figures.time(step.seconds),
+      bytes: figures.bytes(step.received_nbytes),
     }) : t('train.point');
-  }
-
-  // A copy that stands alone.
-  picture() {
-    const copy = d3.select(this.svg.node().cloneNode(true));
-    copy.selectAll('.guide').remove();
-    copy.insert('rect', ':first-child').attr('width', '100%').attr('height', '100%').attr('fill', this.shell.colours.page);
-    return copy.node();
   }
 }
