@@ -45,7 +45,8 @@ check: $(built) ## lint, format, types, import contract: all that can be said wi
 	$(if $(cxx_files),clang-format --dry-run --Werror $(cxx_files))
 	@$(MAKE) --no-print-directory check-pages
 
-check-pages: $(if $(node),$(checked)) ## types and lint of the pages' scripts, a part of make check
+# The part of make check that needs npm: types and lint of the pages' scripts.
+check-pages: $(if $(node),$(checked))
 	@$(if $(node),true,$(if $(filter 1,$(RINGTREE_BROWSER_REQUIRED)),$(call refuse,RINGTREE_BROWSER_REQUIRED=1$(comma) but $(no_node)),echo "make: the pages' scripts are not checked: $(no_node)"))
 
 bench: $(built) ## measure all_reduce on 1, 2 and 4 ranks; writes build/bench.json

@@ -71,3 +71,20 @@ def test_make_alone_lists_the_targets(tmp_path: Path) -> None:
         "help", "demo", "test", "test-torch", "check", "bench", "validate", "browser", "screenshots",
         "test-torch-suite", "test-long", "test-core", "test-all", "soak", "setup", "clean",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("required", [False, True])
+def test_without_npm_the_pages_are_said_not_to_be_checked_or_that_fails(tmp_path: Path, required: bool) -> None:
+    found = {name: shutil.which(name) for name in ("make", "sh", "find", "true")}
+    for name, there in found.items():
+        assert there is not None
+        (tmp_path / "bin" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "bin" / name).symlink_to(there)
+    words = ["RINGTREE_BROWSER_REQUIRED=1"] if required else ["RINGTREE_BROWSER_REQUIRED="]
+    done = make(tmp_path, "check-pages", *words, path=str(tmp_path / "bin"))
+    lacking = "no npm with node 20 or newer found; install nodejs and npm"
+    if required:
+        assert done.returncode != 0
+        assert done.stderr.splitlines()[0] == f"make: RINGTREE_BROWSER_REQUIRED=1, but {lacking}"
+    else:
+        assert (done.returncode, done.stdout) == (0, f"make: the pages' scripts are not checked: {lacking}\n")

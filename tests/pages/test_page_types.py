@@ -54,14 +54,14 @@ def given() -> Iterator[tuple[str, Any]]:
     yield "machine", machine_data(Cluster(machine("dgx-a100"), 2, FABRICS["roce"]))
 
 
-def told(folder: Path, *pages: tuple[str, Any]) -> list[str]:
+def told(folder: Path, *views: tuple[str, Any]) -> list[str]:
     """What tsc says of such data, an error a line."""
     if not TSC.is_file():
         lacking = "no typescript here: make browser"
         if os.environ.get("RINGTREE_BROWSER_REQUIRED") == "1":
             pytest.fail(f"RINGTREE_BROWSER_REQUIRED=1, but {lacking}")
         pytest.skip(lacking)
-    lines = [f"PageData[{json.dumps(view)}] = {json.dumps(data)};" for view, data in pages]
+    lines = [f"PageData[{json.dumps(view)}] = {json.dumps(data)};" for view, data in views]
     (folder / "given.ts").write_text("\n".join(f"const data{n}: {line}" for n, line in enumerate(lines)))
     config = {
         "extends": str(pages.FOLDER / "tsconfig.json"),

@@ -19,10 +19,10 @@ const {make, draw, table} = elements;
  */
 
 const traceModel = (() => {
-  const [COPY, REDUCE, SEND, WAIT, STALL, COMPUTE] = [0, 1, 2, 3, 4, 5];
-  const KINDS = [COPY, REDUCE, SEND, WAIT, STALL, COMPUTE];
+  const KINDS = ['copy', 'reduce', 'send', 'wait', 'stall', 'compute'];
+  const [COPY, REDUCE, SEND, WAIT, STALL, COMPUTE] = KINDS.keys();
   const BARS = [COPY, REDUCE, WAIT, STALL, COMPUTE];
-  const MESSAGE = 2; // of the steps of a critical path
+  const STEPS = ['copy', 'reduce', 'message', 'wait', 'stall', 'idle', 'compute'];
 
   /**
    * The first place in a rising array from `low` on whose value is over `limit`.
@@ -78,7 +78,7 @@ const traceModel = (() => {
     const row = {
       ...columnsOf(trace, events),
       kind: Uint8Array.from(events, (event) => trace.kind[event]),
-      until_s: KINDS.map((kind) => new Float64Array(kind === SEND ? 0 : events.length + 1)),
+      until_s: KINDS.map((_, kind) => new Float64Array(kind === SEND ? 0 : events.length + 1)),
     };
     for (let i = 0; i < events.length; i++) {
       for (const kind of BARS) row.until_s[kind][i + 1] = row.until_s[kind][i];
@@ -151,7 +151,7 @@ const traceModel = (() => {
   /** The kinds that these traces may have: programs that say what they compute are few. @param {Trace[]} traces */
   function kindsOf(traces) {
     const hasOwnWork = traces.some((trace) => trace.kind.includes(COMPUTE));
-    return KINDS.filter((kind) => kind !== COMPUTE || hasOwnWork);
+    return [...KINDS.keys()].filter((kind) => kind !== COMPUTE || hasOwnWork);
   }
 
   /** @param {TraceData} data @param {Shell} shell */
@@ -187,5 +187,5 @@ const traceModel = (() => {
     return found;
   }
 
-  return {KINDS, COPY, REDUCE, SEND, WAIT, STALL, COMPUTE, BARS, MESSAGE, after, soonAfter, kindsOf, load, shares};
+  return {KINDS, COPY, REDUCE, SEND, WAIT, STALL, COMPUTE, BARS, STEPS, after, soonAfter, kindsOf, load, shares};
 })();

@@ -212,7 +212,7 @@ const traceTimeline = (() => {
     for (let i = Math.max(0, first - 1); i < critical.count; i++) {
       if (i && critical.start_s[i - 1] > picture.scope.end_s) break;
       const event = critical.event[i];
-      const isMessage = critical.what[i] === traceModel.MESSAGE && other[event] >= 0;
+      const isMessage = traceModel.STEPS[critical.what[i]] === 'message' && other[event] >= 0;
       const row = event < 0 ? trace.firstRow[critical.rank[i]] : trace.rowOf[event];
       add(critical.start_s[i], rows[row]);
       add(critical.end_s[i], rows[isMessage ? trace.rowOf[other[event]] : row]);
