@@ -8,13 +8,14 @@ import re
 import pytest
 
 from ringtree.draw.machine_page import MOST_DEVICES, machine_data, machine_page
-from ringtree.topology.catalogue import NAMES, machine
+from ringtree.topology.catalogue import machine
 from ringtree.topology.clusters import Cluster
 from ringtree.topology.fabrics import FABRICS
 from ringtree.topology.machine import Device, DeviceKind, Link, LinkKind, Machine
+from tests.draw.machines import CATALOGUE
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", CATALOGUE)
 def test_it_has_every_device_and_link(name: str) -> None:
     m = machine(name)
     data = machine_data(Cluster(m))
