@@ -11,7 +11,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("ringtree", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+EXAMPLES = int(os.environ.get("RINGTREE_EXAMPLES", "50"))
+"""Of a property: few in the quick tests; `make test-long` looks at more."""
+settings.register_profile(
+    "ringtree", max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("ringtree")  # how long an example takes is the machine's doing; pytest's timeout ends what hangs
 
 ROOT = Path(__file__).parent.parent

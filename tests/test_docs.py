@@ -60,7 +60,17 @@ def test_a_program_runs(where: str, text: str, tmp_path: Path) -> None:
         assert done.stdout == "".join(f"rank {r} of 4 has 6.0\n" for r in range(4))
 
 
-@pytest.mark.parametrize(("where", "text"), blocks("console"), ids=[where for where, _ in blocks("console")])
+LONG = "digits.py", "--nodes 12500"
+"""Commands that take some seconds."""
+
+
+@pytest.mark.parametrize(
+    ("where", "text"),
+    [
+        pytest.param(where, text, id=where, marks=[pytest.mark.slow] if any(what in text for what in LONG) else [])
+        for where, text in blocks("console")
+    ],
+)
 def test_a_command_prints_what_is_shown(where: str, text: str, tmp_path: Path) -> None:
     for folder in ("examples", "benchmarks"):
         (tmp_path / folder).symlink_to(ROOT / folder)

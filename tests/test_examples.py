@@ -53,6 +53,7 @@ def test_a_layout_trains_alike_on_any_number_of_ranks(name: str) -> None:
     assert len(alike) == 5 and float(alike[-1]) < 0.02 < float(alike[0])
 
 
+@pytest.mark.slow
 def test_the_digits_train_on_another_number_of_ranks() -> None:
     printed = output("-m", "ringtree.cli", "run", "-n", "3", "examples/digits.py", "--epochs", "1")
     assert printed.count("] ok  ") == 3 and "FAILED" not in printed

@@ -35,7 +35,7 @@ def test_every_collective_is_measured_and_right(ringtree: Ringtree, collective: 
 
 def test_the_record_says_what_was_measured_and_where(ringtree: Ringtree, tmp_path: Path) -> None:
     path = tmp_path / "rows.json"
-    words = ("all_gather", "-n", "1,3", "-b", "64", "-e", "64K", "-f", "32", "-d", "double", "--algorithm", "all")
+    words = ("all_gather", "-n", "1,3", "-b", "64", "-e", "2K", "-f", "32", "-d", "double", "--algorithm", "all")
     got = ringtree("bench", *words, *QUICK, "--json", str(path))
     record = json.loads(path.read_text())
     assert all(0 < row["predicted_us"] < 1e6 for row in record["rows"])

@@ -87,5 +87,5 @@ def test_what_is_no_log_leaves_the_json_as_it_was(ringtree: Ringtree, tmp_path: 
 def test_nodes_are_the_logs_hosts(ringtree: Ringtree) -> None:
     """Eight ranks would fit into one machine of eight GPUs."""
     log = Path(__file__).parents[2] / "examples/slow.log"
-    told = ringtree("explain", str(log), "--topology", "dgx-h100").out
+    told = ringtree("explain", str(log), "--topology", "dgx-a100").out
     assert "# nodes: 2, by the log's hosts" in told and "# GPUs of each node: 0, 1, 2, 3" in told

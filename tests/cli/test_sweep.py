@@ -79,6 +79,7 @@ def test_all_algorithms(capsys):
         assert name in found
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_ranks(capsys):
     found = sweep(capsys, "all_reduce", "--topology", "dgx-h100", "--nodes", "12500", "--bytes", "8:8G:1024")
     assert "100,000 ranks" in found

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Ringtree
+from tests.waiting import interruptible
 
 SMALL = ("--width", "16", "--layers", "2", "--sequence", "8", "--batch", "4")
 MISTAKES = [
@@ -130,7 +131,10 @@ def test_what_is_left_goes_on_from_a_checkpoint_under_another_layout(tmp_path: P
 @pytest.mark.torch
 def test_an_interrupt_ends_it_without_a_word_of_where_each_rank_was() -> None:
     program = [sys.executable, "-m", "ringtree.cli", "train", *SMALL, "--dp", "2", "--steps", "2000"]
-    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as job:
+    with subprocess.Popen(
+        program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=interruptible,  # noqa: PLW1509  # it takes no lock
+    ) as job:  # fmt: skip
         assert job.stdout is not None and job.stdout.readline().startswith("step")
         job.send_signal(signal.SIGINT)
         _, err = job.communicate()

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ringtree.machines.building import Builder
+from ringtree.machines.catalogue import NAMES
 from ringtree.machines.machine import Device, DeviceKind, LinkKind, Machine, NoteKind
+
+CATALOGUE = [pytest.param(n, marks=[pytest.mark.slow] if n == "dgx-h100-superpod" else []) for n in NAMES]
+"""The names, the largest for the long campaign."""
 
 
 def pair() -> Machine:

@@ -16,7 +16,7 @@ from ringtree.machines.channels import Channels, Pattern
 from ringtree.machines.copies import side_by_side
 from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine, Note, NoteKind, PathKind
 from ringtree.machines.paths import Paths
-from tests.draw.machines import pair
+from tests.draw.machines import CATALOGUE, pair
 
 TREE = """\
 cpu0  AMD EPYC 7763
@@ -76,7 +76,7 @@ def test_notes_that_say_the_same_are_one() -> None:
     assert plain(note_lines(Machine("m", (), (), notes), 100)) == "assumed  gpu0, gpu1, gpu2 and 3 more: so"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", CATALOGUE)
 def test_every_machine_fits_its_window(name: str) -> None:
     """And a screen or two, however many GPUs it has."""
     m = machine(name)

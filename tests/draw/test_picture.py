@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtree.algorithms import build, pairs
@@ -149,7 +149,6 @@ def schedules(draw: st.DrawFn) -> Schedule:
     return Schedule("any", "all_reduce", ranks, chunks, tuple(blocks), None, 4)
 
 
-@settings(max_examples=300, deadline=None)
 @given(schedules(), st.sampled_from([100, 60]))
 def test_any_schedule_reads_back(s: Schedule, width: int) -> None:
     text = picture(s, width)

@@ -48,7 +48,7 @@ def test_a_pipelined_schedule_joins_the_chunks_that_say_the_same(golden: Golden)
     golden("views/chain-pipelined.txt", plain(rounds(pipeline(build("chain", "broadcast", 6), 200), 80)))
 
 
-@pytest.mark.parametrize("ranks_", [1, 3, 8, 12])
+@pytest.mark.parametrize("ranks_", [1, 3, 8, pytest.param(12, marks=pytest.mark.slow)])
 def test_every_cell_shows_what_is_there(ranks_: int) -> None:
     read = 0
     for algorithm, name in pairs():

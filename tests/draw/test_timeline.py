@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtree.draw.text.timeline import GLYPHS, MOST_ROWS, timeline
@@ -89,7 +89,6 @@ def traces(draw: st.DrawFn) -> Trace:
     return Trace.of(ranks, who, kind, np.minimum(a, b), np.maximum(a, b), peer=peer, nbytes=1)
 
 
-@settings(max_examples=100, deadline=None)
 @given(traces(), st.sampled_from([40, 100, 131]))
 def test_any_trace_is_drawn_within_the_width(trace: Trace, width: int) -> None:
     lines = timeline(trace, width).splitlines()

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtree.algorithms import build
@@ -62,7 +62,6 @@ def traces(draw: st.DrawFn) -> Trace:
     return Trace.of(ranks, rank, kind, np.minimum(a, b), np.maximum(a, b), **columns, calls=calls, facts=facts)
 
 
-@settings(max_examples=150, deadline=None)
 @given(traces(), st.booleans())
 def test_any_trace_reads_back_equal(tmp_path_factory: pytest.TempPathFactory, trace: Trace, packed: bool) -> None:
     path = tmp_path_factory.getbasetemp() / ("any.json.gz" if packed else "any.json")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtree.algorithms import REGISTRY
@@ -148,7 +148,6 @@ steps = st.tuples(
 )
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.sampled_from(CASES), st.integers(2, 4), st.lists(steps, min_size=30, max_size=60))
 def test_random_programs_mean_the_same(case: tuple[str, bool], n: int, script: list[Step]) -> None:
     """The file's own terms, the schedule and the settled programs agree on everything the programs wrote."""

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtree.ir.critical_path import Step, critical_path, seconds_by_rank, seconds_by_what
@@ -117,7 +117,6 @@ def any_traces(draw: st.DrawFn) -> Trace:
     return Trace.of(3, rank, kind, start, start + length, peer=peer, call=call, calls=["a", "b"])
 
 
-@settings(max_examples=300, deadline=None)
 @given(any_traces())
 def test_a_path_has_no_gap_and_sums_to_the_makespan(trace: Trace) -> None:
     path = critical_path(trace)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtree.ir.critical_path import critical_path
@@ -39,7 +39,6 @@ def any_traces(draw: st.DrawFn) -> Trace:
     return Trace.of(2, rank, kind, start, start + length, peer=0)
 
 
-@settings(max_examples=200, deadline=None)
 @given(any_traces())
 def test_every_moment_of_a_span_is_somebodys_once(trace: Trace) -> None:
     """By a second account, moment by moment."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtree.algorithms import REGISTRY
@@ -192,7 +192,6 @@ def schedules(draw: st.DrawFn) -> Schedule:
     return Schedule(draw(st.text(max_size=9)), promise.name, n, chunks, tuple(blocks), root, scratch, switches)
 
 
-@settings(max_examples=300, deadline=None)
 @given(schedules())
 def test_what_is_printed_reads_back(schedule):
     round_trip(schedule)
@@ -238,7 +237,6 @@ def test_a_mistake_is_named_by_line(text, message):
         parse_schedule(head + text)
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.text(alphabet="rk0123456789 ,.:;[]()^+-><data\nonce times round for down chunk", max_size=80))
 def test_any_text_is_a_schedule_or_an_error(text):
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtree.machines import catalogue
@@ -184,7 +184,6 @@ def written(node: Node) -> str:
     return f"<{tag}{said}>{''.join(written(i) for i in inner)}</{tag}>"  # type: ignore[arg-type]
 
 
-@settings(max_examples=200, deadline=None)
 @given(NODES, st.sampled_from(["1", "2"]), st.booleans())
 def test_any_elements_are_a_machine_or_one_line(
     tmp_path_factory: pytest.TempPathFactory, node: Node, version: str, wrapped: bool
@@ -195,7 +194,6 @@ def test_any_elements_are_a_machine_or_one_line(
     check(tmp_path_factory.getbasetemp() / "any.xml", text.encode("utf-8", "surrogatepass"))
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.binary(max_size=200), st.sampled_from([b"", b"<system ", b"{", b"\tGPU0\nGPU0\t X \n", b"\xff\xfe<", b"<?xml "])
 )

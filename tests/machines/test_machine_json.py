@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtree.machines import catalogue
@@ -42,7 +42,6 @@ def same(a: Machine, b: Machine) -> bool:
     return (a.name, a.devices, a.links, a.notes) == (b.name, b.devices, b.links, b.notes)
 
 
-@settings(max_examples=100, deadline=None)
 @given(machines())
 def test_any_machine_is_read_back_exactly(machine: Machine) -> None:
     assert same(machine_json.parse(machine_json.text(machine), "m.json"), machine)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtree.machines.files import nvidia_smi
@@ -119,7 +119,6 @@ def trees(draw: st.DrawFn) -> tuple[list[str], list[list[str]]]:
     return names, cells
 
 
-@settings(max_examples=150, deadline=None)
 @given(trees())
 def test_any_tree_is_given_back(tree: tuple[list[str], list[list[str]]]) -> None:
     names, cells = tree

@@ -76,7 +76,9 @@ def test_devices_of_a_rack_carry_their_host(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
-@pytest.mark.parametrize("name", ["dgx-h100", "gb200-nvl72", "dgx-1-v100", "azure-nc96"])
+@pytest.mark.parametrize(
+    "name", ["dgx-h100", pytest.param("gb200-nvl72", marks=pytest.mark.slow), "dgx-1-v100", "azure-nc96"]
+)
 def test_what_a_search_finds_is_read_back(tmp_path: Path, name: str, nodes: int) -> None:
     where = Cluster(machine(name), nodes, FABRICS["infiniband"], sharp=True)
     found = graphs(where)

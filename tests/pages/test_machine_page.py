@@ -7,14 +7,15 @@ import re
 
 import pytest
 
-from ringtree.machines.catalogue import NAMES, machine
+from ringtree.machines.catalogue import machine
 from ringtree.machines.clusters import Cluster
 from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine
 from ringtree.pages.machine_page import MOST_DEVICES, machine_data, machine_page
 from ringtree.topology.fabrics import FABRICS
+from tests.draw.machines import CATALOGUE
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", CATALOGUE)
 def test_it_has_every_device_and_link(name: str) -> None:
     m = machine(name)
     data = machine_data(Cluster(m))

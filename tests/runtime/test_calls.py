@@ -40,8 +40,14 @@ def execute_all(comm: Communicator) -> None:
 
 
 def test_any_schedule_runs_as_the_collective_it_says_it_is(pools: Pools, engine: str) -> None:
-    for ranks in (1, 2, 5):
+    for ranks in (1, 3):
         pools(engine, ranks).run(execute_all)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [2, 5, 8])
+def test_any_schedule_runs_over_more_ranks(pools: Pools, engine: str, ranks: int) -> None:
+    pools(engine, ranks).run(execute_all)
 
 
 def lossy(ranks: int) -> Schedule:

@@ -37,7 +37,7 @@ def same(comm: Communicator, schedules: list[Schedule]) -> list[str]:
     return [s.name for s in schedules if not np.array_equal(comm.execute(s, x), wanted)]
 
 
-@pytest.mark.parametrize("n", [4, 5])
+@pytest.mark.parametrize("n", [3, pytest.param(4, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("whole", "first", "second"), IDENTITIES)
 def test_it_runs_as_the_whole(pools: Pools, engine: str, whole: str, first: str, second: str, n: int) -> None:
     assert pools(engine, n).run(same, composed(whole, first, second, n)) == [[]] * n

@@ -172,7 +172,7 @@ def check(pools: Pools, engine: str, examples: int) -> None:
 
 
 def test_random_scripts_of_calls(pools: Pools, engine: str) -> None:
-    check(pools, engine, 12)
+    check(pools, engine, 8)
 
 
 @pytest.mark.slow

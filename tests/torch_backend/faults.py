@@ -6,20 +6,40 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-TIMEOUT_S = 3.0
-"""Of the group, once all are in it."""
-JOIN_S = 30.0
-"""How late a process may come on a busy machine."""
+from tests.waiting import until
+
+TIMEOUT_S = 1.0
+"""Of the group, once `hurry()` was called."""
+JOIN_S = 60.0
+"""How late a rank may come on a busy machine."""
+RAISED = "raised"
+"""The store's count of ranks that raised."""
 
 
 class Story:
-    """What a rank that raised says: its error's classes and text, and after how many seconds."""
+    """What a rank that raised says: its error's classes and text."""
 
-    def __init__(self, kinds: list[str], text: str, took_s: float) -> None:
-        self.kinds, self.text, self.took_s = kinds, text, took_s
+    def __init__(self, kinds: list[str], text: str) -> None:
+        self.kinds, self.text = kinds, text
+
+
+def hurry() -> None:
+    """On a rank: from now on it waits TIMEOUT_S for others, and no longer."""
+    import torch.distributed as dist
+
+    dist.group.WORLD.set_timeout(timedelta(seconds=TIMEOUT_S))  # type: ignore[union-attr]
+
+
+def stay_away() -> None:
+    """On a rank: until all others have raised."""
+    import torch.distributed as dist
+
+    store = dist.distributed_c10d._get_default_store()
+    until(lambda: store.add(RAISED, 0) == dist.get_world_size() - 1)
 
 
 def fresh(function: Callable[..., Any], *args: Any) -> Any:
@@ -31,14 +51,15 @@ def fresh(function: Callable[..., Any], *args: Any) -> Any:
 
 def run(n: int, folder: Path, function: Callable[[int], Any], *args: Any) -> tuple[dict[int, Story], list[int | None]]:
     """`function(rank, *args)` on n ranks with a group, each a fresh process; the stories of those who raised, and the
-    exit codes of all. A process that is there 5 timeouts after it should have come hangs. Dumps go to `folder`/fr."""
+    exit codes of all. A process that is there after 4 times JOIN_S hangs. Dumps go to `folder`/fr.
+    """
     said: Any = multiprocessing.get_context("forkserver").SimpleQueue()
     processes = [fresh(_rank, said, rank, n, str(folder / "store"), function, args) for rank in range(n)]
     for process in processes:
         process.start()
-    until = time.monotonic() + JOIN_S + 5 * TIMEOUT_S
+    deadline_s = time.monotonic() + 4 * JOIN_S
     for process in processes:
-        process.join(max(until - time.monotonic(), 0))
+        process.join(max(deadline_s - time.monotonic(), 0))
     hanging = [rank for rank, process in enumerate(processes) if process.is_alive()]
     for process in processes:
         process.kill()
@@ -53,8 +74,6 @@ def run(n: int, folder: Path, function: Callable[[int], Any], *args: Any) -> tup
 
 def _rank(said: Any, rank: int, size: int, file: str, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), TORCH_FR_DUMP_TEMP_FILE=str(Path(file).parent / "fr/rank_"))
-    from datetime import timedelta
-
     import torch
     import torch.distributed as dist
 
@@ -62,12 +81,11 @@ def _rank(said: Any, rank: int, size: int, file: str, function: Callable[..., An
     store = dist.FileStore(file, size)
     dist.init_process_group("ringtree", store=store, rank=rank, world_size=size, timeout=timedelta(seconds=JOIN_S))
     dist.all_reduce(torch.ones(1))
-    dist.group.WORLD.set_timeout(timedelta(seconds=TIMEOUT_S))
-    start = time.monotonic()
     try:
         function(rank, *args)
     except BaseException as error:
-        said.put((rank, [k.__name__ for k in type(error).__mro__], str(error), time.monotonic() - start))
+        said.put((rank, [k.__name__ for k in type(error).__mro__], str(error)))
+        dist.distributed_c10d._get_default_store().add(RAISED, 1)
         dist.destroy_process_group()  # never hangs
         raise SystemExit(3) from error
     dist.destroy_process_group()

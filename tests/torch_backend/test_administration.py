@@ -71,15 +71,15 @@ def _aborted() -> str:
     group = dist.group.WORLD
     assert group is not None
     assert group.errored() is None  # type: ignore[attr-defined]
+    store = dist.distributed_c10d._get_default_store()
     dist.barrier()
     if dist.get_rank() == 1:
-        time.sleep(1.0)
+        store.wait(["aborted"])
     else:
         threading.Timer(0.3, group.abort).start()
-        began_s = time.monotonic()
         with pytest.raises(RuntimeError, match="rank 0 aborted the group"):
             dist.all_reduce(torch.ones(4))
-        assert time.monotonic() < began_s + 5
+        store.set("aborted", "yes")
     with pytest.raises(RuntimeError, match="rank 0 aborted the group"):
         dist.barrier()
     failed = str(group.errored())  # type: ignore[attr-defined]
@@ -115,8 +115,8 @@ def test_the_timeout_set_holds(worlds: Worlds) -> None:
     assert "rank 0 waited 0.3 s for rank 1" in said[0] and said[1] == ""
 
 
-def _destroyed(how: str) -> float:
-    """Seconds that it takes to destroy the default group, in which something is not as it should be."""
+def _destroyed(how: str) -> None:
+    """The default group, in which something is not as it should be."""
     import torch
     import torch.distributed as dist
 
@@ -131,18 +131,14 @@ def _destroyed(how: str) -> float:
             dist.all_reduce(torch.ones(4 + rank))
     elif how == "message under way" and rank == 0:
         dist.irecv(x, 1)
-    began_s = time.monotonic()
     dist.destroy_process_group()
-    took_s = time.monotonic() - began_s
     if how == "pending everywhere":
         assert x.tolist() == [2.0] * 4
-    return took_s
 
 
 @pytest.mark.parametrize("how", ["nothing", "pending everywhere", "message under way", "peer has left", "failed"])
 def test_destroying_never_hangs(worlds: Worlds, how: str) -> None:
-    for took_s in worlds(2).run(_again, _destroyed, how):
-        assert took_s < 5
+    worlds(2).run(_again, _destroyed, how)
 
 
 def _forked() -> str:

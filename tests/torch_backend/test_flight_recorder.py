@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.torch_backend.faults import JOIN_S, TIMEOUT_S, fresh, run
+from tests.torch_backend.faults import JOIN_S, TIMEOUT_S, fresh, hurry, run, stay_away
 
 
 def _fails(rank: int, how: str) -> None:
@@ -23,16 +23,17 @@ def _fails(rank: int, how: str) -> None:
     _good_calls(rank, n, pair)
     if rank < 2:
         pair.set_timeout(timedelta(seconds=TIMEOUT_S))
+    hurry()
     if how == "hang":
         if rank == 1:
-            time.sleep(TIMEOUT_S + 2)
+            stay_away()
         else:
             dist.all_reduce(x)
     elif how == "hang in a group of two":
         if rank == 0:
             dist.all_reduce(x, group=pair)
         else:
-            time.sleep(TIMEOUT_S + 2)
+            stay_away()
     elif how == "operation":
         dist.broadcast(x, 0) if rank == 1 else dist.all_reduce(x)
     elif how == "size":
@@ -41,7 +42,7 @@ def _fails(rank: int, how: str) -> None:
         if rank == 1:
             dist.recv(x, 0)
         else:
-            time.sleep(TIMEOUT_S + 2)
+            stay_away()
     elif how == "dead":
         if rank == 1:
             os._exit(7)

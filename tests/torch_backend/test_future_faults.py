@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tests.torch_backend.faults import TIMEOUT_S, run
+from tests.torch_backend.faults import run
 
 
 def _dies_in_backward(rank: int) -> None:
@@ -44,4 +44,3 @@ def test_an_error_goes_through_callbacks(tmp_path: Path) -> None:
     stories, codes = run(2, tmp_path, _chained)
     assert codes == [3, 7]
     assert "rank 1 died" in stories[0].text
-    assert stories[0].took_s < TIMEOUT_S

@@ -232,8 +232,7 @@ def _forgotten() -> bool:
         return True
     x = torch.zeros(4, 2)
     dist.irecv(x[:, 0], 1)
-    until = time.monotonic() + 10
-    while x[:, 0].sum() != 4 and time.monotonic() < until:
+    while x[:, 0].sum() != 4:
         dist.irecv(torch.zeros(1), 0, tag=8)  # what is begun finishes what has ended
         dist.isend(torch.ones(1), 0, tag=8)
         time.sleep(0.001)

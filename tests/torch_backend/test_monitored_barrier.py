@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 from tests.torch_backend.conftest import Worlds
 
 LIMIT_S = 1.5
 """For all who come at once to meet on a busy machine."""
 
 
-def _meets(absent: list[int], wait_all_ranks: bool) -> tuple[str, float]:
+def _meets(absent: list[int], wait_all_ranks: bool) -> str:
     """All come, then all but `absent`, then all again: the group goes on, and no call takes what is left."""
     from datetime import timedelta
 
@@ -19,41 +17,39 @@ def _meets(absent: list[int], wait_all_ranks: bool) -> tuple[str, float]:
 
     from ringtree.torch_backend import monitored_barrier
 
-    monitored_barrier(timeout=timedelta(seconds=20))
-    said, start = "", time.monotonic()
+    monitored_barrier(timeout=timedelta(seconds=60))
+    said = ""
     if dist.get_rank() not in absent:
         try:
             monitored_barrier(timeout=timedelta(seconds=LIMIT_S), wait_all_ranks=wait_all_ranks)
         except RuntimeError as error:
             assert isinstance(error, dist.DistBackendError)
             said = str(error)
-    took_s = time.monotonic() - start
     n = dist.get_world_size()
     dist.all_to_all([torch.zeros(3) for _ in range(n)], [torch.ones(3) for _ in range(n)])
-    monitored_barrier(timeout=timedelta(seconds=20))
-    return said, took_s
+    monitored_barrier(timeout=timedelta(seconds=60))
+    return said
 
 
 def test_everyone_who_came_hears_who_did_not(worlds: Worlds) -> None:
     heard = worlds(4).run(_meets, [1, 3], True)
-    assert heard[0][0].startswith("Ranks 1, 3 failed to pass monitoredBarrier in 1500 ms")
+    assert heard[0].startswith("Ranks 1, 3 failed to pass monitoredBarrier in 1500 ms")
     expected = (
         "Rank 2 successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0"
     )
-    assert heard[2][0].startswith(expected + ": ranks 1, 3 did not come")
-    assert heard[0][1] >= LIMIT_S
+    assert heard[2].startswith(expected + ": ranks 1, 3 did not come")
 
 
 def test_the_first_one_is_named_first(worlds: Worlds) -> None:
     heard = worlds(4).run(_meets, [1, 3], False)
-    assert heard[0][0].startswith("Rank 1 failed to pass monitoredBarrier in 1500 ms, nor did rank 3")
+    assert heard[0].startswith("Rank 1 failed to pass monitoredBarrier in 1500 ms, nor did rank 3")
 
 
 def test_where_the_first_rank_does_not_come(worlds: Worlds) -> None:
     heard = worlds(4).run(_meets, [0], False)
     for rank in (1, 2, 3):
-        assert f"Rank {rank} successfully reached monitoredBarrier" in heard[rank][0]
-        assert "send/recv from rank 0: it did not come within 1.5 s" in heard[rank][0]
+        assert f"Rank {rank} successfully reached monitoredBarrier" in heard[rank]
+        assert "send/recv from rank 0: it did not come within 1.5 s" in heard[rank]
 
 
 def _alone() -> str:

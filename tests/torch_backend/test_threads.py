@@ -108,9 +108,8 @@ def test_threads_with_one_group_call_in_the_order_in_which_they_come(worlds: Wor
     assert worlds(2).run(_one_group_many_threads) == [[[2.0 * t] * 2 for t in range(6)]] * 2
 
 
-def _one_group_is_stuck() -> tuple[float, bool]:
+def _one_group_is_stuck() -> bool:
     """A thread waits in one group; another group, and Python, go on."""
-    import time
 
     import torch
     import torch.distributed as dist
@@ -120,26 +119,22 @@ def _one_group_is_stuck() -> tuple[float, bool]:
     stuck = threading.Thread(target=lambda: dist.all_reduce(torch.ones(1), group=other), daemon=True)
     if rank == 0:
         stuck.start()
-    begun_s = time.monotonic()
     for _ in range(20):
         dist.all_reduce(torch.ones(1))
     futures = [dist.all_reduce(torch.ones(1), async_op=True).get_future() for _ in range(5)]
     for future in futures:
         future.wait()
-    took_s, alive = time.monotonic() - begun_s, stuck.is_alive()
+    alive = stuck.is_alive()
     dist.barrier()  # both have looked
     if rank != 0:
         stuck.start()
-    stuck.join(10)
-    assert not stuck.is_alive()
+    stuck.join()
     dist.destroy_process_group(other)
-    return took_s, alive
+    return alive
 
 
 def test_a_thread_that_waits_in_one_group_holds_up_no_other(worlds: Worlds) -> None:
-    (took_s, alive), _ = worlds(2).run(_one_group_is_stuck)
-    assert alive
-    assert took_s < 5
+    assert worlds(2).run(_one_group_is_stuck)[0]
 
 
 def _mixed_order(asynchronous_first: bool) -> list[float]:

@@ -59,7 +59,6 @@ def changed(draw: st.DrawFn) -> Schedule:
     return schedule
 
 
-@settings(max_examples=150, deadline=None)
 @given(changed())
 def test_whatever_is_built_is_proved_and_so_are_its_programs(schedule: Schedule) -> None:
     proof = prove(schedule)
@@ -72,7 +71,6 @@ def test_whatever_is_built_is_proved_and_so_are_its_programs(schedule: Schedule)
             prove_programs(programs, slots=needed - 1)
 
 
-@settings(max_examples=150, deadline=None)
 @given(built(largest=6), st.data())
 def test_a_schedule_with_several_faults_is_judged_as_by_the_oracle(schedule: Schedule, data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 3))):
@@ -129,7 +127,6 @@ def threaded(draw: st.DrawFn) -> list[Program]:
     return [program(r, *threads, collective="all_reduce", chunks=2, scratch=1) for r, threads in enumerate(code)]
 
 
-@settings(max_examples=400, deadline=None)
 @given(threaded())
 def test_races_are_found_where_brute_force_finds_them(programs: list[Program]) -> None:
     w = wire(programs)

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtree.machines import catalogue, pci
@@ -128,7 +128,6 @@ def machines(draw: st.DrawFn) -> Machine:
     return Machine("any", devices, tuple(kept.values()))
 
 
-@settings(max_examples=100, deadline=None)
 @given(machines())
 def test_any_machine_with_a_cpu_is_read_back(machine: Machine) -> None:
     assert graph(again(machine)) == graph(machine)
