@@ -45,9 +45,9 @@ def _run(plan: Plan) -> tuple[list[float], Counter[int]]:
 def _left_behind(plan: Plan, run: str) -> int:
     """On a rank: how many steps the slow one has made when this one has made all of its own. `run`: no other's name."""
     import torch.distributed as dist
-    from ringtree.training.measure.wire import meet
 
     from ringtree.training import Trainer
+    from ringtree.training.measure.wire import meet
 
     store, rank = dist.distributed_c10d._get_default_store(), dist.get_rank()
     trainer = Trainer(plan)
