@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from ringtree import ANY, PeerDied, TimedOut, wait_all, wait_any
+from ringtree import ANY, PeerDied, TimedOut, spawn, wait_all, wait_any
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.communicator.work import Message
 from tests.runtime.conftest import Pools
@@ -121,3 +122,23 @@ def test_a_receive_from_any_that_nobody_answers_times_out(engine: str) -> None:
             comm.barrier()  # all have given up by now
 
     assert {kind for kind, *_ in outcomes(engine, 2, act)} == {"none"}
+
+
+def test_what_a_rank_sent_before_it_left_is_received() -> None:
+    """Rank 1 sends and leaves at about the moment when rank 0 first looks whether rank 1 is still there."""
+
+    def rank(comm: Communicator) -> None:
+        x = np.zeros(1)
+        for delay_s in np.linspace(1e-3, 4e-3, 60):
+            pair = comm.duplicate()
+            pair.barrier()
+            if comm.rank == 1:
+                time.sleep(delay_s)
+                pair.send(np.full(1, delay_s), 0)
+                pair.close()
+            else:
+                pair.recv(x, 1)
+                assert x[0] == delay_s
+                pair.close()
+
+    spawn(rank, 2)

@@ -15,6 +15,8 @@ from ringtree.ir.own_work import uncovered
 from ringtree.ir.trace import Trace
 from ringtree.ir.units import count, duration, size
 
+LEAST_S = 1e-15
+"""Less is nothing that a clock could tell, and no ratio is taken of it."""
 MOST_ROWS = 16
 """Of more ranks, those are listed whose times differ most."""
 MOST_DEVIATIONS = 5
@@ -51,7 +53,7 @@ def _makespans(both: tuple[Trace, Trace], names: tuple[str, str]) -> list[str]:
         ("makespan", [trace.makespan_s for trace in both]),
         ("from when the last rank began", [all_begun_seconds(trace) for trace in both]),
     ):
-        ratio = f"; {names[1]} / {names[0]} = {seconds[1] / seconds[0]:.3g}" if seconds[0] else ""
+        ratio = f"; {names[1]} / {names[0]} = {seconds[1] / seconds[0]:.3g}" if seconds[0] > LEAST_S else ""
         lines.append(f"{what}: {names[0]} {duration(seconds[0])}, {names[1]} {duration(seconds[1])}{ratio}")
     return lines
 
