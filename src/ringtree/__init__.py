@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ringtree.errors import Mismatch, PeerDied, Poisoned, RankFailed, TimedOut
-    from ringtree.runtime.bootstrap.world import init
+    from ringtree.runtime.world import init
     from ringtree.runtime.communicator.communicator import Communicator
     from ringtree.runtime.communicator.messages import ANY
     from ringtree.runtime.communicator.operations import Op, scaled
@@ -34,7 +34,7 @@ _HOME = {
     "RankFailed": "ringtree.errors",
     "TimedOut": "ringtree.errors",
     "Work": "ringtree.runtime.communicator.work",
-    "init": "ringtree.runtime.bootstrap.world",
+    "init": "ringtree.runtime.world",
     "scaled": "ringtree.runtime.communicator.operations",
     "spawn": "ringtree.runtime.launch.spawn",
     "wait_all": "ringtree.runtime.communicator.work",

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from ringtree import init
-from ringtree.runtime.bootstrap.world import patience
 from ringtree.runtime.engines import engine as engines
 from ringtree.runtime.launch.launch import run
+from ringtree.runtime.world import patience
 
 
 @pytest.fixture(autouse=True)

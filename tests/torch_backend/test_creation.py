@@ -121,10 +121,11 @@ def test_what_an_earlier_attempt_left_is_not_joined(worlds: Worlds, tmp_path: Pa
 DIES = """
 import os, sys, threading
 from ringtree._native import BUILD
-from ringtree.runtime.bootstrap.rendezvous import Party, meet
+from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
+from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 place = sys.argv[1]
 threading.Timer(0.5, os._exit, [1]).start()
-meet(Party(place, 2, 4, "0123", "the group of 4 ranks", 20, build=BUILD), 0, [])
+ABSTRACT_SOCKET.share(BootstrapGroup(place, 2, "0123", "the group of 4 ranks", 20, build=BUILD), 0, [])
 """
 
 

@@ -15,7 +15,7 @@ from ringtree.mpi.messages import Messages
 from ringtree.mpi.missing import missing_method
 from ringtree.mpi.objects import Objects
 from ringtree.mpi.uneven import Uneven
-from ringtree.runtime.bootstrap.world import init
+from ringtree.runtime.world import init
 from ringtree.runtime.communicator.communicator import Communicator
 
 _joining = threading.RLock()  # joining COMM_SELF joins COMM_WORLD

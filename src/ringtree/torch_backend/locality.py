@@ -1,6 +1,6 @@
 """Whether ranks are on one machine, said by those who cannot reach one another.
 
-That they are is proved by their meeting (runtime.bootstrap.rendezvous) and not guessed. A member that cannot reach the
+That they are is proved by their meeting (runtime.bootstrap.abstract_socket) and not guessed. A member that cannot reach the
 first says through the store where it is; what the first makes of that is every member's error.
 """
 

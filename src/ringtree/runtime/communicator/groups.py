@@ -126,6 +126,7 @@ class Groups(Collectives):
             look_too,
             kin=self._seat.kin(list(members)),
             parameters=self._terms.parameters,
+            bootstrap=self._terms.bootstrap,
         )
         try:
             return self._made_from_here(Communicator(self._engine, terms))

@@ -18,7 +18,8 @@ from threading import Lock
 from typing import Any
 
 from ringtree.errors import Mismatch, PeerDied, Poisoned
-from ringtree.runtime.bootstrap.rendezvous import Party, meet, memory_available_bytes
+from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
+from ringtree.runtime.bootstrap.shared_memory import memory_available_bytes
 from ringtree.runtime.communicator.seated import Seated
 
 PAGE_BYTES = 4096
@@ -68,9 +69,10 @@ class Heap:
         most_bytes = min(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), MOST_BYTES // ranks)
         look = partial(seat.look, "allocate_tensor", list(range(ranks)))
         subject, patience_s = f"the symmetric memory of {ranks} ranks", min(terms.timeout_s, PATIENCE_S)
-        party = Party(f"{terms.place}/heap", terms.rank, ranks, terms.names, subject, patience_s, look)
+        members = BootstrapGroup(f"{terms.place}/heap", terms.rank, terms.names, subject, patience_s, look)
+        nbytes = (1 + most_bytes // LARGE_PAGE_BYTES * ranks) * LARGE_PAGE_BYTES
         try:
-            fd, _ = meet(party, (1 + most_bytes // LARGE_PAGE_BYTES * ranks) * LARGE_PAGE_BYTES, reserved=PAGE_BYTES)
+            fd, _ = terms.bootstrap.share(members, nbytes, reserved=PAGE_BYTES)
             try:
                 whole = os.fstat(fd).st_size  # the leader's
                 address = seat.add_region(fd, whole, 0, PAGE_BYTES)

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.runtime.bootstrap.rendezvous import Party, meet, reserve
+from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
+from ringtree.runtime.bootstrap.shared_memory import reserve
 from ringtree.runtime.engines.engine import Terms
 from ringtree.runtime.engines.protocols import Endpoint
 
@@ -44,8 +45,8 @@ def allocate(
         fd = reserve(share, subject)
     else:
         look = partial(endpoint.look, "empty", list(range(terms.ranks)))
-        party = Party(place, terms.rank, terms.ranks, terms.names, subject, terms.timeout_s, look)
-        fd, _ = meet(party, share * terms.ranks)
+        group = BootstrapGroup(place, terms.rank, terms.names, subject, terms.timeout_s, look)
+        fd, _ = terms.bootstrap.share(group, share * terms.ranks)
     try:
         window, address = endpoint.add_window(fd, share)
     finally:

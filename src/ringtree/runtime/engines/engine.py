@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ringtree
+from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
+from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup, HostBootstrap
 from ringtree.runtime.engines.protocols import Endpoint
 
 if TYPE_CHECKING:
@@ -31,7 +33,8 @@ class Terms:
     `look`, where they know each other already, raises when one of them has died. `slots`: how
     many staging slots a rank needs at least; 0 leaves it to the engine. `kin`: in a group made from another, what the
     endpoint there knows of the members (`Health.kin`). `parameters`: what calls cost, by which they are planned; where
-    members did not know each other before, rank 0's are everybody's, and None is what is built in.
+    members did not know each other before, rank 0's are everybody's, and None is what is built in. `bootstrap`: how the
+    members meet.
     """
 
     place: str
@@ -43,6 +46,7 @@ class Terms:
     slots: int = 0
     kin: Any = None
     parameters: CostParameters | None = None
+    bootstrap: HostBootstrap = ABSTRACT_SOCKET
 
     @property
     def ranks(self) -> int:
@@ -51,6 +55,11 @@ class Terms:
     @property
     def subject(self) -> str:
         return f"the group of {self.ranks} ranks"
+
+    def bootstrap_group(self, build: str = "") -> BootstrapGroup:
+        """Who meets before there is a group."""
+        who = self.place, self.rank, self.names, self.subject, self.timeout_s, self.look
+        return BootstrapGroup(*who, build=build)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 import ringtree.errors  # noqa: F401  # teaches the native errors to say their message
-from ringtree.runtime.bootstrap.rendezvous import Party, meet
 from ringtree.runtime.engines.engine import Joined, Terms, native_module
 from ringtree.runtime.tuned import as_json, parameters_from
 
@@ -18,14 +17,13 @@ def join(terms: Terms) -> Joined:
     """Takes this rank's native seat; returns when all members have met."""
     native = native_module()
     slots, slot_bytes = staging(terms.ranks, terms.slots)
-    who = terms.place, terms.rank, terms.ranks, terms.names, terms.subject, terms.timeout_s, terms.look
-    party = Party(*who, build=native.BUILD)
     mine = sum(1 << core for core in os.sched_getaffinity(0))
     sizes = terms.ranks, slots, slot_bytes
     whole = native.segment_bytes(*sizes)
     parameters = None if terms.kin or terms.rank else terms.parameters
     offer = [f"{mine:x}", *([as_json(parameters), parameters.source] if parameters else [])]
-    fd, offers = meet(party, whole, offer, native.reserved_bytes(*sizes, lazily=terms.kin is not None))
+    reserved = native.reserved_bytes(*sizes, lazily=terms.kin is not None)
+    fd, offers = terms.bootstrap.share(terms.bootstrap_group(native.BUILD), whole, offer, reserved)
     cores = _union([mask for mask, *_ in offers]).bit_count()
     said = offers[0][1:]  # rank 0's, which a group that is made from another has already
     seat = native.Group(

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ringtree.errors import Mismatch, PeerDied, Poisoned, RankFailed, TimedOut
 from ringtree.runtime.bootstrap.environment import SPAWNED, detect
-from ringtree.runtime.bootstrap.world import patience
 from ringtree.runtime.engines.engine import Terms, default_engine
 from ringtree.runtime.tuned import parameters_here
+from ringtree.runtime.world import patience
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from ringtree.errors import Mismatch, Poisoned
 from ringtree.ir.program import Kind, Space
 from ringtree.ir.trace import Event
+from ringtree.runtime.bootstrap.in_process import IN_PROCESS
 from ringtree.runtime.engines.engine import Joined, Terms
-from ringtree.runtime.engines.reference.group import Fingerprint, Group, Slot, enter
+from ringtree.runtime.engines.reference.group import Fingerprint, Group, Slot
 from ringtree.runtime.engines.reference.kernel import Values, elements, finish, reduce
 from ringtree.runtime.engines.reference.messages import Messages
 from ringtree.runtime.engines.reference.plan import Part, Plan, Step, decode
@@ -35,9 +36,10 @@ SLOT_BYTES = 1 << 14
 
 
 def join(terms: Terms) -> Joined:
-    """Ranks that are threads of this process meet in a table."""
+    """Ranks are threads of this process: all take the group that the first of them brings."""
+    group, *_ = IN_PROCESS.exchange(terms.bootstrap_group(), Group(terms.names))
     slots = max(SLOTS, terms.ranks, terms.slots)
-    seat = Seat(enter(terms), terms.rank, slots, terms.timeout_s)
+    seat = Seat(group, terms.rank, slots, terms.timeout_s)
     return Joined(seat, slots, SLOT_BYTES, len(os.sched_getaffinity(0)), terms.parameters)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import Counter, deque
@@ -14,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.errors import PeerDied, Poisoned, TimedOut
-from ringtree.runtime.engines.engine import Terms
 from ringtree.runtime.engines.reference.messages import Box
 from ringtree.runtime.engines.reference.recorder import Recorder
 from ringtree.runtime.types import OPS, Dtype
@@ -65,7 +63,6 @@ class Group:
 
     names: tuple[str, ...]
     changed: threading.Condition = field(default_factory=threading.Condition)
-    seated: set[int] = field(default_factory=set)
     left: set[int] = field(default_factory=set)
     lanes: dict[tuple[int, int], deque[Slot | None]] = field(default_factory=dict)
     calls: dict[int, dict[int, Fingerprint]] = field(default_factory=dict)
@@ -146,28 +143,3 @@ class Group:
             if slot.readers == 0:
                 self.pools[slot.owner].append(slot)
                 self.changed.notify_all()
-
-
-_groups: dict[str, Group] = {}
-_groups_lock = threading.Lock()
-
-
-def enter(terms: Terms) -> Group:
-    """The group that all ranks of these terms share; returns when all have come."""
-    place = f"{os.getpid()}/{terms.place}"
-    with _groups_lock:
-        group = _groups.setdefault(place, Group(terms.names))
-    with group.changed:
-        if group.names != terms.names or terms.rank in group.seated:
-            raise RuntimeError(f"two threads say they are rank {terms.names[terms.rank]} of {terms.subject}")
-        group.seated.add(terms.rank)
-        group.changed.notify_all()
-        if not group.changed.wait_for(lambda: len(group.seated) == terms.ranks, terms.timeout_s):
-            missing = [name for r, name in enumerate(terms.names) if r not in group.seated]
-            group.seated.remove(terms.rank)  # it may come again
-            raise TimeoutError(
-                f"ranks {', '.join(missing)} did not come to {terms.subject} within {terms.timeout_s:g} s"
-            )
-    with _groups_lock:
-        _groups.pop(place, None)
-    return group

@@ -15,14 +15,19 @@ from typing import Any
 
 import pytest
 
-from ringtree.runtime.bootstrap import rendezvous
-from ringtree.runtime.bootstrap.rendezvous import Party, meet, reserve
+from ringtree.runtime.bootstrap import abstract_socket
+from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
+from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
+from ringtree.runtime.bootstrap.shared_memory import reserve
 
 numbers = count()
 
 
-def party(place: str, member: int, members: int, subject: str = "the test group", timeout_s: float = 60) -> Party:
-    return Party(place, member, members, [str(m + 100) for m in range(members)], subject, timeout_s)
+meet = ABSTRACT_SOCKET.share
+
+
+def members(key: str, rank: int, size: int, subject: str = "the test group", timeout_s: float = 60) -> BootstrapGroup:
+    return BootstrapGroup(key, rank, [str(m + 100) for m in range(size)], subject, timeout_s)
 
 
 def gather(*tasks: Callable[[], Any]) -> list[Any]:
@@ -49,7 +54,7 @@ def place() -> str:
 
 
 def test_all_get_the_same_zeroed_memory_and_all_offers(place: str) -> None:
-    met = gather(*(lambda m=m: meet(party(place, m, 4), 8192, {"from": m}) for m in (2, 0, 3, 1)))
+    met = gather(*(lambda m=m: meet(members(place, m, 4), 8192, {"from": m}) for m in (2, 0, 3, 1)))
     maps = [mmap.mmap(fd, 8192) for fd, _ in met]
     assert all(offers == [{"from": m} for m in range(4)] for _, offers in met)
     assert maps[0][:] == bytes(8192)
@@ -61,18 +66,18 @@ def test_all_get_the_same_zeroed_memory_and_all_offers(place: str) -> None:
 
 def test_one_name_serves_one_meeting_after_another(place: str) -> None:
     for _ in range(20):
-        for fd, _offers in gather(*(lambda m=m: meet(party(place, m, 3), 4096) for m in range(3))):
+        for fd, _offers in gather(*(lambda m=m: meet(members(place, m, 3), 4096) for m in range(3))):
             os.close(fd)
 
 
 def test_a_world_of_one_meets_itself(place: str) -> None:
-    fd, offers = meet(party(place, 0, 1), 4096, "x")
+    fd, offers = meet(members(place, 0, 1), 4096, "x")
     os.close(fd)
     assert offers == ["x"]
 
 
 def test_who_is_missing_is_named_to_those_who_came(place: str) -> None:
-    outcomes = gather(*(lambda m=m: meet(party(place, m, 4, timeout_s=0.3), 0) for m in (0, 2)))
+    outcomes = gather(*(lambda m=m: meet(members(place, m, 4, timeout_s=0.3), 0) for m in (0, 2)))
     for error in outcomes:
         assert isinstance(error, TimeoutError)
         assert "ranks 101, 103 did not come to the test group within 0.3 s" in str(error)
@@ -80,7 +85,7 @@ def test_who_is_missing_is_named_to_those_who_came(place: str) -> None:
 
 @pytest.mark.parametrize("builds", [("aaa", "bbb"), ("aaa", "")])
 def test_two_builds_share_no_memory_and_both_are_named(place: str, builds: tuple[str, str]) -> None:
-    outcomes = gather(*(lambda m=m: meet(replace(party(place, m, 2), build=builds[m]), 4096) for m in range(2)))
+    outcomes = gather(*(lambda m=m: meet(replace(members(place, m, 2), build=builds[m]), 4096) for m in range(2)))
     for error in outcomes:
         assert isinstance(error, RuntimeError)
         assert "rank 101 runs build " + (builds[1] or "unknown") in str(error)
@@ -88,34 +93,34 @@ def test_two_builds_share_no_memory_and_both_are_named(place: str, builds: tuple
 
 
 def test_a_missing_leader_is_named(place: str) -> None:
-    (error,) = gather(lambda: meet(party(place, 1, 2, timeout_s=0.2), 0))
+    (error,) = gather(lambda: meet(members(place, 1, 2, timeout_s=0.2), 0))
     assert isinstance(error, TimeoutError)
     assert "rank 100 did not come" in str(error)
 
 
 def test_the_same_rank_twice_is_an_error_for_all(place: str) -> None:
-    outcomes = gather(*(lambda m=m: meet(party(place, m, 4, timeout_s=2), 0) for m in (0, 1, 1)))
+    outcomes = gather(*(lambda m=m: meet(members(place, m, 4, timeout_s=2), 0) for m in (0, 1, 1)))
     assert all("two processes say they are rank 101" in str(e) for e in outcomes)
 
 
 def test_two_leaders_are_told_apart(place: str) -> None:
     def late() -> object:
         time.sleep(0.2)
-        return meet(party(place, 0, 2, timeout_s=0.1), 0)
+        return meet(members(place, 0, 2, timeout_s=0.1), 0)
 
-    first, second = gather(lambda: meet(party(place, 0, 2, timeout_s=1), 0), late)
+    first, second = gather(lambda: meet(members(place, 0, 2, timeout_s=1), 0), late)
     assert "rank 101 did not come" in str(first)
     assert "two processes say they are rank 100" in str(second)
 
 
 def test_another_size_is_an_error_for_all(place: str) -> None:
-    outcomes = gather(lambda: meet(party(place, 0, 3), 0), lambda: meet(party(place, 1, 2), 0))
+    outcomes = gather(lambda: meet(members(place, 0, 3), 0), lambda: meet(members(place, 1, 2), 0))
     assert all("rank 101 says there are 2 ranks, rank 100 says 3" in str(e) for e in outcomes)
 
 
 def test_another_subject_is_an_error_for_all(place: str) -> None:
     outcomes = gather(
-        lambda: meet(party(place, 0, 2, "an array of 3"), 0), lambda: meet(party(place, 1, 2, "an array of 4"), 0)
+        lambda: meet(members(place, 0, 2, "an array of 3"), 0), lambda: meet(members(place, 1, 2, "an array of 4"), 0)
     )
     assert all("rank 101 came for an array of 4, rank 100 for an array of 3" in str(e) for e in outcomes)
 
@@ -124,18 +129,18 @@ def test_a_member_that_ends_while_waiting_is_named(place: str) -> None:
     def come_and_go() -> None:
         time.sleep(0.05)
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
-            door.connect(rendezvous._address(place))
+            door.connect(abstract_socket.address(place))
             door.send(b'{"member": 2, "members": 3, "name": "102", "subject": "the test group", "offer": null}')
             time.sleep(0.05)
 
-    leader, _ = gather(lambda: meet(party(place, 0, 3), 0), come_and_go)
+    leader, _ = gather(lambda: meet(members(place, 0, 3), 0), come_and_go)
     assert "rank 102 ended while the test group was being set up" in str(leader)
 
 
 def test_another_users_process_is_no_member(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rendezvous, "_uid", lambda connection: os.getuid() + 1)
+    monkeypatch.setattr(abstract_socket, "_uid", lambda connection: os.getuid() + 1)
     leader, guest = gather(
-        lambda: meet(party(place, 0, 2, timeout_s=0.3), 0), lambda: meet(party(place, 1, 2, timeout_s=0.3), 0)
+        lambda: meet(members(place, 0, 2, timeout_s=0.3), 0), lambda: meet(members(place, 1, 2, timeout_s=0.3), 0)
     )
     assert "rank 101 did not come" in str(leader)
     assert isinstance(guest, PermissionError)
@@ -144,7 +149,7 @@ def test_another_users_process_is_no_member(place: str, monkeypatch: pytest.Monk
 def test_the_peers_user_is_read_from_the_kernel() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        assert rendezvous._uid(ours) == os.getuid()
+        assert abstract_socket._uid(ours) == os.getuid()
         assert struct.calcsize("3i") == 12
 
 
@@ -167,8 +172,8 @@ def test_pages_are_there_before_anyone_writes() -> None:
 
 def test_nothing_stays_open_after_an_error(place: str) -> None:
     before = len(os.listdir("/proc/self/fd"))
-    gather(*(lambda m=m: meet(party(place, m, 4, timeout_s=0.2), 4096) for m in (0, 2)))
-    gather(lambda: meet(party(place, 0, 3), 4096), lambda: meet(party(place, 1, 2), 4096))
+    gather(*(lambda m=m: meet(members(place, m, 4, timeout_s=0.2), 4096) for m in (0, 2)))
+    gather(lambda: meet(members(place, 0, 3), 4096), lambda: meet(members(place, 1, 2), 4096))
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -177,7 +182,7 @@ def test_a_leader_that_dies_ends_the_wait_of_who_came(place: str) -> None:
     leader = os.fork()
     if leader == 0:
         threading.Timer(0.5, os._exit, [0]).start()
-        meet(party(place, 0, 3, timeout_s=60), 0)
+        meet(members(place, 0, 3, timeout_s=60), 0)
     with pytest.raises(RuntimeError, match="rank 100 ended while the test group was being set up"):
-        meet(party(place, 1, 3, timeout_s=60), 0)
+        meet(members(place, 1, 3, timeout_s=60), 0)
     os.waitpid(leader, 0)

@@ -1,0 +1,73 @@
+"""How the members of a group find each other before they have lanes: they exchange small values.
+
+`ringtree.runtime.bootstrap.abstract_socket` serves the processes of one machine, and hands them memory in common as
+well; `in_process` serves the threads of one process. What brings members of several machines together is another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapGroup:
+    """Who meets, and what for. `key`: a text that all members derive alike, and no other group has at the time.
+
+    `rank` is the caller's number among the members, 0 is the leader's; `names` are what users know the members by.
+    `subject` says in words what the members meet for: all must say the same. `check_liveness` is called now and then
+    while members are waited for, with the ranks that are known not to have come, and raises when waiting is in vain.
+    `build` is of the engine that will share the memory: another build may lay it out in another way.
+    """
+
+    key: str
+    rank: int
+    names: Sequence[str]
+    subject: str
+    timeout_s: float
+    check_liveness: Callable[[list[int]], None] | None = None
+    build: str = ""
+
+    @property
+    def size(self) -> int:
+        return len(self.names)
+
+    def named(self, ranks: Sequence[int]) -> str:
+        """`rank 3`, or `ranks 1, 3`: members by their names."""
+        names = [self.names[rank] for rank in ranks]
+        return f"rank {names[0]}" if len(names) == 1 else f"ranks {', '.join(names)}"
+
+    def check(self, absent: list[int]) -> None:
+        """Raises where one of the members has died, and so waiting is in vain."""
+        if self.check_liveness is not None:
+            self.check_liveness(absent)
+
+    def missing(self, ranks: Sequence[int]) -> TimeoutError:
+        """What is raised for members that did not come in time."""
+        return TimeoutError(f"{self.named(ranks)} did not come to {self.subject} within {self.timeout_s:g} s")
+
+
+class Bootstrap(Protocol):
+    """The exchange of small values."""
+
+    def exchange(self, group: BootstrapGroup, value: Any = None) -> list[Any]:
+        """Each member's value, in the order of their ranks; returns when all members have come.
+
+        Raises TimeoutError naming who is missing, RuntimeError for a member that contradicts the others.
+        """
+        ...
+
+
+class HostBootstrap(Bootstrap, Protocol):
+    """The same among members that can share memory."""
+
+    def share(
+        self, group: BootstrapGroup, nbytes: int, value: Any = None, reserved: int | None = None
+    ) -> tuple[int, list[Any]]:
+        """A descriptor, the caller's own, of `nbytes` zeroed bytes of memory that all members share, and each
+        member's value. `reserved`: how many of the bytes exist; all of them if it is None.
+
+        Raises as `exchange` does, and MemoryError where the machine has no room.
+        """
+        ...

@@ -1,0 +1,54 @@
+"""Memory that has no name: reserved before it is used, so that no later write ends the process for want of it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+
+MARGIN_BYTES = 64 << 20
+"""Left to others when memory is reserved."""
+
+CGROUP_FILES = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+)
+"""Limit and usage of this container's memory, by either version of control groups."""
+
+
+def reserve(nbytes: int, what: str, whole: int = 0) -> int:
+    """A memfd whose first `nbytes` exist: a later write cannot end the process for want of memory. It is `whole` bytes
+    long where that is more."""
+    if nbytes > (room := memory_available_bytes()):
+        raise _no_room(nbytes, what, f"{room} are available")
+    fd = os.memfd_create("ringtree", os.MFD_CLOEXEC)
+    try:
+        os.ftruncate(fd, max(nbytes, whole))
+        if nbytes:
+            os.posix_fallocate(fd, 0, nbytes)
+    except OSError as error:
+        os.close(fd)
+        if error.errno in (errno.ENOSPC, errno.ENOMEM, errno.EFBIG):
+            raise _no_room(nbytes, what, os.strerror(error.errno)) from None
+        raise
+    return fd
+
+
+def memory_available_bytes() -> int:
+    """What this process may still take, less a margin for others. Nothing else refuses a memfd that is too large: where
+    memory itself is the limit, its pages are handed out until the kernel ends processes."""
+    bounds = []
+    with contextlib.suppress(OSError, StopIteration, ValueError):
+        with open("/proc/meminfo") as lines:
+            line = next(line for line in lines if line.startswith("MemAvailable:"))
+        bounds.append(int(line.split()[1]) * 1024)
+    for limit, used in CGROUP_FILES:
+        # no such control group, or "max": no limit
+        with contextlib.suppress(OSError, ValueError), open(limit) as most, open(used) as now:
+            bounds.append(int(most.read()) - int(now.read()))
+    return min(bounds) - MARGIN_BYTES if bounds else sys.maxsize
+
+
+def _no_room(nbytes: int, what: str, why: str) -> MemoryError:
+    return MemoryError(f"no room for {nbytes} bytes of shared memory ({what}): {why}; free memory or raise its limit")
