@@ -18,8 +18,8 @@ csrc := $(shell find csrc -type f 2>/dev/null)
 # An editable install knows the packages that were there when it was made.
 packages := $(shell find src -name __init__.py 2>/dev/null)
 cxx_files := $(shell find csrc tests/csrc -name '*.h' -o -name '*.hpp' -o -name '*.cpp' -o -name '*.cc' 2>/dev/null)
-# What the caller's own shell has set must not reach in.
-unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
+# What the caller's own shell has set must not reach in; without bytecode on disk, each process compiles all again.
+unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 export PATH := $(CURDIR)/$(venv)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
