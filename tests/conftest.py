@@ -1,7 +1,8 @@
-"""What all tests share: where third-party data lies."""
+"""What all tests share: where third-party data lies, and what makes them quick."""
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 from collections import Counter
@@ -62,6 +63,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         raise pytest.UsageError("RINGTREE_TORCH_REQUIRED=1, but there is no torch: make test-torch installs it")
     for item in needing:
         item.add_marker(pytest.mark.skip(reason="no torch: make test-torch installs it"))
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests stay to the end: gc looks at none of them again, nor do forked ranks copy them in doing so."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
