@@ -35,7 +35,7 @@ def aborted(comm: Communicator, wait: str) -> tuple[str, str]:
     """All but the last rank wait for it; it aborts."""
     error, text = "none", ""
     if comm.rank == comm.size - 1:
-        aborts = threading.Timer(0.2, comm.abort, ("enough",))
+        aborts = threading.Timer(0.05, comm.abort, ("enough",))
         aborts.start()
         aborts.join()
         wait = "all_reduce"
@@ -97,8 +97,8 @@ def hurried(comm: Communicator, wait: str, gave_up: Event) -> None:
     if comm.rank == 1:
         gave_up.wait()
         return
-    comm.set_timeout(0.2)
-    with pytest.raises((TimedOut, Poisoned), match=r"waited 0\.2 s"):
+    comm.set_timeout(0.1)
+    with pytest.raises((TimedOut, Poisoned), match=r"waited 0\.1 s"):
         WAITS[wait](comm)
     gave_up.set()
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ringtree import Mismatch, TimedOut
+from ringtree.runtime.bootstrap import abstract_socket
 from ringtree.runtime.communicator.agreement import TEXT_BYTES, agreed
 from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import Pools
@@ -38,21 +39,25 @@ def test_what_is_asked_for_differently_is_told_at_once(pools: Pools, engine: str
     pools(engine, 2).run(different)
 
 
-def test_a_group_of_a_list_that_differs_names_the_call(engine: str) -> None:
+def test_a_group_of_a_list_that_differs_names_the_call(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(abstract_socket, "GRACE_S", 0.1)
+
     def act(comm: Communicator) -> None:
         comm.group([0, 1] if comm.rank else [1, 0])
 
-    said = [message for kind, message, _ in outcomes(engine, 2, act, timeout_s=1.0) if kind == "TimedOut"]
+    said = [message for kind, message, _ in outcomes(engine, 2, act, timeout_s=0.5) if kind == "TimedOut"]
     assert said  # on one of them, at least: the other may hear that this one has left
     for message in said:
         assert re.fullmatch(r"group\(\[.*\]\): rank.* did not come .*; expected ranks .* to make it alike", message)
 
 
-def test_a_group_that_came_too_late_can_be_tried_again(engine: str) -> None:
+def test_a_group_that_came_too_late_can_be_tried_again(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(abstract_socket, "GRACE_S", 0.1)
+
     def act(comm: Communicator) -> None:
         for attempt in range(10):
             if comm.rank and attempt == 0:
-                time.sleep(1.5)  # the other has given up by then, and does not turn anybody away any more
+                time.sleep(0.6)  # the other has given up by then, and does not turn anybody away any more
             with suppress(TimedOut):
                 assert comm.group([0, 1]).all_reduce(1) == 2
                 return

@@ -319,15 +319,17 @@ def test_the_timeout_can_be_set_anew(engine: str) -> None:
 
 def test_a_wait_for_a_staging_slot_says_so() -> None:
     """Rank 1 never receives: rank 0 goes on until its slots are all under way."""
+    told = Event()
 
     def rank(comm: Communicator) -> str:
         if comm.rank == 1:
-            time.sleep(1.0)
+            told.wait()
             return ""
         comm.set_timeout(0.2)
         with pytest.raises(TimedOut) as raised:
             for _ in range(100):
                 comm.broadcast(np.zeros(10_000), root=0)
+        told.set()
         return str(raised.value)
 
     text, _ = spawn(rank, 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import time
 
 import numpy as np
@@ -155,6 +156,8 @@ def test_time_runs_out_for_all() -> None:
     def rank_of(group: _native.Group, rank: int) -> None:
         plan = prepare(group, one_shot(rank, 3), 1)
         x = np.ones(1, np.float32)
+        run(group, plan, x, x)  # all are there
+        group.set_timeout(0.3)
         if rank == 2:
             ran_out.wait()
         try:
@@ -165,9 +168,10 @@ def test_time_runs_out_for_all() -> None:
                 run(group, plan, x, x)
             raise
 
-    ends = world(3, rank_of, timeout_s=0.3)
+    ends = world(3, rank_of)
     assert [end.error for end in ends] == [_native.TimedOut] * 3
-    assert "waited 0.3 s for rank 2 in all_reduce, call 1" in ends[0].text
+    for end in ends:  # on a busy machine, 0 and 1 may miss each other
+        assert re.search(r"rank [01] waited 0\.3 s for rank [012] in all_reduce, call 2", end.text), end.text
 
 
 def test_errors_of_asynchronous_calls_are_raised_by_wait() -> None:

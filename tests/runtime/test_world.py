@@ -55,11 +55,19 @@ def test_ranks_of_ringtree_run_find_each_other(tmp_path: Path, capsys: pytest.Ca
 def test_who_does_not_come_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("ringtree._native")
     file = tmp_path / "program.py"
-    file.write_text("import os, ringtree\nif os.environ['RINGTREE_RANK'] in '02':\n    ringtree.init(timeout_s=2.0)\n")
+    file.write_text(
+        "import os, pathlib, ringtree, time\n"
+        "rank = os.environ['RINGTREE_RANK']\n"
+        "if rank in '02':\n"
+        "    pathlib.Path(__file__).with_name(rank).touch()\n"
+        "    while not all(pathlib.Path(__file__).with_name(r).exists() for r in '02'):\n"
+        "        time.sleep(0.01)\n"
+        "    ringtree.init(timeout_s=0.5)\n"
+    )
     assert run([str(file)], 4) == 1
     said = capsys.readouterr().err
     for rank in (0, 2):
-        assert f"[{rank}] TimeoutError: ranks 1, 3 did not come to the group of 4 ranks within 2 s" in said
+        assert f"[{rank}] TimeoutError: ranks 1, 3 did not come to the group of 4 ranks within 0.5 s" in said
 
 
 def test_a_death_is_told_to_the_survivors_and_to_the_launcher(
