@@ -1,4 +1,4 @@
-"""20 seconds of `make soak`; and that it finds what it looks for, when a communicator has such a fault."""
+"""A few seconds of `make soak`; and that it finds what it looks for, when a communicator has such a fault."""
 
 from __future__ import annotations
 
@@ -32,9 +32,11 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("ranks", [2, 4, 6])
-def test_soak_of_20_seconds(ranks: int) -> None:
-    seconds, seed = 20 / 3, int.from_bytes(os.urandom(4), "little")
+@pytest.mark.parametrize(
+    ("ranks", "seconds"), [(3, 2.0), *(pytest.param(n, 10.0, marks=pytest.mark.slow) for n in (2, 4, 6))]
+)
+def test_a_soak_finds_nothing(ranks: int, seconds: float) -> None:
+    seed = int.from_bytes(os.urandom(4), "little")
     reports = run(ranks, Terms(seconds, seconds / 4, seed, progress=False), busy=2)
     assert len(reports) == ranks
     assert len({report.calls for report in reports}) == 1
@@ -66,15 +68,17 @@ FAULTS: list[tuple[str, Callable[[list[Any], Communicator], Any], str]] = [
     ),
     ("memory", lose_memory, r"rank 1 of 2 at .* resident memory grew from .* to .* MiB; expected at most 64 MiB more"),
     ("killed", die, r"rank 0 of 2 at call .*PeerDied[\s\S]*rank 1 of 2 failed: its process was killed by SIGKILL"),
-    (
-        "hang",
-        hang,
-        r"rank 0 of 2 at call .*TimedOut: .*rank 1[\s\S]*rank 1 of 2 failed: its process exited with code 1",
-    ),
 ]
+HANGS = r"rank 0 of 2 at call .*TimedOut: .*rank 1[\s\S]*rank 1 of 2 failed: its process exited with code 1"
 
 
-@pytest.mark.parametrize(("fault", "said"), [pytest.param(*row[1:], id=row[0]) for row in FAULTS])
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        *(pytest.param(*row[1:], id=row[0]) for row in FAULTS),
+        pytest.param(hang, HANGS, id="hang", marks=pytest.mark.slow),  # which it finds by waiting for it
+    ],
+)
 def test_a_fault_of_rank_1_fails_the_soak(
     monkeypatch: pytest.MonkeyPatch, fault: Callable[[list[Any], Communicator], Any], said: str
 ) -> None:
@@ -87,7 +91,7 @@ def test_a_fault_of_rank_1_fails_the_soak(
         return whole(comm, *args, **options)
 
     monkeypatch.setattr(Communicator, "all_reduce", all_reduce)
-    text = failure(timeout_s=2)
+    text = failure(timeout_s=2 if fault is hang else 20)
     assert_says(text, rf"{said}[\s\S]*again: make soak ARGS=\"--ranks 2 --seed 7 --mix turns --first \d+\"")
 
 
