@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-EXAMPLES = int(os.environ.get("RINGTREE_EXAMPLES", "50"))
+EXAMPLES = int(os.environ.get("RINGTREE_EXAMPLES", "25"))
 """Of a property: few in the quick tests; `make test-long` looks at more."""
 settings.register_profile(
     "ringtree",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from ringtree.cli import parser_for
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PRINTED = sorted(EXAMPLES.glob("*.out"))
@@ -59,6 +62,15 @@ def test_the_digits_train_on_another_number_of_ranks() -> None:
     assert printed.count("] ok  ") == 3 and "FAILED" not in printed
 
 
+def test_the_demos_commands_are_understood() -> None:
+    demo = runpy.run_path(str(EXAMPLES / "demo.py"))
+    for short in (False, True):
+        for _, _, commands in demo["chapters"](short):
+            for words in commands:
+                assert parser_for(words[0]).parse_args(words).command == words[0]
+
+
+@pytest.mark.slow
 def test_the_demo_runs_through() -> None:
     printed = output("examples/demo.py", "--short")
     assert "$ ringtree run -n 4 examples/digits.py --epochs 3" in printed

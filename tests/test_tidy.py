@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,11 @@ def tracked(*patterns: str) -> list[Path]:
     return [ROOT / name for name in listed if (ROOT / name).is_file()]
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def test_no_file_is_over_400_lines() -> None:
     long = {
         str(p.relative_to(ROOT)): n
@@ -44,7 +50,7 @@ def test_no_file_is_over_400_lines() -> None:
 def test_no_function_is_over_60_lines() -> None:
     long = []
     for path in tracked("src/*.py", "tests/*.py", "examples/*.py", "benchmarks/*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
                 if lines > 60:
@@ -61,7 +67,7 @@ def test_every_module_says_what_it_is() -> None:
     bare = [
         str(p.relative_to(ROOT))
         for p in tracked("src/*.py", "examples/*.py")
-        if p.read_text(encoding="utf-8").strip() and not ast.get_docstring(ast.parse(p.read_text(encoding="utf-8")))
+        if p.read_text(encoding="utf-8").strip() and not ast.get_docstring(parsed(p))
     ]
     assert not bare
 

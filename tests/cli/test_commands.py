@@ -76,7 +76,7 @@ def test_prove_says_which_numbers_of_ranks_it_proved(ringtree: Ringtree) -> None
 
 
 def test_prove_all_proves_every_pair(ringtree: Ringtree) -> None:
-    got = ringtree("prove", "all", "--ranks", "1-3")
+    got = ringtree("prove", "all", "--ranks", "2")
     rows = [tuple(line.split()[:2]) for line in got.out.splitlines()[1:-1]]
     assert got.code == 0 and rows == pairs()
 

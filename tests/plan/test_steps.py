@@ -71,7 +71,7 @@ def test_long_vectors_are_pipelined_and_short_ones_are_not(algorithm: str, colle
         return dict(steps.options).get("pieces", 1) * steps.pipeline
 
     assert not told(algorithm, collective, 8, 64)
-    depths = [pieces(1 << k) for k in range(27)]
+    depths = [pieces(1 << k) for k in range(0, 27, 2)]
     assert depths == sorted(depths) and depths[-1] >= 128
 
 

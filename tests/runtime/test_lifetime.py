@@ -180,10 +180,10 @@ if __name__ == "__main__":
     [
         "comm.all_reduce(np.ones(1 << 18))",
         "time.sleep(60)",
-        "comm.recv(np.ones(1), 0)",
         "comm.irecv(np.ones(1)).wait()",
-        "comm.probe()",
-        "ringtree.wait_any([comm.irecv(np.ones(1)), comm.irecv(np.ones(1), 2)])",
+        pytest.param("comm.recv(np.ones(1), 0)", marks=pytest.mark.slow),
+        pytest.param("comm.probe()", marks=pytest.mark.slow),
+        pytest.param("ringtree.wait_any([comm.irecv(np.ones(1)), comm.irecv(np.ones(1), 2)])", marks=pytest.mark.slow),
     ],
 )
 def test_ctrl_c_ends_everything(tmp_path: Path, busy: str) -> None:

@@ -12,7 +12,7 @@ from ringtree import spawn
 from ringtree.runtime.communicator.communicator import Communicator
 from tests.waiting import Event, until
 
-BIG = 1 << 26  # bytes, far more than pipes hold
+BIG = 1 << 24  # bytes, far more than pipes hold
 
 
 def compute(seconds: float) -> None:

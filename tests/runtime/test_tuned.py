@@ -146,7 +146,7 @@ print(comm.chosen("all_reduce", 1 << 14).part.program.name, int(comm.all_reduce(
 """
 
 
-@pytest.mark.parametrize("other", ["another", "broken", "none"])
+@pytest.mark.parametrize("other", ["another", *(pytest.param(o, marks=pytest.mark.slow) for o in ("broken", "none"))])
 def test_ranks_with_different_files_take_rank_zeros(other: str, here: Path, tmp_path: Path) -> None:
     if other != "none":
         (tmp_path / other).write_text(here.read_text().replace("0.001", "1e-09") if other == "another" else "{")

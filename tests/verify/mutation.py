@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -12,11 +13,15 @@ from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
 
 @dataclass(frozen=True)
 class Mutant:
-    """`change` says what was done to transfer number `row`."""
+    """`change` says what was done to transfer number `row`. It is made when it is asked for: most are not chosen."""
 
     change: str
     row: int
-    schedule: Schedule
+    make: Callable[[], Schedule]
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        return self.make()
 
 
 def mutants(schedule: Schedule) -> Iterator[Mutant]:
@@ -24,23 +29,25 @@ def mutants(schedule: Schedule) -> Iterator[Mutant]:
     other one there is), or moved earlier by a round."""
     rows = schedule.expand()
 
-    def mutant(change: str, row: int, changed: Transfers) -> Mutant:
-        return Mutant(change, row, replace(schedule, blocks=(Block(changed),) if len(changed) else ()))
+    def made(i: int, first: int, copies: int, **changes: int) -> Schedule:
+        """Transfer i, changed so, stands `copies` times where transfer number `first` stood."""
+        it = rows.take(slice(i, i + 1))
+        other = replace(it, **{column: np.array([value], dtype=np.int32) for column, value in changes.items()})
+        before, between, after = slice(0, first), slice(first, i), slice(i + 1, None)
+        parts = [rows.take(before), *copies * [other], rows.take(between), rows.take(after)]
+        changed = Transfers.concatenate(parts)
+        return replace(schedule, blocks=(Block(changed),) if len(changed) else ())
 
     for i in range(len(rows)):
-        before, it, after = rows.take(slice(0, i)), rows.take(slice(i, i + 1)), rows.take(slice(i + 1, None))
-        yield mutant("removed", i, Transfers.concatenate([before, after]))
-        yield mutant("duplicated", i, Transfers.concatenate([before, it, it, after]))
+        yield Mutant("removed", i, partial(made, i, i, 0))
+        yield Mutant("duplicated", i, partial(made, i, i, 2))
         for change, column, values in _redirections(schedule, rows, i):
             for value in values:
-                other = replace(it, **{column: np.array([value], dtype=np.int32)})
-                yield mutant(change, i, Transfers.concatenate([before, other, after]))
+                yield Mutant(change, i, partial(made, i, i, 1, **{column: value}))
         round_ = int(rows.round[i])
         if round_ > 0:
             first = int(np.searchsorted(rows.round, round_))
-            earlier = replace(it, round=it.round - np.int32(1))
-            parts = [rows.take(slice(0, first)), earlier, rows.take(slice(first, i)), after]
-            yield mutant("earlier", i, Transfers.concatenate(parts))
+            yield Mutant("earlier", i, partial(made, i, first, 1, round=round_ - 1))
 
 
 def _redirections(schedule: Schedule, rows: Transfers, i: int) -> Iterator[tuple[str, str, list[int]]]:
