@@ -22,6 +22,7 @@ from ringtree.algorithms import build
 from ringtree.cli import COMMANDS, main, parser_for
 from ringtree.ir.text import format_schedule
 from tests.machines.test_nvidia_smi import EIGHT, square, text
+from tests.sources import parsed, statements
 from tests.test_docs import blocks
 
 ROOT = Path(__file__).parent.parent
@@ -43,8 +44,8 @@ def sources() -> Iterator[tuple[Path, str]]:
         yield page, page.read_text(encoding="utf-8")
     for room in ("src", "examples", "benchmarks"):
         for path in sorted((ROOT / room).rglob("*.py")):
-            text = path.read_text(encoding="utf-8")
-            for node in ast.walk(ast.parse(text)) if re.search(STARTS + " ", text) else ():
+            module = parsed(path) if re.search(STARTS + " ", path.read_text(encoding="utf-8")) else None
+            for node in [module, *statements(module)] if module else ():
                 if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and (doc := ast.get_docstring(node)):
                     yield path, doc
 

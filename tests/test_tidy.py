@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 from ringtree.algorithms import REGISTRY
+from tests.sources import parsed, statements
 
 ROOT = Path(__file__).parent.parent
 BANNED_NAMES = {"utils", "util", "common", "helpers", "helper", "manager", "misc"}
@@ -33,11 +33,6 @@ def tracked(*patterns: str) -> list[Path]:
     return [ROOT / name for name in listed if (ROOT / name).is_file()]
 
 
-@cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
 def test_no_file_is_over_400_lines() -> None:
     long = {
         str(p.relative_to(ROOT)): n
@@ -50,7 +45,7 @@ def test_no_file_is_over_400_lines() -> None:
 def test_no_function_is_over_60_lines() -> None:
     long = []
     for path in tracked("src/*.py", "tests/*.py", "examples/*.py", "benchmarks/*.py"):
-        for node in ast.walk(parsed(path)):
+        for node in statements(parsed(path)):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
                 if lines > 60:

@@ -205,7 +205,7 @@ def test_a_death_is_named_to_every_survivor_within_a_second(call: str, tmp_path:
         comm.all_reduce(ONES)
         comm.barrier()
         if comm.rank == 2:
-            time.sleep(0.1)  # the others wait by now
+            time.sleep(0.05)  # the others wait by now
             dies.set()
             os.kill(os.getpid(), signal.SIGKILL)
         try:

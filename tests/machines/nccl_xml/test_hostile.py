@@ -199,20 +199,23 @@ def many(count: int, one: str) -> str:
     return system("".join(one.format(place=f"{n:04x}:00:00.0", n=n) for n in range(count)))
 
 
+ELEMENTS, CPUS = "300,000 elements", "10,000 CPUs"
 SLOT = '<pci busid="{place}" class="{kind}" link_speed="8 GT/s" link_width="16"/>'
 LARGE = {
     "10,000 switches": many(10_000, SLOT.replace("{kind}", "0x060400")),
     "10,000 GPUs": many(10_000, SLOT.replace("{kind}", "0x030200")),
     "10,000 NICs": many(10_000, '<nic><net dev="{n}" speed="1"/></nic>'),
-    "10,000 CPUs": '<system version="1">' + "".join(f'<cpu numaid="{n}"/>' for n in range(10_000)) + "</system>",
-    "300,000 elements": "<system version='1'>" + "<cpu/>" * 300_000 + "</system>",
+    CPUS: '<system version="1">' + "".join(f'<cpu numaid="{n}"/>' for n in range(10_000)) + "</system>",
+    ELEMENTS: "<system version='1'>" + "<cpu/>" * 300_000 + "</system>",
     "100,000 attributes": "<system " + " ".join(f'a{n}="1"' for n in range(100_000)) + "/>",
     "a name of 10 MB": f'<system version="{"1" * 10_000_000}"/>',
     "a tag of 10 MB": f"<{'a' * 10_000_000}/>",
 }
 
 
-@pytest.mark.parametrize("name", LARGE)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in (ELEMENTS, CPUS) else []) for name in LARGE]
+)
 def test_a_large_file_is_refused_in_few_calls_and_little_memory(name: str, tmp_path: Path) -> None:
     path = tmp_path / "topo.xml"
     path.write_text(LARGE[name])
