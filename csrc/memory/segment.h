@@ -86,6 +86,7 @@ struct Member {
   std::atomic<std::uint32_t> has_courier;
   alignas(cache_line) std::atomic<std::uint32_t> attached;
   std::atomic<std::uint32_t> left;
+  std::atomic<std::uint32_t> lost;  // known to be dead, by other means than its process
   std::int32_t process;
   std::uint64_t process_start;  // as in /proc/pid/stat, to know a reused pid
   std::uint64_t process_space;  // inode of the pid namespace

@@ -1,4 +1,4 @@
-#include "waits/watch.h"
+#include "health/process_watch.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -74,26 +74,25 @@ Kin Kin::of(const std::vector<int>& ranks) const {
   return some;
 }
 
-Watch::Watch(Segment& segment, Kin kin, int rank) : segment_(segment), kin_(std::move(kin)) {
+ProcessWatch::ProcessWatch(Segment& segment, Kin kin, int rank) : segment_(segment), kin_(std::move(kin)) {
   Member& me = segment.member(rank);
   me.process = getpid();
   if (auto& mine = kin_.liveness) {
     me.process_start = mine->process_start;
     me.process_space = mine->process_space;
   }
-  me.attached.store(1, std::memory_order_release);  // pairs with died(): the fields above are complete
+  me.attached.store(1, std::memory_order_release);  // pairs with ended(): the fields above are complete
 }
 
-bool Watch::died(int rank) const {
+bool ProcessWatch::ended(int rank) const {
   if (!kin_.liveness) return false;
   auto& mine = *kin_.liveness;
   Member& member = segment_.member(rank);
-  if (!member.attached.load(std::memory_order_acquire) || member.left.load(std::memory_order_acquire)) return false;
+  if (!member.attached.load(std::memory_order_acquire)) return false;
   if (mine.locked_by_another(kin_.bytes[rank])) return false;
   if (member.process == mine.process) return false;  // one's own locks do not show
   bool visible = mine.process_space != 0 && member.process_space == mine.process_space && member.process_start != 0;
-  if (visible && start_of(member.process) == member.process_start) return false;
-  return !member.left.load(std::memory_order_acquire);  // it may have left in between
+  return !visible || start_of(member.process) != member.process_start;
 }
 
 }  // namespace ringtree

@@ -49,12 +49,12 @@ struct Kin {
   Kin of(const std::vector<int>& ranks) const;
 };
 
-class Watch {
+class ProcessWatch {
  public:
-  Watch(Segment& segment, Kin kin, int rank);
+  ProcessWatch(Segment& segment, Kin kin, int rank);
 
-  // Whether `rank` attached, did not leave, and its process has ended.
-  bool died(int rank) const;
+  // Whether the process of a rank that attached has ended.
+  bool ended(int rank) const;
 
   const Kin& kin() const { return kin_; }
   void end() { kin_.liveness.reset(); }
