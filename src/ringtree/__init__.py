@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ringtree.errors import Mismatch, PeerDied, Poisoned, RankFailed, TimedOut
-    from ringtree.runtime.world import init
     from ringtree.runtime.communicator.communicator import Communicator
-    from ringtree.runtime.communicator.messages import ANY
     from ringtree.runtime.communicator.operations import Op, scaled
     from ringtree.runtime.communicator.work import Work, wait_all, wait_any
+    from ringtree.runtime.engines.protocols import ANY
     from ringtree.runtime.launch.spawn import Pool, spawn
+    from ringtree.runtime.world import init
 
     __version__: str
 
 _HOME = {
-    "ANY": "ringtree.runtime.communicator.messages",
+    "ANY": "ringtree.runtime.engines.protocols",
     "Communicator": "ringtree.runtime.communicator.communicator",
     "Mismatch": "ringtree.errors",
     "Op": "ringtree.runtime.communicator.operations",

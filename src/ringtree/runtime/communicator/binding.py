@@ -15,8 +15,10 @@ from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.lower import lower, lower_rank
 from ringtree.ir.program import Program
 from ringtree.ir.schedule import COLUMNS, Schedule
+from ringtree.plan import Steps
 from ringtree.runtime.engines.engine import Joined
 from ringtree.runtime.types import Dtype
+from ringtree.verify import prove_programs, rank_order
 
 if TYPE_CHECKING:
     from ringtree.plan import Steps
@@ -61,8 +63,6 @@ def built(algorithm: str, collective: str, ranks: int, root: int, rank: int, ste
 
 def slots_needed(schedule: Schedule) -> int:
     """The fewest staging slots a rank with which its programs end; proves them. ProofError where they never do."""
-    from ringtree.verify import prove_programs
-
     return prove_programs(lower(schedule)).slots
 
 
@@ -75,16 +75,12 @@ def slots_needed_by(algorithm: str, collective: str, ranks: int, root: int, step
 
 
 def _scheduled(algorithm: str, collective: str, ranks: int, root: int, steps: Steps | None) -> Schedule:
-    from ringtree.plan import Steps
-
     return (steps or Steps()).apply(algorithm, collective, ranks, root if root >= 0 else None)
 
 
 @lru_cache(maxsize=512)
 def order_of(algorithm: str, collective: str, ranks: int, root: int) -> Order:
     """In which order a registered algorithm adds up."""
-    from ringtree.verify import rank_order
-
     return rank_order(_scheduled(algorithm, collective, ranks, root, None))
 
 

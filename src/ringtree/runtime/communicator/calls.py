@@ -13,9 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ringtree.algorithms import find
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.schedule import Schedule
+from ringtree.plan import choose, choose_whole, steps_for
+from ringtree.price.memory import BUILT_IN, SharedMemory
 from ringtree.runtime.arrays import Array
+from ringtree.runtime.communicator import function_reductions
 from ringtree.runtime.communicator.binding import (
     Bound,
     Ints,
@@ -30,10 +34,12 @@ from ringtree.runtime.communicator.binding import (
 from ringtree.runtime.communicator.given import Given, Same
 from ringtree.runtime.communicator.operations import Op, as_named, as_op
 from ringtree.runtime.communicator.plans import Plans
+from ringtree.runtime.communicator.request import Request
 from ringtree.runtime.communicator.work import Work
 from ringtree.runtime.engines.engine import Joined, Terms
 from ringtree.runtime.engines.protocols import Endpoint
 from ringtree.runtime.types import Dtype, op_code
+from ringtree.verify import Order, ProofError, prove, rank_order
 
 if TYPE_CHECKING:
     from ringtree.plan import Steps
@@ -44,33 +50,6 @@ CODE = {name: code for code, name in enumerate(COLLECTIVES)}
 
 RANK_ORDER = "in rank order"
 """Stands where an algorithm's name does: any of those that reduce all ranks in order at once."""
-
-
-class Request:
-    """One call: `count` elements in the whole vector, this rank's windows of it (None: it has none there), and what
-    the caller gets. `op` is "" where nothing is reduced, `root` -1 where there is none, `counts` the elements of
-    uneven blocks, as `bind` takes them. `packed`: a digest of how several arrays lie in it, alike on all ranks; 0 where
-    it is one."""
-
-    __slots__ = ("collective", "count", "counts", "dtype", "op", "out", "packed", "result", "root", "x")
-
-    def __init__(
-        self,
-        collective: str,
-        count: int,
-        x: Array | None,
-        out: Array | None,
-        result: Any,
-        op: Any = "",
-        root: int = -1,
-        counts: Ints | None = None,
-        packed: int = 0,
-    ) -> None:
-        self.collective, self.count, self.x, self.out, self.result = collective, count, x, out, result
-        self.op, self.root, self.counts, self.packed = op, root, counts, packed
-        array = x or out
-        assert array is not None
-        self.dtype: Dtype = array.dtype
 
 
 class Calls:
@@ -112,7 +91,7 @@ class Calls:
         if op is None and not isinstance(request.op, str):
             raise TypeError(f"op is {request.op!r}; expected a name, a ringtree.Op, ringtree.scaled or a function")
         if isinstance(op, Op):
-            return self._interpret(request, op, algorithm, async_op)
+            return self._by_function(request, op, algorithm, async_op)
         if op is not None:
             request.x, request.op = None if request.x is None else op.apply(request.x), "sum"
         forced = algorithm or self._forced.get(request.collective)
@@ -162,21 +141,19 @@ class Calls:
             self._teach(request, bound, algorithm)
         return request.result
 
-    def _interpret(self, request: Request, op: Op, algorithm: str | Schedule | None, async_op: bool) -> Any:
+    def _by_function(self, request: Request, op: Op, algorithm: str | Schedule | None, async_op: bool) -> Any:
         """A reduction by a Python function. It begins with a meeting, where who made another call hears of it."""
-        from ringtree.runtime.communicator import interpreted
-
         if async_op:
             raise ValueError(f"{op.name} is a Python function and runs in this call: async_op=True cannot be")
         if isinstance(algorithm, Schedule):
             self._slots_for(algorithm, request)
         assert request.x is not None
         part, _ = self._part(request.collective, request.root, request.x.nbytes, algorithm, whole=True)
-        interpreted.check(part.program, op, op.commutative or self._in_rank_order(part, algorithm))
+        function_reductions.check(part.program, op, op.commutative or self._in_rank_order(part, algorithm))
         request.x, request.out = as_named(request.x), None if request.out is None else as_named(request.out)
         self._meet(request, part)
-        seats = (self._beside("interpreted")._seat, self._seat)
-        interpreted.perform(part.program, op, request, seats, self._terms)
+        apart = self._beside("functions")._seat
+        function_reductions.perform(part.program, op, request, apart, (apart, self._seat), self._terms)
         return request.result
 
     def _meet(self, request: Request, part: Part) -> None:
@@ -223,8 +200,6 @@ class Calls:
 
     def _in_rank_order(self, part: Part, algorithm: str | Schedule | None) -> bool:
         """Whether it joins only neighbouring runs of ranks, the lower on the left."""
-        from ringtree.verify import Order, rank_order
-
         if isinstance(algorithm, Schedule):
             return rank_order(algorithm) >= Order.ASSOCIATIVE
         p = part.program
@@ -273,8 +248,6 @@ class Calls:
         free = algorithm is None and not whole  # for what the environment asks
         if free and collective in self._forced:
             return self._cut(self._forced[collective], collective, root, nbytes, "RINGTREE_ALGORITHM asks for it")
-        from ringtree.plan import choose, choose_whole
-
         ordered, ranks = algorithm == RANK_ORDER, self._terms.ranks
         if whole:
             choice = choose_whole(collective, ranks, ordered)
@@ -294,15 +267,11 @@ class Calls:
 
     def _steps(self, algorithm: str, collective: str, root: int, nbytes: int) -> Steps:
         """How the algorithm is cut for a whole vector of `nbytes`; the same on all ranks."""
-        from ringtree.plan import steps_for
-
         at = root if root >= 0 else None
         return steps_for(algorithm, collective, self._terms.ranks, at, nbytes, self._memory())
 
     def _memory(self) -> SharedMemory:
         """Where calls are planned for; the same on all ranks."""
-        from ringtree.price.memory import BUILT_IN, SharedMemory
-
         return SharedMemory(self.cores, *self._room, self._terms.parameters or BUILT_IN)
 
     def replace_seat(self, other: Endpoint) -> None:
@@ -324,8 +293,6 @@ class Calls:
             raise ValueError(f"{schedule.name} is for {schedule.ranks} ranks; this group has {self._terms.ranks}")
         if self._proved.find(schedule) is not None:
             return
-        from ringtree.verify import ProofError, prove
-
         try:
             prove(schedule)
             self._proved.keep(schedule, slots_needed(schedule))
@@ -381,8 +348,6 @@ class Calls:
 @cache
 def _serving(wished: str) -> dict[str, str]:
     """By collective, the first of the algorithms named that serves it."""
-    from ringtree.algorithms import find
-
     names = wished.split(",")
     try:
         return {collective: name for name in reversed(names) for collective in find(name).serves}

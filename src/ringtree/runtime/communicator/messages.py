@@ -10,21 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ringtree.runtime.arrays import Array, readable, writable
 from ringtree.runtime.communicator.arguments import whole
 from ringtree.runtime.communicator.work import Message
-from ringtree.runtime.engines.protocols import Messages
+from ringtree.runtime.engines.protocols import ANY, Messages, Operation
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-ANY = -1
-"""Any source, any tag."""
-
-COPY, PARTS = -2, -3
-"""Tags that no receive of a user's takes: of `copy` and of `exchange_parts`."""
-FREE = -4
-"""From here down, such tags for what is built on a communicator."""
-
-Operation = tuple[bool, int, int, int, int, int, bool]
-"""(is it a send, peer, tag, address, bytes, type's code, may the message be shorter), as engines take them."""
 
 
 class Status(NamedTuple):

@@ -10,22 +10,10 @@ from typing import Any
 import numpy as np
 
 from ringtree.runtime.arrays import Array, readable, target, writable
-from ringtree.runtime.communicator.messages import (
-    ANY,
-    COPY,
-    PARTS,
-    Batch,
-    Operation,
-    Status,
-    peer,
-    receiving,
-    sending,
-    source,
-    tag_of,
-    tag_wanted,
-)
+from ringtree.runtime.communicator.messages import Batch, Status, peer, receiving, sending, source, tag_of, tag_wanted
 from ringtree.runtime.communicator.seated import Seated
 from ringtree.runtime.communicator.work import Message, Together
+from ringtree.runtime.engines.protocols import ANY, COPY, PARTS, Operation
 
 _ndarray = np.ndarray
 _BYTES = 5  # uint8's code: pickles

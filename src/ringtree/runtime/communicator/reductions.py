@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 
 from ringtree.ir.schedule import Schedule
+from ringtree.plan import at_once, order
 from ringtree.runtime.arrays import readable, target
-from ringtree.runtime.communicator.calls import CODE, RANK_ORDER, Request
+from ringtree.runtime.communicator.calls import CODE, RANK_ORDER
 from ringtree.runtime.communicator.operations import Operation
+from ringtree.runtime.communicator.request import Request
 from ringtree.runtime.communicator.seated import Algorithm, Seated
+from ringtree.verify import Order, rank_order
 
 _ALL_REDUCE, _REDUCE_SCATTER, _REDUCE = CODE["all_reduce"], CODE["reduce_scatter"], CODE["reduce"]
 _SCAN, _EXSCAN = CODE["scan"], CODE["exscan"]
@@ -177,9 +180,6 @@ class Reductions(Seated):
             raise ValueError(f"deterministic={deterministic!r}: expected False, True or 'rank_order'")
         if algorithm is None:
             return RANK_ORDER
-        from ringtree.plan import at_once, order
-        from ringtree.verify import Order, rank_order
-
         if isinstance(algorithm, Schedule):
             name, found = algorithm.name, rank_order(algorithm)
         else:
