@@ -146,7 +146,7 @@ def test_who_alone_needs_more_slots_is_told(engine: str) -> None:
 
 def test_a_schedule_is_proved_once(monkeypatch: pytest.MonkeyPatch) -> None:
     proved = []
-    monkeypatch.setattr("ringtree.verify.prove", proved.append)
+    monkeypatch.setattr("ringtree.runtime.communicator.calls.prove", proved.append)
 
     def rank(comm: Communicator) -> None:
         schedule = build("ring", "all_reduce", 1)

@@ -16,7 +16,7 @@ import numpy as np
 from ringtree.algorithms import find
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.schedule import Schedule
-from ringtree.plan import choose, choose_whole, steps_for
+from ringtree.plan import choose_whole
 from ringtree.price.memory import BUILT_IN, SharedMemory
 from ringtree.runtime.arrays import Array
 from ringtree.runtime.communicator import function_reductions
@@ -31,6 +31,7 @@ from ringtree.runtime.communicator.binding import (
     slots_needed,
     slots_needed_by,
 )
+from ringtree.runtime.communicator.decisions import cut, decide
 from ringtree.runtime.communicator.given import Given, Same
 from ringtree.runtime.communicator.operations import Op, as_named, as_op
 from ringtree.runtime.communicator.plans import Plans
@@ -248,27 +249,28 @@ class Calls:
         free = algorithm is None and not whole  # for what the environment asks
         if free and collective in self._forced:
             return self._cut(self._forced[collective], collective, root, nbytes, "RINGTREE_ALGORITHM asks for it")
+        said = "" if self._wished is None else f" (RINGTREE_ALGORITHM, {self._wished}, does not serve here)"
         ordered, ranks = algorithm == RANK_ORDER, self._terms.ranks
         if whole:
             choice = choose_whole(collective, ranks, ordered)
-        else:
-            choice = choose(collective, ranks, nbytes, ordered, self._memory())
-        said = "" if self._wished is None else f" (RINGTREE_ALGORITHM, {self._wished}, does not serve here)"
-        return self._cut(choice.algorithm, collective, root, nbytes, choice.why + said, whole)
+            return self._cut(choice.algorithm, collective, root, nbytes, choice.why + said, whole)
+        found = decide(self._seat, collective, ranks, root, nbytes, self._memory(), ordered)
+        return self._built(found.algorithm, collective, root, found.steps, found.why + said)
 
     def _cut(
         self, algorithm: str, collective: str, root: int, nbytes: int, why: str, whole: bool = False
     ) -> tuple[Part, str]:
         """A registered algorithm's program, cut for the size unless it must be `whole`."""
-        ranks, rank = self._terms.ranks, self._terms.rank
-        steps = None if whole else self._steps(algorithm, collective, root, nbytes)
+        steps = Steps() if whole else self._steps(algorithm, collective, root, nbytes)
+        return self._built(algorithm, collective, root, steps, why)
+
+    def _built(self, algorithm: str, collective: str, root: int, steps: Steps, why: str) -> tuple[Part, str]:
         said = f"; for its size: {steps}" if steps else ""
-        return built(algorithm, collective, ranks, root, rank, steps or None), why + said
+        return built(algorithm, collective, self._terms.ranks, root, self._terms.rank, steps or None), why + said
 
     def _steps(self, algorithm: str, collective: str, root: int, nbytes: int) -> Steps:
         """How the algorithm is cut for a whole vector of `nbytes`; the same on all ranks."""
-        at = root if root >= 0 else None
-        return steps_for(algorithm, collective, self._terms.ranks, at, nbytes, self._memory())
+        return cut(self._seat, algorithm, collective, self._terms.ranks, root, nbytes, self._memory()).steps
 
     def _memory(self) -> SharedMemory:
         """Where calls are planned for; the same on all ranks."""

@@ -135,6 +135,13 @@ class Recording(Protocol):
     def recorded_messages(self) -> tuple[Any, ...] | None: ...
 
 
+class Memo(Protocol):
+    """Values that the members compute alike, computed once; see ringtree._native.Group for the contract."""
+
+    def known(self, key: int) -> bytes | bool | None: ...
+    def publish(self, key: int, value: bytes) -> None: ...
+
+
 class Health(Protocol):
     """Who lives, how a group fails, and how it ends."""
 
@@ -149,5 +156,5 @@ class PreparedPrograms(Programs, FastPath, Protocol):
     """Programs, and the calls that are known to be theirs."""
 
 
-class Endpoint(PreparedPrograms, Messages, Windows, Recording, Health, Protocol):
+class Endpoint(PreparedPrograms, Messages, Windows, Recording, Memo, Health, Protocol):
     """One rank's end of a group."""
