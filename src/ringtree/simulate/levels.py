@@ -15,8 +15,8 @@ from ringtree.ir.trace import Event, Trace
 from ringtree.simulate import flows
 from ringtree.simulate.code import Code
 from ringtree.simulate.conditions import Conditions
-from ringtree.simulate.costs import busy_s
 from ringtree.simulate.simulation import Job, Simulation
+from ringtree.simulate.steps import busy_s
 from ringtree.topology import Topology
 
 Floats = NDArray[np.float64]
