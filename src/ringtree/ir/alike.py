@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ringtree.ir.lower import Columns, columns, write
 from ringtree.ir.program import Instruction
-from ringtree.ir.ranges import places
+from ringtree.ir.ranges import elements
 from ringtree.ir.schedule import Buffer, Schedule, Transfers
 
 Ints = NDArray[np.int64]
@@ -176,7 +176,8 @@ def _spread(first: Ints, count: Ints, second: Ints | None = None) -> tuple[Ints,
         first, count = np.where(use % 4 == 1, second[use // 4], first[use // 4]), count[use // 4]
     if count.max(initial=1) == 1:
         return use, first
-    return np.repeat(use, count), np.repeat(first, count) + places(count)
+    which, at = elements(first, count)
+    return use[which], at
 
 
 def _joined(one: tuple[Ints, Ints, Ints], two: tuple[Ints, Ints, Ints]) -> tuple[Ints, Ints, Ints]:
