@@ -95,7 +95,7 @@ def _told(schedule: Schedule, shared: Columns) -> _Story:
     told = (row, peer, shape, count, ordinal, _names(at, peer, n + 1))
 
     # the chunks a row touches here: those it reads, then those it writes
-    start = np.cumsum([0, *(schedule.buffer_chunks(b) for b in Buffer)])
+    start = np.cumsum([0, *schedule.lengths])
     reads = start[rows.source_buffer[row]] + rows.source_chunk[row]
     writes = start[rows.target_buffer[row]] + rows.target_chunk[row]
     use, cell = _spread(np.where(sends | local, reads, writes), count, np.where(local, writes, -1))

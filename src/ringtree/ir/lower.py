@@ -97,7 +97,7 @@ def _followed(schedule: Schedule, rows: Transfers) -> tuple[Transfers, NDArray[n
     """The rows and whose sizes their chunks have, where the place does not tell: every chunk is followed from its
     origin. A row is cut where its chunks' labels do not run on."""
     s = schedule
-    lengths = [s.buffer_chunks(b) for b in Buffer]
+    lengths = s.lengths
     first = np.cumsum([0, *lengths])[:-1]
     holds = np.zeros((s.ranks, sum(lengths)), dtype=np.int64)
     for rank in range(s.ranks):

@@ -69,7 +69,9 @@ def _stores_each_once(schedule: Schedule) -> bool:
 def _backwards(schedule: Schedule, block: Block) -> Block:
     """Last row first, source and target exchanged; `reduce` is still the row's own, from before."""
     shift = block.shift
-    rows = (block.rows if block.times == 1 else _last(schedule, block)).take(slice(None, None, -1))
+    rows = schedule.repetitions(block, np.array([block.times - 1])).take(
+        slice(None, None, -1)
+    )
     swap = np.array([Buffer.DATA, Buffer.OUTPUT, Buffer.INPUT, Buffer.SCRATCH], dtype=np.int32)
     rows = Transfers(
         round=block.rounds - 1 - rows.round,
@@ -84,27 +86,6 @@ def _backwards(schedule: Schedule, block: Block) -> Block:
     )
     back = Shift(-shift.target, -shift.source, -shift.target_chunk, -shift.source_chunk)
     return Block(rows, block.times, back)
-
-
-def _last(schedule: Schedule, block: Block) -> Transfers:
-    """The rows of the block's last repetition."""
-    s, i, n = block.shift, block.times - 1, schedule.ranks
-    rows = block.rows
-    lengths = np.array([max(schedule.buffer_chunks(b), 1) for b in Buffer], dtype=np.int64)
-
-    def rank(column: NDArray[np.int32], by: int) -> NDArray[np.int32]:
-        return np.where(column < n, (column + i * by) % n, column).astype(np.int32)
-
-    def chunk(column: NDArray[np.int32], buffer: NDArray[np.int32], by: int) -> NDArray[np.int32]:
-        return ((column + i * by) % lengths[buffer]).astype(np.int32)
-
-    return replace(
-        rows,
-        source=rank(rows.source, s.source),
-        target=rank(rows.target, s.target),
-        source_chunk=chunk(rows.source_chunk, rows.source_buffer, s.source_chunk),
-        target_chunk=chunk(rows.target_chunk, rows.target_buffer, s.target_chunk),
-    )
 
 
 def _told(schedule: Schedule, flags: list[NDArray[np.bool_]]) -> Schedule:
@@ -147,7 +128,7 @@ def _per_row(rows: Transfers, full: NDArray[np.bool_]) -> NDArray[np.bool_] | No
 
 def _flags(schedule: Schedule, rows: Transfers) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Per chunk of every row: whether there is something where it goes, and whether there is nothing where it is."""
-    lengths = [schedule.buffer_chunks(b) for b in Buffer]
+    lengths = schedule.lengths
     bases = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     index, offset = parts(rows.count)
 

@@ -8,12 +8,13 @@ pieces) the others follow at the pace of the busiest rank, as one row of the who
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
+from ringtree.transform.rows import expand_block
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -56,7 +57,7 @@ def counts(schedule: Schedule) -> Counts:
     s = schedule
     if s.switches:
         raise ValueError(f"{s.name} is for {s.ranks} ranks and {s.switches} switches; a shared memory has none")
-    blocks = [_still(s, block) for block in s.blocks if len(block.rows)]
+    blocks = [expand_block(s, b) if b.shift.source or b.shift.target else b for b in s.blocks if len(b.rows)]
     work, times = [np.zeros((0, s.ranks, len(KINDS)))], [np.zeros(0)]
     meetings, widest = 0, 1
     links = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
@@ -82,13 +83,6 @@ def counts(schedule: Schedule) -> Counts:
     source, target = (np.concatenate(ends) for ends in zip(*links, strict=True))
     mutual = _circular(source, target, s.ranks)
     return Counts(np.concatenate(work), np.concatenate(times), s.chunks, meetings, mutual, widest, held / s.chunks)
-
-
-def _still(s: Schedule, block: Block) -> Block:
-    """The block, written out where its ranks move on."""
-    if block.times > 1 and (block.shift.source or block.shift.target):
-        return Block(replace(s, blocks=(block,)).expand())
-    return block
 
 
 def _halves(rows: Transfers, away: NDArray[np.bool_], rounds: int, ranks: int) -> Floats:
