@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from ringtree.draw import machine_words
-from ringtree.draw.machine_matrix import Matrix, matrix
+from ringtree.draw.machine_matrix import Matrix, matrix, rules
 from ringtree.draw.machine_tree import Branch, tree
-from ringtree.draw.machine_verdicts import rules
 from ringtree.machines.channels import Channels
 from ringtree.machines.clusters import Cluster
 from ringtree.machines.copies import Transfer, side_by_side

@@ -69,9 +69,7 @@ def _stores_each_once(schedule: Schedule) -> bool:
 def _backwards(schedule: Schedule, block: Block) -> Block:
     """Last row first, source and target exchanged; `reduce` is still the row's own, from before."""
     shift = block.shift
-    rows = schedule.repetitions(block, np.array([block.times - 1])).take(
-        slice(None, None, -1)
-    )
+    rows = schedule.repetitions(block, np.array([block.times - 1])).take(slice(None, None, -1))
     swap = np.array([Buffer.DATA, Buffer.OUTPUT, Buffer.INPUT, Buffer.SCRATCH], dtype=np.int32)
     rows = Transfers(
         round=block.rounds - 1 - rows.round,
