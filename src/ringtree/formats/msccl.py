@@ -12,7 +12,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from ringtree.formats.execution import Memory, check_size, execute
-from ringtree.formats.imported import FormatError, Imported, read_bytes
+from ringtree.formats.imported import FormatError, Imported
 from ringtree.formats.msccl_file import RECEIVES, SENDS, Algo, Gpu, Step, ThreadBlock, read_algo
 from ringtree.formats.raising import raise_schedule
 from ringtree.formats.settle import settle
@@ -33,14 +33,8 @@ _SPACES = {"i": Space.INPUT, "o": Space.OUTPUT, "s": Space.SCRATCH}
 _NAMES = {space: buffer for buffer, space in _SPACES.items()}
 
 
-def read(path: str | Path) -> Imported:
-    """The file's schedule and its programs. FormatError, in one line, where it is no MSCCL program or a broken one."""
-    path = Path(path)
-    return from_bytes(path, read_bytes(path))
-
-
 def from_bytes(path: Path, data: bytes) -> Imported:
-    """As `read`, of a file already read."""
+    """The file's schedule and its programs. FormatError, in one line, where it is no MSCCL program or a broken one."""
     algo = read_algo(path, data)
     memory = _memory(algo)
     programs = tuple(_Writer(algo, gpu, memory).program() for gpu in algo.gpus)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ringtree.formats.execution import Memory, check_size, execute
-from ringtree.formats.imported import FormatError, Imported, read_bytes
+from ringtree.formats.imported import FormatError, Imported
 from ringtree.formats.raising import raise_schedule
 from ringtree.formats.settle import settle
 from ringtree.ir.program import Instruction, Kind, Operand, Program, Space
@@ -50,14 +50,8 @@ class _Op(NamedTuple):
     fields: Mapping[str, Any]
 
 
-def read(path: str | Path) -> Imported:
-    """The plan's schedule and programs. FormatError, in one line, where it is none, or one that is not read."""
-    path = Path(path)
-    return from_bytes(path, read_bytes(path))
-
-
 def from_bytes(path: Path, data: bytes) -> Imported:
-    """As `read`, of a file already read."""
+    """The plan's schedule and programs. FormatError, in one line, where it is none, or one that is not read."""
     try:
         plan = json.loads(data)
     except RecursionError:

@@ -199,7 +199,7 @@ def _joined(one: tuple[Ints, Ints, Ints], two: tuple[Ints, Ints, Ints]) -> tuple
 def _windows(schedule: Schedule) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
     """Where what each rank holds, and is owed, begins and ends on the whole vector."""
     s, ranks = schedule, range(schedule.ranks)
-    spans = [[w(r, s.ranks, s.chunks, s.root or 0) for r in ranks] for w in (s.promise.held, s.promise.owed)]
+    spans = [[window(r) for r in ranks] for window in (s.held, s.owed)]
     held, owed = ((np.array([x.start for x in w]), np.array([x.stop for x in w])) for w in spans)
     return held, owed
 

@@ -76,9 +76,8 @@ def _labels(schedule: Schedule, rows: Transfers) -> NDArray[np.int64]:
     there."""
     starts = np.zeros((len(Buffer), schedule.ranks), dtype=np.int64)
     for rank in range(schedule.ranks):
-        where = (rank, schedule.ranks, schedule.chunks, schedule.root or 0)
-        starts[Buffer.INPUT, rank] = schedule.promise.held(*where).start
-        starts[Buffer.OUTPUT, rank] = schedule.promise.owed(*where).start
+        starts[Buffer.INPUT, rank] = schedule.held(rank).start
+        starts[Buffer.OUTPUT, rank] = schedule.owed(rank).start
     label: NDArray[np.int64] = rows.source_chunk + starts[rows.source_buffer, rows.source]
     if schedule.scratch:
         holds = np.zeros((schedule.ranks, schedule.scratch), dtype=np.int64)

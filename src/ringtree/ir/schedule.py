@@ -209,6 +209,14 @@ class Schedule:
         window = self.promise.held if buffer is Buffer.INPUT else self.promise.owed
         return len(window(at, self.ranks, self.chunks, at))
 
+    def held(self, rank: int) -> range:
+        """The positions on the whole vector of the rank's input."""
+        return self.promise.held(rank, self.ranks, self.chunks, self.root or 0)
+
+    def owed(self, rank: int) -> range:
+        """The positions on the whole vector of what the rank must have in the end."""
+        return self.promise.owed(rank, self.ranks, self.chunks, self.root or 0)
+
     def expand(self) -> Transfers:
         """All transfers as plain rows with absolute rounds. Memory: 33 bytes a transfer; ValueError over MOST_ROWS."""
         if self.transfers > MOST_ROWS:

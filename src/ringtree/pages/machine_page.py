@@ -15,8 +15,7 @@ from ringtree.machines.clusters import Cluster
 from ringtree.machines.copies import Transfer, side_by_side
 from ringtree.machines.machine import Device, Link, LinkKind, Machine, NoteKind, PathKind
 from ringtree.machines.paths import Paths
-from ringtree.pages import assemble
-from ringtree.pages.columns import encode
+from ringtree.pages import assemble, encode
 
 MOST_DEVICES = 4096
 NOTES = (NoteKind.TRAP, NoteKind.ASSUMED, NoteKind.SOURCE)

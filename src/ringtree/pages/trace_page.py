@@ -12,8 +12,7 @@ from ringtree.draw.text.comparison import all_begun_seconds
 from ringtree.ir.critical_path import Step, critical_path
 from ringtree.ir.own_work import uncovered
 from ringtree.ir.trace import COLUMNS, Event, Trace
-from ringtree.pages import assemble
-from ringtree.pages.columns import encode
+from ringtree.pages import assemble, encode
 
 MOST_EVENTS = 3_000_000
 """What a browser can hold; beyond it the page is refused."""

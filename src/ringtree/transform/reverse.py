@@ -55,13 +55,12 @@ def reverse(schedule: Schedule) -> Schedule:
 
 def _stores_each_once(schedule: Schedule) -> bool:
     """Whether every rank receives what it is owed and lacks, and nothing else: then nothing is overwritten or idle."""
-    s, promise = schedule, schedule.promise
+    s = schedule
     if s.collective not in STORES or any(np.any(b.rows.source == b.rows.target) for b in s.blocks):
         return False
-    at = (s.ranks, s.chunks, s.root or 0)
     lacks = []
     for rank in range(s.ranks):
-        owed, held = promise.owed(rank, *at), promise.held(rank, *at)
+        owed, held = s.owed(rank), s.held(rank)
         lacks.append(len(owed) - max(0, min(owed.stop, held.stop) - max(owed.start, held.start)))
     return bool(s.chunks_received().tolist() == lacks)
 
@@ -160,7 +159,7 @@ def _starts_full(schedule: Schedule, per_rank: int, bases: NDArray[np.int64]) ->
     """Which places hold something before the schedule starts: its inputs."""
     full = np.zeros(schedule.participants * per_rank, dtype=np.bool_)
     for rank in range(schedule.ranks):
-        held = schedule.promise.held(rank, schedule.ranks, schedule.chunks, schedule.root or 0)
+        held = schedule.held(rank)
         at = rank * per_rank + int(bases[Buffer.DATA])
         full[at + held.start : at + held.stop] = True
         at = rank * per_rank + int(bases[Buffer.INPUT])

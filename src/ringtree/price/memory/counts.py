@@ -79,7 +79,7 @@ def counts(schedule: Schedule) -> Counts:
     if s.in_place and np.any(kept := _kept(s, blocks)):
         _finish(work, times, kept)
     some = {0, s.ranks - 1, s.root or 0}
-    held = max(len(s.promise.held(*at)) + len(s.promise.owed(*at)) for at in _where(s, some))
+    held = max(len(s.held(rank)) + len(s.owed(rank)) for rank in some)
     source, target = (np.concatenate(ends) for ends in zip(*links, strict=True))
     mutual = _circular(source, target, s.ranks)
     return Counts(np.concatenate(work), np.concatenate(times), s.chunks, meetings, mutual, widest, held / s.chunks)
@@ -137,8 +137,8 @@ def _kept(s: Schedule, blocks: list[Block]) -> Floats:
         edge -= np.bincount((start + first + rows.count[data]).ravel(), minlength=len(edge))
     bare = np.cumsum(edge.reshape(s.ranks, -1), axis=1) == 0
     before = np.cumsum(bare, axis=1) - bare
-    owed = [s.promise.owed(*at) for at in _where(s, range(s.ranks))]
     rank = np.arange(s.ranks)
+    owed = [s.owed(r) for r in range(s.ranks)]
     found: Floats = before[rank, [w.stop for w in owed]] - before[rank, [w.start for w in owed]] + 0.0
     return found
 
@@ -155,10 +155,6 @@ def _finish(work: list[Floats], times: list[Floats], kept: Floats) -> None:
         times.append(np.ones(1))
         last = -1
     work[last][-1, :, COPIED] += kept
-
-
-def _where(s: Schedule, ranks: range | set[int]) -> list[tuple[int, int, int, int]]:
-    return [(rank, s.ranks, s.chunks, s.root or 0) for rank in ranks]
 
 
 def _circular(source: Ints, target: Ints, ranks: int) -> bool:
