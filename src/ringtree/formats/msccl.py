@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
 
-from ringtree.formats.execution import Memory, check_size, execute
+from ringtree.formats.execution import NAMES, SPACES, Memory, check_size, execute
 from ringtree.formats.imported import FormatError, Imported
 from ringtree.formats.msccl_file import RECEIVES, SENDS, Algo, Gpu, Step, ThreadBlock, read_algo
 from ringtree.formats.raising import raise_schedule
@@ -28,9 +28,6 @@ COLLECTIVES = {
 }
 MOST_EFFORT = 2**20
 """Nops looked through for one gpu: far more than any compiler writes."""
-
-_SPACES = {"i": Space.INPUT, "o": Space.OUTPUT, "s": Space.SCRATCH}
-_NAMES = {space: buffer for buffer, space in _SPACES.items()}
 
 
 def from_bytes(path: Path, data: bytes) -> Imported:
@@ -98,7 +95,7 @@ def _length(step: Step) -> int:
 
 def _name(o: Operand) -> str:
     span = f"{o.index}" if o.count == 1 else f"{o.index}:{o.index + o.count}"
-    return f"{_NAMES[o.space]}[{span}]"
+    return f"{NAMES[o.space]}[{span}]"
 
 
 class _Writer:
@@ -187,7 +184,7 @@ class _Writer:
             and self.algo.gpus[self.gpu.id].blocks[at].steps[number].target is place
         ):
             raise FormatError(f"{where}: writes its input, and the file does not say inplace; expected o or s")
-        return Operand(_SPACES[buffer], first, -1, count)
+        return Operand(SPACES[buffer], first, -1, count)
 
 
 def _check_order(algo: Algo, gpu: Gpu) -> None:
