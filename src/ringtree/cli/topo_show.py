@@ -66,7 +66,7 @@ def _pair(cluster: Cluster, text: str) -> tuple[int, int]:
 
 def _copies(cluster: Cluster, between: tuple[int, int], width: int) -> list[Line]:
     from ringtree.draw.text.lines import Span
-    from ringtree.draw.text.machine_copies import copy_lines
+    from ringtree.draw.text.machine_ways import copy_lines
     from ringtree.machines.copies import side_by_side
 
     source, target = (cluster.machine.devices[cluster.machine.gpus[g]].name for g in between)
@@ -78,8 +78,8 @@ def lines(cluster: Cluster, graphs: Sequence[Channels], width: int, sources: boo
     """All that is to be said of it for a terminal."""
     from ringtree.draw.text.lines import Span
     from ringtree.draw.text.machine import head_line, link_lines, note_lines, tree_lines
-    from ringtree.draw.text.machine_channels import channel_lines
     from ringtree.draw.text.machine_matrix import matrix_lines, verdict_lines
+    from ringtree.draw.text.machine_ways import channel_lines
     from ringtree.machines.paths import Paths
 
     machine, paths = cluster.machine, Paths(cluster.machine)

@@ -23,6 +23,10 @@ Cell = tuple[int, int, int]
 At = tuple[int, int, int]
 """(rank, thread, step)."""
 
+SPACES = {"i": Space.INPUT, "o": Space.OUTPUT, "s": Space.SCRATCH}
+NAMES = {space: name for name, space in SPACES.items()}
+"""What files call the memories of a rank, and back."""
+
 
 @dataclass(frozen=True)
 class Memory:
