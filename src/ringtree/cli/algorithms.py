@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ringtree.algorithms import Algorithm
+from ringtree.algorithms import REGISTRY, Algorithm
+from ringtree.algorithms.own import installed
+from ringtree.cli.algorithms_page import page
+from ringtree.cli.terminal import console
+from ringtree.draw.text.tables import markdown
+from ringtree.ir.collective import collective
 
 SHARED_TERMS = (
     "n ranks, S bytes in the whole vector; lg: logarithm to base 2, rounded up; p: the largest power of two up to n"
@@ -22,15 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ringtree.algorithms import REGISTRY
-    from ringtree.ir.collective import collective
-
     if args.collective:
         collective(args.collective)
     algorithms = [a for a in REGISTRY.values() if args.collective in (None, *a.serves)]
     if args.page:
-        from ringtree.cli.algorithms_page import page
-
         print(page(algorithms, SHARED_TERMS))
     elif args.markdown:
         print(_readme_table(algorithms))
@@ -40,8 +38,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _readme_table(algorithms: Sequence[Algorithm]) -> str:
-    from ringtree.draw.text.tables import markdown
-
     rows = [(f"[{a.name}](docs/algorithms.md#{a.name})", ", ".join(a.serves), a.source) for a in algorithms]
     return markdown(("algorithm", "serves", "source"), rows)
 
@@ -49,10 +45,6 @@ def _readme_table(algorithms: Sequence[Algorithm]) -> str:
 def _list(algorithms: Sequence[Algorithm], asked: str | None) -> None:
     """An algorithm and its source, and below it a line a collective; then the names that installed packages add."""
     from rich.markup import escape
-
-    from ringtree.algorithms import REGISTRY
-    from ringtree.algorithms.own import installed
-    from ringtree.cli.terminal import console
 
     screen = console()
     row = "    {:<15} {:<{width}} {}".format

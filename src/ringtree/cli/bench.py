@@ -13,14 +13,21 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ringtree.bench.measure import Effort
-    from ringtree.bench.record import Row
-    from ringtree.bench.sweep import Case
-    from ringtree.cli.terminal import Bar
-    from ringtree.ir.trace import Trace
+from ringtree.bench.data import OPS, TYPES
+from ringtree.bench.machine import describe
+from ringtree.bench.measure import Effort
+from ringtree.bench.record import Row, predicted, write
+from ringtree.bench.session import rows
+from ringtree.bench.sweep import Case, parse_bytes, plan, sizes
+from ringtree.bench.traced import in_sequence
+from ringtree.cli.destination import check_destination
+from ringtree.cli.subject import rank_counts
+from ringtree.cli.terminal import Bar, progress
+from ringtree.draw.text.tables import Figures, nccl_footer, nccl_header, nccl_row
+from ringtree.formats import chrome
+from ringtree.ir.collective import COLLECTIVES
+from ringtree.ir.trace import Trace
 
 MISTAKEN = {
     "-g": "a rank is a process (or, with -t, a thread) here: say how many with -n",
@@ -41,10 +48,6 @@ class Refuse(argparse.Action):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from ringtree.bench.data import OPS, TYPES
-    from ringtree.cli.subject import rank_counts
-    from ringtree.ir.collective import COLLECTIVES
-
     parser.add_argument("collective", metavar="COLLECTIVE", help=", ".join(COLLECTIVES))
     add = parser.add_argument
     add("-n", "--ranks", type=rank_counts, default=[2], metavar="N", help="ranks, or several such as 1,2,4 (default 2)")
@@ -79,11 +82,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ringtree.bench.record import predicted, write
-    from ringtree.bench.sweep import parse_bytes, plan, sizes
-    from ringtree.cli.destination import check_destination
-    from ringtree.cli.terminal import progress
-
     step = None if args.stepbytes is None else parse_bytes(args.stepbytes)
     factor = 8.0 if args.stepfactor is None and step is None else args.stepfactor
     nbytes = sizes(parse_bytes(args.minbytes), parse_bytes(args.maxbytes), factor=factor, step=step)
@@ -100,9 +98,6 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         write(args.json, [predicted(row) for row in rows], effort)
     if traces:
-        from ringtree.bench.traced import in_sequence
-        from ringtree.formats import chrome
-
         chrome.write(in_sequence(traces, f"bench {args.collective}"), args.trace)
     wrong = sum((r["wrong"] or 0) + (r["in_place_wrong"] or 0) for r in rows)
     if wrong:
@@ -114,10 +109,6 @@ def _table(
     args: argparse.Namespace, table: list[Case], effort: Effort, bar: Bar, traces: list[Trace] | None
 ) -> list[Row]:
     """Measures one table's cases, and prints each as it is done."""
-    from ringtree.bench.machine import describe
-    from ringtree.bench.session import rows
-    from ringtree.draw.text.tables import nccl_footer, nccl_header
-
     machine, first = describe(), table[0]
     kind = "threads" if args.threads else "processes"
     iterations = effort.iterations or "as many as take 0.1 s"
@@ -143,8 +134,6 @@ def _table(
 
 
 def _line(row: Row) -> str:
-    from ringtree.draw.text.tables import Figures, nccl_row
-
     apart = Figures(row["time_us"], row["algbw_GBps"], row["busbw_GBps"], row["wrong"])
     inside = Figures(
         row["in_place_time_us"], row["in_place_algbw_GBps"], row["in_place_busbw_GBps"], row["in_place_wrong"]
@@ -162,8 +151,6 @@ def _line(row: Row) -> str:
 
 
 def _effort(args: argparse.Namespace) -> Effort:
-    from ringtree.bench.measure import Effort
-
     if args.warmup_iters < 0 or (args.iters is not None and args.iters < 1):
         given = f"-w {args.warmup_iters}" + ("" if args.iters is None else f" --iters {args.iters}")
         raise ValueError(f"{given}: expected a warm-up of at least 0 and at least 1 timed call")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ringtree.machines.clusters import Cluster
-    from ringtree.machines.machine import Machine
+from ringtree.machines.clusters import Cluster, Network
+from ringtree.machines.files.nccl_xml import assumptions
+from ringtree.machines.files.reading import find
+from ringtree.machines.machine import Machine
+from ringtree.machines.nics import usual_fabric, with_nics
+from ringtree.topology.fabrics import FABRICS
+from ringtree.topology.text import bytes_per_second
 
 MOST_NODES = 1 << 20
 
@@ -30,12 +33,6 @@ def add_arguments(parser: argparse.ArgumentParser, named: bool = True) -> None:
 
 def cluster(args: argparse.Namespace) -> Cluster:
     """The cluster that the arguments name; ValueError, in one line, for what cannot be."""
-    from ringtree.machines.clusters import Cluster, Network
-    from ringtree.machines.files.nccl_xml import assumptions
-    from ringtree.machines.files.reading import find
-    from ringtree.machines.nics import usual_fabric
-    from ringtree.topology.fabrics import FABRICS
-
     if not 1 <= args.nodes <= MOST_NODES:
         raise ValueError(f"--nodes {args.nodes}: expected 1 to {MOST_NODES}")
     machine = find(args.topology, assumptions(args.assume or ""))
@@ -56,8 +53,6 @@ def cluster(args: argparse.Namespace) -> Cluster:
 
 def rate_Bps(text: str) -> float:
     """`400Gb`, `400Gb/s` or `50GB/s` as bytes a second."""
-    from ringtree.topology.text import bytes_per_second
-
     return bytes_per_second(text if text.endswith(("/s", "ps")) else text + "/s")
 
 
@@ -73,8 +68,6 @@ def _gpus(machine: Machine, text: str) -> range | list[int]:
 
 
 def _with_nics(machine: Machine, text: str) -> Machine:
-    from ringtree.machines.nics import with_nics
-
     count, times, rate = text.partition("x")
     try:
         if not times or not count.isdecimal():

@@ -12,6 +12,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from ringtree.cli import page, terminal
+from ringtree.cli.show_trace import WIDTH
+from ringtree.draw.text.comparison import comparison
+from ringtree.draw.text.timeline import spans
+from ringtree.formats import chrome
+from ringtree.pages.trace_page import trace_page
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("first", metavar="REAL", help="a trace's file, such as `ringtree run --trace` writes")
@@ -20,13 +27,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ringtree.cli import page, terminal
-    from ringtree.cli.show_trace import WIDTH
-    from ringtree.draw.text.comparison import comparison
-    from ringtree.draw.text.timeline import spans
-    from ringtree.formats import chrome
-    from ringtree.pages.trace_page import trace_page
-
     first, second = chrome.read(args.first), chrome.read(args.second)
     terminal.show(spans(comparison(first, second, terminal.columns(WIDTH))))
     if args.html is not None:

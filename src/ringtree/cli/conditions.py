@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ringtree.simulate import Conditions
-    from ringtree.topology import Topology
+from ringtree.simulate import Conditions
+from ringtree.topology import Topology
+from ringtree.topology.text import seconds
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,8 +19,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def conditions(args: argparse.Namespace, topology: Topology) -> Conditions:
     """ValueError, one line, at the first that cannot be."""
-    from ringtree.simulate import Conditions
-
     delay_s: dict[int, float] = {}
     slowdown: dict[int, float] = {}
     for text in args.straggler:
@@ -36,8 +33,6 @@ def conditions(args: argparse.Namespace, topology: Topology) -> Conditions:
 
 def _straggler(text: str) -> tuple[int, str, float]:
     """`rank=3,delay=1ms` or `rank=3,slowdown=2`."""
-    from ringtree.topology.text import seconds
-
     parts = text.split(",")
     given = dict(part.partition("=")[::2] for part in parts)
     what = next((key for key in ("delay", "slowdown") if set(given) == {"rank", key}), None)

@@ -14,15 +14,18 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ringtree.nccl.files.nccl_tests import Log
+from ringtree.cli import cluster_options, explain_text
+from ringtree.cli.destination import check_destination
+from ringtree.cli.subject import THEIRS
+from ringtree.formats.replacing import replace_with_json
+from ringtree.machines.files.reading import find
+from ringtree.nccl.explain import explain
+from ringtree.nccl.files import nccl_tests
+from ringtree.nccl.files.nccl_tests import Log
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from ringtree.cli import cluster_options
-
     parser.add_argument("log", type=Path, metavar="LOG", help="what nccl-tests printed: text, JSON, or a table as CSV")
     cluster_options.add_arguments(parser)
     parser.set_defaults(nodes=None)
@@ -31,13 +34,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ringtree.cli import cluster_options, explain_text
-    from ringtree.cli.destination import check_destination
-    from ringtree.cli.subject import THEIRS
-    from ringtree.formats.replacing import replace_with_json
-    from ringtree.nccl.explain import explain
-    from ringtree.nccl.files import nccl_tests
-
     if args.topology is None:
         raise ValueError("no --topology: expected a name that `ringtree topo list` knows, or a topology file")
     if args.json:
@@ -54,8 +50,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _fill(args: argparse.Namespace, log: Log) -> list[str]:
     """How many nodes, and which GPUs, where only the log tells; what was taken, in words."""
-    from ringtree.machines.files.reading import find
-
     there, out = len(find(args.topology).gpus), list[str]()
     ranks = log.ranks
     if args.nodes is None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ringtree.cli import table
 from ringtree.cli.plan_table import describe
 from ringtree.ir.units import bandwidth, duration, size
-from ringtree.nccl.explain import Verdict
-
-if TYPE_CHECKING:
-    from ringtree.nccl.explain import Beside, Compared, Explanation, Suspect
+from ringtree.nccl.explain import Beside, Compared, Explanation, Suspect, Verdict
 
 HEADER = ("size (B)", "measured (us)", "busbw (GB/s)", "predicted (us)", "busbw (GB/s)", "of predicted", "of bound")
 WIDTHS = (13, 14, 13, 15, 13, 13, 9)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 
+from ringtree.bench.machine import describe
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="the same as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    from ringtree.bench.machine import describe
-
     machine = describe()
     if args.json:
         print(json.dumps(machine, indent=2))

@@ -17,16 +17,22 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from ringtree.nccl.cluster_plan import ClusterPlan, Planned
-    from ringtree.nccl.estimate import Estimate
+from ringtree.cli import cluster_options, plan_here, plan_table
+from ringtree.cli.byte_sizes import byte_sizes
+from ringtree.cli.destination import check_destination
+from ringtree.cli.subject import THEIRS
+from ringtree.formats.replacing import replace_with_json, replacing
+from ringtree.machines.nics import as_shown
+from ringtree.nccl.cluster_plan import ClusterPlan, Planned
+from ringtree.nccl.estimate import Estimate
+from ringtree.nccl.files import graph_xml, tuner_csv
+from ringtree.nccl.tuning.variables import named
+from ringtree.runtime import tuned
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from ringtree.cli import cluster_options, plan_here
-
     add = parser.add_argument
     add("collective", metavar="COLLECTIVE", help="all_reduce, all_gather, reduce_scatter, broadcast, reduce, …")
     add("--bytes", default="8:8G", metavar="B", help="8:8G (doubling), 8:8G:4 (times 4), or 1M,64M (default 8:8G)")
@@ -44,16 +50,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ringtree.cli import cluster_options, plan_here, plan_table
-    from ringtree.cli.byte_sizes import byte_sizes
-    from ringtree.cli.destination import check_destination
-    from ringtree.cli.subject import THEIRS
-    from ringtree.formats.replacing import replace_with_json, replacing
-    from ringtree.machines.nics import as_shown
-    from ringtree.nccl.cluster_plan import ClusterPlan
-    from ringtree.nccl.files import graph_xml
-    from ringtree.runtime import tuned
-
     args.collective = THEIRS.get(args.collective, args.collective)
     written = [path for path in (args.json, args.export_graph, args.export_tuner) if path]
     for path in written:
@@ -79,15 +75,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _named(text: str | None) -> str | None:
-    from ringtree.nccl.tuning.variables import named
-
     return text and named(text)
 
 
 def _tuner(plan: ClusterPlan, rows: Sequence[Planned]) -> str:
     """The quickest candidate of each size, for NCCL's tuner plugin."""
-    from ringtree.nccl.files import tuner_csv
-
     choices = [
         tuner_csv.Choice(row.nbytes, e.algorithm, e.protocol, e.channels) for row in rows for e in row.candidates[:1]
     ]

@@ -18,11 +18,14 @@ import sys
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ringtree.cli.subject import Options
-    from ringtree.verify import Report
+from ringtree.algorithms import NAMES, find
+from ringtree.bench.machine import usable_cores
+from ringtree.cli import subject
+from ringtree.cli.subject import Options
+from ringtree.cli.terminal import progress
+from ringtree.ir.collective import collective
+from ringtree.verify import Report, prove, prove_many, prove_programs
 
 COLUMNS = "{:<19} {:<15} {:<{width}} {:>10} {:>13} {:>10} {:>6}"
 SHOWN_FAILURES = 20
@@ -31,8 +34,6 @@ MOST_TRANSFERS = 200_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from ringtree.cli import subject
-
     described = "all, a name of those that `ringtree algorithms` lists, or a schedule's file"
     subject.add_what(parser, "all|ALGORITHM|FILE", described)
     parser.add_argument("--collective", metavar="C", help="only this collective")
@@ -49,10 +50,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ringtree.algorithms import NAMES, find
-    from ringtree.cli import subject
-    from ringtree.ir.collective import collective
-
     everything = args.what == "all"
     if args.collective:
         collective(args.collective)
@@ -77,12 +74,6 @@ def _prove(
     pairs: Sequence[tuple[str, str]], ranks: Sequence[int], options: Options, jobs: int | None, most: int | None
 ) -> list[Report]:
     """Proves every pair at every number of ranks and at the roots worth proving; a line a pair, as it is done."""
-    from ringtree.algorithms import find
-    from ringtree.bench.machine import usable_cores
-    from ringtree.cli import subject
-    from ringtree.cli.terminal import progress
-    from ringtree.verify import prove_many
-
     span = subject.span(ranks)
     row = partial(COLUMNS.format, width=max(len(span), 7))
     print(row("algorithm", "collective", "ranks", "schedules", "transfers", "programs", "slots"))
@@ -129,9 +120,6 @@ def _close(reports: Sequence[Report], seconds: float) -> int:
 
 
 def _prove_file(args: argparse.Namespace) -> int:
-    from ringtree.cli import subject
-    from ringtree.verify import prove, prove_programs
-
     schedule, programs = subject.read(args.what)
     if args.collective not in (None, schedule.collective):
         raise ValueError(f"{args.what} is a schedule for {schedule.collective}, not for {args.collective}")

@@ -12,6 +12,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from ringtree.bench.record import read
+from ringtree.cli import page, terminal
+from ringtree.draw.text.report import report_text
+from ringtree.pages.report_page import report_page
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", type=Path, metavar="BENCH.json", help="what `ringtree bench --json` wrote")
@@ -19,11 +24,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ringtree.bench.record import read
-    from ringtree.cli import page, terminal
-    from ringtree.draw.text.report import report_text
-    from ringtree.pages.report_page import report_page
-
     records = dict(zip(_names(args.files), map(read, args.files), strict=True))
     if args.html is None:
         print("\n".join(map(terminal.printable, report_text(records).split("\n"))))

@@ -19,19 +19,24 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ringtree.ir.program import Program
-    from ringtree.ir.schedule import Schedule
+from ringtree.bench.sweep import parse_bytes
+from ringtree.cli import page, show_trace, subject, terminal
+from ringtree.draw.text.lines import Span
+from ringtree.draw.text.picture import LEGEND, picture
+from ringtree.draw.text.rounds import rounds
+from ringtree.ir.lower import lower_rank
+from ringtree.ir.program import Program
+from ringtree.ir.schedule import Schedule
+from ringtree.ir.spec import ScheduleError
+from ringtree.pages.schedule_page import schedule_page
+from ringtree.runtime.engines.shm import staging
 
 WIDTH = 100
 """Columns of the rounds that go into a pipe."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from ringtree.cli import subject
-
     subject.add_arguments(parser)
     parser.add_argument("--bytes", metavar="B", help="cut as for a whole vector of that size, such as 64K or 16M")
     shape = parser.add_mutually_exclusive_group()
@@ -48,8 +53,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ringtree.cli import show_trace, subject
-
     if args.topology and not args.html:
         raise ValueError("--topology says what machine a page shows the ranks on; give --html FILE too")
     programs: tuple[Program, ...] = ()  # a file's own
@@ -73,8 +76,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _algorithms(args: argparse.Namespace) -> Schedule:
     """The schedule of the algorithm that the call names."""
-    from ringtree.cli import subject
-
     if args.bytes and args.option:
         raise ValueError(f"--bytes {args.bytes}: the size says the options; leave --option out")
     schedule = subject.schedule(args)
@@ -82,23 +83,16 @@ def _algorithms(args: argparse.Namespace) -> Schedule:
 
 
 def _write_page(schedule: Schedule, args: argparse.Namespace) -> None:
-    from ringtree.cli import page, subject
-    from ringtree.pages.schedule_page import schedule_page
-
     topology = subject.topology(args.topology, schedule.ranks) if args.topology else None
     page.write(args.html, schedule_page(schedule, topology), args.what, *filter(None, [args.topology]))
 
 
 def _draw(schedule: Schedule) -> None:
-    from ringtree.draw.text.picture import LEGEND, picture
-
     drawn = picture(schedule)
     print(drawn if drawn.startswith("#") else f"{drawn}\n\n{LEGEND}")  # what does not fit is text, and says so
 
 
 def _show_program(schedule: Schedule, programs: tuple[Program, ...], rank: int) -> None:
-    from ringtree.ir.lower import lower_rank
-
     if not 0 <= rank < schedule.ranks:
         raise ValueError(f"rank {rank}: expected one of the {schedule.ranks} ranks, 0..{schedule.ranks - 1}")
     print(programs[rank] if programs else lower_rank(schedule, rank))
@@ -106,11 +100,6 @@ def _show_program(schedule: Schedule, programs: tuple[Program, ...], rank: int) 
 
 def _show(schedule: Schedule, args: argparse.Namespace) -> None:
     """Round by round, as text, or as text with the rounds in comments."""
-    from ringtree.cli import terminal
-    from ringtree.draw.text.lines import Span
-    from ringtree.draw.text.rounds import rounds
-    from ringtree.ir.spec import ScheduleError
-
     person = sys.stdout.isatty()
     if args.text or not (args.rounds or person):
         print(schedule)
@@ -126,10 +115,6 @@ def _show(schedule: Schedule, args: argparse.Namespace) -> None:
 
 def _cut(schedule: Schedule, algorithm: str, size: str) -> Schedule:
     """Cut for so many bytes; says the steps in a comment."""
-    from ringtree.bench.sweep import parse_bytes
-    from ringtree.cli import subject
-    from ringtree.runtime.engines.shm import staging
-
     nbytes, (slots, slot_bytes) = parse_bytes(size), staging(schedule.ranks)
     cut, steps = subject.cut(schedule, algorithm, nbytes)
     widest = max((int(b.rows.count.max(initial=1)) for b in cut.blocks), default=1)

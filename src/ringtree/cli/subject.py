@@ -6,14 +6,25 @@ import argparse
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ringtree.formats import Imported
-    from ringtree.ir.program import Program
-    from ringtree.ir.schedule import Schedule
-    from ringtree.plan.steps import Steps
-    from ringtree.topology import Topology
+from ringtree.algorithms import REGISTRY, build, exists, find, known
+from ringtree.algorithms.own import absolute, is_reference
+from ringtree.bench.machine import shared_memory
+from ringtree.formats import Imported, chrome, load
+from ringtree.ir.collective import collective
+from ringtree.ir.lower import lower
+from ringtree.ir.program import Program
+from ringtree.ir.schedule import Schedule
+from ringtree.machines.clusters import Cluster
+from ringtree.machines.files.reading import find as find_machine
+from ringtree.machines.nics import usual_fabric
+from ringtree.plan import prove_own, steps_for
+from ringtree.plan.steps import Steps
+from ringtree.simulate.fit import fit
+from ringtree.topology import Topology, parse
+from ringtree.topology import load as load_topology
+from ringtree.topology.fabrics import FABRICS
+from ringtree.topology.text import SHAPES
 
 Options = Sequence[tuple[str, object]]
 MEASURED = "trace:"
@@ -31,9 +42,6 @@ THEIRS = {
 
 def is_file(text: str) -> bool:
     """Whether `text` is meant as a schedule's file; ValueError where it is neither that nor an algorithm."""
-    from ringtree.algorithms import REGISTRY, exists, known
-    from ringtree.algorithms.own import is_reference
-
     if text in REGISTRY or is_reference(text):
         return False
     if Path(text).exists() or "/" in text or "." in text:
@@ -46,9 +54,6 @@ def is_file(text: str) -> bool:
 
 def read(path: str) -> tuple[Schedule, tuple[Program, ...]]:
     """A schedule from a file, with its own programs where the file is in the rank's view, else lowered ones."""
-    from ringtree.formats import load
-    from ringtree.ir.lower import lower
-
     found = load(path)
     return found.schedule, found.programs or lower(found.schedule)
 
@@ -56,18 +61,12 @@ def read(path: str) -> tuple[Schedule, tuple[Program, ...]]:
 def topology(text: str, ranks: int) -> Topology:
     """A machine for so many ranks: a shape in a few words, one as JSON in a file, `trace:FILE`, what a trace's machine
     is like, or a machine by name or file, as many of it as it takes."""
-    from ringtree.topology import load, parse
-    from ringtree.topology.text import SHAPES
-
     if text.startswith(MEASURED):
-        from ringtree.formats.chrome import read
-        from ringtree.simulate.fit import fit
-
-        return fit([read(text.removeprefix(MEASURED))], ranks)
+        return fit([chrome.read(text.removeprefix(MEASURED))], ranks)
     if text.partition(":")[0] in SHAPES:
         return parse(text, ranks)
     if text.endswith(".json") and not _is_machine(text):
-        return load(text)
+        return load_topology(text)
     return _machines(text, ranks)
 
 
@@ -81,14 +80,8 @@ def _is_machine(path: str) -> bool:
 
 def _machines(text: str, ranks: int) -> Topology:
     """As many of a machine as make up the ranks, on the fabric its NICs are for."""
-    from ringtree.machines.clusters import Cluster
-    from ringtree.machines.files.reading import find
-    from ringtree.machines.nics import usual_fabric
-    from ringtree.topology.fabrics import FABRICS
-    from ringtree.topology.text import SHAPES
-
     try:
-        machine = find(text)
+        machine = find_machine(text)
     except ValueError as refusal:
         if Path(text).exists():
             raise
@@ -132,8 +125,6 @@ def schedule(args: argparse.Namespace) -> Schedule:
 
 def from_file(args: argparse.Namespace, *others: str) -> Imported:
     """What the file says; ValueError for arguments, of these and the `others`, that only an algorithm can have."""
-    from ringtree.formats import load
-
     for option in ("ranks", "collective", "root", "option", *others):
         if is_given(getattr(args, option)):
             raise ValueError(f"a file says itself what it is; leave --{option} out")
@@ -147,9 +138,6 @@ def is_given(value: object) -> bool:
 
 def cut(schedule: Schedule, algorithm: str, nbytes: int) -> tuple[Schedule, Steps]:
     """As a call on that many bytes has it in a group of this machine, and by which steps."""
-    from ringtree.bench.machine import shared_memory
-    from ringtree.plan import steps_for
-
     what = algorithm, schedule.collective, schedule.ranks, schedule.root
     steps = steps_for(*what, nbytes, shared_memory(schedule.ranks))
     return steps.apply(*what), steps
@@ -179,8 +167,6 @@ def _option(text: str) -> tuple[str, object]:
 
 def built(algorithm: str, collective_name: str, ranks: int, root: int | None, options: Options) -> Schedule:
     """The algorithm's schedule; ValueError for options that it cannot have."""
-    from ringtree.algorithms import build
-
     if ranks > MOST_RANKS:
         raise ValueError(f"{ranks} ranks: expected at most {MOST_RANKS}")
     try:
@@ -193,9 +179,6 @@ def built(algorithm: str, collective_name: str, ranks: int, root: int | None, op
 
 def collectives(algorithm: str, asked: str | None) -> Sequence[str]:
     """The collectives in question: the one asked for, else all that the algorithm serves."""
-    from ringtree.algorithms import find
-    from ringtree.ir.collective import collective
-
     if asked is None:
         return find(algorithm).serves
     collective(asked)
@@ -204,8 +187,6 @@ def collectives(algorithm: str, asked: str | None) -> Sequence[str]:
 
 def roots(collective_name: str, ranks: int) -> Sequence[int | None]:
     """The roots worth proving: 0, 1 and n-1. A collective without root: None."""
-    from ringtree.ir.collective import collective
-
     return sorted({0, min(1, ranks - 1), ranks - 1}) if collective(collective_name).rooted else [None]
 
 
@@ -245,9 +226,18 @@ def rank_counts(text: str) -> list[int]:
 
 def every(algorithms: Iterator[str] | Sequence[str], asked: str | None) -> Iterator[tuple[str, str]]:
     """(algorithm, collective) for each of the algorithms and what it serves, or the one collective asked for."""
-    from ringtree.algorithms import find
-
     for name in algorithms:
         for collective_name in find(name).serves:
             if asked in (None, collective_name):
                 yield name, collective_name
+
+
+def proved(names: str, ranks: int) -> str:
+    """Algorithms, as `two_shot,mine.py:function`, as ranks in any folder find them; a user's own are proved, whatever
+    the root."""
+    asked = names.split(",")
+    for name in asked:
+        for collective_name in find(name).serves:
+            for root in roots(collective_name, ranks):
+                prove_own(name, collective_name, ranks, root)
+    return ",".join(absolute(name) if is_reference(name) else name for name in asked)

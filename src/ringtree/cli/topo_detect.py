@@ -12,20 +12,18 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from ringtree.cli import terminal, topo_files, topo_show
+from ringtree.machines.clusters import Cluster
+from ringtree.machines.detect import detect
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from ringtree.cli import topo_files
-
     parser.add_argument("--root", type=Path, default=Path("/"), metavar="DIR", help="read /sys and /proc below it")
     parser.add_argument("--sources", action="store_true", help="also where the figures are from")
     topo_files.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from ringtree.cli import terminal, topo_files, topo_show
-    from ringtree.machines.clusters import Cluster
-    from ringtree.machines.detect import detect
-
     if not args.root.is_dir():
         raise ValueError(f"--root {args.root}: no such folder")
     cluster = Cluster(detect(args.root))

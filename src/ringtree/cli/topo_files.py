@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ringtree.machines.channels import Channels
-    from ringtree.machines.clusters import Cluster
+from ringtree.cli import page
+from ringtree.cli.destination import check_destination
+from ringtree.formats.replacing import replacing
+from ringtree.machines.channels import Channels
+from ringtree.machines.clusters import Cluster
+from ringtree.machines.files import machine_json, nccl_xml
+from ringtree.pages.machine_page import machine_page
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,11 +29,6 @@ def write(
 ) -> bool:
     """Writes those that are asked for, and says where they lie; whether there were any. No file is begun where one of
     them could not be written, or is what was read. `between`: the GPUs whose ways the page lays side by side."""
-    from ringtree.cli import page
-    from ringtree.cli.destination import check_destination
-    from ringtree.formats.replacing import replacing
-    from ringtree.machines.files import machine_json, nccl_xml
-
     forms = ((args.json, machine_json.text), (args.xml, nccl_xml.text))
     asked = [path for path in (args.json, args.xml, args.html) if path]
     read = [path for path in (getattr(args, "topology", None), getattr(args, "graph", None)) if path]
@@ -39,8 +37,6 @@ def write(
     texts = [(path, text(cluster.machine)) for path, text in forms if path]
     html = ""
     if args.html:
-        from ringtree.pages.machine_page import machine_page
-
         html = machine_page(cluster, channels(), between)
     for path, data in texts:
         with replacing(path) as file:

@@ -15,20 +15,26 @@ import argparse
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ringtree.draw.text.lines import Line
-    from ringtree.machines.channels import Channels
-    from ringtree.machines.clusters import Cluster
+from ringtree.cli import cluster_options, terminal, topo_files
+from ringtree.draw.text.lines import Line, Span
+from ringtree.draw.text.machine import head_line, link_lines, note_lines, tree_lines
+from ringtree.draw.text.machine_channels import channel_lines
+from ringtree.draw.text.machine_copies import copy_lines
+from ringtree.draw.text.machine_matrix import matrix_lines, verdict_lines
+from ringtree.ir import units
+from ringtree.machines.channels import Channels
+from ringtree.machines.clusters import Cluster
+from ringtree.machines.copies import side_by_side
+from ringtree.machines.paths import Paths
+from ringtree.nccl.files import graph_xml
+from ringtree.nccl.graphs.patterns import graphs
 
 WIDTH = 110
 """Columns, into a pipe."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from ringtree.cli import cluster_options, topo_files
-
     parser.add_argument("topology", metavar="FILE|NAME", help="a topology file, or a name of `ringtree topo list`")
     cluster_options.add_arguments(parser, named=False)
     parser.add_argument("--copies", metavar="A,B", help="what is copied between two GPUs, by each way, instead")
@@ -38,8 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ringtree.cli import cluster_options, terminal, topo_files
-
     cluster = cluster_options.cluster(args)
     channels = partial(_channels, cluster, args.graph)
     between = _pair(cluster, args.copies) if args.copies else (0, 1)
@@ -65,10 +69,6 @@ def _pair(cluster: Cluster, text: str) -> tuple[int, int]:
 
 
 def _copies(cluster: Cluster, between: tuple[int, int], width: int) -> list[Line]:
-    from ringtree.draw.text.lines import Span
-    from ringtree.draw.text.machine_copies import copy_lines
-    from ringtree.machines.copies import side_by_side
-
     source, target = (cluster.machine.devices[cluster.machine.gpus[g]].name for g in between)
     head = Span(f"{cluster.machine.name}: from {source} to {target}, and to another such machine", "head")
     return [(head,), (), *copy_lines(side_by_side(cluster.machine, *between, cluster.fabric), width)]
@@ -76,12 +76,6 @@ def _copies(cluster: Cluster, between: tuple[int, int], width: int) -> list[Line
 
 def lines(cluster: Cluster, graphs: Sequence[Channels], width: int, sources: bool) -> list[Line]:
     """All that is to be said of it for a terminal."""
-    from ringtree.draw.text.lines import Span
-    from ringtree.draw.text.machine import head_line, link_lines, note_lines, tree_lines
-    from ringtree.draw.text.machine_channels import channel_lines
-    from ringtree.draw.text.machine_matrix import matrix_lines, verdict_lines
-    from ringtree.machines.paths import Paths
-
     machine, paths = cluster.machine, Paths(cluster.machine)
     parts: list[list[Line]] = [
         [head_line(machine), *([(Span(_network(cluster)),)] if cluster.nodes > 1 else [])],
@@ -100,8 +94,6 @@ def lines(cluster: Cluster, graphs: Sequence[Channels], width: int, sources: boo
 
 def _network(cluster: Cluster) -> str:
     """What joins the nodes, in a line."""
-    from ringtree.ir import units
-
     fabric = cluster.fabric
     over = f"{fabric.name}, {units.duration(fabric.latency_s)} from NIC to NIC" if fabric else ""
     spine = f", oversubscribed {cluster.oversubscription:g} to 1" if cluster.oversubscription > 1 else ""
@@ -112,9 +104,6 @@ def _network(cluster: Cluster) -> str:
 
 def _channels(cluster: Cluster, file: Path | None) -> Sequence[Channels]:
     """Those of the graph file, else what NCCL would find there; nothing where there is nothing to find."""
-    from ringtree.nccl.files import graph_xml
-    from ringtree.nccl.graphs.patterns import graphs
-
     if file is not None:
         return tuple(graph_xml.read(file, cluster.machine).values())
     return tuple(graphs(cluster).values()) if len(cluster.machine.gpus) > 1 else ()

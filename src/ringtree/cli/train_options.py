@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Callable
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from ringtree.training import Plan
+from ringtree.training import Layout, Plan, Settings, Shape
+from ringtree.training.core.layout import AXES
 
 
 class Option(NamedTuple):
@@ -133,9 +133,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def plan_of(args: argparse.Namespace) -> Plan:
     """What the options say, checked. LayoutError or ValueError, one line, where it cannot be."""
-    from ringtree.training import Layout, Plan, Settings, Shape
-    from ringtree.training.core.layout import AXES
-
     for name, (others, why) in NEEDS.items():
         alone = all(getattr(args, o) is None or (o in AXES and getattr(args, o) == 1) for o in others)
         if getattr(args, name) is not None and alone:

@@ -13,7 +13,10 @@ from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import ringtree
+from ringtree.cli import one_line
 from ringtree.runtime.bootstrap.environment import World
+from ringtree.runtime.launch.launch import run
 
 ERRORS = "RINGTREE_TRAIN_ERRORS"
 """The variable that names the folder in which the ranks that this command started leave their errors."""
@@ -25,8 +28,6 @@ WRAPPED = re.compile(r"error when running the callback: RuntimeError: (.*?) At: 
 
 def start(words: Sequence[str], ranks: int) -> int:
     """Runs the command again as so many ranks; only rank 0 speaks. Returns the exit code."""
-    from ringtree.runtime.launch.launch import run
-
     told: list[str] = []
     with TemporaryDirectory(prefix="ringtree-train-") as folder:
         try:
@@ -99,8 +100,6 @@ def _store(world: World) -> object:
     """A store of torch's on rank 0, at a port that the others are told."""
     import torch.distributed as dist
 
-    import ringtree
-
     with ringtree.init() as comm:
         master = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False) if world.rank == 0 else None
         port = comm.broadcast_object(master.port if master is not None else None)
@@ -109,8 +108,6 @@ def _store(world: World) -> object:
 
 def _tell(error: Exception, world: World, of_another: bool) -> None:
     """Leaves an error for whoever started us; to others it is told here, once."""
-    from ringtree.cli import one_line
-
     text = one_line(error)
     if folder := os.environ.get(ERRORS):
         kind = "others" if of_another else "own"

@@ -15,11 +15,19 @@ import argparse
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ringtree.bench.tuning import Tuning
-    from ringtree.price import CostParameters
+from ringtree.bench.machine import describe, usable_cores
+from ringtree.bench.sweep import parse_bytes
+from ringtree.bench.tuning import Tuning, tune
+from ringtree.cli.destination import check_destination
+from ringtree.cli.subject import rank_counts, span
+from ringtree.cli.terminal import progress
+from ringtree.formats.replacing import replacing
+from ringtree.ir.units import count, duration, size
+from ringtree.price import CostParameters
+from ringtree.price.memory.fitting import errors, fit
+from ringtree.price.memory.parameters import FASTEST_BPS
+from ringtree.runtime import tuned
 
 SECONDS = 10.0
 LONGEST_S = 3600.0
@@ -27,8 +35,6 @@ MOST_RANKS = 64
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from ringtree.cli.subject import rank_counts
-
     add = parser.add_argument
     add(
         "-n",
@@ -44,17 +50,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from datetime import datetime
-
-    from ringtree.bench.machine import describe, usable_cores
-    from ringtree.bench.sweep import parse_bytes
-    from ringtree.bench.tuning import tune
-    from ringtree.cli.destination import check_destination
-    from ringtree.cli.subject import span
-    from ringtree.cli.terminal import progress
-    from ringtree.formats.replacing import replacing
-    from ringtree.ir.units import count
-    from ringtree.price.memory.fitting import errors, fit
-    from ringtree.runtime import tuned
 
     ranks = args.ranks or usual_ranks(usable_cores())
     if not 0 < args.seconds <= LONGEST_S:
@@ -100,8 +95,6 @@ def usual_ranks(cores: int) -> list[int]:
 def told(parameters: CostParameters, crowded: bool, most_nbytes: int) -> Iterator[str]:
     """The cost parameters in words. `crowded`, `most_nbytes`: whether turns, and up to how many bytes in arrays rates,
     were measured; the others are near those built in."""
-    from ringtree.ir.units import duration, size
-
     f = parameters
     yield f"a call {duration(f.call_s)}, a step {duration(f.step_s)}"
     yield f"a message {duration(f.message_s)} at either end and {duration(f.latency_s)} on its way"
@@ -115,12 +108,8 @@ def told(parameters: CostParameters, crowded: bool, most_nbytes: int) -> Iterato
 
 
 def _rate(rate_Bps: float) -> str:
-    from ringtree.price.memory.parameters import FASTEST_BPS
-
     return "not seen" if rate_Bps >= FASTEST_BPS / 2 else f"{rate_Bps / 1e9:.3g} GB/s"
 
 
 def _said(measured: Tuning) -> str:
-    from ringtree.ir.units import count
-
     return f"{len(measured.calls)} calls in {count(measured.turns, 'turn')}"
