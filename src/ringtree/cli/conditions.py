@@ -9,14 +9,6 @@ from ringtree.topology import Topology
 from ringtree.topology.text import seconds
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--straggler", action="append", default=[], metavar="rank=R,delay=T|slowdown=F", help="a late or a slow rank")
-    add("--link", action="append", default=[], metavar="A-B,factor=F|failed", help="a slowed or a failed link, one way")
-    add("--jitter", type=float, default=0.0, metavar="J", help="latencies are longer by chance, by J on average")
-    add("--seed", type=int, default=0, metavar="S", help="what chance begins with (default 0)")
-
-
 def conditions(args: argparse.Namespace, topology: Topology) -> Conditions:
     """ValueError, one line, at the first that cannot be."""
     delay_s: dict[int, float] = {}

@@ -1,19 +1,8 @@
-"""Why a collective is slow: an nccl-tests or rccl-tests log beside what its machine or cluster should reach.
-
-    ringtree explain run.log --topology dgx-h100 --nodes 2
-    ringtree explain run.log --topology topo.xml --nics 8x400Gb --fabric roce
-    ringtree explain table.csv --topology gh200x4 --json why.json
-
-Per size: measured, predicted, and the bound that nothing can beat. Then what is likely wrong, with its evidence: P2P or
-GPUDirect RDMA off, one rail used, PCIe at half its width, traffic over the CPU link, sockets instead of the fabric. Run
-the test with NCCL_DEBUG=INFO, and what NCCL says in between is evidence too. Where the evidence does not decide, it
-says so, and what to run. Without --nodes and --gpus, both follow from the log.
-"""
+"""An nccl-tests log, beside what is predicted: `ringtree explain`."""
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from ringtree.cli import cluster_options, explain_text
 from ringtree.cli.destination import check_destination
@@ -23,14 +12,6 @@ from ringtree.machines.files.reading import find
 from ringtree.nccl.explain import explain
 from ringtree.nccl.files import nccl_tests
 from ringtree.nccl.files.nccl_tests import Log
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("log", type=Path, metavar="LOG", help="what nccl-tests printed: text, JSON, or a table as CSV")
-    cluster_options.add_arguments(parser)
-    parser.set_defaults(nodes=None)
-    parser.add_argument("--collective", metavar="C", help="what the log is of, where it does not say")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write it all as JSON too")
 
 
 def run(args: argparse.Namespace) -> int:

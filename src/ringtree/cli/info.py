@@ -1,4 +1,4 @@
-"""Describe this machine as ringtree sees it."""
+"""This machine in words: `ringtree info`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,6 @@ import argparse
 import json
 
 from ringtree.bench.machine import describe
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="the same as JSON")
 
 
 def run(args: argparse.Namespace) -> int:

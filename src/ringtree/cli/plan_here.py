@@ -62,10 +62,6 @@ class Row(NamedTuple):
     bound_s: float
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-n", "--ranks", type=int, metavar="N", help="ranks of this machine (default 2)")
-
-
 def run(args: argparse.Namespace) -> int:
     ranks = 2 if args.ranks is None else args.ranks
     if not 1 <= ranks <= MOST_RANKS:

@@ -1,17 +1,4 @@
-"""Play a schedule on described links: how long it would take, what it waits for, and where the links are full.
-
-    ringtree simulate ring -n 8 --bytes 1M
-    ringtree simulate double_tree -n 64 --bytes 16M --cut --topology cluster:hosts=8
-    ringtree simulate ring -n 8 --bytes 8,64K,1M              a line a size
-    ringtree simulate ring -n 8 --bytes 1M --straggler rank=3,delay=1ms
-    ringtree simulate ring -n 8 --bytes 1M --with double_tree:broadcast:1M:20us
-
-Bytes are those of the whole vector. A file is what `show` printed, MSCCL XML or an MSCCL++ execution plan; a function
-of your own is FILE.py:FUNCTION (docs/own_algorithm.md). What cannot be proved is played with a warning. The topology
-is a shape in words (direct, switch, ring, torus:dims=4x4, cluster:hosts=4,nics=2; with latency=5us, bandwidth=25GB/s,
-and a rank's own costs message=, step=, copy=, reduce=), a machine by its name (`ringtree topo list`) or a topology
-file, or trace:FILE: what a measured trace says of the machine it was taken on.
-"""
+"""A schedule, played on described links: `ringtree simulate`."""
 
 from __future__ import annotations
 
@@ -21,55 +8,36 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from math import isfinite
-from pathlib import Path
 
 from ringtree.algorithms import build, find
 from ringtree.bench.record import bandwidths
-from ringtree.bench.sweep import parse_bytes
-from ringtree.cli import conditions, page, subject
-from ringtree.cli.destination import check_destination
-from ringtree.cli.subject import MEASURED
-from ringtree.cli.subject import topology as topology_of
+from ringtree.cli import subject
+from ringtree.cli.byte_sizes import parse_bytes
+from ringtree.cli.conditions import conditions
+from ringtree.cli.destination import check_destination, write_page
+from ringtree.cli.options.simulate import ASSUMED, WITH
+from ringtree.cli.topology import MEASURED
+from ringtree.cli.topology import topology as topology_of
 from ringtree.draw.text.path import path_lines
 from ringtree.draw.text.tables import Figures, nccl_header, nccl_row
 from ringtree.formats.chrome import write
 from ringtree.ir.critical_path import critical_path, seconds_by_what
-from ringtree.ir.lower import lower
 from ringtree.ir.program import Program
 from ringtree.ir.schedule import Schedule
 from ringtree.ir.units import count, duration, size
 from ringtree.pages.schedule_page import schedule_page
-from ringtree.runtime.communicator.binding import part_of, window
-from ringtree.runtime.engines.shm import staging
-from ringtree.runtime.types import Dtype
 from ringtree.simulate import Job, Simulation, play
-from ringtree.simulate.windows import as_run
 from ringtree.topology import Topology
 from ringtree.topology.text import seconds
 from ringtree.verify import ProofError, prove
 
-ASSUMED = "switch:latency=2us,bandwidth=25GB/s"
-"""A network of today's, where nothing else is said."""
+AS_CALLED = "ringtree.cli.as_called"
+"""The module that cuts schedules, loaded where one is cut."""
 BUSIEST = 5
 """Lines of links."""
-WITH = "ALGORITHM:COLLECTIVE:BYTES[:START]"
 _WITH = re.compile(r"(.+\.py:[^:]*|[^:]*):([^:]*):([^:]*)(?::([^:]*))?")
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    subject.add_arguments(parser)
-    add("--bytes", required=True, metavar="B", help="of the whole vector, such as 64K or 16M; 8,64K,16M: a line each")
-    add("--cut", action="store_true", help="cut for the size as a call would have it (`ringtree show --bytes`); with "
-        "trace:FILE also into the windows in which the engine goes through it")  # fmt: skip
-    add("--in-place", action="store_true", help="with --cut and trace:FILE: input and output are one array")
-    add("--topology", metavar="T", help=f"a shape, a machine by name or file, or trace:FILE (default {ASSUMED})")
-    conditions.add_arguments(parser)
-    add("--with", dest="others", action="append", default=[], metavar=WITH, help="another collective at the same time")
-    add("--slots", type=int, metavar="K", help="staging slots of a rank (default: as many as it likes)")
-    add("--trace", type=Path, metavar="FILE", help="write the events as Chrome's JSON, for Perfetto and `show`")
-    add("--html", type=Path, metavar="FILE", help="write them as a page, beside the schedule")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     cases = [_case(args, nbytes) for nbytes in sizes]
     ranks = cases[0].schedule.ranks
     topology = topology_of(args.topology or ASSUMED, ranks)
-    actual, others = conditions.conditions(args, topology), [_other(text, ranks) for text in args.others]
+    actual, others = conditions(args, topology), [_other(text, ranks) for text in args.others]
 
     def simulated(case: _Case) -> Simulation:
         return play([Job(case.what, case.nbytes), *others], topology, conditions=actual, slots=args.slots)
@@ -116,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     if args.trace:
         print(f"{args.trace}: `ringtree show` draws it, and ui.perfetto.dev opens it")
     if args.html:
-        page.write(args.html, schedule_page(cases[0].schedule, topology, [found.trace]))
+        write_page(args.html, schedule_page(cases[0].schedule, topology, [found.trace]))
     return 0
 
 
@@ -131,9 +99,10 @@ def _case(args: argparse.Namespace, nbytes: int) -> _Case:
     if args.cut:
         if args.option:
             raise ValueError("--cut: the size says the options; leave --option out")
-        schedule, _ = subject.cut(schedule, args.what, nbytes)
-        if (args.topology or "").startswith(subject.MEASURED):
-            return _Case(schedule, _as_run(schedule, nbytes, args.in_place), nbytes)
+        as_called = import_module(AS_CALLED)
+        schedule, _ = as_called.cut(schedule, args.what, nbytes)
+        if (args.topology or "").startswith(MEASURED):
+            return _Case(schedule, as_called.programs(schedule, nbytes, args.in_place), nbytes)
     return _Case(schedule, schedule, nbytes)
 
 
@@ -143,15 +112,6 @@ def _warn(schedule: Schedule) -> None:
         prove(schedule)
     except ProofError as refusal:
         print(f"ringtree simulate: not proved, but played: {refusal}", file=sys.stderr)
-
-
-def _as_run(schedule: Schedule, nbytes: int, in_place: bool) -> Sequence[Program]:
-    """The programs as this machine's engine runs them on elements of 4 bytes."""
-    part, item = part_of(schedule, 0), Dtype.FLOAT32
-    chunk = -(-nbytes // item.itemsize // schedule.chunks)
-    elements = window(part, staging(schedule.ranks)[1], item)
-    message_nbytes = min(elements, chunk) * item.itemsize * part.widest
-    return as_run(lower(schedule), max(-(-chunk // elements), 1), message_nbytes, in_place)
 
 
 def _other(text: str, ranks: int) -> Job:

@@ -1,14 +1,4 @@
-"""Algorithms beside one another, over sizes and over numbers of ranks, up to 100,000: priced, not run.
-
-    ringtree sweep all_reduce --topology dgx-h100 --nodes 12500 --bytes 8:8G
-    ringtree sweep all_reduce --topology dgx-h100 --ranks 2:100000 --bytes 1M
-    ringtree sweep all_gather --topology cluster:hosts=4 --ranks 32 --bytes 1K:1G --algorithm all
-    ringtree sweep all_reduce --topology aws-p5 --nodes 4 --html sweep.html
-
-Bytes are those of the whole vector. The price is from link loads and latencies (docs/price.md); every rank takes part
-in the order of its number. Trees are cut into pieces as suits the size. Closed forms stand for the algorithms whose
-schedules would be too long to write out; all others are priced by their schedules.
-"""
+"""Algorithms priced beside one another: `ringtree sweep`."""
 
 from __future__ import annotations
 
@@ -16,15 +6,15 @@ import argparse
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from ringtree.algorithms import build, find, serving
 from ringtree.bench.record import bandwidths
-from ringtree.cli import cluster_options, page, terminal
+from ringtree.cli import cluster_options, terminal
 from ringtree.cli.byte_sizes import byte_sizes
-from ringtree.cli.destination import check_destination
-from ringtree.cli.subject import MOST_RANKS, THEIRS
+from ringtree.cli.destination import check_destination, write_page
+from ringtree.cli.options.subject import MOST_RANKS
+from ringtree.cli.subject import THEIRS
 from ringtree.cli.sweep_table import Case, lines
 from ringtree.formats.replacing import replace_with_json
 from ringtree.machines.clusters import Cluster
@@ -47,19 +37,6 @@ MOST_COUNTS = 64
 """Numbers of ranks in one table."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("collective", metavar="COLLECTIVE", help="all_reduce, all_gather, reduce_scatter, broadcast, reduce, …")
-    add("--bytes", default=None, metavar="B", help="8:8G (doubling), 8:8G:4 or 1M,64M (default 8:8G; with --ranks 1M)")
-    add("--ranks", metavar="N", help="2:100000 (doubling) or 2,8,64 (default: all there are); nodes are kept whole")
-    add("--algorithm", metavar="A", help="some, as ring,double_tree or FILE.py:FUNCTION, or all that serve it")
-    add("--topology", required=True, metavar="NAME|FILE|SHAPE", help="a machine that `ringtree topo list` knows, a "
-        "topology file, or a shape as `ringtree simulate` has them")  # fmt: skip
-    cluster_options.add_arguments(parser, named=False)
-    add("--json", type=Path, metavar="FILE", help="write the rows as bench's record")
-    add("--html", type=Path, metavar="FILE", help="write a page of charts")
-
-
 def run(args: argparse.Namespace) -> int:
     args.collective = THEIRS.get(args.collective, args.collective)
     written = [path for path in (args.json, args.html) if path]
@@ -74,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         replace_with_json(args.json, record)
     if args.html:
-        page.write(args.html, report_page({name: record}, "sweep"))
+        write_page(args.html, report_page({name: record}, "sweep"))
     return 0
 
 

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
-from ringtree.cli import page
-from ringtree.cli.destination import check_destination
+from ringtree.cli.destination import check_destination, write_page
 from ringtree.formats.replacing import replacing
 from ringtree.machines.channels import Channels
 from ringtree.machines.clusters import Cluster
 from ringtree.machines.files import machine_json, nccl_xml
 from ringtree.pages.machine_page import machine_page
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write it as JSON, which reads back as it is")
-    parser.add_argument("--xml", type=Path, metavar="FILE", help="write it as NCCL's topology file (NCCL_TOPO_FILE)")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page that any browser opens")
 
 
 def write(
@@ -43,5 +35,5 @@ def write(
             file.write(data.encode())
         print(f"{path}: {cluster.machine.name}")
     if html:
-        page.write(args.html, html)
+        write_page(args.html, html)
     return bool(asked)

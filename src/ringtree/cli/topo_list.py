@@ -1,4 +1,4 @@
-"""List the machines and the networks that are known by name."""
+"""`ringtree topo list`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,6 @@ from ringtree.draw.text.lines import Span
 from ringtree.machines.catalogue import NAMES, machine
 from ringtree.machines.machine import Machine
 from ringtree.topology.fabrics import FABRICS
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="the same as JSON")
 
 
 def run(args: argparse.Namespace) -> int:

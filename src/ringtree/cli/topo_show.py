@@ -1,13 +1,4 @@
-"""Draw a machine: what hangs below which NUMA node, what joins its GPUs, how each reaches each other and the NICs, and
-whether directly; then the rings and trees that NCCL would find in it, or those of a graph file; then what is to be
-known of it, traps first.
-
-    ringtree topo show dgx-h100
-    ringtree topo show topo.xml --html topo.html       as a page, rings and trees laid over it
-    ringtree topo show dgx-a100 --copies 0,4           what is copied from GPU 0 to 4, and over the network
-    ringtree topo show matrix.txt --xml topo.xml       as NCCL's topology file
-    ringtree topo show azure-nc96 --graph graph.xml    the rings and trees of an NCCL_GRAPH_FILE laid over it
-"""
+"""`ringtree topo show`."""
 
 from __future__ import annotations
 
@@ -32,15 +23,6 @@ from ringtree.nccl.graphs.patterns import graphs
 
 WIDTH = 110
 """Columns, into a pipe."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("topology", metavar="FILE|NAME", help="a topology file, or a name of `ringtree topo list`")
-    cluster_options.add_arguments(parser, named=False)
-    parser.add_argument("--copies", metavar="A,B", help="what is copied between two GPUs, by each way, instead")
-    parser.add_argument("--graph", type=Path, metavar="FILE", help="the rings and trees of NCCL's graph file instead")
-    parser.add_argument("--sources", action="store_true", help="also where the figures are from")
-    topo_files.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,14 +1,4 @@
-"""Train a small language model on the source of Python's standard library, divided over ranks as the options say.
-
-    ringtree train --dp 2                                     two ranks of this machine, each with half of the rows
-    ringtree train --dp 2 --plan                              who talks to whom, and how much; nothing is started
-    ringtree train --dp 2 --html page.html                    a page: the plan, the figures, the last step's timeline
-    ringtree train --dp 2 --trace step.json.gz                what every rank did in the last step, for `ringtree show`
-    torchrun --nproc-per-node 2 -m ringtree.cli train --dp 2  ranks that another starts: torchrun, mpirun, srun
-
-There are as many ranks as the product of --dp, --tp, --pp, --cp and --ep. The model's weights after so many steps are
-the same, up to rounding, however the work is divided.
-"""
+"""Training: its plan shown, its ranks started, or as one of them: `ringtree train`."""
 
 from __future__ import annotations
 
@@ -16,24 +6,20 @@ import argparse
 from importlib import import_module
 from importlib.util import find_spec
 
-from ringtree.cli import terminal, train_options, train_plan, train_ranks
+from ringtree.cli import terminal, train_plan
 from ringtree.cli.destination import check_destination, check_folder
-from ringtree.runtime.bootstrap.environment import detect
+from ringtree.cli.options.train import EXPERTS, GROUPS, NEEDS
+from ringtree.training import Layout, Plan, Settings, Shape
+from ringtree.training.core.layout import AXES
 
 WIDTH = 100
 """Columns of what goes into a pipe."""
-TIMEOUT_S = 120.0
-"""What ranks wait for one another in a call, unless told."""
-SESSION = "ringtree.cli.train_session"
-"""The module that trains, which needs torch: each rank loads it, and neither who plans nor who starts the ranks."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    train_options.add_arguments(parser)
+RANKS = "ringtree.cli.train_ranks"
+"""The module that has ranks, loaded where it is not the plan alone that is asked for."""
 
 
 def run(args: argparse.Namespace) -> int:
-    plan = train_options.plan_of(args)
+    plan = plan_of(args)
     if args.plan:
         terminal.show(train_plan.lines(plan, terminal.columns(WIDTH)))
         return 0
@@ -43,15 +29,37 @@ def run(args: argparse.Namespace) -> int:
         check_destination(path, *(other for other in written if other is not path))
     if args.checkpoint:
         check_folder(args.checkpoint)
-    world, ranks = detect(), plan.layout.ranks
-    if world.launcher == "none" and ranks > 1:
-        return train_ranks.start(train_options.words(args), ranks)
-    return train_ranks.take_part(
-        lambda: import_module(SESSION).train(plan, args), world, ranks, args.timeout or TIMEOUT_S
-    )
+    code: int = import_module(RANKS).run(plan, args, words(args))
+    return code
 
 
 def _check_torch() -> None:
     """ImportError with the command that installs it: looked for, not loaded, which takes seconds."""
     if find_spec("torch") is None:
         raise ImportError("training needs torch: pip install torch (--plan needs none)")
+
+
+def plan_of(args: argparse.Namespace) -> Plan:
+    """What the options say, checked. LayoutError or ValueError, one line, where it cannot be."""
+    for name, (others, why) in NEEDS.items():
+        alone = all(getattr(args, o) is None or (o in AXES and getattr(args, o) == 1) for o in others)
+        if getattr(args, name) is not None and alone:
+            raise ValueError(f"--{name} without --{' or --'.join(others)}: {why}".replace("_", "-"))
+    if args.every is not None and args.every < 1:
+        raise ValueError(f"--every {args.every}: expected at least 1")
+    said = [{o.sets: value for o in options if (value := o.given(args)) is not None} for _, options in GROUPS]
+    if (args.pp or 1) > 1 and args.schedule != "naive":
+        said[0].setdefault("micro_batches", args.pp)
+    if (args.ep or 1) > 1:
+        said[2].setdefault("experts", EXPERTS)
+    plan = Plan(Layout(**said[0]), settings=Settings(**said[1]), shape=Shape(**said[2]))  # type: ignore[arg-type]
+    plan.check()
+    if args.picture and plan.layout.staleness is not None:
+        raise ValueError("--picture of asynchronous training: its calls are in no order that ranks share; take --trace")
+    return plan
+
+
+def words(args: argparse.Namespace) -> list[str]:
+    """The options again, for the ranks that this command starts."""
+    given = {k: v for k, v in vars(args).items() if k not in ("command", "work") and v is not None and v is not False}
+    return [f"--{k.replace('_', '-')}" + ("" if v is True else f"={v}") for k, v in given.items()]

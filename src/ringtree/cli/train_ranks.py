@@ -3,6 +3,7 @@ first, not by each rank that it reached."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import sys
@@ -10,13 +11,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import ringtree
 from ringtree.cli import one_line
-from ringtree.runtime.bootstrap.environment import World
-from ringtree.runtime.launch.launch import run
+from ringtree.runtime.bootstrap.environment import World, detect
+from ringtree.runtime.launch import launch
+from ringtree.training import Plan
 
 ERRORS = "RINGTREE_TRAIN_ERRORS"
 """The variable that names the folder in which the ranks that this command started leave their errors."""
@@ -24,6 +27,18 @@ BROKEN_PIPE = 141
 """The exit code of a rank whose reader has gone, as `| head` does."""
 WRAPPED = re.compile(r"error when running the callback: RuntimeError: (.*?) At: ")
 """What DDP's C++ makes of an error of the backend's."""
+TIMEOUT_S = 120.0
+"""What ranks wait for one another in a call, unless told."""
+SESSION = "ringtree.cli.train_session"
+"""The module that trains, which needs torch: each rank loads it, and not who starts the ranks."""
+
+
+def run(plan: Plan, args: argparse.Namespace, words: Sequence[str]) -> int:
+    """Trains: as one of the ranks that somebody started, or by starting them. `words`: the options again."""
+    world, ranks = detect(), plan.layout.ranks
+    if world.launcher == "none" and ranks > 1:
+        return start(words, ranks)
+    return take_part(lambda: import_module(SESSION).train(plan, args), world, ranks, args.timeout or TIMEOUT_S)
 
 
 def start(words: Sequence[str], ranks: int) -> int:
@@ -32,7 +47,7 @@ def start(words: Sequence[str], ranks: int) -> int:
     with TemporaryDirectory(prefix="ringtree-train-") as folder:
         try:
             os.environ[ERRORS] = folder
-            code = run(["ringtree.cli", "train", *words], ranks, module=True, speaker=0, say=told.append)
+            code = launch.run(["ringtree.cli", "train", *words], ranks, module=True, speaker=0, say=told.append)
         finally:
             del os.environ[ERRORS]
         said = _first_error(Path(folder)) or told

@@ -9,7 +9,8 @@ from contextlib import nullcontext
 import torch.distributed as dist
 
 from ringtree.bench.machine import describe
-from ringtree.cli import page, terminal, train_report
+from ringtree.cli import terminal, train_report
+from ringtree.cli.destination import write_page
 from ringtree.cli.terminal import Bar
 from ringtree.formats import chrome
 from ringtree.formats.replacing import replace_with_json, replacing
@@ -60,7 +61,7 @@ def _write(measured: Measured, args: argparse.Namespace) -> None:
     if args.trace:
         chrome.write(measured.trace, args.trace)
     if args.html:
-        page.write(args.html, train_page(record, measured.trace, measured.picture if measured.remembered else ""))
+        write_page(args.html, train_page(record, measured.trace, measured.picture if measured.remembered else ""))
     if args.picture:
         with replacing(args.picture) as file:
             file.write(measured.picture.encode())
