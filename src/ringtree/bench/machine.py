@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, TypedDict
 import numpy as np
 
 import ringtree
+from ringtree.price.memory import BUILT_IN, SharedMemory
+from ringtree.runtime.engines.shm import staging
 from ringtree.runtime.processor import cpu
+from ringtree.runtime.tuned import parameters_here
 
 if TYPE_CHECKING:
     from ringtree.price.memory import SharedMemory
@@ -55,10 +58,6 @@ def usable_cores() -> int:
 
 def shared_memory(ranks: int) -> SharedMemory:
     """This machine's memory as a group of so many ranks has it, at the costs of its tuned file, else those built in."""
-    from ringtree.price.memory import BUILT_IN, SharedMemory
-    from ringtree.runtime.engines.shm import staging
-    from ringtree.runtime.tuned import parameters_here
-
     return SharedMemory(usable_cores(), *staging(ranks), parameters_here() or BUILT_IN)
 
 

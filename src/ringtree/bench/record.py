@@ -15,6 +15,7 @@ from ringtree.bench.sweep import Case
 from ringtree.formats.replacing import replace_with_json
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.collective import collective as find_collective
+from ringtree.plan import predict, steps_for
 
 if TYPE_CHECKING:
     from ringtree.runtime.communicator.communicator import Communicator
@@ -105,8 +106,6 @@ class Predicted(Row):
 
 def predicted(row: Row) -> Predicted:
     """By the cost parameters of this machine's tuned file, else by those built in."""
-    from ringtree.plan import predict, steps_for
-
     memory = shared_memory(row["ranks"])
     root = row["root"] if find_collective(row["collective"]).rooted else None
     what = (row["algorithm"], row["collective"], row["ranks"], root, row["nbytes"])

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ringtree.algorithms import exists, find, known, serving
 from ringtree.bench.data import datatype
 from ringtree.ir.collective import collective as find_collective
+from ringtree.plan import prove_own
 from ringtree.runtime.types import BY_LABEL, op_code
 
 
@@ -65,9 +67,6 @@ def plan(
     collective: str, ranks: Sequence[int], nbytes: Sequence[int], dtype: str, op: str, root: int, algorithm: str
 ) -> list[list[Case]]:
     """The tables of a sweep: for each number of ranks one for each algorithm. "all": all that serve it."""
-    from ringtree.algorithms import exists, find, known, serving
-    from ringtree.plan import prove_own
-
     find_collective(collective)
     if algorithm == "all":
         names = serving(collective)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 
+from ringtree.bench import session
 from ringtree.bench.machine import describe
 from ringtree.bench.measure import Effort
 from ringtree.bench.record import Row, predicted, write
-from ringtree.bench.session import rows
 from ringtree.bench.sweep import Case, plan
-from ringtree.bench.traced import in_sequence
 from ringtree.cli.byte_sizes import parse_bytes, sizes
 from ringtree.cli.destination import check_destination
 from ringtree.cli.terminal import Bar, progress
@@ -36,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         write(args.json, [predicted(row) for row in rows], effort)
     if traces:
-        chrome.write(in_sequence(traces, f"bench {args.collective}"), args.trace)
+        chrome.write(session.in_sequence(traces, f"bench {args.collective}"), args.trace)
     wrong = sum((r["wrong"] or 0) + (r["in_place_wrong"] or 0) for r in rows)
     if wrong:
         print(f"ringtree bench: {wrong} elements were wrong, see #wrong", file=sys.stderr)
@@ -60,7 +59,7 @@ def _table(
     ):
         bar.print(line)
     done = []
-    for row in rows(table, effort, threads=args.threads, traces=traces):
+    for row in session.rows(table, effort, threads=args.threads, traces=traces):
         bar.print(_line(row))
         bar.advance()
         bar.note(f"{row['algorithm']} {row['nbytes']:,} bytes")

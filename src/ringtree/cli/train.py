@@ -11,6 +11,7 @@ from ringtree.cli.destination import check_destination, check_folder
 from ringtree.cli.options.train import EXPERTS, GROUPS, NEEDS
 from ringtree.training import Layout, Plan, Settings, Shape
 from ringtree.training.core.layout import AXES
+from ringtree.training.strategies.registry import check
 
 WIDTH = 100
 """Columns of what goes into a pipe."""
@@ -53,7 +54,7 @@ def plan_of(args: argparse.Namespace) -> Plan:
     if (args.ep or 1) > 1:
         said[2].setdefault("experts", EXPERTS)
     plan = Plan(Layout(**said[0]), settings=Settings(**said[1]), shape=Shape(**said[2]))  # type: ignore[arg-type]
-    plan.check()
+    check(plan)
     if args.picture and plan.layout.staleness is not None:
         raise ValueError("--picture of asynchronous training: its calls are in no order that ranks share; take --trace")
     return plan

@@ -12,8 +12,8 @@ from ringtree.training import Plan
 from ringtree.training.core.layout import AXES
 from ringtree.training.core.placement import layers, most_parameters
 from ringtree.training.core.sizes import parameters
-from ringtree.training.core.traffic import Traffic
 from ringtree.training.strategies.registry import STRATEGIES, named_groups, traffic
+from ringtree.training.strategies.strategy import Traffic
 
 
 def lines(plan: Plan, width: int) -> list[Line]:
