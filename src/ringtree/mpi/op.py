@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ringtree import Op as Native
 from ringtree.mpi.datatype import Datatype
+from ringtree.runtime.communicator.operations import Op as Native
 
 UserFunction = Callable[[Any, Any, Any], Any]
 
