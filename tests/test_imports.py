@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent / "src"
@@ -43,6 +44,7 @@ def imports(tree: ast.AST, function: str = "", typing: bool = False) -> Iterator
             yield from imports(node, inner, typing or checked)
 
 
+@cache
 def read() -> dict[str, list[Found]]:
     found = {module: imports(ast.parse(path.read_text(encoding="utf-8"))) for module, path in FILES.items()}
     return {module: [each for each in its if each[0] in FILES] for module, its in found.items()}

@@ -8,8 +8,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ringtree.cli import cluster_options, plan_table
+from ringtree.cli import plan_table
 from ringtree.cli.byte_sizes import byte_sizes
+from ringtree.cli.cluster import cluster as cluster_of
 from ringtree.cli.destination import check_destination
 from ringtree.cli.subject import THEIRS
 from ringtree.formats.replacing import replace_with_json, replacing
@@ -34,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
         return code
     if args.ranks is not None:
         raise ValueError(f"-n {args.ranks} is of one machine's memory: with --topology say --nodes and --gpus")
-    plan = ClusterPlan(cluster_options.cluster(args), args.model, _named(args.algorithm), _named(args.protocol))
+    plan = ClusterPlan(cluster_of(args), args.model, _named(args.algorithm), _named(args.protocol))
     rows = list(plan.rows(args.collective, byte_sizes(args.bytes)))
     tuner = _tuner(plan, rows) if args.export_tuner else ""
     for line in plan_table.lines(plan, rows, every=args.all):

@@ -10,8 +10,9 @@ from typing import Any
 
 from ringtree.algorithms import build, find, serving
 from ringtree.bench.record import bandwidths
-from ringtree.cli import cluster_options, terminal
+from ringtree.cli import terminal
 from ringtree.cli.byte_sizes import byte_sizes
+from ringtree.cli.cluster import cluster as cluster_of
 from ringtree.cli.destination import check_destination, write_page
 from ringtree.cli.options.subject import MOST_RANKS
 from ringtree.cli.subject import THEIRS
@@ -60,12 +61,12 @@ def _places(args: argparse.Namespace) -> tuple[Where, str, list[int]]:
     if args.topology.partition(":")[0] in SHAPES:
         counts = whole_node_counts(args.ranks or "8", 1)
         return (lambda ranks: parse(args.topology, ranks)), args.topology, counts
-    one = replace(cluster_options.cluster(args), nodes=1)
+    one = replace(cluster_of(args), nodes=1)
     counts = whole_node_counts(args.ranks, one.ranks) if args.ranks else [args.nodes * one.ranks]
     if max(counts) > MOST_RANKS:
         raise ValueError(f"--nodes {args.nodes}: {counts[0]:,} ranks; expected at most {MOST_RANKS:,}")
     args.nodes = -(-max(counts) // one.ranks)
-    all_of_it = cluster_options.cluster(args)
+    all_of_it = cluster_of(args)
 
     def where(ranks: int) -> Cluster:
         if ranks < one.ranks:

@@ -1,10 +1,10 @@
-"""`ringtree topo detect`."""
+"""This machine, drawn or written to files: `ringtree topo detect`."""
 
 from __future__ import annotations
 
 import argparse
 
-from ringtree.cli import terminal, topo_files, topo_show
+from ringtree.cli import terminal, topo_show
 from ringtree.machines.clusters import Cluster
 from ringtree.machines.detect import detect
 
@@ -13,6 +13,6 @@ def run(args: argparse.Namespace) -> int:
     if not args.root.is_dir():
         raise ValueError(f"--root {args.root}: no such folder")
     cluster = Cluster(detect(args.root))
-    if not topo_files.write(args, cluster, tuple):
+    if not topo_show.write(args, cluster, tuple):
         terminal.show(topo_show.lines(cluster, (), terminal.columns(topo_show.WIDTH), args.sources))
     return 0

@@ -1,4 +1,4 @@
-"""`ringtree topo list`."""
+"""The machines and networks that are known by name: `ringtree topo list`."""
 
 from __future__ import annotations
 

@@ -1,35 +1,40 @@
-"""`ringtree topo show`."""
+"""A machine, drawn or written to files: `ringtree topo show`."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from ringtree.cli import cluster_options, terminal, topo_files
+from ringtree.cli import terminal
+from ringtree.cli.cluster import cluster as cluster_of
+from ringtree.cli.destination import check_destination, write_page
 from ringtree.draw.text.lines import Line, Span
 from ringtree.draw.text.machine import head_line, link_lines, note_lines, tree_lines
 from ringtree.draw.text.machine_channels import channel_lines
 from ringtree.draw.text.machine_copies import copy_lines
 from ringtree.draw.text.machine_matrix import matrix_lines, verdict_lines
+from ringtree.formats.replacing import replacing
 from ringtree.ir import units
 from ringtree.machines.channels import Channels
 from ringtree.machines.clusters import Cluster
 from ringtree.machines.copies import side_by_side
+from ringtree.machines.files import machine_json, nccl_xml
 from ringtree.machines.paths import Paths
 from ringtree.nccl.files import graph_xml
 from ringtree.nccl.graphs.patterns import graphs
+from ringtree.pages.machine_page import machine_page
 
 WIDTH = 110
 """Columns, into a pipe."""
 
 
 def run(args: argparse.Namespace) -> int:
-    cluster = cluster_options.cluster(args)
+    cluster = cluster_of(args)
     channels = partial(_channels, cluster, args.graph)
     between = _pair(cluster, args.copies) if args.copies else (0, 1)
-    if topo_files.write(args, cluster, channels, between):
+    if write(args, cluster, channels, between):
         return 0
     width = terminal.columns(WIDTH)
     if args.copies:
@@ -89,3 +94,29 @@ def _channels(cluster: Cluster, file: Path | None) -> Sequence[Channels]:
     if file is not None:
         return tuple(graph_xml.read(file, cluster.machine).values())
     return tuple(graphs(cluster).values()) if len(cluster.machine.gpus) > 1 else ()
+
+
+def write(
+    args: argparse.Namespace,
+    cluster: Cluster,
+    channels: Callable[[], Sequence[Channels]],
+    between: tuple[int, int] = (0, 1),
+) -> bool:
+    """Writes those that are asked for, and says where they lie; whether there were any. No file is begun where one of
+    them could not be written, or is what was read. `between`: the GPUs whose ways the page lays side by side."""
+    forms = ((args.json, machine_json.text), (args.xml, nccl_xml.text))
+    asked = [path for path in (args.json, args.xml, args.html) if path]
+    read = [path for path in (getattr(args, "topology", None), getattr(args, "graph", None)) if path]
+    for n, path in enumerate(asked):
+        check_destination(path, *read, *asked[:n])
+    texts = [(path, text(cluster.machine)) for path, text in forms if path]
+    html = ""
+    if args.html:
+        html = machine_page(cluster, channels(), between)
+    for path, data in texts:
+        with replacing(path) as file:
+            file.write(data.encode())
+        print(f"{path}: {cluster.machine.name}")
+    if html:
+        write_page(args.html, html)
+    return bool(asked)
