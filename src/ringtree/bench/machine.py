@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING, TypedDict
 import numpy as np
 
 import ringtree
-from ringtree.price.memory import BUILT_IN, SharedMemory
-from ringtree.runtime.engines.shm import staging
 from ringtree.runtime.processor import cpu
-from ringtree.runtime.tuned import parameters_here
 
 if TYPE_CHECKING:
-    from ringtree.price.memory import SharedMemory
+    pass
 
 
 class Machine(TypedDict):
@@ -54,11 +51,6 @@ def usable_cores() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not Linux
         return os.cpu_count() or 1
-
-
-def shared_memory(ranks: int) -> SharedMemory:
-    """This machine's memory as a group of so many ranks has it, at the costs of its tuned file, else those built in."""
-    return SharedMemory(usable_cores(), *staging(ranks), parameters_here() or BUILT_IN)
 
 
 def _read(path: Path) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ringtree.algorithms import find
 from ringtree.algorithms.own import absolute, is_reference
-from ringtree.bench.machine import shared_memory
+from ringtree.bench.predicted import shared_memory
 from ringtree.cli.subject import roots
 from ringtree.ir.lower import lower
 from ringtree.ir.program import Program

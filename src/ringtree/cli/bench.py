@@ -8,7 +8,8 @@ import sys
 from ringtree.bench import session
 from ringtree.bench.machine import describe
 from ringtree.bench.measure import Effort
-from ringtree.bench.record import Row, predicted, write
+from ringtree.bench.predicted import predicted
+from ringtree.bench.record import Row, write
 from ringtree.bench.sweep import Case, plan
 from ringtree.cli.byte_sizes import parse_bytes, sizes
 from ringtree.cli.destination import check_destination

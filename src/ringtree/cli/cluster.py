@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import re
+from pathlib import Path
 
 from ringtree.machines.clusters import Cluster, Network
 from ringtree.machines.files.nccl_xml import assumptions
 from ringtree.machines.files.reading import find
 from ringtree.machines.machine import Machine
 from ringtree.machines.nics import usual_fabric, with_nics
+from ringtree.topology import Topology
 from ringtree.topology.fabrics import FABRICS
-from ringtree.topology.text import bytes_per_second
+from ringtree.topology.text import SHAPES, bytes_per_second
 
 MOST_NODES = 1 << 20
 
@@ -60,3 +62,20 @@ def _with_nics(machine: Machine, text: str) -> Machine:
         return with_nics(machine, int(count[:9]), rate_Bps(rate))
     except ValueError as error:
         raise ValueError(f"--nics {text}: {error}; expected such as 8x400Gb") from None
+
+
+def of_machines(text: str, ranks: int) -> Topology:
+    """As many of a machine as make up the ranks, on the fabric its NICs are for."""
+    try:
+        machine = find(text)
+    except ValueError as refusal:
+        if Path(text).exists():
+            raise
+        raise ValueError(f"topology {text!r}: no shape of that name ({', '.join(SHAPES)}), and {refusal}") from None
+    each = Cluster(machine).ranks
+    if ranks % each and ranks > each:
+        raise ValueError(f"topology {text}: {ranks} ranks on machines of {each}; expected a multiple")
+    if ranks < each:
+        return Cluster(machine.part(range(ranks))).topology()
+    fabric = usual_fabric(machine)
+    return Cluster(machine, ranks // each, FABRICS[fabric] if fabric else None).topology()

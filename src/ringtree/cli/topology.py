@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 from ringtree.formats import chrome
-from ringtree.machines.clusters import Cluster
-from ringtree.machines.files.reading import find
-from ringtree.machines.nics import usual_fabric
 from ringtree.simulate.fit import fit
 from ringtree.topology import Topology, load, parse
-from ringtree.topology.fabrics import FABRICS
 from ringtree.topology.text import SHAPES
 
+CLUSTER = "ringtree.cli.cluster"
+"""The module that finds machines, loaded where one is named."""
 MEASURED = "trace:"
 """Before the file of a measured trace, where a topology is expected."""
 
@@ -26,7 +25,8 @@ def topology(text: str, ranks: int) -> Topology:
         return parse(text, ranks)
     if text.endswith(".json") and not _is_machine(text):
         return load(text)
-    return _machines(text, ranks)
+    made: Topology = import_module(CLUSTER).of_machines(text, ranks)
+    return made
 
 
 def _is_machine(path: str) -> bool:
@@ -35,20 +35,3 @@ def _is_machine(path: str) -> bool:
         return False
     with open(path, "rb") as file:
         return b'"machine"' in file.read(64)
-
-
-def _machines(text: str, ranks: int) -> Topology:
-    """As many of a machine as make up the ranks, on the fabric its NICs are for."""
-    try:
-        machine = find(text)
-    except ValueError as refusal:
-        if Path(text).exists():
-            raise
-        raise ValueError(f"topology {text!r}: no shape of that name ({', '.join(SHAPES)}), and {refusal}") from None
-    each = Cluster(machine).ranks
-    if ranks % each and ranks > each:
-        raise ValueError(f"topology {text}: {ranks} ranks on machines of {each}; expected a multiple")
-    if ranks < each:
-        return Cluster(machine.part(range(ranks))).topology()
-    fabric = usual_fabric(machine)
-    return Cluster(machine, ranks // each, FABRICS[fabric] if fabric else None).topology()
