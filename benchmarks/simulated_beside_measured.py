@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 
 import ringtree
-from ringtree.bench.machine import describe, shared_memory
+from ringtree.bench.machine import describe
+from ringtree.bench.predicted import shared_memory
 from ringtree.ir.lower import lower
 from ringtree.ir.program import Program
 from ringtree.ir.trace import Event, Trace

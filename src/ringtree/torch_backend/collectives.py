@@ -19,9 +19,8 @@ from ringtree.torch_backend.all_to_all import AllToAll
 from ringtree.torch_backend.coalesced import Coalesced
 from ringtree.torch_backend.forms import taking
 from ringtree.torch_backend.lists import Lists
-from ringtree.torch_backend.reduce_ops import operation
 from ringtree.torch_backend.sparse import Sparse
-from ringtree.torch_backend.tensors import Tensors, blocks, filled, one, reduced, sent
+from ringtree.torch_backend.tensors import Tensors, blocks, filled, one, operation, reduced, sent
 from ringtree.torch_backend.work import Work
 
 _ALL_REDUCE, _BROADCAST = CODE["all_reduce"], CODE["broadcast"]

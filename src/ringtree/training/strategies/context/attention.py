@@ -1,18 +1,25 @@
-"""Attention to a whole sequence of which each rank has a part: places are exchanged for heads, and back.
+"""Attention to a whole sequence of which each rank has a part: by `ring`, or places are exchanged for heads, and back.
 
-all_to_all gives each rank all places of its share of the heads, for which attention is what it is in one process;
-another takes the result back (Jacobs and others: DeepSpeed Ulysses, 2023). Queries, keys and values go in one call.
-Backward is the same the other way about.
+By `ulysses`, all_to_all gives each rank all places of its share of the heads, for which attention is what it is in one
+process; another takes the result back (Jacobs and others: DeepSpeed Ulysses, 2023). Queries, keys and values go in one
+call. Backward is the same the other way about.
 """
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from ringtree.training.core.language_model import Attention, Embedding
+from ringtree.training.core.mesh import Mesh
+from ringtree.training.core.plan import Plan
 from ringtree.training.strategies.all_to_all import all_to_all
+from ringtree.training.strategies.context.context_parallel import is_ring, places
+from ringtree.training.strategies.context.ring_attention import ring_attention
 
 HEADS, PLACES = -3, -2
 """Dimensions."""
@@ -34,3 +41,13 @@ def _exchange(x: Tensor, given: int, gotten: int, group: dist.ProcessGroup) -> T
     """Gives each rank a part of dimension `given`, and puts together what they give along dimension `gotten`."""
     came = all_to_all(torch.stack(x.chunk(group.size(), given)), group)
     return torch.cat(came.unbind(), gotten)
+
+
+def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
+    attention = ring_attention if is_ring(plan) else ulysses
+    for module in model.modules():
+        if isinstance(module, Attention):
+            module.core = partial(attention, group=mesh.group("cp"))
+        if isinstance(module, Embedding):
+            module.at = torch.tensor(places(plan, mesh["cp"].get_local_rank()))
+    return model

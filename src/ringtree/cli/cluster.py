@@ -4,38 +4,22 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from ringtree.machines.clusters import Cluster
-    from ringtree.machines.machine import Machine
+from ringtree.machines.clusters import Cluster, Network
+from ringtree.machines.files.nccl_xml import assumptions
+from ringtree.machines.files.reading import find
+from ringtree.machines.machine import Machine
+from ringtree.machines.nics import usual_fabric, with_nics
+from ringtree.topology import Topology
+from ringtree.topology.fabrics import FABRICS
+from ringtree.topology.text import SHAPES, bytes_per_second
 
 MOST_NODES = 1 << 20
 
 
-def add_arguments(parser: argparse.ArgumentParser, named: bool = True) -> None:
-    """`cluster` reads them. `named` says whether --topology is one of them, or the command has its own."""
-    add = parser.add_argument
-    if named:
-        add("--topology", metavar="NAME|FILE", help="a machine that `ringtree topo list` knows, or a topology file")
-    add("--assume", metavar="A", help="what a topology file does not tell, as gpu=h100-sxm,nic=400Gb/s")
-    add("--nodes", type=int, default=1, metavar="N", help="so many of that machine (default 1)")
-    add("--gpus", metavar="K", help="only the first K GPUs of each, or those named, as 0,1,4,5")
-    add("--nics", metavar="KxRATE", help="other NICs than the machine's own, as 8x400Gb")
-    add("--fabric", metavar="F", help="infiniband, roce, efa, slingshot, tcp, … (default: the NICs' own)")
-    add("--network", metavar="W", help="rails, fat_tree or torus (default rails)")
-    add("--oversubscription", type=float, default=1.0, metavar="X", help="of the network's spine (default 1: none)")
-    add("--sharp", action="store_true", help="the network's switches reduce (SHARP)")
-
-
 def cluster(args: argparse.Namespace) -> Cluster:
     """The cluster that the arguments name; ValueError, in one line, for what cannot be."""
-    from ringtree.machines.clusters import Cluster, Network
-    from ringtree.machines.files.nccl_xml import assumptions
-    from ringtree.machines.files.reading import find
-    from ringtree.machines.nics import usual_fabric
-    from ringtree.topology.fabrics import FABRICS
-
     if not 1 <= args.nodes <= MOST_NODES:
         raise ValueError(f"--nodes {args.nodes}: expected 1 to {MOST_NODES}")
     machine = find(args.topology, assumptions(args.assume or ""))
@@ -56,8 +40,6 @@ def cluster(args: argparse.Namespace) -> Cluster:
 
 def rate_Bps(text: str) -> float:
     """`400Gb`, `400Gb/s` or `50GB/s` as bytes a second."""
-    from ringtree.topology.text import bytes_per_second
-
     return bytes_per_second(text if text.endswith(("/s", "ps")) else text + "/s")
 
 
@@ -73,8 +55,6 @@ def _gpus(machine: Machine, text: str) -> range | list[int]:
 
 
 def _with_nics(machine: Machine, text: str) -> Machine:
-    from ringtree.machines.nics import with_nics
-
     count, times, rate = text.partition("x")
     try:
         if not times or not count.isdecimal():
@@ -82,3 +62,20 @@ def _with_nics(machine: Machine, text: str) -> Machine:
         return with_nics(machine, int(count[:9]), rate_Bps(rate))
     except ValueError as error:
         raise ValueError(f"--nics {text}: {error}; expected such as 8x400Gb") from None
+
+
+def of_machines(text: str, ranks: int) -> Topology:
+    """As many of a machine as make up the ranks, on the fabric its NICs are for."""
+    try:
+        machine = find(text)
+    except ValueError as refusal:
+        if Path(text).exists():
+            raise
+        raise ValueError(f"topology {text!r}: no shape of that name ({', '.join(SHAPES)}), and {refusal}") from None
+    each = Cluster(machine).ranks
+    if ranks % each and ranks > each:
+        raise ValueError(f"topology {text}: {ranks} ranks on machines of {each}; expected a multiple")
+    if ranks < each:
+        return Cluster(machine.part(range(ranks))).topology()
+    fabric = usual_fabric(machine)
+    return Cluster(machine, ranks // each, FABRICS[fabric] if fabric else None).topology()

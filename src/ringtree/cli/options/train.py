@@ -1,4 +1,14 @@
-"""The options of `ringtree train`, and the plan that they say. No torch is needed to know it."""
+"""Train a small language model on the source of Python's standard library, divided over ranks as the options say.
+
+    ringtree train --dp 2                                     two ranks of this machine, each with half of the rows
+    ringtree train --dp 2 --plan                              who talks to whom, and how much; nothing is started
+    ringtree train --dp 2 --html page.html                    a page: the plan, the figures, the last step's timeline
+    ringtree train --dp 2 --trace step.json.gz                what every rank did in the last step, for `ringtree show`
+    torchrun --nproc-per-node 2 -m ringtree.cli train --dp 2  ranks that another starts: torchrun, mpirun, srun
+
+There are as many ranks as the product of --dp, --tp, --pp, --cp and --ep. The model's weights after so many steps are
+the same, up to rounding, however the work is divided.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +16,7 @@ import argparse
 from collections.abc import Callable
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from ringtree.training import Plan
+from typing import NamedTuple
 
 
 class Option(NamedTuple):
@@ -129,32 +136,3 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write what every rank did in the last step (JSON, for Perfetto; .gz)",
     )
     add("--picture", type=Path, metavar="FILE", help="write which calls every rank made in the last step (SVG)")
-
-
-def plan_of(args: argparse.Namespace) -> Plan:
-    """What the options say, checked. LayoutError or ValueError, one line, where it cannot be."""
-    from ringtree.training import Layout, Plan, Settings, Shape
-    from ringtree.training.core.layout import AXES
-
-    for name, (others, why) in NEEDS.items():
-        alone = all(getattr(args, o) is None or (o in AXES and getattr(args, o) == 1) for o in others)
-        if getattr(args, name) is not None and alone:
-            raise ValueError(f"--{name} without --{' or --'.join(others)}: {why}".replace("_", "-"))
-    if args.every is not None and args.every < 1:
-        raise ValueError(f"--every {args.every}: expected at least 1")
-    said = [{o.sets: value for o in options if (value := o.given(args)) is not None} for _, options in GROUPS]
-    if (args.pp or 1) > 1 and args.schedule != "naive":
-        said[0].setdefault("micro_batches", args.pp)
-    if (args.ep or 1) > 1:
-        said[2].setdefault("experts", EXPERTS)
-    plan = Plan(Layout(**said[0]), settings=Settings(**said[1]), shape=Shape(**said[2]))  # type: ignore[arg-type]
-    plan.check()
-    if args.picture and plan.layout.staleness is not None:
-        raise ValueError("--picture of asynchronous training: its calls are in no order that ranks share; take --trace")
-    return plan
-
-
-def words(args: argparse.Namespace) -> list[str]:
-    """The options again, for the ranks that this command starts."""
-    given = {k: v for k, v in vars(args).items() if k not in ("command", "run") and v is not None and v is not False}
-    return [f"--{k.replace('_', '-')}" + ("" if v is True else f"={v}") for k, v in given.items()]
