@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from ringtree import RankFailed, spawn
 from ringtree.plan import Steps
 from ringtree.price.memory import BUILT_IN, SharedMemory
-from ringtree.runtime.communicator import decisions
+from ringtree.runtime.communicator.calls import decisions
+from ringtree.runtime.communicator.calls.decisions import Decision, cut, decide
 from ringtree.runtime.communicator.communicator import Communicator
-from ringtree.runtime.communicator.decisions import Decision, cut, decide
 
 MEMORY = SharedMemory(2, 8, 1 << 17, BUILT_IN)
 FRESH = os.getpid() << 20

@@ -18,7 +18,7 @@ import pytest
 from ringtree import ANY, Mismatch, PeerDied, Poisoned, RankFailed, TimedOut, spawn, wait_any
 from ringtree.runtime.bootstrap.abstract_socket import AbstractSocket
 from ringtree.runtime.communicator.communicator import Communicator
-from ringtree.runtime.communicator.work import Message
+from ringtree.runtime.communicator.messages.work import Message
 from tests.waiting import Event, Naps
 
 Act = Callable[[Communicator], object]

@@ -13,7 +13,7 @@ from ringtree.ir.program import Program
 from ringtree.ir.schedule import Schedule
 from ringtree.plan import prove_own, steps_for
 from ringtree.plan.steps import Steps
-from ringtree.runtime.communicator.binding import part_of, window
+from ringtree.runtime.communicator.calls.binding import part_of, window
 from ringtree.runtime.engines.shm import staging
 from ringtree.runtime.types import Dtype
 from ringtree.simulate.windows import as_run

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ringtree.mpi.datatype import Datatype
-from ringtree.runtime.communicator.operations import Op as Native
+from ringtree.runtime.communicator.calls.operations import Op as Native
 
 UserFunction = Callable[[Any, Any, Any], Any]
 

@@ -14,7 +14,7 @@ from ringtree.mpi.constants import in_place
 from ringtree.mpi.errors import ERR_TRUNCATE, Exception, translating
 from ringtree.mpi.op import SUM, Op, native
 from ringtree.mpi.request import Connected, Request, started
-from ringtree.runtime.communicator.work import Work
+from ringtree.runtime.communicator.messages.work import Work
 
 
 class Blocks:

@@ -14,7 +14,7 @@ from torch.distributed.distributed_c10d import (
     ReduceScatterOptions,
 )
 
-from ringtree.runtime.communicator.calls import CODE
+from ringtree.runtime.communicator.calls.calls import CODE
 from ringtree.torch_backend.all_to_all import AllToAll
 from ringtree.torch_backend.coalesced import Coalesced
 from ringtree.torch_backend.forms import taking

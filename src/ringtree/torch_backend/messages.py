@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ringtree.runtime.communicator.communicator import Communicator
-from ringtree.runtime.communicator.work import Message, wait_any
+from ringtree.runtime.communicator.messages.work import Message, wait_any
 from ringtree.runtime.engines.protocols import ANY
 from ringtree.torch_backend.compiling import opaque
 from ringtree.torch_backend.completion import Completions

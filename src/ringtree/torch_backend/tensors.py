@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.distributed import ReduceOp
 
-from ringtree.runtime.communicator.operations import Operation, scaled
+from ringtree.runtime.communicator.calls.operations import Operation, scaled
 from ringtree.runtime.types import BY_LABEL
 
 Tensors = Sequence[torch.Tensor]

@@ -23,15 +23,15 @@ from ringtree.ir.collective import collective as find_collective
 from ringtree.runtime.arrays import dtype_named, readable
 from ringtree.runtime.communicator import lifetime
 from ringtree.runtime.communicator.arguments import whole
-from ringtree.runtime.communicator.binding import Bound
-from ringtree.runtime.communicator.calls import Calls
-from ringtree.runtime.communicator.coalesced import Coalesced
+from ringtree.runtime.communicator.calls.binding import Bound
+from ringtree.runtime.communicator.calls.calls import Calls
+from ringtree.runtime.communicator.collectives.coalesced import Coalesced
+from ringtree.runtime.communicator.collectives.objects import Objects
 from ringtree.runtime.communicator.groups import Groups
-from ringtree.runtime.communicator.messages import Mail
-from ringtree.runtime.communicator.objects import Objects
-from ringtree.runtime.communicator.one_sided import OneSided
-from ringtree.runtime.communicator.point_to_point import PointToPoint
+from ringtree.runtime.communicator.messages.messages import Mail
+from ringtree.runtime.communicator.messages.point_to_point import PointToPoint
 from ringtree.runtime.communicator.seated import Algorithm
+from ringtree.runtime.communicator.windows.one_sided import OneSided
 from ringtree.runtime.engines.engine import Terms, join
 from ringtree.runtime.engines.protocols import Endpoint
 from ringtree.runtime.tracing.spans import UNRECORDED, Span, Spans

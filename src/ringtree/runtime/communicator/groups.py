@@ -8,7 +8,7 @@ from weakref import WeakSet
 
 from ringtree.errors import TimedOut
 from ringtree.runtime.communicator.arguments import int64, whole
-from ringtree.runtime.communicator.collectives import Collectives
+from ringtree.runtime.communicator.collectives.collectives import Collectives
 from ringtree.runtime.communicator.mesh import Mesh
 from ringtree.runtime.engines.engine import Terms
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from ringtree.ir.schedule import Schedule
 from ringtree.runtime.arrays import readable, target, writable
 from ringtree.runtime.communicator.agreement import agreed
-from ringtree.runtime.communicator.calls import CODE
-from ringtree.runtime.communicator.operations import Operation
-from ringtree.runtime.communicator.reductions import Reductions
-from ringtree.runtime.communicator.request import Request
+from ringtree.runtime.communicator.calls.calls import CODE
+from ringtree.runtime.communicator.calls.operations import Operation
+from ringtree.runtime.communicator.calls.request import Request
+from ringtree.runtime.communicator.collectives.reductions import Reductions
 from ringtree.runtime.communicator.seated import Algorithm
 
 _ALL_GATHER, _GATHER, _SCATTER = CODE["all_gather"], CODE["gather"], CODE["scatter"]

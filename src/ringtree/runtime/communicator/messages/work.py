@@ -12,7 +12,7 @@ from ringtree.runtime.communicator.arguments import described, seconds
 from ringtree.runtime.engines.protocols import Messages, Programs
 
 if TYPE_CHECKING:
-    from ringtree.runtime.communicator.messages import Mail
+    from ringtree.runtime.communicator.messages.messages import Mail
 
 _SLICE_S = 0.0005  # how long the others go unlooked at while one is waited for
 

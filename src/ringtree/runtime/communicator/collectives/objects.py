@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.runtime.communicator.operations import Op, as_op
-from ringtree.runtime.communicator.uneven import Uneven
+from ringtree.runtime.communicator.calls.operations import Op, as_op
+from ringtree.runtime.communicator.collectives.uneven import Uneven
 
 Bytes = NDArray[np.uint8]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ringtree.runtime.arrays import Array, readable, writable
 from ringtree.runtime.communicator.arguments import whole
-from ringtree.runtime.communicator.work import Message
+from ringtree.runtime.communicator.messages.work import Message
 from ringtree.runtime.engines.protocols import ANY, Messages, Operation
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ringtree.runtime.arrays import Array
-from ringtree.runtime.communicator.binding import Ints
+from ringtree.runtime.communicator.calls.binding import Ints
 from ringtree.runtime.types import Dtype
 
 

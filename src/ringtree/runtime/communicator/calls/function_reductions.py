@@ -12,8 +12,8 @@ from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.program import Program
 from ringtree.plan import choose_whole
 from ringtree.runtime.arrays import Array, new, readable
-from ringtree.runtime.communicator.operations import Op
-from ringtree.runtime.communicator.request import Request
+from ringtree.runtime.communicator.calls.operations import Op
+from ringtree.runtime.communicator.calls.request import Request
 from ringtree.runtime.engines.engine import Terms
 from ringtree.runtime.engines.over_messages import ProgramOverMessages
 from ringtree.runtime.engines.protocols import Health, Messages

@@ -19,8 +19,8 @@ from ringtree.ir.schedule import Schedule
 from ringtree.plan import choose_whole
 from ringtree.price.memory import BUILT_IN, SharedMemory
 from ringtree.runtime.arrays import Array
-from ringtree.runtime.communicator import function_reductions
-from ringtree.runtime.communicator.binding import (
+from ringtree.runtime.communicator.calls import function_reductions
+from ringtree.runtime.communicator.calls.binding import (
     Bound,
     Ints,
     Part,
@@ -31,12 +31,11 @@ from ringtree.runtime.communicator.binding import (
     slots_needed,
     slots_needed_by,
 )
-from ringtree.runtime.communicator.decisions import cut, decide
-from ringtree.runtime.communicator.given import Given, Same
-from ringtree.runtime.communicator.operations import Op, as_named, as_op
-from ringtree.runtime.communicator.plans import Plans
-from ringtree.runtime.communicator.request import Request
-from ringtree.runtime.communicator.work import Work
+from ringtree.runtime.communicator.calls.decisions import cut, decide
+from ringtree.runtime.communicator.calls.operations import Op, as_named, as_op
+from ringtree.runtime.communicator.calls.plans import Given, Plans, Same
+from ringtree.runtime.communicator.calls.request import Request
+from ringtree.runtime.communicator.messages.work import Work
 from ringtree.runtime.engines.engine import Joined, Terms
 from ringtree.runtime.engines.protocols import Endpoint
 from ringtree.runtime.types import Dtype, op_code

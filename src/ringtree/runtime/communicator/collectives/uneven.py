@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from ringtree.errors import Mismatch
 from ringtree.runtime.arrays import Array, readable, target, writable
-from ringtree.runtime.communicator.collectives import Collectives
-from ringtree.runtime.communicator.operations import Operation
-from ringtree.runtime.communicator.request import Request
+from ringtree.runtime.communicator.calls.operations import Operation
+from ringtree.runtime.communicator.calls.request import Request
+from ringtree.runtime.communicator.collectives.collectives import Collectives
 from ringtree.runtime.communicator.seated import Algorithm
 
 Counts = NDArray[np.int64]

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from ringtree.runtime.arrays import Array, new, readable, target, writable
-from ringtree.runtime.communicator.collectives import Collectives
-from ringtree.runtime.communicator.operations import Op, Operation, as_op
-from ringtree.runtime.communicator.request import Request
+from ringtree.runtime.communicator.calls.operations import Op, Operation, as_op
+from ringtree.runtime.communicator.calls.request import Request
+from ringtree.runtime.communicator.collectives.collectives import Collectives
 from ringtree.runtime.communicator.seated import Algorithm
 
 Arrays = Sequence[Any]

@@ -7,14 +7,14 @@ import pytest
 
 from ringtree import spawn
 from ringtree.algorithms import build
-from ringtree.runtime.communicator import given, plans
+from ringtree.runtime.communicator.calls import plans
 from ringtree.runtime.communicator.communicator import Communicator
 
 
 def test_the_last_used_are_kept_each_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(given, "KEPT", 2)
+    monkeypatch.setattr(plans, "KEPT", 2)
     one, alike, other = (build("ring", "all_reduce", n) for n in (2, 2, 3))
-    known = given.Given[int]()
+    known = plans.Given[int]()
     assert [known.keep(one, 1), known.keep(alike, 2)] == [1, 2]
     assert one == alike and (known.find(one), known.find(alike)) == (1, 2)
     assert known.find(one) == 1
@@ -35,6 +35,5 @@ def ever_new(comm: Communicator) -> tuple[int, ...]:
 
 
 def test_ever_new_schedules_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (given, plans):
-        monkeypatch.setattr(module, "KEPT", 4)
+    monkeypatch.setattr(plans, "KEPT", 4)
     assert spawn(ever_new, 2, threads=True, timeout_s=60) == [(4, 4, 4)] * 2

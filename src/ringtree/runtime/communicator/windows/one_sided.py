@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ringtree.runtime.arrays import Array, dtype_named, new, readable, writable
-from ringtree.runtime.communicator import symmetric
 from ringtree.runtime.communicator.arguments import int64, whole
-from ringtree.runtime.communicator.collectives import Collectives
+from ringtree.runtime.communicator.collectives.collectives import Collectives
+from ringtree.runtime.communicator.windows import symmetric
 
 SIGNALS = 8
 """Per pair of ranks and direction."""

@@ -10,9 +10,18 @@ from typing import Any
 import numpy as np
 
 from ringtree.runtime.arrays import Array, readable, target, writable
-from ringtree.runtime.communicator.messages import Batch, Status, peer, receiving, sending, source, tag_of, tag_wanted
+from ringtree.runtime.communicator.messages.messages import (
+    Batch,
+    Status,
+    peer,
+    receiving,
+    sending,
+    source,
+    tag_of,
+    tag_wanted,
+)
+from ringtree.runtime.communicator.messages.work import Message, Together
 from ringtree.runtime.communicator.seated import Seated
-from ringtree.runtime.communicator.work import Message, Together
 from ringtree.runtime.engines.protocols import ANY, COPY, PARTS, Operation
 
 _ndarray = np.ndarray

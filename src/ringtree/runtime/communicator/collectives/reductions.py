@@ -13,9 +13,9 @@ import numpy as np
 from ringtree.ir.schedule import Schedule
 from ringtree.plan import at_once, order
 from ringtree.runtime.arrays import readable, target
-from ringtree.runtime.communicator.calls import CODE, RANK_ORDER
-from ringtree.runtime.communicator.operations import Operation
-from ringtree.runtime.communicator.request import Request
+from ringtree.runtime.communicator.calls.calls import CODE, RANK_ORDER
+from ringtree.runtime.communicator.calls.operations import Operation
+from ringtree.runtime.communicator.calls.request import Request
 from ringtree.runtime.communicator.seated import Algorithm, Seated
 from ringtree.verify import Order, rank_order
 
