@@ -28,7 +28,7 @@ from ringtree.training.core.language_model import attend
 from ringtree.training.core.layout import CONTEXTS
 from ringtree.training.measure import memory
 from ringtree.training.strategies.context import ring_attention as ring
-from ringtree.training.strategies.context.ulysses import ulysses
+from ringtree.training.strategies.context.attention import ulysses
 
 begin = ring.pass_on
 

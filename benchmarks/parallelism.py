@@ -93,11 +93,11 @@ def take_part(job: str) -> None:
     from ringtree.draw.text.timeline import timeline
     from ringtree.torch_backend import communicator
     from ringtree.training import Trainer
-    from ringtree.training.core.traffic import known
     from ringtree.training.measure import memory
     from ringtree.training.measure.calls import called
     from ringtree.training.measure.wire import meet, received_nbytes
     from ringtree.training.strategies.registry import traffic
+    from ringtree.training.strategies.strategy import known
 
     layout, more, file = json.loads(job)
     plan = plan_of(Layout(**layout), more)

@@ -22,13 +22,14 @@ from typing import Any
 import numpy as np
 
 import ringtree
-from ringtree.bench.machine import describe, shared_memory
+from ringtree.bench.machine import describe
+from ringtree.bench.predicted import shared_memory
 from ringtree.ir.lower import lower
 from ringtree.ir.program import Program
 from ringtree.ir.trace import Event, Trace
 from ringtree.ir.units import duration, size
 from ringtree.plan import steps_for
-from ringtree.runtime.communicator.binding import part_of, window
+from ringtree.runtime.communicator.calls.binding import part_of, window
 from ringtree.runtime.engines.shm import staging
 from ringtree.runtime.types import BY_LABEL
 from ringtree.simulate import Conditions, play

@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 
 from ringtree.algorithms import serving
-from ringtree.bench.machine import describe, shared_memory, usable_cores
+from ringtree.bench.machine import describe, usable_cores
+from ringtree.bench.predicted import shared_memory
 from ringtree.bench.sweep import Case, cases
 from ringtree.bench.tuning import as_measured, in_turns, rows
 from ringtree.cli.terminal import progress

@@ -10,9 +10,11 @@ namespace ringtree {
 enum class Failure : std::uint32_t { mismatch = 1, died, timed_out, poisoned };
 
 struct Error : std::runtime_error {
-  Error(Failure kind, int rank, const std::string& text) : std::runtime_error(text), kind(kind), rank(rank) {}
+  Error(Failure kind, int rank, const std::string& text, bool again = false)
+      : std::runtime_error(text), kind(kind), rank(rank), again(again) {}
   Failure kind;
-  int rank;  // who died, else -1
+  int rank;    // who died, else -1
+  bool again;  // of a group that failed before
 };
 
 // The host asked a wait to stop (a signal handler raised); the host knows why.

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from ringtree.runtime import types
-from ringtree.runtime.communicator.coalesced import Coalesced
-from ringtree.runtime.communicator.collectives import Collectives
-from ringtree.runtime.communicator.objects import Objects
-from ringtree.runtime.communicator.point_to_point import PointToPoint
-from ringtree.runtime.communicator.reductions import Reductions
-from ringtree.runtime.communicator.uneven import Uneven
+from ringtree.runtime.communicator.collectives.coalesced import Coalesced
+from ringtree.runtime.communicator.collectives.collectives import Collectives
+from ringtree.runtime.communicator.collectives.objects import Objects
+from ringtree.runtime.communicator.collectives.reductions import Reductions
+from ringtree.runtime.communicator.collectives.uneven import Uneven
+from ringtree.runtime.communicator.messages.point_to_point import PointToPoint
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -139,6 +139,16 @@ class GroupObject {
     return nb::cast(nb::ndarray<nb::numpy, std::int64_t, nb::ndim<2>>(table, {received.size(), 2}, owner));
   }
 
+  nb::object known(std::uint64_t key) {
+    auto [state, value] = group_.known(key);
+    if (state == ringtree::Memo::State::published) return nb::bytes(value.data(), value.size());
+    if (state == ringtree::Memo::State::full) return nb::none();
+    return nb::bool_(state == ringtree::Memo::State::claimed_here);
+  }
+  void publish(std::uint64_t key, nb::bytes value) {
+    group_.publish(key, {static_cast<const std::byte*>(value.data()), value.size()});
+  }
+
   ringtree::Group& group() { return group_; }
   void reset_counters() { group_.reset_received(); }
   ringtree::Kin kin(const std::vector<int>& ranks) const { return group_.kin(ranks); }
@@ -356,6 +366,8 @@ NB_MODULE(_native, m) {
           .def("kin", &GroupObject::kin, "ranks"_a)
           .def("look", &GroupObject::look, "what"_a, "ranks"_a, "absent"_a)
           .def("poison", &GroupObject::poison, "message"_a)
+          .def("known", &GroupObject::known, "key"_a)
+          .def("publish", &GroupObject::publish, "key"_a, "value"_a)
           .def("set_timeout", &GroupObject::set_timeout, "timeout_s"_a)
           .def("close", &GroupObject::close)
           .def_prop_ro("calls", &GroupObject::calls)

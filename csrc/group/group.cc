@@ -82,7 +82,7 @@ Group::~Group() {
 void Group::check_usable() const {
   if (!open_) throw Error(Failure::poisoned, -1, "the group is closed");
   check_home();
-  if (seat_->poisoned()) seat_->raise_poison();
+  if (seat_->health().failed()) seat_->health().raise_failure();
 }
 
 void Group::check_home() const {
@@ -94,7 +94,7 @@ void Group::check_home() const {
 
 Kin Group::kin(const std::vector<int>& ranks) const {
   check_usable();
-  return seat_->kin().of(ranks);
+  return seat_->health().kin().of(ranks);
 }
 
 void Group::look(const std::string& what, const std::vector<int>& ranks, const std::vector<int>& absent) {
@@ -144,17 +144,19 @@ void Group::run(const std::shared_ptr<Plan>& plan, std::byte* input, std::byte* 
 }
 
 void Group::execute(const std::shared_ptr<Plan>& plan, std::byte* input, std::byte* output, Hooks& hooks) {
-  if (seat_->poisoned()) seat_->raise_poison();
+  if (seat_->health().failed()) seat_->health().raise_failure();
   auto call = calls_.load(std::memory_order_relaxed) + 1;
   calls_.store(call, std::memory_order_relaxed);
   auto where = [&] { return std::string(collective_name(plan->print)) + ", call " + std::to_string(call); };
   try {
     interpreter_->run(plan, call, input, output, hooks);
   } catch (const Interrupted&) {
-    seat_->poison(Failure::poisoned, -1, seat_->name(seat_->rank()) + " was interrupted in " + where());
+    seat_->health().report_failure(Failure::poisoned, -1,
+                                   seat_->name(seat_->rank()) + " was interrupted in " + where());
     throw;
   } catch (const std::exception& error) {  // a call that ends half way leaves lanes nobody can go on with
-    seat_->poison(Failure::poisoned, -1, seat_->name(seat_->rank()) + " failed in " + where() + ": " + error.what());
+    seat_->health().report_failure(Failure::poisoned, -1,
+                                   seat_->name(seat_->rank()) + " failed in " + where() + ": " + error.what());
     throw;
   }
 }
@@ -165,8 +167,13 @@ std::uint64_t Group::start(std::shared_ptr<Plan> plan, std::byte* input, std::by
   auto arrived = std::make_shared<Turns::Turn>(turns_);
   return worker_->start([this, plan = std::move(plan), input, output, arrived = std::move(arrived)](Hooks& hooks) {
     auto turn = std::move(*arrived);
-    await(turn, hooks);
-    execute(plan, input, output, hooks);
+    try {
+      await(turn, hooks);
+      execute(plan, input, output, hooks);
+    } catch (const Error& error) {
+      seat_->health().keep(error);
+      throw;
+    }
   });
 }
 
@@ -176,7 +183,12 @@ bool Group::wait(std::uint64_t ticket, double timeout_s, Hooks& hooks) {
                                 " were issued");
   if (!worker_->done(ticket)) check_home();  // the thread that would end it is the parent's
   if (!worker_->wait(ticket, timeout_s, hooks)) return false;
-  worker_->raise(ticket);
+  try {
+    worker_->raise(ticket);
+  } catch (const Error&) {
+    seat_->health().kept_is_raised();
+    throw;
+  }
   return true;
 }
 
@@ -242,7 +254,7 @@ std::byte* Group::in_window(int window, int rank, std::size_t offset, std::size_
 }
 
 void Group::poison(const std::string& message) {
-  if (open_) seat_->poison(Failure::poisoned, -1, message);
+  if (open_) seat_->health().report_failure(Failure::poisoned, -1, message);
 }
 
 std::vector<Group::Counted> Group::received() const {
@@ -284,13 +296,13 @@ void Group::close() {
   Turns::Turn turn(turns_);
   while (!turn.come()) usleep(100);
   try {
-    if (!seat_->poisoned()) interpreter_->look_at_the_last();
+    if (!seat_->health().failed()) interpreter_->look_at_the_last();
   } catch (...) {
     error = std::current_exception();
   }
   exchange_->close();
   signals_->end();
-  seat_->leave();
+  seat_->health().leave();
   if (error) std::rethrow_exception(error);
 }
 

@@ -72,6 +72,13 @@ class Group {
   void close();
   bool closed() const { return !open_; }
 
+  // A memo of values that the members compute alike. Also of a group that has failed.
+  Memo::Found known(std::uint64_t key) {
+    auto bring = [this](Memo::Entry& entry) { segment_->existing(reinterpret_cast<std::byte*>(&entry), sizeof entry); };
+    return segment_->memo().find(key, bring);
+  }
+  void publish(std::uint64_t key, std::span<const std::byte> value) { segment_->memo().publish(key, value); }
+
   // What came from each peer in calls and messages; nothing from this rank itself.
   struct Counted {
     std::int64_t bytes, messages;

@@ -44,7 +44,7 @@ void Interpreter::run(const std::shared_ptr<Plan>& shared, std::uint64_t call, s
   plan_ = &plan;
   hooks_ = &hooks;
   history_[call % history_.size()] = {call, plan.print};
-  record();
+  seat_.health().report_call(seat_.rank(), call, plan.print);
   look_at_unheard();
   if (previous_ != shared) previous_ = shared;
   if (plan.scratch_bytes > scratch_bytes_) {

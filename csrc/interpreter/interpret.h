@@ -114,9 +114,8 @@ class Interpreter : Situation {
   bool copy_for_good(int peer);
   const std::byte* in_region(const Notice& notice, int peer);
   void inspect() override;
-  void record();
   const Past* past(std::uint64_t call) const;
-  bool peer_record(int peer, std::uint64_t call, Past& out) const;
+  void compare(int peer);
 
   Seat& seat_;
   std::vector<Outgoing<Notice>> out_;

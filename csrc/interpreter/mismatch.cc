@@ -41,13 +41,18 @@ void Interpreter::look_at_unheard() {
   }
 }
 
+// With what a peer says it called.
+void Interpreter::compare(int peer) {
+  auto theirs = seat_.health().call_of(peer, call_);
+  if (theirs && !(*theirs == plan_->print)) mismatch(peer, call_, *theirs);
+}
+
 void Interpreter::look_at_the_last() {
   if (!previous_) return;
   plan_ = previous_.get();
   for (int peer = 0; peer < seat_.ranks(); peer++) {
-    Past theirs;
     if (peer == seat_.rank()) continue;
-    if (peer_record(peer, call_, theirs) && !(theirs.print == plan_->print)) mismatch(peer, call_, theirs.print);
+    compare(peer);
     if (in_[peer].ready()) {
       const Notice& notice = in_[peer].front();
       if (static_cast<std::int32_t>(notice.call - static_cast<std::uint32_t>(call_)) <= 0) check(peer, notice);
@@ -66,34 +71,12 @@ std::string Interpreter::where() const {
 void Interpreter::inspect() {
   for (int peer = 0; peer < seat_.ranks(); peer++) {
     if (peer == seat_.rank()) continue;
-    Past theirs;
-    if (peer_record(peer, call_, theirs) && !(theirs.print == plan_->print)) mismatch(peer, call_, theirs.print);
+    compare(peer);
     if (in_[peer].held() == 0 && in_[peer].ready()) {
       const Notice& notice = in_[peer].front();
       if (static_cast<std::int32_t>(notice.call - static_cast<std::uint32_t>(call_)) < 0) check(peer, notice);
     }
   }
-}
-
-// Writes down what this rank calls, for inspect() of others: a sequence lock.
-void Interpreter::record() {
-  auto& record = seat_.segment().member(seat_.rank()).calls[call_ % Member::remembered];
-  record.version.store(2 * call_ - 1, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);  // pairs with the acquire fence in peer_record()
-  record.count.store(plan_->print.count, std::memory_order_relaxed);
-  record.code_digest.store(std::uint64_t(plan_->print.code) << 32 | plan_->print.digest, std::memory_order_relaxed);
-  record.version.store(2 * call_, std::memory_order_release);  // pairs with the first load in peer_record()
-}
-
-bool Interpreter::peer_record(int peer, std::uint64_t call, Past& out) const {
-  auto& record = seat_.segment().member(peer).calls[call % Member::remembered];
-  if (record.version.load(std::memory_order_acquire) != 2 * call) return false;
-  auto count = record.count.load(std::memory_order_relaxed);
-  auto both = record.code_digest.load(std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_acquire);
-  if (record.version.load(std::memory_order_relaxed) != 2 * call) return false;
-  out = {call, {count, static_cast<std::uint32_t>(both >> 32), static_cast<std::uint32_t>(both)}};
-  return true;
 }
 
 const Interpreter::Past* Interpreter::past(std::uint64_t call) const {

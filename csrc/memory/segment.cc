@@ -38,7 +38,8 @@ Layout::Layout(int ranks, int slots, std::size_t slot_bytes)
   lanes = rounded(outboxes + std::size_t(ranks) * slots * this->slot_bytes, Mapping::large_page);
   signals = rounded(lanes + pairs * lane_bytes, page);
   heads = rounded(signals + pairs * cache_line, page);
-  pipes = rounded(heads + pairs * head_bytes, page);
+  memo = rounded(heads + pairs * head_bytes, page);
+  pipes = rounded(memo + Memo::nbytes, page);
   total = rounded(pipes + pairs * pipe_bytes, page);
 }
 

@@ -13,6 +13,7 @@
 #include "lanes/lane.h"
 #include "machine.h"
 #include "memory/mapping.h"
+#include "memory/memo.h"
 
 namespace ringtree {
 
@@ -86,6 +87,7 @@ struct Member {
   std::atomic<std::uint32_t> has_courier;
   alignas(cache_line) std::atomic<std::uint32_t> attached;
   std::atomic<std::uint32_t> left;
+  std::atomic<std::uint32_t> lost;  // known to be dead, by other means than its process
   std::int32_t process;
   std::uint64_t process_start;  // as in /proc/pid/stat, to know a reused pid
   std::uint64_t process_space;  // inode of the pid namespace
@@ -135,7 +137,7 @@ struct Layout {
   std::size_t piece_bytes;
   // Offsets, and bytes of one. A pipe has a head, and its staging lies elsewhere. There are n^2 of what begins with
   // `lanes`, and each exists from its first use on.
-  std::size_t members, opened, outboxes, lanes, lane_bytes, signals, heads, head_bytes, pipes, pipe_bytes, total;
+  std::size_t members, opened, outboxes, lanes, lane_bytes, signals, heads, head_bytes, memo, pipes, pipe_bytes, total;
 
   std::uint64_t shape() const;
   // What is reserved at first: staging slots, too, or (`lazily`) not even those; all of it where the kernel cannot
@@ -188,6 +190,7 @@ class Segment {
     auto at = base_ + layout_.pipes + pair(from, to) * layout_.pipe_bytes + piece * layout_.piece_bytes;
     return from == rank_ ? existing(at, nbytes) : at;
   }
+  Memo memo() { return Memo(reinterpret_cast<Memo::Entry*>(base_ + layout_.memo)); }
   // These bytes of this rank's, which exist from now on. Throws std::system_error where there is no room.
   std::byte* existing(std::byte* at, std::size_t nbytes) {
     if (at >= lazy_) bring(at, nbytes);

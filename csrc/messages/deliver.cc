@@ -78,7 +78,8 @@ bool Exchange::move_all(std::unique_lock<std::mutex>&) noexcept {
   try {
     return progress();
   } catch (const std::exception& error) {
-    seat_.poison(Failure::poisoned, -1, seat_.name(seat_.rank()) + " failed to move messages: " + error.what());
+    seat_.health().report_failure(Failure::poisoned, -1,
+                                  seat_.name(seat_.rank()) + " failed to move messages: " + error.what());
     return false;
   }
 }
@@ -197,7 +198,7 @@ bool Exchange::give(const Envelope& envelope, Operation& receive) {
     auto of = [](int type) { return " of " + std::string(dtype_name(type)); };
     auto expected = receive.length == Length::whatever ? "anything" : std::to_string(receive.nbytes) + " bytes";
     if (receive.length == Length::at_most) expected = "at most " + expected;
-    seat_.poison(
+    seat_.health().report_failure(
         Failure::mismatch, -1,
         seat_.name(envelope.source) + " sent " + std::to_string(envelope.nbytes) + " bytes" + of(envelope.dtype) +
             (envelope.tag < 0 ? " by " + own_name(envelope.tag) : " with tag " + std::to_string(envelope.tag)) +

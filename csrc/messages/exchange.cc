@@ -111,7 +111,7 @@ class Exchange::Awaited : public Situation {
   }
 
   void inspect() override {
-    if (bereft()) exchange_.seat_.raise_poison();
+    if (bereft()) exchange_.seat_.health().raise_failure();
   }
 
   bool abandon() override {
@@ -134,8 +134,9 @@ class Exchange::Awaited : public Situation {
       exchange_.progress();  // what was sent before it left
       if (o->complete || found() >= 0) continue;
       auto who = o->peer == any ? std::string("every other rank") : seat.name(o->peer);
-      seat.poison(Failure::died, o->peer == any ? (seat.rank() + 1) % seat.ranks() : o->peer,
-                  who + " left the group while " + seat.name(seat.rank()) + " waited for it in " + text());
+      seat.health().report_failure(
+          Failure::died, o->peer == any ? (seat.rank() + 1) % seat.ranks() : o->peer,
+          who + " left the group while " + seat.name(seat.rank()) + " waited for it in " + text());
       return true;
     }
     return false;
@@ -155,9 +156,9 @@ class Exchange::Awaited : public Situation {
 
   bool gone(int peer) const {
     auto& seat = exchange_.seat_;
-    if (peer != any) return seat.left(peer);
+    if (peer != any) return seat.health().left(peer);
     for (int other = 0; other < seat.ranks(); other++)
-      if (other != seat.rank() && !seat.left(other)) return false;
+      if (other != seat.rank() && !seat.health().left(other)) return false;
     return seat.ranks() > 1;
   }
 
@@ -185,7 +186,7 @@ int Exchange::await(Awaited& awaited, Seat::Patience patience, double limit_s, H
     seat_.until(over_or_another, peer, awaited, hooks, patience);
     if (awaited.last_found() >= 0) return awaited.last_found();
     if (awaited.last_peer() != peer) continue;
-    if (lost(awaited)) seat_.raise_poison();
+    if (lost(awaited)) seat_.health().raise_failure();
     return -1;
   }
 }
@@ -195,11 +196,11 @@ bool Exchange::lost(Awaited& awaited) {
   auto now = now_ns();
   {
     std::lock_guard lock(mutex_);
-    if (now - looked_ns_ < look_ns) return seat_.poisoned();
+    if (now - looked_ns_ < look_ns) return seat_.health().failed();
     looked_ns_ = now;
   }
   seat_.look_for_dead(-1, awaited);
-  return awaited.bereft() || seat_.poisoned();
+  return awaited.bereft() || seat_.health().failed();
 }
 
 void Exchange::run(std::span<Operation> operations, double timeout_s, Hooks& hooks) {
@@ -223,7 +224,8 @@ void Exchange::run(std::span<Operation> operations, double timeout_s, Hooks& hoo
   } catch (...) {
     // Nobody may write into the operations after they are gone; if a send was under way, the group is broken.
     if (!awaited.abandon())
-      seat_.poison(Failure::poisoned, -1, seat_.name(seat_.rank()) + " was interrupted in " + awaited.where());
+      seat_.health().report_failure(Failure::poisoned, -1,
+                                    seat_.name(seat_.rank()) + " was interrupted in " + awaited.where());
     throw;
   }
 }

@@ -1,7 +1,6 @@
 #include "waits/wait.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "waits/background.h"
 
@@ -23,7 +22,7 @@ Seat::Seat(Segment& segment, int rank, Kin kin, Options options)
       rank_(rank),
       options_(std::move(options)),
       timeout_s_(options_.timeout_s),
-      watch_(segment, std::move(kin), rank),
+      health_(segment, rank, std::move(kin)),
       spins_(options_.crowded ? 0 : spin_turns) {}
 
 void Seat::Wait::begin_slowly() {
@@ -56,7 +55,7 @@ bool Seat::Wait::tired() const {
 }
 
 bool Seat::Wait::look_around() {
-  if (seat_.poisoned()) seat_.raise_poison();
+  if (seat_.health_.failed()) seat_.health_.raise_failure();
   if (seat_.stopping.load(std::memory_order_relaxed))
     throw Error(Failure::poisoned, -1, seat_.name(seat_.rank_) + " closed its group while in " + situation_.where());
   return now_ns_ >= next_look_ns_ || now_ns_ >= deadline_ns_;
@@ -66,8 +65,8 @@ void Seat::Wait::look_closely(AnyQuestion question) {
   next_look_ns_ = now_ns_ + look_ns;
   hooks_.interrupted();
   seat_.look_for_dead(peer_, situation_);
-  if (seat_.poisoned()) seat_.raise_poison();
-  bool left = peer_ >= 0 && seat_.left(peer_);
+  if (seat_.health_.failed()) seat_.health_.raise_failure();
+  bool left = peer_ >= 0 && seat_.health_.left(peer_);
   if (left) work();
   if (question()) return;  // what a peer sent before it left still counts
   if (left)
@@ -85,14 +84,15 @@ void Seat::Wait::look_closely(AnyQuestion question) {
 }
 
 void Seat::look(std::span<const int> ranks, std::span<const int> absent, Situation& situation) {
-  if (poisoned()) raise_poison();
+  if (health_.failed()) health_.raise_failure();
   for (int rank : ranks)
     if (found_dead(rank, -1, situation)) break;
   for (int rank : absent)
-    if (left(rank))
-      poison(Failure::died, rank,
-             name(rank) + " left the group while " + name(rank_) + " waited for it in " + situation.where());
-  if (poisoned()) raise_poison();
+    if (health_.left(rank))
+      health_.report_failure(
+          Failure::died, rank,
+          name(rank) + " left the group while " + name(rank_) + " waited for it in " + situation.where());
+  if (health_.failed()) health_.raise_failure();
 }
 
 void Seat::look_for_dead(int peer, Situation& situation) {
@@ -101,53 +101,14 @@ void Seat::look_for_dead(int peer, Situation& situation) {
 }
 
 bool Seat::found_dead(int rank, int peer, Situation& situation) {
-  if (rank == rank_ || !watch_.died(rank)) return false;
-  auto text = name(rank) + " died (process " + std::to_string(segment_.member(rank).process) + " ended) while " +
-              name(rank_) + " waited for " +
+  if (!health_.died(rank)) return false;
+  auto text = name(rank) + " " + health_.how_died(rank) + " while " + name(rank_) + " waited for " +
               (rank == peer ? "it"
                : peer < 0   ? "its peers"
                             : name(peer)) +
               " in " + situation.where();
-  poison(Failure::died, rank, text);
+  health_.report_failure(Failure::died, rank, text);
   return true;
-}
-
-void Seat::poison(Failure kind, int rank, const std::string& text) {
-  auto& poison = segment_.header().poison;
-  std::uint32_t none = 0;
-  if (poison.state.compare_exchange_strong(none, 1, std::memory_order_relaxed)) {
-    poison.kind = static_cast<std::uint32_t>(kind);
-    poison.rank = rank;
-    std::strncpy(poison.text, text.c_str(), sizeof poison.text - 1);
-    poison.state.store(2, std::memory_order_release);  // pairs with raise_poison()
-    for (int peer = 0; peer < ranks(); peer++)
-      if (peer != rank_) ring(peer);
-  }
-}
-
-void Seat::fail(Failure kind, int rank, const std::string& text) {
-  poison(kind, rank, text);
-  raise_poison();
-}
-
-void Seat::raise_poison() {
-  auto& poison = segment_.header().poison;
-  // Whoever set the state to 1 writes a few hundred bytes and goes on, unless it was killed just there.
-  for (std::int64_t until = now_ns() + 1'000'000'000; poison.state.load(std::memory_order_acquire) != 2;) {
-    sched_yield();
-    if (now_ns() > until) throw Error(Failure::poisoned, -1, "the group failed; its reason was never written");
-  }
-  if (told_.exchange(true, std::memory_order_relaxed))
-    throw Error(Failure::poisoned, -1,
-                std::string("this group failed before (") + poison.text + "); close it and make another");
-  throw Error(static_cast<Failure>(poison.kind), poison.rank, poison.text);
-}
-
-void Seat::leave() {
-  segment_.member(rank_).left.store(1, std::memory_order_release);  // pairs with left(): what was sent is out
-  for (int peer = 0; peer < ranks(); peer++)
-    if (peer != rank_) ring(peer);
-  watch_.end();
 }
 
 }  // namespace ringtree

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "error.h"
+#include "health/health.h"
 #include "memory/segment.h"
 #include "waits/question.h"
 #include "waits/waiting.h"
-#include "waits/watch.h"
 
 namespace ringtree {
 
@@ -74,16 +74,12 @@ class Seat {
     if (member.courier.load(std::memory_order_relaxed) == 1) Doorbell<Sync>(member.courier).ring();
   }
 
+  Health& health() { return health_; }
   // Fails the group for every member; the first to do so gives the reason, and throws it here too.
-  [[noreturn]] void fail(Failure kind, int rank, const std::string& text);
-  void poison(Failure kind, int rank, const std::string& text);
-  bool poisoned() const { return segment_.header().poison.state.load(std::memory_order_relaxed) != 0; }
-  // The failure itself the first time, then that the group can no longer be used.
-  [[noreturn]] void raise_poison();
-
-  void leave();
-  const Kin& kin() const { return watch_.kin(); }
-  bool left(int peer) const { return segment_.member(peer).left.load(std::memory_order_acquire) != 0; }
+  [[noreturn]] void fail(Failure kind, int rank, const std::string& text) {
+    health_.report_failure(kind, rank, text);
+    health_.raise_failure();
+  }
 
   int rank() const { return rank_; }
   int ranks() const { return segment_.layout().ranks; }
@@ -155,9 +151,8 @@ class Seat {
   int rank_;
   Options options_;
   std::atomic<double> timeout_s_;  // of waits that begin; any thread sets it
-  Watch watch_;
+  Health health_;
   std::atomic<int> spins_;
-  std::atomic<bool> told_ = false;
 };
 
 }  // namespace ringtree

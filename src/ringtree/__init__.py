@@ -14,31 +14,31 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ringtree.errors import Mismatch, PeerDied, Poisoned, RankFailed, TimedOut
-    from ringtree.runtime.world import init
+    from ringtree.runtime.communicator.calls.operations import Op, scaled
     from ringtree.runtime.communicator.communicator import Communicator
-    from ringtree.runtime.communicator.messages import ANY
-    from ringtree.runtime.communicator.operations import Op, scaled
-    from ringtree.runtime.communicator.work import Work, wait_all, wait_any
+    from ringtree.runtime.communicator.messages.work import Work, wait_all, wait_any
+    from ringtree.runtime.engines.protocols import ANY
     from ringtree.runtime.launch.spawn import Pool, spawn
+    from ringtree.runtime.world import init
 
     __version__: str
 
 _HOME = {
-    "ANY": "ringtree.runtime.communicator.messages",
+    "ANY": "ringtree.runtime.engines.protocols",
     "Communicator": "ringtree.runtime.communicator.communicator",
     "Mismatch": "ringtree.errors",
-    "Op": "ringtree.runtime.communicator.operations",
+    "Op": "ringtree.runtime.communicator.calls.operations",
     "PeerDied": "ringtree.errors",
     "Poisoned": "ringtree.errors",
     "Pool": "ringtree.runtime.launch.spawn",
     "RankFailed": "ringtree.errors",
     "TimedOut": "ringtree.errors",
-    "Work": "ringtree.runtime.communicator.work",
+    "Work": "ringtree.runtime.communicator.messages.work",
     "init": "ringtree.runtime.world",
-    "scaled": "ringtree.runtime.communicator.operations",
+    "scaled": "ringtree.runtime.communicator.calls.operations",
     "spawn": "ringtree.runtime.launch.spawn",
-    "wait_all": "ringtree.runtime.communicator.work",
-    "wait_any": "ringtree.runtime.communicator.work",
+    "wait_all": "ringtree.runtime.communicator.messages.work",
+    "wait_any": "ringtree.runtime.communicator.messages.work",
 }
 
 __all__ = [

@@ -233,6 +233,13 @@ class Group:
     def slots_open(self) -> int:
         """Staging slots of this rank that a call has taken and not closed: 0 between calls."""
 
+    def known(self, key: int) -> bytes | bool | None:
+        """What a rank of the group has published for a key (64 bits, not 0). True: nothing, and this rank has claimed it and
+        is to publish; False: another rank has claimed it, and not published yet; None: there is no room for the key."""
+
+    def publish(self, key: int, value: bytes) -> None:
+        """Publishes the value of a key that this rank has claimed: up to 496 bytes, a longer one as b""."""
+
     def record(self, most_events: int) -> None:
         """From the next collective call on, writes down what this rank does in them, anew, and at most so many events: what
         more there are is counted. 0 ends it and forgets it. It does not wait for a call that runs to end, to begin it does."""

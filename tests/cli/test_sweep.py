@@ -12,8 +12,8 @@ from ringtree.algorithms.cost import S, cost, n
 from ringtree.algorithms.registry import read
 from ringtree.bench.record import read as read_record
 from ringtree.cli import main
-from ringtree.cli.sweep import Case, whole_node_counts
-from ringtree.cli.sweep_table import lines
+from ringtree.cli.sweep import whole_node_counts
+from ringtree.cli.sweep_table import Case, lines
 from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.price import Bound
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ringtree.draw.text.pipeline import has_pipeline, pipeline
-from ringtree.ir.bubble import bubble
+from ringtree.draw.text.pipeline import bubble, has_pipeline, pipeline
 from ringtree.ir.trace import Event, Trace
 
 CALLS = ("forward 0", "forward 1 of stage 2", "backward 0", "backward 11", "loss")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ringtree.algorithms import REGISTRY
-from ringtree.formats import FormatError, load, msccl
+from ringtree.formats import FormatError, load
 from ringtree.ir.lower import lower
 from ringtree.ir.program import Kind, Program
 from ringtree.ir.text import format_schedule, parse_schedule
@@ -66,9 +66,9 @@ def test_a_real_file(name, data_folder):
 
 def test_what_symmetry_a_real_file_has(data_folder):
     """One line for 224 transfers; and a file that calls itself hierarchical is a ring."""
-    text = str(msccl.read(data_folder / "msccl_xml" / "ag-1m.xml").schedule)
+    text = str(load(data_folder / "msccl_xml" / "ag-1m.xml").schedule)
     assert text.splitlines()[1:] == ["once: r data[4r+k] -> r+j for j=1..7, k=0..3"]
-    hierarchical = msccl.read(data_folder / "msccl_xml" / "ns3_allreduce_hierarchical_16_1.xml").schedule
+    hierarchical = load(data_folder / "msccl_xml" / "ns3_allreduce_hierarchical_16_1.xml").schedule
     assert str(hierarchical).splitlines()[2:] == [
         "  round k: r data[r-k-1] +> r+1 for k=0..14",
         "  round k: r data[r-k-1] -> r+1 for k=15..29",
@@ -306,7 +306,7 @@ def test_too_many_chunks_are_refused(count, said, tmp_path):
 
 
 def test_no_scratch_beyond_the_files_own(data_folder):
-    schedule = msccl.read(data_folder / "msccl_xml" / "ap2ll.xml").schedule
+    schedule = load(data_folder / "msccl_xml" / "ap2ll.xml").schedule
     assert schedule.scratch == 112
-    hierarchical = msccl.read(data_folder / "msccl_xml" / "ar_hier_12_Simple.xml").schedule
+    hierarchical = load(data_folder / "msccl_xml" / "ar_hier_12_Simple.xml").schedule
     assert hierarchical.scratch == 24

@@ -10,7 +10,7 @@ import pytest
 
 import ringtree
 from ringtree import mpi as MPI
-from ringtree.runtime.communicator.work import Message
+from ringtree.runtime.communicator.messages.work import Message
 
 PAGE = (Path(__file__).parent.parent.parent / "docs/mpi4py.md").read_text(encoding="utf-8")
 ROWS = [row.strip("| ").split(" | ") for row in PAGE.splitlines() if re.match(r"\| `", row)]

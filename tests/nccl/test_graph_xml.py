@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ringtree.machines.catalogue import machine
+from ringtree.machines.catalogue import NAMES, machine
 from ringtree.machines.channels import Channels, Pattern
 from ringtree.machines.clusters import Cluster
 from ringtree.machines.machine import PathKind
-from ringtree.nccl.files.graph_xml import read, write
+from ringtree.nccl.files.graph_xml import hosts, read, write
 from ringtree.nccl.graphs import graphs
 from ringtree.topology.fabrics import FABRICS
 
@@ -149,3 +149,16 @@ def test_a_damaged_file_is_read_or_refused(tmp_path: Path, at: int, noise: bytes
         assert read(file)
     except ValueError as error:
         assert str(error).startswith(str(file))
+
+
+RACKS = {"gb200-nvl72": (18, 4), "dgx-h100-superpod": (32, 8)}
+"""Machines of several hosts; every other one of the catalogue is one."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_hosts_are_what_nvswitches_alone_join(name: str) -> None:
+    found = machine(name)
+    of = hosts(found)
+    count, gpus = RACKS.get(name, (1, len(found.gpus)))
+    assert sorted(set(of)) == list(range(count))
+    assert [of[g] for g in found.gpus] == [n // gpus for n in range(len(found.gpus))]

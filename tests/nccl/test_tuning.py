@@ -11,9 +11,8 @@ from ringtree.machines.clusters import Cluster
 from ringtree.machines.machine import Device, DeviceKind, Machine, PathKind
 from ringtree.nccl import tuning
 from ringtree.nccl.estimate import Estimate
+from ringtree.nccl.tuning.channels import chunk_bytes, tree_chunk_bytes
 from ringtree.nccl.tuning.communicator import Communicator
-from ringtree.nccl.tuning.switch_blocks import tree_chunk_bytes
-from ringtree.nccl.tuning.switches import chunk_bytes
 from ringtree.topology.fabrics import Fabric
 
 INFINIBAND = Fabric("infiniband", True, True, 0.97, 2e-6, 0.0, 1e-7, "by hand")

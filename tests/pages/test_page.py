@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from ringtree import pages
 from ringtree.algorithms import build, pairs
 from ringtree.ir.schedule import COLUMNS, Block, Schedule, Transfers
-from ringtree.pages.columns import encode
 from ringtree.pages.schedule_page import schedule_page
 
 TEXTS: dict[str, list[str]] = json.loads((pages.FOLDER / "texts.json").read_text(encoding="utf-8"))
@@ -48,14 +47,14 @@ NUMBERS = st.lists(st.integers(-(2**53), 2**53)) | st.lists(st.floats(allow_nan=
 
 @given(NUMBERS.map(np.array) | st.lists(st.booleans()).map(np.array))
 def test_a_column_is_read_as_it_was(array: NDArray[Any]) -> None:
-    column = json.loads(json.dumps(encode(array)))
+    column = json.loads(json.dumps(pages.encode(array)))
     assert np.array_equal(decode(column, len(array)), array)
 
 
 def test_a_column_is_as_narrow_as_it_goes() -> None:
     tops = {127: "int8", 128: "int16", 2**15: "int32", 2**31: "float64"}
-    assert {top: encode(np.array([0, top]))["type"] for top in tops} == tops  # type: ignore[index]
-    assert encode(np.full(9, 3)) == 3
+    assert {top: pages.encode(np.array([0, top]))["type"] for top in tops} == tops  # type: ignore[index]
+    assert pages.encode(np.full(9, 3)) == 3
 
 
 @pytest.mark.parametrize(("name", "collective"), pairs())

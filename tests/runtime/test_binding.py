@@ -9,7 +9,7 @@ from ringtree.algorithms import build, pairs
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.schedule import Schedule
 from ringtree.plan import choose
-from ringtree.runtime.communicator.binding import Part, built, chunk_sizes, part_of, slots_needed_by, window
+from ringtree.runtime.communicator.calls.binding import Part, built, chunk_sizes, part_of, slots_needed_by, window
 from ringtree.runtime.engines import shm
 from ringtree.runtime.types import Dtype
 

@@ -13,7 +13,7 @@ from ringtree import Mismatch, spawn
 from ringtree.algorithms import build, pairs
 from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
 from ringtree.ir.spec import ScheduleError
-from ringtree.runtime.communicator.binding import slots_needed
+from ringtree.runtime.communicator.calls.binding import slots_needed
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.verify import ProofError
 from tests.runtime.conftest import Pools
@@ -146,7 +146,7 @@ def test_who_alone_needs_more_slots_is_told(engine: str) -> None:
 
 def test_a_schedule_is_proved_once(monkeypatch: pytest.MonkeyPatch) -> None:
     proved = []
-    monkeypatch.setattr("ringtree.verify.prove", proved.append)
+    monkeypatch.setattr("ringtree.runtime.communicator.calls.calls.prove", proved.append)
 
     def rank(comm: Communicator) -> None:
         schedule = build("ring", "all_reduce", 1)

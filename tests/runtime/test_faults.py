@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 from ringtree import ANY, Mismatch, PeerDied, Poisoned, RankFailed, TimedOut, spawn, wait_any
+from ringtree.runtime.bootstrap.abstract_socket import AbstractSocket
 from ringtree.runtime.communicator.communicator import Communicator
-from ringtree.runtime.communicator.work import Message
+from ringtree.runtime.communicator.messages.work import Message
 from tests.waiting import Event, Naps
 
 Act = Callable[[Communicator], object]
@@ -239,12 +240,7 @@ def test_a_death_on_the_way_to_a_meeting_is_named_too(call: str, victim: int, tm
 
     def rank(comm: Communicator) -> None:
         if comm.rank == victim:
-            at_the_door = (
-                "ringtree.runtime.engines.shm.meet"
-                if call == "split"
-                else "ringtree.runtime.communicator.symmetric.meet"
-            )
-            pytest.MonkeyPatch().setattr(at_the_door, lambda *_: die())
+            pytest.MonkeyPatch().setattr(AbstractSocket, "share", lambda *_: die())
         said = rf"rank {victim} died .* while rank \d waited for its peers in {call}"
         with Naps(dies.is_set) as naps, pytest.raises(PeerDied, match=said):
             comm.split(0) if call == "split" else comm.empty(5)

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from ringtree import ANY
 from ringtree.runtime.communicator.communicator import Communicator
-from ringtree.runtime.communicator.work import Message
+from ringtree.runtime.communicator.messages.work import Message
 from tests.runtime.conftest import Pools
 
 SIZES = (1, 3, 100, 50_000)  # in int64: within a piece, one piece, several

@@ -10,7 +10,7 @@ import pytest
 
 from ringtree import ANY, PeerDied, TimedOut, spawn, wait_all, wait_any
 from ringtree.runtime.communicator.communicator import Communicator
-from ringtree.runtime.communicator.work import Message
+from ringtree.runtime.communicator.messages.work import Message
 from tests.runtime.conftest import Pools
 from tests.runtime.test_faults import outcomes
 

@@ -13,9 +13,9 @@ from ml_dtypes import bfloat16
 from ringtree import Mismatch, Poisoned, scaled, spawn
 from ringtree.algorithms import serving
 from ringtree.ir.program import Kind, Space
-from ringtree.runtime.communicator.binding import chunk_sizes
+from ringtree.runtime.communicator.calls.binding import chunk_sizes
+from ringtree.runtime.communicator.calls.plans import KEPT
 from ringtree.runtime.communicator.communicator import Communicator
-from ringtree.runtime.communicator.plans import KEPT
 from tests.runtime.conftest import Pools
 
 Act = Callable[[Communicator], Any]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ringtree.algorithms import pairs
 from ringtree.ir.collective import COLLECTIVES, REDUCED, Collective
 from ringtree.runtime.arrays import readable, writable
-from ringtree.runtime.communicator.binding import bind, built, chunk_sizes, slots_needed_by
+from ringtree.runtime.communicator.calls.binding import bind, built, chunk_sizes, slots_needed_by
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.types import Dtype, op_code
 from tests.runtime.conftest import Pools

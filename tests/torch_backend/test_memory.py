@@ -124,7 +124,7 @@ def _filled_up() -> list[bool]:
     import torch
     import torch.distributed as dist
 
-    from ringtree.runtime.communicator import heap
+    from ringtree.runtime.communicator.windows import heap
 
     kept = heap.MOST_BYTES, heap.memory_available_bytes
     try:
@@ -171,7 +171,7 @@ def _alone() -> tuple[bool, list[str]]:
     import torch
     import torch.distributed as dist
 
-    from ringtree.runtime.communicator import heap
+    from ringtree.runtime.communicator.windows import heap
 
     heap.PATIENCE_S = 0.5
     group: Any = dist.new_group(backend="ringtree")

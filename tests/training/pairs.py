@@ -8,6 +8,7 @@ from typing import Any
 
 from ringtree.training import Layout, Plan, Settings, Shape
 from ringtree.training.core.layout import LayoutError
+from ringtree.training.strategies.registry import check
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "dp": {"dp": 2},
@@ -56,7 +57,7 @@ def _of(kind: Any, asked: dict[str, Any]) -> dict[str, Any]:
 def refusal(plan: Plan) -> str | None:
     """The reason, where a plan is refused."""
     try:
-        plan.check()
+        check(plan)
     except LayoutError as reason:
         return str(reason)
     return None

@@ -14,6 +14,7 @@ import pytest
 
 from ringtree.training import Layout, Plan, Settings, Shape
 from ringtree.training.core.layout import SERVERS, LayoutError
+from ringtree.training.strategies.registry import check
 from tests.torch_backend import faults
 from tests.torch_backend.conftest import Worlds
 from tests.training.table import SMALL
@@ -191,4 +192,4 @@ def test_a_rank_that_dies_is_named_to_all(tmp_path: Path, server: str) -> None:
 def test_what_it_does_not_go_with(layout: dict[str, Any], said: str) -> None:
     plan = Plan(replace(Layout(dp=2, staleness=2), **layout))
     with pytest.raises(LayoutError, match=said):
-        plan.check()
+        check(plan)

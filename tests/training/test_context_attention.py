@@ -28,8 +28,8 @@ def _attention(kind: str, causal: bool) -> Any:
 
     import torch.distributed as dist
 
+    from ringtree.training.strategies.context.attention import ulysses
     from ringtree.training.strategies.context.ring_attention import ring_attention
-    from ringtree.training.strategies.context.ulysses import ulysses
 
     functions = {"ring": ring_attention, "ulysses": ulysses}
     return partial(functions[kind], group=dist.group.WORLD, causal=causal)
@@ -210,6 +210,7 @@ def test_uneven_parts_are_refused_on_every_rank(worlds: Worlds, kind: str, reaso
 def test_a_layout_is_refused(layout: dict[str, Any], reason: str) -> None:
     from ringtree.training import Layout, Plan
     from ringtree.training.core.layout import LayoutError
+    from ringtree.training.strategies.registry import check
 
     with pytest.raises(LayoutError, match=reason):
-        Plan(Layout(**layout)).check()
+        check(Plan(Layout(**layout)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ringtree.ir.bubble import bubble
+from ringtree.draw.text.pipeline import bubble
 from ringtree.training import Layout
 from ringtree.training.strategies.layers.pipeline_order import bubble as formula
 from ringtree.training.strategies.layers.pipeline_order import ideal

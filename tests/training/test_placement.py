@@ -12,7 +12,7 @@ def _held(name: str) -> tuple[int, int]:
     from torch.distributed.tensor import DTensor
 
     from ringtree.training import Trainer
-    from ringtree.training.core.state import named
+    from ringtree.training.core.stages import named
 
     trainer = Trainer(plan(name))
     mine = named(trainer.model).values()

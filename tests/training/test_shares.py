@@ -6,8 +6,8 @@ import numpy as np
 
 from ringtree.ir.trace import Event, Trace
 from ringtree.training import Layout
-from ringtree.training.core.traffic import Traffic
 from ringtree.training.measure.shares import Sent, Share, compare, held_up, shares
+from ringtree.training.strategies.strategy import Traffic
 
 LAYOUT = Layout(dp=2, tp=2)
 TRAFFIC = [

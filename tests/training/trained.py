@@ -23,7 +23,7 @@ def train(plan: Plan, silent: bool = False) -> Said:
     from contextlib import nullcontext
 
     from ringtree.training import Trainer
-    from ringtree.training.core.state import named
+    from ringtree.training.core.stages import named
     from ringtree.training.measure.wire import meet, received_nbytes
     from tests.training.silence import silence
 
@@ -70,8 +70,8 @@ def hold_to_one_process(plan: Plan, said: list[Said]) -> None:
 
 
 def hold_to_the_formula(plan: Plan, said: list[Said]) -> None:
-    from ringtree.training.core.traffic import known
     from ringtree.training.strategies.registry import traffic
+    from ringtree.training.strategies.strategy import known
 
     bounds = traffic(plan)
     received = [its[-1] for _, _, its, _ in said]

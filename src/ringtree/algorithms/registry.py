@@ -16,6 +16,7 @@ from threading import RLock
 from types import ModuleType
 from typing import TypeVar
 
+from ringtree.algorithms import own
 from ringtree.algorithms.cost import Cost
 from ringtree.ir.collective import COLLECTIVES, collective
 from ringtree.ir.schedule import Schedule
@@ -138,8 +139,6 @@ def register(what: Own, name: str | None = None, *, origin: str | None = None) -
     ValueError for a name that is taken, and for a function that makes no schedule. `origin`: where it is from, in
     errors.
     """
-    from ringtree.algorithms import own  # late: most programs have none
-
     said = own.origin_of(what) if origin is None else origin
     called = name or getattr(what, "__name__", "").rpartition(".")[2]
     if not re.fullmatch(r"[^\W\d]\w*", called) or called in RESERVED:
@@ -167,8 +166,6 @@ def find(name: str) -> Algorithm:
     otherwise."""
     if name in REGISTRY:
         return REGISTRY[name]
-    from ringtree.algorithms import own
-
     with _lock:
         if name in _own:
             return _own[name][1]
@@ -184,15 +181,11 @@ def find(name: str) -> Algorithm:
 
 def exists(name: str) -> bool:
     """Whether `find` knows the name; of FILE.py:FUNCTION, that it is meant as one."""
-    from ringtree.algorithms import own
-
     return name in REGISTRY or name in _own or own.is_reference(name) or name in own.installed()
 
 
 def known() -> list[str]:
     """The names of all algorithms: published, registered, and of installed packages."""
-    from ringtree.algorithms import own
-
     return list(dict.fromkeys([*REGISTRY, *_own, *own.installed()]))
 
 

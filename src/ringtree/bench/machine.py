@@ -13,7 +13,7 @@ import ringtree
 from ringtree.runtime.processor import cpu
 
 if TYPE_CHECKING:
-    from ringtree.price.memory import SharedMemory
+    pass
 
 
 class Machine(TypedDict):
@@ -51,15 +51,6 @@ def usable_cores() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not Linux
         return os.cpu_count() or 1
-
-
-def shared_memory(ranks: int) -> SharedMemory:
-    """This machine's memory as a group of so many ranks has it, at the costs of its tuned file, else those built in."""
-    from ringtree.price.memory import BUILT_IN, SharedMemory
-    from ringtree.runtime.engines.shm import staging
-    from ringtree.runtime.tuned import parameters_here
-
-    return SharedMemory(usable_cores(), *staging(ranks), parameters_here() or BUILT_IN)
 
 
 def _read(path: Path) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ringtree.bench.data import datatype
-from ringtree.bench.machine import Machine, describe, shared_memory
+from ringtree.bench.machine import Machine, describe
 from ringtree.bench.measure import Effort, Sample, measure
 from ringtree.bench.sweep import Case
 from ringtree.formats.replacing import replace_with_json
@@ -95,22 +95,6 @@ def measured(comm: Communicator, case: Case, effort: Effort, threads: bool) -> R
     bound = comm.chosen(case.collective, count, datatype(case.dtype), op=op, root=max(case.root, 0), algorithm=forced)
     program = bound.part.program
     return row(case, (program.name, program.digest()), *measure(comm, case, effort), threads=threads)
-
-
-class Predicted(Row):
-    """A row, and what its out-of-place call was predicted to take."""
-
-    predicted_us: float
-
-
-def predicted(row: Row) -> Predicted:
-    """By the cost parameters of this machine's tuned file, else by those built in."""
-    from ringtree.plan import predict, steps_for
-
-    memory = shared_memory(row["ranks"])
-    root = row["root"] if find_collective(row["collective"]).rooted else None
-    what = (row["algorithm"], row["collective"], row["ranks"], root, row["nbytes"])
-    return Predicted(**row, predicted_us=predict(*what, steps_for(*what, memory), memory).seconds * 1e6)
 
 
 class Record(TypedDict):

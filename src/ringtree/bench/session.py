@@ -1,15 +1,23 @@
-"""Ranks that live across the cases of a table, and are asked for one row at a time."""
+"""The cases of a table on ranks that live across them: measured, a row at a time, and what a case looks like from
+inside, in a call that is recorded after that."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from ringtree.bench.measure import Effort
+import numpy as np
+
+from ringtree.bench.machine import describe
+from ringtree.bench.measure import Effort, in_place
 from ringtree.bench.record import Row, measured
 from ringtree.bench.sweep import Case
-from ringtree.bench.traced import traced
 from ringtree.ir.trace import Trace
 from ringtree.runtime.launch.spawn import Pool
+
+if TYPE_CHECKING:
+    from ringtree.runtime.communicator.communicator import Communicator
 
 
 def rows(
@@ -24,3 +32,42 @@ def rows(
             yield pool.run(measured, case, effort, threads)[0]
             if traces is not None:
                 traces.append(pool.run(traced, case, effort)[0])
+
+
+def traced(comm: Communicator, case: Case, effort: Effort) -> Trace | None:
+    """One in-place call, lined up as the timed ones, after one that warms up; all ranks call this, rank 0 has the
+    trace. The barrier that lines up is left out, unless that is the case."""
+    call = in_place(comm, case, effort).call
+    call()
+    with comm.trace() as recording:
+        comm.barrier()
+        call()
+    if comm.rank:
+        return None
+    trace = recording.trace
+    barriers = np.array([name.startswith("barrier(") for name in trace.calls])
+    return trace if barriers.all() else trace.take(~barriers[trace.call])
+
+
+def in_sequence(traces: Sequence[Trace], name: str) -> Trace:
+    """One after another, with a little time between, as of as many ranks as the largest has. Where they have different
+    numbers of ranks, the calls say which."""
+    parts, end_s = [], 0.0
+    ranks = max(trace.ranks for trace in traces)
+    for trace in traces:
+        used, call = np.unique(trace.call, return_inverse=True)
+        over = "" if all(other.ranks == ranks for other in traces) else f" over {trace.ranks} ranks"
+        shift_s = end_s - trace.start_s.min(initial=np.inf)
+        part = replace(
+            trace,
+            ranks=ranks,
+            start_s=trace.start_s + shift_s,
+            end_s=trace.end_s + shift_s,
+            call=call.astype(np.int32),
+            calls=tuple(trace.calls[i] + over for i in used.tolist()) or ("",),
+        )
+        parts.append(part)
+        end_s = part.end_s.max(initial=end_s) + trace.makespan_s / 20
+    machine = describe()
+    where = f"{machine['cores']} cores of {machine['cpu']}, {machine['kernel']}"
+    return replace(Trace.concatenate(parts), facts={**traces[0].facts, "name": name, "machine": where})

@@ -1,19 +1,15 @@
-"""What to measure: sizes as nccl-tests names them, and the cases they make."""
+"""What to measure: the cases that sizes make."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ringtree.algorithms import exists, find, known, serving
 from ringtree.bench.data import datatype
 from ringtree.ir.collective import collective as find_collective
+from ringtree.plan import prove_own
 from ringtree.runtime.types import BY_LABEL, op_code
-
-MOST_BYTES = 1 << 50
-"""Of a size: a thousand ranks' of it are still counted in 64 bits."""
-LEAST_FACTOR = 1.001
-"""From one size to the next: a smaller one's list would not end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,36 +33,6 @@ class Case:
     def elements(self) -> int:
         """nccl-tests' count: elements a rank gives (or gets, where that is the smaller)."""
         return self.count // self.ranks if find_collective(self.collective).blocked else self.count
-
-
-def parse_bytes(text: str) -> int:
-    """`8`, `4K`, `64M`, `1G`: binary units, as nccl-tests reads them."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGkmg]?)(?:i?[Bb])?", text.strip())
-    if not match:
-        raise ValueError(f"{text!r} is not a size: expected a number of bytes such as 8, 64K, 16M or 1G")
-    nbytes = float(match[1]) * 1024 ** " KMG".index(match[2].upper() or " ")
-    if nbytes > MOST_BYTES:
-        raise ValueError(f"{text[:40]!r}: {nbytes:.3g} bytes; expected at most {MOST_BYTES}")
-    return int(nbytes)
-
-
-def sizes(first: int, last: int, *, factor: float | None = None, step: int | None = None) -> list[int]:
-    """Bytes from `first` to `last`, each `factor` times or `step` more than the one before."""
-    if first < 1 or last < first:
-        raise ValueError(f"sizes from {first} to {last} bytes: expected -b of at least 1 and -e not below it")
-    if factor is not None and step is not None:
-        raise ValueError("-f and -i together: expected a factor or a step, not both")
-    if factor is not None and not LEAST_FACTOR <= factor <= MOST_BYTES:
-        raise ValueError(f"-f {factor:g}: expected a factor over 1, from {LEAST_FACTOR} to {MOST_BYTES}")
-    if step is not None and step < 1:
-        raise ValueError(f"-i {step}: expected a step of at least 1 byte")
-    found = [first]
-    while True:
-        after = found[-1] + step if step is not None else int(found[-1] * (factor or 2))
-        after = max(after, found[-1] + 1)
-        if after > last:
-            return found
-        found.append(after)
 
 
 def cases(
@@ -101,9 +67,6 @@ def plan(
     collective: str, ranks: Sequence[int], nbytes: Sequence[int], dtype: str, op: str, root: int, algorithm: str
 ) -> list[list[Case]]:
     """The tables of a sweep: for each number of ranks one for each algorithm. "all": all that serve it."""
-    from ringtree.algorithms import exists, find, known, serving
-    from ringtree.plan import prove_own
-
     find_collective(collective)
     if algorithm == "all":
         names = serving(collective)

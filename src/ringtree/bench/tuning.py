@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
-from ringtree.bench.machine import shared_memory, usable_cores
+from ringtree.bench.machine import usable_cores
 from ringtree.bench.measure import Effort, measure_apart
+from ringtree.bench.predicted import shared_memory
 from ringtree.bench.sweep import Case, cases
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.units import count

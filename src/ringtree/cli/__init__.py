@@ -1,4 +1,8 @@
-"""The door for people: `ringtree COMMAND`. One file a command; only the one that is asked for is imported."""
+"""The door for people: `ringtree COMMAND`.
+
+A command's options and its help are in a file of `options`, its work in one of the same name here. Only those of the
+command that is asked for are imported, and what does the work once the options are known to be right.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +51,7 @@ def parser_for(command: str | None) -> Parser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, line in COMMANDS.items():
         if name == command:
-            module = import_module(f"ringtree.cli.{name.replace('-', '_')}")
+            module = import_module(f"ringtree.cli.options.{name.replace('-', '_')}")
             one = commands.add_parser(
                 name,
                 help=line,
@@ -55,8 +59,8 @@ def parser_for(command: str | None) -> Parser:
                 allow_abbrev=False,
                 formatter_class=argparse.RawDescriptionHelpFormatter,
             )
+            one.set_defaults(work=name.replace("-", "_"))
             module.add_arguments(one)
-            one.set_defaults(run=module.run)
         else:
             commands.add_parser(name, help=line, add_help=False)
     return parser
@@ -77,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     args = parser_for(command).parse_args(words)
     try:
-        code: int = args.run(args)
+        code: int = import_module(f"ringtree.cli.{args.work}").run(args)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:

@@ -1,37 +1,30 @@
-"""List the algorithms: what each serves, its rounds and bytes for n ranks and S bytes, and who published it."""
+"""The list of the algorithms: `ringtree algorithms`."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from importlib import import_module
 
-if TYPE_CHECKING:
-    from ringtree.algorithms import Algorithm
+from ringtree.algorithms import REGISTRY, Algorithm
+from ringtree.algorithms.own import installed
+from ringtree.cli.terminal import console
+from ringtree.draw.text.tables import markdown
+from ringtree.ir.collective import collective
 
+PAGE = "ringtree.cli.algorithms_page"
+"""The module of --page, loaded with what proves, which the list needs not."""
 SHARED_TERMS = (
     "n ranks, S bytes in the whole vector; lg: logarithm to base 2, rounded up; p: the largest power of two up to n"
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--collective", metavar="C", help="only those that serve this collective")
-    shape = parser.add_mutually_exclusive_group()
-    shape.add_argument("--markdown", action="store_true", help="as the README's table")
-    shape.add_argument("--page", action="store_true", help="as docs/algorithms.md, with a picture each")
-
-
 def run(args: argparse.Namespace) -> int:
-    from ringtree.algorithms import REGISTRY
-    from ringtree.ir.collective import collective
-
     if args.collective:
         collective(args.collective)
     algorithms = [a for a in REGISTRY.values() if args.collective in (None, *a.serves)]
     if args.page:
-        from ringtree.cli.algorithms_page import page
-
-        print(page(algorithms, SHARED_TERMS))
+        print(import_module(PAGE).page(algorithms, SHARED_TERMS))
     elif args.markdown:
         print(_readme_table(algorithms))
     else:
@@ -40,8 +33,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _readme_table(algorithms: Sequence[Algorithm]) -> str:
-    from ringtree.draw.text.tables import markdown
-
     rows = [(f"[{a.name}](docs/algorithms.md#{a.name})", ", ".join(a.serves), a.source) for a in algorithms]
     return markdown(("algorithm", "serves", "source"), rows)
 
@@ -49,10 +40,6 @@ def _readme_table(algorithms: Sequence[Algorithm]) -> str:
 def _list(algorithms: Sequence[Algorithm], asked: str | None) -> None:
     """An algorithm and its source, and below it a line a collective; then the names that installed packages add."""
     from rich.markup import escape
-
-    from ringtree.algorithms import REGISTRY
-    from ringtree.algorithms.own import installed
-    from ringtree.cli.terminal import console
 
     screen = console()
     row = "    {:<15} {:<{width}} {}".format

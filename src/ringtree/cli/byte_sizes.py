@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from ringtree.bench.sweep import parse_bytes, sizes
+import re
 
+MOST_BYTES = 1 << 50
+"""Of a size: a thousand ranks' of it are still counted in 64 bits."""
+LEAST_FACTOR = 1.001
+"""From one size to the next: a smaller one's list would not end."""
 MOST_SIZES = 1000
 
 
@@ -29,3 +33,33 @@ def _positive(text: str) -> int:
     if not (nbytes := parse_bytes(text)):
         raise ValueError("0 bytes")
     return nbytes
+
+
+def parse_bytes(text: str) -> int:
+    """`8`, `4K`, `64M`, `1G`: binary units, as nccl-tests reads them."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGkmg]?)(?:i?[Bb])?", text.strip())
+    if not match:
+        raise ValueError(f"{text!r} is not a size: expected a number of bytes such as 8, 64K, 16M or 1G")
+    nbytes = float(match[1]) * 1024 ** " KMG".index(match[2].upper() or " ")
+    if nbytes > MOST_BYTES:
+        raise ValueError(f"{text[:40]!r}: {nbytes:.3g} bytes; expected at most {MOST_BYTES}")
+    return int(nbytes)
+
+
+def sizes(first: int, last: int, *, factor: float | None = None, step: int | None = None) -> list[int]:
+    """Bytes from `first` to `last`, each `factor` times or `step` more than the one before."""
+    if first < 1 or last < first:
+        raise ValueError(f"sizes from {first} to {last} bytes: expected -b of at least 1 and -e not below it")
+    if factor is not None and step is not None:
+        raise ValueError("-f and -i together: expected a factor or a step, not both")
+    if factor is not None and not LEAST_FACTOR <= factor <= MOST_BYTES:
+        raise ValueError(f"-f {factor:g}: expected a factor over 1, from {LEAST_FACTOR} to {MOST_BYTES}")
+    if step is not None and step < 1:
+        raise ValueError(f"-i {step}: expected a step of at least 1 byte")
+    found = [first]
+    while True:
+        after = found[-1] + step if step is not None else int(found[-1] * (factor or 2))
+        after = max(after, found[-1] + 1)
+        if after > last:
+            return found
+        found.append(after)

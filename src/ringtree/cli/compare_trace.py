@@ -1,34 +1,21 @@
-"""Compare two traces of as many ranks: what was measured beside what was simulated, or two runs.
-
-    ringtree compare-trace real.json.gz simulated.json.gz
-    ringtree compare-trace real.json.gz simulated.json.gz --html both.html
-
-Both are drawn on one scale; then come the makespans, what each rank spent its time on, the bytes between ranks, and the
-calls and messages whose times differ most.
-"""
+"""Two traces, one beside the other: `ringtree compare-trace`."""
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("first", metavar="REAL", help="a trace's file, such as `ringtree run --trace` writes")
-    parser.add_argument("second", metavar="SIMULATED", help="the trace to lay beside it")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with both as well")
+from ringtree.cli import terminal
+from ringtree.cli.destination import write_page
+from ringtree.cli.show_trace import WIDTH
+from ringtree.draw.text.comparison import comparison
+from ringtree.draw.text.timeline import spans
+from ringtree.formats import chrome
+from ringtree.pages.trace_page import trace_page
 
 
 def run(args: argparse.Namespace) -> int:
-    from ringtree.cli import page, terminal
-    from ringtree.cli.show_trace import WIDTH
-    from ringtree.draw.text.comparison import comparison
-    from ringtree.draw.text.timeline import spans
-    from ringtree.formats import chrome
-    from ringtree.pages.trace_page import trace_page
-
     first, second = chrome.read(args.first), chrome.read(args.second)
     terminal.show(spans(comparison(first, second, terminal.columns(WIDTH))))
     if args.html is not None:
-        page.write(args.html, trace_page([first, second]), args.first, args.second)
+        write_page(args.html, trace_page([first, second]), args.first, args.second)
     return 0

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ringtree.simulate import Conditions
-    from ringtree.topology import Topology
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--straggler", action="append", default=[], metavar="rank=R,delay=T|slowdown=F", help="a late or a slow rank")
-    add("--link", action="append", default=[], metavar="A-B,factor=F|failed", help="a slowed or a failed link, one way")
-    add("--jitter", type=float, default=0.0, metavar="J", help="latencies are longer by chance, by J on average")
-    add("--seed", type=int, default=0, metavar="S", help="what chance begins with (default 0)")
+from ringtree.simulate import Conditions
+from ringtree.topology import Topology
+from ringtree.topology.text import seconds
 
 
 def conditions(args: argparse.Namespace, topology: Topology) -> Conditions:
     """ValueError, one line, at the first that cannot be."""
-    from ringtree.simulate import Conditions
-
     delay_s: dict[int, float] = {}
     slowdown: dict[int, float] = {}
     for text in args.straggler:
@@ -36,8 +25,6 @@ def conditions(args: argparse.Namespace, topology: Topology) -> Conditions:
 
 def _straggler(text: str) -> tuple[int, str, float]:
     """`rank=3,delay=1ms` or `rank=3,slowdown=2`."""
-    from ringtree.topology.text import seconds
-
     parts = text.split(",")
     given = dict(part.partition("=")[::2] for part in parts)
     what = next((key for key in ("delay", "slowdown") if set(given) == {"rank", key}), None)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryFile
 
+from ringtree.formats.replacing import replacing
+
 
 def check_destination(path: Path, *others: str | Path) -> None:
     """ValueError, one line, where `path` cannot become a file, or is one of the `others`, which the command reads or
@@ -35,3 +37,12 @@ def _check_writable(path: Path, folder: Path) -> None:
             pass
     except OSError as error:
         raise ValueError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def write_page(path: Path, html: str, *others: str | Path) -> None:
+    """Writes the page and says where it lies. ValueError where it cannot lie there, or is one of the `others`, which
+    the command read."""
+    check_destination(path, *others)
+    with replacing(path) as file:
+        file.write(html.encode(errors="replace"))  # half of a surrogate pair, in a name
+    print(f"{path}: any browser opens it")

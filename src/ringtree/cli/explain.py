@@ -1,61 +1,42 @@
-"""Why a collective is slow: an nccl-tests or rccl-tests log beside what its machine or cluster should reach.
-
-    ringtree explain run.log --topology dgx-h100 --nodes 2
-    ringtree explain run.log --topology topo.xml --nics 8x400Gb --fabric roce
-    ringtree explain table.csv --topology gh200x4 --json why.json
-
-Per size: measured, predicted, and the bound that nothing can beat. Then what is likely wrong, with its evidence: P2P or
-GPUDirect RDMA off, one rail used, PCIe at half its width, traffic over the CPU link, sockets instead of the fabric. Run
-the test with NCCL_DEBUG=INFO, and what NCCL says in between is evidence too. Where the evidence does not decide, it
-says so, and what to run. Without --nodes and --gpus, both follow from the log.
-"""
+"""`ringtree explain`: an nccl-tests log beside what is predicted, as a table in nccl-tests' manner, then the verdict in
+words; and as JSON."""
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-if TYPE_CHECKING:
-    from ringtree.nccl.files.nccl_tests import Log
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from ringtree.cli import cluster_options
-
-    parser.add_argument("log", type=Path, metavar="LOG", help="what nccl-tests printed: text, JSON, or a table as CSV")
-    cluster_options.add_arguments(parser)
-    parser.set_defaults(nodes=None)
-    parser.add_argument("--collective", metavar="C", help="what the log is of, where it does not say")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write it all as JSON too")
+from ringtree.cli import table
+from ringtree.cli.cluster import cluster as cluster_of
+from ringtree.cli.destination import check_destination
+from ringtree.cli.plan_table import describe
+from ringtree.cli.subject import THEIRS
+from ringtree.formats.replacing import replace_with_json
+from ringtree.ir.units import bandwidth, duration, size
+from ringtree.machines.files.reading import find
+from ringtree.nccl.explain import Beside, Compared, Explanation, Suspect, Verdict, explain
+from ringtree.nccl.files import nccl_tests
+from ringtree.nccl.files.nccl_tests import Log
 
 
 def run(args: argparse.Namespace) -> int:
-    from ringtree.cli import cluster_options, explain_text
-    from ringtree.cli.destination import check_destination
-    from ringtree.cli.subject import THEIRS
-    from ringtree.formats.replacing import replace_with_json
-    from ringtree.nccl.explain import explain
-    from ringtree.nccl.files import nccl_tests
-
     if args.topology is None:
         raise ValueError("no --topology: expected a name that `ringtree topo list` knows, or a topology file")
     if args.json:
         check_destination(args.json, args.log)
     log = nccl_tests.read(args.log, THEIRS.get(args.collective, args.collective) or "")
     assumed = _fill(args, log)
-    found = explain(log, cluster_options.cluster(args))
-    for line in explain_text.lines(found, assumed):
+    found = explain(log, cluster_of(args))
+    for line in lines(found, assumed):
         print(line)
     if args.json:
-        replace_with_json(args.json, explain_text.record(found))
+        replace_with_json(args.json, record(found))
     return 0
 
 
 def _fill(args: argparse.Namespace, log: Log) -> list[str]:
     """How many nodes, and which GPUs, where only the log tells; what was taken, in words."""
-    from ringtree.machines.files.reading import find
-
     there, out = len(find(args.topology).gpus), list[str]()
     ranks = log.ranks
     if args.nodes is None:
@@ -70,3 +51,167 @@ def _fill(args: argparse.Namespace, log: Log) -> list[str]:
         args.gpus = ",".join(map(str, named)) if each > 1 else "1"
         out.append(f"GPUs of each node: {', '.join(map(str, named))} (--gpus says which otherwise)")
     return out
+
+
+HEADER = ("size (B)", "measured (us)", "busbw (GB/s)", "predicted (us)", "busbw (GB/s)", "of predicted", "of bound")
+WIDTHS = (13, 14, 13, 15, 13, 13, 9)
+
+
+def lines(found: Explanation, assumed: Sequence[str] = ()) -> Iterator[str]:
+    """All of it. `assumed`: what was taken from the log to name the cluster."""
+    log = found.log
+    yield f"# {log.collective} over {found.cluster.ranks} ranks: {log.path} beside what is predicted"
+    yield f"# on {describe(found.cluster)}"
+    for text in assumed:
+        yield f"# {text}"
+    yield "#"
+    yield f"{table.head(HEADER, WIDTHS)}  bottleneck"
+    for row in found.rows:
+        yield _row(found, row)
+    yield ""
+    yield from _summary(found)
+    yield ""
+    yield from _verdict(found)
+    for remark in found.remarks:
+        yield f"note: {remark}"
+
+
+def _busbw_GBps(found: Explanation, nbytes: int, time_s: float) -> float:
+    return nbytes / time_s / 1e9 * found.rows[0].planned.bus_factor
+
+
+def _row(found: Explanation, compared: Compared) -> str:
+    row, pick = compared.row, compared.planned.pick
+    cells = (
+        row.nbytes, table.microseconds(row.time_s), f"{_busbw_GBps(found, row.nbytes, row.time_s):.2f}",
+        table.microseconds(pick.time_s), f"{_busbw_GBps(found, row.nbytes, pick.time_s):.2f}",
+        f"{pick.time_s / row.time_s:.0%}", f"{compared.planned.bound.time_s / row.time_s:.0%}",
+    )  # fmt: skip
+    return f"{table.row(cells, WIDTHS)}  {'latency' if compared.latency_bound else pick.bottleneck}"
+
+
+def _summary(found: Explanation) -> Iterator[str]:
+    last = [c for c in found.rows if c.latency_bound]
+    if last:
+        yield f"up to {size(last[-1].row.nbytes)} latency is most of the time, which is normal"
+    if found.at_length:
+        yield f"at length: {_length(found, found.at_length)}, {found.at_length.ratio:.0%} of it"
+        best = max(found.rows, key=lambda c: c.row.nbytes)
+        of_bound = best.planned.bound.time_s / best.row.time_s
+        yield f"of the possible: {of_bound:.0%} at {size(best.row.nbytes)}, by {best.planned.bound.bottleneck}"
+    else:
+        yield "at length: the log has no size that is large enough to tell"
+    if found.at_start:
+        yield f"small sizes: {_start(found.at_start)}, {1 / found.at_start.ratio:.2g} times it"
+
+
+def _length(found: Explanation, beside: Beside) -> str:
+    measured, predicted = (
+        bandwidth(1e9 * _busbw_GBps(found, beside.nbytes, s)) for s in (beside.measured_s, beside.predicted_s)
+    )
+    return f"{measured} busbw measured at {size(beside.nbytes)}, {predicted} predicted"
+
+
+def _start(beside: Beside) -> str:
+    return f"{duration(beside.measured_s)} measured at {size(beside.nbytes)}, {duration(beside.predicted_s)} predicted"
+
+
+def _verdict(found: Explanation) -> Iterator[str]:
+    verdict = found.verdict
+    if verdict is Verdict.HEALTHY:
+        yield "nothing wrong found"
+        if found.algorithm:
+            pick = found.rows[-1].planned.pick
+            yield (
+                f"  this is what {found.algorithm} reaches; NCCL as modelled picks {pick.algorithm}/{pick.protocol}: "
+                "an older NCCL, NCCL_ALGO or NCCL_NVLS_ENABLE may have kept it from that"
+            )
+    elif verdict is Verdict.UNTOLD:
+        yield "nothing can be told: expected sizes up to 8 KiB, or from 16 MiB on"
+    elif verdict is Verdict.CAUSE:
+        yield f"likely cause: {found.suspects[0].fault.what}"
+        yield from _evidence(found, found.suspects[0])
+        for suspect in found.suspects[1:]:
+            yield f"and: {suspect.fault.what}"
+            yield from _evidence(found, suspect)
+    else:
+        if verdict is Verdict.UNDECIDED:
+            yield f"undecided: slower than predicted, and {len(found.suspects)} causes fit the figures alike"
+        else:
+            yield "undecided: slower than predicted, and no cause known here fits the figures" + (
+                "; the nearest are" if found.suspects else ""
+            )
+        for suspect in found.suspects:
+            yield f"candidate: {suspect.fault.what}"
+            yield from _evidence(found, suspect)
+        if not found.log.debug:
+            yield "run it again with NCCL_DEBUG=INFO: what NCCL says of its paths decides most of this"
+
+
+def _evidence(found: Explanation, suspect: Suspect) -> Iterator[str]:
+    if suspect.at_length:
+        yield f"  evidence at length: {_length(found, suspect.at_length)} with this fault{_most(suspect)}"
+    if suspect.at_start:
+        yield f"  evidence at small sizes: {_start(suspect.at_start)} with this fault"
+    for said in suspect.said:
+        yield f"  evidence in the log: {said}"
+    if suspect.said and not suspect.fits:
+        yield "  but the figures are not those predicted with this fault: it may not be all"
+    yield f"  to be sure: {suspect.fault.check}"
+    yield f"  remedy: {suspect.fault.remedy}"
+
+
+def _most(suspect: Suspect) -> str:
+    return " at most" if suspect.fault.slower else ""
+
+
+def record(found: Explanation) -> dict[str, Any]:
+    """As JSON has it."""
+    return {
+        "collective": found.log.collective,
+        "ranks": found.cluster.ranks,
+        "cluster": found.cluster.name,
+        "verdict": found.verdict.value,
+        "algorithm": found.algorithm,
+        "at_length": _beside(found, found.at_length),
+        "at_small_sizes": _beside(found, found.at_start),
+        "causes": [
+            {
+                "key": s.fault.key,
+                "what": s.fault.what,
+                "at_length": _beside(found, s.at_length),
+                "at_small_sizes": _beside(found, s.at_start),
+                "fits": s.fits,
+                "said": list(s.said),
+                "check": s.fault.check,
+                "remedy": s.fault.remedy,
+            }
+            for s in found.suspects
+        ],
+        "notes": list(found.remarks),
+        "rows": [
+            {
+                "nbytes": c.row.nbytes,
+                "measured_us": c.row.time_s * 1e6,
+                "measured_busbw_GBps": _busbw_GBps(found, c.row.nbytes, c.row.time_s),
+                "predicted_us": c.planned.pick.time_s * 1e6,
+                "predicted_busbw_GBps": _busbw_GBps(found, c.row.nbytes, c.planned.pick.time_s),
+                "bound_us": c.planned.bound.time_s * 1e6,
+                "latency_bound": c.latency_bound,
+                "bottleneck": c.planned.pick.bottleneck,
+            }
+            for c in found.rows
+        ],
+    }
+
+
+def _beside(found: Explanation, beside: Beside | None) -> dict[str, float] | None:
+    if beside is None:
+        return None
+    return {
+        "nbytes": beside.nbytes,
+        "measured_us": beside.measured_s * 1e6,
+        "predicted_us": beside.predicted_s * 1e6,
+        "measured_busbw_GBps": _busbw_GBps(found, beside.nbytes, beside.measured_s),
+        "predicted_busbw_GBps": _busbw_GBps(found, beside.nbytes, beside.predicted_s),
+    }

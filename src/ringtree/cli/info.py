@@ -1,18 +1,14 @@
-"""Describe this machine as ringtree sees it."""
+"""This machine in words: `ringtree info`."""
 
 from __future__ import annotations
 
 import argparse
 import json
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="the same as JSON")
+from ringtree.bench.machine import describe
 
 
 def run(args: argparse.Namespace) -> int:
-    from ringtree.bench.machine import describe
-
     machine = describe()
     if args.json:
         print(json.dumps(machine, indent=2))

@@ -1,68 +1,41 @@
-"""What a collective should reach on a machine or a cluster, by which algorithm, and how far that is from the possible.
-
-    ringtree plan all_reduce --topology dgx-h100 --nodes 4 --bytes 8:8G
-    ringtree plan all_gather --topology gcp-a3-high --nodes 2 --bytes 1M,64M,1G --all
-    ringtree plan all_reduce --topology topo.xml --gpus 4 --bytes 64M:1G --json rows.json
-    ringtree plan all_reduce --topology rtx4090-pcie --nodes 2 --nics 1x100Gb --fabric roce --bytes 1M
-    ringtree plan all_reduce -n 4 --bytes 1M                   on this machine, by ringtree itself
-
-With --topology: nccl-tests' table, without GPUs. Bytes are those of the whole vector. The algorithm, protocol and
-channels are those NCCL picks by its own estimate; the time is our model's (--model nccl: NCCL's estimate). The last
-columns say how much of the possible that is, and what holds it up. Without --topology: what a Communicator of -n
-ranks chooses here, and why.
-"""
+"""A collective on a cluster, planned: `ringtree plan`."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from ringtree.nccl.cluster_plan import ClusterPlan, Planned
-    from ringtree.nccl.estimate import Estimate
+from ringtree.cli import plan_table
+from ringtree.cli.byte_sizes import byte_sizes
+from ringtree.cli.cluster import cluster as cluster_of
+from ringtree.cli.destination import check_destination
+from ringtree.cli.subject import THEIRS
+from ringtree.formats.replacing import replace_with_json, replacing
+from ringtree.machines.nics import as_shown
+from ringtree.nccl.cluster_plan import ClusterPlan, Planned
+from ringtree.nccl.estimate import Estimate
+from ringtree.nccl.files import graph_xml, tuner_csv
+from ringtree.nccl.tuning.variables import named
+from ringtree.runtime import tuned
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from ringtree.cli import cluster_options, plan_here
-
-    add = parser.add_argument
-    add("collective", metavar="COLLECTIVE", help="all_reduce, all_gather, reduce_scatter, broadcast, reduce, …")
-    add("--bytes", default="8:8G", metavar="B", help="8:8G (doubling), 8:8G:4 (times 4), or 1M,64M (default 8:8G)")
-    plan_here.add_arguments(parser)
-    cluster_options.add_arguments(parser)
-    add("--model", default="transport", choices=("transport", "nccl"), help="whose time (default transport: ours)")
-    add("--algorithm", metavar="A", help="only this one, as NCCL_ALGO forces it: ring, tree, nvls, …")
-    add("--protocol", metavar="P", help="only this one, as NCCL_PROTO forces it: ll, ll128 or simple")
-    add("--all", action="store_true", help="every candidate, not the pick alone")
-    add("--json", type=Path, metavar="FILE", help="write the rows as JSON")
-    add("--export-graph", type=Path, metavar="FILE", help="write the rings and trees as NCCL_GRAPH_FILE reads them")
-    add(
-        "--export-tuner", type=Path, metavar="FILE", help="write the quickest choices as NCCL's tuner plugin reads them"
-    )
+HERE = "ringtree.cli.plan_here"
+"""The module that plans for this machine, loaded where no cluster is named."""
 
 
 def run(args: argparse.Namespace) -> int:
-    from ringtree.cli import cluster_options, plan_here, plan_table
-    from ringtree.cli.byte_sizes import byte_sizes
-    from ringtree.cli.destination import check_destination
-    from ringtree.cli.subject import THEIRS
-    from ringtree.formats.replacing import replace_with_json, replacing
-    from ringtree.machines.nics import as_shown
-    from ringtree.nccl.cluster_plan import ClusterPlan
-    from ringtree.nccl.files import graph_xml
-    from ringtree.runtime import tuned
-
     args.collective = THEIRS.get(args.collective, args.collective)
     written = [path for path in (args.json, args.export_graph, args.export_tuner) if path]
     for path in written:
         check_destination(path, *(other for other in written if other is not path))
     if args.topology is None or tuned.is_tuned(Path(args.topology)):
-        return plan_here.run(args)
+        code: int = import_module(HERE).run(args)
+        return code
     if args.ranks is not None:
         raise ValueError(f"-n {args.ranks} is of one machine's memory: with --topology say --nodes and --gpus")
-    plan = ClusterPlan(cluster_options.cluster(args), args.model, _named(args.algorithm), _named(args.protocol))
+    plan = ClusterPlan(cluster_of(args), args.model, _named(args.algorithm), _named(args.protocol))
     rows = list(plan.rows(args.collective, byte_sizes(args.bytes)))
     tuner = _tuner(plan, rows) if args.export_tuner else ""
     for line in plan_table.lines(plan, rows, every=args.all):
@@ -79,15 +52,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _named(text: str | None) -> str | None:
-    from ringtree.nccl.tuning.variables import named
-
     return text and named(text)
 
 
 def _tuner(plan: ClusterPlan, rows: Sequence[Planned]) -> str:
     """The quickest candidate of each size, for NCCL's tuner plugin."""
-    from ringtree.nccl.files import tuner_csv
-
     choices = [
         tuner_csv.Choice(row.nbytes, e.algorithm, e.protocol, e.channels) for row in rows for e in row.candidates[:1]
     ]

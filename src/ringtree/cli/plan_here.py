@@ -6,15 +6,22 @@ import argparse
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from ringtree.algorithms import serving
+from ringtree.bench.machine import usable_cores
+from ringtree.bench.record import bandwidths
 from ringtree.cli import table
+from ringtree.cli.byte_sizes import byte_sizes
+from ringtree.formats.replacing import replace_with_json
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.units import count, duration, size
-
-if TYPE_CHECKING:
-    from ringtree.plan import Candidate
-    from ringtree.price import CostParameters, SharedMemory
+from ringtree.plan import Candidate, candidates, choose, shortlist, steps_for
+from ringtree.price import BUILT_IN, CostParameters, SharedMemory
+from ringtree.price.memory.bound import bound_s, least_fetched
+from ringtree.runtime import tuned
+from ringtree.runtime.engines.shm import staging
+from ringtree.runtime.processor import cpu
 
 MOST_RANKS = 256
 OF_CLUSTERS = ("assume", "nodes", "gpus", "nics", "fabric", "network", "oversubscription", "sharp",
@@ -55,16 +62,7 @@ class Row(NamedTuple):
     bound_s: float
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-n", "--ranks", type=int, metavar="N", help="ranks of this machine (default 2)")
-
-
 def run(args: argparse.Namespace) -> int:
-    from ringtree.cli.byte_sizes import byte_sizes
-    from ringtree.formats.replacing import replace_with_json
-    from ringtree.price import SharedMemory
-    from ringtree.runtime.engines.shm import staging
-
     ranks = 2 if args.ranks is None else args.ranks
     if not 1 <= ranks <= MOST_RANKS:
         raise ValueError(f"-n {ranks}: expected 1 to {MOST_RANKS} ranks of one machine")
@@ -85,11 +83,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _place(topology: str | None) -> Place:
     """This machine, by its tuned file where there is one; or the one a tuned file is of."""
-    from ringtree.bench.machine import usable_cores
-    from ringtree.price import BUILT_IN
-    from ringtree.runtime import tuned
-    from ringtree.runtime.processor import cpu
-
     if topology is not None:
         found = tuned.read(Path(topology), anywhere=True)
         here = {"cpu": found.cpu, "cores": found.cores} == tuned.this_machine()
@@ -103,10 +96,6 @@ def _place(topology: str | None) -> Place:
 
 def _row(collective: str, ranks: int, nbytes: int, memory: SharedMemory, every: bool) -> Row:
     """`every`: also those that do not come into question when a call is made."""
-    from ringtree.algorithms import serving
-    from ringtree.plan import candidates, choose, shortlist
-    from ringtree.price.memory.bound import bound_s
-
     algorithm = choose(collective, ranks, nbytes, memory=memory).algorithm
     names = tuple(serving(collective)) if every else shortlist(collective, ranks)
     found = candidates(names, collective, ranks, nbytes, memory)
@@ -147,8 +136,6 @@ def _line(collective: str, ranks: int, row: Row, candidate: Candidate, widths: S
 
 
 def _bandwidths(collective: str, ranks: int, nbytes: int, time_s: float) -> tuple[float, float]:
-    from ringtree.bench.record import bandwidths
-
     return bandwidths(collective, ranks, nbytes, time_s * 1e6)
 
 
@@ -158,9 +145,6 @@ def _bottleneck(candidate: Candidate) -> str:
 
 def _explained(collective: str, ranks: int, memory: SharedMemory, row: Row, place: Place) -> Iterator[str]:
     """Why the chosen one, how it is cut, and what is left of the possible."""
-    from ringtree.plan import steps_for
-    from ringtree.price.memory.bound import least_fetched
-
     c, p = row.chosen, row.chosen.quote
     others = [other for other in row.found if other is not c]
     if others:

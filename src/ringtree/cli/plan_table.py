@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from ringtree.cli import table
 from ringtree.ir.units import bandwidth, count, duration, line_rate, size
-from ringtree.machines.clusters import Network
+from ringtree.machines.clusters import Cluster, Network
+from ringtree.nccl.cluster_plan import ClusterPlan, Planned
+from ringtree.nccl.estimate import Estimate
 from ringtree.nccl.tuning.variables import as_variable
-
-if TYPE_CHECKING:
-    from ringtree.machines.clusters import Cluster
-    from ringtree.nccl.cluster_plan import ClusterPlan, Planned
-    from ringtree.nccl.estimate import Estimate
 
 NETWORKS = {Network.RAILS: "rails", Network.FAT_TREE: "a fat tree", Network.TORUS: "a torus"}
 HEADER = ("size (B)", "algorithm", "protocol", "channels", "time (us)", "algbw (GB/s)", "busbw (GB/s)", "of bound")

@@ -1,15 +1,4 @@
-"""Prove that a schedule does what its collective promises, for every input, without deadlock and without race.
-
-    ringtree prove all --ranks 1-64             every algorithm, every collective it serves, roots 0, 1 and n-1
-    ringtree prove all --ranks 100,1000         those with at most 200,000 transfers; the others are named
-    ringtree prove ring --collective all_reduce -n 8
-    ringtree prove split_tree -n 32 --option group=8
-    ringtree prove schedule.txt                 a file knows its collective and its ranks
-    ringtree prove mine.py:function -n 1-16     a function of your own (docs/own_algorithm.md)
-
-The schedule is proved on symbolic contents; then the programs that ranks run are: that they end with the slots they
-have, that no step races with another, and that they too end with what was promised.
-"""
+"""Proofs of algorithms and of files: `ringtree prove`."""
 
 from __future__ import annotations
 
@@ -18,41 +7,22 @@ import sys
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ringtree.cli.subject import Options
-    from ringtree.verify import Report
+from ringtree.algorithms import NAMES, find
+from ringtree.bench.machine import usable_cores
+from ringtree.cli import subject
+from ringtree.cli.options.prove import MOST_TRANSFERS
+from ringtree.cli.options.subject import span
+from ringtree.cli.subject import Options
+from ringtree.cli.terminal import progress
+from ringtree.ir.collective import collective
+from ringtree.verify import Report, prove, prove_many, prove_programs
 
 COLUMNS = "{:<19} {:<15} {:<{width}} {:>10} {:>13} {:>10} {:>6}"
 SHOWN_FAILURES = 20
-MOST_TRANSFERS = 200_000
-"""Of a schedule that `prove all` proves, unless told otherwise: the largest take half a minute."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from ringtree.cli import subject
-
-    described = "all, a name of those that `ringtree algorithms` lists, or a schedule's file"
-    subject.add_what(parser, "all|ALGORITHM|FILE", described)
-    parser.add_argument("--collective", metavar="C", help="only this collective")
-    counted = "ranks, such as 8, 1-64 or 2,4,8 (default 8; all: 1-64)"
-    parser.add_argument("-n", "--ranks", type=subject.rank_counts, metavar="N", help=counted)
-    subject.add_option(parser)
-    parser.add_argument(
-        "--most-transfers",
-        type=int,
-        metavar="T",
-        help=f"leave out schedules with more, and say which (all: {MOST_TRANSFERS}; else none is left out)",
-    )
-    parser.add_argument("--jobs", type=int, metavar="J", help="processes (default: one a core)")
 
 
 def run(args: argparse.Namespace) -> int:
-    from ringtree.algorithms import NAMES, find
-    from ringtree.cli import subject
-    from ringtree.ir.collective import collective
-
     everything = args.what == "all"
     if args.collective:
         collective(args.collective)
@@ -77,14 +47,8 @@ def _prove(
     pairs: Sequence[tuple[str, str]], ranks: Sequence[int], options: Options, jobs: int | None, most: int | None
 ) -> list[Report]:
     """Proves every pair at every number of ranks and at the roots worth proving; a line a pair, as it is done."""
-    from ringtree.algorithms import find
-    from ringtree.bench.machine import usable_cores
-    from ringtree.cli import subject
-    from ringtree.cli.terminal import progress
-    from ringtree.verify import prove_many
-
-    span = subject.span(ranks)
-    row = partial(COLUMNS.format, width=max(len(span), 7))
+    ranges = span(ranks)
+    row = partial(COLUMNS.format, width=max(len(ranges), 7))
     print(row("algorithm", "collective", "ranks", "schedules", "transfers", "programs", "slots"))
     reports = []
     with progress("proving", total=len(pairs)) as bar:
@@ -102,7 +66,7 @@ def _prove(
             report = prove_many(cases, processes=jobs or usable_cores(), most_transfers=most)
             reports.append(report)
             counted = (f"{x:,}" for x in (report.schedules, report.transfers, report.programs, report.slots))
-            bar.print(row(name, collective, span, *counted))
+            bar.print(row(name, collective, ranges, *counted))
             bar.advance()
             for failure in report.failures[:SHOWN_FAILURES]:
                 bar.print(f"  {failure}")
@@ -129,9 +93,6 @@ def _close(reports: Sequence[Report], seconds: float) -> int:
 
 
 def _prove_file(args: argparse.Namespace) -> int:
-    from ringtree.cli import subject
-    from ringtree.verify import prove, prove_programs
-
     schedule, programs = subject.read(args.what)
     if args.collective not in (None, schedule.collective):
         raise ValueError(f"{args.what} is a schedule for {schedule.collective}, not for {args.collective}")

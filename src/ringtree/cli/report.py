@@ -1,34 +1,23 @@
-"""Show what `ringtree bench --json` wrote: as a page with --html, or the best at each size as text.
-
-    ringtree report rows.json
-    ringtree report rows.json --html report.html
-    ringtree report before.json after.json --html report.html        several, one over the other
-
-Rows of other programs may stand beside: docs/pages.md says what a row needs.
-"""
+"""What bench wrote, shown: `ringtree report`."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", type=Path, metavar="BENCH.json", help="what `ringtree bench --json` wrote")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page that any browser opens")
+from ringtree.bench.record import read
+from ringtree.cli import terminal
+from ringtree.cli.destination import write_page
+from ringtree.draw.text.report import report_text
+from ringtree.pages.report_page import report_page
 
 
 def run(args: argparse.Namespace) -> int:
-    from ringtree.bench.record import read
-    from ringtree.cli import page, terminal
-    from ringtree.draw.text.report import report_text
-    from ringtree.pages.report_page import report_page
-
     records = dict(zip(_names(args.files), map(read, args.files), strict=True))
     if args.html is None:
         print("\n".join(map(terminal.printable, report_text(records).split("\n"))))
         return 0
-    page.write(args.html, report_page(records), *args.files)
+    write_page(args.html, report_page(records), *args.files)
     return 0
 
 

@@ -1,62 +1,22 @@
-"""Start a program as N ranks on this machine. ringtree.init() in it finds the others.
-
-    ringtree run -n 4 train.py --epochs 3          a Python file
-    ringtree run -n 4 -m package.module            a module
-    ringtree run -n 4 ./compiled                   anything executable
-
-Each line of output has its rank before it. Ctrl-C is passed on. When a rank dies the others have 5 s to report, then
-they are stopped, and it is said which died and how; the exit code is that rank's. With no more ranks than cores, each
-has a core of its own. A signal that is ignored at the start, as nohup and a shell's & have it, stays ignored.
-
-With --trace, FILE has what every rank did from ringtree.init() on: its copies, reductions, messages and waits
-(docs/tracing.md); also of ranks that failed, but for those that were killed.
-
-With --algorithm, every call that it serves takes it: a name, several (two_shot,pairwise: the first that serves), or
-FILE.py:FUNCTION, a function of your own, which is proved over that many ranks before they start
-(docs/own_algorithm.md).
-"""
+"""Starting a program as ranks: `ringtree run`."""
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+from importlib import import_module
 
+from ringtree.cli.destination import check_destination
+from ringtree.runtime.launch import launch
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "ringtree run [-h] -n N [-m] [--algorithm A] [--trace FILE] PROGRAM [ARGS …]"
-    parser.add_argument("-n", "--ranks", type=int, required=True, metavar="N", help="how many ranks")
-    parser.add_argument("-m", "--module", action="store_true", help="PROGRAM is a Python module's name")
-    parser.add_argument("--algorithm", metavar="A", help="what calls take: names, or FILE.py:FUNCTION")
-    parser.add_argument(
-        "--trace",
-        type=Path,
-        metavar="FILE",
-        help="write what all ranks did as a trace (JSON, which Perfetto opens; .gz)",
-    )
-    parser.add_argument("program", nargs=argparse.REMAINDER, metavar="PROGRAM ARGS", help="what each rank runs")
+PROVES = "ringtree.cli.as_called"
+"""The module that proves an algorithm, loaded where one is named: without it, a program starts in half the time."""
 
 
 def run(args: argparse.Namespace) -> int:
-    from ringtree.cli.destination import check_destination
-    from ringtree.runtime.launch.launch import run
-
     program = args.program[1:] if args.program[:1] == ["--"] else args.program
     if args.trace:
         check_destination(args.trace, *program[:1])
-    algorithm = _proved(args.algorithm, args.ranks) if args.algorithm and args.ranks > 0 else None
-    return run(program, args.ranks, module=args.module, trace=args.trace, algorithm=algorithm)
-
-
-def _proved(names: str, ranks: int) -> str:
-    """The names as ranks in any folder find them; a user's own are proved, whatever the root."""
-    from ringtree.algorithms import find
-    from ringtree.algorithms.own import absolute, is_reference
-    from ringtree.cli.subject import roots
-    from ringtree.plan import prove_own
-
-    asked = names.split(",")
-    for name in asked:
-        for collective in find(name).serves:
-            for root in roots(collective, ranks):
-                prove_own(name, collective, ranks, root)
-    return ",".join(absolute(name) if is_reference(name) else name for name in asked)
+    algorithm = None
+    if args.algorithm and args.ranks > 0:
+        algorithm = import_module(PROVES).proved(args.algorithm, args.ranks)
+    return launch.run(program, args.ranks, module=args.module, trace=args.trace, algorithm=algorithm)

@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import argparse
 
+from ringtree.cli import subject, terminal
+from ringtree.cli.destination import write_page
+from ringtree.draw.text.pipeline import has_pipeline, pipeline
+from ringtree.draw.text.timeline import spans, timeline
+from ringtree.formats import chrome
+from ringtree.pages.trace_page import trace_page
+
 WIDTH = 100
 """Columns of a timeline that goes into a pipe."""
 
 
 def is_trace(path: str) -> bool:
     """Whether a file is a trace, and not a schedule."""
-    from ringtree.formats import chrome
-
     return chrome.is_trace(path)
 
 
 def show(args: argparse.Namespace) -> int:
     """`ringtree show FILE` of a trace. ValueError for an option that only schedules have."""
-    from ringtree.cli import page, subject, terminal
-    from ringtree.draw.text.pipeline import has_pipeline, pipeline
-    from ringtree.draw.text.timeline import spans, timeline
-    from ringtree.formats import chrome
-
     for name, value in vars(args).items():
-        if name not in ("what", "command", "run", "html") and subject.is_given(value):
+        if name not in ("what", "command", "work", "html") and subject.is_given(value):
             raise ValueError(f"{args.what} is a trace, not a schedule; leave --{name} out")
     trace = chrome.read(args.what)
     if args.html:
-        from ringtree.pages.trace_page import trace_page
-
-        page.write(args.html, trace_page([trace]), args.what)
+        write_page(args.html, trace_page([trace]), args.what)
     else:
         width = terminal.columns(WIDTH)
         work = f"{pipeline(trace, width)}\n\n" if has_pipeline(trace) else ""

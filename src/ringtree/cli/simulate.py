@@ -1,17 +1,4 @@
-"""Play a schedule on described links: how long it would take, what it waits for, and where the links are full.
-
-    ringtree simulate ring -n 8 --bytes 1M
-    ringtree simulate double_tree -n 64 --bytes 16M --cut --topology cluster:hosts=8
-    ringtree simulate ring -n 8 --bytes 8,64K,1M              a line a size
-    ringtree simulate ring -n 8 --bytes 1M --straggler rank=3,delay=1ms
-    ringtree simulate ring -n 8 --bytes 1M --with double_tree:broadcast:1M:20us
-
-Bytes are those of the whole vector. A file is what `show` printed, MSCCL XML or an MSCCL++ execution plan; a function
-of your own is FILE.py:FUNCTION (docs/own_algorithm.md). What cannot be proved is played with a warning. The topology
-is a shape in words (direct, switch, ring, torus:dims=4x4, cluster:hosts=4,nics=2; with latency=5us, bandwidth=25GB/s,
-and a rank's own costs message=, step=, copy=, reduce=), a machine by its name (`ringtree topo list`) or a topology
-file, or trace:FILE: what a measured trace says of the machine it was taken on.
-"""
+"""A schedule, played on described links: `ringtree simulate`."""
 
 from __future__ import annotations
 
@@ -21,39 +8,36 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from math import isfinite
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ringtree.ir.program import Program
-    from ringtree.ir.schedule import Schedule
-    from ringtree.simulate import Job, Simulation
-    from ringtree.topology import Topology
+from ringtree.algorithms import build, find
+from ringtree.bench.record import bandwidths
+from ringtree.cli import subject
+from ringtree.cli.byte_sizes import parse_bytes
+from ringtree.cli.conditions import conditions
+from ringtree.cli.destination import check_destination, write_page
+from ringtree.cli.options.simulate import ASSUMED, WITH
+from ringtree.cli.topology import MEASURED
+from ringtree.cli.topology import topology as topology_of
+from ringtree.draw.text.path import path_lines
+from ringtree.draw.text.tables import Figures, nccl_header, nccl_row
+from ringtree.formats.chrome import write
+from ringtree.ir.critical_path import critical_path, seconds_by_what
+from ringtree.ir.program import Program
+from ringtree.ir.schedule import Schedule
+from ringtree.ir.units import count, duration, size
+from ringtree.pages.schedule_page import schedule_page
+from ringtree.simulate import Job, Simulation, play
+from ringtree.topology import Topology
+from ringtree.topology.text import seconds
+from ringtree.verify import ProofError, prove
 
-ASSUMED = "switch:latency=2us,bandwidth=25GB/s"
-"""A network of today's, where nothing else is said."""
+AS_CALLED = "ringtree.cli.as_called"
+"""The module that cuts schedules, loaded where one is cut."""
 BUSIEST = 5
 """Lines of links."""
-WITH = "ALGORITHM:COLLECTIVE:BYTES[:START]"
 _WITH = re.compile(r"(.+\.py:[^:]*|[^:]*):([^:]*):([^:]*)(?::([^:]*))?")
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from ringtree.cli import conditions, subject
-
-    add = parser.add_argument
-    subject.add_arguments(parser)
-    add("--bytes", required=True, metavar="B", help="of the whole vector, such as 64K or 16M; 8,64K,16M: a line each")
-    add("--cut", action="store_true", help="cut for the size as a call would have it (`ringtree show --bytes`); with "
-        "trace:FILE also into the windows in which the engine goes through it")  # fmt: skip
-    add("--in-place", action="store_true", help="with --cut and trace:FILE: input and output are one array")
-    add("--topology", metavar="T", help=f"a shape, a machine by name or file, or trace:FILE (default {ASSUMED})")
-    conditions.add_arguments(parser)
-    add("--with", dest="others", action="append", default=[], metavar=WITH, help="another collective at the same time")
-    add("--slots", type=int, metavar="K", help="staging slots of a rank (default: as many as it likes)")
-    add("--trace", type=Path, metavar="FILE", help="write the events as Chrome's JSON, for Perfetto and `show`")
-    add("--html", type=Path, metavar="FILE", help="write them as a page, beside the schedule")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +50,10 @@ class _Case:
 
     def bandwidths_GBps(self, time_s: float) -> tuple[float, float]:
         """Algorithm and bus bandwidth, as the bench has them."""
-        from ringtree.bench.record import bandwidths
-
         return bandwidths(self.schedule.collective, self.schedule.ranks, self.nbytes, time_s * 1e6)
 
 
 def run(args: argparse.Namespace) -> int:
-    from ringtree.bench.sweep import parse_bytes
-    from ringtree.cli.conditions import conditions
-    from ringtree.cli.destination import check_destination
-    from ringtree.cli.subject import MEASURED
-    from ringtree.cli.subject import topology as topology_of
-    from ringtree.simulate import Job, play
-
     if args.in_place and not (args.cut and (args.topology or "").startswith(MEASURED)):
         raise ValueError(
             "--in-place tells how calls run on a measured machine: it goes with --cut and --topology trace:FILE"
@@ -104,24 +79,16 @@ def run(args: argparse.Namespace) -> int:
     found = simulated(cases[0])
     wall_s = time.perf_counter() - begin_s
     if args.trace:  # before anything is printed, which a reader such as head may end
-        from ringtree.formats.chrome import write
-
         write(found.trace, args.trace)
     _report(args, cases[0], found, wall_s)
     if args.trace:
         print(f"{args.trace}: `ringtree show` draws it, and ui.perfetto.dev opens it")
     if args.html:
-        from ringtree.cli import page
-        from ringtree.pages.schedule_page import schedule_page
-
-        page.write(args.html, schedule_page(cases[0].schedule, topology, [found.trace]))
+        write_page(args.html, schedule_page(cases[0].schedule, topology, [found.trace]))
     return 0
 
 
 def _case(args: argparse.Namespace, nbytes: int) -> _Case:
-    from ringtree.algorithms import find
-    from ringtree.cli import subject
-
     if subject.is_file(args.what):
         found = subject.from_file(args, "cut")
         _warn(found.schedule)
@@ -132,44 +99,23 @@ def _case(args: argparse.Namespace, nbytes: int) -> _Case:
     if args.cut:
         if args.option:
             raise ValueError("--cut: the size says the options; leave --option out")
-        schedule, _ = subject.cut(schedule, args.what, nbytes)
-        if (args.topology or "").startswith(subject.MEASURED):
-            return _Case(schedule, _as_run(schedule, nbytes, args.in_place), nbytes)
+        as_called = import_module(AS_CALLED)
+        schedule, _ = as_called.cut(schedule, args.what, nbytes)
+        if (args.topology or "").startswith(MEASURED):
+            return _Case(schedule, as_called.programs(schedule, nbytes, args.in_place), nbytes)
     return _Case(schedule, schedule, nbytes)
 
 
 def _warn(schedule: Schedule) -> None:
     """Says that a schedule does not do what it promises: its time is played all the same."""
-    from ringtree.verify import ProofError, prove
-
     try:
         prove(schedule)
     except ProofError as refusal:
         print(f"ringtree simulate: not proved, but played: {refusal}", file=sys.stderr)
 
 
-def _as_run(schedule: Schedule, nbytes: int, in_place: bool) -> Sequence[Program]:
-    """The programs as this machine's engine runs them on elements of 4 bytes."""
-    from ringtree.ir.lower import lower
-    from ringtree.runtime.communicator.binding import part_of, window
-    from ringtree.runtime.engines.shm import staging
-    from ringtree.runtime.types import Dtype
-    from ringtree.simulate.windows import as_run
-
-    part, item = part_of(schedule, 0), Dtype.FLOAT32
-    chunk = -(-nbytes // item.itemsize // schedule.chunks)
-    elements = window(part, staging(schedule.ranks)[1], item)
-    message_nbytes = min(elements, chunk) * item.itemsize * part.widest
-    return as_run(lower(schedule), max(-(-chunk // elements), 1), message_nbytes, in_place)
-
-
 def _other(text: str, ranks: int) -> Job:
     """`ring:all_reduce:1M` or `ring:all_reduce:1M:20us`."""
-    from ringtree.algorithms import build
-    from ringtree.bench.sweep import parse_bytes
-    from ringtree.simulate import Job
-    from ringtree.topology.text import seconds
-
     parts = _WITH.fullmatch(text)
     if parts is None:
         raise ValueError(f"--with {text!r}: expected {WITH}, such as ring:all_reduce:1M:5us")
@@ -184,8 +130,6 @@ def _table(
     simulated: Callable[[_Case], Simulation],
 ) -> None:
     """A line a size, in nccl-tests' columns."""
-    from ringtree.draw.text.tables import Figures, nccl_header, nccl_row
-
     first = cases[0].schedule
     root, op = -1 if first.root is None else first.root, "sum" if first.promise.reduces else "none"
     print(f"# {first.name} {first.collective} over {first.ranks} ranks, simulated")
@@ -205,8 +149,6 @@ def _own_time_s(found: Simulation, job: int = 0) -> float:
 
 def _described(args: argparse.Namespace, topology: Topology) -> str:
     """The topology in a line: its nodes, links and a rank's own costs."""
-    from ringtree.ir.units import duration
-
     t = topology
     switches = len(t.nodes) - t.ranks
     inner = f", {switches} switch{'es' if switches > 1 else ''}" if switches else ""
@@ -223,10 +165,6 @@ def _described(args: argparse.Namespace, topology: Topology) -> str:
 
 
 def _report(args: argparse.Namespace, case: _Case, found: Simulation, wall_s: float) -> None:
-    from ringtree.draw.text.path import path_lines
-    from ringtree.ir.critical_path import critical_path, seconds_by_what
-    from ringtree.ir.units import count, duration
-
     s, trace = case.schedule, found.trace
     time_s = _own_time_s(found)
     algbw, busbw = case.bandwidths_GBps(time_s)
@@ -248,8 +186,6 @@ def _report(args: argparse.Namespace, case: _Case, found: Simulation, wall_s: fl
 
 def _busiest(found: Simulation) -> list[str]:
     """Links by how long they were busy; those that are alike in one line."""
-    from ringtree.ir.units import size
-
     alike: dict[tuple[int, int], list[int]] = {}
     share = (1000 * found.link_busy_s / (found.time_s or 1.0)).round().astype(int).tolist()
     nbytes = found.link_nbytes.tolist()

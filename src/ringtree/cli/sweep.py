@@ -1,30 +1,33 @@
-"""Algorithms beside one another, over sizes and over numbers of ranks, up to 100,000: priced, not run.
-
-    ringtree sweep all_reduce --topology dgx-h100 --nodes 12500 --bytes 8:8G
-    ringtree sweep all_reduce --topology dgx-h100 --ranks 2:100000 --bytes 1M
-    ringtree sweep all_gather --topology cluster:hosts=4 --ranks 32 --bytes 1K:1G --algorithm all
-    ringtree sweep all_reduce --topology aws-p5 --nodes 4 --html sweep.html
-
-Bytes are those of the whole vector. The price is from link loads and latencies (docs/price.md); every rank takes part
-in the order of its number. Trees are cut into pieces as suits the size. Closed forms stand for the algorithms whose
-schedules would be too long to write out; all others are priced by their schedules.
-"""
+"""Algorithms priced beside one another: `ringtree sweep`."""
 
 from __future__ import annotations
 
 import argparse
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
-if TYPE_CHECKING:
-    from ringtree.machines.clusters import Cluster
-    from ringtree.price import Bound
-    from ringtree.topology import Topology
+from ringtree.algorithms import build, find, serving
+from ringtree.bench.record import bandwidths
+from ringtree.cli import terminal
+from ringtree.cli.byte_sizes import byte_sizes
+from ringtree.cli.cluster import cluster as cluster_of
+from ringtree.cli.destination import check_destination, write_page
+from ringtree.cli.options.subject import MOST_RANKS
+from ringtree.cli.subject import THEIRS
+from ringtree.cli.sweep_table import Case, lines
+from ringtree.formats.replacing import replace_with_json
+from ringtree.machines.clusters import Cluster
+from ringtree.pages.report_page import report_page
+from ringtree.plan import growth
+from ringtree.plan.growth import representatives
+from ringtree.price import Bounds, scale
+from ringtree.topology import Topology, parse
+from ringtree.topology.text import SHAPES
+from ringtree.verify import prove
 
-    Where = Callable[[int], "Topology | Cluster"]
+Where = Callable[[int], Topology | Cluster]
 
 MOST_TRANSFERS = 1 << 22
 """Of a schedule that is written out to be priced."""
@@ -35,46 +38,7 @@ MOST_COUNTS = 64
 """Numbers of ranks in one table."""
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One line of a table: seconds by algorithm."""
-
-    collective: str
-    ranks: int
-    nbytes: int
-    times_s: dict[str, float]
-    bound: Bound
-
-    @property
-    def best(self) -> str:
-        """The quickest algorithm."""
-        return min(self.times_s, key=self.times_s.__getitem__)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from ringtree.cli import cluster_options
-
-    add = parser.add_argument
-    add("collective", metavar="COLLECTIVE", help="all_reduce, all_gather, reduce_scatter, broadcast, reduce, …")
-    add("--bytes", default=None, metavar="B", help="8:8G (doubling), 8:8G:4 or 1M,64M (default 8:8G; with --ranks 1M)")
-    add("--ranks", metavar="N", help="2:100000 (doubling) or 2,8,64 (default: all there are); nodes are kept whole")
-    add("--algorithm", metavar="A", help="some, as ring,double_tree or FILE.py:FUNCTION, or all that serve it")
-    add("--topology", required=True, metavar="NAME|FILE|SHAPE", help="a machine that `ringtree topo list` knows, a "
-        "topology file, or a shape as `ringtree simulate` has them")  # fmt: skip
-    cluster_options.add_arguments(parser, named=False)
-    add("--json", type=Path, metavar="FILE", help="write the rows as bench's record")
-    add("--html", type=Path, metavar="FILE", help="write a page of charts")
-
-
 def run(args: argparse.Namespace) -> int:
-    from ringtree.cli import page, terminal
-    from ringtree.cli.byte_sizes import byte_sizes
-    from ringtree.cli.destination import check_destination
-    from ringtree.cli.subject import THEIRS
-    from ringtree.cli.sweep_table import lines
-    from ringtree.formats.replacing import replace_with_json
-    from ringtree.pages.report_page import report_page
-
     args.collective = THEIRS.get(args.collective, args.collective)
     written = [path for path in (args.json, args.html) if path]
     for path in written:
@@ -88,26 +52,21 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         replace_with_json(args.json, record)
     if args.html:
-        page.write(args.html, report_page({name: record}, "sweep"))
+        write_page(args.html, report_page({name: record}, "sweep"))
     return 0
 
 
 def _places(args: argparse.Namespace) -> tuple[Where, str, list[int]]:
     """What so many ranks are on, by what name, and how many to look at."""
-    from ringtree.cli import cluster_options
-    from ringtree.cli.subject import MOST_RANKS
-    from ringtree.topology import parse
-    from ringtree.topology.text import SHAPES
-
     if args.topology.partition(":")[0] in SHAPES:
         counts = whole_node_counts(args.ranks or "8", 1)
         return (lambda ranks: parse(args.topology, ranks)), args.topology, counts
-    one = replace(cluster_options.cluster(args), nodes=1)
+    one = replace(cluster_of(args), nodes=1)
     counts = whole_node_counts(args.ranks, one.ranks) if args.ranks else [args.nodes * one.ranks]
     if max(counts) > MOST_RANKS:
         raise ValueError(f"--nodes {args.nodes}: {counts[0]:,} ranks; expected at most {MOST_RANKS:,}")
     args.nodes = -(-max(counts) // one.ranks)
-    all_of_it = cluster_options.cluster(args)
+    all_of_it = cluster_of(args)
 
     def where(ranks: int) -> Cluster:
         if ranks < one.ranks:
@@ -120,8 +79,6 @@ def _places(args: argparse.Namespace) -> tuple[Where, str, list[int]]:
 def whole_node_counts(text: str, each: int) -> list[int]:
     """`2:100000` (doubling, and the last), `2:1000:10` or `2,8,64`, to whole nodes of `each` where it is more than one;
     ValueError where it is none."""
-    from ringtree.cli.subject import MOST_RANKS
-
     try:
         if ":" in text:
             first, last, *factor = (int(word) for word in text.split(":"))
@@ -145,9 +102,6 @@ def whole_node_counts(text: str, each: int) -> list[int]:
 
 def _algorithms(collective: str, asked: str | None) -> list[str]:
     """Those asked for; else those that stand for all over any number of ranks, or all that serve."""
-    from ringtree.algorithms import find, serving
-    from ringtree.plan.growth import representatives
-
     known = serving(collective)
     if asked in (None, "all"):
         return (asked is None and representatives(collective)) or known
@@ -161,10 +115,6 @@ def _algorithms(collective: str, asked: str | None) -> list[str]:
 def _priced(
     collective: str, names: Sequence[str], where: Topology | Cluster, ranks: int, sizes: Sequence[int]
 ) -> list[Case]:
-    from ringtree.algorithms import find
-    from ringtree.price import Bounds
-    from ringtree.topology import Topology
-
     topology = where if isinstance(where, Topology) else where.topology()
     if topology.ranks != ranks:
         raise ValueError(f"{topology.name} has {topology.ranks} ranks; expected {ranks}")
@@ -192,11 +142,6 @@ def _priced(
 
 def _times_s(collective: str, name: str, topology: Topology, sizes: Sequence[int]) -> list[float]:
     """At each size; empty where the schedule is too long to write out. What has groups of ranks has hosts."""
-    from ringtree.algorithms import build, find
-    from ringtree.plan import growth
-    from ringtree.price import scale
-    from ringtree.verify import prove
-
     ranks, cost = topology.ranks, find(name).costs[collective]
     if ranks < 2:
         return [0.0] * len(sizes)
@@ -221,8 +166,6 @@ def _times_s(collective: str, name: str, topology: Topology, sizes: Sequence[int
 
 def _record(name: str, cases: Sequence[Case]) -> dict[str, Any]:
     """As bench writes it, a row an algorithm."""
-    from ringtree.bench.record import bandwidths
-
     rows = []
     for case in cases:
         for algorithm, time_s in case.times_s.items():

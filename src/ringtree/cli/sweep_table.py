@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, inf, log
-from typing import TYPE_CHECKING
 
+from ringtree.bench.record import bandwidths
 from ringtree.cli import table
 from ringtree.draw.text.lines import Line, Span
 from ringtree.draw.text.plot import plot
 from ringtree.ir.units import duration, size
-
-if TYPE_CHECKING:
-    from ringtree.cli.sweep import Case
+from ringtree.price import Bound
 
 MOST_TABLES = 4
 """With more sizes than this at several numbers of ranks, a table of the best alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One line of a table: seconds by algorithm."""
+
+    collective: str
+    ranks: int
+    nbytes: int
+    times_s: dict[str, float]
+    bound: Bound
+
+    @property
+    def best(self) -> str:
+        """The quickest algorithm."""
+        return min(self.times_s, key=self.times_s.__getitem__)
 
 
 def lines(name: str, cases: Sequence[Case]) -> Iterator[Line]:
@@ -56,8 +71,6 @@ def _part(what: str, cases: Sequence[Case], over: str) -> Iterator[Line]:
 
 
 def _row(case: Case, names: Sequence[str], widths: Sequence[int], over: str) -> Line:
-    from ringtree.bench.record import bandwidths
-
     best_s = case.times_s[case.best]
     algbw, busbw = bandwidths(case.collective, case.ranks, case.nbytes, best_s * 1e6)
     cells = [Span(f"{getattr(case, over):>{widths[0]}}")]

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ringtree.draw.text.lines import Line
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
-    from ringtree.draw.text.lines import Line
 
 WIDE = 200
 """Columns of a line that nobody's window cuts: a pipe's."""

@@ -1,23 +1,20 @@
-"""List the machines and the networks that are known by name."""
+"""The machines and networks that are known by name: `ringtree topo list`."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from ringtree.machines.machine import Machine
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="the same as JSON")
+from ringtree.cli import terminal
+from ringtree.draw import machine_words
+from ringtree.draw.text.lines import Span
+from ringtree.machines.catalogue import NAMES, machine
+from ringtree.machines.machine import Machine
+from ringtree.topology.fabrics import FABRICS
 
 
 def run(args: argparse.Namespace) -> int:
-    from ringtree.machines.catalogue import NAMES, machine
-    from ringtree.topology.fabrics import FABRICS
-
     machines = [_facts(machine(name)) for name in NAMES]
     fabrics: list[dict[str, Any]] = [
         {
@@ -53,8 +50,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _facts(machine: Machine) -> dict[str, Any]:
-    from ringtree.draw import machine_words
-
     devices = machine.devices
     gpus, nics = ([devices[n] for n in numbers] for numbers in (machine.gpus, machine.nics))
     return {
@@ -76,9 +71,6 @@ def _row(m: dict[str, Any]) -> tuple[str, ...]:
 
 def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
     """Columns as wide as need be; the head in bold where a person looks on."""
-    from ringtree.cli import terminal
-    from ringtree.draw.text.lines import Span
-
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
     lines = ["  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)) for row in [head, *rows]]
     terminal.show([(Span(line, "head" if n == 0 else ""),) for n, line in enumerate(lines)])

@@ -1,49 +1,39 @@
-"""Draw a machine: what hangs below which NUMA node, what joins its GPUs, how each reaches each other and the NICs, and
-whether directly; then the rings and trees that NCCL would find in it, or those of a graph file; then what is to be
-known of it, traps first.
-
-    ringtree topo show dgx-h100
-    ringtree topo show topo.xml --html topo.html       as a page, rings and trees laid over it
-    ringtree topo show dgx-a100 --copies 0,4           what is copied from GPU 0 to 4, and over the network
-    ringtree topo show matrix.txt --xml topo.xml       as NCCL's topology file
-    ringtree topo show azure-nc96 --graph graph.xml    the rings and trees of an NCCL_GRAPH_FILE laid over it
-"""
+"""A machine, drawn or written to files: `ringtree topo show`."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ringtree.draw.text.lines import Line
-    from ringtree.machines.channels import Channels
-    from ringtree.machines.clusters import Cluster
+from ringtree.cli import terminal
+from ringtree.cli.cluster import cluster as cluster_of
+from ringtree.cli.destination import check_destination, write_page
+from ringtree.draw.text.lines import Line, Span
+from ringtree.draw.text.machine import head_line, link_lines, note_lines, tree_lines
+from ringtree.draw.text.machine_matrix import matrix_lines, verdict_lines
+from ringtree.draw.text.machine_ways import channel_lines, copy_lines
+from ringtree.formats.replacing import replacing
+from ringtree.ir import units
+from ringtree.machines.channels import Channels
+from ringtree.machines.clusters import Cluster
+from ringtree.machines.copies import side_by_side
+from ringtree.machines.files import machine_json, nccl_xml
+from ringtree.machines.paths import Paths
+from ringtree.nccl.files import graph_xml
+from ringtree.nccl.graphs.patterns import graphs
+from ringtree.pages.machine_page import machine_page
 
 WIDTH = 110
 """Columns, into a pipe."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from ringtree.cli import cluster_options, topo_files
-
-    parser.add_argument("topology", metavar="FILE|NAME", help="a topology file, or a name of `ringtree topo list`")
-    cluster_options.add_arguments(parser, named=False)
-    parser.add_argument("--copies", metavar="A,B", help="what is copied between two GPUs, by each way, instead")
-    parser.add_argument("--graph", type=Path, metavar="FILE", help="the rings and trees of NCCL's graph file instead")
-    parser.add_argument("--sources", action="store_true", help="also where the figures are from")
-    topo_files.add_arguments(parser)
-
-
 def run(args: argparse.Namespace) -> int:
-    from ringtree.cli import cluster_options, terminal, topo_files
-
-    cluster = cluster_options.cluster(args)
+    cluster = cluster_of(args)
     channels = partial(_channels, cluster, args.graph)
     between = _pair(cluster, args.copies) if args.copies else (0, 1)
-    if topo_files.write(args, cluster, channels, between):
+    if write(args, cluster, channels, between):
         return 0
     width = terminal.columns(WIDTH)
     if args.copies:
@@ -65,10 +55,6 @@ def _pair(cluster: Cluster, text: str) -> tuple[int, int]:
 
 
 def _copies(cluster: Cluster, between: tuple[int, int], width: int) -> list[Line]:
-    from ringtree.draw.text.lines import Span
-    from ringtree.draw.text.machine_copies import copy_lines
-    from ringtree.machines.copies import side_by_side
-
     source, target = (cluster.machine.devices[cluster.machine.gpus[g]].name for g in between)
     head = Span(f"{cluster.machine.name}: from {source} to {target}, and to another such machine", "head")
     return [(head,), (), *copy_lines(side_by_side(cluster.machine, *between, cluster.fabric), width)]
@@ -76,12 +62,6 @@ def _copies(cluster: Cluster, between: tuple[int, int], width: int) -> list[Line
 
 def lines(cluster: Cluster, graphs: Sequence[Channels], width: int, sources: bool) -> list[Line]:
     """All that is to be said of it for a terminal."""
-    from ringtree.draw.text.lines import Span
-    from ringtree.draw.text.machine import head_line, link_lines, note_lines, tree_lines
-    from ringtree.draw.text.machine_channels import channel_lines
-    from ringtree.draw.text.machine_matrix import matrix_lines, verdict_lines
-    from ringtree.machines.paths import Paths
-
     machine, paths = cluster.machine, Paths(cluster.machine)
     parts: list[list[Line]] = [
         [head_line(machine), *([(Span(_network(cluster)),)] if cluster.nodes > 1 else [])],
@@ -100,8 +80,6 @@ def lines(cluster: Cluster, graphs: Sequence[Channels], width: int, sources: boo
 
 def _network(cluster: Cluster) -> str:
     """What joins the nodes, in a line."""
-    from ringtree.ir import units
-
     fabric = cluster.fabric
     over = f"{fabric.name}, {units.duration(fabric.latency_s)} from NIC to NIC" if fabric else ""
     spine = f", oversubscribed {cluster.oversubscription:g} to 1" if cluster.oversubscription > 1 else ""
@@ -112,9 +90,32 @@ def _network(cluster: Cluster) -> str:
 
 def _channels(cluster: Cluster, file: Path | None) -> Sequence[Channels]:
     """Those of the graph file, else what NCCL would find there; nothing where there is nothing to find."""
-    from ringtree.nccl.files import graph_xml
-    from ringtree.nccl.graphs.patterns import graphs
-
     if file is not None:
         return tuple(graph_xml.read(file, cluster.machine).values())
     return tuple(graphs(cluster).values()) if len(cluster.machine.gpus) > 1 else ()
+
+
+def write(
+    args: argparse.Namespace,
+    cluster: Cluster,
+    channels: Callable[[], Sequence[Channels]],
+    between: tuple[int, int] = (0, 1),
+) -> bool:
+    """Writes those that are asked for, and says where they lie; whether there were any. No file is begun where one of
+    them could not be written, or is what was read. `between`: the GPUs whose ways the page lays side by side."""
+    forms = ((args.json, machine_json.text), (args.xml, nccl_xml.text))
+    asked = [path for path in (args.json, args.xml, args.html) if path]
+    read = [path for path in (getattr(args, "topology", None), getattr(args, "graph", None)) if path]
+    for n, path in enumerate(asked):
+        check_destination(path, *read, *asked[:n])
+    texts = [(path, text(cluster.machine)) for path, text in forms if path]
+    html = ""
+    if args.html:
+        html = machine_page(cluster, channels(), between)
+    for path, data in texts:
+        with replacing(path) as file:
+            file.write(data.encode())
+        print(f"{path}: {cluster.machine.name}")
+    if html:
+        write_page(args.html, html)
+    return bool(asked)

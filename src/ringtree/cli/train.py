@@ -1,47 +1,26 @@
-"""Train a small language model on the source of Python's standard library, divided over ranks as the options say.
-
-    ringtree train --dp 2                                     two ranks of this machine, each with half of the rows
-    ringtree train --dp 2 --plan                              who talks to whom, and how much; nothing is started
-    ringtree train --dp 2 --html page.html                    a page: the plan, the figures, the last step's timeline
-    ringtree train --dp 2 --trace step.json.gz                what every rank did in the last step, for `ringtree show`
-    torchrun --nproc-per-node 2 -m ringtree.cli train --dp 2  ranks that another starts: torchrun, mpirun, srun
-
-There are as many ranks as the product of --dp, --tp, --pp, --cp and --ep. The model's weights after so many steps are
-the same, up to rounding, however the work is divided.
-"""
+"""Training: its plan shown, its ranks started, or as one of them: `ringtree train`."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from importlib import import_module
+from importlib.util import find_spec
 
-if TYPE_CHECKING:
-    from ringtree.cli.terminal import Bar
-    from ringtree.training import Plan
-    from ringtree.training.measure.measured import Measured
+from ringtree.cli import terminal, train_plan
+from ringtree.cli.destination import check_destination, check_folder
+from ringtree.cli.options.train import EXPERTS, GROUPS, NEEDS
+from ringtree.training import Layout, Plan, Settings, Shape
+from ringtree.training.core.layout import AXES
+from ringtree.training.strategies.registry import check
 
 WIDTH = 100
 """Columns of what goes into a pipe."""
-TIMEOUT_S = 120.0
-"""What ranks wait for one another in a call, unless told."""
-LINES = 20
-"""About so many steps are told in a line."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from ringtree.cli import train_options
-
-    train_options.add_arguments(parser)
+RANKS = "ringtree.cli.train_ranks"
+"""The module that has ranks, loaded where it is not the plan alone that is asked for."""
 
 
 def run(args: argparse.Namespace) -> int:
-    from ringtree.cli import terminal, train_options, train_plan, train_ranks
-    from ringtree.cli.destination import check_destination, check_folder
-    from ringtree.runtime.bootstrap.environment import detect
-
-    plan = train_options.plan_of(args)
+    plan = plan_of(args)
     if args.plan:
         terminal.show(train_plan.lines(plan, terminal.columns(WIDTH)))
         return 0
@@ -51,70 +30,37 @@ def run(args: argparse.Namespace) -> int:
         check_destination(path, *(other for other in written if other is not path))
     if args.checkpoint:
         check_folder(args.checkpoint)
-    world, ranks = detect(), plan.layout.ranks
-    if world.launcher == "none" and ranks > 1:
-        return train_ranks.start(train_options.words(args), ranks)
-    return train_ranks.take_part(lambda: _train(plan, args), world, ranks, args.timeout or TIMEOUT_S)
+    code: int = import_module(RANKS).run(plan, args, words(args))
+    return code
 
 
 def _check_torch() -> None:
     """ImportError with the command that installs it: looked for, not loaded, which takes seconds."""
-    from importlib.util import find_spec
-
     if find_spec("torch") is None:
         raise ImportError("training needs torch: pip install torch (--plan needs none)")
 
 
-def _train(plan: Plan, args: argparse.Namespace) -> None:
-    """As one of the ranks; the first one speaks."""
-    import torch.distributed as dist
-
-    from ringtree.cli import terminal, train_report
-    from ringtree.cli.train_keeping import Keeping
-    from ringtree.training import Trainer
-    from ringtree.training.session import Session
-
-    speaks = dist.get_rank() == 0
-    with terminal.progress("training", total=plan.settings.steps) if speaks else nullcontext(terminal.SILENT) as bar:
-        trainer = Trainer(plan)
-        keeping = Keeping(args, bar)
-        keeping.resume(trainer)
-        measured = Session(trainer, _telling(plan, bar), keeping.keep).run()
-        trainer.close()
-    if speaks:
-        terminal.show(train_report.lines(measured))
-        _write(measured, args)
-
-
-def _telling(plan: Plan, bar: Bar) -> Callable[[int, float, float], None]:
-    """What is done after each step: the bar goes on, and some lines are printed."""
-    steps = plan.settings.steps
-    tokens = plan.settings.batch * plan.shape.context
-
-    def told(step: int, loss: float, seconds: float) -> None:
-        bar.reach(step)
-        bar.note(f"loss {loss:.4f}, {tokens / seconds:,.0f} tokens/s")
-        if step % max(1, steps // LINES) == 0 or step == steps:
-            bar.print(f"step {step:>{len(str(steps))}}/{steps}  loss {loss:.4f}  {tokens / seconds:>9,.0f} tokens/s")
-
-    return told
+def plan_of(args: argparse.Namespace) -> Plan:
+    """What the options say, checked. LayoutError or ValueError, one line, where it cannot be."""
+    for name, (others, why) in NEEDS.items():
+        alone = all(getattr(args, o) is None or (o in AXES and getattr(args, o) == 1) for o in others)
+        if getattr(args, name) is not None and alone:
+            raise ValueError(f"--{name} without --{' or --'.join(others)}: {why}".replace("_", "-"))
+    if args.every is not None and args.every < 1:
+        raise ValueError(f"--every {args.every}: expected at least 1")
+    said = [{o.sets: value for o in options if (value := o.given(args)) is not None} for _, options in GROUPS]
+    if (args.pp or 1) > 1 and args.schedule != "naive":
+        said[0].setdefault("micro_batches", args.pp)
+    if (args.ep or 1) > 1:
+        said[2].setdefault("experts", EXPERTS)
+    plan = Plan(Layout(**said[0]), settings=Settings(**said[1]), shape=Shape(**said[2]))  # type: ignore[arg-type]
+    check(plan)
+    if args.picture and plan.layout.staleness is not None:
+        raise ValueError("--picture of asynchronous training: its calls are in no order that ranks share; take --trace")
+    return plan
 
 
-def _write(measured: Measured, args: argparse.Namespace) -> None:
-    """The files that were asked for."""
-    from ringtree.bench.machine import describe
-    from ringtree.cli import page
-    from ringtree.formats import chrome
-    from ringtree.formats.replacing import replace_with_json, replacing
-    from ringtree.pages.train_page import train_page
-
-    record = {"machine": describe(), **measured.record()}
-    if args.json:
-        replace_with_json(args.json, record)
-    if args.trace:
-        chrome.write(measured.trace, args.trace)
-    if args.html:
-        page.write(args.html, train_page(record, measured.trace, measured.picture if measured.remembered else ""))
-    if args.picture:
-        with replacing(args.picture) as file:
-            file.write(measured.picture.encode())
+def words(args: argparse.Namespace) -> list[str]:
+    """The options again, for the ranks that this command starts."""
+    given = {k: v for k, v in vars(args).items() if k not in ("command", "work") and v is not None and v is not False}
+    return [f"--{k.replace('_', '-')}" + ("" if v is True else f"={v}") for k, v in given.items()]

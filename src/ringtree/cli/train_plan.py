@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ringtree.draw.text.lines import Line
-    from ringtree.training import Plan
-    from ringtree.training.core.traffic import Traffic
+from ringtree.cli.table import aligned
+from ringtree.draw.text.lines import Line, Span
+from ringtree.draw.text.mesh import groups, mesh
+from ringtree.ir import units
+from ringtree.training import Plan
+from ringtree.training.core.layout import AXES
+from ringtree.training.core.placement import layers, most_parameters
+from ringtree.training.core.sizes import parameters
+from ringtree.training.strategies.registry import STRATEGIES, named_groups, traffic
+from ringtree.training.strategies.strategy import Traffic
 
 
 def lines(plan: Plan, width: int) -> list[Line]:
     """All of it, within `width` columns."""
-    from ringtree.draw.text.lines import Span
-    from ringtree.draw.text.mesh import mesh
-    from ringtree.training.core.layout import AXES
-
     axes = {axis: getattr(plan.layout, axis) for axis in AXES}
     before, after = [*_head(plan), ""], ["", *_groups(plan, width), *_held(plan), "", *_sent(plan)]
     return [*((Span(line),) for line in before), *mesh(axes, width), *((Span(line),) for line in after)]
 
 
 def _head(plan: Plan) -> Iterator[str]:
-    from ringtree.ir import units
-    from ringtree.training.core.layout import AXES
-    from ringtree.training.core.sizes import parameters
-    from ringtree.training.strategies.registry import STRATEGIES
-
     layout, shape, settings = plan.layout, plan.shape, plan.settings
     along = [f"{axis} {size}" for axis in AXES if (size := getattr(layout, axis)) > 1]
     yield f"{units.count(layout.ranks, 'rank')}{': ' if along else ''}{' x '.join(along)}"
@@ -48,10 +44,6 @@ def _rows(plan: Plan) -> str:
 
 
 def _groups(plan: Plan, width: int) -> Iterator[str]:
-    from ringtree.cli.table import aligned
-    from ringtree.draw.text.mesh import groups
-    from ringtree.training.strategies.registry import named_groups
-
     found = named_groups(plan)
     if not found:
         return
@@ -65,8 +57,6 @@ def _groups(plan: Plan, width: int) -> Iterator[str]:
 
 def _held(plan: Plan) -> Iterator[str]:
     """Which layers and how many parameters a rank has."""
-    from ringtree.training.core.placement import layers, most_parameters
-
     if plan.layout.pp == 1:
         yield f"each rank has {most_parameters(plan, 0):,} parameters"
         return
@@ -78,9 +68,6 @@ def _held(plan: Plan) -> Iterator[str]:
 
 
 def _sent(plan: Plan) -> Iterator[str]:
-    from ringtree.cli.table import aligned
-    from ringtree.training.strategies.registry import traffic
-
     rows = [t for t in traffic(plan) if t.wire_nbytes]
     if not rows:
         yield "a step sends nothing"
@@ -93,7 +80,5 @@ def _sent(plan: Plan) -> Iterator[str]:
 
 def _sizes(rows: Sequence[Traffic], plan: Plan) -> tuple[str, str]:
     """On the wire in all, and what a rank receives on the average."""
-    from ringtree.ir import units
-
     nbytes, bound = sum(t.wire_nbytes for t in rows), "≤ " * any(t.at_most for t in rows)
     return bound + units.size(nbytes), bound + units.size(nbytes / plan.layout.ranks)

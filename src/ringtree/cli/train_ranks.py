@@ -3,6 +3,7 @@ first, not by each rank that it reached."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import sys
@@ -10,10 +11,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ringtree.runtime.bootstrap.environment import World
+import ringtree
+from ringtree.cli import one_line
+from ringtree.runtime.bootstrap.environment import World, detect
+from ringtree.runtime.launch import launch
+from ringtree.training import Plan
 
 ERRORS = "RINGTREE_TRAIN_ERRORS"
 """The variable that names the folder in which the ranks that this command started leave their errors."""
@@ -21,17 +27,27 @@ BROKEN_PIPE = 141
 """The exit code of a rank whose reader has gone, as `| head` does."""
 WRAPPED = re.compile(r"error when running the callback: RuntimeError: (.*?) At: ")
 """What DDP's C++ makes of an error of the backend's."""
+TIMEOUT_S = 120.0
+"""What ranks wait for one another in a call, unless told."""
+SESSION = "ringtree.cli.train_session"
+"""The module that trains, which needs torch: each rank loads it, and not who starts the ranks."""
+
+
+def run(plan: Plan, args: argparse.Namespace, words: Sequence[str]) -> int:
+    """Trains: as one of the ranks that somebody started, or by starting them. `words`: the options again."""
+    world, ranks = detect(), plan.layout.ranks
+    if world.launcher == "none" and ranks > 1:
+        return start(words, ranks)
+    return take_part(lambda: import_module(SESSION).train(plan, args), world, ranks, args.timeout or TIMEOUT_S)
 
 
 def start(words: Sequence[str], ranks: int) -> int:
     """Runs the command again as so many ranks; only rank 0 speaks. Returns the exit code."""
-    from ringtree.runtime.launch.launch import run
-
     told: list[str] = []
     with TemporaryDirectory(prefix="ringtree-train-") as folder:
         try:
             os.environ[ERRORS] = folder
-            code = run(["ringtree.cli", "train", *words], ranks, module=True, speaker=0, say=told.append)
+            code = launch.run(["ringtree.cli", "train", *words], ranks, module=True, speaker=0, say=told.append)
         finally:
             del os.environ[ERRORS]
         said = _first_error(Path(folder)) or told
@@ -99,8 +115,6 @@ def _store(world: World) -> object:
     """A store of torch's on rank 0, at a port that the others are told."""
     import torch.distributed as dist
 
-    import ringtree
-
     with ringtree.init() as comm:
         master = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False) if world.rank == 0 else None
         port = comm.broadcast_object(master.port if master is not None else None)
@@ -109,8 +123,6 @@ def _store(world: World) -> object:
 
 def _tell(error: Exception, world: World, of_another: bool) -> None:
     """Leaves an error for whoever started us; to others it is told here, once."""
-    from ringtree.cli import one_line
-
     text = one_line(error)
     if folder := os.environ.get(ERRORS):
         kind = "others" if of_another else "own"

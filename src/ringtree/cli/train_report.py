@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ringtree.draw.text.lines import Line
-    from ringtree.training.measure.measured import Measured
+from ringtree.cli.table import aligned
+from ringtree.draw.text.lines import Line, Span
+from ringtree.draw.text.pipeline import has_pipeline, pipeline
+from ringtree.draw.text.plot import plot
+from ringtree.ir import units
+from ringtree.training.measure.measured import Measured
+from ringtree.training.strategies.layers.pipeline_order import bubble
 
 FEWEST = 5
 """Steps of which a curve says something."""
@@ -15,8 +18,6 @@ PLOT_WIDTH, PLOT_HEIGHT = 60, 10
 
 
 def lines(measured: Measured) -> list[Line]:
-    from ringtree.draw.text.lines import Span
-
     text = [
         "",
         *_rate(measured),
@@ -36,8 +37,6 @@ def _curve(measured: Measured) -> list[Line]:
     """The loss over the steps, where there are some and all are finite."""
     from math import isfinite
 
-    from ringtree.draw.text.plot import plot
-
     if len(measured.losses) < FEWEST or not all(map(isfinite, measured.losses)):
         return []
     curve = list(enumerate(measured.losses, measured.first))
@@ -46,8 +45,6 @@ def _curve(measured: Measured) -> list[Line]:
 
 
 def _rate(measured: Measured) -> Iterator[str]:
-    from ringtree.ir import units
-
     whole_s = sum(measured.step_s)
     yield (
         f"{units.count(len(measured.losses), 'step')} in {units.duration(whole_s)}: loss {measured.losses[0]:.4f} at "
@@ -61,8 +58,6 @@ def _rate(measured: Measured) -> Iterator[str]:
 
 def _memory(measured: Measured) -> Iterator[str]:
     """Of the rank that holds the most."""
-    from ringtree.ir import units
-
     held = measured.held
     most = max(held, key=lambda its: its.in_all)
     who = "each rank holds" if len(set(held)) == 1 else f"rank {held.index(most)} holds the most,"
@@ -81,9 +76,6 @@ def _staleness(measured: Measured) -> Iterator[str]:
 
 
 def _time(measured: Measured) -> Iterator[str]:
-    from ringtree.cli.table import aligned
-    from ringtree.ir import units
-
     step_s, found = measured.traced_s, measured.shares
     table = [(f"of the last step, {units.duration(step_s)}, a rank spent", "at work", "waiting")]
     table += [
@@ -96,9 +88,6 @@ def _time(measured: Measured) -> Iterator[str]:
 
 def _pipeline(measured: Measured) -> Iterator[str]:
     """The last step's passes, and the bubble beside the formula, where there is a pipeline."""
-    from ringtree.draw.text.pipeline import has_pipeline, pipeline
-    from ringtree.training.strategies.layers.pipeline_order import bubble
-
     if has_pipeline(measured.trace):
         yield ""
         yield from pipeline(measured.trace).splitlines()
@@ -110,8 +99,6 @@ def _percent(part_s: float, whole_s: float) -> str:
 
 
 def _bytes(measured: Measured) -> Iterator[str]:
-    from ringtree.cli.table import aligned
-
     if not measured.sent and not measured.counted_nbytes:
         yield "nothing was sent"
         return

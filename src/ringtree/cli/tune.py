@@ -1,60 +1,30 @@
-"""Measure this machine, so that calls are planned for it.
-
-    ringtree tune                       some seconds; writes ~/.config/ringtree/machine.json, which init() reads
-    ringtree tune -n 2,4,8 --seconds 30 --output machine.json
-
-Calls of a few algorithms are measured in turns, and the cost parameters of a formula fitted to them: a call, a
-message, bytes copied, fetched from a peer and reduced, by what fits the caches, and turns where ranks share a core. By
-them calls are chosen and cut. The file is a topology, for `ringtree simulate --topology FILE` too;
-RINGTREE_TOPOLOGY=FILE makes init() read another than the usual one.
-"""
+"""Measuring this machine: `ringtree tune`."""
 
 from __future__ import annotations
 
 import argparse
 import time
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ringtree.bench.tuning import Tuning
-    from ringtree.price import CostParameters
+from ringtree.bench.machine import describe, usable_cores
+from ringtree.bench.tuning import Tuning, tune
+from ringtree.cli.byte_sizes import parse_bytes
+from ringtree.cli.destination import check_destination
+from ringtree.cli.options.subject import span
+from ringtree.cli.terminal import progress
+from ringtree.formats.replacing import replacing
+from ringtree.ir.units import count, duration, size
+from ringtree.price import CostParameters
+from ringtree.price.memory.fitting import errors, fit
+from ringtree.price.memory.parameters import FASTEST_BPS
+from ringtree.runtime import tuned
 
-SECONDS = 10.0
 LONGEST_S = 3600.0
 MOST_RANKS = 64
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from ringtree.cli.subject import rank_counts
-
-    add = parser.add_argument
-    add(
-        "-n",
-        "--ranks",
-        type=rank_counts,
-        metavar="N",
-        help="numbers of ranks such as 2,4 (default: 2, and to 2 a core)",
-    )
-    add("--seconds", type=float, default=SECONDS, metavar="S", help="how long to measure (default 10)")
-    add("-e", "--maxbytes", default="64M", metavar="SIZE", help="no size over this (default 64M; 8 at least)")
-    add("--output", type=Path, metavar="FILE", help="where to write (default: where init() looks)")
-
-
 def run(args: argparse.Namespace) -> int:
     from datetime import datetime
-
-    from ringtree.bench.machine import describe, usable_cores
-    from ringtree.bench.sweep import parse_bytes
-    from ringtree.bench.tuning import tune
-    from ringtree.cli.destination import check_destination
-    from ringtree.cli.subject import span
-    from ringtree.cli.terminal import progress
-    from ringtree.formats.replacing import replacing
-    from ringtree.ir.units import count
-    from ringtree.price.memory.fitting import errors, fit
-    from ringtree.runtime import tuned
 
     ranks = args.ranks or usual_ranks(usable_cores())
     if not 0 < args.seconds <= LONGEST_S:
@@ -100,8 +70,6 @@ def usual_ranks(cores: int) -> list[int]:
 def told(parameters: CostParameters, crowded: bool, most_nbytes: int) -> Iterator[str]:
     """The cost parameters in words. `crowded`, `most_nbytes`: whether turns, and up to how many bytes in arrays rates,
     were measured; the others are near those built in."""
-    from ringtree.ir.units import duration, size
-
     f = parameters
     yield f"a call {duration(f.call_s)}, a step {duration(f.step_s)}"
     yield f"a message {duration(f.message_s)} at either end and {duration(f.latency_s)} on its way"
@@ -115,12 +83,8 @@ def told(parameters: CostParameters, crowded: bool, most_nbytes: int) -> Iterato
 
 
 def _rate(rate_Bps: float) -> str:
-    from ringtree.price.memory.parameters import FASTEST_BPS
-
     return "not seen" if rate_Bps >= FASTEST_BPS / 2 else f"{rate_Bps / 1e9:.3g} GB/s"
 
 
 def _said(measured: Tuning) -> str:
-    from ringtree.ir.units import count
-
     return f"{len(measured.calls)} calls in {count(measured.turns, 'turn')}"

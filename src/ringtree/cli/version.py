@@ -1,14 +1,10 @@
-"""Print ringtree's version."""
+"""The version: `ringtree version`."""
 
 from __future__ import annotations
 
 import argparse
 
 import ringtree
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    pass
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,17 +1,21 @@
-"""How each GPU of a machine reaches each other and every NIC, as a matrix; devices that are alike there as one."""
+"""How each GPU of a machine reaches each other and every NIC, as a matrix, devices that are alike there as one; and by
+which rule it does so directly."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.machines.machine import DeviceKind, PathKind
-from ringtree.machines.paths import Paths
+from ringtree.machines.paths import Paths, Verdict, gdr, p2p
+from ringtree.topology.fabrics import Fabric
 
 MOST = 640
 """GPUs and NICs of a matrix: it grows with their square."""
@@ -86,3 +90,33 @@ def bandwidth_of(found: Matrix, some: Sequence[int], others: Sequence[int]) -> f
 
 def _pair(some: Sequence[int], others: Sequence[int]) -> tuple[int, int]:
     return some[0], others[-1]
+
+
+class Rule(NamedTuple):
+    """`what` ("p2p" or "gdr") applies to `found` of the `total`, or does not; `why` tells it of the first of them."""
+
+    what: str
+    applies: bool
+    found: int
+    total: int
+    why: str
+
+
+def rules(paths: Paths, fabric: Fabric | None = None) -> tuple[Rule, ...]:
+    """For P2P, then for GPUDirect RDMA: what applies before what does not."""
+    gpus = range(len(paths.machine.gpus))
+    pairs = [p2p(paths, a, b) for a, b in combinations(gpus, 2)]
+    near = [gdr(paths, g, nic, fabric) for g in gpus for nic in paths.nearest_nics(g)[:1]]
+    alone = [Verdict(False, "no NIC to do it with")] * (len(gpus) - len(near))
+    return (*_ruled("p2p", pairs), *_ruled("gdr", near + alone))
+
+
+def _ruled(what: str, verdicts: Iterable[Verdict]) -> Iterator[Rule]:
+    """A rule's reason begins with the kind of path where that decides."""
+    found: dict[tuple[bool, str], list[str]] = {}
+    for verdict in verdicts:
+        kind = verdict.why.partition(" between ")[0] if " between " in verdict.why else ""
+        found.setdefault((verdict.applies, kind), []).append(verdict.why)
+    total = sum(map(len, found.values()))
+    for (applies, _), whys in sorted(found.items(), key=lambda rule: not rule[0][0]):
+        yield Rule(what, applies, len(whys), total, whys[0])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from ringtree.formats.imported import FormatError
@@ -22,8 +23,12 @@ Cell = tuple[int, int, int]
 At = tuple[int, int, int]
 """(rank, thread, step)."""
 
+SPACES = {"i": Space.INPUT, "o": Space.OUTPUT, "s": Space.SCRATCH}
+NAMES = {space: name for name, space in SPACES.items()}
+"""What files call the memories of a rank, and back."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Memory:
     """What operands stand for. `aliased`: input and output are windows of one vector (Buffer.DATA), as in place."""
 
@@ -32,19 +37,29 @@ class Memory:
     chunks: int
     aliased: bool
 
-    @property
+    @cached_property
     def promise(self) -> Collective:
         return collective(self.collective)
+
+    @cached_property
+    def _held(self) -> tuple[range, ...]:
+        n, chunks = self.ranks, self.chunks
+        if self.promise.before is Part.OWN and chunks % n:
+            return tuple(range(rank * chunks // n, (rank + 1) * chunks // n) for rank in range(n))
+        return tuple(self.promise.held(rank, n, chunks) for rank in range(n))
+
+    @cached_property
+    def _owed(self) -> tuple[range, ...]:
+        return tuple(self.promise.owed(rank, self.ranks, self.chunks) for rank in range(self.ranks))
 
     def held(self, rank: int) -> range:
         """The positions of a rank's input. Where chunks cannot be dealt out evenly, nearly so: there an all_gather is
         played as far as it goes, to say what is wrong with it before its numbers are blamed."""
-        if self.promise.before is Part.OWN and self.chunks % self.ranks:
-            return range(rank * self.chunks // self.ranks, (rank + 1) * self.chunks // self.ranks)
-        return self.promise.held(rank, self.ranks, self.chunks)
+        return self._held[rank]
 
     def owed(self, rank: int) -> range:
-        return self.promise.owed(rank, self.ranks, self.chunks)
+        """The positions of a rank's output."""
+        return self._owed[rank]
 
     def cells(self, rank: int, operand: Operand) -> list[Cell]:
         """The chunks of an operand of `rank` that is in somebody's memory."""

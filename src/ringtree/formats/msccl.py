@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
 
-from ringtree.formats.execution import Memory, check_size, execute
-from ringtree.formats.imported import FormatError, Imported, read_bytes
+from ringtree.formats.execution import NAMES, SPACES, Memory, check_size, execute
+from ringtree.formats.imported import FormatError, Imported
 from ringtree.formats.msccl_file import RECEIVES, SENDS, Algo, Gpu, Step, ThreadBlock, read_algo
 from ringtree.formats.raising import raise_schedule
 from ringtree.formats.settle import settle
@@ -29,18 +29,9 @@ COLLECTIVES = {
 MOST_EFFORT = 2**20
 """Nops looked through for one gpu: far more than any compiler writes."""
 
-_SPACES = {"i": Space.INPUT, "o": Space.OUTPUT, "s": Space.SCRATCH}
-_NAMES = {space: buffer for buffer, space in _SPACES.items()}
-
-
-def read(path: str | Path) -> Imported:
-    """The file's schedule and its programs. FormatError, in one line, where it is no MSCCL program or a broken one."""
-    path = Path(path)
-    return from_bytes(path, read_bytes(path))
-
 
 def from_bytes(path: Path, data: bytes) -> Imported:
-    """As `read`, of a file already read."""
+    """The file's schedule and its programs. FormatError, in one line, where it is no MSCCL program or a broken one."""
     algo = read_algo(path, data)
     memory = _memory(algo)
     programs = tuple(_Writer(algo, gpu, memory).program() for gpu in algo.gpus)
@@ -104,7 +95,7 @@ def _length(step: Step) -> int:
 
 def _name(o: Operand) -> str:
     span = f"{o.index}" if o.count == 1 else f"{o.index}:{o.index + o.count}"
-    return f"{_NAMES[o.space]}[{span}]"
+    return f"{NAMES[o.space]}[{span}]"
 
 
 class _Writer:
@@ -193,7 +184,7 @@ class _Writer:
             and self.algo.gpus[self.gpu.id].blocks[at].steps[number].target is place
         ):
             raise FormatError(f"{where}: writes its input, and the file does not say inplace; expected o or s")
-        return Operand(_SPACES[buffer], first, -1, count)
+        return Operand(SPACES[buffer], first, -1, count)
 
 
 def _check_order(algo: Algo, gpu: Gpu) -> None:

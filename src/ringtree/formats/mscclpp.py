@@ -16,11 +16,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ringtree.formats.execution import Memory, check_size, execute
-from ringtree.formats.imported import FormatError, Imported, read_bytes
+from ringtree.formats.execution import NAMES, SPACES, Memory, check_size, execute
+from ringtree.formats.imported import FormatError, Imported
 from ringtree.formats.raising import raise_schedule
 from ringtree.formats.settle import settle
-from ringtree.ir.program import Instruction, Kind, Operand, Program, Space
+from ringtree.ir.program import Instruction, Kind, Operand, Program
 from ringtree.ir.spec import check
 
 COLLECTIVES = {
@@ -29,8 +29,6 @@ COLLECTIVES = {
     "reducescatter": "reduce_scatter",
     "alltoall": "all_to_all",
 }
-_SPACES = {"i": Space.INPUT, "o": Space.OUTPUT, "s": Space.SCRATCH}
-_NAMES = {space: buffer for buffer, space in _SPACES.items()}
 _MOVES = {"copy", "put", "get"}
 _SUMS = {"re", "res", "rre", "rres"}
 _SIGNALS = {"signal": Kind.SIGNAL, "rlxsignal": Kind.SIGNAL, "wait": Kind.WAIT, "rlxwait": Kind.WAIT}
@@ -50,14 +48,8 @@ class _Op(NamedTuple):
     fields: Mapping[str, Any]
 
 
-def read(path: str | Path) -> Imported:
-    """The plan's schedule and programs. FormatError, in one line, where it is none, or one that is not read."""
-    path = Path(path)
-    return from_bytes(path, read_bytes(path))
-
-
 def from_bytes(path: Path, data: bytes) -> Imported:
-    """As `read`, of a file already read."""
+    """The plan's schedule and programs. FormatError, in one line, where it is none, or one that is not read."""
     try:
         plan = json.loads(data)
     except RecursionError:
@@ -257,7 +249,7 @@ class _Gpu:
                 buffers[self._pick(thread, op, "remote buffer", mine, place["buffer_id"], len(buffers))], dict, "buffer"
             )
             owner, buffer = file.number(remote, "rank"), remote.get("type")
-        if buffer not in _SPACES or owner >= len(file.gpus):
+        if buffer not in SPACES or owner >= len(file.gpus):
             said = json.dumps(place)[:60]
             raise FormatError(f"{self.where(thread, op)}: {said} is no buffer i, o or s of 0..{len(file.gpus) - 1}")
         first, count = file.number(place, "index"), file.number(place, "size")
@@ -265,9 +257,9 @@ class _Gpu:
         if count < 1 or first + count > len(windows[buffer]):
             span = f"gpu {owner}'s {buffer}[{first}:{first + count}]"
             raise FormatError(f"{self.where(thread, op)}: {span}; it has {len(windows[buffer])} chunks")
-        return Operand(_SPACES[buffer], first, -1, count, -1 if owner == self.rank else owner)
+        return Operand(SPACES[buffer], first, -1, count, -1 if owner == self.rank else owner)
 
 
 def _name(o: Operand) -> str:
     owner = "" if o.rank < 0 else f"gpu {o.rank}'s "
-    return f"{owner}{_NAMES[o.space]}[{o.index}]"
+    return f"{owner}{NAMES[o.space]}[{o.index}]"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ringtree.ir.lower import Columns, columns, write
 from ringtree.ir.program import Instruction
-from ringtree.ir.ranges import places
+from ringtree.ir.ranges import elements
 from ringtree.ir.schedule import Buffer, Schedule, Transfers
 
 Ints = NDArray[np.int64]
@@ -95,7 +95,7 @@ def _told(schedule: Schedule, shared: Columns) -> _Story:
     told = (row, peer, shape, count, ordinal, _names(at, peer, n + 1))
 
     # the chunks a row touches here: those it reads, then those it writes
-    start = np.cumsum([0, *(schedule.buffer_chunks(b) for b in Buffer)])
+    start = np.cumsum([0, *schedule.lengths])
     reads = start[rows.source_buffer[row]] + rows.source_chunk[row]
     writes = start[rows.target_buffer[row]] + rows.target_chunk[row]
     use, cell = _spread(np.where(sends | local, reads, writes), count, np.where(local, writes, -1))
@@ -176,7 +176,8 @@ def _spread(first: Ints, count: Ints, second: Ints | None = None) -> tuple[Ints,
         first, count = np.where(use % 4 == 1, second[use // 4], first[use // 4]), count[use // 4]
     if count.max(initial=1) == 1:
         return use, first
-    return np.repeat(use, count), np.repeat(first, count) + places(count)
+    which, at = elements(first, count)
+    return use[which], at
 
 
 def _joined(one: tuple[Ints, Ints, Ints], two: tuple[Ints, Ints, Ints]) -> tuple[Ints, Ints, Ints]:
@@ -198,7 +199,7 @@ def _joined(one: tuple[Ints, Ints, Ints], two: tuple[Ints, Ints, Ints]) -> tuple
 def _windows(schedule: Schedule) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
     """Where what each rank holds, and is owed, begins and ends on the whole vector."""
     s, ranks = schedule, range(schedule.ranks)
-    spans = [[w(r, s.ranks, s.chunks, s.root or 0) for r in ranks] for w in (s.promise.held, s.promise.owed)]
+    spans = [[window(r) for r in ranks] for window in (s.held, s.owed)]
     held, owed = ((np.array([x.start for x in w]), np.array([x.stop for x in w])) for w in spans)
     return held, owed
 

@@ -48,7 +48,7 @@ class Contents:
         label = np.full(layout.cells, NOTHING, dtype=np.int64)
         sets = np.zeros((layout.cells if reduces else 0, (s.ranks + 63) // 64), dtype=np.uint64)
         for rank in range(s.ranks):
-            held = s.promise.held(rank, s.ranks, s.chunks, s.root or 0)
+            held = s.held(rank)
             here = layout.held(s, rank)
             label[here] = np.arange(held.start, held.stop) + (0 if reduces else rank * s.chunks)
             if reduces:

@@ -4,7 +4,7 @@ Whatever would shorten the whole must shorten something on it."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ringtree.ir.own_work import uncovered
 from ringtree.ir.trace import Event, Trace
 
+Key = TypeVar("Key")
 What = Literal["copy", "reduce", "message", "wait", "stall", "idle", "compute"]
 _WHAT: dict[int, What] = {
     Event.COPY: "copy",
@@ -115,15 +116,16 @@ class _Sorted:
 
 def seconds_by_what(path: Iterable[Step]) -> dict[What, float]:
     """How much of the path each kind of step takes, the most first."""
-    total: dict[What, float] = {}
-    for step in path:
-        total[step.what] = total.get(step.what, 0.0) + step.end_s - step.start_s
-    return dict(sorted(total.items(), key=lambda item: -item[1]))
+    return _seconds((step.what, step) for step in path)
 
 
 def seconds_by_rank(path: Iterable[Step]) -> dict[int, float]:
     """How much of the path lies on each rank, the most first."""
-    total: dict[int, float] = {}
-    for step in path:
-        total[step.rank] = total.get(step.rank, 0.0) + step.end_s - step.start_s
+    return _seconds((step.rank, step) for step in path)
+
+
+def _seconds(steps: Iterable[tuple[Key, Step]]) -> dict[Key, float]:
+    total: dict[Key, float] = {}
+    for key, step in steps:
+        total[key] = total.get(key, 0.0) + step.end_s - step.start_s
     return dict(sorted(total.items(), key=lambda item: -item[1]))

@@ -76,9 +76,8 @@ def _labels(schedule: Schedule, rows: Transfers) -> NDArray[np.int64]:
     there."""
     starts = np.zeros((len(Buffer), schedule.ranks), dtype=np.int64)
     for rank in range(schedule.ranks):
-        where = (rank, schedule.ranks, schedule.chunks, schedule.root or 0)
-        starts[Buffer.INPUT, rank] = schedule.promise.held(*where).start
-        starts[Buffer.OUTPUT, rank] = schedule.promise.owed(*where).start
+        starts[Buffer.INPUT, rank] = schedule.held(rank).start
+        starts[Buffer.OUTPUT, rank] = schedule.owed(rank).start
     label: NDArray[np.int64] = rows.source_chunk + starts[rows.source_buffer, rows.source]
     if schedule.scratch:
         holds = np.zeros((schedule.ranks, schedule.scratch), dtype=np.int64)
@@ -97,7 +96,7 @@ def _followed(schedule: Schedule, rows: Transfers) -> tuple[Transfers, NDArray[n
     """The rows and whose sizes their chunks have, where the place does not tell: every chunk is followed from its
     origin. A row is cut where its chunks' labels do not run on."""
     s = schedule
-    lengths = [s.buffer_chunks(b) for b in Buffer]
+    lengths = s.lengths
     first = np.cumsum([0, *lengths])[:-1]
     holds = np.zeros((s.ranks, sum(lengths)), dtype=np.int64)
     for rank in range(s.ranks):

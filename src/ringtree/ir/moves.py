@@ -30,23 +30,21 @@ class Layout:
             length[Buffer.DATA, : s.ranks] = s.chunks
         else:
             for rank in range(s.ranks):
-                where = (rank, s.ranks, s.chunks, s.root or 0)
-                length[Buffer.INPUT, rank] = len(s.promise.held(*where))
-                length[Buffer.OUTPUT, rank] = len(s.promise.owed(*where))
+                length[Buffer.INPUT, rank], length[Buffer.OUTPUT, rank] = len(s.held(rank)), len(s.owed(rank))
         ends = np.cumsum(length.T).reshape(length.T.shape).T
         return Layout(ends - length, length, int(length.sum()))
 
     def held(self, s: Schedule, rank: int) -> slice:
         """The cells of the rank's input."""
-        held = s.promise.held(rank, s.ranks, s.chunks, s.root or 0)
-        first = self.first[Buffer.DATA, rank] + held.start if s.in_place else self.first[Buffer.INPUT, rank]
-        return slice(first, first + len(held))
+        return self._cells(s, rank, Buffer.INPUT, s.held(rank))
 
     def owed(self, s: Schedule, rank: int) -> slice:
         """The cells of the rank's output."""
-        owed = s.promise.owed(rank, s.ranks, s.chunks, s.root or 0)
-        first = self.first[Buffer.DATA, rank] + owed.start if s.in_place else self.first[Buffer.OUTPUT, rank]
-        return slice(first, first + len(owed))
+        return self._cells(s, rank, Buffer.OUTPUT, s.owed(rank))
+
+    def _cells(self, s: Schedule, rank: int, buffer: Buffer, window: range) -> slice:
+        first = self.first[Buffer.DATA, rank] + window.start if s.in_place else self.first[buffer, rank]
+        return slice(first, first + len(window))
 
 
 @dataclass(frozen=True, slots=True)

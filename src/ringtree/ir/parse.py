@@ -51,7 +51,7 @@ def parse_schedule(text: str) -> Schedule:
     if not lines:
         raise ScheduleTextError("line 1: expected 'schedule NAME COLLECTIVE: N ranks, N chunks', got nothing")
     schedule = _header(*lines[0])
-    lengths = np.array([schedule.buffer_chunks(b) for b in Buffer], dtype=np.int64)
+    lengths = schedule.lengths
     blocks: list[_BlockText] = []
     for number, line in lines[1:]:
         reader = _Line(number, line, schedule.ranks, lengths)

@@ -21,9 +21,7 @@ class Placement:
     """One rank's DATA chunks while its program is being written; `rows` are all rows that touch the rank."""
 
     def __init__(self, schedule: Schedule, rank: int, rows: Transfers) -> None:
-        root = schedule.root or 0
-        self.held = schedule.promise.held(rank, schedule.ranks, schedule.chunks, root)
-        self.owed = schedule.promise.owed(rank, schedule.ranks, schedule.chunks, root)
+        self.held, self.owed = schedule.held(rank), schedule.owed(rank)
         self.chunks = schedule.chunks
         self.label = rank * schedule.chunks if schedule.promise.transposes else 0  # of the input's position 0
         self.mirror = schedule.scratch  # scratch chunk mirror+k is the home of chunk k outside the output

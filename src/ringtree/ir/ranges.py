@@ -7,9 +7,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+Ints = NDArray[np.int64]
+AnyInts = NDArray[np.integer[Any]]
 
-def places(count: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+
+def places(count: AnyInts) -> Ints:
     """The place of each element in its own range: 0, 1, …, count[0] - 1, 0, 1, …, count[1] - 1, …"""
     ends = np.cumsum(count, dtype=np.int64)
-    starts: NDArray[np.int64] = np.repeat(ends - count, count)
+    starts: Ints = np.repeat(ends - count, count)
     return np.arange(len(starts)) - starts
+
+
+def elements(first: AnyInts, count: AnyInts) -> tuple[Ints, Ints]:
+    """The elements first[k], first[k] + 1, … of each range: (which range it is of, the element)."""
+    which = np.repeat(np.arange(len(count)), count)
+    return which, first[which] + places(count)

@@ -209,6 +209,14 @@ class Schedule:
         window = self.promise.held if buffer is Buffer.INPUT else self.promise.owed
         return len(window(at, self.ranks, self.chunks, at))
 
+    def held(self, rank: int) -> range:
+        """The positions on the whole vector of the rank's input."""
+        return self.promise.held(rank, self.ranks, self.chunks, self.root or 0)
+
+    def owed(self, rank: int) -> range:
+        """The positions on the whole vector of what the rank must have in the end."""
+        return self.promise.owed(rank, self.ranks, self.chunks, self.root or 0)
+
     def expand(self) -> Transfers:
         """All transfers as plain rows with absolute rounds. Memory: 33 bytes a transfer; ValueError over MOST_ROWS."""
         if self.transfers > MOST_ROWS:
@@ -217,11 +225,43 @@ class Schedule:
                 f"{MOST_ROWS:,}"
             )
         parts, start = [], 0
-        lengths = np.array([max(self.buffer_chunks(b), 1) for b in Buffer], dtype=np.int64)
         for block in self.blocks:
-            parts.append(_repeat(block, start, self.ranks, lengths))
+            parts.append(self.repetitions(block, np.arange(block.times), start))
             start += block.rounds * block.times
         return Transfers.concatenate(parts)
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """`buffer_chunks` of each buffer."""
+        return np.array([self.buffer_chunks(b) for b in Buffer], dtype=np.int64)
+
+    def repetitions(self, block: Block, which: NDArray[np.int64], start: int = 0) -> Transfers:
+        """Those repetitions of a block written out one after the other, rounds counted from `start`."""
+        rows, shift, lengths = block.rows, block.shift, np.maximum(self.lengths, 1)
+        i = np.repeat(which, len(rows))
+
+        def tiled(column: Column) -> NDArray[np.int64]:
+            return np.tile(column.astype(np.int64), len(which))
+
+        def moved_rank(column: Column, by: int) -> NDArray[np.int64]:
+            base = tiled(column)
+            return np.where(base < self.ranks, (base + i * by) % self.ranks, base) if by else base
+
+        def moved_chunk(column: Column, buffer: Column, by: int) -> NDArray[np.int64]:
+            base = tiled(column)
+            return (base + i * by) % lengths[tiled(buffer)] if by else base
+
+        return Transfers.of(
+            round=start + tiled(rows.round) + np.repeat(np.arange(len(which)), len(rows)) * block.rounds,
+            source=moved_rank(rows.source, shift.source),
+            target=moved_rank(rows.target, shift.target),
+            source_buffer=tiled(rows.source_buffer),
+            chunk=moved_chunk(rows.source_chunk, rows.source_buffer, shift.source_chunk),
+            target_buffer=tiled(rows.target_buffer),
+            to=moved_chunk(rows.target_chunk, rows.target_buffer, shift.target_chunk),
+            count=tiled(rows.count),
+            reduce=np.tile(rows.reduce, len(which)),
+        )
 
     def chunks_sent(self) -> NDArray[np.int64]:
         """Chunks each participant sends to others, counted without expanding."""
@@ -290,33 +330,3 @@ def _zeros(gap: NDArray[np.int64], drift: int, times: int, ranks: int) -> NDArra
     i = np.arange(times, dtype=np.int64)
     table = np.bincount((-i * drift) % ranks, minlength=ranks)
     return table[gap % ranks]
-
-
-def _repeat(block: Block, start: int, ranks: int, lengths: NDArray[np.int64]) -> Transfers:
-    """The block's rows written out, `times` over, rounds counted from `start`."""
-    rows, times, shift = block.rows, block.times, block.shift
-    m = len(rows)
-    i = np.repeat(np.arange(times, dtype=np.int64), m)
-
-    def tiled(column: Column) -> NDArray[np.int64]:
-        return np.tile(column.astype(np.int64), times)
-
-    def moved_rank(column: Column, by: int) -> NDArray[np.int64]:
-        base = tiled(column)
-        return np.where(base < ranks, (base + i * by) % ranks, base) if by else base
-
-    def moved_chunk(column: Column, buffer: Column, by: int) -> NDArray[np.int64]:
-        base = tiled(column)
-        return (base + i * by) % lengths[np.tile(buffer, times)] if by else base
-
-    return Transfers.of(
-        round=start + tiled(rows.round) + i * block.rounds,
-        source=moved_rank(rows.source, shift.source),
-        target=moved_rank(rows.target, shift.target),
-        source_buffer=np.tile(rows.source_buffer, times),
-        chunk=moved_chunk(rows.source_chunk, rows.source_buffer, shift.source_chunk),
-        target_buffer=np.tile(rows.target_buffer, times),
-        to=moved_chunk(rows.target_chunk, rows.target_buffer, shift.target_chunk),
-        count=np.tile(rows.count, times),
-        reduce=np.tile(rows.reduce, times),
-    )

@@ -48,7 +48,7 @@ def _check_block(s: Schedule, number: int, block: Block) -> None:
     for at, buffer in ((rows.source, rows.source_buffer), (rows.target, rows.target_buffer)):
         refuse_where((buffer < 0) | (buffer > 3), "no such buffer")
         refuse_where((at >= s.ranks) & (buffer != Buffer.SCRATCH), "a switch holds scratch only")
-    lengths = np.array([s.buffer_chunks(b) for b in Buffer], dtype=np.int64)
+    lengths = s.lengths
     ends = (
         (rows.source_buffer, rows.source_chunk, block.shift.source_chunk),
         (rows.target_buffer, rows.target_chunk, block.shift.target_chunk),

@@ -70,7 +70,7 @@ def format_schedule(schedule: Schedule) -> str:
             if np.any((column < 0) | (column >= len(Buffer))):
                 odd = int(column[(column < 0) | (column >= len(Buffer))][0])
                 raise ValueError(f"{s.name}: speaks of buffer {odd}; expected 0..{len(Buffer) - 1}")
-    lengths = np.array([s.buffer_chunks(b) for b in Buffer], dtype=np.int64)
+    lengths = s.lengths
     lines = [f"schedule {name} {s.collective}: {', '.join(facts)}"]
     for block in s.blocks:
         lines += _block(block, s.ranks, lengths)

@@ -39,10 +39,9 @@ class Builder:
         return self.add(Device(name, DeviceKind.CPU, part.vendor, model, numa=numa, attributes=MappingProxyType(told)))
 
     def gpu(self, name: str, model: str, *, busid: str = "", numa: int = -1) -> str:
-        """A GPU of `parts.GPUS`; one whose driver refuses P2P over PCIe has the attribute `p2p` = 0."""
+        """A GPU of `parts.GPUS`."""
         part = parts.GPUS[model]
         self.note(NoteKind.SOURCE, model, part.source)
-        told = {"memory_Bps": f"{part.memory_Bps:.0f}"} | ({} if part.p2p else {"p2p": "0"})
         return self.add(
             Device(
                 name,
@@ -53,7 +52,7 @@ class Builder:
                 numa,
                 part.sm,
                 part.gdr,
-                attributes=MappingProxyType(told),
+                attributes=MappingProxyType(part.told),
             )
         )
 

@@ -6,7 +6,7 @@ for `price` to say. Units: seconds, bytes, bytes a second.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
 from functools import cached_property
@@ -172,12 +172,11 @@ class Machine:
         kept = sorted(others + wanted)
         if wanted != sorted(wanted):
             kept = wanted + others
-        number = {old: new for new, old in enumerate(kept)}
-        links = tuple(
-            replace(k, source=number[k.source], target=number[k.target])
-            for k in self.links
-            if k.source in number and k.target in number
-        )
+        return self.of_devices(kept)
+
+    def of_devices(self, kept: Sequence[int]) -> Machine:
+        """The machine with those devices alone, by number, in the order given, and the links between them."""
+        links = renumbered(self.links, {old: new for new, old in enumerate(kept)})
         return replace(self, devices=tuple(self.devices[n] for n in kept), links=links)
 
     def _gpu(self, local_rank: int) -> int:
@@ -200,3 +199,12 @@ class Machine:
 def both_ways(link: Link) -> tuple[Link, Link]:
     """A link and its like in the other direction."""
     return link, replace(link, source=link.target, target=link.source)
+
+
+def renumbered(links: Iterable[Link], number: Mapping[int, int]) -> tuple[Link, ...]:
+    """The links with their ends as `number` has them, but for those of which it has not both."""
+    return tuple(
+        replace(k, source=number[k.source], target=number[k.target])
+        for k in links
+        if k.source in number and k.target in number
+    )

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from ringtree.machines.clusters import Cluster
-from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine, Note, NoteKind, both_ways
+from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine, Note, NoteKind, both_ways, renumbered
 from ringtree.topology.fabrics import FABRICS
 
 FASTEST_BPS = 1e14
@@ -26,11 +26,7 @@ def with_nics(machine: Machine, count: int, rate_Bps: float) -> Machine:
     kept = [n for n in range(len(machine.devices)) if n not in old]
     number = {before: after for after, before in enumerate(kept)}
     devices = [machine.devices[n] for n in kept]
-    links = [
-        replace(k, source=number[k.source], target=number[k.target])
-        for k in machine.links
-        if k.source in number and k.target in number
-    ]
+    links = list(renumbered(machine.links, number))
     notes = list(machine.notes)
     taken = {d.name for d in devices}
     for n in range(count):
@@ -131,13 +127,10 @@ def _grouped(machine: Machine) -> Machine:
     devices = list(machine.devices)
     for nic, nics in first.items():
         devices[nic] = replace(devices[nic], rate_Bps=sum(devices[n].rate_Bps for n in nics))
-    dropped = set(machine.nics) - set(first)
-    kept = [n for n in range(len(devices)) if n not in dropped]
-    number = {before: after for after, before in enumerate(kept)}
     links = []
     for link in machine.links:
-        if link.source in number and link.target in number:
-            times = len(first.get(link.source, first.get(link.target, [link.source])))
-            wider = replace(link, bandwidth_Bps=link.bandwidth_Bps * times, width=link.width * times)
-            links.append(replace(wider, source=number[link.source], target=number[link.target]))
-    return Machine(machine.name, tuple(devices[n] for n in kept), tuple(links), machine.notes)
+        times = len(first.get(link.source, first.get(link.target, [link.source])))
+        links.append(replace(link, bandwidth_Bps=link.bandwidth_Bps * times, width=link.width * times))
+    dropped = set(machine.nics) - set(first)
+    wider = replace(machine, devices=tuple(devices), links=tuple(links))
+    return wider.of_devices([n for n in range(len(devices)) if n not in dropped])

@@ -52,6 +52,11 @@ class Gpu:
     p2p: bool = True
     gdr: bool = True
 
+    @property
+    def told(self) -> dict[str, str]:
+        """What a device of it has as attributes: `p2p` = 0 where the driver refuses that over PCIe."""
+        return {"memory_Bps": f"{self.memory_Bps:.0f}"} | ({} if self.p2p else {"p2p": "0"})
+
 
 @dataclass(frozen=True, slots=True)
 class Cpu:

@@ -29,6 +29,11 @@ class Path:
     bandwidth_Bps: float
     latency_s: float
 
+    def then(self, rest: Path, kind: PathKind) -> Path:
+        """This path and another, together of that kind."""
+        bandwidth_Bps = min(self.bandwidth_Bps, rest.bandwidth_Bps)
+        return Path(kind, self.links + rest.links, bandwidth_Bps, self.latency_s + rest.latency_s)
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -86,8 +91,7 @@ class Paths:
         better = then.bandwidth_Bps > own.bandwidth_Bps or own.kind > PathKind.PXN
         if not (first.kind is PathKind.NVL and better and gdr(self, relay, nic, fabric).applies):
             return own
-        bandwidth_Bps = min(first.bandwidth_Bps, then.bandwidth_Bps)
-        return Path(PathKind.PXN, first.links + then.links, bandwidth_Bps, first.latency_s + then.latency_s)
+        return first.then(then, PathKind.PXN)
 
     def through_cpu(self, source: int, target: int) -> Path:
         """By device number: the path that data takes which may not go directly, by the source's own CPU. DIS where the
@@ -98,9 +102,7 @@ class Paths:
         first, then = self.between(source, cpu), self.between(cpu, target)
         if then.kind is PathKind.DIS:
             return NOWHERE
-        bandwidth_Bps = min(first.bandwidth_Bps, then.bandwidth_Bps)
-        kind = max(first.kind, then.kind, PathKind.PHB)
-        return Path(kind, first.links + then.links, bandwidth_Bps, first.latency_s + then.latency_s)
+        return first.then(then, max(first.kind, then.kind, PathKind.PHB))
 
     def cpu(self, device: int) -> int | None:
         """The number of the CPU a device is nearest to, if any."""

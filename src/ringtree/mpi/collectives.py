@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from ringtree.mpi.buffers import block, checked, octet_blocks, octets
-from ringtree.mpi.connected import Connected, started
 from ringtree.mpi.constants import in_place
 from ringtree.mpi.errors import translating
 from ringtree.mpi.op import SUM, Op, native
+from ringtree.mpi.request import Connected, started
 
 
 @translating

@@ -15,8 +15,8 @@ from ringtree.mpi.messages import Messages
 from ringtree.mpi.missing import missing_method
 from ringtree.mpi.objects import Objects
 from ringtree.mpi.uneven import Uneven
-from ringtree.runtime.world import init
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.world import init
 
 _joining = threading.RLock()  # joining COMM_SELF joins COMM_WORLD
 

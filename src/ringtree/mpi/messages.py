@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from ringtree.mpi.buffers import octets
-from ringtree.mpi.connected import Connected
 from ringtree.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 from ringtree.mpi.errors import KINDS, direct, reraise, translating
-from ringtree.mpi.request import Prequest, Request
+from ringtree.mpi.request import Connected, Prequest, Request
 from ringtree.mpi.status import NOTHING, Status
 
 ROOM = 1 << 15

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
-from ringtree.mpi.connected import Connected
 from ringtree.mpi.errors import translating
 from ringtree.mpi.op import SUM
+from ringtree.mpi.request import Connected
 
 Reduction = Callable[[Any, Any], Any]
 

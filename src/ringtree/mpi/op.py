@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ringtree.mpi.datatype import Datatype
+from ringtree.runtime.communicator.calls.operations import Op as Native
 
 UserFunction = Callable[[Any, Any, Any], Any]
 
@@ -35,7 +36,6 @@ class Op:
     def Create(cls, function: UserFunction, commute: bool = False) -> Op:
         """`function(a, b, datatype)` leaves a op b in `b`: both are writable buffers of elements of that type. For the
         lower-case methods it is called with two objects and None, and returns the result."""
-        from ringtree import Op as Native
 
         def on_arrays(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
             left, right = np.array(a), np.array(b)

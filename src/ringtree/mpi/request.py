@@ -1,14 +1,19 @@
-"""Requests: calls that were started. Once one is seen to be done, it is REQUEST_NULL."""
+"""Requests: calls that were started. Once one is seen to be done, it is REQUEST_NULL.
+
+At the end what every family of a Comm's methods builds on: the communicator behind it, and how calls are started.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import ringtree
 from ringtree.mpi.constants import UNDEFINED
 from ringtree.mpi.errors import ERR_REQUEST, Exception, translating
 from ringtree.mpi.status import Status
+from ringtree.runtime.communicator.communicator import Communicator
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -207,3 +212,21 @@ def _padded(statuses: Statuses, count: int) -> Sequence[Status | None]:
         statuses.extend(missing)
         return statuses
     return [*statuses, *missing]
+
+
+class Connected:
+    """`_comm` is the Communicator that all calls go to."""
+
+    _comm: Communicator
+
+
+def started(blocking: Callable[..., Any]) -> Callable[..., Request]:
+    """The form of a collective that returns a Request."""
+
+    @wraps(blocking)
+    def start(*args: Any, **kwargs: Any) -> Request:
+        made = blocking(*args, async_op=True, **kwargs)
+        return made if isinstance(made, Request) else Request(made)
+
+    start.__name__ = start.__qualname__ = f"I{blocking.__name__.lower()}"
+    return start

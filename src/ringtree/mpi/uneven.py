@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from ringtree.mpi.buffers import Array, block, checked, octets, placed
-from ringtree.mpi.connected import Connected, started
 from ringtree.mpi.constants import in_place
 from ringtree.mpi.errors import ERR_TRUNCATE, Exception, translating
 from ringtree.mpi.op import SUM, Op, native
-from ringtree.mpi.request import Request
-from ringtree.runtime.communicator.work import Work
+from ringtree.mpi.request import Connected, Request, started
+from ringtree.runtime.communicator.messages.work import Work
 
 
 class Blocks:

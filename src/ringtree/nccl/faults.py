@@ -226,14 +226,7 @@ def _first_nics(machine: Machine, used: int) -> Machine:
 
 def _without(machine: Machine, gone: Collection[int]) -> Machine:
     """Without those devices and their links."""
-    kept = [n for n in range(len(machine.devices)) if n not in gone]
-    number = {old: new for new, old in enumerate(kept)}
-    links = tuple(
-        replace(k, source=number[k.source], target=number[k.target])
-        for k in machine.links
-        if k.source in number and k.target in number
-    )
-    return replace(machine, devices=tuple(machine.devices[n] for n in kept), links=links)
+    return machine.of_devices([n for n in range(len(machine.devices)) if n not in gone])
 
 
 def _halved(machine: Machine) -> Machine:

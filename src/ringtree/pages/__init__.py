@@ -7,11 +7,15 @@ is around them: tabs, language, theme, export, help. See docs/pages.md.
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from string import Template
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 FOLDER = Path(__file__).parent
 
@@ -42,10 +46,11 @@ VIEWS: dict[str, tuple[str, ...]] = {
     "machine": ("layout", "picture", "overlay", "words", "matrix", "side", "copies", "view"),
 }
 """The scripts of each view's folder, without .js, in the order in which they are read."""
+INTEGERS = (np.int8, np.int16, np.int32)
 
 
 def assemble(title: str, views: Sequence[str], data: Mapping[str, Any]) -> str:
-    """The page with these views as tabs. `data` is JSON by view, columns as `columns.encode` gives them; the first view
+    """The page with these views as tabs. `data` is JSON by view, columns as `encode` gives them; the first view
     is the one that is shown."""
     texts = _texts(views)
     scripts = [*(_read(f"{name}.js") for name in SCRIPTS), *map(_script, views)]
@@ -57,6 +62,23 @@ def assemble(title: str, views: Sequence[str], data: Mapping[str, Any]) -> str:
         scripts="\n".join(f"<script>\n{script}</script>" for script in scripts),
         data=_inline({"title": title, "views": list(views), "data": dict(data), "texts": texts}),
     )
+
+
+def encode(array: NDArray[Any]) -> dict[str, str] | float | int:
+    """A column as a page has it: {"type", "base64"} of the narrowest type that holds every value, little-endian; a
+    plain number where all are equal. Integers beyond 32 bits become float64, exact up to 2**53; so does every float."""
+    if array.dtype == np.bool_:
+        array = array.astype(np.int8)
+    if len(array) and bool(np.all(array == array[0])):
+        first: float | int = array[0].item()
+        return first
+    narrow: np.dtype[Any] = np.dtype(np.float64)
+    if array.dtype.kind in "iu":
+        low, high = (int(array.min()), int(array.max())) if len(array) else (0, 0)
+        fits = [t for t in INTEGERS if np.iinfo(t).min <= low and high <= np.iinfo(t).max]
+        narrow = np.dtype(fits[0]) if fits else narrow
+    data = np.ascontiguousarray(array, dtype=narrow.newbyteorder("<"))
+    return {"type": narrow.name, "base64": b64encode(data.tobytes()).decode("ascii")}
 
 
 def _read(name: str) -> str:

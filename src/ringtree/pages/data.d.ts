@@ -1,7 +1,7 @@
 // What Python gives the pages: the JSON by view (PageData) that assemble() puts into them. A test holds what Python
 // writes to these types (tests/pages/test_page_types.py), and make check what the scripts read. Units end a name.
 
-/** Numbers by columns.encode: as base64 of the narrowest type that holds them, or one number where all are equal. */
+/** Numbers by pages.encode: as base64 of the narrowest type that holds them, or one number where all are equal. */
 type Column = number | {type: 'int8' | 'int16' | 'int32' | 'float64'; base64: string};
 
 /** The element with id "data". `texts` has English and Chinese by key. */

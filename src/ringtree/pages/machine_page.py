@@ -8,16 +8,14 @@ from typing import Any
 import numpy as np
 
 from ringtree.draw import machine_words
-from ringtree.draw.machine_matrix import Matrix, matrix
+from ringtree.draw.machine_matrix import Matrix, matrix, rules
 from ringtree.draw.machine_tree import Branch, tree
-from ringtree.draw.machine_verdicts import rules
 from ringtree.machines.channels import Channels
 from ringtree.machines.clusters import Cluster
 from ringtree.machines.copies import Transfer, side_by_side
 from ringtree.machines.machine import Device, Link, LinkKind, Machine, NoteKind, PathKind
 from ringtree.machines.paths import Paths
-from ringtree.pages import assemble
-from ringtree.pages.columns import encode
+from ringtree.pages import assemble, encode
 
 MOST_DEVICES = 4096
 NOTES = (NoteKind.TRAP, NoteKind.ASSUMED, NoteKind.SOURCE)

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from ringtree.draw.text.report import STATISTICS, Crossing, Point, Record, crossings, curves, points
-from ringtree.pages import assemble
-from ringtree.pages.columns import encode
+from ringtree.pages import assemble, encode
 
 MOST_ROWS = 20_000
 MACHINE = ("cpu", "cores", "caches", "numa_nodes", "memory_bytes")

@@ -12,8 +12,7 @@ from ringtree.draw.trees import Tree, few, trees
 from ringtree.ir.schedule import COLUMNS, Schedule
 from ringtree.ir.spec import check
 from ringtree.ir.trace import Trace
-from ringtree.pages import assemble
-from ringtree.pages.columns import encode
+from ringtree.pages import assemble, encode
 from ringtree.pages.trace_page import trace_data
 from ringtree.topology.graph import Topology
 
@@ -78,16 +77,15 @@ def _trees(s: Schedule) -> list[dict[str, Any]]:
 def _promise(s: Schedule) -> dict[str, Any]:
     """Per rank the windows of the whole vector that it holds and is owed, and how many ranks from 0 on contribute to a
     reduction there; per position owed, rank by rank, the label and the origin that it must have."""
-    where = [(rank, s.ranks, s.chunks, s.root or 0) for rank in range(s.ranks)]
-    held = [s.promise.held(*w) for w in where]
-    owed = [s.promise.owed(*w) for w in where]
-    promised = [s.promise.promised(*w) for w in where]
+    ranks = range(s.ranks)
+    held, owed = [s.held(rank) for rank in ranks], [s.owed(rank) for rank in ranks]
+    promised = [s.promise.promised(rank, s.ranks, s.chunks, s.root or 0) for rank in ranks]
     columns: dict[str, ArrayLike] = {
         "heldStart": [h.start for h in held],
         "heldCount": [len(h) for h in held],
         "owedStart": [o.start for o in owed],
         "owedCount": [len(o) for o in owed],
-        "contributors": [len(s.promise.contributors(rank, s.ranks)) for rank in range(s.ranks)],
+        "contributors": [len(s.promise.contributors(rank, s.ranks)) for rank in ranks],
         "label": np.concatenate([label for _, label, _ in promised]),
         "origin": np.concatenate([origin for _, _, origin in promised]),
     }

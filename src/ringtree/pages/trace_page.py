@@ -12,8 +12,7 @@ from ringtree.draw.text.comparison import all_begun_seconds
 from ringtree.ir.critical_path import Step, critical_path
 from ringtree.ir.own_work import uncovered
 from ringtree.ir.trace import COLUMNS, Event, Trace
-from ringtree.pages import assemble
-from ringtree.pages.columns import encode
+from ringtree.pages import assemble, encode
 
 MOST_EVENTS = 3_000_000
 """What a browser can hold; beyond it the page is refused."""
@@ -77,17 +76,10 @@ def per_rank(trace: Trace) -> Mapping[str, NDArray[Any]]:
     Where a rank does several calls at once, their seconds add up; it is idle while none of them goes on, at least 0.
     `compute_s` is what the program did itself, as far as it said so and nothing else went on.
     """
-    makespan_s, (trace, _) = trace.makespan_s, uncovered(trace)
-    lasted_s = trace.end_s - trace.start_s
-
-    def total(kind: Event, weights: NDArray[Any]) -> NDArray[np.float64]:
-        mine = trace.kind == kind
-        sums = np.bincount(trace.rank[mine], weights=weights[mine], minlength=trace.ranks)
-        return sums.astype(np.float64, copy=False)
-
+    lasted_s = uncovered(trace)[0].kind_seconds()
     kinds = (Event.COPY, Event.REDUCE, Event.WAIT, Event.STALL, Event.COMPUTE)
-    seconds: dict[str, NDArray[Any]] = {f"{kind.name.lower()}_s": total(kind, lasted_s) for kind in kinds}
-    seconds["idle_s"] = np.maximum(0.0, makespan_s - np.sum(list(seconds.values()), axis=0))
+    seconds: dict[str, NDArray[Any]] = {f"{kind.name.lower()}_s": lasted_s[:, kind] for kind in kinds}
+    seconds["idle_s"] = np.maximum(0.0, trace.makespan_s - np.sum(list(seconds.values()), axis=0))
     sent, received = trace.traffic_nbytes()
     return seconds | {"sent_nbytes": sent, "received_nbytes": received}
 

@@ -29,6 +29,7 @@ from ringtree.ir.lower import lower
 from ringtree.ir.schedule import Schedule
 from ringtree.plan.properties import prove_own
 from ringtree.price.memory import Counts, SharedMemory, Workload, counts
+from ringtree.verify import prove_programs
 
 MOST_TRANSFERS = 8192
 """Of a schedule that is cut: it is proved at the first call of its kind, in up to 0.2 s over 8 ranks, 1 s over 64."""
@@ -99,8 +100,6 @@ def _steps(
     if ranks < 2 or find_collective(collective).repeats:
         return Steps()
     wanted = _wanted(algorithm, collective, ranks, root, nbytes, slot_bytes, message_nbytes)
-    if wanted:  # what is not cut needs no proof, nor the room that proves
-        from ringtree.verify import prove_programs
     while wanted:
         schedule = wanted.apply(algorithm, collective, ranks, root)
         if schedule.transfers <= MOST_TRANSFERS:

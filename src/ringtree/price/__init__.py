@@ -11,21 +11,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ringtree.price.bounds import Bound, Bounds, bound
     from ringtree.price.memory import BUILT_IN, CostParameters, SharedMemory
-    from ringtree.price.pricing import Priced, Quote, quote
-    from ringtree.price.where import Where, seconds
+    from ringtree.price.pricing import Priced, Quote, Where, quote, seconds
 
-_HOME = {
-    "BUILT_IN": "ringtree.price.memory",
-    "Bound": "ringtree.price.bounds",
-    "Bounds": "ringtree.price.bounds",
-    "CostParameters": "ringtree.price.memory",
-    "Priced": "ringtree.price.pricing",
-    "Quote": "ringtree.price.pricing",
-    "SharedMemory": "ringtree.price.memory",
-    "Where": "ringtree.price.where",
-    "bound": "ringtree.price.bounds",
-    "quote": "ringtree.price.pricing",
-    "seconds": "ringtree.price.where",
+_NAMES = {
+    "bounds": ("Bound", "Bounds", "bound"),
+    "memory": ("BUILT_IN", "CostParameters", "SharedMemory"),
+    "pricing": ("Priced", "Quote", "Where", "quote", "seconds"),
 }
 
 __all__ = [
@@ -44,7 +35,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'ringtree.price' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_HOME[name]), name)
-    return value
+    for module, names in _NAMES.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(f"ringtree.price.{module}"), name)
+            return value
+    raise AttributeError(f"module 'ringtree.price' has no attribute {name!r}")

@@ -13,10 +13,9 @@ from ringtree.ir.collective import collective as find_collective
 from ringtree.machines.clusters import Cluster, Network
 from ringtree.machines.machine import Machine
 from ringtree.price import cuts
-from ringtree.price.cuts import Cut
+from ringtree.price.cuts import Cut, narrow
 from ringtree.price.graph import Graph
 from ringtree.price.latency import least_s, to_the_next_s
-from ringtree.price.wording import narrow
 from ringtree.topology import Topology
 
 MOST_NODES = 128
@@ -97,9 +96,7 @@ class Bounds:
     def _to_the_next(self, nbytes: int) -> Bound:
         if self.ranks == 1:
             return Bound(0.0, 0.0, 0.0, "one rank alone")
-        if (SEND_RECV, 0) not in self._cuts:
-            self._cuts[SEND_RECV, 0] = cuts.neighbours(self._graph), False
-        cut, _ = self._cuts[SEND_RECV, 0]
+        cut, _ = self._cut(SEND_RECV, 0)
         latency_s, bandwidth_s = self._to_the_next_s, float(cut.per_byte_s * nbytes)
         words = "latency" if latency_s > bandwidth_s else narrow(self.topology, cut)
         return Bound(max(latency_s, bandwidth_s), latency_s, bandwidth_s, words)
@@ -136,6 +133,8 @@ class Bounds:
 
     def _found(self, collective: str, root: int) -> tuple[Cut, bool]:
         graph, back = self._graph, self._graph.reversed()
+        if collective == SEND_RECV:
+            return cuts.neighbours(graph), False
         if collective == "all_gather":
             return cuts.all_gather(graph), False
         if collective == "reduce_scatter":

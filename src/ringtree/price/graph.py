@@ -16,7 +16,7 @@ from math import lcm
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.ir.ranges import places
+from ringtree.ir.ranges import elements
 from ringtree.price.maxflow import Network
 from ringtree.topology import Topology
 
@@ -42,9 +42,9 @@ class Incidence:
         return Incidence(order, np.searchsorted(ends[order], np.arange(nodes + 1)))
 
     def links(self, nodes: Ints) -> tuple[Ints, Ints]:
-        """Those of all these nodes, one node after the other, and how many each has."""
-        count = self.first[nodes + 1] - self.first[nodes]
-        return self.order[np.repeat(self.first[nodes], count) + places(count)], count
+        """Those of all these nodes, one node after the other, and the place of each one's node among them."""
+        which, at = elements(self.first[nodes], self.first[nodes + 1] - self.first[nodes])
+        return self.order[at], which
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,8 +104,8 @@ class Graph:
         """Splits kinds by what their nodes have to and from the nodes `told`; the nodes whose kind is new."""
         nodes, seen = list[Ints](), list[Hashes]()
         for salt, near, far in ((1, self.leaving, self.target), (2, self.entering, self.source)):
-            link, count = near.links(told)
-            label = np.repeat(kind[told], count) * (2 * len(self.capacities)) + 2 * self.which[link] + salt
+            link, which = near.links(told)
+            label = kind[told][which] * (2 * len(self.capacities)) + 2 * self.which[link] + salt
             nodes.append(far[link])
             seen.append(_mixed(label.astype(np.uint64) + ODD))
         ends = np.concatenate(nodes)

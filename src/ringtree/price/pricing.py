@@ -1,4 +1,4 @@
-"""What a schedule costs on a topology: docs/price.md says by which rules."""
+"""What a schedule costs on a topology (docs/price.md says by which rules), and there or in a machine's memory."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
-from ringtree.price import clocks
+from ringtree.ir.schedule import Block, Schedule
+from ringtree.price import clocks, memory
 from ringtree.price.rounds import NOTHING, Round, Ways, distinct, read, written
 from ringtree.topology import Topology
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Where = Topology | memory.SharedMemory
 MOST_WRITTEN_OUT = 1 << 22
 """Rows of a block whose peers move on: of one that has more, as many repetitions as this stand for all."""
 
@@ -53,7 +54,7 @@ class Priced:
         self.schedule, self.topology = schedule, topology
         blocks = [_still(schedule, b) for b in schedule.blocks]
         ways = _ways(topology, [b for b, _ in blocks])
-        lengths = np.array([max(schedule.buffer_chunks(b), 1) for b in Buffer], np.int64)
+        lengths = np.maximum(schedule.lengths, 1)
         self._parts, before = list[_Part](), NOTHING
         for block, weight in blocks:
             if block.rounds:
@@ -139,6 +140,21 @@ class Priced:
         return chunks
 
 
+def seconds(schedule: Schedule, where: Where, nbytes: int) -> float:
+    """How long the schedule takes on a whole vector of `nbytes`; its rank r is the topology's rank r.
+
+    Links: every rank's clock moves on round by round. Memory: in closed form over what the schedule asks of each rank
+    in each round. ValueError for a schedule that cannot run there. For many sizes `Priced`, or a
+    `memory.Workload`, reads the schedule once."""
+    if nbytes < 0:
+        raise ValueError(f"{nbytes} bytes; expected at least 0")
+    if isinstance(where, memory.SharedMemory):
+        return memory.seconds(schedule, where, nbytes)
+    if isinstance(where, Topology):
+        return Priced(schedule, where).seconds(nbytes)
+    raise TypeError(f"{type(where).__name__} is no place to price a schedule: expected Topology or SharedMemory")
+
+
 def quote(schedule: Schedule, topology: Topology, nbytes: int) -> Quote:
     """How long the schedule takes on a whole vector of `nbytes`, and of what that consists; its rank r is the
     topology's rank r. For many sizes `Priced` reads the schedule once."""
@@ -167,32 +183,7 @@ def _still(schedule: Schedule, block: Block) -> tuple[Block, float]:
         return block, 1.0
     most = max(MOST_WRITTEN_OUT // len(rows), 1)
     which = np.unique(np.linspace(0, block.times - 1, min(block.times, most)).astype(np.int64))
-    parts = [_repetition(schedule, block, int(i), k * block.rounds) for k, i in enumerate(which)]
-    return Block(Transfers.concatenate(parts)), block.times / len(which)
-
-
-def _repetition(schedule: Schedule, block: Block, i: int, start: int) -> Transfers:
-    """Repetition i of a block, its rounds counted from `start`."""
-    rows, s = block.rows, block.shift
-
-    def rank(column: NDArray[np.int32], by: int) -> Ints:
-        return np.where(column < schedule.ranks, (column + i * by) % schedule.ranks, column)
-
-    def chunk(column: NDArray[np.int32], buffer: NDArray[np.int32], by: int) -> Ints:
-        lengths = np.array([max(schedule.buffer_chunks(b), 1) for b in Buffer], np.int64)
-        return (column + i * by) % lengths[buffer] if by else column.astype(np.int64)
-
-    return Transfers.of(
-        rank(rows.source, s.source),
-        rank(rows.target, s.target),
-        chunk(rows.source_chunk, rows.source_buffer, s.source_chunk),
-        to=chunk(rows.target_chunk, rows.target_buffer, s.target_chunk),
-        count=rows.count,
-        reduce=rows.reduce,
-        round=rows.round + start,
-        source_buffer=rows.source_buffer,
-        target_buffer=rows.target_buffer,
-    )
+    return Block(schedule.repetitions(block, which)), block.times / len(which)
 
 
 def _ways(topology: Topology, blocks: list[Block]) -> Ways:

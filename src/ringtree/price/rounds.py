@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.ir.ranges import places
+from ringtree.ir.ranges import elements
 from ringtree.ir.schedule import Transfers
 from ringtree.price.routes import routes
 from ringtree.topology import Topology
@@ -46,9 +46,8 @@ class Ways:
 
     def spread(self, way: Ints) -> tuple[Ints, Ints]:
         """Rows by the links that they take: (row, link)."""
-        count = self.first[way + 1] - self.first[way]
-        row = np.repeat(np.arange(len(way)), count)
-        return row, self.link[np.repeat(self.first[way], count) + places(count)]
+        row, at = elements(self.first[way], self.first[way + 1] - self.first[way])
+        return row, self.link[at]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.ir.ranges import places
+from ringtree.ir.ranges import elements
 from ringtree.topology import Topology
 from ringtree.topology.cluster_topology import ClusterTopology
 
@@ -86,9 +86,8 @@ class _Side:
 
     def grow(self, topology: Topology) -> None:
         """One link on; of several ways to a node the one of the least latency."""
-        count = self.first[self.node + 1] - self.first[self.node]
-        row = np.repeat(np.arange(len(self.node)), count)
-        link = self.order[np.repeat(self.first[self.node], count) + places(count)]
+        row, at = elements(self.first[self.node], self.first[self.node + 1] - self.first[self.node])
+        link = self.order[at]
         latency_s = self.latency_s[row] + topology.latency_s[link]
         pair, node = self.pair[row], self.ends[link].astype(np.int64)
         best = np.lexsort((latency_s, node, pair))
@@ -139,9 +138,7 @@ class _Search:
         """Joins the two sides by one more link where there is one; the pairs that are done."""
         out, into = self.out, self.into
         first = np.searchsorted(into.pair, np.arange(self.pairs + 1))
-        count = (first[1:] - first[:-1])[out.pair]
-        a = np.repeat(np.arange(len(out.pair)), count)
-        b = np.repeat(first[out.pair], count) + places(count)
+        a, b = elements(first[out.pair], np.diff(first)[out.pair])
         link = self.topology.find(out.node[a], into.node[b])
         there = link >= 0
         there[there] = self.topology.bandwidth_Bps[link[there]] > 0

@@ -16,7 +16,11 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ringtree import __version__
+from ringtree.price.memory import CostParameters
 from ringtree.runtime.processor import cores, cpu
+from ringtree.topology import direct
+from ringtree.topology.text import dumps
 
 if TYPE_CHECKING:
     from ringtree.price.memory import CostParameters
@@ -114,9 +118,6 @@ def is_tuned(path: Path) -> bool:
 
 def text(parameters: CostParameters, ranks: tuple[int, ...], date: str) -> str:
     """What the file of these parameters says, measured over those numbers of ranks at that date."""
-    from ringtree import __version__
-    from ringtree.topology.text import dumps
-
     said = {
         "version": VERSION,
         "ringtree": __version__,
@@ -134,8 +135,6 @@ def this_machine() -> dict[str, object]:
 
 def topology(parameters: CostParameters, ranks: int) -> Topology:
     """The machine as a simulation takes it: ranks that move the bytes themselves, over links that only take time."""
-    from ringtree.topology import direct
-
     copy_s, fetch_s, reduce_s = parameters.seconds_a_byte(TYPICAL_NBYTES)
     return direct(
         ranks,
@@ -155,8 +154,6 @@ def as_json(parameters: CostParameters) -> dict[str, Any]:
 
 def parameters_from(said: Mapping[str, Any], source: str) -> CostParameters:
     """What `as_json` was made of. ValueError, TypeError or KeyError for anything else."""
-    from ringtree.price.memory import CostParameters
-
     known = [f.name for f in fields(CostParameters) if f.name != "source"]
     values: dict[str, Any] = {
         name: tuple(said[name]) if isinstance(said[name], (list, tuple)) else said[name] for name in known

@@ -7,6 +7,7 @@ import os
 from ringtree.runtime.bootstrap.environment import detect, trace_folder
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import Terms, default_engine
+from ringtree.runtime.tracing.files import record_until_exit
 from ringtree.runtime.tuned import parameters_here
 
 TIMEOUT_S = 300.0
@@ -29,8 +30,6 @@ def init(*, engine: str | None = None, timeout_s: float | None = None) -> Commun
     terms = Terms(f"{world.job}/init{_made}", world.rank, names, patience(timeout_s), parameters=parameters)
     communicator = Communicator(engine or default_engine(world.size), terms)
     if folder := trace_folder():
-        from ringtree.runtime.tracing.files import record_until_exit
-
         record_until_exit(communicator, folder)
     return communicator
 

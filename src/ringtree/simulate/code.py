@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ringtree.ir.alike import alike
 from ringtree.ir.program import Instruction, Kind, Operand, Program, Space
-from ringtree.ir.ranges import places
+from ringtree.ir.ranges import elements
 from ringtree.ir.schedule import Schedule
 from ringtree.simulate.simulation import Job
 
@@ -121,7 +121,7 @@ def _chunks(first: Ints, count: Ints) -> Ints:
     """All labels of the ranges, one after the other."""
     if count.min(initial=1) == count.max(initial=1) == 1:
         return first
-    return np.repeat(first, count) + places(count)
+    return elements(first, count)[1]
 
 
 def _renamed(label: Ints, count: Ints, labels: Ints) -> Ints:

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from ringtree.ir.program import Kind
 from ringtree.ir.trace import Event, Trace
-from ringtree.simulate import flows
 from ringtree.simulate.code import Code
 from ringtree.simulate.conditions import Conditions
-from ringtree.simulate.costs import busy_s
 from ringtree.simulate.simulation import Job, Simulation
+from ringtree.simulate.steps import busy_s
+from ringtree.simulate.ways import Routes
 from ringtree.topology import Topology
 
 Floats = NDArray[np.float64]
@@ -25,6 +25,8 @@ END = len(Kind)
 """The kind of what stands behind a rank's last instruction."""
 TOLERANCE = 1e-12
 """Of the makespan: what two flows may overlap by and still be said to follow one another."""
+SPARE = 1e-6
+"""Of a link's bandwidth: what rounding may seem to ask for more than there is."""
 EVENT = np.array([Event.COPY, Event.REDUCE, Event.SEND, Event.WAIT], dtype=np.int32)
 """By the kind of instruction."""
 
@@ -39,8 +41,8 @@ def play(job: Job, code: Code, topology: Topology, conditions: Conditions) -> Si
     lane = rank[sends] * np.int64(topology.ranks) + code.peer[sends]
     pair = lane[np.diff(lane, prepend=-1) != 0]
     nth = np.cumsum(np.diff(lane, prepend=-1) != 0) - 1
-    ways = flows.routes(links, pair // topology.ranks, pair % topology.ranks)
-    if ways is None:
+    ways = Routes.of(links, pair // topology.ranks, pair % topology.ranks)
+    if ways.lost.any():
         return None
     begin_s = np.full(len(code.first) - 1, job.start_s)
     for late, delay_s in conditions.delay_s.items():
@@ -49,23 +51,23 @@ def play(job: Job, code: Code, topology: Topology, conditions: Conditions) -> Si
     flow_s, latency_s = np.zeros(len(rank)), np.zeros(len(rank))
     flow_s[sends], latency_s[sends] = code.nbytes[sends] / ways.bandwidth_Bps[nth], ways.latency_s[nth]
     port = np.zeros(len(rank), dtype=np.int64)
-    port[sends] = ways.link[ways.first[nth]]
+    port[sends] = ways.entry[nth]
     sweep = _Sweep(code, begin_s, busy_s(code, topology, conditions), flow_s, latency_s, port)
     if not sweep.run():
         return None
     end_s = max(float(sweep.end.max(initial=0)), float(sweep.clock.max(initial=job.start_s)))
-    message, link = flows.spread(ways, nth)
+    message, link = ways.spread(nth)
     leave_s = sweep.leave[sends][message]
     left_s = leave_s + flow_s[sends][message]
-    meet = flows.shared(link, port[sends][message], links.links) & (left_s - leave_s > TOLERANCE * end_s)
+    meet = _shared(link, port[sends][message], links.links) & (left_s - leave_s > TOLERANCE * end_s)
     met = link[meet], leave_s[meet], left_s[meet] - TOLERANCE * end_s
-    if not flows.have_room(*met, ways.bandwidth_Bps[nth][message[meet]], links):
+    if not _have_room(*met, ways.bandwidth_Bps[nth][message[meet]], links):
         return None
     alone_s = np.bincount(link[~meet], (left_s - leave_s)[~meet], links.links)
     return Simulation(
         _trace(job, code, sweep, topology),
         topology,
-        alone_s + flows.busy(link[meet], leave_s[meet], left_s[meet], links.links),
+        alone_s + _busy(link[meet], leave_s[meet], left_s[meet], links.links),
         np.bincount(link, code.nbytes[sends][message], links.links).astype(np.int64),
         end_s - job.start_s,
     )
@@ -87,6 +89,39 @@ def _trace(job: Job, code: Code, sweep: _Sweep, topology: Topology) -> Trace:
         calls=(job.called,),
         facts={"source": "simulated", "name": job.called, "topology": topology.name},
     )
+
+
+def _shared(link: Ints, port: Ints, links: int) -> NDArray[np.bool_]:
+    """Which messages meet those of another port on that link; one port's follow one another by themselves."""
+    low, high = np.full(links, np.iinfo(np.int64).max), np.full(links, -1)
+    np.minimum.at(low, link, port)
+    np.maximum.at(high, link, port)
+    found: NDArray[np.bool_] = (low < high)[link]
+    return found
+
+
+def _have_room(link: Ints, start_s: Floats, end_s: Floats, rate_Bps: Floats, topology: Topology) -> bool:
+    """Whether no link is ever asked for more than it has."""
+    links = np.concatenate([link, link])
+    change = np.concatenate([rate_Bps, -rate_Bps])
+    order = np.lexsort((change, np.concatenate([start_s, end_s]), links))
+    asked = np.cumsum(change[order])
+    return bool(np.all(asked <= topology.bandwidth_Bps[links[order]] * (1 + SPARE)))
+
+
+def _busy(link: Ints, start_s: Floats, end_s: Floats, links: int) -> Floats:
+    """Seconds in which something is on each link."""
+    order = np.lexsort((start_s, link))
+    link, start, end = link[order], start_s[order], end_s[order]
+    opens = np.diff(link, prepend=-1) != 0
+    by_end = np.argsort(end)
+    place = np.empty(len(link), dtype=np.int64)
+    place[by_end] = np.arange(len(link))
+    latest = np.maximum.accumulate(np.cumsum(opens) * len(link) + place) % max(len(link), 1)  # of this link so far
+    before = np.where(opens, -np.inf, np.roll(end[by_end[latest]], 1))
+    alone = np.maximum(end - np.maximum(start, before), 0)
+    total: Floats = np.bincount(link, alone, links).astype(np.float64)
+    return total
 
 
 class _Sweep:

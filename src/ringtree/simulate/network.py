@@ -41,13 +41,10 @@ class Network:
         self.lane, self.nbytes = array("q", lane.tobytes()), array("q", nbytes.tobytes())
         self.lost: list[int] = []  # messages that have no route
         self.ways = Ways(topology, *lanes)
-        latency_s = self.ways.latency_s[lane] * stretch if len(lanes[0]) else np.zeros(0)
+        latency_s = self.ways.routes.latency_s[lane] * stretch if len(lanes[0]) else np.zeros(0)
         self.latency_s = array("d", latency_s.tobytes())
-        self._routes, self._most, self._bandwidth = (
-            self.ways.routes,
-            self.ways.most.tolist(),
-            self.ways.bandwidth.tolist(),
-        )
+        self._links, self._bandwidth = self.ways.links, self.ways.bandwidth.tolist()
+        self._most = self.ways.routes.bandwidth_Bps.tolist()  # that a lane's flow would take if it were alone
         self._heap: list[tuple[float, int, int]] = []  # time, tie, message that is handed over or ~port
         self._ties = 0
         ports, links = self.ways.ports, len(self.ways.used)
@@ -69,10 +66,10 @@ class Network:
     def carried_nbytes(self, links: int) -> Ints:
         """What crosses each of the topology's links in all."""
         lane, nbytes = (np.frombuffer(column, np.int64) for column in (self.lane, self.nbytes))
-        by_lane = np.zeros(len(self._routes), np.int64)
+        by_lane = np.zeros(len(self._links), np.int64)
         np.add.at(by_lane, lane[lane != NONE], nbytes[lane != NONE])
         total = np.zeros(links, np.int64)
-        np.add.at(total, self.ways.used[self.ways.link], np.repeat(by_lane, np.diff(self.ways.first)))
+        np.add.at(total, self.ways.used[self.ways.routes.link], np.repeat(by_lane, np.diff(self.ways.routes.first)))
         return total
 
     def hand_over(self, message: int, at_s: float) -> None:
@@ -105,14 +102,14 @@ class Network:
         while queue:
             message = queue[0]
             lane = self.lane[message]
-            if nbytes[message] and self._routes[lane]:
+            if nbytes[message] and self._links[lane]:
                 break
             queue.popleft()
             yield message, now + self.latency_s[message]
         else:
             return
         alone = True
-        for link in self._routes[lane]:
+        for link in self._links[lane]:
             flows = self._flows[link]
             if flows:
                 alone = False
@@ -136,7 +133,7 @@ class Network:
             self._set_rate(port, self._rate[port], now)
             yield message, now + self.latency_s[message]
             return
-        for link in self._routes[lane]:
+        for link in self._links[lane]:
             flows = self._flows[link]
             del flows[port]
             if not flows:
@@ -165,7 +162,7 @@ class Network:
             return
         flows, links = found
         place = {link: i for i, link in enumerate(links)}
-        crossed = [[place[k] for k in self._routes[self._flow[port]] if k in place] for port in flows]
+        crossed = [[place[k] for k in self._links[self._flow[port]] if k in place] for port in flows]
         most = [self._most[self._flow[port]] for port in flows]
         for port, rate in zip(flows, few(crossed, most, [self._bandwidth[k] for k in links]), strict=True):
             old = self._rate[port]
@@ -184,7 +181,7 @@ class Network:
         for port in flows:  # grows
             if len(flows) > MANY:
                 return None
-            for link in self._routes[self._flow[port]]:
+            for link in self._links[self._flow[port]]:
                 if link in looked:
                     continue
                 looked.add(link)
@@ -201,8 +198,8 @@ class Network:
         ways, flow = self.ways, np.frombuffer(self._flow, np.int64)
         rate, left, since = (np.frombuffer(column) for column in (self._rate, self._left, self._since))
         ports = np.flatnonzero(flow != NONE)
-        most = ways.most[flow[ports]]
-        at, link = ways.spread(flow[ports])
+        most = ways.routes.bandwidth_Bps[flow[ports]]
+        at, link = ways.routes.spread(flow[ports])
         links = len(ways.used)
         tight = np.bincount(link, most[at], links) > ways.bandwidth * INSTANT
         tight &= np.bincount(link, minlength=links) > 1

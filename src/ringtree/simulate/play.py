@@ -15,13 +15,11 @@ from ringtree.ir.trace import Event, Trace
 from ringtree.simulate import levels
 from ringtree.simulate.code import Code, of_job
 from ringtree.simulate.conditions import Conditions
-from ringtree.simulate.costs import busy_s
-from ringtree.simulate.events import Player
+from ringtree.simulate.events import Player, why
 from ringtree.simulate.network import Network
 from ringtree.simulate.reading import read
 from ringtree.simulate.simulation import Job, Simulation, StuckError
-from ringtree.simulate.steps import ASK, COPY, NONE, REDUCE, SIGNAL, WAIT, Steps, join, of_code
-from ringtree.simulate.stuck import why
+from ringtree.simulate.steps import ASK, COPY, NONE, REDUCE, SIGNAL, WAIT, Steps, busy_s, join, of_code
 from ringtree.topology import Topology
 from ringtree.topology.graph import LONGEST_S
 

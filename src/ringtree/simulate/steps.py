@@ -1,4 +1,4 @@
-"""Steps: programs with bytes, as one table, which the event player reads.
+"""Steps: programs with bytes, as one table, which the event player reads; and how long each keeps its rank busy.
 
 Which signal a wait takes, which filling of a slot a release gives back: programs leave no choice about it (the k-th
 takes the k-th), so all of it is known before anything is played.
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from ringtree.ir.program import Kind
 from ringtree.simulate.code import Code
+from ringtree.simulate.conditions import Conditions
+from ringtree.topology import Topology
 
 Ints = NDArray[np.int64]
 COPY, REDUCE, SIGNAL, WAIT = (int(k) for k in (Kind.COPY, Kind.REDUCE, Kind.SIGNAL, Kind.WAIT))
@@ -82,6 +84,20 @@ def of_code(code: Code) -> Steps:
         chunk=code.chunk.astype(np.int64),
         number=number,
     )
+
+
+def busy_s(work: Code | Steps, topology: Topology, conditions: Conditions) -> NDArray[np.float64]:
+    """How long each row keeps its rank busy, waiting aside; what programs do not name costs nothing."""
+    copied, reduced = work.kind == COPY, work.kind == REDUCE
+    lasts_s = np.where(copied | reduced, topology.step_s, 0.0)
+    lasts_s[copied] += work.nbytes[copied] / topology.copy_Bps
+    lasts_s[reduced] += (work.sources[reduced] - 1) * work.nbytes[reduced] / topology.reduce_Bps
+    lasts_s[(work.kind == SIGNAL) | (work.kind == WAIT)] = topology.message_s
+    slowdown = np.ones(topology.ranks)
+    for rank, factor in conditions.slowdown.items():
+        slowdown[rank] = factor
+    slowed_s: NDArray[np.float64] = lasts_s * slowdown[work.rank]
+    return slowed_s
 
 
 def join(parts: Sequence[Steps]) -> Steps:

@@ -1,48 +1,65 @@
-"""Which way the messages of each lane take: the links of its route, and the port by which it enters them."""
+"""Which way messages take: the links of each pair's route, and the port by which a lane enters them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.ir.ranges import places
+from ringtree.ir.ranges import elements
 from ringtree.topology import Topology
 
+Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 NONE = -1
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Routes:
+    """For each of many pairs its links, link[first[k] : first[k + 1]], the least of their bandwidths, the sum of their
+    latencies, and the first of them; NONE where it has none. `lost`: those that have no route."""
+
+    first: Ints
+    link: Ints
+    bandwidth_Bps: Floats
+    latency_s: Floats
+    entry: Ints
+    lost: NDArray[np.bool_]
+
+    @staticmethod
+    def of(topology: Topology, source: Ints, target: Ints) -> Routes:
+        first, link, lost = _routes(topology, source, target)
+        bandwidth_Bps, latency_s = np.full(len(source), inf), np.zeros(len(source))
+        entry = np.full(len(source), NONE)
+        some = np.flatnonzero(np.diff(first))
+        if len(some):
+            bandwidth_Bps[some] = np.minimum.reduceat(topology.bandwidth_Bps[link], first[some])
+            latency_s[some] = np.add.reduceat(topology.latency_s[link], first[some])
+            entry[some] = link[first[some]]
+        return Routes(first, link, bandwidth_Bps, latency_s, entry, lost)
+
+    def spread(self, pair: Ints) -> tuple[Ints, Ints]:
+        """The links of many pairs: (place in `pair`, link)."""
+        place, at = elements(self.first[pair], self.first[pair + 1] - self.first[pair])
+        return place, self.link[at]
+
+
 class Ways:
-    """By lane: `port` (NONE where there is no route), `latency_s`, `most` (the least bandwidth of its links) and
-    `routes`. Links are numbered anew, without those that no lane takes: `used` are the topology's numbers, `bandwidth`
-    is theirs. The links of lane k are link[first[k] : first[k + 1]]."""
+    """By lane: `port` (NONE where there is no route), and its `routes`, as links that are numbered anew, without those
+    that no lane takes: `used` are the topology's numbers, `bandwidth` is theirs."""
 
     def __init__(self, topology: Topology, source: Ints, target: Ints, job: Ints) -> None:
-        self.first, links, lost = _routes(topology, source, target)
-        self.used, self.link = np.unique(links, return_inverse=True)
+        found = Routes.of(topology, source, target)
+        self.used, link = np.unique(found.link, return_inverse=True)
+        self.routes = replace(found, link=link)
         self.bandwidth = topology.bandwidth_Bps[self.used]
-        edges, link = self.first.tolist(), self.link.tolist()
-        self.routes = [tuple(link[a:b]) for a, b in pairwise(edges)]
-        self.latency_s, self.most = np.zeros(len(source)), np.full(len(source), inf)
-        some = np.flatnonzero(np.diff(self.first))
-        entry = np.full(len(source), NONE)
-        if len(some):
-            starts = self.first[some]
-            self.latency_s[some] = np.add.reduceat(topology.latency_s[links], starts)
-            self.most[some] = np.minimum.reduceat(topology.bandwidth_Bps[links], starts)
-            entry[some] = self.link[starts]
-        keys, port = np.unique(np.stack([source, job, entry], axis=1), axis=0, return_inverse=True)
+        self.links = [tuple(link[a:b].tolist()) for a, b in pairwise(found.first.tolist())]
+        keys, port = np.unique(np.stack([source, job, found.entry], axis=1), axis=0, return_inverse=True)
         self.ports = len(keys)
-        self.port: list[int] = np.where(lost, NONE, port.reshape(-1)).tolist()
-
-    def spread(self, lane: Ints) -> tuple[Ints, Ints]:
-        """The links of many lanes: (place in `lane`, link)."""
-        count = self.first[lane + 1] - self.first[lane]
-        at = np.repeat(np.arange(len(lane)), count)
-        return at, self.link[np.repeat(self.first[lane], count) + places(count)]
+        self.port: list[int] = np.where(found.lost, NONE, port.reshape(-1)).tolist()
 
 
 def _routes(topology: Topology, source: Ints, target: Ints) -> tuple[Ints, Ints, NDArray[np.bool_]]:

@@ -9,6 +9,7 @@ the engine takes raw pointers, so nothing here is compiled against torch.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ringtree.torch_backend.registration import made_here, register, served
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     import torch.distributed as dist
 
     from ringtree.runtime.communicator.communicator import Communicator
+
+DUMPS = "ringtree.torch_backend.flight_dump"
+"""Loaded with the first group, or when a dump is asked for: torch imports this file with itself."""
 
 __all__ = ["communicator", "communicators", "dump_flight_recorder", "monitored_barrier", "register"]
 
@@ -52,9 +56,8 @@ def dump_flight_recorder() -> Path | None:
     nothing is recorded (TORCH_FR_BUFFER_SIZE=0), or it cannot be written."""
     import torch.distributed as dist
 
-    from ringtree.torch_backend.flight_dump import dump
-
-    return dump(dist.get_rank())
+    path: Path | None = import_module(DUMPS).dump(dist.get_rank())
+    return path
 
 
 def _serving(group: dist.ProcessGroup | None) -> Any:

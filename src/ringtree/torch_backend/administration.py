@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any, NoReturn
 
 from ringtree.runtime.communicator.communicator import Communicator
-from ringtree.torch_backend.alarm import Alarm
+from ringtree.torch_backend.alarm import Alarm, report
 from ringtree.torch_backend.flight_recorder import RING, Recorder
 from ringtree.torch_backend.launching import Launching
 from ringtree.torch_backend.registration import NAME
@@ -22,7 +22,7 @@ class Administration(Launching):
 
     def _begin(self, communicator: Communicator, store: Any, timeout_s: float) -> None:
         self._store = store
-        self._open(communicator, Recorder(communicator, self.name(), timeout_s))
+        self._open(communicator, Recorder(communicator, self.name(), timeout_s, report))
 
     @property
     def communicator(self) -> Communicator:

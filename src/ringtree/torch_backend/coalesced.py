@@ -11,7 +11,6 @@ from torch.distributed.distributed_c10d import AllgatherOptions, AllreduceCoales
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.torch_backend.forms import taking
 from ringtree.torch_backend.launching import Launching
-from ringtree.torch_backend.reduce_ops import operation
 from ringtree.torch_backend.tensors import (
     ENGINE_TYPES,
     Place,
@@ -20,6 +19,7 @@ from ringtree.torch_backend.tensors import (
     filled,
     filled_jointly,
     joined,
+    operation,
     plain,
     reduced,
     sent,

@@ -14,14 +14,13 @@ from torch.distributed.distributed_c10d import (
     ReduceScatterOptions,
 )
 
-from ringtree.runtime.communicator.calls import CODE
+from ringtree.runtime.communicator.calls.calls import CODE
 from ringtree.torch_backend.all_to_all import AllToAll
 from ringtree.torch_backend.coalesced import Coalesced
 from ringtree.torch_backend.forms import taking
 from ringtree.torch_backend.lists import Lists
-from ringtree.torch_backend.reduce_ops import operation
 from ringtree.torch_backend.sparse import Sparse
-from ringtree.torch_backend.tensors import Tensors, blocks, filled, one, reduced, sent
+from ringtree.torch_backend.tensors import Tensors, blocks, filled, one, operation, reduced, sent
 from ringtree.torch_backend.work import Work
 
 _ALL_REDUCE, _BROADCAST = CODE["all_reduce"], CODE["broadcast"]

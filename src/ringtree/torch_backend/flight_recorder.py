@@ -11,7 +11,9 @@ import os
 import sys
 import weakref
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from time import time_ns
 from typing import Any
 
@@ -25,6 +27,8 @@ from ringtree.torch_backend.failures import FAILURES, retold
 from ringtree.torch_backend.tensors import Tensors
 
 Described = tuple[tuple[torch.Size, torch.dtype], ...]
+Report = Callable[[int, str, Exception], Path | None]
+"""What writes down what is here when a rank's call fails, and why: where to, or None."""
 
 
 def _size() -> int:
@@ -50,10 +54,11 @@ def living() -> list[Recorder]:
 class Recorder:
     """One group's part: its names, and the numbers of its operations. All ranks number a group's collectives alike."""
 
-    def __init__(self, communicator: Communicator, backend: str, timeout_s: float) -> None:
+    def __init__(self, communicator: Communicator, backend: str, timeout_s: float, report: Report) -> None:
         self.communicator = weakref.ref(communicator)
         self.backend = backend
         self.timeout_s = timeout_s
+        self.report = report
         self.ranks = communicator.ranks
         self.rank = self.ranks[communicator.rank]
         self.name, self.description = "", "undefined"
@@ -65,7 +70,7 @@ class Recorder:
 
     def beside(self, communicator: Communicator, what: str) -> Recorder:
         """Of a group of the same ranks for a purpose of its own."""
-        made = Recorder(communicator, self.backend, self.timeout_s)
+        made = Recorder(communicator, self.backend, self.timeout_s, self.report)
         made.name = f"{self.name}/{what}"
         if self.description != made.description:
             made.description = f"{self.description}/{what}"
@@ -158,9 +163,7 @@ class Entry:
         return retold(error, said + self._reported(error, said) if first else said)
 
     def _reported(self, error: Exception, said: str) -> str:
-        from ringtree.torch_backend.alarm import report  # which writes down what is here
-
-        path = report(self.recorder.rank, said, error)
+        path = self.recorder.report(self.recorder.rank, said, error)
         if path is None:
             return ""
         some = "--allow-incomplete-ranks " if isinstance(error, errors.PeerDied) else ""  # the dead write nothing

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from ringtree.errors import TimedOut
+from ringtree.runtime.communicator.calls.operations import Operation
 from ringtree.runtime.communicator.communicator import Communicator
-from ringtree.runtime.communicator.operations import Operation
 from ringtree.torch_backend.callbacks import PROGRAM, Callbacks, place
 from ringtree.torch_backend.completion import Completions, dismiss
 from ringtree.torch_backend.flight_recorder import Recorder

@@ -10,12 +10,21 @@ from typing import Any
 
 from torch.distributed.distributed_c10d import AllgatherOptions, GatherOptions, ReduceScatterOptions, ScatterOptions
 
-from ringtree.runtime.communicator.calls import CODE
+from ringtree.runtime.communicator.calls.calls import CODE
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.torch_backend.forms import taking
 from ringtree.torch_backend.launching import Launching
-from ringtree.torch_backend.reduce_ops import operation
-from ringtree.torch_backend.tensors import Tensors, elements, filled, filled_jointly, joined, one, reduced, sent
+from ringtree.torch_backend.tensors import (
+    Tensors,
+    elements,
+    filled,
+    filled_jointly,
+    joined,
+    one,
+    operation,
+    reduced,
+    sent,
+)
 from ringtree.torch_backend.work import Work
 
 _ALL_GATHER, _REDUCE_SCATTER = CODE["all_gather"], CODE["reduce_scatter"]

@@ -1,7 +1,7 @@
 """Whether ranks are on one machine, said by those who cannot reach one another.
 
-That they are is proved by their meeting (runtime.bootstrap.abstract_socket) and not guessed. A member that cannot reach the
-first says through the store where it is; what the first makes of that is every member's error.
+That they are is proved by their meeting (runtime.bootstrap.abstract_socket) and not guessed. A member that cannot
+reach the first says through the store where it is; what the first makes of that is every member's error.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ringtree.runtime.communicator.communicator import Communicator
-from ringtree.runtime.communicator.heap import Heap
+from ringtree.runtime.communicator.windows.heap import Heap
 from ringtree.torch_backend.flight_recorder import Recorder
 from ringtree.torch_backend.launching import Launching
 

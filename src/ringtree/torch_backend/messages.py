@@ -6,8 +6,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ringtree.runtime.communicator.communicator import Communicator
-from ringtree.runtime.communicator.messages import ANY
-from ringtree.runtime.communicator.work import Message, wait_any
+from ringtree.runtime.communicator.messages.work import Message, wait_any
+from ringtree.runtime.engines.protocols import ANY
 from ringtree.torch_backend.compiling import opaque
 from ringtree.torch_backend.completion import Completions
 from ringtree.torch_backend.flight_recorder import Entry, Recorder

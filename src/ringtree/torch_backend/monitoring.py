@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.errors import TimedOut
-from ringtree.runtime.communicator.messages import FREE
+from ringtree.runtime.engines.protocols import FREE
 from ringtree.runtime.types import BY_LABEL
 from ringtree.torch_backend import failures
 from ringtree.torch_backend.alarm import report

@@ -11,6 +11,7 @@ import torch.distributed as dist
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.torch_backend.administration import Administration
 from ringtree.torch_backend.collectives import Collectives
+from ringtree.torch_backend.creation import join
 from ringtree.torch_backend.memory import Memory
 from ringtree.torch_backend.messages import Messages
 from ringtree.torch_backend.monitoring import MonitoredBarrier
@@ -49,8 +50,6 @@ class ProcessGroup(Collectives, Messages, MonitoredBarrier, Memory, Administrati
     def configure(self, store_addr: str, rank: int, world_size: int) -> None:
         """Leaves the group as it is for another one of other ranks, who all call it: what torchft does when a replica
         comes or goes. `store_addr`: `host:port/prefix` of a TCPStore, with a prefix that no group had before."""
-        from ringtree.torch_backend.creation import join
-
         timeout = timedelta(seconds=self._recorder.timeout_s)
         address, _, prefix = store_addr.partition("/")
         host, _, port = address.rpartition(":")

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import sys
 from datetime import timedelta
+from importlib import import_module
 from typing import Any
 from weakref import WeakSet
 
 NAME = "ringtree"
+
+SERVES = {
+    "BackendBase": ("ringtree.torch_backend.backend_base", "Backend"),
+    "ProcessGroup": ("ringtree.torch_backend.process_group", "ProcessGroup"),
+}
+"""By the class that torch has to be served by, the first it has: ours, and where it is."""
+JOINS = "ringtree.torch_backend.creation"
 
 made_here: WeakSet[Any] = WeakSet()
 """What serves this process's groups, as long as somebody has them."""
@@ -33,15 +41,12 @@ def create(options: Any, pg_options: Any) -> Any:
     _DistributedBackendOptions."""
     import torch.distributed as dist
 
-    from ringtree.torch_backend.creation import join
-
-    part: Any
-    if hasattr(dist, "BackendBase"):
-        from ringtree.torch_backend.backend_base import Backend as part
-    else:
-        from ringtree.torch_backend.process_group import ProcessGroup as part
-
+    base = next(name for name in SERVES if hasattr(dist, name))
+    if base == "ProcessGroup":
         _refuse_mixtures(sys._getframe(1).f_locals.get("backend_config"))
+    module, name = SERVES[base]
+    part: Any = getattr(import_module(module), name)
+    join = import_module(JOINS).join
     timeout: timedelta = options.timeout
     members = tuple(options.global_ranks_in_group)  # none: the default group
     ranks = members or range(options.group_size)

@@ -1,4 +1,4 @@
-"""torch's tensors as the engine takes them: contiguous, and of element types that it knows.
+"""torch's tensors and reductions as the engine takes them: contiguous, of element types that it knows, by its names.
 
 What is only moved may be of any type: where the engine does not know it, it goes as bytes. What cannot be written as it
 lies is written beside, and copied when the call has ended.
@@ -7,9 +7,12 @@ lies is written beside, and copied when the call has ended.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
+from torch.distributed import ReduceOp
 
+from ringtree.runtime.communicator.calls.operations import Operation, scaled
 from ringtree.runtime.types import BY_LABEL
 
 Tensors = Sequence[torch.Tensor]
@@ -141,3 +144,29 @@ def _copy(outs: Tensors, pieces: Tensors) -> None:
                 if stride == 0:  # one element, shown as many
                     out, piece = out.narrow(axis, 0, 1), piece.narrow(axis, 0, 1)
             out.copy_(piece)
+
+
+_NAMES = {
+    ReduceOp.SUM: "sum",
+    ReduceOp.AVG: "avg",
+    ReduceOp.PRODUCT: "prod",
+    ReduceOp.MIN: "min",
+    ReduceOp.MAX: "max",
+    ReduceOp.BAND: "band",
+    ReduceOp.BOR: "bor",
+    ReduceOp.BXOR: "bxor",
+}
+_BY_VALUE = {kind.value: name for kind, name in _NAMES.items()}  # an enum of torch's takes long to hash
+
+
+def operation(reduce_op: Any) -> Operation:
+    """What a `ReduceOp`, or a `RedOpType`, is called here. ValueError for one that there is not."""
+    kind = getattr(reduce_op, "op", reduce_op)
+    found = _BY_VALUE.get(kind.value)
+    if found is not None:
+        return found
+    if kind == ReduceOp.PREMUL_SUM:
+        factor = float(reduce_op.__getstate__()[1])  # a number, or a tensor of one
+        return scaled(int(factor) if factor.is_integer() else factor)  # integers are scaled by whole numbers
+    expected = ", ".join([*_NAMES.values(), "a sum scaled by a factor"])
+    raise ValueError(f"no reduction {kind} on the backend ringtree: expected one of {expected}")

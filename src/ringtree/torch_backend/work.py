@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from ringtree.errors import TimedOut
-from ringtree.runtime.communicator.work import Work as Began
+from ringtree.runtime.communicator.messages.work import Work as Began
 from ringtree.torch_backend.callbacks import Callbacks
 from ringtree.torch_backend.compiling import opaque
 from ringtree.torch_backend.completion import Completions

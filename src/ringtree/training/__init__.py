@@ -9,6 +9,7 @@ what they send; a `Trainer` does the steps. Needs torch, and loads it only for w
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ringtree.training.core.layout import Layout
@@ -22,7 +23,5 @@ __all__ = ["Layout", "Plan", "Settings", "Shape", "Trainer"]
 
 def __getattr__(name: str) -> Any:
     if name == "Trainer":
-        from ringtree.training.core.trainer import Trainer
-
-        return Trainer
+        return import_module("ringtree.training.core.trainer").Trainer
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

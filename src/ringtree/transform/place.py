@@ -59,7 +59,7 @@ def _renamed(buffer: Column) -> Column:
 def _home(schedule: Schedule) -> Transfers:
     """Every rank copies its output from behind the schedule's own scratch to where it belongs."""
     s = schedule
-    owed = [s.promise.owed(rank, s.ranks, s.chunks, s.root or 0) for rank in range(s.ranks)]
+    owed = [s.owed(rank) for rank in range(s.ranks)]
     rank = np.array([r for r in range(s.ranks) if len(owed[r])])
     return Transfers.of(
         rank,

@@ -55,13 +55,12 @@ def reverse(schedule: Schedule) -> Schedule:
 
 def _stores_each_once(schedule: Schedule) -> bool:
     """Whether every rank receives what it is owed and lacks, and nothing else: then nothing is overwritten or idle."""
-    s, promise = schedule, schedule.promise
+    s = schedule
     if s.collective not in STORES or any(np.any(b.rows.source == b.rows.target) for b in s.blocks):
         return False
-    at = (s.ranks, s.chunks, s.root or 0)
     lacks = []
     for rank in range(s.ranks):
-        owed, held = promise.owed(rank, *at), promise.held(rank, *at)
+        owed, held = s.owed(rank), s.held(rank)
         lacks.append(len(owed) - max(0, min(owed.stop, held.stop) - max(owed.start, held.start)))
     return bool(s.chunks_received().tolist() == lacks)
 
@@ -69,7 +68,7 @@ def _stores_each_once(schedule: Schedule) -> bool:
 def _backwards(schedule: Schedule, block: Block) -> Block:
     """Last row first, source and target exchanged; `reduce` is still the row's own, from before."""
     shift = block.shift
-    rows = (block.rows if block.times == 1 else _last(schedule, block)).take(slice(None, None, -1))
+    rows = schedule.repetitions(block, np.array([block.times - 1])).take(slice(None, None, -1))
     swap = np.array([Buffer.DATA, Buffer.OUTPUT, Buffer.INPUT, Buffer.SCRATCH], dtype=np.int32)
     rows = Transfers(
         round=block.rounds - 1 - rows.round,
@@ -84,27 +83,6 @@ def _backwards(schedule: Schedule, block: Block) -> Block:
     )
     back = Shift(-shift.target, -shift.source, -shift.target_chunk, -shift.source_chunk)
     return Block(rows, block.times, back)
-
-
-def _last(schedule: Schedule, block: Block) -> Transfers:
-    """The rows of the block's last repetition."""
-    s, i, n = block.shift, block.times - 1, schedule.ranks
-    rows = block.rows
-    lengths = np.array([max(schedule.buffer_chunks(b), 1) for b in Buffer], dtype=np.int64)
-
-    def rank(column: NDArray[np.int32], by: int) -> NDArray[np.int32]:
-        return np.where(column < n, (column + i * by) % n, column).astype(np.int32)
-
-    def chunk(column: NDArray[np.int32], buffer: NDArray[np.int32], by: int) -> NDArray[np.int32]:
-        return ((column + i * by) % lengths[buffer]).astype(np.int32)
-
-    return replace(
-        rows,
-        source=rank(rows.source, s.source),
-        target=rank(rows.target, s.target),
-        source_chunk=chunk(rows.source_chunk, rows.source_buffer, s.source_chunk),
-        target_chunk=chunk(rows.target_chunk, rows.target_buffer, s.target_chunk),
-    )
 
 
 def _told(schedule: Schedule, flags: list[NDArray[np.bool_]]) -> Schedule:
@@ -147,7 +125,7 @@ def _per_row(rows: Transfers, full: NDArray[np.bool_]) -> NDArray[np.bool_] | No
 
 def _flags(schedule: Schedule, rows: Transfers) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Per chunk of every row: whether there is something where it goes, and whether there is nothing where it is."""
-    lengths = [schedule.buffer_chunks(b) for b in Buffer]
+    lengths = schedule.lengths
     bases = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     index, offset = parts(rows.count)
 
@@ -181,7 +159,7 @@ def _starts_full(schedule: Schedule, per_rank: int, bases: NDArray[np.int64]) ->
     """Which places hold something before the schedule starts: its inputs."""
     full = np.zeros(schedule.participants * per_rank, dtype=np.bool_)
     for rank in range(schedule.ranks):
-        held = schedule.promise.held(rank, schedule.ranks, schedule.chunks, schedule.root or 0)
+        held = schedule.held(rank)
         at = rank * per_rank + int(bases[Buffer.DATA])
         full[at + held.start : at + held.stop] = True
         at = rank * per_rank + int(bases[Buffer.INPUT])

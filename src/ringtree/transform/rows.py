@@ -8,6 +8,7 @@ from math import lcm
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ringtree.ir.ranges import places
 from ringtree.ir.schedule import Block, Schedule, Transfers
 
 
@@ -47,8 +48,7 @@ def single(rows: Transfers) -> Transfers:
 
 def parts(counts: NDArray[np.int32]) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
     """Of every chunk of every row: the row's index, and which of its chunks it is."""
-    index = np.arange(len(counts)).repeat(counts)
-    return index, (np.arange(len(index)) - (np.cumsum(counts) - counts)[index]).astype(np.int32)
+    return np.arange(len(counts)).repeat(counts), places(counts).astype(np.int32)
 
 
 def cut(rows: Transfers, index: NDArray[np.intp], offset: NDArray[np.int32], count: ArrayLike) -> Transfers:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ringtree.runtime.communicator.communicator import Communicator
-from ringtree.runtime.communicator.work import Work
+from ringtree.runtime.communicator.messages.work import Work
 from tests.runtime.soak.script import Call
 from tests.runtime.soak.values import MOST, Tables, Values, differing
 

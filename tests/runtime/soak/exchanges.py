@@ -10,7 +10,7 @@ import numpy as np
 from ringtree import ANY
 from ringtree.runtime.arrays import dtype_named
 from ringtree.runtime.communicator.communicator import Communicator
-from ringtree.runtime.communicator.work import wait_all
+from ringtree.runtime.communicator.messages.work import wait_all
 from tests.runtime.soak.script import Exchange, Letter, Window
 from tests.runtime.soak.values import MOST_OTHERS, Tables, Values, differing
 

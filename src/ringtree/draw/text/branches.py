@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from ringtree.draw.text.labels import place, spread
+from ringtree.draw.text.labels import gapped, place, runs
 from ringtree.draw.trees import ROOT, Tree
 from ringtree.ir.schedule import Buffer
 
@@ -43,13 +43,7 @@ def _caption(alike: list[Tree]) -> str:
 
 
 def _chunks(chunks: tuple[int, ...]) -> str:
-    runs: list[list[int]] = []
-    for chunk in chunks:
-        if runs and chunk == sum(runs[-1]):
-            runs[-1][1] += 1
-        else:
-            runs.append([chunk, 1])
-    said = [place(Buffer.DATA, first, count, 0) for first, count in runs]
+    said = [place(Buffer.DATA, run[0], len(run), 0) for run in runs(chunks)]
     shown = said if len(said) <= 4 else [*said[:2], "…", said[-1]]
     return f"chunk{'s' * (len(chunks) > 1)} {', '.join(shown)}"
 
@@ -75,11 +69,7 @@ def _path(children: Children, root: int) -> str:
     ranks = [root]
     while ranks[-1] in children:
         ranks += children[ranks[-1]]
-    text, before = str(root), 0
-    for at in spread(len(ranks), MOST_ON_A_PATH)[1:]:
-        text += f" ─ … ─ {ranks[at]}" if at > before + 1 else f" ─ {ranks[at]}"
-        before = at
-    return text
+    return " ─ ".join("…" if at is None else str(ranks[at]) for at in gapped(len(ranks), MOST_ON_A_PATH))
 
 
 def _below(children: Children, root: int) -> dict[int, int]:
@@ -119,9 +109,4 @@ def _drawn(children: Children, root: int, below: dict[int, int], deepest: int, *
 
 
 def _several(ranks: list[int]) -> str:
-    shown = spread(len(ranks), 8)
-    text, before = str(ranks[0]), 0
-    for at in shown[1:]:
-        text += f" … {ranks[at]}" if at > before + 1 else f" {ranks[at]}"
-        before = at
-    return text
+    return " ".join("…" if at is None else str(ranks[at]) for at in gapped(len(ranks), 8))

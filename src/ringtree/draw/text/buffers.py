@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.draw.text.labels import place, ranks, spread
+from ringtree.draw.text.labels import gapped, place, ranks
 from ringtree.ir.contents import NOTHING, Bits, Contents, Promised
 from ringtree.ir.moves import Ints, Layout
 from ringtree.ir.schedule import Buffer, Schedule
@@ -76,11 +76,12 @@ class Grid:
         fold = len(self.column) > MOST_UNFOLDED
         first = self._changes(label, sets, marks) if fold else np.arange(len(self.column))
         stops = np.append(first[1:], len(self.column))
-        found, before = list[Column](), -1
-        for at in spread(len(first), MOST_FOLDED):
-            if at > before + 1:
+        found = list[Column]()
+        for at in gapped(len(first), MOST_FOLDED):
+            if at is None:
                 found.append(gap(len(self.rows)))
-            before, c = at, int(first[at])
+                continue
+            c = int(first[at])
             many = int(stops[at]) - c
             texts = self._texts(label[:, c], sets[:, c], c, many)
             cells = tuple(Cell(text, *mark) for text, mark in zip(texts, marks[:, c].tolist(), strict=True))
@@ -126,4 +127,4 @@ def _start(s: Schedule, buffer: Buffer, rank: int) -> int:
     """Which position on the whole vector the rank's buffer begins with; -1 for scratch."""
     if buffer is Buffer.SCRATCH:
         return -1
-    return 0 if buffer is Buffer.DATA else s.promise.owed(rank, s.ranks, s.chunks, s.root or 0).start
+    return 0 if buffer is Buffer.DATA else s.owed(rank).start

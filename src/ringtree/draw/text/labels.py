@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from ringtree.ir.schedule import Buffer
@@ -24,21 +24,21 @@ def ranks(members: Sequence[int], of: int, room: int = 7) -> str:
         return "all"
     if of <= 10 and len(members) <= 4:
         return "".join(map(str, members))
-    text = ",".join(_run(run) for run in _runs(members, of))
+    text = ",".join(_run(run) for run in runs(members, of))
     return text if len(text) <= room else f"{len(members)}/{of}"
 
 
-def _runs(members: Sequence[int], of: int) -> list[list[int]]:
-    """The members as runs of neighbours; one that reaches the end goes on at 0 where that gives one run less."""
-    runs: list[list[int]] = []
+def runs(members: Sequence[int], of: int = 0) -> list[list[int]]:
+    """The members as runs of neighbours; one that reaches the last of `of` goes on at 0 where that is one run less."""
+    found: list[list[int]] = []
     for member in members:
-        if runs and member == runs[-1][-1] + 1:
-            runs[-1].append(member)
+        if found and member == found[-1][-1] + 1:
+            found[-1].append(member)
         else:
-            runs.append([member])
-    if len(runs) > 1 and runs[0][0] == 0 and runs[-1][-1] == of - 1:
-        runs[-1] += runs.pop(0)
-    return runs
+            found.append([member])
+    if len(found) > 1 and found[0][0] == 0 and found[-1][-1] == of - 1:
+        found[-1] += found.pop(0)
+    return found
 
 
 def _run(run: list[int]) -> str:
@@ -60,8 +60,18 @@ def spread(total: int, room: int) -> list[int]:
     return sorted(chosen + lonely)
 
 
+def gapped(total: int, room: int) -> Iterator[int | None]:
+    """`spread`, and None in each gap."""
+    before = -1
+    for at in spread(total, room):
+        if at > before + 1:
+            yield None
+        yield at
+        before = at
+
+
 def targets(to: Sequence[int], source: int, of: int) -> str:
     """Those that a rank sends to: `3`, `1-3,7`, `all`, `all others`."""
     if of > 2 and len(set(to) | {source}) == of:
         return "all" if source in to else "all others"
-    return ",".join(_run(run) for run in _runs(sorted(to), of + 1))
+    return ",".join(_run(run) for run in runs(sorted(to), of + 1))

@@ -7,8 +7,7 @@ from textwrap import wrap
 
 import numpy as np
 
-from ringtree.draw.machine_matrix import Matrix, bandwidth_of, kind_of, matrix
-from ringtree.draw.machine_verdicts import Rule, rules
+from ringtree.draw.machine_matrix import Matrix, Rule, bandwidth_of, kind_of, matrix, rules
 from ringtree.draw.text.labels import spread
 from ringtree.draw.text.lines import Line, Span
 from ringtree.machines.machine import PathKind

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from ringtree.draw.text.labels import place
 from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.ir.text import format_head, format_schedule
+from ringtree.transform.rows import expand_block
 
 MOST_LINES = 16
 """A round that would take more lines of arrows is written instead, as the schedule's text has it, with its count."""
@@ -87,7 +88,7 @@ def picture(schedule: Schedule, width: int = 100) -> str:
 def _drawn(schedule: Schedule, block: Block) -> list[Transfers]:
     """The rounds of a block that are drawn, each possibly without rows."""
     whole = block.times == 1 or block.shift.source or block.shift.target
-    rows = replace(schedule, blocks=(block,)).expand() if whole and block.times > 1 else block.rows
+    rows = expand_block(schedule, block).rows if whole else block.rows
     rounds = [Transfers.concatenate([])] * (block.rounds * (block.times if whole else 1))
     for part in rows.by_round():
         rounds[int(part.round[0])] = part

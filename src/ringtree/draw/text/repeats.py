@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.ir.schedule import Block, Buffer, Schedule, Shift, Transfers
+from ringtree.ir.schedule import Block, Schedule, Shift, Transfers
 from ringtree.ir.text import format_head
 
 ALIKE = ("source", "target", "source_buffer", "target_buffer", "count", "reduce")
@@ -38,7 +38,7 @@ class Repeat(NamedTuple):
 def repeats(s: Schedule) -> list[Repeat]:
     """All rounds of the schedule, in order, as repeats: its blocks, and single rounds that only move chunks."""
     found, start = list[Repeat](), 0
-    lengths = np.array([max(s.buffer_chunks(b), 1) for b in Buffer], dtype=np.int64)
+    lengths = np.maximum(s.lengths, 1)
     for block in s.blocks:
         if block.times > 1 and block.rounds:
             found.append(Repeat(start, block.rounds, block.times, _moves(block.shift)))

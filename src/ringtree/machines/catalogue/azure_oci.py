@@ -18,7 +18,6 @@ ENTRIES = (
         numa=("g0 g1 g2 g3 n0", "g4 g5 g6 g7"),
         gpu="V100 SXM2",
         nic="ConnectX-5 EDR",
-        fabric="infiniband",
         mesh=HYBRID_CUBE_MESH,
     ),
     Entry(
@@ -29,7 +28,6 @@ ENTRIES = (
         numa=_FOUR_NUMA,
         gpu="A100 SXM4 40GB",
         nic="ConnectX-6 HDR",
-        fabric="infiniband",
         nvswitch=2,
         chips=6,
     ),
@@ -41,7 +39,6 @@ ENTRIES = (
         numa=_ONE_EACH,
         gpu="H100 SXM5",
         nic="ConnectX-7 NDR",
-        fabric="infiniband",
         nvswitch=3,
         chips=4,
     ),

@@ -28,7 +28,7 @@ class Entry:
     sockets: int = 2
     gpu: str = ""
     nic: str = ""
-    fabric: str = ""
+    fabric: str = "infiniband"
     switch: int = 0
     mesh: str = ""
     nvswitch: int = 0
@@ -95,7 +95,7 @@ class _Node:
         self._devices()
         for numa, tree in enumerate(self.entry.numa):
             self._hang(tree, cpus[numa])
-        for a, c, count in _mesh(self.entry.mesh):
+        for a, c, count in mesh_links(self.entry.mesh):
             part = parts.GPUS[self.entry.gpu]
             wire = parts.NVLINK[part.wire] if isinstance(part.wire, int) else parts.XGMI[part.wire]
             self.b.wired(self._name("g", a), self._name("g", c), wire, count)
@@ -163,7 +163,8 @@ def _tokens(tree: str) -> Iterator[str]:
     return (m.group() for m in re.finditer(r"\[|\]|[gnsd]\d+", tree))
 
 
-def _mesh(text: str) -> Iterator[tuple[int, int, int]]:
+def mesh_links(text: str) -> Iterator[tuple[int, int, int]]:
+    """(GPU, GPU, how many links) of each pair, from an entry's `mesh`."""
     for pair in text.split():
         ends, _, count = pair.partition("x")
         a, b = ends.split("-")

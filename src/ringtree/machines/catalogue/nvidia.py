@@ -13,6 +13,7 @@ _QUADS = " ".join(f"{q + a}-{q + b}" for q in (0, 4) for a, b in combinations(ra
 CUBE_MESH = f"{_QUADS} 0-4 1-5 2-6 3-7"
 """Two quads, all to all, and a link between the GPUs of the same place."""
 HYBRID_CUBE_MESH = "0-1 0-2 0-3x2 0-4x2 1-2x2 1-3 1-5x2 2-3x2 2-6 3-7 4-5 4-6 4-7x2 5-6x2 5-7 6-7x2"
+"""Of six links a GPU: NVIDIA DGX-1 with Tesla V100 system architecture, figure 4."""
 
 ENTRIES = (
     Entry(
@@ -23,7 +24,6 @@ ENTRIES = (
         numa=("[g0 g1 n0] [g2 g3 n1]", "[g4 g5 n2] [g6 g7 n3]"),
         gpu="P100 SXM2",
         nic="ConnectX-4 EDR",
-        fabric="infiniband",
         mesh=CUBE_MESH,
     ),
     Entry(
@@ -34,7 +34,6 @@ ENTRIES = (
         numa=("[g0 g1 n0] [g2 g3 n1]", "[g4 g5 n2] [g6 g7 n3]"),
         gpu="V100 SXM2",
         nic="ConnectX-4 EDR",
-        fabric="infiniband",
         mesh=HYBRID_CUBE_MESH,
     ),
     Entry(
@@ -48,7 +47,6 @@ ENTRIES = (
         ),
         gpu="V100 SXM3",
         nic="ConnectX-5 EDR",
-        fabric="infiniband",
         nvswitch=1,
         chips=12,
     ),
@@ -69,7 +67,6 @@ ENTRIES = (
         ),
         gpu="A100 SXM4 80GB",
         nic="ConnectX-6 HDR",
-        fabric="infiniband",
         nvswitch=2,
         chips=6,
         note=_STORAGE_NICS,
@@ -82,7 +79,6 @@ ENTRIES = (
         numa=_ONE_EACH,
         gpu="H100 SXM5",
         nic="ConnectX-7 NDR",
-        fabric="infiniband",
         nvswitch=3,
         chips=4,
         note=_STORAGE_NICS,
@@ -95,7 +91,6 @@ ENTRIES = (
         numa=_ONE_EACH,
         gpu="H200 SXM5",
         nic="ConnectX-7 NDR",
-        fabric="infiniband",
         nvswitch=3,
         chips=4,
         note=_STORAGE_NICS,
@@ -108,7 +103,6 @@ ENTRIES = (
         numa=_ONE_EACH,
         gpu="B200",
         nic="ConnectX-7 NDR",
-        fabric="infiniband",
         nvswitch=4,
         chips=2,
         note=_STORAGE_NICS,
@@ -121,7 +115,6 @@ ENTRIES = (
         numa=_ONE_EACH,
         gpu="H100 SXM5",
         nic="ConnectX-7 NDR",
-        fabric="infiniband",
         nvswitch=3,
         chips=4,
         copies=32,
@@ -136,7 +129,6 @@ ENTRIES = (
         numa=("g0 g1 n0 n1", "g2 g3 n2 n3"),
         gpu="GB200",
         nic="ConnectX-7 NDR",
-        fabric="infiniband",
         nvswitch=4,
         chips=18,
         c2c="GB200",
@@ -163,7 +155,6 @@ ENTRIES = (
         numa=("[g0 g1 n0]", "[g2 g3 n1]"),
         gpu="V100 PCIe",
         nic="ConnectX-5 EDR",
-        fabric="infiniband",
     ),
     Entry(
         name="a100-pcie-nvlink-pairs",
@@ -173,7 +164,6 @@ ENTRIES = (
         numa=("g0 g1 n0", "g2 g3 n1"),
         gpu="A100 PCIe 80GB",
         nic="ConnectX-6 HDR",
-        fabric="infiniband",
         mesh="0-1x12 2-3x12",
     ),
     Entry(
@@ -184,7 +174,6 @@ ENTRIES = (
         numa=("g0 g1 n0", "g2 g3 n1"),
         gpu="H100 PCIe",
         nic="ConnectX-7 NDR",
-        fabric="infiniband",
         mesh="0-1x12 2-3x12",
     ),
     Entry(

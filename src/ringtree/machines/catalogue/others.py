@@ -22,7 +22,6 @@ ENTRIES = (
         ),
         gpu="MI250",
         nic="ConnectX-6 HDR",
-        fabric="infiniband",
         mesh="0-1x4 2-3x4 4-5x4 6-7x4 8-9x4 10-11x4 12-13x4 14-15x4 "
         "0-2 0-4x2 1-2 1-3 1-5 2-6 3-7x2 4-12 5-13 5-14 6-13 6-14 7-15 8-10 8-12x2 9-10 9-11 9-13 10-14 11-15x2",
         note="GPUs 2k and 2k+1 are the two GCDs of one MI250, 4 links apart",
@@ -35,7 +34,6 @@ ENTRIES = (
         numa=("[g0 n0] [g1 n1] [g2 n2] [g3 n3]", "[g4 n4] [g5 n5] [g6 n6] [g7 n7]"),
         gpu="MI300X",
         nic="ConnectX-7 NDR",
-        fabric="infiniband",
         mesh=_ALL_8,
     ),
     Entry(
@@ -47,7 +45,6 @@ ENTRIES = (
         sockets=1,
         gpu="DCU Z100",
         nic="ConnectX-6 HDR",
-        fabric="infiniband",
     ),
     Entry(
         name="ascend-910b-x8",

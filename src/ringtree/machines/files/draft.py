@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine, Note, NoteKind
+from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine, Note, NoteKind, renumbered
 
 MOST_OF_A_KIND = 640
 """Devices; NCCL takes no more either (src/include/graph.h, NCCL_TOPO_MAX_NODES)."""
@@ -81,11 +81,11 @@ class Draft:
         kinds = list(DeviceKind)
         order = sorted(range(len(self.devices)), key=lambda n: (kinds.index(self.devices[n].kind), self._place[n], n))
         number = {old: new for new, old in enumerate(order)}
-        links = [replace(k, source=number[k.source], target=number[k.target]) for k in self.links]
+        links = renumbered(self.links, number)
         notes = [
             Note(kind, _some([self._words(a) for a in about]), text) for (kind, text), about in self._notes.items()
         ]
-        return Machine(self.name, tuple(self.devices[n] for n in order), tuple(links), tuple(notes))
+        return Machine(self.name, tuple(self.devices[n] for n in order), links, tuple(notes))
 
     def _words(self, about: int | str) -> str:
         if isinstance(about, str):

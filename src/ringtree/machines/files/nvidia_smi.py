@@ -14,7 +14,6 @@ from ringtree.machines.files.file_bytes import file_bytes
 from ringtree.machines.files.nccl_xml.assumed import Assumed
 from ringtree.machines.files.nccl_xml.cpus import likely
 from ringtree.machines.files.nccl_xml.deriving import fastest, of_rate
-from ringtree.machines.files.nccl_xml.gpus import told_of
 from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine, NoteKind
 
 MOST_BYTES = 2**20
@@ -149,7 +148,7 @@ class _Tree:
         for place in self.places:
             name = self.matrix.names[place]
             if self.matrix.is_gpu(place):
-                kept = MappingProxyType(told_of(self.part) if self.part else {})
+                kept = MappingProxyType(self.part.told if self.part else {})
                 model, sm = (self.part.model, self.part.sm) if self.part else ("", 0)
                 gdr = self.part.gdr if self.part else True
                 device = Device(name.lower(), DeviceKind.GPU, "nvidia", model, sm=sm, gdr=gdr, attributes=kept)

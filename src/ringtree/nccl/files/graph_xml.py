@@ -14,7 +14,6 @@ from pathlib import Path
 from ringtree.machines.channels import Channels, Pattern
 from ringtree.machines.files.file_bytes import file_bytes
 from ringtree.machines.files.xml_elements import MOST_BYTES, Element, elements
-from ringtree.machines.hosts import hosts
 from ringtree.machines.machine import DeviceKind, Machine, PathKind
 
 IDS = {
@@ -36,6 +35,7 @@ NUMBERS = {
 }
 KINDS = {k.name: k for k in PathKind if k not in (PathKind.C2C, PathKind.NET, PathKind.DIS)}
 """The path types NCCL can read; the others are written as the next farther one, the farthest as SYS."""
+BETWEEN_HOSTS = (DeviceKind.NVSWITCH, DeviceKind.SWITCH)
 HOST_BIT = 56
 MOST_HOSTS = 1 << 7
 MOST_DEVICES = 640
@@ -216,3 +216,26 @@ def _tag(tag: str, place: int, numbers: list[int] | None) -> str:
 
 def _written(kind: PathKind) -> str:
     return next((name for name, known in KINDS.items() if known >= kind), "SYS")
+
+
+def hosts(machine: Machine) -> tuple[int, ...]:
+    """For each device the number of its host, as their first devices come: those that links join otherwise than
+    through NVSwitches or a network are of one. What joins hosts is of the first."""
+    above = list(range(len(machine.devices)))
+
+    def top(device: int) -> int:
+        while above[device] != device:
+            above[device] = above[above[device]]
+            device = above[device]
+        return device
+
+    between = {n for kind in BETWEEN_HOSTS for n in machine.of_kind(kind)}
+    for link in machine.links:
+        if not {link.source, link.target} & between:
+            low, high = sorted((top(link.source), top(link.target)))
+            above[high] = low
+    number: dict[int, int] = {}
+    for device in range(len(machine.devices)):
+        if device not in between:
+            number.setdefault(top(device), len(number))
+    return tuple(0 if d in between else number[top(d)] for d in range(len(machine.devices)))

@@ -1,6 +1,6 @@
 """The channels of one pattern: attempts at one speed after another, and with looser terms, until enough fit.
 
-The rules are those of NVIDIA/nccl 2.30.7, src/graph/search.cc (ncclTopoCompute).
+The rules are those of NVIDIA/nccl 2.30.7, src/graph/search.cc (ncclTopoCompute), the speeds also of ROCm/rccl 2.21.
 """
 
 from __future__ import annotations
@@ -10,9 +10,7 @@ from dataclasses import replace
 
 from ringtree.machines.channels import Pattern
 from ringtree.machines.machine import PathKind
-from ringtree.nccl.graphs.attempt import HEADS, Attempt, Found, Terms, doubled
-from ringtree.nccl.graphs.limits import most_channels
-from ringtree.nccl.graphs.speeds import ladder
+from ringtree.nccl.graphs.attempt import HEADS, TREES, Attempt, Found, Terms, doubled
 from ringtree.nccl.graphs.system import System
 
 STEPS = 1 << 12
@@ -25,6 +23,18 @@ MOST_HEADS = {Pattern.NVLS: 32, Pattern.COLLNET_DIRECT: 8}
 HALF = 0.49
 """A speed below half the found one is not tried: twice the channels of it were no better."""
 CROSSING = (Pattern.RING, Pattern.BALANCED_TREE)
+
+INSIDE = (40, 30, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3)
+ACROSS = (48, 30, 28, 24, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3, 2.4, 1.2, 0.24, 0.12)
+HOPPER_INSIDE = (60, 50, 40, 30, 24, 20, 15, 12, 11, 6, 3)
+HOPPER_ACROSS = (48, 45, 42, 40, 30, 24, 22, 20, 17.5, 15, 12, 6, 3, 2.4, 1.2, 0.24, 0.12)
+BLACKWELL_INSIDE = (90, 80, 70, 60, 50, 45, 40, 30, 24, 20, 19, 18)
+BLACKWELL_ACROSS = (96, 86, 80, 48, 45.1, 42, 40, 30, 24, 22, 20, 17.5, 15, 12, 6, 3, 2.4, 1.2, 0.24, 0.12)
+RCCL = (48, 24, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3, 2.4, 1.2, 0.24, 0.12)
+"""AMD's, within a machine and between."""
+LADDERS = ((100, BLACKWELL_INSIDE, BLACKWELL_ACROSS), (90, HOPPER_INSIDE, HOPPER_ACROSS), (0, INSIDE, ACROSS))
+"""The speeds of a channel that are tried, fastest first: from which compute capability (times 10), within a machine,
+between machines. In GB/s, as NCCL prints them."""
 
 
 def compute(system: System, pattern: Pattern, least: int, most: int) -> Found | None:
@@ -168,3 +178,35 @@ class _Search:
                 return
             place -= 1
             self._try(terms)
+
+
+def ladder(sm: int, across: bool, rccl: bool) -> tuple[int, ...]:
+    """The speeds to try, in MB/s."""
+    inside, between = (RCCL, RCCL) if rccl else next((i, a) for least, i, a in LADDERS if sm >= least)
+    return tuple(round(GBps * 1000) for GBps in (between if across else inside))
+
+
+def most_channels(system: System, terms: Terms) -> int:
+    """How many channels of those terms there can be at most: what cannot be better than the found ones is not searched.
+    What GPUs send one another, and what the usable NICs carry, each bound it."""
+    gpus = range(len(system.gpus))
+    most = terms.most
+    if terms.pattern in (Pattern.RING, *TREES) and len(gpus) > 1:
+        closed = terms.pattern is Pattern.RING and not system.inter
+        sends = sum(system.leaving_MBps(g) // terms.intra_MBps for g in gpus)
+        most = min(most, sends // (len(gpus) if closed else len(gpus) - 1))
+    if system.inter:
+        whole_MBps = terms.inter_MBps // 1000 * 1000  # NCCL counts whole GB/s of a NIC: slower channels are free
+        usable = [n for n in system.nets if _usable(system, terms, n)]
+        of_nics = sum(system.net_MBps(n) // whole_MBps for n in usable) if whole_MBps else most * len(usable)
+        most = min(most, of_nics)
+    return most
+
+
+def _usable(system: System, terms: Terms, net: int) -> bool:
+    """Whether a channel can come by a NIC, and where it must leave by the same one, can do that from the right GPU."""
+    into, back = system.ends(net, terms.inter)
+    if terms.pattern is Pattern.RING:
+        alone = len(system.gpus) == 1
+        return bool(into) and (terms.cross_nic == 2 or (bool(back) and (alone or len(into | back) > 1)))
+    return bool(into & back)

@@ -9,13 +9,12 @@ from ringtree.machines.clusters import Cluster
 from ringtree.machines.nics import as_shown
 from ringtree.nccl.estimate import Estimate
 from ringtree.nccl.transport.exchange import EXCHANGES, exchange
-from ringtree.nccl.transport.latency import latency_us
+from ringtree.nccl.transport.hardware import latency_us
 from ringtree.nccl.transport.rings import ring_limits, ring_us
 from ringtree.nccl.transport.trees import tree_limits, tree_us
 from ringtree.nccl.tuning.channels import channels
 from ringtree.nccl.tuning.communicator import Communicator
-from ringtree.nccl.tuning.enabled import enabled
-from ringtree.nccl.tuning.figures import ALGORITHMS, PROTOCOLS
+from ringtree.nccl.tuning.enabled import candidates
 
 __all__ = ["estimates"]
 
@@ -28,13 +27,7 @@ def estimates(
     comm = Communicator(as_shown(cluster), graphs)
     if collective in EXCHANGES:
         return exchange(comm, collective, nbytes)
-    found = [
-        _estimate(comm, collective, algorithm, protocol, nbytes)
-        for algorithm in ALGORITHMS
-        for protocol in PROTOCOLS
-        if enabled(comm, collective, algorithm, protocol)
-    ]
-    return tuple(sorted(found, key=lambda e: e.time_s))
+    return candidates(comm, collective, nbytes, _estimate)
 
 
 def _estimate(comm: Communicator, collective: str, algorithm: str, protocol: str, nbytes: int) -> Estimate:
@@ -46,8 +39,5 @@ def _estimate(comm: Communicator, collective: str, algorithm: str, protocol: str
     else:
         least = min(tree_limits(comm, collective, algorithm, protocol), key=lambda limit: limit.GBps)
         time = tree_us(comm, collective, algorithm, protocol, nbytes, least.GBps)
-    if time > 2 * latency:
-        words = least.words
-    else:
-        words = f"latency: {comm.ranks} ranks" + (f" on {comm.nodes} nodes" if comm.nodes > 1 else "")
+    words = least.words if time > 2 * latency else comm.latency_words
     return Estimate(algorithm, protocol, blocks, time * 1e-6, latency * 1e-6, least.GBps * 1e9, words)

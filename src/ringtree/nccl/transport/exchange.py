@@ -11,8 +11,7 @@ from ringtree.machines.paths import Paths
 from ringtree.nccl.estimate import Estimate
 from ringtree.nccl.link_speeds import link_GBps
 from ringtree.nccl.transport.figures import PEER_CHUNK_bytes, PEER_LL_bytes
-from ringtree.nccl.transport.hardware import block_GBps, nics_limit
-from ringtree.nccl.transport.latency import hop_us
+from ringtree.nccl.transport.hardware import block_GBps, hop_us, nics_limit
 from ringtree.nccl.tuning.communicator import Communicator
 from ringtree.nccl.tuning.figures import PROTOCOLS, BASE_LATENCY_us, HOP_LATENCY_us
 
@@ -49,7 +48,7 @@ def _estimate(comm: Communicator, collective: str, protocol: str, nbytes: int, c
     fill = 2 * min(PEER_CHUNK_bytes * channels, nbytes) * s_per_byte if protocol == "simple" else 0.0
     time = latency + nbytes * s_per_byte + fill
     if time < 2 * latency:
-        words = f"latency: {comm.ranks} ranks" + (f" on {comm.nodes} nodes" if comm.nodes > 1 else "")
+        words = comm.latency_words
     return Estimate("p2p", protocol, channels, time, latency, 1 / s_per_byte, words)
 
 

@@ -1,4 +1,4 @@
-"""What limits an algorithm at length: links and NICs."""
+"""What the hardware does with any algorithm: what a size of nothing takes, and what links and NICs carry at length."""
 
 from __future__ import annotations
 
@@ -12,12 +12,49 @@ from ringtree.machines.clusters import Network
 from ringtree.machines.link_figures import data_Bps
 from ringtree.machines.machine import LinkKind, Machine, PathKind
 from ringtree.nccl.link_speeds import link_GBps
-from ringtree.nccl.transport.figures import BLOCKS_OF_A_CHANNEL, NIC_SHARE, UNDER_WAY
-from ringtree.nccl.transport.latency import hop_us
+from ringtree.nccl.transport.figures import BLOCKS_OF_A_CHANNEL, NIC_SHARE, UNDER_WAY, NET_LATENCY_us
 from ringtree.nccl.tuning.communicator import Communicator
 from ringtree.nccl.tuning.figures import PROTOCOLS, HOP_LATENCY_us, TREE_CHANNEL_GBps
+from ringtree.nccl.tuning.latency import parts_us, staged_us
 from ringtree.topology.fabrics import Fabric
 from ringtree.topology.networks import machines_of_leaf
+
+
+def hop_us(comm: Communicator, protocol: str) -> float:
+    """What a hop between machines takes here beyond what NCCL takes it for, on InfiniBand. With Simple the receiver
+    says first that it is ready, so the wire is crossed twice."""
+    if comm.nodes == 1 or comm.cluster.fabric is None:
+        return 0.0
+    if protocol == "simple" and comm.settings.simple_us:
+        return comm.settings.simple_us
+    extra = comm.cluster.fabric.latency_s * 1e6 - NET_LATENCY_us
+    return max(extra, 0.0) * (2 if protocol == "simple" else 1)
+
+
+def slice_us(comm: Communicator) -> float:
+    """What a slice of nothing takes in a ring: to wait for it, and to say that it is there."""
+    return parts_us(comm, "ring", "simple")[1]
+
+
+def crossings(comm: Communicator, collective: str) -> int:
+    """How often the longest way round a ring goes over the network."""
+    if comm.nodes == 1:
+        return 0
+    return 2 * comm.nodes - 1 if collective == "all_reduce" else comm.nodes
+
+
+def latency_us(comm: Communicator, collective: str, algorithm: str, protocol: str) -> float:
+    """Of the whole collective: NCCL's own latencies, and what the fabric adds to them. A ring's hops between
+    machines are counted as they are, and cost what a tree's do: NCCL spreads them over all."""
+    base, intra, inter = parts_us(comm, algorithm, protocol)
+    if algorithm != "ring":
+        return staged_us(comm, algorithm, base, intra, inter + hop_us(comm, protocol))
+    hops = (comm.ranks - 1) * (2 if collective == "all_reduce" else 1)
+    far = min(crossings(comm, collective), hops)
+    over = parts_us(comm, "tree", protocol)[2] + hop_us(comm, protocol)
+    if comm.nodes > 1:  # a CPU posts a message at each step
+        intra = max(intra, comm.posting_us * (3 if protocol == "simple" else 1))
+    return base + (hops - far) * intra + far * over
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -30,8 +67,7 @@ class Limit:
 
 def nic_limit(comm: Communicator, algorithm: str, protocol: str = "simple") -> Limit:
     """What all NICs that an algorithm's channels use carry together, each way, in bytes on the wire."""
-    graph = comm.graph(algorithm)
-    assert graph is not None
+    graph = comm.graph_of(algorithm)
     if comm.nodes == 1:
         return Limit(inf, "")
     machine, fabric = comm.cluster.machine, comm.cluster.fabric

@@ -5,8 +5,7 @@ from __future__ import annotations
 from math import ceil
 
 from ringtree.nccl.transport.figures import RING_STEPS, SLICES, STEPS, TREE_STEPS, SLICE_bytes
-from ringtree.nccl.transport.hardware import Limit, block_GBps, link_limit, nic_limit
-from ringtree.nccl.transport.latency import crossings, latency_us, slice_us
+from ringtree.nccl.transport.hardware import Limit, block_GBps, crossings, latency_us, link_limit, nic_limit, slice_us
 from ringtree.nccl.tuning.bandwidth import bandwidth_GBps, steps
 from ringtree.nccl.tuning.communicator import Communicator
 from ringtree.nccl.tuning.latency import parts_us
@@ -17,8 +16,7 @@ WIRE = {"ll": 2.0, "ll128": 128 / 120, "simple": 1.0}
 
 def ring_limits(comm: Communicator, collective: str, protocol: str) -> list[Limit]:
     """What a ring is limited by, in bytes of the collective."""
-    graph = comm.graph("ring")
-    assert graph is not None
+    graph = comm.graph_of("ring")
     times = comm.ranks / steps(comm, collective)
     nic = nic_limit(comm, "ring", protocol)
     limits = [Limit(nic.GBps / WIRE[protocol] * times, nic.words)]

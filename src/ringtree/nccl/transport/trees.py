@@ -5,13 +5,12 @@ from __future__ import annotations
 from math import ceil
 
 from ringtree.nccl.transport import figures
-from ringtree.nccl.transport.hardware import Limit, block_GBps, link_limit, nic_limit
-from ringtree.nccl.transport.latency import latency_us
+from ringtree.nccl.transport.hardware import Limit, block_GBps, latency_us, link_limit, nic_limit
 from ringtree.nccl.transport.rings import WIRE
 from ringtree.nccl.tuning.bandwidth import bandwidth_GBps, correction, steps
+from ringtree.nccl.tuning.channels import chunk_bytes
 from ringtree.nccl.tuning.communicator import Communicator
 from ringtree.nccl.tuning.figures import NVLS_TREE_CHANNEL_GBps, TREE_CHANNEL_GBps
-from ringtree.nccl.tuning.switches import chunk_bytes
 
 TREE_SHARE = 0.92
 """Of what links carry, for a tree (NCCL's tuning.cc)."""
@@ -21,8 +20,7 @@ TWO_NODES = 1
 
 def tree_limits(comm: Communicator, collective: str, algorithm: str, protocol: str) -> list[Limit]:
     """Of a tree over the nodes, in bytes of the collective; NCCL's own figure for what its blocks do."""
-    graph = comm.graph(algorithm)
-    assert graph is not None
+    graph = comm.graph_of(algorithm)
     nic = nic_limit(comm, algorithm, protocol)
     limits = [Limit(nic.GBps / WIRE[protocol] / _times_a_nic(comm, algorithm), nic.words)]
     if algorithm in ("nvls", "nvls_tree"):
@@ -45,8 +43,7 @@ def _times_a_nic(comm: Communicator, algorithm: str) -> float:
 
 
 def _switch_limits(comm: Communicator, collective: str, algorithm: str) -> list[Limit]:
-    graph = comm.graph(algorithm)
-    assert graph is not None
+    graph = comm.graph_of(algorithm)
     each = figures.NVLS_BLOCK_GBps[comm.generation]
     words = f"NVLink SHARP: {comm.nvls_channels} blocks of {each:.1f} GB/s"
     blocks = comm.nvls_channels * each
@@ -68,7 +65,8 @@ def tree_us(comm: Communicator, collective: str, algorithm: str, protocol: str, 
         return latency + nbytes / (GBps * correction(comm, collective, algorithm, protocol, nbytes)) / 1e3
     if algorithm == "tree":
         return latency + nbytes / GBps / 1e3 + _fill_us(comm, nbytes, GBps)
-    loop = chunk_bytes(comm, algorithm, heads(comm, algorithm), nbytes) * comm.nvls_channels * heads(comm, algorithm)
+    heads = comm.heads(algorithm)
+    loop = chunk_bytes(comm, algorithm, heads, nbytes) * comm.nvls_channels * heads
     return latency + (ceil(nbytes / loop) * min(loop, nbytes) + figures.NVLS_STAGES * min(loop, nbytes)) / GBps / 1e3
 
 
@@ -81,10 +79,3 @@ def _fill_us(comm: Communicator, nbytes: int, GBps: float) -> float:
     together = chunk * blocks / GBps / 1e3
     copied = chunk / block_GBps(comm) / 1e3 if comm.sm else together
     return max(near * copied + (far - 1) * together, 0.0)
-
-
-def heads(comm: Communicator, algorithm: str) -> int:
-    """GPUs that reduce for a node."""
-    graph = comm.graph(algorithm)
-    assert graph is not None
-    return max(len({order[0] for order in graph.orders if order}), 1)

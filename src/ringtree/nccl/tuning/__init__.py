@@ -12,8 +12,7 @@ from ringtree.nccl.estimate import Estimate
 from ringtree.nccl.tuning.bandwidth import bandwidth_GBps, correction
 from ringtree.nccl.tuning.channels import channels
 from ringtree.nccl.tuning.communicator import Communicator
-from ringtree.nccl.tuning.enabled import COLLECTIVES, enabled
-from ringtree.nccl.tuning.figures import ALGORITHMS, PROTOCOLS
+from ringtree.nccl.tuning.enabled import COLLECTIVES, candidates
 from ringtree.nccl.tuning.latency import latency_us
 
 __all__ = ["COLLECTIVES", "estimates", "pick"]
@@ -25,14 +24,7 @@ def estimates(
     """All that NCCL would consider, the fastest first. `nbytes` counts as nccl-tests' size column does (all ranks'
     parts together for all_gather and reduce_scatter). Empty for collectives that NCCL sends and receives without a
     model of them."""
-    comm = Communicator(as_shown(cluster), graphs)
-    found = [
-        _estimate(comm, collective, algorithm, protocol, nbytes)
-        for algorithm in ALGORITHMS
-        for protocol in PROTOCOLS
-        if enabled(comm, collective, algorithm, protocol)
-    ]
-    return tuple(sorted(found, key=lambda e: e.time_s))
+    return candidates(Communicator(as_shown(cluster), graphs), collective, nbytes, _estimate)
 
 
 def pick(cluster: Cluster, graphs: Mapping[Pattern, Channels], collective: str, nbytes: int) -> Estimate | None:
@@ -52,16 +44,11 @@ def _estimate(comm: Communicator, collective: str, algorithm: str, protocol: str
         time_s=(latency + transfer) * 1e-6,
         latency_s=latency * 1e-6,
         bandwidth_Bps=long * 1e9,
-        bottleneck=_latency(comm) if latency > transfer else _bandwidth(comm, algorithm),
+        bottleneck=comm.latency_words if latency > transfer else _bandwidth(comm, algorithm),
     )
 
 
-def _latency(comm: Communicator) -> str:
-    return f"latency: {comm.ranks} ranks" + (f" on {comm.nodes} nodes" if comm.nodes > 1 else "")
-
-
 def _bandwidth(comm: Communicator, algorithm: str) -> str:
-    graph = comm.graph(algorithm)
-    assert graph is not None
+    graph = comm.graph_of(algorithm)
     each = graph.intra_Bps if comm.nodes == 1 else min(graph.intra_Bps, graph.inter_Bps or graph.intra_Bps)
     return f"{algorithm}: {graph.count} channels of {each / 1e9:g} GB/s"

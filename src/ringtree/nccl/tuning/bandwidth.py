@@ -25,8 +25,7 @@ def bandwidth_GBps(comm: Communicator, collective: str, algorithm: str, protocol
 
 
 def _bus_GBps(comm: Communicator, collective: str, algorithm: str, protocol: str) -> float:
-    graph = comm.graph(algorithm)
-    assert graph is not None
+    graph = comm.graph_of(algorithm)
     if algorithm in ("nvls", "nvls_tree"):
         return _nvls_GBps(comm, graph, collective, algorithm)
     within = comm.nodes <= 2 or algorithm in ("collnet_direct", "collnet_chain")

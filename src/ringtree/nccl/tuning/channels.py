@@ -1,9 +1,16 @@
-"""How many channels NCCL runs a size on."""
+"""How NCCL cuts a size: the channels it runs on, and how long chunks are where switches reduce."""
 
 from __future__ import annotations
 
+from ringtree.machines.machine import PathKind
 from ringtree.nccl.tuning import figures
-from ringtree.nccl.tuning.communicator import Communicator
+from ringtree.nccl.tuning.communicator import BLACKWELL, Communicator, FAST_NIC_GBps, FASTER_NIC_GBps
+
+KiB = 1 << 10
+CHUNK_bytes = 128 * KiB
+SHORTER = ((64, 64 * KiB), (8, 32 * KiB), (2, 16 * KiB))
+SHORTER_TREE = ((32, 256 * KiB), (16, 128 * KiB), (4, 64 * KiB), (1, 32 * KiB))
+"""Down to the second where fewer loops than the first, of all heads and blocks, are to be done."""
 
 
 def channels(comm: Communicator, collective: str, algorithm: str, protocol: str, nbytes: int) -> int:
@@ -44,9 +51,7 @@ def thread_bytes(comm: Communicator, algorithm: str, protocol: str) -> int:
 
 
 def _collnet_direct(comm: Communicator, nbytes: int) -> int:
-    graph = comm.graph("collnet_direct")
-    assert graph is not None
-    heads = len({order[0] for order in graph.orders})
+    heads = comm.heads("collnet_direct")
     count, least, few = comm.channels, figures.COLLNET_THREAD_BYTES, 16
     short = True
     while few >= 1 and short:
@@ -56,3 +61,34 @@ def _collnet_direct(comm: Communicator, nbytes: int) -> int:
             count -= 1
         few //= 2
     return count
+
+
+def chunk_bytes(comm: Communicator, algorithm: str, heads: int, nbytes: int) -> int:
+    """What each head has of a loop on each block, where switches reduce (enqueue.cc)."""
+    told, share = comm.settings.nvls_chunk_bytes, nbytes / (comm.nvls_channels * heads)
+    if algorithm != "nvls_tree":
+        return _shortened(told or CHUNK_bytes, SHORTER, share)
+    near = comm.graph_of(algorithm).inter <= PathKind.PXB
+    longest = told or tree_chunk_bytes(comm.sm, comm.nodes, comm.per_node, comm.nic_GBps, near)
+    return _shortened(longest, SHORTER_TREE, share)
+
+
+def _shortened(chunk: int, shorter: tuple[tuple[int, int], ...], share: float) -> int:
+    for loops, less in shorter:
+        if chunk > less and share < loops * chunk:
+            chunk = less
+    return chunk
+
+
+def tree_chunk_bytes(sm: int, nodes: int, per_node: int, nic_GBps: float, near_nic: bool) -> int:
+    """Of NVLSTree, at most (nvls.cc). `near_nic`: no CPU between a GPU and its NIC."""
+    if sm < BLACKWELL or nic_GBps < FAST_NIC_GBps:
+        return 64 * KiB if nodes >= 4 else 128 * KiB
+    if nodes == 2:
+        if per_node <= 4:
+            return 256 * KiB
+        slow = per_node >= 16 or (per_node <= 8 and near_nic and nic_GBps < FASTER_NIC_GBps)
+        return 64 * KiB if slow else 128 * KiB
+    if nic_GBps >= FASTER_NIC_GBps:
+        return 256 * KiB if per_node <= 8 else (128 if per_node < 32 else 64) * KiB
+    return 64 * KiB if near_nic else 128 * KiB

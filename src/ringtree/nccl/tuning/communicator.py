@@ -13,9 +13,11 @@ from ringtree.machines.parts import cpu_maker
 from ringtree.nccl.link_speeds import runs_rccl
 from ringtree.nccl.tuning.figures import GENERATIONS, MAX_CHANNELS
 from ringtree.nccl.tuning.settings import Settings, settings
-from ringtree.nccl.tuning.switch_blocks import blocks
 
 TREES = (Pattern.BALANCED_TREE, Pattern.SPLIT_TREE, Pattern.TREE)
+BLACKWELL = 100
+FAST_NIC_GBps, FASTER_NIC_GBps = 48.0, 96.0
+"""NICs of 400 and of 800 Gb/s."""
 _PATTERNS = {
     "ring": (Pattern.RING,),
     "tree": TREES,
@@ -95,9 +97,24 @@ class Communicator:
         """Whether the machine has any."""
         return bool(self.cluster.machine.of_kind(DeviceKind.NVSWITCH))
 
+    @property
+    def latency_words(self) -> str:
+        """What a time that is mostly latency is said to be spent on."""
+        return f"latency: {self.ranks} ranks" + (f" on {self.nodes} nodes" if self.nodes > 1 else "")
+
     def graph(self, algorithm: str) -> Channels | None:
         """The channels an algorithm runs on; None where none were found."""
         return next((self.graphs[p] for p in _PATTERNS[algorithm] if p in self.graphs and self.graphs[p].count), None)
+
+    def graph_of(self, algorithm: str) -> Channels:
+        """Those of an algorithm that has some."""
+        graph = self.graph(algorithm)
+        assert graph is not None, algorithm
+        return graph
+
+    def heads(self, algorithm: str) -> int:
+        """GPUs of a node that begin a channel: where switches reduce, those that reduce for the node."""
+        return len({order[0] for order in self.graph_of(algorithm).orders})
 
     def near(self, algorithm: str) -> str:
         """What hops within a machine are priced as: `nvlink` or `pci`."""
@@ -122,8 +139,11 @@ class Communicator:
 
     @cached_property
     def nvls_channels(self) -> int:
-        """Blocks that NVLS runs on."""
-        return blocks(self.sm, self.nodes, self.nic_GBps)
+        """Blocks that NVLS runs on (nvls.cc)."""
+        if self.sm < BLACKWELL:
+            return 16
+        few = self.nodes == 1 or (self.nodes > 2 and self.nic_GBps >= FAST_NIC_GBps)
+        return 24 if few else 32
 
     @cached_property
     def nic_GBps(self) -> float:

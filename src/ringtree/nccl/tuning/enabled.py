@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ringtree.machines.machine import PathKind
+from ringtree.nccl.estimate import Estimate
 from ringtree.nccl.tuning.communicator import Communicator
-from ringtree.nccl.tuning.figures import MAX_DIRECT_RANKS, MAX_NVLS_ARITY
+from ringtree.nccl.tuning.figures import ALGORITHMS, MAX_DIRECT_RANKS, MAX_NVLS_ARITY, PROTOCOLS
 
 COLLECTIVES = {
     "all_reduce": ("tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree"),
@@ -14,6 +17,19 @@ COLLECTIVES = {
     "reduce": ("ring",),
 }
 """What the model has a figure for. Others are sends and receives, which NCCL does not price."""
+
+
+def candidates(
+    comm: Communicator, collective: str, nbytes: int, estimate: Callable[[Communicator, str, str, str, int], Estimate]
+) -> tuple[Estimate, ...]:
+    """One for each algorithm and protocol that NCCL would consider, the fastest first."""
+    found = [
+        estimate(comm, collective, algorithm, protocol, nbytes)
+        for algorithm in ALGORITHMS
+        for protocol in PROTOCOLS
+        if enabled(comm, collective, algorithm, protocol)
+    ]
+    return tuple(sorted(found, key=lambda e: e.time_s))
 
 
 def enabled(comm: Communicator, collective: str, algorithm: str, protocol: str) -> bool:
@@ -46,8 +62,7 @@ def _rccl(comm: Communicator, algorithm: str, protocol: str) -> bool:
 
 
 def _ll128(comm: Communicator, algorithm: str) -> bool:
-    graph = comm.graph(algorithm)
-    assert graph is not None
+    graph = comm.graph_of(algorithm)
     far = PathKind.PXN if comm.sm >= 90 else PathKind.PXB
     return (
         comm.sm >= 70
@@ -59,8 +74,7 @@ def _ll128(comm: Communicator, algorithm: str) -> bool:
 
 def _nvls(comm: Communicator, collective: str, algorithm: str) -> bool:
     """The switch reduces from Hopper on. Over several nodes the tree needs nothing more, the other one CollNet."""
-    graph = comm.graph(algorithm)
-    assert graph is not None
+    graph = comm.graph_of(algorithm)
     if comm.sm < 90 or not comm.nvswitch or graph.count < 2:
         return False
     if algorithm == "nvls_tree":

@@ -16,8 +16,7 @@ from ringtree.nccl.tuning.figures import (
 def latency_us(comm: Communicator, collective: str, algorithm: str, protocol: str, nbytes: int) -> float:
     """At a size: a ring's grows once it is long."""
     base, intra, inter = parts_us(comm, algorithm, protocol)
-    graph = comm.graph(algorithm)
-    assert graph is not None
+    graph = comm.graph_of(algorithm)
     told = max(graph.inter_latency_s * 1e6, comm.settings.latency_us)
     inter += told * 2 + comm.settings.simple_us if protocol == "simple" else told
     if algorithm == "ring":
@@ -58,8 +57,7 @@ def parts_us(comm: Communicator, algorithm: str, protocol: str) -> tuple[float, 
 def _ring_us(
     comm: Communicator, collective: str, protocol: str, nbytes: int, base: float, intra: float, inter: float
 ) -> float:
-    graph = comm.graph("ring")
-    assert graph is not None
+    graph = comm.graph_of("ring")
     p = PROTOCOLS.index(protocol)
     if collective in ("broadcast", "reduce"):
         table = (RCCL_HOP_LATENCY_us if comm.rccl else HOP_LATENCY_us)[comm.near("ring") if comm.nodes == 1 else "net"]

@@ -8,12 +8,13 @@ pieces) the others follow at the pace of the busiest rank, as one row of the who
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
+from ringtree.transform.rows import expand_block
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -56,7 +57,7 @@ def counts(schedule: Schedule) -> Counts:
     s = schedule
     if s.switches:
         raise ValueError(f"{s.name} is for {s.ranks} ranks and {s.switches} switches; a shared memory has none")
-    blocks = [_still(s, block) for block in s.blocks if len(block.rows)]
+    blocks = [expand_block(s, b) if b.shift.source or b.shift.target else b for b in s.blocks if len(b.rows)]
     work, times = [np.zeros((0, s.ranks, len(KINDS)))], [np.zeros(0)]
     meetings, widest = 0, 1
     links = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
@@ -78,17 +79,10 @@ def counts(schedule: Schedule) -> Counts:
     if s.in_place and np.any(kept := _kept(s, blocks)):
         _finish(work, times, kept)
     some = {0, s.ranks - 1, s.root or 0}
-    held = max(len(s.promise.held(*at)) + len(s.promise.owed(*at)) for at in _where(s, some))
+    held = max(len(s.held(rank)) + len(s.owed(rank)) for rank in some)
     source, target = (np.concatenate(ends) for ends in zip(*links, strict=True))
     mutual = _circular(source, target, s.ranks)
     return Counts(np.concatenate(work), np.concatenate(times), s.chunks, meetings, mutual, widest, held / s.chunks)
-
-
-def _still(s: Schedule, block: Block) -> Block:
-    """The block, written out where its ranks move on."""
-    if block.times > 1 and (block.shift.source or block.shift.target):
-        return Block(replace(s, blocks=(block,)).expand())
-    return block
 
 
 def _halves(rows: Transfers, away: NDArray[np.bool_], rounds: int, ranks: int) -> Floats:
@@ -143,8 +137,8 @@ def _kept(s: Schedule, blocks: list[Block]) -> Floats:
         edge -= np.bincount((start + first + rows.count[data]).ravel(), minlength=len(edge))
     bare = np.cumsum(edge.reshape(s.ranks, -1), axis=1) == 0
     before = np.cumsum(bare, axis=1) - bare
-    owed = [s.promise.owed(*at) for at in _where(s, range(s.ranks))]
     rank = np.arange(s.ranks)
+    owed = [s.owed(r) for r in range(s.ranks)]
     found: Floats = before[rank, [w.stop for w in owed]] - before[rank, [w.start for w in owed]] + 0.0
     return found
 
@@ -161,10 +155,6 @@ def _finish(work: list[Floats], times: list[Floats], kept: Floats) -> None:
         times.append(np.ones(1))
         last = -1
     work[last][-1, :, COPIED] += kept
-
-
-def _where(s: Schedule, ranks: range | set[int]) -> list[tuple[int, int, int, int]]:
-    return [(rank, s.ranks, s.chunks, s.root or 0) for rank in ranks]
 
 
 def _circular(source: Ints, target: Ints, ranks: int) -> bool:

@@ -19,21 +19,23 @@ from weakref import WeakSet
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from ringtree.ir.collective import collective as find_collective
 from ringtree.runtime.arrays import dtype_named, readable
 from ringtree.runtime.communicator import lifetime
 from ringtree.runtime.communicator.arguments import whole
-from ringtree.runtime.communicator.binding import Bound
-from ringtree.runtime.communicator.calls import Calls
-from ringtree.runtime.communicator.coalesced import Coalesced
+from ringtree.runtime.communicator.calls.binding import Bound
+from ringtree.runtime.communicator.calls.calls import Calls
+from ringtree.runtime.communicator.collectives.coalesced import Coalesced
+from ringtree.runtime.communicator.collectives.objects import Objects
 from ringtree.runtime.communicator.groups import Groups
-from ringtree.runtime.communicator.messages import Mail
-from ringtree.runtime.communicator.objects import Objects
-from ringtree.runtime.communicator.one_sided import OneSided
-from ringtree.runtime.communicator.point_to_point import PointToPoint
+from ringtree.runtime.communicator.messages.messages import Mail
+from ringtree.runtime.communicator.messages.point_to_point import PointToPoint
 from ringtree.runtime.communicator.seated import Algorithm
+from ringtree.runtime.communicator.windows.one_sided import OneSided
 from ringtree.runtime.engines.engine import Terms, join
 from ringtree.runtime.engines.protocols import Endpoint
 from ringtree.runtime.tracing.spans import UNRECORDED, Span, Spans
+from ringtree.runtime.tracing.tracing import MOST_EVENTS, Recording
 from ringtree.runtime.types import BY_LABEL
 
 if TYPE_CHECKING:
@@ -83,8 +85,6 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
     ) -> Bound:
         """What a call on a whole vector of `count` elements runs: `.part.program` is this rank's program (its `name`,
         its `digest()`), `.why` says why it was chosen. `dtype` may name the type of raw bits, as "bfloat16"."""
-        from ringtree.ir.collective import collective as find_collective
-
         promise = find_collective(collective)
         kind = BY_LABEL.get(str(dtype).removeprefix("torch.")) or readable(np.empty(0, dtype_named(dtype))).dtype
         said = ("max" if promise.repeats else op) if promise.reduces else ""
@@ -113,8 +113,6 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         """Records what all ranks do in a block of their programs: `with comm.trace() as recording`, and after the
         block `recording.trace`, on every rank. All ranks enter the block, and leave it together. `most_events` of a
         rank are kept in each group (default 1,048,576: 40 MB); how many more there were is among the trace's facts."""
-        from ringtree.runtime.tracing.tracing import MOST_EVENTS, Recording
-
         return Recording(self, MOST_EVENTS if most_events is None else whole(most_events, "most_events"))
 
     def span(self, name: str) -> AbstractContextManager[None]:
@@ -195,8 +193,11 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
             place, ranks = f"{self._terms.place}/{what}", list(range(self.size))
             look, kin = partial(self._seat.look, what, ranks), self._seat.kin(ranks)
             terms = replace(self._terms, place=place, slots=slots, look=look, kin=kin)
-            group = self._besides[what] = self._made_from_here(Communicator(self._engine, terms))
+            group = self._besides[what] = self._made_from_here(self._of(terms))
         return group
+
+    def _of(self, terms: Terms) -> Communicator:
+        return Communicator(self._engine, terms)
 
     def _beside(self, what: str, slots: int = 0) -> Calls:
         return self.beside(what, slots)._calls

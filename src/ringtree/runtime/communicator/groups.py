@@ -8,12 +8,12 @@ from weakref import WeakSet
 
 from ringtree.errors import TimedOut
 from ringtree.runtime.communicator.arguments import int64, whole
-from ringtree.runtime.communicator.collectives import Collectives
+from ringtree.runtime.communicator.collectives.collectives import Collectives
+from ringtree.runtime.communicator.mesh import Mesh
 from ringtree.runtime.engines.engine import Terms
 
 if TYPE_CHECKING:
     from ringtree.runtime.communicator.communicator import Communicator
-    from ringtree.runtime.communicator.mesh import Mesh
     from ringtree.runtime.tracing.tracing import Recording
 
 
@@ -23,6 +23,10 @@ class Groups(Collectives):
     _grouped: dict[tuple[int, ...], int]  # how often `group` was called with these ranks
     _offspring: WeakSet[Communicator]
     _recordings: list[Recording]
+
+    def _of(self, terms: Terms) -> Communicator:
+        """A communicator by the engine of this one."""
+        raise NotImplementedError
 
     @property
     def place(self) -> str:
@@ -87,8 +91,6 @@ class Groups(Collectives):
     def mesh(self, **axes: int) -> Mesh:
         """This group as a grid, as in `mesh(dp=2, tp=4)`: the last axis varies fastest, and one length may be -1, for
         whatever is left. All ranks call it; see Mesh."""
-        from ringtree.runtime.communicator.mesh import Mesh
-
         self._agreed("a mesh of " + ", ".join(f"{name}={whole(length, name)}" for name, length in axes.items()))
         self._made += 1
         made = self._made
@@ -108,8 +110,6 @@ class Groups(Collectives):
     ) -> Communicator:
         """The communicator of these ranks. `label` is what all of them call it, and nobody else anything in this group;
         `call` is what they are in, for messages."""
-        from ringtree.runtime.communicator.communicator import Communicator
-
         seat = self._seat
 
         def look_too(absent: list[int]) -> None:
@@ -129,7 +129,7 @@ class Groups(Collectives):
             bootstrap=self._terms.bootstrap,
         )
         try:
-            return self._made_from_here(Communicator(self._engine, terms))
+            return self._made_from_here(self._of(terms))
         except TimeoutError as late:
             raise TimedOut(f"{call}: {late}; expected ranks {_shown(terms.names)} to make it alike") from None
 

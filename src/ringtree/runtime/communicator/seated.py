@@ -11,8 +11,8 @@ import numpy as np
 
 from ringtree.ir.schedule import Schedule
 from ringtree.runtime.communicator.arguments import whole
-from ringtree.runtime.communicator.calls import Calls
-from ringtree.runtime.communicator.messages import Mail
+from ringtree.runtime.communicator.calls.calls import Calls
+from ringtree.runtime.communicator.messages.messages import Mail
 from ringtree.runtime.engines.engine import Terms
 from ringtree.runtime.engines.protocols import Endpoint
 

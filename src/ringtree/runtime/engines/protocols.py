@@ -11,6 +11,17 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+ANY = -1
+"""Any source, any tag."""
+
+COPY, PARTS = -2, -3
+"""Tags that no receive of a user's takes: of `copy` and of `exchange_parts`."""
+FREE = -4
+"""From here down, such tags for what is built on a communicator."""
+
+Operation = tuple[bool, int, int, int, int, int, bool]
+"""(is it a send, peer, tag, address, bytes, type's code, may the message be shorter), as engines take them."""
+
 
 class Recorded(NamedTuple):
     """What a seat wrote down, as Seat.recorded says it. `calls`: (text, digest) of what the column `call` counts."""
@@ -88,14 +99,12 @@ class FastPath(Protocol):
 class Messages(Protocol):
     """Messages between two ranks."""
 
-    def exchange(
-        self, operations: list[tuple[bool, int, int, int, int, int, bool]], timeout_s: float
-    ) -> list[tuple[int, int, int]]: ...
+    def exchange(self, operations: list[Operation], timeout_s: float) -> list[tuple[int, int, int]]: ...
     def receive(self, peer: int, tag: int, dtype: int, timeout_s: float) -> tuple[bytes, int, int]: ...
     def send(self, x: Any, peer: int, tag: int) -> bool: ...
     def recv(self, x: Any, peer: int, tag: int) -> bool: ...
     def recv_at_most(self, x: Any, peer: int, tag: int) -> int: ...
-    def post(self, operation: tuple[bool, int, int, int, int, int, bool]) -> int: ...
+    def post(self, operation: Operation) -> int: ...
     def test(self, number: int) -> bool: ...
     def complete(self, numbers: list[int], first: bool, timeout_s: float) -> int: ...
     def status(self, number: int) -> tuple[int, int, int]: ...
@@ -126,6 +135,13 @@ class Recording(Protocol):
     def recorded_messages(self) -> tuple[Any, ...] | None: ...
 
 
+class Memo(Protocol):
+    """Values that the members compute alike, computed once; see ringtree._native.Group for the contract."""
+
+    def known(self, key: int) -> bytes | bool | None: ...
+    def publish(self, key: int, value: bytes) -> None: ...
+
+
 class Health(Protocol):
     """Who lives, how a group fails, and how it ends."""
 
@@ -140,5 +156,5 @@ class PreparedPrograms(Programs, FastPath, Protocol):
     """Programs, and the calls that are known to be theirs."""
 
 
-class Endpoint(PreparedPrograms, Messages, Windows, Recording, Health, Protocol):
+class Endpoint(PreparedPrograms, Messages, Windows, Recording, Memo, Health, Protocol):
     """One rank's end of a group."""

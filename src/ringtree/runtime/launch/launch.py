@@ -21,8 +21,10 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import IO
 
+from ringtree.formats import chrome
 from ringtree.runtime.bootstrap.environment import TRACE_FOLDER
 from ringtree.runtime.launch.spawn_processes import ending
+from ringtree.runtime.tracing.files import gather
 
 GRACE_S = 5.0
 """What survivors have to report in when a rank has died, and all ranks after Ctrl-C, before they are stopped."""
@@ -299,9 +301,6 @@ def _signals(interrupt: Callable[[int], None]) -> Iterator[socket.socket | None]
 
 def _write_trace(file: Path, job: _Job) -> int:
     """Writes what the ranks recorded; 1 where there is nothing."""
-    from ringtree.formats import chrome
-    from ringtree.runtime.tracing.files import gather
-
     gathered = gather(Path(job.environment[TRACE_FOLDER]), job.ranks, f"{job.environment['RINGTREE_JOB']}/init1")
     if gathered is None:
         _say(f"{file} is not written: no rank called ringtree.init()")

@@ -6,11 +6,14 @@ import itertools
 import os
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from ringtree.errors import Mismatch, PeerDied, Poisoned, RankFailed, TimedOut
+from ringtree.errors import RankFailed
 from ringtree.runtime.bootstrap.environment import SPAWNED, detect
 from ringtree.runtime.engines.engine import Terms, default_engine
+from ringtree.runtime.launch.crew import Crew, Outcome, Task
+from ringtree.runtime.launch.spawn_processes import Processes
+from ringtree.runtime.launch.spawn_threads import Threads
 from ringtree.runtime.tuned import parameters_here
 from ringtree.runtime.world import patience
 
@@ -20,35 +23,6 @@ if TYPE_CHECKING:
 _numbers = itertools.count()
 GRACE_S = 5.0
 """What survivors of a failure have to end by themselves."""
-
-Task = tuple[Callable[..., Any], tuple[Any, ...]]
-
-
-class Outcome:
-    """How a rank's task ended: with a result, or with an error (`cause` may be None where it cannot be carried over).
-
-    `story`: the rank's traceback, or how its process ended.
-    """
-
-    def __init__(self, result: Any = None, story: str = "", cause: BaseException | None = None) -> None:
-        self.result, self.story, self.cause = result, story, cause
-
-    @property
-    def failed(self) -> bool:
-        return bool(self.story)
-
-    @property
-    def secondary(self) -> bool:
-        """Whether it only says that another rank failed."""
-        return isinstance(self.cause, PeerDied | Poisoned | TimedOut | Mismatch)
-
-
-class Crew(Protocol):
-    """The ranks of a pool. `start` gives every rank the task; `finish` waits, and returns outcomes in order of time."""
-
-    def start(self, task: Task) -> None: ...
-    def finish(self, grace_s: float) -> list[tuple[int, Outcome]]: ...
-    def stop(self) -> None: ...
 
 
 def spawn(
@@ -129,11 +103,7 @@ def _crew(n: int, threads: bool, engine: str | None, timeout_s: float | None, pi
     parameters, limit_s = parameters_here(), patience(timeout_s)
     terms = [Terms(job, rank, names, limit_s, threads, parameters=parameters) for rank in range(n)]
     if threads:
-        from ringtree.runtime.launch.spawn_threads import Threads
-
         return Threads(engine, terms, first, pin)
-    from ringtree.runtime.launch.spawn_processes import Processes
-
     return Processes(engine, terms, first, pin)
 
 

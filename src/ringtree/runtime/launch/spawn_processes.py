@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from ringtree.runtime.communicator import lifetime
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import Terms
-from ringtree.runtime.launch.spawn import Outcome, Task
+from ringtree.runtime.launch.crew import Outcome, Task
 
 _parents_ends: weakref.WeakSet[Connection] = weakref.WeakSet()
 """A child closes them all: a pipe that a sibling holds open too would not tell of its parent's end."""

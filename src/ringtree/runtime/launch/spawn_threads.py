@@ -8,7 +8,7 @@ from queue import Empty, SimpleQueue
 
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import Terms
-from ringtree.runtime.launch.spawn import Outcome, Task
+from ringtree.runtime.launch.crew import Outcome, Task
 from ringtree.runtime.launch.spawn_processes import attempt, failure, pin_to_core
 
 

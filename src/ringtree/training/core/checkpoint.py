@@ -26,9 +26,9 @@ import torch.distributed.checkpoint as dcp
 from torch import Tensor
 from torch.distributed.checkpoint.api import CheckpointException
 
-from ringtree.training.core.optimizer import holder
 from ringtree.training.core.plan import Plan
-from ringtree.training.core.state import named
+from ringtree.training.core.stages import named
+from ringtree.training.core.step import holder
 
 if TYPE_CHECKING:
     from ringtree.training.core.trainer import Trainer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ringtree.training.core.layout import Layout, LayoutError
+from ringtree.training.core.layout import Layout
 
 OPTIMIZERS = ("adamw", "sgd")
 VOCABULARY = 256
@@ -81,18 +81,6 @@ class Plan:
     layout: Layout = field(default_factory=Layout)
     shape: Shape = field(default_factory=Shape)
     settings: Settings = field(default_factory=Settings)
-
-    def check(self) -> None:
-        """LayoutError where the parts do not go together, with the reason: of each strategy in turn."""
-        from ringtree.training.strategies.registry import STRATEGIES
-
-        slow = self.settings.slow_rank
-        if slow is not None and not 0 <= slow < self.layout.ranks:
-            raise LayoutError(f"slow_rank is {slow}; expected one of the ranks 0..{self.layout.ranks - 1}")
-        if slow is not None and self.layout.pp > 1:
-            raise LayoutError("slow_rank goes with ranks that have all layers: a pipeline's do not (pp)")
-        for strategy in STRATEGIES:
-            strategy.check(self)
 
     @property
     def places(self) -> int:

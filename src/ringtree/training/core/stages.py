@@ -1,10 +1,13 @@
-"""A rank's stages of a pipeline: what the strategies that follow are applied to, one after another."""
+"""What a rank has of a model: its stages of a pipeline, one after another, and their parameters, by the names that one
+process has under every layout."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from torch import nn
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from ringtree.training.core.mesh import Mesh
 from ringtree.training.core.plan import Plan
@@ -26,3 +29,19 @@ def each(apply: Apply, model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
     if isinstance(model, Stages):
         return Stages(apply(stage, plan, mesh) for stage in model)
     return apply(model, plan, mesh)
+
+
+def named(model: nn.Module) -> dict[str, Tensor]:
+    """This rank's parameters; of a divided one (DTensor) its part. DDP and asynchronous workers wrap a "module"."""
+    return {name.removeprefix("module."): value for part in parts(model) for name, value in part.named_parameters()}
+
+
+def whole(model: nn.Module, pipeline: dist.ProcessGroup | None) -> dict[str, Tensor]:
+    """All parameters, on every rank, which all come here; copies. `pipeline`: the ranks that have the other stages."""
+    got = {name: value.detach() for name, value in named(model).items()}
+    mine = {n: (v.full_tensor() if isinstance(v, DTensor) else v).clone() for n, v in got.items()}
+    if not isinstance(model, Stages):
+        return mine
+    theirs: list[dict[str, Tensor]] = [{}] * dist.get_world_size(pipeline)
+    dist.all_gather_object(theirs, mine, group=pipeline)
+    return {name: value for stages in theirs for name, value in stages.items()}

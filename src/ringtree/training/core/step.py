@@ -1,16 +1,25 @@
-"""One step's forward and backward passes, by which the gradients of its rows come into the parameters.
+"""What a step is made of: forward and backward passes, by which the gradients of its rows come into the parameters, and
+the optimizer, which changes these by them. A trace of the step has each of these phases as a span.
 
 A strategy that goes through them in another way, as a pipeline does, gives the trainer a `ForwardBackward` of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from time import time_ns
+from typing import Any
 
+import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
+from ringtree.torch_backend import communicator
 from ringtree.training.core.language_model import loss_of
-from ringtree.training.core.phases import phase
+from ringtree.training.core.plan import Settings
 
 ForwardBackward = Callable[[Tensor, Tensor], Tensor]
 """This rank's rows of a step, and what follows each of their places -> their mean loss, detached. Gradients were none
@@ -40,3 +49,61 @@ class MicroBatches:
         with phase("backward"):
             loss.backward()
         return loss.detach()
+
+
+LATEST: deque[tuple[str, int, int]] = deque(maxlen=4096)
+"""Phases that have ended: name, and when it began and ended, in ns as time.time_ns has it."""
+
+
+@contextmanager
+def phase(name: str, work: str = "") -> Iterator[None]:
+    """While its block runs. `work`: what a trace calls it, if not by the phase's name."""
+    begun_ns = time_ns()
+    try:
+        with communicator().span(work or name) if dist.is_initialized() else nullcontext():
+            yield
+    finally:
+        LATEST.append((name, begun_ns, time_ns()))
+
+
+def phase_at(moment_ns: int) -> str:
+    """That of a moment, the innermost; "" for none."""
+    at = [(begun, name) for name, begun, ended in LATEST if begun <= moment_ns <= ended]
+    return max(at)[1] if at else ""
+
+
+KINDS: dict[str, type[torch.optim.Optimizer]] = {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
+
+STATE = {"adamw": ("exp_avg", "exp_avg_sq"), "sgd": ()}
+"""What they remember of each parameter, in tensors of its shape."""
+
+
+def optimizer_of(settings: Settings, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+    return KINDS[settings.optimizer](parameters, lr=settings.rate)
+
+
+def holder(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+    """That which has this rank's state: ZeRO 1's is within another, for all parameters."""
+    own: torch.optim.Optimizer = getattr(optimizer, "optim", optimizer)
+    return own
+
+
+PASSES = 3
+"""What a step computes, in forward passes: a backward is two."""
+
+
+def slow_down(model: nn.Module, factor: float) -> None:
+    """Makes a rank slower than the others, to show what waits for it. After each forward it sleeps, for as long as a
+    step that takes `factor` times what this one's computation does would still take. The processor's time counts, so
+    that it is as much slower on a busy machine."""
+    begun_s = 0.0
+
+    def begin(*_: Any) -> None:
+        nonlocal begun_s
+        begun_s = time.thread_time()
+
+    def end(*_: Any) -> None:
+        time.sleep((factor - 1) * PASSES * (time.thread_time() - begun_s))
+
+    model.register_forward_pre_hook(begin)
+    model.register_forward_hook(end)

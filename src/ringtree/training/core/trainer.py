@@ -10,23 +10,19 @@ from torch import Tensor, nn
 
 from ringtree.training.core.language_model import language_model
 from ringtree.training.core.mesh import Mesh
-from ringtree.training.core.optimizer import optimizer_of
-from ringtree.training.core.phases import phase
 from ringtree.training.core.plan import Plan
-from ringtree.training.core.slow_rank import slow_down
-from ringtree.training.core.stages import each
-from ringtree.training.core.state import whole
-from ringtree.training.core.step import ForwardBackward, MicroBatches
+from ringtree.training.core.stages import each, whole
+from ringtree.training.core.step import ForwardBackward, MicroBatches, optimizer_of, phase, slow_down
 from ringtree.training.core.text import batch
 from ringtree.training.strategies.asynchronous.worker import Pushing, Worker
-from ringtree.training.strategies.registry import STRATEGIES
+from ringtree.training.strategies.registry import STRATEGIES, check
 
 
 class Trainer:
     """This rank's part of a plan. Without a process group it is the whole of a plan for one rank."""
 
     def __init__(self, plan: Plan) -> None:
-        plan.check()
+        check(plan)
         self.plan, self.steps_done = plan, 0
         ranks = dist.get_world_size() if dist.is_initialized() else 1
         if ranks != plan.layout.ranks:

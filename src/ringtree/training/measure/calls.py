@@ -10,8 +10,8 @@ import torch.distributed as dist
 
 from ringtree.draw.step_picture import Call
 from ringtree.torch_backend.flight_recorder import RING, Entry
-from ringtree.training.core.phases import phase_at
-from ringtree.training.core.traffic import FEWEST
+from ringtree.training.core.step import phase_at
+from ringtree.training.strategies.strategy import FEWEST
 
 TORCHS = {"allgather": "all_gather", "allreduce": "all_reduce", "_allgather_base": "all_gather"}
 """torch's names that do not begin with the field's."""

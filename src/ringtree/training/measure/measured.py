@@ -11,10 +11,10 @@ from ringtree.ir.trace import Trace
 from ringtree.training.core.layout import AXES
 from ringtree.training.core.plan import Plan
 from ringtree.training.core.sizes import parameters
-from ringtree.training.core.traffic import Traffic, known
 from ringtree.training.measure.shares import Sent, Share, compare, held_up, shares
 from ringtree.training.strategies.data import data_parallel
 from ringtree.training.strategies.registry import STRATEGIES, named_groups, traffic
+from ringtree.training.strategies.strategy import Traffic, known
 
 if TYPE_CHECKING:
     from ringtree.training.core.experts import Load

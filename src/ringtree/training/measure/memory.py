@@ -14,9 +14,9 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 from torch.profiler import ProfilerActivity, profile
 
-from ringtree.training.core.optimizer import holder
 from ringtree.training.core.plan import Plan
-from ringtree.training.core.state import named
+from ringtree.training.core.stages import named
+from ringtree.training.core.step import holder
 from ringtree.training.core.text import text
 from ringtree.training.core.trainer import Trainer
 from ringtree.training.strategies.asynchronous.worker import Worker

@@ -13,7 +13,7 @@ from ringtree.algorithms import REGISTRY, serving
 from ringtree.ir.trace import Event, Trace
 from ringtree.training.core.layout import AXES, JOINED, Layout
 from ringtree.training.core.plan import Plan
-from ringtree.training.core.traffic import Traffic
+from ringtree.training.strategies.strategy import Traffic
 
 ENGINES = {"exchange_parts": "all_to_all_v", "message": "send"}
 """Calls of the engine that a formula knows by another name."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from ringtree.training.core.layout import AXES
+from ringtree.training.core.layout import AXES, LayoutError
 from ringtree.training.core.plan import Plan
-from ringtree.training.core.traffic import Traffic
 from ringtree.training.strategies.asynchronous import asynchronous
 from ringtree.training.strategies.context import context_parallel
 from ringtree.training.strategies.data import data_parallel, zero1, zero2, zero3
 from ringtree.training.strategies.experts import expert_parallel
 from ringtree.training.strategies.layers import layer_split, pipeline
-from ringtree.training.strategies.strategy import Strategy
+from ringtree.training.strategies.strategy import Strategy, Traffic
 from ringtree.training.strategies.tensor import sequence_parallel, tensor_parallel
 
 STRATEGIES: tuple[Strategy, ...] = (
@@ -26,6 +25,17 @@ STRATEGIES: tuple[Strategy, ...] = (
     zero3.STRATEGY,
     asynchronous.STRATEGY,
 )
+
+
+def check(plan: Plan) -> None:
+    """LayoutError where the parts of a plan do not go together, with the reason: of each strategy in turn."""
+    slow = plan.settings.slow_rank
+    if slow is not None and not 0 <= slow < plan.layout.ranks:
+        raise LayoutError(f"slow_rank is {slow}; expected one of the ranks 0..{plan.layout.ranks - 1}")
+    if slow is not None and plan.layout.pp > 1:
+        raise LayoutError("slow_rank goes with ranks that have all layers: a pipeline's do not (pp)")
+    for strategy in STRATEGIES:
+        strategy.check(plan)
 
 
 def traffic(plan: Plan) -> tuple[Traffic, ...]:

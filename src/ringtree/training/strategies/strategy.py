@@ -1,16 +1,17 @@
 """A way to divide training over ranks: what it does to the model, and what it sends.
 
-Its file says in its docstring what is divided, what is sent when, and the bytes of a step as a formula.
+Its file says in its docstring what is divided, what is sent when, and the bytes of a step as a formula: those that the
+engine's counters are held against. What needs torch is in another file, for a plan needs none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from ringtree.training.core.plan import Plan
-from ringtree.training.core.traffic import Traffic
 
 if TYPE_CHECKING:
     from torch import nn
@@ -18,6 +19,53 @@ if TYPE_CHECKING:
 
     from ringtree.training.core.mesh import Mesh
     from ringtree.training.core.step import ForwardBackward
+
+
+FEWEST: dict[str, Callable[[int], int]] = {
+    "all_reduce": lambda n: 2 * (n - 1),
+    "all_gather": lambda n: n - 1,
+    "reduce_scatter": lambda n: n - 1,
+    "broadcast": lambda n: n - 1,
+    "all_to_all": lambda n: n - 1,
+    "send": lambda n: 1,
+    "all_to_all_v": lambda n: 1,
+}
+"""Bytes on the wire over those of the whole vector, in all of a group of n, by algorithms that move the fewest. The
+whole vector: what each rank has (all_reduce, broadcast, all_to_all), the result (all_gather), the input
+(reduce_scatter), the message, what is for others (all_to_all_v)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Calls of one collective in one step: `what` they carry, on which `axis`'s groups of `ranks`, and the `nbytes` of
+    their whole vectors, of all calls and all groups together. `at_most`: what is sent depends on the data, which is
+    known after a step only: see `known`."""
+
+    what: str
+    collective: str
+    axis: str
+    ranks: int
+    nbytes: int
+    at_most: bool = False
+
+    @property
+    def wire_nbytes(self) -> int:
+        """What all ranks together receive from others."""
+        return FEWEST[self.collective](self.ranks) * self.nbytes if self.ranks > 1 else 0
+
+
+def known(traffic: Iterable[Traffic], counted: Mapping[str, int]) -> tuple[Traffic, ...]:
+    """After a step: bounds replaced by the `nbytes` that were counted in it on all ranks, by what they carry."""
+    return tuple(replace(t, nbytes=counted[t.what], at_most=False) if t.at_most else t for t in traffic)
+
+
+def by_name(module: str, name: str) -> Callable[..., Any]:
+    """A function of a module of this room that needs torch: it is loaded when the function is called."""
+
+    def call(*given: Any) -> Any:
+        return getattr(import_module(f"ringtree.training.strategies.{module}"), name)(*given)
+
+    return call
 
 
 @dataclass(frozen=True, slots=True)

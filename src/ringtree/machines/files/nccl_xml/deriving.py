@@ -112,7 +112,7 @@ def _likely(parsed: Parsed, slot: Slot, count: int, generation: int) -> parts.Gp
 
 def _gpu(parsed: Parsed, slot: Slot, part: parts.Gpu, place: int) -> None:
     assert slot.number is not None
-    kept = MappingProxyType({**parsed.draft.devices[slot.number].attributes, **gpus.told_of(part)})
+    kept = MappingProxyType({**parsed.draft.devices[slot.number].attributes, **part.told})
     parsed.draft.change(slot.number, vendor=part.vendor, model=part.model, sm=part.sm, gdr=part.gdr, attributes=kept)
     parsed.draft.put(slot.number, place)
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from itertools import combinations
 
 from ringtree.machines import parts
+from ringtree.machines.catalogue.entry import mesh_links
+from ringtree.machines.catalogue.nvidia import HYBRID_CUBE_MESH
 from ringtree.machines.files.nccl_xml import gpus
 from ringtree.machines.files.nccl_xml.assumed import Assumed
 from ringtree.machines.files.nccl_xml.parsed import Parsed
 from ringtree.machines.machine import Link, NoteKind
-
-_CUBE = {(0, 1): 1, (0, 2): 1, (0, 3): 2, (0, 4): 2, (1, 2): 2, (1, 3): 1, (1, 5): 2, (2, 3): 2, (2, 6): 1, (3, 7): 1,
-         (4, 5): 1, (4, 6): 1, (4, 7): 2, (5, 6): 2, (5, 7): 1, (6, 7): 2}  # fmt: skip
-"""The hybrid cube mesh of six links a GPU: NVIDIA DGX-1 with Tesla V100 system architecture, figure 4."""
 
 
 def link(parsed: Parsed, numbers: list[int], models: list[parts.Gpu], given: Assumed) -> None:
@@ -64,8 +62,8 @@ def _mesh(numbers: list[int], model: parts.Gpu) -> dict[tuple[int, int], int]:
     """The hybrid cube where the links are too few for all pairs, else the same for all pairs."""
     count = len(numbers)
     if model.vendor == "nvidia" and model.sm < 80 and count in (4, 8):
-        widths = {ends: 1 if model.wires == 4 else n for ends, n in _CUBE.items() if max(ends) < count}
-        return {(numbers[a], numbers[b]): n for (a, b), n in widths.items()}
+        links = [(a, b, 1 if model.wires == 4 else n) for a, b, n in mesh_links(HYBRID_CUBE_MESH) if max(a, b) < count]
+        return {(numbers[a], numbers[b]): n for a, b, n in links}
     each = model.wires // (count - 1)
     if not each:
         raise ValueError(f"assume nvlink=mesh: {model.wires} links of a {model.model} reach no {count - 1} others")

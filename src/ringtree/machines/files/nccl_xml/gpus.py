@@ -47,14 +47,9 @@ def add(parsed: Parsed, element: Element, busid: str, above: int) -> int | None:
     if known["vendor"] != "nvidia" and gpu.attributes.get("sm"):
         kept["sm"] = gpu.attributes["sm"]  # compute units
     if part := parts.GPUS.get(element.attributes.get("model") or str(known.get("model"))):
-        kept = {**told_of(part), **kept}
+        kept = {**part.told, **kept}
     parsed.change(number, element, **known, attributes=MappingProxyType(kept))
     return number
-
-
-def told_of(part: parts.Gpu) -> dict[str, str]:
-    """What the catalogue's machines tell of a model, too."""
-    return {"memory_Bps": f"{part.memory_Bps:.0f}"} | ({} if part.p2p else {"p2p": "0"})
 
 
 def _known(parsed: Parsed, gpu: Element, device: Device, maker: str) -> dict[str, object]:

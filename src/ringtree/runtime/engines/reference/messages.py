@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ringtree.errors import Mismatch, PeerDied, TimedOut
 from ringtree.ir.trace import Event
-from ringtree.runtime.communicator.messages import ANY, COPY, PARTS, Operation
+from ringtree.runtime.engines.protocols import ANY, COPY, PARTS, Operation
 from ringtree.runtime.types import Dtype
 
 if TYPE_CHECKING:

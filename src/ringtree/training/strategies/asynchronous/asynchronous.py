@@ -16,20 +16,11 @@ besides.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from ringtree.training.core.layout import Layout, LayoutError
 from ringtree.training.core.plan import Plan
 from ringtree.training.core.sizes import parameters_nbytes
-from ringtree.training.core.traffic import Traffic
-from ringtree.training.strategies.strategy import Strategy
-
-if TYPE_CHECKING:
-    from torch import nn
-    from torch.optim import Optimizer
-
-    from ringtree.training.core.mesh import Mesh
-    from ringtree.training.core.step import ForwardBackward
+from ringtree.training.strategies.strategy import Strategy, Traffic, by_name
 
 WORD_NBYTES = 8
 
@@ -63,24 +54,6 @@ def _against(layout: Layout) -> str:
     return ""
 
 
-def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
-    from ringtree.training.strategies.asynchronous.worker import Worker
-
-    return Worker(model, plan)
-
-
-def optimizer(model: nn.Module, plan: Plan, mesh: Mesh) -> Optimizer:
-    from ringtree.training.strategies.asynchronous.worker import Pushing
-
-    return Pushing(model, plan)
-
-
-def forward_backward(model: nn.Module, plan: Plan, mesh: Mesh) -> ForwardBackward:
-    from ringtree.training.strategies.asynchronous.worker import Reading
-
-    return Reading(model, plan)
-
-
 def traffic(plan: Plan) -> Iterable[Traffic]:
     ranks, others, nbytes = plan.layout.dp, plan.layout.dp - 1, parameters_nbytes(plan)
     if plan.layout.server == "peers":
@@ -100,6 +73,7 @@ def busiest_nbytes(plan: Plan) -> float:
     return parameters_nbytes(plan) * (2 * others / plan.layout.dp if plan.layout.server == "sharded" else others)
 
 
+_apply, _optimizer, _passes = (by_name("asynchronous.worker", n) for n in ("apply", "optimizer", "forward_backward"))
 STRATEGY = Strategy(
-    "asynchronous", "staleness", used, check, apply, traffic, optimizer=optimizer, forward_backward=forward_backward
+    "asynchronous", "staleness", used, check, _apply, traffic, optimizer=_optimizer, forward_backward=_passes
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ringtree.training.core.optimizer import STATE, optimizer_of
 from ringtree.training.core.plan import Settings
+from ringtree.training.core.step import STATE, optimizer_of
 
 
 class Flat:

@@ -11,10 +11,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from ringtree.training.core.mesh import as_patient
-from ringtree.training.core.optimizer import STATE
+from ringtree.training.core.mesh import Mesh, as_patient
 from ringtree.training.core.plan import Plan
-from ringtree.training.core.step import MicroBatches
+from ringtree.training.core.step import STATE, ForwardBackward, MicroBatches
 from ringtree.training.strategies.asynchronous.flat import Flat, Updated
 from ringtree.training.strategies.asynchronous.parameter_server import Served
 from ringtree.training.strategies.asynchronous.peers import Peer
@@ -121,3 +120,15 @@ class Pushing(torch.optim.Optimizer):
             steps = states[0]["step"]
         self._worker.exchange.drain()
         self._worker.exchange.hand_out(vectors, steps)
+
+
+def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
+    return Worker(model, plan)
+
+
+def optimizer(model: Worker, plan: Plan, mesh: Mesh) -> torch.optim.Optimizer:
+    return Pushing(model, plan)
+
+
+def forward_backward(model: Worker, plan: Plan, mesh: Mesh) -> ForwardBackward:
+    return Reading(model, plan)

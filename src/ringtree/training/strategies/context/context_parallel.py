@@ -5,9 +5,9 @@ Only attention looks beyond a place. It comes to see the whole sequence
 - by `ring` (ring_attention.py): keys and values go round, n-1 times to the next rank, while a rank attends to those
   that are with it; in backward they go round again, and their gradients, as large, after them. Rank r has parts r and
   2n-1-r of 2n, so that all have as much work;
-- by `ulysses` (ulysses.py): queries, keys and values go from places to heads by one all_to_all, and what attention gave
-  goes back by another; in backward both again, the other way about. Rank r has part r of n, and needs heads that n
-  divides.
+- by `ulysses` (attention.py): queries, keys and values go from places to heads by one all_to_all, and what attention
+  gave goes back by another; in backward both again, the other way about. Rank r has part r of n, and needs heads that
+  n divides.
 
 Every rank's loss is the mean over its own places, and gradients are averaged over all of "data", as those of different
 rows are.
@@ -19,35 +19,27 @@ ring 6(n-1)/n L A, of which 4 in backward; ulysses 8(n-1)/n^2 L A.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
-from typing import TYPE_CHECKING
 
 from ringtree.training.core.layout import LayoutError
 from ringtree.training.core.plan import Plan
 from ringtree.training.core.sizes import activations_nbytes
-from ringtree.training.core.traffic import Traffic
-from ringtree.training.strategies.strategy import Strategy
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from ringtree.training.core.mesh import Mesh
+from ringtree.training.strategies.strategy import Strategy, Traffic, by_name
 
 
 def places(plan: Plan, rank: int) -> list[int]:
     """Those of each sequence that the context parallel rank has."""
-    parts = (rank, _parts(plan) - 1 - rank) if _is_ring(plan) else (rank,)
+    parts = (rank, _parts(plan) - 1 - rank) if is_ring(plan) else (rank,)
     length = plan.shape.context // _parts(plan)
     return [place for part in parts for place in range(part * length, (part + 1) * length)]
 
 
-def _is_ring(plan: Plan) -> bool:
+def is_ring(plan: Plan) -> bool:
     return plan.layout.context == "ring"
 
 
 def _parts(plan: Plan) -> int:
     """Into how many parts a sequence is divided."""
-    return 2 * plan.layout.cp if _is_ring(plan) else plan.layout.cp
+    return 2 * plan.layout.cp if is_ring(plan) else plan.layout.cp
 
 
 def used(plan: Plan) -> bool:
@@ -63,32 +55,16 @@ def check(plan: Plan) -> None:
             f"a context of {shape.context} places cannot be divided evenly into {_parts(plan)} parts, "
             f"{_parts(plan) // layout.cp} for each of {layout.cp} context parallel ranks"
         )
-    if not _is_ring(plan) and shape.heads % (layout.cp * layout.tp):
+    if not is_ring(plan) and shape.heads % (layout.cp * layout.tp):
         raise LayoutError(
             f"{shape.heads} heads cannot be divided evenly over {layout.cp * layout.tp} ranks (cp x tp), as ulysses "
             "does; expected a multiple of them, or --context ring"
         )
 
 
-def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
-    import torch
-
-    from ringtree.training.core.language_model import Attention, Embedding
-    from ringtree.training.strategies.context.ring_attention import ring_attention
-    from ringtree.training.strategies.context.ulysses import ulysses
-
-    attention = ring_attention if _is_ring(plan) else ulysses
-    for module in model.modules():
-        if isinstance(module, Attention):
-            module.core = partial(attention, group=mesh.group("cp"))
-        if isinstance(module, Embedding):
-            module.at = torch.tensor(places(plan, mesh["cp"].get_local_rank()))
-    return model
-
-
 def traffic(plan: Plan) -> Iterable[Traffic]:
     n, queries_nbytes = plan.layout.cp, plan.shape.layers * activations_nbytes(plan)
-    if _is_ring(plan):
+    if is_ring(plan):
         yield Traffic("keys and values", "send", "cp", n, 2 * 2 * (n - 1) * queries_nbytes)
         yield Traffic("gradients of keys and values", "send", "cp", n, 2 * (n - 1) * queries_nbytes)
     else:
@@ -96,4 +72,6 @@ def traffic(plan: Plan) -> Iterable[Traffic]:
         yield Traffic("heads for places", "all_to_all", "cp", n, 2 * queries_nbytes // n)
 
 
-STRATEGY = Strategy("context parallel", "cp", used, check, apply, traffic, places=places)
+STRATEGY = Strategy(
+    "context parallel", "cp", used, check, by_name("context.attention", "apply"), traffic, places=places
+)

@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING
 from ringtree.training.core.layout import LayoutError
 from ringtree.training.core.plan import Plan
 from ringtree.training.core.sizes import parameters_nbytes
-from ringtree.training.core.traffic import Traffic
-from ringtree.training.strategies.strategy import Strategy
+from ringtree.training.strategies.strategy import Strategy, Traffic, by_name
 
 if TYPE_CHECKING:
     from torch import nn
-    from torch.optim import Optimizer
 
     from ringtree.training.core.mesh import Mesh
 
@@ -39,21 +37,12 @@ def check(plan: Plan) -> None:
         raise LayoutError("zero 1 is torch's ZeroRedundancyOptimizer, which knows no DTensors; with tp use zero 2 or 3")
 
 
-def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
-    return model
-
-
-def optimizer(model: nn.Module, plan: Plan, mesh: Mesh) -> Optimizer:
-    from torch.distributed.optim import ZeroRedundancyOptimizer
-
-    from ringtree.training.core.optimizer import KINDS
-
-    kind = KINDS[plan.settings.optimizer]
-    return ZeroRedundancyOptimizer(model.parameters(), kind, process_group=mesh.group("data"), lr=plan.settings.rate)
-
-
 def traffic(plan: Plan) -> Iterable[Traffic]:
     yield Traffic("parameters", "broadcast", "data", plan.layout.size("data"), parameters_nbytes(plan))
 
 
-STRATEGY = Strategy("ZeRO 1", "zero", used, check, apply, traffic, optimizer=optimizer)
+def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
+    return model
+
+
+STRATEGY = Strategy("ZeRO 1", "zero", used, check, apply, traffic, optimizer=by_name("data.replicas", "optimizer"))

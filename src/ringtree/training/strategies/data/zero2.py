@@ -16,19 +16,10 @@ as many in n's place.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
-from warnings import filterwarnings
 
 from ringtree.training.core.plan import Plan
 from ringtree.training.core.sizes import padded_nbytes
-from ringtree.training.core.traffic import Traffic
-from ringtree.training.strategies.strategy import Strategy
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from ringtree.training.core.mesh import Mesh
-    from ringtree.training.core.step import ForwardBackward
+from ringtree.training.strategies.strategy import Strategy, Traffic, by_name
 
 
 def used(plan: Plan) -> bool:
@@ -37,32 +28,6 @@ def used(plan: Plan) -> bool:
 
 def check(plan: Plan) -> None:
     """What there is to say of ZeRO, ZeRO 1 says."""
-
-
-def shard(model: Any, mesh: Mesh, keep: bool) -> None:
-    """Block by block, and together what is outside of them; a block's experts among those who have the same ones.
-    `keep`: parameters from forward to backward."""
-    from torch.distributed.fsdp import fully_shard
-
-    from ringtree.training.core.experts import layers
-
-    # Scores are a view, and nobody writes to them in place, which is what it warns of.
-    filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")
-    for layer in layers(model):
-        fully_shard(layer.experts, mesh=mesh["expert_data"], reshard_after_forward=not keep)
-    for module in (*model.blocks.values(), model):
-        fully_shard(module, mesh=mesh["data"], reshard_after_forward=not keep)
-
-
-def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
-    shard(model, mesh, keep=True)
-    return model
-
-
-def forward_backward(model: Any, plan: Plan, mesh: Mesh) -> ForwardBackward:
-    from ringtree.training.core.step import MicroBatches
-
-    return MicroBatches(model, plan.layout.micro_batches, model.set_reshard_after_backward)
 
 
 def reductions(plan: Plan) -> int:
@@ -84,4 +49,5 @@ def divided(plan: Plan) -> Iterable[tuple[str, str, int, int]]:
         yield "experts' ", "expert_data", same, padded_nbytes(plan, same, experts=True)
 
 
-STRATEGY = Strategy("ZeRO 2", "zero", used, check, apply, traffic, forward_backward=forward_backward)
+_apply, _passes = by_name("data.shards", "keep"), by_name("data.shards", "forward_backward")
+STRATEGY = Strategy("ZeRO 2", "zero", used, check, _apply, traffic, forward_backward=_passes)

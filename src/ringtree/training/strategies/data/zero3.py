@@ -15,26 +15,14 @@ all passes are: each pass that follows a forward one gathers, as the first one d
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from ringtree.training.core.plan import Plan
-from ringtree.training.core.traffic import Traffic
-from ringtree.training.strategies.data.zero2 import check, divided, reductions, shard
-from ringtree.training.strategies.strategy import Strategy
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from ringtree.training.core.mesh import Mesh
+from ringtree.training.strategies.data.zero2 import check, divided, reductions
+from ringtree.training.strategies.strategy import Strategy, Traffic, by_name
 
 
 def used(plan: Plan) -> bool:
     return plan.layout.zero == 3
-
-
-def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
-    shard(model, mesh, keep=False)
-    return model
 
 
 def traffic(plan: Plan) -> Iterable[Traffic]:
@@ -45,4 +33,4 @@ def traffic(plan: Plan) -> Iterable[Traffic]:
         yield Traffic(f"{whose}gradients", "reduce_scatter", axis, ranks, nbytes * reductions(plan))
 
 
-STRATEGY = Strategy("ZeRO 3", "zero", used, check, apply, traffic)
+STRATEGY = Strategy("ZeRO 3", "zero", used, check, by_name("data.shards", "give_up"), traffic)

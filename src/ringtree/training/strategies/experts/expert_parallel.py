@@ -13,18 +13,11 @@ T tokens are sent at most min(T min(top_k, other experts), other experts x capac
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from ringtree.training.core.layout import LayoutError
 from ringtree.training.core.plan import Plan
 from ringtree.training.core.sizes import ELEMENT_NBYTES, capacity
-from ringtree.training.core.traffic import Traffic
-from ringtree.training.strategies.strategy import Strategy
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from ringtree.training.core.mesh import Mesh
+from ringtree.training.strategies.strategy import Strategy, Traffic, by_name
 
 COUNT_NBYTES = 8
 TOKENS = "tokens to experts and back"
@@ -51,21 +44,6 @@ def check(plan: Plan) -> None:
         )
 
 
-def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
-    from torch import nn
-    from torch.distributed.tensor import Shard, distribute_tensor
-
-    from ringtree.training.core.experts import layers
-    from ringtree.training.strategies.experts.token_exchange import TokenExchange
-
-    for layer in layers(model):
-        layer.dispatch = TokenExchange(mesh.group("ep"))
-        for name, stack in list(layer.experts.named_parameters()):
-            mine = distribute_tensor(stack.detach(), mesh["ep"], [Shard(0)], src_data_rank=None)
-            setattr(layer.experts, name, nn.Parameter(mine))
-    return model
-
-
 def traffic(plan: Plan) -> Iterable[Traffic]:
     layout, shape, n = plan.layout, plan.shape, plan.layout.ep
     times = layout.dp * shape.layers * layout.micro_batches
@@ -76,15 +54,5 @@ def traffic(plan: Plan) -> Iterable[Traffic]:
     yield Traffic(TOKENS, "all_to_all_v", "ep", n, times * n * 4 * most * ELEMENT_NBYTES * shape.width, at_most=True)
 
 
-def counted(model: nn.Module, plan: Plan, rank: int) -> dict[str, int]:
-    """What the layers of a rank, the rank-th of "ep", have sent so far of what `traffic` can only bound: bytes, by its
-    names."""
-    from ringtree.training.core.experts import layers
-
-    mine = plan.shape.experts // plan.layout.ep
-    kept = [layer.load.kept for layer in layers(model)]
-    sent = sum(int(k.sum() - k[rank * mine : (rank + 1) * mine].sum()) for k in kept)
-    return {TOKENS: 4 * sent * ELEMENT_NBYTES * plan.shape.width}
-
-
-STRATEGY = Strategy("expert parallel", "ep", used, check, apply, traffic, counted=counted)
+_apply, _counted = by_name("experts.token_exchange", "apply"), by_name("experts.token_exchange", "counted")
+STRATEGY = Strategy("expert parallel", "ep", used, check, _apply, traffic, counted=_counted)

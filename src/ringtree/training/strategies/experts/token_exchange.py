@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
+from torch.distributed.tensor import Shard, distribute_tensor
 
-from ringtree.training.core.experts import Experts
+from ringtree.training.core.experts import Experts, layers
+from ringtree.training.core.mesh import Mesh
+from ringtree.training.core.plan import Plan
+from ringtree.training.core.sizes import ELEMENT_NBYTES
 from ringtree.training.strategies.all_to_all import all_to_all
+from ringtree.training.strategies.experts.expert_parallel import TOKENS
 
 
 class TokenExchange:
@@ -40,3 +45,21 @@ def _with_gradient_times(factor: float, x: Tensor) -> Tensor:
     if x.requires_grad:
         x.register_hook(lambda gradient: gradient * factor)
     return x
+
+
+def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
+    for layer in layers(model):
+        layer.dispatch = TokenExchange(mesh.group("ep"))
+        for name, stack in list(layer.experts.named_parameters()):
+            mine = distribute_tensor(stack.detach(), mesh["ep"], [Shard(0)], src_data_rank=None)
+            setattr(layer.experts, name, nn.Parameter(mine))
+    return model
+
+
+def counted(model: nn.Module, plan: Plan, rank: int) -> dict[str, int]:
+    """What the layers of a rank, the rank-th of "ep", have sent so far of what `traffic` can only bound: bytes, by its
+    names."""
+    mine = plan.shape.experts // plan.layout.ep
+    kept = [layer.load.kept for layer in layers(model)]
+    sent = sum(int(k.sum() - k[rank * mine : (rank + 1) * mine].sum()) for k in kept)
+    return {TOKENS: 4 * sent * ELEMENT_NBYTES * plan.shape.width}

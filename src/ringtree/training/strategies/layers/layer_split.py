@@ -13,20 +13,11 @@ computes 1/p of the time, and waits p - 1 times as long.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from ringtree.training.core.layout import LayoutError
 from ringtree.training.core.plan import Plan
 from ringtree.training.core.sizes import activations_nbytes
-from ringtree.training.core.traffic import Traffic
-from ringtree.training.strategies.layers.pipeline import layers
-from ringtree.training.strategies.strategy import Strategy
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from ringtree.training.core.mesh import Mesh
-    from ringtree.training.core.step import ForwardBackward
+from ringtree.training.strategies.strategy import Strategy, Traffic, by_name
 
 
 def used(plan: Plan) -> bool:
@@ -51,29 +42,11 @@ def check(plan: Plan) -> None:
         raise LayoutError(f"the naive schedule cuts the graph of whole layers, and {option} divides them")
 
 
-def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
-    import torch
-
-    from ringtree.training.core.language_model import Block, Embedding
-    from ringtree.training.core.stages import Stages
-    from ringtree.training.strategies.layers.cut_pass import split
-
-    rows = torch.zeros(plan.rows, plan.shape.context, dtype=torch.long)
-    cuts = [f"blocks.{layers(plan, stage).start}" for stage in range(1, plan.layout.pp)]
-    parts = split(model, cuts, [rows], leaf=lambda module: isinstance(module, (Block, Embedding)))
-    return Stages([parts[mesh["pp"].get_local_rank()]])
-
-
-def forward_backward(model: nn.Module, plan: Plan, mesh: Mesh) -> ForwardBackward:
-    from ringtree.training.strategies.layers.layer_split_step import LayerSplit
-
-    return LayerSplit(model, mesh)
-
-
 def traffic(plan: Plan) -> Iterable[Traffic]:
     nbytes = (plan.layout.pp - 1) * activations_nbytes(plan)
     yield Traffic("activations", "send", "pp", plan.layout.pp, nbytes)
     yield Traffic("their gradients", "send", "pp", plan.layout.pp, nbytes)
 
 
-STRATEGY = Strategy("layer split", "pp", used, check, apply, traffic, forward_backward=forward_backward)
+_apply, _passes = by_name("layers.layer_split_step", "apply"), by_name("layers.layer_split_step", "LayerSplit")
+STRATEGY = Strategy("layer split", "pp", used, check, _apply, traffic, forward_backward=_passes)

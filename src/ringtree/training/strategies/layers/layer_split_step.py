@@ -1,4 +1,4 @@
-"""A step of a model that is cut into parts: this rank's part forward, then backward."""
+"""A model that is cut into parts, and a step of it: this rank's part forward, then backward."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from ringtree.training.core.language_model import loss_of
+from ringtree.training.core.language_model import Block, Embedding, loss_of
 from ringtree.training.core.mesh import Mesh
-from ringtree.training.core.phases import phase
-from ringtree.training.core.stages import parts
+from ringtree.training.core.plan import Plan
+from ringtree.training.core.stages import Stages, parts
+from ringtree.training.core.step import phase
+from ringtree.training.strategies.layers.cut_pass import split
+from ringtree.training.strategies.layers.pipeline import layers
 from ringtree.training.strategies.layers.send_receive import Wire
 
 
@@ -30,7 +33,7 @@ def through(
 
 
 class LayerSplit:
-    def __init__(self, model: nn.Module, mesh: Mesh) -> None:
+    def __init__(self, model: nn.Module, plan: Plan, mesh: Mesh) -> None:
         (self._part,) = parts(model)
         place = mesh["pp"].get_local_rank()
         self._first, self._last = place == 0, place == mesh["pp"].size() - 1
@@ -41,3 +44,10 @@ class LayerSplit:
         inputs = [rows] if self._first else []
         loss = through(self._part, self._wire, inputs, (lambda scores: loss_of(scores, wanted)) if self._last else None)
         return torch.zeros(()) if loss is None else loss.detach()
+
+
+def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
+    rows = torch.zeros(plan.rows, plan.shape.context, dtype=torch.long)
+    cuts = [f"blocks.{layers(plan, stage).start}" for stage in range(1, plan.layout.pp)]
+    parts = split(model, cuts, [rows], leaf=lambda module: isinstance(module, (Block, Embedding)))
+    return Stages([parts[mesh["pp"].get_local_rank()]])

@@ -16,21 +16,12 @@ waits, as a share of what it computes, (p-1)/m of the time over p ranks and m mi
 from __future__ import annotations
 
 from collections.abc import Iterable
-from copy import deepcopy
-from typing import TYPE_CHECKING
 
 from ringtree.training.core.layout import LayoutError
 from ringtree.training.core.plan import Plan
 from ringtree.training.core.sizes import activations_nbytes
-from ringtree.training.core.traffic import Traffic
 from ringtree.training.strategies.layers.pipeline_order import STAGES_A_RANK
-from ringtree.training.strategies.strategy import Strategy
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from ringtree.training.core.mesh import Mesh
-    from ringtree.training.core.step import ForwardBackward
+from ringtree.training.strategies.strategy import Strategy, Traffic, by_name
 
 
 def stages(plan: Plan) -> int:
@@ -66,25 +57,6 @@ def check(plan: Plan) -> None:
         )
 
 
-def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
-    from ringtree.training.core.stages import Stages
-
-    return Stages(_stage(model, k, plan) for k in range(mesh["pp"].get_local_rank(), stages(plan), plan.layout.pp))
-
-
-def _stage(model: nn.Module, k: int, plan: Plan) -> nn.Module:
-    """Those layers of the model that are its k-th stage's."""
-    from torch import nn
-
-    stage = deepcopy(model)
-    stage.blocks = nn.ModuleDict({str(i): stage.blocks[str(i)] for i in layers(plan, k)})
-    if k > 0:
-        stage.embedding = None
-    if k < stages(plan) - 1:
-        stage.norm = stage.scores = None
-    return stage
-
-
 def traffic(plan: Plan) -> Iterable[Traffic]:
     copies = 1 if plan.layout.sp else plan.layout.tp
     nbytes = (stages(plan) - 1) * copies * activations_nbytes(plan)
@@ -92,10 +64,5 @@ def traffic(plan: Plan) -> Iterable[Traffic]:
     yield Traffic("their gradients", "send", "pp", plan.layout.pp, nbytes)
 
 
-def forward_backward(model: nn.Module, plan: Plan, mesh: Mesh) -> ForwardBackward:
-    from ringtree.training.strategies.layers.pipeline_step import Pipeline
-
-    return Pipeline(model, plan, mesh)
-
-
-STRATEGY = Strategy("pipeline", "pp", used, check, apply, traffic, forward_backward=forward_backward)
+_apply, _passes = by_name("layers.pipeline_step", "apply"), by_name("layers.pipeline_step", "Pipeline")
+STRATEGY = Strategy("pipeline", "pp", used, check, _apply, traffic, forward_backward=_passes)

@@ -1,7 +1,8 @@
-"""A step of a pipeline: its micro-batches forward and backward through this rank's stages, by torch's schedules."""
+"""A rank's stages of a pipeline, and a step: micro-batches forward and backward through them, by torch's schedules."""
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -11,10 +12,10 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
 
 from ringtree.training.core.language_model import loss_of
 from ringtree.training.core.mesh import Mesh
-from ringtree.training.core.phases import phase
 from ringtree.training.core.plan import Plan
-from ringtree.training.core.stages import parts
-from ringtree.training.strategies.layers.pipeline import stages
+from ringtree.training.core.stages import Stages, parts
+from ringtree.training.core.step import phase
+from ringtree.training.strategies.layers.pipeline import layers, stages
 
 TORCHS: dict[str, Any] = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B, "interleaved": ScheduleInterleaved1F1B}
 
@@ -67,3 +68,18 @@ def _stage(part: nn.Module, k: int, plan: Plan, group: dist.ProcessGroup) -> Sta
     of = stages(plan)
     given, made = rows if k == 0 else between, scores if k == of - 1 else between
     return Stage(part, k, of, torch.device("cpu"), input_args=given, output_args=made, group=group)
+
+
+def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
+    return Stages(_layers_of(model, k, plan) for k in range(mesh["pp"].get_local_rank(), stages(plan), plan.layout.pp))
+
+
+def _layers_of(model: nn.Module, k: int, plan: Plan) -> nn.Module:
+    """Those layers of the model that are its k-th stage's."""
+    stage = deepcopy(model)
+    stage.blocks = nn.ModuleDict({str(i): stage.blocks[str(i)] for i in layers(plan, k)})
+    if k > 0:
+        stage.embedding = None
+    if k < stages(plan) - 1:
+        stage.norm = stage.scores = None
+    return stage

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING
 from ringtree.training.core.layout import LayoutError
 from ringtree.training.core.plan import Plan
 from ringtree.training.core.sizes import activations_nbytes, norms_nbytes
-from ringtree.training.core.traffic import Traffic
 from ringtree.training.strategies.data.zero2 import reductions
-from ringtree.training.strategies.strategy import Strategy
+from ringtree.training.strategies.strategy import Strategy, Traffic
 from ringtree.training.strategies.tensor.tensor_parallel import cut
 
 if TYPE_CHECKING:

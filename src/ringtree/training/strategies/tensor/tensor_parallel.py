@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 from ringtree.training.core.layout import LayoutError
 from ringtree.training.core.plan import Plan
 from ringtree.training.core.sizes import activations_nbytes
-from ringtree.training.core.traffic import Traffic
-from ringtree.training.strategies.strategy import Strategy
+from ringtree.training.strategies.strategy import Strategy, Traffic
 
 if TYPE_CHECKING:
     from torch import nn

@@ -1,0 +1,86 @@
+#include "health/health.h"
+
+#include <sched.h>
+
+#include <cstring>
+
+#include "waits/waiting.h"
+
+namespace ringtree {
+
+void Health::report_left(int rank) {
+  member(rank).left.store(1, std::memory_order_release);  // pairs with left(): what was sent is out
+  wake_others();
+}
+
+void Health::report_lost(int rank) {
+  member(rank).lost.store(1, std::memory_order_release);
+  wake_others();
+}
+
+// A sequence lock, read by others only when a wait is slow.
+void Health::report_call(int rank, std::uint64_t call, const Fingerprint& print) {
+  auto& record = member(rank).calls[call % Member::remembered];
+  record.version.store(2 * call - 1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);  // pairs with the acquire fence in call_of()
+  record.count.store(print.count, std::memory_order_relaxed);
+  record.code_digest.store(std::uint64_t(print.code) << 32 | print.digest, std::memory_order_relaxed);
+  record.version.store(2 * call, std::memory_order_release);  // pairs with the first load in call_of()
+}
+
+std::optional<Fingerprint> Health::call_of(int rank, std::uint64_t call) const {
+  auto& record = member(rank).calls[call % Member::remembered];
+  if (record.version.load(std::memory_order_acquire) != 2 * call) return {};
+  auto count = record.count.load(std::memory_order_relaxed);
+  auto both = record.code_digest.load(std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (record.version.load(std::memory_order_relaxed) != 2 * call) return {};
+  return Fingerprint{count, static_cast<std::uint32_t>(both >> 32), static_cast<std::uint32_t>(both)};
+}
+
+bool Health::died(int rank) const {
+  if (rank == rank_ || left(rank)) return false;
+  if (member(rank).lost.load(std::memory_order_acquire)) return true;
+  return watch_.ended(rank) && !left(rank);  // it may have left in between
+}
+
+std::string Health::how_died(int rank) const {
+  if (member(rank).lost.load(std::memory_order_acquire)) return "is out of reach";
+  return "died (process " + std::to_string(member(rank).process) + " ended)";
+}
+
+void Health::report_failure(Failure kind, int rank, const std::string& text) {
+  auto& poison = segment_.header().poison;
+  std::uint32_t none = 0;
+  if (!poison.state.compare_exchange_strong(none, 1, std::memory_order_relaxed)) return;
+  poison.kind = static_cast<std::uint32_t>(kind);
+  poison.rank = rank;
+  std::strncpy(poison.text, text.c_str(), sizeof poison.text - 1);
+  poison.state.store(2, std::memory_order_release);  // pairs with raise_failure()
+  wake_others();
+}
+
+void Health::raise_failure() {
+  auto& poison = segment_.header().poison;
+  // Whoever set the state to 1 writes a few hundred bytes and goes on, unless it was killed just there.
+  for (std::int64_t until = now_ns() + 1'000'000'000; poison.state.load(std::memory_order_acquire) != 2;) {
+    sched_yield();
+    if (now_ns() > until) throw Error(Failure::poisoned, -1, "the group failed; its reason was never written");
+  }
+  if (raised_.exchange(true, std::memory_order_relaxed))
+    throw Error(Failure::poisoned, -1,
+                std::string("this group failed before (") + poison.text + "); close it and make another", true);
+  throw Error(static_cast<Failure>(poison.kind), poison.rank, poison.text);
+}
+
+void Health::leave() {
+  report_left(rank_);
+  watch_.end();
+}
+
+void Health::wake_others() {
+  for (int peer = 0; peer < segment_.layout().ranks; peer++)
+    if (peer != rank_) Doorbell<Sync>(member(peer).bell).ring();
+}
+
+}  // namespace ringtree

@@ -1,0 +1,59 @@
+// What a group knows of its members: who left, who died, what each called last, and how the group failed.
+//
+// All of it lies in the memory that the ranks of a host share, so that what one of them learns all know. A rank of this
+// host reports for itself, and the kernel says which of their processes have ended (ProcessWatch). Whoever serves a
+// transport to other hosts reports for the ranks behind it, by the same functions.
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <string>
+
+#include "error.h"
+#include "health/process_watch.h"
+#include "interpreter/call.h"
+#include "memory/segment.h"
+
+namespace ringtree {
+
+class Health {
+ public:
+  Health(Segment& segment, int rank, Kin kin) : segment_(segment), rank_(rank), watch_(segment, std::move(kin), rank) {}
+
+  // Reports. Each wakes those that may wait for it.
+  void report_left(int rank);
+  void report_lost(int rank);  // it died, or nothing more can come from it
+  void report_call(int rank, std::uint64_t call, const Fingerprint& print);
+  // Fails the group for every member: the first report is the one that counts. `rank` is who died, else -1.
+  void report_failure(Failure kind, int rank, const std::string& text);
+
+  bool left(int rank) const { return segment_.member(rank).left.load(std::memory_order_acquire) != 0; }
+  bool died(int rank) const;
+  std::string how_died(int rank) const;  // as in "died (process 12 ended)"
+  // What a rank called as its call of that number, where that is known: the last few are.
+  std::optional<Fingerprint> call_of(int rank, std::uint64_t call) const;
+  bool failed() const { return segment_.header().poison.state.load(std::memory_order_relaxed) != 0; }
+  // Throws the failure itself to the first who asks on this rank, then that the group can no longer be used.
+  [[noreturn]] void raise_failure();
+  // Takes back that this rank's user has seen the failure: an asynchronous call keeps it until somebody waits.
+  void keep(const Error& error) {
+    if (!error.again) raised_.store(false, std::memory_order_relaxed);
+  }
+  // Says so again, when somebody has.
+  void kept_is_raised() { raised_.store(true, std::memory_order_relaxed); }
+
+  // The end of this rank's part in the group.
+  void leave();
+  const Kin& kin() const { return watch_.kin(); }
+
+ private:
+  Member& member(int rank) const { return segment_.member(rank); }
+  void wake_others();
+
+  Segment& segment_;
+  int rank_;
+  ProcessWatch watch_;
+  std::atomic<bool> raised_ = false;
+};
+
+}  // namespace ringtree

@@ -1,0 +1,67 @@
+// Who is alive. Each rank of a world holds a POSIX record lock on byte `rank` of the world's memfd: the kernel drops it
+// when the process ends, however it ends, and a forked child does not inherit it. (An open-file-description lock would
+// be inherited.) The lock is also dropped when the process closes any descriptor of the file, so a free byte alone
+// proves nothing: where the process can be seen, it must be gone too. A group made from another is made of the same
+// processes, and asks for the same bytes.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "memory/segment.h"
+
+namespace ringtree {
+
+// A descriptor that is closed at the end.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&&) = delete;
+  ~Descriptor();
+  int fd() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+// This process's lock on its byte of a world's memfd; it is held as long as this lives.
+class Liveness {
+ public:
+  Liveness(Descriptor file, int byte);
+
+  bool locked_by_another(int byte) const;
+
+  std::int32_t process;
+  std::uint64_t process_start, process_space;  // as in Member
+
+ private:
+  Descriptor file_;
+};
+
+// The members of a group, to those who make another of them: the world's bytes that they hold. No liveness: no watch.
+struct Kin {
+  std::shared_ptr<Liveness> liveness;
+  std::vector<int> bytes;
+
+  // Some of them, by their ranks in the group.
+  Kin of(const std::vector<int>& ranks) const;
+};
+
+class ProcessWatch {
+ public:
+  ProcessWatch(Segment& segment, Kin kin, int rank);
+
+  // Whether the process of a rank that attached has ended.
+  bool ended(int rank) const;
+
+  const Kin& kin() const { return kin_; }
+  void end() { kin_.liveness.reset(); }
+
+ private:
+  Segment& segment_;
+  Kin kin_;
+};
+
+}  // namespace ringtree

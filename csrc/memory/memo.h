@@ -1,0 +1,71 @@
+// Values that the ranks of a host compute alike, computed once: a rank claims a key, computes, and publishes; the
+// others read. A hint only: who finds no room, or waits in vain for a rank that claimed, computes the value itself.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+
+#include "machine.h"
+
+namespace ringtree {
+
+class Memo {
+ public:
+  struct alignas(cache_line) Entry {
+    std::atomic<std::uint64_t> key;             // 0: free. A digest: whoever knows it knows what was asked
+    std::atomic<std::uint32_t> nbytes_and_one;  // 0: not published
+    std::array<std::byte, 496> value;
+  };
+  static_assert(sizeof(Entry) == 512);
+  static constexpr std::size_t entries = 128, nbytes = entries * sizeof(Entry), most_nbytes = sizeof(Entry::value);
+  static constexpr int tries = 8;
+
+  enum class State { published, claimed_here, claimed_elsewhere, full };
+  struct Found {
+    State state;
+    std::span<const std::byte> value;
+  };
+
+  explicit Memo(Entry* table) : table_(table) {}
+
+  // What is known of a key, which is not 0; where nothing is, this rank claims it. `bring` makes an entry's memory
+  // exist before the first write.
+  template <class Bring>
+  Found find(std::uint64_t key, Bring bring) {
+    for (int i = 0; i < tries; i++) {
+      Entry& entry = table_[(key + i) % entries];
+      auto there = entry.key.load(std::memory_order_relaxed);
+      if (there == 0) {
+        bring(entry);
+        if (entry.key.compare_exchange_strong(there, key, std::memory_order_relaxed)) return {State::claimed_here, {}};
+      }
+      if (there != key) continue;
+      auto size = entry.nbytes_and_one.load(std::memory_order_acquire);  // pairs with publish()
+      if (size == 0) return {State::claimed_elsewhere, {}};
+      return {State::published, {entry.value.data(), size - 1}};
+    }
+    return {State::full, {}};
+  }
+
+  // By the rank that claimed the key. A value that is too long is published as an empty one.
+  void publish(std::uint64_t key, std::span<const std::byte> value) {
+    for (int i = 0; i < tries; i++) {
+      Entry& entry = table_[(key + i) % entries];
+      if (entry.key.load(std::memory_order_relaxed) != key) continue;
+      auto size = value.size() <= most_nbytes ? value.size() : 0;
+      std::memcpy(entry.value.data(), value.data(), size);
+      entry.nbytes_and_one.store(static_cast<std::uint32_t>(size + 1), std::memory_order_release);
+      return;
+    }
+  }
+
+ private:
+  Entry* table_;
+};
+
+}  // namespace ringtree

@@ -1,0 +1,81 @@
+"""What names a cluster: a machine, how many of it, and the network between them."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+from ringtree.machines.clusters import Cluster, Network
+from ringtree.machines.files.nccl_xml import assumptions
+from ringtree.machines.files.reading import find
+from ringtree.machines.machine import Machine
+from ringtree.machines.nics import usual_fabric, with_nics
+from ringtree.topology import Topology
+from ringtree.topology.fabrics import FABRICS
+from ringtree.topology.text import SHAPES, bytes_per_second
+
+MOST_NODES = 1 << 20
+
+
+def cluster(args: argparse.Namespace) -> Cluster:
+    """The cluster that the arguments name; ValueError, in one line, for what cannot be."""
+    if not 1 <= args.nodes <= MOST_NODES:
+        raise ValueError(f"--nodes {args.nodes}: expected 1 to {MOST_NODES}")
+    machine = find(args.topology, assumptions(args.assume or ""))
+    if args.gpus:
+        machine = machine.part(_gpus(machine, args.gpus))
+    if args.nics:
+        machine = _with_nics(machine, args.nics)
+    if args.nodes > 1 and not machine.nics:
+        raise ValueError(f"{machine.name} has no NICs to join {args.nodes} nodes: say some, as --nics 8x400Gb")
+    name = args.fabric or usual_fabric(machine)
+    networks = {n.value: n for n in Network}
+    for option, said, known in (("--fabric", name, FABRICS), ("--network", args.network, networks)):
+        if said is not None and said not in known:
+            raise ValueError(f"{option} {said}: expected one of {', '.join(known)}")
+    network = networks[args.network or Network.RAILS.value]
+    return Cluster(machine, args.nodes, FABRICS[name] if name else None, network, args.oversubscription, args.sharp)
+
+
+def rate_Bps(text: str) -> float:
+    """`400Gb`, `400Gb/s` or `50GB/s` as bytes a second."""
+    return bytes_per_second(text if text.endswith(("/s", "ps")) else text + "/s")
+
+
+def _gpus(machine: Machine, text: str) -> range | list[int]:
+    if not re.fullmatch(r"\d{1,6}(,\d{1,6})*", text):
+        raise ValueError(f"--gpus {text}: expected how many, such as 4, or which, such as 0,1,4,5")
+    there = len(machine.gpus)
+    if "," in text:
+        return [int(g) for g in text.split(",")]
+    if not 1 <= int(text) <= there:
+        raise ValueError(f"--gpus {text}: {machine.name} has {there}")
+    return range(int(text))
+
+
+def _with_nics(machine: Machine, text: str) -> Machine:
+    count, times, rate = text.partition("x")
+    try:
+        if not times or not count.isdecimal():
+            raise ValueError("no count and rate")
+        return with_nics(machine, int(count[:9]), rate_Bps(rate))
+    except ValueError as error:
+        raise ValueError(f"--nics {text}: {error}; expected such as 8x400Gb") from None
+
+
+def of_machines(text: str, ranks: int) -> Topology:
+    """As many of a machine as make up the ranks, on the fabric its NICs are for."""
+    try:
+        machine = find(text)
+    except ValueError as refusal:
+        if Path(text).exists():
+            raise
+        raise ValueError(f"topology {text!r}: no shape of that name ({', '.join(SHAPES)}), and {refusal}") from None
+    each = Cluster(machine).ranks
+    if ranks % each and ranks > each:
+        raise ValueError(f"topology {text}: {ranks} ranks on machines of {each}; expected a multiple")
+    if ranks < each:
+        return Cluster(machine.part(range(ranks))).topology()
+    fabric = usual_fabric(machine)
+    return Cluster(machine, ranks // each, FABRICS[fabric] if fabric else None).topology()

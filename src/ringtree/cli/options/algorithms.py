@@ -1,0 +1,12 @@
+"""List the algorithms: what each serves, its rounds and bytes for n ranks and S bytes, and who published it."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--collective", metavar="C", help="only those that serve this collective")
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--markdown", action="store_true", help="as the README's table")
+    shape.add_argument("--page", action="store_true", help="as docs/algorithms.md, with a picture each")

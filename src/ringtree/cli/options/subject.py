@@ -1,0 +1,87 @@
+"""What names one schedule: an algorithm or a file, its ranks and its options."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+
+MOST_RANKS = 1 << 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """All of it."""
+    add_what(parser, "ALGORITHM|FILE", "a name that `ringtree algorithms` lists, or a schedule's file")
+    add = parser.add_argument
+    add("-n", "--ranks", type=int, metavar="N", help="ranks (default 8; a file knows its own)")
+    add("--collective", metavar="C", help="which of the collectives it serves (default: the first)")
+    add("--root", type=int, help="the root, where the collective has one (default 0)")
+    add_option(parser)
+
+
+def add_what(parser: argparse.ArgumentParser, metavar: str, described: str) -> None:
+    """The algorithm or file, as the first word or as `--algorithm`; one of them."""
+    either = parser.add_mutually_exclusive_group(required=True)
+    either.add_argument("what", nargs="?", default=argparse.SUPPRESS, metavar=metavar, help=described)
+    either.add_argument(
+        "--algorithm",
+        dest="what",
+        metavar="A",
+        help="the same, as other commands have it: a name, or FILE.py:FUNCTION, a function of your own",
+    )
+
+
+def add_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--option",
+        type=_option,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an algorithm's own option, such as group=4; may be repeated",
+    )
+
+
+def _option(text: str) -> tuple[str, object]:
+    """A name, and a word or any JSON."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is no option: expected such as group=4")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def rank_counts(text: str) -> list[int]:
+    """`counts` as argparse wants it."""
+    try:
+        return counts(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def counts(text: str) -> list[int]:
+    """`4`, `1-64` or `2,4,8-10`: rank counts."""
+    found: list[int] = []
+    for part in text.split(","):
+        low, dash, high = part.partition("-")
+        try:
+            first, last = int(low), int(high if dash else low)
+        except ValueError:
+            raise ValueError(f"{text!r} is not a number of ranks: expected such as 8, 1-64 or 1,2,4") from None
+        if not 1 <= first <= last <= MOST_RANKS:
+            raise ValueError(f"{part} ranks: expected 1 to {MOST_RANKS}, and from low to high")
+        found.extend(range(first, last + 1))
+    return found
+
+
+def span(ranks: Sequence[int]) -> str:
+    """Rank counts as `counts` reads them, runs as from-to."""
+    runs: list[list[int]] = []
+    for n in ranks:
+        if runs and n == runs[-1][1] + 1:
+            runs[-1][1] = n
+        else:
+            runs.append([n, n])
+    return ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in runs)

@@ -1,0 +1,9 @@
+"""Print ringtree's version."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    pass

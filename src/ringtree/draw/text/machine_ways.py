@@ -1,0 +1,79 @@
+"""What data takes through a machine, for a terminal: channels, which go round its GPUs, and the ways of copying from
+one GPU to another, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from textwrap import wrap
+
+from ringtree.draw.text.labels import gapped
+from ringtree.draw.text.lines import Line, Span
+from ringtree.ir import units
+from ringtree.machines.channels import Channels, Pattern
+from ringtree.machines.copies import Transfer
+
+HEADS = (Pattern.NVLS, Pattern.COLLNET_DIRECT)
+MOST_GPUS, MOST_CHANNELS = 16, 8
+"""Of an order, and of a pattern, that are told one by one."""
+PIECE_NBYTES = 1 << 20
+"""What the time of a way is told of."""
+
+
+def channel_lines(graphs: Iterable[Channels]) -> list[Line]:
+    """A head a pattern, and a line a channel; neighbours that are the same are one."""
+    return [line for channels in graphs if channels.count for line in _channels(channels)]
+
+
+def _channels(c: Channels) -> Iterator[Line]:
+    inside = f"{units.bandwidth(c.intra_Bps)} each over {c.intra.name}"
+    outside = f", {units.bandwidth(c.inter_Bps)} each to the network over {c.inter.name}" if c.nics else ""
+    name = c.pattern.value.replace("_", " ")
+    yield Span(name, "head"), Span(f"  {units.count(c.count, 'channel')}, {inside}{outside}", "faint")
+    runs = [(order, len(list(same))) for order, same in groupby(_order(c, n) for n in range(c.count))]
+    for place in gapped(len(runs), MOST_CHANNELS):
+        if place is None:
+            yield (Span("  …", "faint"),)
+            continue
+        order, times = runs[place]
+        yield (Span(f"  {order}"), *((Span(f"  {times} times", "faint"),) if times > 1 else ()))
+
+
+def _order(c: Channels, channel: int) -> str:
+    """NIC0 → 0 → 1 → … → NIC0; a ring that stays inside comes back to where it began."""
+    order = c.orders[channel]
+    if c.pattern in HEADS:
+        return f"GPU {order[0]} gathers from all others"
+    steps = ["…" if place is None else str(order[place]) for place in gapped(len(order), MOST_GPUS)]
+    if c.nics:
+        first, last = c.nics[channel]
+        return " → ".join([f"NIC{first}", *steps, f"NIC{last}"])
+    if c.pattern is Pattern.RING and len(order) > 1:
+        steps.append(str(order[0]))
+    return " → ".join(steps)
+
+
+def copy_lines(ways: Sequence[Transfer], width: int) -> list[Line]:
+    """A head a way, with a mark where it is taken, then a line a copy, and why the way is taken or not."""
+    steps = [copy for way in ways for copy in way.copies]
+    what = max((len(way.way) for way in ways), default=0)
+    name = max((len(copy.what) for copy in steps), default=0)
+    place = max((len(f"{copy.source} → {copy.target}") for copy in steps), default=0)
+    lines: list[Line] = []
+    for way in ways:
+        lines += [(), *_way(way, what, name, place, width)] if lines else [*_way(way, what, name, place, width)]
+    return lines
+
+
+def _way(way: Transfer, what: int, name: int, place: int, width: int) -> Iterator[Line]:
+    mark = Span("✓ ", "near") if way.verdict.applies else Span("  ")
+    figures = (
+        f"  {units.count(way.stops, 'stop'):<8}{units.bandwidth(way.bandwidth_Bps):>10}"
+        f"   {units.size(PIECE_NBYTES)} in {units.duration(way.pipelined_s(PIECE_NBYTES))}"
+    )
+    yield mark, Span(f"{way.way:<{what}}", "head" if way.verdict.applies else ""), Span(figures)
+    for copy in way.copies:
+        moved = f"    {copy.what:<{name}}  {f'{copy.source} → {copy.target}':<{place}}  by the {copy.by.value:<5}"
+        cost = f"{units.bandwidth(copy.bandwidth_Bps):>10}  {units.duration(copy.latency_s)}"
+        yield Span(moved, "" if way.verdict.applies else "faint"), Span(cost, "faint")
+    yield from ((Span(f"    {line}", "faint"),) for line in wrap(way.verdict.why, max(width - 4, 24)))

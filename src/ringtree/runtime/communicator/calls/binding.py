@@ -1,0 +1,165 @@
+"""From a schedule to a plan that an engine can run: this rank's program, and where its chunks lie in memory."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.ir.collective import collective as find_collective
+from ringtree.ir.lower import lower, lower_rank
+from ringtree.ir.program import Program
+from ringtree.ir.schedule import COLUMNS, Schedule
+from ringtree.plan import Steps
+from ringtree.runtime.engines.engine import Joined
+from ringtree.runtime.types import Dtype
+from ringtree.verify import prove_programs, rank_order
+
+if TYPE_CHECKING:
+    from ringtree.plan import Steps
+    from ringtree.verify import Order
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One rank's part of a schedule, and what the ranks that run it share: `digest` tells it from other schedules;
+    `widest` is the most chunks that a message of any rank has."""
+
+    program: Program
+    digest: int
+    widest: int
+
+    @cached_property
+    def tables(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """The program as engines take it; kept, for a part is bound to many sizes."""
+        return self.program.encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A plan of the engine's, and how it came about. Offsets are the windows' first elements on the whole vector;
+    `aliasable` says whether input and output may be the same memory, position by position."""
+
+    plan: int
+    part: Part
+    why: str
+    input_start: int
+    output_start: int
+    aliasable: bool
+
+
+@lru_cache(maxsize=512)
+def built(algorithm: str, collective: str, ranks: int, root: int, rank: int, steps: Steps | None = None) -> Part:
+    """A registered algorithm's program for `rank`, cut by these steps."""
+    return part_of(_scheduled(algorithm, collective, ranks, root, steps), rank)
+
+
+def slots_needed(schedule: Schedule) -> int:
+    """The fewest staging slots a rank with which its programs end; proves them. ProofError where they never do."""
+    return prove_programs(lower(schedule)).slots
+
+
+@lru_cache(maxsize=512)
+def slots_needed_by(algorithm: str, collective: str, ranks: int, root: int, steps: Steps | None = None) -> int:
+    """The same for a registered algorithm, cut by these steps, which may have been proved already."""
+    if steps is not None and steps.slots:
+        return steps.slots
+    return slots_needed(_scheduled(algorithm, collective, ranks, root, steps))
+
+
+def _scheduled(algorithm: str, collective: str, ranks: int, root: int, steps: Steps | None) -> Schedule:
+    return (steps or Steps()).apply(algorithm, collective, ranks, root if root >= 0 else None)
+
+
+@lru_cache(maxsize=512)
+def order_of(algorithm: str, collective: str, ranks: int, root: int) -> Order:
+    """In which order a registered algorithm adds up."""
+    return rank_order(_scheduled(algorithm, collective, ranks, root, None))
+
+
+def part_of(schedule: Schedule, rank: int) -> Part:
+    widest = max((int(block.rows.count.max(initial=1)) for block in schedule.blocks), default=1)
+    return Part(lower_rank(schedule, rank), _digest(schedule), widest)
+
+
+def bind(
+    joined: Joined,
+    part: Part,
+    rank: int,
+    dtype: Dtype,
+    op: int,
+    count: int,
+    why: str,
+    counts: Ints | None = None,
+    packed: int = 0,
+) -> Bound:
+    """Prepares the program for a whole vector of `count` elements (a multiple of ranks where it is n blocks).
+
+    `counts`: elements of each block, [ranks], or where the collective transposes from each rank (row) to each (column),
+    [ranks, ranks], the same on all ranks; `count` is their sum then. `packed` as in Request.
+    """
+    p = part.program
+    promise = find_collective(p.collective)
+    root = -1 if p.root is None else p.root
+    sizes = chunk_sizes(p, count, counts)
+    where = (rank, p.ranks, p.chunks, max(root, 0))
+    given, gotten = sizes[promise.held_labels(*where)], sizes[promise.owed_labels(*where)]
+    instructions, operands = part.tables
+    plan = joined.seat.prepare(
+        instructions,
+        operands,
+        sizes,
+        np.cumsum(given) - given,
+        np.cumsum(gotten) - gotten,
+        p.scratch,
+        window(part, joined.slot_bytes, dtype),
+        int(dtype),
+        op,
+        p.collective,
+        root,
+        count,
+        part.digest ^ packed ^ (0 if counts is None else zlib.crc32(counts.astype(np.int64).tobytes())),
+    )
+    moved = promise.transposes and counts is not None  # a position of the input is elsewhere in the output
+    return Bound(
+        plan,
+        part,
+        why,
+        int(sizes[: promise.held(*where).start].sum()),
+        int(sizes[: promise.owed(*where).start].sum()),
+        p.aliasable and not moved,
+    )
+
+
+def chunk_sizes(program: Program, count: int, counts: Ints | None = None) -> Ints:
+    """Elements of each chunk by its label; `counts` as in `bind`, by default all blocks are alike."""
+    return find_collective(program.collective).chunk_sizes(program.ranks, program.chunks, count, counts)
+
+
+def window(part: Part, slot_bytes: int, dtype: Dtype) -> int:
+    """Elements of a chunk that are done at a time, so that the widest message fits a slot; the same on all ranks."""
+    elements = slot_bytes // dtype.itemsize // part.widest
+    if elements < 1:
+        raise ValueError(
+            f"{part.program.name}: a message of {part.widest} chunks does not fit a staging slot of {slot_bytes} "
+            "bytes; expected fewer chunks a transfer"
+        )
+    return elements // 64 * 64 or elements  # whole cache lines, where there are any
+
+
+def _digest(schedule: Schedule) -> int:
+    """32 bits that tell schedules apart, whatever their names."""
+    s = schedule
+    state = hashlib.sha256(repr((s.collective, s.ranks, s.chunks, s.root, s.scratch)).encode())
+    for block in s.blocks:
+        state.update(repr((block.times, block.shift)).encode())
+        for name in COLUMNS:
+            state.update(getattr(block.rows, name).tobytes())
+    return int.from_bytes(state.digest()[:4], "little")

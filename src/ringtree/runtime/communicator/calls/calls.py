@@ -1,0 +1,360 @@
+"""The long way of a collective call: choose, build, prove, lower, bind, run, and teach the engine the short way."""
+
+from __future__ import annotations
+
+import os
+import sys
+import zlib
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ringtree.algorithms import find
+from ringtree.ir.collective import COLLECTIVES
+from ringtree.ir.schedule import Schedule
+from ringtree.plan import choose_whole
+from ringtree.price.memory import BUILT_IN, SharedMemory
+from ringtree.runtime.arrays import Array
+from ringtree.runtime.communicator.calls import function_reductions
+from ringtree.runtime.communicator.calls.binding import (
+    Bound,
+    Ints,
+    Part,
+    bind,
+    built,
+    order_of,
+    part_of,
+    slots_needed,
+    slots_needed_by,
+)
+from ringtree.runtime.communicator.calls.decisions import cut, decide
+from ringtree.runtime.communicator.calls.operations import Op, as_named, as_op
+from ringtree.runtime.communicator.calls.plans import Given, Plans, Same
+from ringtree.runtime.communicator.calls.request import Request
+from ringtree.runtime.communicator.messages.work import Work
+from ringtree.runtime.engines.engine import Joined, Terms
+from ringtree.runtime.engines.protocols import Endpoint
+from ringtree.runtime.types import Dtype, op_code
+from ringtree.verify import Order, ProofError, prove, rank_order
+
+if TYPE_CHECKING:
+    from ringtree.plan import Steps
+    from ringtree.price.memory import SharedMemory
+
+CODE = {name: code for code, name in enumerate(COLLECTIVES)}
+"""What the engine's short way knows the collectives by; a forced algorithm's calls have numbers of their own."""
+
+RANK_ORDER = "in rank order"
+"""Stands where an algorithm's name does: any of those that reduce all ranks in order at once."""
+
+
+class Calls:
+    """What one rank's communicator remembers about its calls."""
+
+    def __init__(self, joined: Joined, engine: str, terms: Terms, beside: Callable[..., Calls]) -> None:
+        self._joined, self._terms, self._beside = joined, terms, beside
+        self.cores = joined.cores
+        self._room = (joined.slots, joined.slot_bytes)  # what calls are cut for, also where a roomier group makes them
+        self._seat = joined.seat
+        self.plans = Plans(joined.seat)
+        self.offsets: dict[str, int] = {}  # by algorithm: what is added to CODE where it is forced
+        self._parts = Given[Part]()
+        self._proved = Given[int]()  # the slots they need
+        self._vouched = Given[bool]()  # unproved ones that a caller asked for all the same
+        self._pending: deque[tuple[int, Request, Array | None]] = deque()  # keeps arrays alive until done
+        self._nowhere = np.empty(1, np.int64)  # of meetings
+        self._wished = os.environ.get("RINGTREE_ALGORITHM") or None
+        self._forced = _serving(self._wished) if self._wished is not None else {}
+        self._speaks = terms.rank == 0 and os.environ.get("RINGTREE_DEBUG") in ("info", "trace")
+        if self._speaks:
+            crowded = ", more ranks than cores" if terms.ranks > joined.cores else ""
+            _say(
+                f"{terms.ranks} ranks ({', '.join(terms.names)}) on one machine, {joined.cores} cores{crowded}; engine "
+                f"{engine}, {joined.slots} slots of {joined.slot_bytes} bytes a rank"
+            )
+
+    def perform(self, request: Request, algorithm: str | Schedule | None, async_op: bool) -> Any:
+        """Makes the call; returns its result, or a Work.
+
+        What was asked for by name or by hand may send more before it receives than the group has staging slots for:
+        then a group of the same ranks that has more makes the call. (The rule's own choices fit; a test says so.)
+        """
+        if not async_op and self._short(request, algorithm):
+            return request.result
+        if not isinstance(algorithm, str | Schedule | None):
+            raise TypeError(f"algorithm is {algorithm!r}; expected a name or a ringtree.ir.schedule.Schedule")
+        op = as_op(request.op)
+        if op is None and not isinstance(request.op, str):
+            raise TypeError(f"op is {request.op!r}; expected a name, a ringtree.Op, ringtree.scaled or a function")
+        if isinstance(op, Op):
+            return self._by_function(request, op, algorithm, async_op)
+        if op is not None:
+            request.x, request.op = None if request.x is None else op.apply(request.x), "sum"
+        forced = algorithm or self._forced.get(request.collective)
+        if forced is not None and forced != RANK_ORDER:
+            slots = self._slots_for(forced, request)
+            if slots > self._joined.slots:
+                self.settle()
+                nbytes = request.count * request.dtype.itemsize
+                self._meet(request, self._part(request.collective, request.root, nbytes, algorithm)[0])
+                slots = 1 << (slots - 1).bit_length()
+                beside = self._beside(f"slots{slots}", slots)
+                beside._room = self._room
+                return beside._make(request, algorithm, async_op)
+        return self._make(request, algorithm, async_op)
+
+    def _short(self, request: Request, algorithm: str | Schedule | None) -> bool:
+        """The engine's short way by addresses, for what it does not know as a buffer: tensors, ml_dtypes' types."""
+        r, shown = request, request.x or request.out
+        offset = 0 if algorithm is None else self.offsets.get(algorithm) if isinstance(algorithm, str) else None
+        if (
+            offset is None
+            or r.counts is not None
+            or r.packed
+            or shown is None
+            or not (shown.copied or shown.format() is None)
+        ):
+            return False
+        x = (0, 0) if r.x is None else (r.x.address, r.x.count)
+        out = (0, 0) if r.out is None else (r.out.address, r.out.count)
+        short: bool = self._seat.call_at(CODE[r.collective] + offset, r.dtype, r.op, r.root, *x, *out)
+        return short
+
+    def _make(self, request: Request, algorithm: str | Schedule | None, async_op: bool) -> Any:
+        r = request
+        bound = self.bound(r.collective, r.dtype, r.op, r.root, r.count, algorithm, r.counts, r.packed)
+        x = self._apart(request, bound)
+        addresses = (0 if x is None else x.address, 0 if request.out is None else request.out.address)
+        seat = self._seat
+        if async_op:
+            ticket = seat.start(bound.plan, *addresses)
+            while self._pending and seat.done(self._pending[0][0]):
+                self._pending.popleft()
+            self._pending.append((ticket, request, x))
+            return Work(seat, ticket, request.result)
+        seat.run(bound.plan, *addresses)
+        if not isinstance(algorithm, Schedule) and r.counts is None and not r.packed:
+            self._teach(request, bound, algorithm)
+        return request.result
+
+    def _by_function(self, request: Request, op: Op, algorithm: str | Schedule | None, async_op: bool) -> Any:
+        """A reduction by a Python function. It begins with a meeting, where who made another call hears of it."""
+        if async_op:
+            raise ValueError(f"{op.name} is a Python function and runs in this call: async_op=True cannot be")
+        if isinstance(algorithm, Schedule):
+            self._slots_for(algorithm, request)
+        assert request.x is not None
+        part, _ = self._part(request.collective, request.root, request.x.nbytes, algorithm, whole=True)
+        function_reductions.check(part.program, op, op.commutative or self._in_rank_order(part, algorithm))
+        request.x, request.out = as_named(request.x), None if request.out is None else as_named(request.out)
+        self._meet(request, part)
+        apart = self._beside("functions")._seat
+        function_reductions.perform(part.program, op, request, apart, (apart, self._seat), self._terms)
+        return request.result
+
+    def _meet(self, request: Request, part: Part) -> None:
+        """A message without payload from everyone to everyone, which the engine takes for the call that it opens: ranks
+        that called with other counts, types, roots or algorithms hear of it here."""
+        r = request
+        digest = part.digest ^ r.packed ^ (0 if r.counts is None else zlib.crc32(r.counts.tobytes()))
+        self._seat.run(*self._meeting(r.collective, r.dtype, r.root, r.count, digest))
+
+    def meet_for(self, what: str, async_op: bool) -> Work | None:
+        """The same before a call of which no rank knows what the others exchange."""
+        meeting = self._meeting(what, Dtype.UINT8, -1, 0, 0)
+        if async_op:
+            return Work(self._seat, self._seat.start(*meeting), None)
+        self._seat.run(*meeting)
+        return None
+
+    def _meeting(self, collective: str, dtype: Dtype, root: int, count: int, digest: int) -> tuple[int, int, int]:
+        """The plan of such a meeting, and the addresses that it is run with, where nothing is read or written."""
+        n = self._terms.ranks
+        key = ("meeting", collective, dtype, root, count, digest)
+        found = self.plans.find(key)
+        if found is None:
+            meeting = built("bruck", "all_gather", n, -1, self._terms.rank)
+            none = np.zeros(n, np.int64)
+            plan = self._seat.prepare(
+                *meeting.tables,
+                none,
+                none[:1],
+                none,
+                meeting.program.scratch,
+                1,
+                int(dtype),
+                -1,
+                collective,
+                root,
+                count,
+                digest,
+            )
+            found = Bound(plan, meeting, "ranks meet before a call that is made elsewhere", 0, 0, False)
+            self.plans.keep(key, found)
+        address = self._nowhere.__array_interface__["data"][0]
+        return found.plan, address, address
+
+    def _in_rank_order(self, part: Part, algorithm: str | Schedule | None) -> bool:
+        """Whether it joins only neighbouring runs of ranks, the lower on the left."""
+        if isinstance(algorithm, Schedule):
+            return rank_order(algorithm) >= Order.ASSOCIATIVE
+        p = part.program
+        return order_of(p.name, p.collective, p.ranks, -1 if p.root is None else p.root) >= Order.ASSOCIATIVE
+
+    def bound(
+        self,
+        collective: str,
+        dtype: Dtype,
+        op: str,
+        root: int,
+        count: int,
+        algorithm: str | Schedule | None,
+        counts: Ints | None = None,
+        packed: int = 0,
+    ) -> Bound:
+        """The plan for such a call, made at the first one."""
+        forced = Same(algorithm) if isinstance(algorithm, Schedule) else algorithm
+        key = (collective, dtype, op, root, count, forced, None if counts is None else counts.tobytes(), packed)
+        found = self.plans.find(key)
+        if found is None:
+            promise = COLLECTIVES[collective]
+            number = op_code(op, dtype) if promise.reduces else -1
+            if promise.prefix and op == "avg":
+                raise ValueError(f"{collective} has no avg: each rank reduces over another number of ranks; try sum")
+            part, why = self._part(collective, root, count * dtype.itemsize, algorithm)
+            found = bind(self._joined, part, self._terms.rank, dtype, number, count, why, counts, packed)
+            self.plans.keep(key, found)
+            if self._speaks:
+                p = part.program
+                where = f", root {root}" if root >= 0 else ""
+                _say(
+                    f"{collective} of {count * dtype.itemsize} bytes ({dtype.label}{where}) over {self._terms.ranks} "
+                    f"ranks: {p.name}, program {p.digest()}, because {why}"
+                )
+        return found
+
+    def _part(
+        self, collective: str, root: int, nbytes: int, algorithm: str | Schedule | None, whole: bool = False
+    ) -> tuple[Part, str]:
+        if isinstance(algorithm, Schedule):
+            part = self._parts.find(algorithm) or self._parts.keep(algorithm, part_of(algorithm, self._terms.rank))
+            return part, "the caller gave this schedule"
+        if algorithm is not None and algorithm != RANK_ORDER:
+            return self._cut(algorithm, collective, root, nbytes, "the caller asked for it", whole)
+        free = algorithm is None and not whole  # for what the environment asks
+        if free and collective in self._forced:
+            return self._cut(self._forced[collective], collective, root, nbytes, "RINGTREE_ALGORITHM asks for it")
+        said = "" if self._wished is None else f" (RINGTREE_ALGORITHM, {self._wished}, does not serve here)"
+        ordered, ranks = algorithm == RANK_ORDER, self._terms.ranks
+        if whole:
+            choice = choose_whole(collective, ranks, ordered)
+            return self._cut(choice.algorithm, collective, root, nbytes, choice.why + said, whole)
+        found = decide(self._seat, collective, ranks, root, nbytes, self._memory(), ordered)
+        return self._built(found.algorithm, collective, root, found.steps, found.why + said)
+
+    def _cut(
+        self, algorithm: str, collective: str, root: int, nbytes: int, why: str, whole: bool = False
+    ) -> tuple[Part, str]:
+        """A registered algorithm's program, cut for the size unless it must be `whole`."""
+        steps = Steps() if whole else self._steps(algorithm, collective, root, nbytes)
+        return self._built(algorithm, collective, root, steps, why)
+
+    def _built(self, algorithm: str, collective: str, root: int, steps: Steps, why: str) -> tuple[Part, str]:
+        said = f"; for its size: {steps}" if steps else ""
+        return built(algorithm, collective, self._terms.ranks, root, self._terms.rank, steps or None), why + said
+
+    def _steps(self, algorithm: str, collective: str, root: int, nbytes: int) -> Steps:
+        """How the algorithm is cut for a whole vector of `nbytes`; the same on all ranks."""
+        return cut(self._seat, algorithm, collective, self._terms.ranks, root, nbytes, self._memory()).steps
+
+    def _memory(self) -> SharedMemory:
+        """Where calls are planned for; the same on all ranks."""
+        return SharedMemory(self.cores, *self._room, self._terms.parameters or BUILT_IN)
+
+    def replace_seat(self, other: Endpoint) -> None:
+        """When the group is closed, or this process is a fork: no call finds its way to the engine any more."""
+        self._seat = other
+        self.plans.clear()
+        self.plans.seat = other
+        self._joined = replace(self._joined, seat=other)
+
+    def let_go(self) -> None:
+        """Lets go of the arrays of asynchronous calls; only when the engine works on them no more."""
+        self._pending.clear()
+
+    def admit(self, schedule: Schedule, unproved_ok: bool = False) -> None:
+        """Refuses a schedule for another number of ranks, and one that cannot be proved; proves each one once."""
+        if not isinstance(schedule, Schedule):
+            raise TypeError(f"got {type(schedule).__name__} as a schedule; expected a ringtree.ir.schedule.Schedule")
+        if schedule.ranks != self._terms.ranks:
+            raise ValueError(f"{schedule.name} is for {schedule.ranks} ranks; this group has {self._terms.ranks}")
+        if self._proved.find(schedule) is not None:
+            return
+        try:
+            prove(schedule)
+            self._proved.keep(schedule, slots_needed(schedule))
+        except ProofError:
+            if not unproved_ok:
+                raise
+            self._vouched.keep(schedule, True)
+
+    def _slots_for(self, algorithm: str | Schedule, request: Request) -> int:
+        """How many staging slots it needs to end; 0 where that is not known, for it was not proved."""
+        if not isinstance(algorithm, Schedule):
+            collective, root, nbytes = request.collective, request.root, request.count * request.dtype.itemsize
+            steps = self._steps(algorithm, collective, root, nbytes)
+            return slots_needed_by(algorithm, collective, self._terms.ranks, root, steps or None)
+        root = -1 if algorithm.root is None else algorithm.root
+        if (algorithm.collective, root) != (request.collective, request.root):
+            where = f" with root {request.root}" if request.root >= 0 else ""
+            its = f" with root {root}" if root >= 0 else ""
+            raise ValueError(
+                f"{algorithm.name} is for {algorithm.collective}{its}, not for {request.collective}{where}"
+            )
+        if self._vouched.find(algorithm):
+            return 0
+        self.admit(algorithm)
+        return self._proved.find(algorithm) or 0
+
+    def settle(self) -> None:
+        """Waits for all asynchronous calls."""
+        if self._pending:
+            self._seat.wait(self._pending[-1][0], -1.0)
+
+    def _apart(self, request: Request, bound: Bound) -> Array | None:
+        """The input, copied where it overlaps the output in a way that the program does not allow for."""
+        x, out = request.x, request.out
+        if x is None or out is None or not x.overlaps(out):
+            return x
+        item = x.dtype.itemsize
+        aligned = x.address - bound.input_start * item == out.address - bound.output_start * item
+        return x if aligned and bound.aliasable else x.copy()
+
+    def _teach(self, request: Request, bound: Bound, algorithm: str | None) -> None:
+        """Lets the engine's short way serve calls that look like this one."""
+        x, out = request.x, request.out
+        shown = x or out
+        assert shown is not None
+        counts = (0 if x is None else x.count, 0 if out is None else out.count)
+        offset = 0 if algorithm is None else self.offsets.setdefault(algorithm, (len(self.offsets) + 1) * len(CODE))
+        code = CODE[request.collective] + offset
+        look = (code, shown.format() or "", int(request.dtype), request.op, request.root, *counts)
+        self.plans.teach(look, bound)
+
+
+@cache
+def _serving(wished: str) -> dict[str, str]:
+    """By collective, the first of the algorithms named that serves it."""
+    names = wished.split(",")
+    try:
+        return {collective: name for name in reversed(names) for collective in find(name).serves}
+    except ValueError as refusal:
+        raise ValueError(f"RINGTREE_ALGORITHM is {wished!r}: {refusal}") from None
+
+
+def _say(text: str) -> None:
+    print(f"ringtree: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,36 @@
+"""A collective call as the communicator hands it on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ringtree.runtime.arrays import Array
+from ringtree.runtime.communicator.calls.binding import Ints
+from ringtree.runtime.types import Dtype
+
+
+class Request:
+    """One call: `count` elements in the whole vector, this rank's windows of it (None: it has none there), and what
+    the caller gets. `op` is "" where nothing is reduced, `root` -1 where there is none, `counts` the elements of
+    uneven blocks, as `bind` takes them. `packed`: a digest of how several arrays lie in it, alike on all ranks; 0 where
+    it is one."""
+
+    __slots__ = ("collective", "count", "counts", "dtype", "op", "out", "packed", "result", "root", "x")
+
+    def __init__(
+        self,
+        collective: str,
+        count: int,
+        x: Array | None,
+        out: Array | None,
+        result: Any,
+        op: Any = "",
+        root: int = -1,
+        counts: Ints | None = None,
+        packed: int = 0,
+    ) -> None:
+        self.collective, self.count, self.x, self.out, self.result = collective, count, x, out, result
+        self.op, self.root, self.counts, self.packed = op, root, counts, packed
+        array = x or out
+        assert array is not None
+        self.dtype: Dtype = array.dtype

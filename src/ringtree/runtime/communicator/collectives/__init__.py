@@ -1,0 +1,1 @@
+"""The families of collective calls."""

@@ -1,0 +1,184 @@
+"""Collectives on lists of arrays: packed by element type, one call a type, and unpacked again.
+
+The arrays may be of any shapes and types, alike on all ranks. What many small calls cost in messages, one costs here.
+A Python function is no operation on packed arrays: it is called array by array.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ringtree.runtime.arrays import Array, new, readable, target, writable
+from ringtree.runtime.communicator.calls.operations import Op, Operation, as_op
+from ringtree.runtime.communicator.calls.request import Request
+from ringtree.runtime.communicator.collectives.collectives import Collectives
+from ringtree.runtime.communicator.seated import Algorithm
+
+Arrays = Sequence[Any]
+
+
+class Coalesced(Collectives):
+    """All ranks of the group make the same calls in the same order."""
+
+    def all_reduce_coalesced(
+        self,
+        xs: Arrays,
+        op: Operation = "sum",
+        *,
+        out: Arrays | None = None,
+        dtype: Any = None,
+        algorithm: Algorithm = None,
+        deterministic: bool | str = False,
+    ) -> list[Any]:
+        """all_reduce of each array. Without `out`, arrays of one type that are returned share memory."""
+        given: dict[str, Any] = {"dtype": dtype, "algorithm": algorithm, "deterministic": deterministic}
+        if isinstance(as_op(op), Op):
+            return [self.all_reduce(x, op, out=o, **given) for x, o in zip(xs, _outs(out, xs), strict=True)]
+        arrays = [readable(x, dtype) for x in xs]
+        places = _places(out, arrays, [a.shape for a in arrays])
+        results: list[Any] = [None] * len(arrays)
+        for alike in _by_type(arrays):
+            flat = _new(arrays, alike)
+            for i, span in _spans(arrays, alike, 1):
+                flat[span] = arrays[i].owner.reshape(-1)
+            self.all_reduce_packed(flat, [arrays[i].count for i in alike], op, **given)
+            for i, span in _spans(arrays, alike, 1):
+                results[i] = _placed(flat[span].reshape(arrays[i].shape), places[i])
+        return results if out is None else list(out)
+
+    def reduce_scatter_coalesced(
+        self,
+        xs: Arrays,
+        op: Operation = "sum",
+        *,
+        out: Arrays | None = None,
+        dtype: Any = None,
+        algorithm: Algorithm = None,
+        deterministic: bool | str = False,
+    ) -> list[Any]:
+        """reduce_scatter of each array: the first axis of each is cut into one block a rank."""
+        given: dict[str, Any] = {"dtype": dtype, "algorithm": algorithm, "deterministic": deterministic}
+        if isinstance(as_op(op), Op):
+            return [self.reduce_scatter(x, op, out=o, **given) for x, o in zip(xs, _outs(out, xs), strict=True)]
+        n = self.size
+        arrays = [readable(x, dtype) for x in xs]
+        shapes = [self._block(a.shape) for a in arrays]
+        places = _places(out, arrays, shapes)
+        results: list[Any] = [None] * len(arrays)
+        for alike in _by_type(arrays):
+            flat = _new(arrays, alike).reshape(n, -1)
+            for i, span in _spans(arrays, alike, n):
+                flat[:, span] = arrays[i].owner.reshape(n, -1)
+            mine = new(arrays[alike[0]], (flat.shape[1],)).owner
+            chosen = self._in_order(deterministic, "reduce_scatter", algorithm)
+            self._packed("reduce_scatter", flat, mine, [arrays[i].count for i in alike], chosen, op, dtype=dtype)
+            for i, span in _spans(arrays, alike, n):
+                results[i] = _placed(mine[span].reshape(shapes[i]), places[i])
+        return results if out is None else list(out)
+
+    def all_gather_coalesced(self, xs: Arrays, *, out: Arrays | None = None, algorithm: Algorithm = None) -> list[Any]:
+        """all_gather of each array: all ranks' are stacked on a new first axis."""
+        n = self.size
+        arrays = [readable(x) for x in xs]
+        places = _places(out, arrays, [(n, *a.shape) for a in arrays])
+        results: list[Any] = [None] * len(arrays)
+        for alike in _by_type(arrays):
+            flat = _new(arrays, alike)
+            for i, span in _spans(arrays, alike, 1):
+                flat[span] = arrays[i].owner.reshape(-1)
+            rows = new(arrays[alike[0]], (n, len(flat))).owner
+            self._packed("all_gather", flat, rows, [arrays[i].count for i in alike], algorithm)
+            for i, span in _spans(arrays, alike, 1):
+                results[i] = _placed(rows[:, span].reshape((n, *arrays[i].shape)), places[i])
+        return results if out is None else list(out)
+
+    def broadcast_coalesced(self, xs: Arrays, root: int = 0, *, algorithm: Algorithm = None) -> list[Any]:
+        """Fills each array with the root's, and returns them."""
+        root = self._root(root)
+        here = self.rank == root
+        arrays = [readable(x) if here else writable(x, "an array to broadcast into") for x in xs]
+        for alike in _by_type(arrays):
+            flat = _new(arrays, alike)
+            for i, span in _spans(arrays, alike, 1) if here else ():
+                flat[span] = arrays[i].owner.reshape(-1)
+            self._packed("broadcast", flat, flat, [arrays[i].count for i in alike], algorithm, root=root)
+            for i, span in () if here else _spans(arrays, alike, 1):
+                arrays[i].owner.reshape(-1)[:] = flat[span]
+        return list(xs)
+
+    def all_reduce_packed(
+        self,
+        flat: Any,
+        counts: Sequence[int],
+        op: Operation = "sum",
+        *,
+        dtype: Any = None,
+        algorithm: Algorithm = None,
+        deterministic: bool | str = False,
+        async_op: bool = False,
+    ) -> Any:
+        """all_reduce, in place, of an array in which arrays of so many elements each lie one after another: Mismatch
+        where ranks packed others."""
+        chosen = self._in_order(deterministic, "all_reduce", algorithm)
+        return self._packed("all_reduce", flat, flat, counts, chosen, op, dtype=dtype, async_op=async_op)
+
+    def _packed(
+        self,
+        collective: str,
+        flat: Any,
+        into: Any,
+        counts: Sequence[int],
+        algorithm: Algorithm,
+        op: Operation = "",
+        root: int = -1,
+        *,
+        dtype: Any = None,
+        async_op: bool = False,
+    ) -> Any:
+        a, b = readable(flat, dtype), writable(into, "out", dtype)
+        digest = zlib.crc32(np.array(counts, np.int64).tobytes()) or 1
+        request = Request(collective, max(a.count, b.count), a, b, into, op, root, packed=digest)
+        return self._calls.perform(request, algorithm, async_op)
+
+
+def _outs(out: Arrays | None, xs: Arrays) -> Arrays:
+    if out is not None and len(out) != len(xs):
+        raise ValueError(f"out has {len(out)} arrays; expected {len(xs)}, as many as there are to reduce or gather")
+    return [None] * len(xs) if out is None else out
+
+
+def _places(out: Arrays | None, arrays: list[Array], shapes: list[tuple[int, ...]]) -> list[Array | None]:
+    """Where each result goes, checked before anything is sent; None: where it lies."""
+    pairs = zip(_outs(out, arrays), arrays, shapes, strict=True)
+    return [None if o is None else target(o, a, shape) for o, a, shape in pairs]
+
+
+def _placed(result: Any, place: Array | None) -> Any:
+    if place is not None:
+        place.owner.reshape(-1)[:] = result.reshape(-1)
+    return result
+
+
+def _by_type(arrays: list[Array]) -> list[list[int]]:
+    """Which arrays are of one type and kind, in order of first mention."""
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for i, a in enumerate(arrays):
+        groups.setdefault((a.dtype, type(a.owner).__module__, a.owner.dtype), []).append(i)
+    return list(groups.values())
+
+
+def _new(arrays: list[Array], alike: list[int]) -> Any:
+    return new(arrays[alike[0]], (sum(arrays[i].count for i in alike),)).owner
+
+
+def _spans(arrays: list[Array], alike: list[int], parts: int) -> Iterator[tuple[int, slice]]:
+    """Where each of them lies in what is packed, or in each of `parts` parts of it."""
+    at = 0
+    for i in alike:
+        count = arrays[i].count // parts
+        yield i, slice(at, at + count)
+        at += count

@@ -1,0 +1,167 @@
+"""The collectives that move equal blocks, and the barrier; and any schedule as the collective it says it is.
+
+Each method first tries the engine's short way, as those that reduce do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.ir.schedule import Schedule
+from ringtree.runtime.arrays import readable, target, writable
+from ringtree.runtime.communicator.agreement import agreed
+from ringtree.runtime.communicator.calls.calls import CODE
+from ringtree.runtime.communicator.calls.operations import Operation
+from ringtree.runtime.communicator.calls.request import Request
+from ringtree.runtime.communicator.collectives.reductions import Reductions
+from ringtree.runtime.communicator.seated import Algorithm
+
+_ALL_GATHER, _GATHER, _SCATTER = CODE["all_gather"], CODE["gather"], CODE["scatter"]
+_BROADCAST, _ALL_TO_ALL, _BARRIER = CODE["broadcast"], CODE["all_to_all"], CODE["barrier"]
+
+_ndarray, _empty = np.ndarray, np.empty
+
+
+class Collectives(Reductions):
+    """All ranks of the group make the same calls in the same order."""
+
+    def all_gather(self, x: Any, *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False) -> Any:
+        """All ranks' `x`, stacked on a new first axis; `out` may have any shape of that many elements."""
+        code = _ALL_GATHER if algorithm is None else self._code(_ALL_GATHER, algorithm)
+        if not async_op:
+            if out is not None:
+                if self._call(code, x, out, "", -1):
+                    return out
+            elif type(x) is _ndarray:
+                fresh = _empty((self.size, *x.shape), x.dtype)
+                if self._call(code, x, fresh, "", -1):
+                    return fresh
+        a = readable(x)
+        b = target(out, a, (self.size, *a.shape))
+        request = Request("all_gather", b.count, a, b, b.owner if out is None else out)
+        return self._calls.perform(request, algorithm, async_op)
+
+    def broadcast(self, x: Any, root: int = 0, *, algorithm: Algorithm = None, async_op: bool = False) -> Any:
+        """Fills `x` with the root's, and returns it."""
+        code = _BROADCAST if algorithm is None else self._code(_BROADCAST, algorithm)
+        if not async_op and self._call(code, x, x, "", root):
+            return x
+        root = self._root(root)
+        if self.rank == root:
+            a = readable(x)
+            if not isinstance(x, _ndarray) or x.flags.writeable or a.copied:
+                b = a
+            else:  # no schedule needs to write to the root's array, but one that does must not meet read-only memory
+                a = b = a.copy()
+            result = a.owner if not hasattr(x, "shape") else x
+        else:
+            a = b = writable(x, "the array to broadcast into")
+            result = x
+        return self._calls.perform(Request("broadcast", a.count, a, b, result, "", root), algorithm, async_op)
+
+    def gather(
+        self, x: Any, root: int = 0, *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False
+    ) -> Any:
+        """All ranks' `x` at the root, stacked on a new first axis; None elsewhere, where `out` is left alone."""
+        if self.rank != root:
+            out = None
+        code = _GATHER if algorithm is None else self._code(_GATHER, algorithm)
+        if not async_op:
+            mine = out is None and self.rank == root and type(x) is _ndarray
+            fresh = _empty((self.size, *x.shape), x.dtype) if mine else out
+            if (fresh is not None or self.rank != root) and self._call(code, x, fresh, "", root):
+                return fresh
+        root = self._root(root)
+        a = readable(x)
+        count = a.count * self.size
+        if self.rank != root:
+            return self._calls.perform(Request("gather", count, a, None, None, "", root), algorithm, async_op)
+        b = target(out, a, (self.size, *a.shape))
+        request = Request("gather", count, a, b, b.owner if out is None else out, "", root)
+        return self._calls.perform(request, algorithm, async_op)
+
+    def scatter(
+        self, x: Any, root: int = 0, out: Any = None, *, algorithm: Algorithm = None, async_op: bool = False
+    ) -> Any:
+        """Block `rank` of the root's `x`, whose first axis is cut into one block a rank. Elsewhere `x` is not looked
+        at, and `out` must be given: it says how much is expected."""
+        if self.rank != root:
+            x = None
+        code = _SCATTER if algorithm is None else self._code(_SCATTER, algorithm)
+        blocked = x is None or (type(x) is _ndarray and x.ndim and not x.shape[0] % self.size)
+        if blocked and not async_op and out is not None and self._call(code, x, out, "", root):
+            return out
+        root = self._root(root)
+        if self.rank != root:
+            if out is None:
+                raise ValueError(
+                    f"scatter needs out on rank {self.rank}: only the root, {root}, knows how much it sends"
+                )
+            b = writable(out)
+            request = Request("scatter", b.count * self.size, None, b, out, "", root)
+        else:
+            if x is None:
+                raise ValueError(f"scatter needs x on the root, rank {root}")
+            a = readable(x)
+            b = target(out, a, self._block(a.shape))
+            request = Request("scatter", a.count, a, b, b.owner if out is None else out, "", root)
+        return self._calls.perform(request, algorithm, async_op)
+
+    def all_to_all(self, x: Any, *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False) -> Any:
+        """Block i of `x` (cut along its first axis) goes to rank i; block i of the result came from rank i."""
+        blocked = type(x) is _ndarray and x.ndim and not x.shape[0] % self.size
+        if blocked and not async_op:
+            code = _ALL_TO_ALL if algorithm is None else self._code(_ALL_TO_ALL, algorithm)
+            fresh = _empty(x.shape, x.dtype) if out is None else out
+            if self._call(code, x, fresh, "", -1):
+                return fresh
+        a = readable(x)
+        self._block(a.shape)
+        b = target(out, a, a.shape)
+        request = Request("all_to_all", a.count, a, b, b.owner if out is None else out)
+        return self._calls.perform(request, algorithm, async_op)
+
+    def barrier(self, *, algorithm: Algorithm = None, async_op: bool = False) -> Any:
+        """Returns when all ranks have called it."""
+        token = self._token
+        code = _BARRIER if algorithm is None else self._code(_BARRIER, algorithm)
+        if not async_op and self._call(code, token, token, "max", -1):
+            return None
+        a = readable(token)
+        return self._calls.perform(Request("barrier", 1, a, a, None, "max"), algorithm, async_op)
+
+    def execute(
+        self,
+        schedule: Schedule,
+        x: Any = None,
+        *,
+        op: Operation = "sum",
+        out: Any = None,
+        dtype: Any = None,
+        unproved_ok: bool = False,
+        async_op: bool = False,
+    ) -> Any:
+        """Runs a schedule as the collective that it says it is, with that method's conventions for `x` and `out`.
+
+        Proves it first (once), and refuses one that cannot be proved: `unproved_ok` runs it all the same.
+        """
+        self._calls.admit(schedule, unproved_ok)
+        promise = schedule.promise
+        given: dict[str, Any] = {"algorithm": schedule, "async_op": async_op}
+        if promise.repeats:
+            return self.barrier(**given)
+        if promise.reduces:
+            given |= {"op": op, "dtype": dtype}
+        if promise.rooted:
+            given["root"] = schedule.root
+        if schedule.collective != "broadcast":
+            given["out"] = out
+        return getattr(self, schedule.collective)(x, **given)
+
+    def _agreed(self, text: str, numbers: Sequence[int] = (0, 0, 0)) -> NDArray[np.int64]:
+        """All ranks' numbers, a row a rank; Mismatch, alike on every rank, unless all say the same text."""
+        return agreed(self.all_gather, self._terms.names, text, numbers)

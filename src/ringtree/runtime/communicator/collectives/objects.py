@@ -1,0 +1,109 @@
+"""Collectives of Python objects, by pickle: as bytes of uneven lengths.
+
+To unpickle runs whatever code whoever sent it says: only for groups whose ranks trust each other (all are one user's
+processes). No other collective does it.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.runtime.communicator.calls.operations import Op, as_op
+from ringtree.runtime.communicator.collectives.uneven import Uneven
+
+Bytes = NDArray[np.uint8]
+
+
+class Objects(Uneven):
+    """All ranks of the group make the same calls in the same order; objects are any that pickle can write."""
+
+    def broadcast_object(self, obj: Any = None, root: int = 0) -> Any:
+        """The root's object, on every rank. Unpickling runs code of the root's: among ranks that trust it only."""
+        root = self._root(root)
+        here = self.rank == root
+        data = _written(obj) if here else np.empty(0, np.uint8)
+        length = np.array([data.size], np.int64)
+        self.broadcast(length, root)
+        data = self.broadcast(data if here else np.empty(int(length[0]), np.uint8), root)
+        return obj if here else pickle.loads(data)
+
+    def gather_object(self, obj: Any, root: int = 0) -> list[Any] | None:
+        """All ranks' objects in a list at the root; None elsewhere. Unpickling runs code of whoever sent it: among
+        ranks that trust each other only."""
+        root = self._root(root)
+        data = _written(obj)
+        lengths = self.all_gather(np.array([data.size], np.int64)).reshape(-1)
+        joined = self.gather_v(data, root, lengths)
+        return None if joined is None else _read(joined, lengths)
+
+    def all_gather_object(self, obj: Any) -> list[Any]:
+        """All ranks' objects in a list, on every rank. Unpickling runs code of whoever sent it: among ranks that trust
+        each other only."""
+        data = _written(obj)
+        lengths = self.all_gather(np.array([data.size], np.int64)).reshape(-1)
+        return _read(self.all_gather_v(data, lengths), lengths)
+
+    def scatter_object(self, objs: Sequence[Any] | None = None, root: int = 0) -> Any:
+        """Object `rank` of the root's list, which has one a rank; elsewhere `objs` is not looked at. Unpickling runs
+        code of the root's: among ranks that trust it only."""
+        root = self._root(root)
+        length = np.empty(1, np.int64)
+        if self.rank != root:
+            self.scatter(None, root, length)
+            return pickle.loads(self.scatter_v(None, None, root, out=np.empty(int(length[0]), np.uint8)))
+        data, lengths = _joined([_written(o) for o in self._one_a_rank(objs)])
+        self.scatter(lengths, root, length)
+        return pickle.loads(self.scatter_v(data, lengths, root))
+
+    def all_to_all_object(self, objs: Sequence[Any]) -> list[Any]:
+        """Object i of the list goes to rank i; object i of the result came from rank i. Unpickling runs code of whoever
+        sent it: among ranks that trust each other only."""
+        data, lengths = _joined([_written(o) for o in self._one_a_rank(objs)])
+        table = self.all_gather(lengths)
+        return _read(self.all_to_all_v(data, table), table[:, self.rank])
+
+    def reduce_object(self, obj: Any, op: Callable[[Any, Any], Any], root: int = 0) -> Any:
+        """The objects folded in rank order, op(op(rank 0's, rank 1's), rank 2's) and so on, at the root; None
+        elsewhere. Unpickling runs code of whoever sent it: among ranks that trust each other only."""
+        fold = _function(op)
+        objs = self.gather_object(obj, root)
+        return None if objs is None else reduce(fold, objs)
+
+    def all_reduce_object(self, obj: Any, op: Callable[[Any, Any], Any]) -> Any:
+        """The objects folded in rank order, on every rank by itself. Unpickling runs code of whoever sent it: among
+        ranks that trust each other only."""
+        fold = _function(op)
+        return reduce(fold, self.all_gather_object(obj))
+
+    def _one_a_rank(self, objs: Sequence[Any] | None) -> Sequence[Any]:
+        if objs is None or len(objs) != self.size:
+            said = "None" if objs is None else f"{len(objs)} objects"
+            raise ValueError(f"got {said}; expected {self.size}, one for each rank")
+        return objs
+
+
+def _written(obj: Any) -> Bytes:
+    return np.frombuffer(pickle.dumps(obj, pickle.HIGHEST_PROTOCOL), np.uint8)
+
+
+def _joined(pieces: list[Bytes]) -> tuple[Bytes, NDArray[np.int64]]:
+    return np.concatenate(pieces), np.array([p.size for p in pieces], np.int64)
+
+
+def _read(joined: Bytes, lengths: NDArray[np.int64]) -> list[Any]:
+    ends = np.cumsum(lengths).tolist()
+    data = memoryview(joined.tobytes())
+    return [pickle.loads(data[end - n : end]) for n, end in zip(lengths.tolist(), ends, strict=True)]
+
+
+def _function(op: Any) -> Callable[[Any, Any], Any]:
+    given = as_op(op)
+    if not isinstance(given, Op):
+        raise TypeError(f"got {op!r} as an operation on objects; expected a function of two")
+    return given.function

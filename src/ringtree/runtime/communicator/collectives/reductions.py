@@ -1,0 +1,192 @@
+"""The collectives that reduce. Their options are all_reduce's.
+
+Each method first tries the engine's short way, `_call`: one native call that knows buffers which look like earlier
+ones. What that does not know takes the long way, through `Calls`, which teaches it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ringtree.ir.schedule import Schedule
+from ringtree.plan import at_once, order
+from ringtree.runtime.arrays import readable, target
+from ringtree.runtime.communicator.calls.calls import CODE, RANK_ORDER
+from ringtree.runtime.communicator.calls.operations import Operation
+from ringtree.runtime.communicator.calls.request import Request
+from ringtree.runtime.communicator.seated import Algorithm, Seated
+from ringtree.verify import Order, rank_order
+
+_ALL_REDUCE, _REDUCE_SCATTER, _REDUCE = CODE["all_reduce"], CODE["reduce_scatter"], CODE["reduce"]
+_SCAN, _EXSCAN = CODE["scan"], CODE["exscan"]
+
+_ndarray, _empty = np.ndarray, np.empty
+
+
+class Reductions(Seated):
+    """All ranks of the group make the same calls in the same order."""
+
+    def all_reduce(
+        self,
+        x: Any,
+        op: Operation = "sum",
+        *,
+        out: Any = None,
+        dtype: Any = None,
+        algorithm: Algorithm = None,
+        deterministic: bool | str = False,
+        async_op: bool = False,
+    ) -> Any:
+        """The reduction of all ranks' `x`, on every rank.
+
+        `op`: a name (docs/types.md has those of each type, and how an average is rounded), `ringtree.scaled(factor)`,
+        or a Python function of two arrays, as `ringtree.Op` says it. `dtype` names what the bits of a raw uint8 or
+        uint16 array mean, as "bfloat16".
+
+        `deterministic=True` asks for what holds anyway: the order of a reduction is the program's, so that the same
+        call gives the same bits every time. `"rank_order"` asks for the same bits by whatever algorithm: only those
+        that reduce all ranks at once, in order, are chosen, and another one is refused.
+        """
+        if deterministic:
+            algorithm = self._in_order(deterministic, "all_reduce", algorithm)
+        if not async_op and dtype is None:
+            code = _ALL_REDUCE if algorithm is None else self._code(_ALL_REDUCE, algorithm)
+            if out is not None:
+                if self._call(code, x, out, op, -1):
+                    return out
+            elif type(x) is _ndarray:
+                fresh = _empty(x.shape, x.dtype)
+                if self._call(code, x, fresh, op, -1):
+                    return fresh
+        a = readable(x, dtype)
+        b = target(out, a, a.shape)
+        request = Request("all_reduce", a.count, a, b, b.owner if out is None else out, op)
+        return self._calls.perform(request, algorithm, async_op)
+
+    def reduce_scatter(
+        self,
+        x: Any,
+        op: Operation = "sum",
+        *,
+        out: Any = None,
+        dtype: Any = None,
+        algorithm: Algorithm = None,
+        deterministic: bool | str = False,
+        async_op: bool = False,
+    ) -> Any:
+        """Block `rank` of the reduction of all ranks' `x`, whose first axis is cut into one block a rank."""
+        if deterministic:
+            algorithm = self._in_order(deterministic, "reduce_scatter", algorithm)
+        blocked = type(x) is _ndarray and x.ndim and not x.shape[0] % self.size
+        if blocked and not async_op and dtype is None:
+            code = _REDUCE_SCATTER if algorithm is None else self._code(_REDUCE_SCATTER, algorithm)
+            fresh = _empty((x.shape[0] // self.size, *x.shape[1:]), x.dtype) if out is None else out
+            if self._call(code, x, fresh, op, -1):
+                return fresh
+        a = readable(x, dtype)
+        b = target(out, a, self._block(a.shape))
+        request = Request("reduce_scatter", a.count, a, b, b.owner if out is None else out, op)
+        return self._calls.perform(request, algorithm, async_op)
+
+    def reduce(
+        self,
+        x: Any,
+        op: Operation = "sum",
+        root: int = 0,
+        *,
+        out: Any = None,
+        dtype: Any = None,
+        algorithm: Algorithm = None,
+        deterministic: bool | str = False,
+        async_op: bool = False,
+    ) -> Any:
+        """The reduction of all ranks' `x` at the root; None elsewhere, where `out` is left alone."""
+        if self.rank != root:
+            out = None
+        if deterministic:
+            algorithm = self._in_order(deterministic, "reduce", algorithm)
+        if not async_op and dtype is None:
+            code = _REDUCE if algorithm is None else self._code(_REDUCE, algorithm)
+            fresh = _empty(x.shape, x.dtype) if out is None and self.rank == root and type(x) is _ndarray else out
+            if (fresh is not None or self.rank != root) and self._call(code, x, fresh, op, root):
+                return fresh
+        root = self._root(root)
+        a = readable(x, dtype)
+        if self.rank != root:
+            return self._calls.perform(Request("reduce", a.count, a, None, None, op, root), algorithm, async_op)
+        b = target(out, a, a.shape)
+        request = Request("reduce", a.count, a, b, b.owner if out is None else out, op, root)
+        return self._calls.perform(request, algorithm, async_op)
+
+    def scan(
+        self,
+        x: Any,
+        op: Operation = "sum",
+        *,
+        out: Any = None,
+        dtype: Any = None,
+        algorithm: Algorithm = None,
+        deterministic: bool | str = False,
+        async_op: bool = False,
+    ) -> Any:
+        """The reduction of `x` of ranks 0 to this one."""
+        if deterministic:
+            algorithm = self._in_order(deterministic, "scan", algorithm)
+        if not async_op and dtype is None:
+            code = _SCAN if algorithm is None else self._code(_SCAN, algorithm)
+            fresh = _empty(x.shape, x.dtype) if out is None and type(x) is _ndarray else out
+            if fresh is not None and self._call(code, x, fresh, op, -1):
+                return fresh
+        a = readable(x, dtype)
+        b = target(out, a, a.shape)
+        request = Request("scan", a.count, a, b, b.owner if out is None else out, op)
+        return self._calls.perform(request, algorithm, async_op)
+
+    def exscan(
+        self,
+        x: Any,
+        op: Operation = "sum",
+        *,
+        out: Any = None,
+        dtype: Any = None,
+        algorithm: Algorithm = None,
+        deterministic: bool | str = False,
+        async_op: bool = False,
+    ) -> Any:
+        """The reduction of `x` of the ranks before this one; None on rank 0, where `out` is left alone."""
+        if self.rank == 0:
+            out = None
+        if deterministic:
+            algorithm = self._in_order(deterministic, "exscan", algorithm)
+        if not async_op and dtype is None:
+            code = _EXSCAN if algorithm is None else self._code(_EXSCAN, algorithm)
+            fresh = _empty(x.shape, x.dtype) if out is None and self.rank and type(x) is _ndarray else out
+            if (fresh is not None or self.rank == 0) and self._call(code, x, fresh, op, -1):
+                return fresh
+        a = readable(x, dtype)
+        if self.rank == 0:
+            return self._calls.perform(Request("exscan", a.count, a, None, None, op), algorithm, async_op)
+        b = target(out, a, a.shape)
+        request = Request("exscan", a.count, a, b, b.owner if out is None else out, op)
+        return self._calls.perform(request, algorithm, async_op)
+
+    def _in_order(self, deterministic: bool | str, collective: str, algorithm: Algorithm) -> Algorithm:
+        """The algorithm that a promise about the order leaves."""
+        if deterministic is False or deterministic is True:
+            return algorithm
+        if deterministic != "rank_order":
+            raise ValueError(f"deterministic={deterministic!r}: expected False, True or 'rank_order'")
+        if algorithm is None:
+            return RANK_ORDER
+        if isinstance(algorithm, Schedule):
+            name, found = algorithm.name, rank_order(algorithm)
+        else:
+            name, found = algorithm, order(algorithm, collective) if isinstance(algorithm, str) else Order.ANY
+        if found < Order.FOLD:
+            raise ValueError(
+                f"{name} does not reduce {collective} in rank order at once: deterministic='rank_order' expects one "
+                f"of {', '.join(at_once(collective))}"
+            )
+        return algorithm

@@ -1,0 +1,251 @@
+"""The collectives of uneven blocks: each rank has as many rows as it has.
+
+Rows are the first axis; what comes after it agrees between ranks. `counts` are rows by rank, and the same on all ranks;
+where a rank cannot know them, one small call exchanges them first. Results are joined along the first axis. It is the
+even collectives' schedules that run, bound to these sizes, so that every algorithm serves here too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.errors import Mismatch
+from ringtree.runtime.arrays import Array, readable, target, writable
+from ringtree.runtime.communicator.calls.operations import Operation
+from ringtree.runtime.communicator.calls.request import Request
+from ringtree.runtime.communicator.collectives.collectives import Collectives
+from ringtree.runtime.communicator.seated import Algorithm
+
+Counts = NDArray[np.int64]
+Rows = Sequence[int] | NDArray[Any] | None
+
+
+class Uneven(Collectives):
+    """All ranks of the group make the same calls in the same order."""
+
+    def all_gather_v(
+        self, x: Any, counts: Rows = None, *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False
+    ) -> Any:
+        """All ranks' rows, rank 0's first, on every rank."""
+        a = _rowed(x, "x")
+        known = self._gathered(a) if counts is None else self._stated(counts, a)
+        b = target(out, a, (int(known.sum()), *a.shape[1:]))
+        request = self._uneven("all_gather", known, a, b, b.owner if out is None else out)
+        return self._calls.perform(request, algorithm, async_op)
+
+    def gather_v(
+        self,
+        x: Any,
+        root: int = 0,
+        counts: Rows = None,
+        *,
+        out: Any = None,
+        algorithm: Algorithm = None,
+        async_op: bool = False,
+    ) -> Any:
+        """All ranks' rows, rank 0's first, at the root; None elsewhere, where `out` is left alone."""
+        root = self._root(root)
+        a = _rowed(x, "x")
+        known = self._gathered(a) if counts is None else self._stated(counts, a)
+        if self.rank != root:
+            request = self._uneven("gather", known, a, None, None, root=root)
+            return self._calls.perform(request, algorithm, async_op)
+        b = target(out, a, (int(known.sum()), *a.shape[1:]))
+        request = self._uneven("gather", known, a, b, b.owner if out is None else out, root=root)
+        return self._calls.perform(request, algorithm, async_op)
+
+    def scatter_v(
+        self,
+        x: Any,
+        counts: Rows = None,
+        root: int = 0,
+        *,
+        out: Any = None,
+        algorithm: Algorithm = None,
+        async_op: bool = False,
+    ) -> Any:
+        """The root's first counts[0] rows to rank 0, the next to rank 1 and so on.
+
+        The root gives `x` and `counts`, which a small broadcast tells the others; elsewhere `x` is not looked at, and
+        `out` must be given."""
+        root = self._root(root)
+        told = np.empty(self.size + 1, np.int64)
+        if self.rank == root:
+            if x is None or counts is None:
+                raise ValueError(f"scatter_v needs x and counts on the root, rank {root}")
+            a = _rowed(x, "x")
+            told[:-1], told[-1] = self._listed(counts), _width(a)
+            if told[:-1].sum() != a.shape[0]:
+                raise ValueError(f"x has {a.shape[0]} rows; expected {told[:-1].sum()}, the sum of counts")
+            b = target(out, a, (int(told[root]), *a.shape[1:]))
+            self.broadcast(told, root)
+            request = self._uneven("scatter", told[:-1], a, b, b.owner if out is None else out, root=root)
+            return self._calls.perform(request, algorithm, async_op)
+        if out is None:
+            raise ValueError(f"scatter_v needs out on rank {self.rank}: only the root, {root}, knows what it sends")
+        b = writable(out)
+        self.broadcast(told, root)
+        mine = int(told[self.rank])
+        if b.count != mine * told[-1] or (counts is not None and not np.array_equal(counts, told[:-1])):
+            listed = np.asarray(counts).tolist()
+            said = f"out has {b.count} elements" if b.count != mine * told[-1] else f"counts are {listed}"
+            self._at_odds(
+                f"{said} on rank {self.rank}; rank {root} sends {mine} rows of {told[-1]} elements", alone=True
+            )
+        request = self._uneven("scatter", told[:-1], None, b, out, root=root, width=int(told[-1]))
+        return self._calls.perform(request, algorithm, async_op)
+
+    def reduce_scatter_v(
+        self,
+        x: Any,
+        counts: Rows,
+        op: Operation = "sum",
+        *,
+        out: Any = None,
+        dtype: Any = None,
+        algorithm: Algorithm = None,
+        deterministic: bool | str = False,
+        async_op: bool = False,
+    ) -> Any:
+        """This rank's counts[rank] rows of the reduction of all ranks' `x`, of which rank 0 has the first."""
+        if deterministic:
+            algorithm = self._in_order(deterministic, "reduce_scatter", algorithm)
+        a = _rowed(x, "x", dtype)
+        known = self._listed(counts)
+        if known.sum() != a.shape[0]:
+            raise ValueError(f"x has {a.shape[0]} rows; expected {known.sum()}, the sum of counts")
+        b = target(out, a, (int(known[self.rank]), *a.shape[1:]))
+        request = self._uneven("reduce_scatter", known, a, b, b.owner if out is None else out, op)
+        return self._calls.perform(request, algorithm, async_op)
+
+    def all_to_all_v(
+        self,
+        x: Any,
+        counts: Rows,
+        *,
+        out: Any = None,
+        out_counts: Rows = None,
+        algorithm: Algorithm = None,
+        async_op: bool = False,
+    ) -> Any:
+        """The first counts[0] rows of `x` to rank 0, the next to rank 1 and so on; what came from rank 0 comes first.
+
+        `counts` is this rank's row, which a small all_gather joins to a matrix, or on all ranks that [size, size]
+        matrix: what each rank (row) sends to each (column). Mismatch where `out_counts`, what this rank expects from
+        each, is something else."""
+        a = _rowed(x, "x")
+        given = np.asarray(counts)
+        if given.ndim == 2:
+            matrix = np.stack([self._listed(row, "counts") for row in self._listed_rows(given)])
+            wanted = None if out_counts is None else self._listed(out_counts, "out_counts")
+            if wanted is not None:
+                self._compare(matrix, self.rank, wanted, alone=True)
+        else:
+            matrix = self._joined(a, self._listed(counts), out_counts)
+        mine = int(matrix[self.rank].sum())
+        if mine != a.shape[0]:
+            raise ValueError(f"x has {a.shape[0]} rows; expected {mine}, the sum of what counts says it sends")
+        b = target(out, a, (int(matrix[:, self.rank].sum()), *a.shape[1:]))
+        request = self._uneven("all_to_all", matrix, a, b, b.owner if out is None else out)
+        return self._calls.perform(request, algorithm, async_op)
+
+    # -- who has how many rows
+
+    def _uneven(
+        self,
+        collective: str,
+        rows: Counts,
+        x: Array | None,
+        out: Array | None,
+        result: Any,
+        op: Operation = "",
+        root: int = -1,
+        width: int = 1,
+    ) -> Request:
+        counts = rows * (width if x is None else _width(x))
+        return Request(collective, int(counts.sum()), x, out, result, op, root, counts)
+
+    def _listed(self, counts: Any, what: str = "counts") -> Counts:
+        """Rows by rank, as the caller listed them."""
+        listed = np.asarray(counts)
+        if listed.shape != (self.size,):
+            raise ValueError(f"{what} has shape {listed.shape}; expected {(self.size,)}, rows for each rank")
+        if listed.dtype.kind not in "iu":
+            raise TypeError(f"{what} is of {listed.dtype}; expected whole numbers")
+        if np.any(listed < 0):
+            raise ValueError(f"{what} is {listed.tolist()}; expected no number below 0")
+        return listed.astype(np.int64)
+
+    def _stated(self, counts: Rows, x: Array) -> Counts:
+        """Listed counts, of which this rank's are those of `x`."""
+        known = self._listed(counts)
+        if known[self.rank] != x.shape[0]:
+            raise ValueError(
+                f"x has {x.shape[0]} rows; expected {known[self.rank]}, as counts says for rank {self.rank}"
+            )
+        return known
+
+    def _gathered(self, x: Array) -> Counts:
+        """All ranks' counts of rows, by a small call; Mismatch where their rows are of different lengths."""
+        table = self.all_gather(np.array([_width(x), x.shape[0]], np.int64))
+        _agree(table[:, 0])
+        rows: Counts = table[:, 1].copy()
+        return rows
+
+    def _joined(self, x: Array, sent: Counts, out_counts: Rows) -> Counts:
+        """All ranks' counts of what they send, by a small call; Mismatch, on all of them, where one expects other."""
+        n = self.size
+        mine = np.full(1 + 2 * n, -1, np.int64)
+        mine[0], mine[1 : n + 1] = _width(x), sent
+        if out_counts is not None:
+            mine[n + 1 :] = self._listed(out_counts, "out_counts")
+        table = self.all_gather(mine)
+        _agree(table[:, 0])
+        matrix: Counts = table[:, 1 : n + 1].copy()
+        for rank, wanted in enumerate(table[:, n + 1 :]):
+            if wanted[0] >= 0:
+                self._compare(matrix, rank, wanted)
+        return matrix
+
+    def _compare(self, matrix: Counts, rank: int, wanted: Counts, alone: bool = False) -> None:
+        other = np.flatnonzero(matrix[:, rank] != wanted)
+        if len(other):
+            source = int(other[0])
+            sent, expected = matrix[source, rank], wanted[source]
+            self._at_odds(f"rank {source} sends rank {rank} {sent} rows, and rank {rank} expects {expected}", alone)
+
+    def _at_odds(self, said: str, alone: bool) -> NoReturn:
+        """Mismatch. Where this rank is `alone` in seeing it, the others are told, for they would wait in vain."""
+        if alone:
+            self._seat.poison(said)
+        raise Mismatch(said)
+
+    def _listed_rows(self, matrix: NDArray[Any]) -> NDArray[Any]:
+        if matrix.shape != (self.size, self.size):
+            raise ValueError(f"counts has shape {matrix.shape}; expected {(self.size,)} or {(self.size, self.size)}")
+        return matrix
+
+
+def _rowed(x: Any, what: str, dtype: Any = None) -> Array:
+    array = readable(x, dtype)
+    if not array.shape:
+        raise ValueError(f"{what} is a single number; expected an array with rows")
+    return array
+
+
+def _width(x: Array) -> int:
+    """Elements of a row."""
+    return math.prod(x.shape[1:])
+
+
+def _agree(widths: Counts) -> None:
+    if np.any(widths != widths[0]):
+        other = int(np.flatnonzero(widths != widths[0])[0])
+        raise Mismatch(
+            f"a row has {widths[0]} elements on rank 0 and {widths[other]} on rank {other}; expected as many"
+        )

@@ -1,0 +1,171 @@
+"""Messages between two ranks, as methods of the communicator."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from ctypes import memmove
+from typing import Any
+
+import numpy as np
+
+from ringtree.runtime.arrays import Array, readable, target, writable
+from ringtree.runtime.communicator.messages.messages import (
+    Batch,
+    Status,
+    peer,
+    receiving,
+    sending,
+    source,
+    tag_of,
+    tag_wanted,
+)
+from ringtree.runtime.communicator.messages.work import Message, Together
+from ringtree.runtime.communicator.seated import Seated
+from ringtree.runtime.engines.protocols import ANY, COPY, PARTS, Operation
+
+_ndarray = np.ndarray
+_BYTES = 5  # uint8's code: pickles
+
+
+class PointToPoint(Seated):
+    """Messages between two ranks with one tag keep their order. A receive takes the earliest message that fits, and a
+    message goes to the earliest receive that fits, whatever the wildcards: MPI's rules. `ringtree.ANY` is any source,
+    any tag. Several threads of a rank may be here at once.
+
+    The non-blocking messages that a rank has under way go on by themselves, whatever it does meanwhile.
+    """
+
+    def send(self, x: Any, dst: int, tag: int = 0) -> None:
+        """Returns when `x` may be changed again, which may be before `dst` has received it."""
+        if type(x) is _ndarray and self._seat.send(x, dst, tag):
+            return
+        operation, _array = sending(x, dst, tag, self.size)
+        self._exchange([operation])
+
+    def recv(self, x: Any, src: int = ANY, tag: int = 0, *, at_most: bool = False) -> Any:
+        """Fills `x` with the earliest message of that tag from `src`, which must be of its size and type; returns it.
+
+        `at_most`: the message may be shorter; returns the part of `x` that it fills, flat. Who wrote, and with which
+        tag, is said by `probe` before or by `irecv` after.
+        """
+        if type(x) is _ndarray:
+            if not at_most:
+                if self._seat.recv(x, src, tag):
+                    return x
+            elif (nbytes := self._seat.recv_at_most(x, src, tag)) >= 0:
+                return x if x.ndim == 1 and nbytes == x.nbytes else x.reshape(-1)[: nbytes // x.itemsize]
+        operation, array = receiving(x, src, tag, self.size, at_most)
+        [(_, _, nbytes)] = self._exchange([operation])
+        return _front(array, nbytes) if at_most else x
+
+    def isend(self, x: Any, dst: int, tag: int = 0) -> Message:
+        """Begins to send. `x` must stay as it is until the message is done."""
+        operation, array = sending(x, dst, tag, self.size)
+        return self._mail.post(operation, array, None)
+
+    def irecv(self, x: Any, src: int = ANY, tag: int = 0, *, at_most: bool = False) -> Message:
+        """Begins to receive into `x`, as recv does. The message says its source, tag and bytes when it is done."""
+        operation, array = receiving(x, src, tag, self.size, at_most)
+        return self._mail.post(operation, array, (lambda nbytes: _front(array, nbytes)) if at_most else x)
+
+    def probe(self, src: int = ANY, tag: int = ANY) -> Status:
+        """Waits until a message that fits has begun to arrive, and says what it is; it is still to be received."""
+        found = self._seat.probe(source(src, self.size), tag_wanted(tag), -1.0)
+        assert found is not None  # without a limit it waits, or raises
+        return Status(*found)
+
+    def iprobe(self, src: int = ANY, tag: int = ANY) -> Status | None:
+        """The same without waiting; None if there is no such message yet."""
+        found = self._seat.probe(source(src, self.size), tag_wanted(tag), 0.0)
+        return None if found is None else Status(*found)
+
+    def sendrecv(self, x: Any, dst: int, y: Any, src: int, tag: int = 0, recv_tag: int | None = None) -> Any:
+        """Sends `x` and receives into `y` at once, so that a circle of ranks does not block; returns `y`."""
+        send, _kept = sending(x, dst, tag, self.size)
+        receive, _filled = receiving(y, src, tag if recv_tag is None else recv_tag, self.size)
+        self._exchange([send, receive])
+        return y
+
+    def copy(self, x: Any, src: int, dst: int, out: Any = None) -> Any:
+        """Rank src's `x` into rank dst's `out`, which it returns there: without one, a new array like its own `x`.
+        The other ranks need not call it, and return None at once where they do."""
+        src, dst = peer(src, self.size), peer(dst, self.size)
+        operations: list[Operation] = []
+        if self.rank == src:
+            given = readable(x)
+            operations.append((True, dst, COPY, given.address, given.nbytes, int(given.dtype), False))
+        if self.rank == dst:
+            if out is None and x is None:
+                raise ValueError(f"copy needs out on rank {dst}, or an x that says how much comes")
+            like = readable(x) if out is None else None
+            filled = writable(out) if like is None else target(None, like, like.shape)
+            operations.append((False, src, COPY, filled.address, filled.nbytes, int(filled.dtype), False))
+        if operations:
+            self._exchange(operations)
+        if self.rank != dst:
+            return None
+        return filled.owner if out is None else out
+
+    def exchange_parts(self, xs: Sequence[Any], outs: Sequence[Any], *, async_op: bool = False) -> Any:
+        """xs[r] goes to rank r, and what comes from there fills outs[r]; returns `outs`. All ranks call it, in one
+        order. Parts may be of any sizes: unlike in all_to_all_v a rank knows its own only, and nothing is asked first.
+        Mismatch, of which both ranks and sizes are told, where a part is not what its receiver expects."""
+        if len(xs) != self.size or len(outs) != self.size:
+            raise ValueError(f"got {len(xs)} parts to send and {len(outs)} to fill; expected {self.size} of each")
+        given, filled = _apart([readable(x) for x in xs], [writable(out) for out in outs])
+        mine, own = given[self.rank], filled[self.rank]
+        if (mine.count, mine.dtype) != (own.count, own.dtype):
+            said = f"{own.count} {own.dtype.label}; expected {mine.count} {mine.dtype.label}, as this rank sends itself"
+            raise ValueError(f"outs[{self.rank}] has {said}")
+        memmove(own.address, mine.address, own.nbytes)
+        operations: list[tuple[Operation, Array]] = []
+        for rank, (x, out) in enumerate(zip(given, filled, strict=True)):
+            if rank != self.rank:
+                operations.append(((True, rank, PARTS, x.address, x.nbytes, int(x.dtype), False), x))
+                operations.append(((False, rank, PARTS, out.address, out.nbytes, int(out.dtype), False), out))
+        if not operations:
+            return Together([], outs) if async_op else outs
+        meeting = self._calls.meet_for("exchange_parts", async_op)
+        if meeting is not None:
+            return Together([meeting, *(self._mail.post(*operation, None) for operation in operations)], outs)
+        self._exchange([operation for operation, _ in operations])
+        return outs
+
+    def send_object(self, obj: Any, dst: int, tag: int = 0) -> None:
+        """Sends any object that pickle can write."""
+        data = np.frombuffer(pickle.dumps(obj, pickle.HIGHEST_PROTOCOL), np.uint8)
+        address = data.__array_interface__["data"][0]
+        self._exchange([(True, peer(dst, self.size), tag_of(tag), address, data.nbytes, _BYTES, False)])
+
+    def recv_object(self, src: int = ANY, tag: int = 0) -> Any:
+        """The earliest object of that tag from `src`. It is unpickled, which runs whatever code its sender says: only
+        for groups whose ranks trust each other (all are one user's processes)."""
+        whose, which = source(src, self.size), tag_wanted(tag)
+        data, sender, tag = self._seat.receive(whose, which, _BYTES, self._terms.timeout_s)
+        if not (data.startswith(pickle.PROTO) and data.endswith(pickle.STOP)):
+            said = f"{len(data)} bytes from rank {sender} with tag {tag} are no object"
+            raise ValueError(f"{said}: expected what send_object sent; recv takes an array")
+        return pickle.loads(data)
+
+    def batch(self) -> Batch:
+        """Sends and receives that start together: see Batch."""
+        return Batch(self.size, self._exchange)
+
+    def _exchange(self, operations: list[Operation]) -> list[tuple[int, int, int]]:
+        said: list[tuple[int, int, int]] = self._seat.exchange(operations, self._terms.timeout_s)
+        return said
+
+
+def _apart(xs: list[Array], outs: list[Array]) -> tuple[list[Array], list[Array]]:
+    """Both, of the inputs copies where they overlap an output."""
+    low, high = min(out.address for out in outs), max(out.address + out.nbytes for out in outs)
+    for i, x in enumerate(xs):
+        if x.address < high and low < x.address + x.nbytes and any(x.overlaps(out) for out in outs):
+            xs[i] = x.copy()
+    return xs, outs
+
+
+def _front(array: Array, nbytes: int) -> Any:
+    """The first elements of an array, flat, as a view of it."""
+    return array.owner.reshape(-1)[: nbytes // array.dtype.itemsize]

@@ -1,0 +1,167 @@
+"""What was started and not waited for: collectives and messages, alone and several together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ringtree.errors import TimedOut
+from ringtree.runtime.communicator.arguments import described, seconds
+from ringtree.runtime.engines.protocols import Messages, Programs
+
+if TYPE_CHECKING:
+    from ringtree.runtime.communicator.messages.messages import Mail
+
+_SLICE_S = 0.0005  # how long the others go unlooked at while one is waited for
+
+
+class Work:
+    """What `async_op=True` returns. Until it is done, neither read its output nor write its input."""
+
+    __slots__ = ("_result", "_seat", "_ticket")
+
+    def __init__(self, seat: Programs, ticket: int, result: Any) -> None:
+        self._seat, self._ticket, self._result = seat, ticket, result
+
+    def done(self) -> bool:
+        """Whether it has ended, well or badly; never waits."""
+        return self._seat.done(self._ticket)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits; False when `timeout` seconds passed first. Raises what the collective raised."""
+        return self._seat.wait(self._ticket, -1.0 if timeout is None else seconds(timeout))
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"a {type(self).__name__} is this process's own and cannot be copied or pickled; its result() can"
+        )
+
+    def result(self) -> Any:
+        """Waits, and returns what the call would have returned."""
+        self.wait()
+        return self._result
+
+
+class Message(Work):
+    """What `isend` and `irecv` return. Until it is done, leave its array alone. The array is kept until then, even when
+    nobody holds the Message any more: a receive that is forgotten still takes its message.
+
+    Without a timeout `wait` raises TimedOut after the group's; the message stays under way.
+    """
+
+    __slots__ = ("_mail", "_messages", "_status")
+
+    def __init__(self, mail: Mail, messages: Messages, number: int, result: Any) -> None:
+        self._messages, self._ticket, self._result = messages, number, result
+        self._mail = mail
+        self._status: tuple[int, int, int] | None = None
+
+    def done(self) -> bool:
+        if self._status is not None:
+            return True
+        if not self._messages.test(self._ticket):
+            return False
+        with suppress(ValueError):  # it has ended badly: the group failed
+            self._end()
+        return True
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if self._status is not None:
+            return True
+        if self._messages.complete([self._ticket], False, -1.0 if timeout is None else seconds(timeout)) < 0:
+            return False
+        self._end()
+        return True
+
+    def result(self) -> Any:
+        """Waits, and returns what recv would have returned; None of a send."""
+        self.wait()
+        return self._result(self.nbytes) if callable(self._result) else self._result
+
+    @property
+    def source(self) -> int:
+        """The rank that sent it."""
+        return self._known()[0]
+
+    @property
+    def tag(self) -> int:
+        return self._known()[1]
+
+    @property
+    def nbytes(self) -> int:
+        return self._known()[2]
+
+    def _end(self) -> None:
+        self._status = self._messages.status(self._ticket)
+        self._mail.done(self._ticket)
+
+    def _known(self) -> tuple[int, int, int]:
+        if self._status is None and not (self.done() and self._status):
+            raise ValueError("this message is still under way: wait() for it before asking what it is")
+        assert self._status is not None
+        return self._status
+
+    def __del__(self) -> None:
+        self._mail.forget(self._ticket)
+
+
+class Together:
+    """What was begun together, and has ended when all of it has."""
+
+    def __init__(self, works: Sequence[Work], result: Any) -> None:
+        self._works, self._result = works, result
+
+    def done(self) -> bool:
+        return all(work.done() for work in self._works)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits as a Work does; without a timeout raises TimedOut after the group's."""
+        return not self._works or wait_all(self._works, timeout)
+
+    def result(self) -> Any:
+        """Waits, and returns what the call would have returned."""
+        self.wait()
+        return self._result
+
+
+def wait_all(works: Iterable[Work], timeout: float | None = None) -> bool:
+    """Waits for all of them, collectives and messages alike; False when `timeout` seconds passed first. Raises what the
+    first of them to have failed raised."""
+    until = None if timeout is None else time.monotonic() + seconds(timeout)
+    return all(work.wait(None if until is None else max(until - time.monotonic(), 0.0)) for work in _listed(works))
+
+
+def wait_any(works: Iterable[Work], timeout: float | None = None) -> int:
+    """Waits for one of them and returns its place in the list: the first that has ended. Raises what that one raised.
+    TimedOut when `timeout` seconds passed first, which harms nobody. What has ended is named again if it stays in the
+    list."""
+    listed = _listed(works)
+    begun = [work for work in listed if isinstance(work, Message) and work._status is None]
+    if len(begun) == len(listed) and len({id(message._messages) for message in begun}) == 1:
+        numbers = [message._ticket for message in begun]
+        found = begun[0]._messages.complete(numbers, True, -1.0 if timeout is None else seconds(timeout))
+    else:
+        until = None if timeout is None else time.monotonic() + seconds(timeout)
+        while (found := next((i for i, work in enumerate(listed) if work.done()), -1)) < 0:
+            left_s = _SLICE_S if until is None else min(until - time.monotonic(), _SLICE_S)
+            if left_s <= 0:
+                break
+            listed[0].wait(left_s)
+    if found < 0:
+        raise TimedOut(f"none of {len(listed)} works and messages ended within {timeout:g} s")
+    listed[found].wait()
+    return found
+
+
+def _listed(works: Iterable[Work]) -> list[Work]:
+    if isinstance(works, Work):
+        raise TypeError(f"works is {described(works)}; expected a list of such, or its own wait()")
+    listed = list(works)
+    if not listed:
+        raise ValueError("nothing to wait for: expected at least one Work or Message")
+    for work in listed:
+        if not isinstance(work, Work):
+            raise TypeError(f"cannot wait for {type(work).__name__}: expected a Work or a Message")
+    return listed

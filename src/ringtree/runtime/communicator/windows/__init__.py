@@ -1,0 +1,1 @@
+"""Memory that ranks of a group read and write in place."""

@@ -1,0 +1,106 @@
+"""Memory that all ranks of a group share, as methods of the communicator."""
+
+from __future__ import annotations
+
+import operator
+from bisect import bisect_right, insort
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from ringtree.runtime.arrays import Array, dtype_named, new, readable, writable
+from ringtree.runtime.communicator.arguments import int64, whole
+from ringtree.runtime.communicator.collectives.collectives import Collectives
+from ringtree.runtime.communicator.windows import symmetric
+
+SIGNALS = 8
+"""Per pair of ranks and direction."""
+
+
+class OneSided(Collectives):
+    """Arrays that peers reach without this rank's doing.
+
+    A *window* is an array of this communicator's `empty`, or a contiguous slice of one; it stands for the same slice of
+    every rank's. Nothing waits but `wait_signal`: who may write when is for signals (or collectives) to say.
+    """
+
+    _windows: list[tuple[int, int, int]]  # of each array: where it begins and ends here, and its window's number
+
+    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
+        """An array in memory that peers read in place. All ranks of the group ask for the same. It is the group's: the
+        memory is kept until the communicator is closed and the array is gone."""
+        lengths = tuple(whole(n, "shape") for n in (shape if isinstance(shape, tuple | list) else (shape,)))
+        wanted = dtype_named(dtype)
+        self._agreed(symmetric.request(lengths, wanted))  # a rank that died or asks for else is noticed here
+        self._made += 1
+        place = f"{self._terms.place}/{self._made}"
+        number, array = symmetric.allocate(self._seat, self._terms, place, lengths, wanted)
+        begin = array.__array_interface__["data"][0]
+        insort(self._windows, (begin, begin + array.nbytes, number))
+        return array
+
+    def put(self, x: Any, dst: int, window: Any, signal: int | None = None) -> None:
+        """Writes `x` to rank `dst`'s copy of `window`, which is of its size and type. With `signal`, an index, sends
+        that signal then: when `dst` has waited for it, it sees the data."""
+        peer, index = self._peer(dst), None if signal is None else _index(signal)
+        there, number, offset = self._found(window)
+        here = readable(x)
+        _alike(here, there, "x")
+        self._seat.put(number, offset, peer, here.address, here.nbytes)
+        if index is not None:
+            self._seat.signal(peer, index)
+
+    def get(self, window: Any, src: int, out: Any = None) -> Any:
+        """Rank `src`'s copy of `window`, in a new array or in `out`."""
+        peer = self._peer(src)
+        there, number, offset = self._found(window)
+        here = new(there, there.shape) if out is None else writable(out)
+        _alike(here, there, "out")
+        self._seat.get(number, offset, peer, here.address, here.nbytes)
+        return here.owner if out is None else out
+
+    def signal(self, dst: int, index: int = 0) -> None:
+        """Tells rank `dst`, without data. Each pair of ranks has 8 signals a direction, each of which is counted."""
+        self._seat.signal(self._peer(dst), _index(index))
+
+    def wait_signal(self, src: int, count: int = 1, index: int = 0, timeout: float | None = None) -> None:
+        """Waits until rank `src` has sent `count` more signals of that index than were waited for before; what `src`
+        wrote before them can then be read. TimedOut after `timeout` seconds (default: the group's); the signals that
+        came by then are still there to be waited for."""
+        wanted = int64(count, "count")
+        if wanted < 1:
+            raise ValueError(f"{wanted} signals to wait for: expected at least 1")
+        timeout_s = self._terms.timeout_s if timeout is None else float(timeout)
+        if not timeout_s >= 0:
+            raise ValueError(f"timeout is {timeout}: expected seconds, at least 0")
+        self._seat.wait_signal(self._peer(src), _index(index), wanted, timeout_s)
+
+    def _found(self, window: Any) -> tuple[Array, int, int]:
+        """A window as it lies here, its number, and its offset in bytes from where that begins."""
+        array = writable(window, "window")
+        at = bisect_right(self._windows, array.address, key=operator.itemgetter(0)) - 1
+        begin, end, number = self._windows[at] if at >= 0 else (0, 0, 0)
+        if not begin <= array.address <= array.address + array.nbytes <= end:
+            raise ValueError("window is no memory of this group's: expected an array of its empty(), or a slice of one")
+        return array, number, array.address - begin
+
+    def _peer(self, rank: int) -> int:
+        number = whole(rank, "rank")
+        if not 0 <= number < self.size:
+            raise ValueError(f"no rank {number} to reach: expected 0..{self.size - 1}")
+        return number
+
+
+def _index(signal: int) -> int:
+    number = whole(signal, "signal")
+    if not 0 <= number < SIGNALS:
+        raise ValueError(f"signal {number}: expected 0..{SIGNALS - 1}")
+    return number
+
+
+def _alike(array: Array, window: Array, name: str) -> None:
+    if array.dtype is not window.dtype:
+        raise TypeError(f"{name} is {array.dtype.label}; expected {window.dtype.label}, as the window is")
+    if array.count != window.count:
+        raise ValueError(f"{name} has {array.count} elements; expected {window.count}, as the window has")

@@ -1,0 +1,37 @@
+"""The ranks that spawn and a Pool start, processes or threads: a task for each, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from ringtree.errors import Mismatch, PeerDied, Poisoned, TimedOut
+
+Task = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+class Outcome:
+    """How a rank's task ended: with a result, or with an error (`cause` may be None where it cannot be carried over).
+
+    `story`: the rank's traceback, or how its process ended.
+    """
+
+    def __init__(self, result: Any = None, story: str = "", cause: BaseException | None = None) -> None:
+        self.result, self.story, self.cause = result, story, cause
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.story)
+
+    @property
+    def secondary(self) -> bool:
+        """Whether it only says that another rank failed."""
+        return isinstance(self.cause, PeerDied | Poisoned | TimedOut | Mismatch)
+
+
+class Crew(Protocol):
+    """The ranks of a pool. `start` gives every rank the task; `finish` waits, and returns outcomes in order of time."""
+
+    def start(self, task: Task) -> None: ...
+    def finish(self, grace_s: float) -> list[tuple[int, Outcome]]: ...
+    def stop(self) -> None: ...

@@ -1,0 +1,53 @@
+"""Attention to a whole sequence of which each rank has a part: by `ring`, or places are exchanged for heads, and back.
+
+By `ulysses`, all_to_all gives each rank all places of its share of the heads, for which attention is what it is in one
+process; another takes the result back (Jacobs and others: DeepSpeed Ulysses, 2023). Queries, keys and values go in one
+call. Backward is the same the other way about.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from ringtree.training.core.language_model import Attention, Embedding
+from ringtree.training.core.mesh import Mesh
+from ringtree.training.core.plan import Plan
+from ringtree.training.strategies.all_to_all import all_to_all
+from ringtree.training.strategies.context.context_parallel import is_ring, places
+from ringtree.training.strategies.context.ring_attention import ring_attention
+
+HEADS, PLACES = -3, -2
+"""Dimensions."""
+
+
+def ulysses(q: Tensor, k: Tensor, v: Tensor, group: dist.ProcessGroup, causal: bool = True) -> Tensor:
+    """This rank's places of softmax(q k^T / sqrt(width)) v over the places of all ranks of `group`; all tensors [rows,
+    heads, places, width], of one shape on all ranks. This rank's places are part r of the n of the sequence.
+
+    ValueError where the ranks cannot divide the heads evenly.
+    """
+    if q.shape[HEADS] % group.size():
+        raise ValueError(f"{q.shape[HEADS]} heads cannot be divided evenly among {group.size()} context parallel ranks")
+    q, k, v = _exchange(torch.stack((q, k, v)), HEADS, PLACES, group)
+    return _exchange(scaled_dot_product_attention(q, k, v, is_causal=causal), PLACES, HEADS, group)
+
+
+def _exchange(x: Tensor, given: int, gotten: int, group: dist.ProcessGroup) -> Tensor:
+    """Gives each rank a part of dimension `given`, and puts together what they give along dimension `gotten`."""
+    came = all_to_all(torch.stack(x.chunk(group.size(), given)), group)
+    return torch.cat(came.unbind(), gotten)
+
+
+def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
+    attention = ring_attention if is_ring(plan) else ulysses
+    for module in model.modules():
+        if isinstance(module, Attention):
+            module.core = partial(attention, group=mesh.group("cp"))
+        if isinstance(module, Embedding):
+            module.at = torch.tensor(places(plan, mesh["cp"].get_local_rank()))
+    return model

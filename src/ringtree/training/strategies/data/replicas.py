@@ -1,0 +1,63 @@
+"""What torch makes of a model that each data parallel rank has whole, and, by ZeRO 1, of its optimizer."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+from warnings import filterwarnings
+
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
+
+from ringtree.training.core.experts import stacks
+from ringtree.training.core.mesh import Mesh
+from ringtree.training.core.plan import Plan
+from ringtree.training.core.step import KINDS, ForwardBackward, MicroBatches
+
+
+def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
+    if plan.layout.tp > 1:
+        from torch.distributed._composable.replicate_with_fsdp import replicate
+
+        # Scores are a view, and nobody writes to them in place, which is what it warns of.
+        filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")
+        broadcast(model, mesh.group("data"))
+        return replicate(model, mesh=mesh["data"])
+    experts = stacks(model) if plan.layout.ep > 1 else {}
+    # What DDP itself reads to leave parameters out; torch documents no other way.
+    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, list(experts))
+    # Gradients lie in the buckets that are sent: else a rank has all of them twice.
+    replica = DistributedDataParallel(model, process_group=mesh.group("data"), gradient_as_bucket_view=True)
+    for stack in experts.values():
+        stack.register_post_accumulate_grad_hook(partial(_average, replica, mesh.group("expert_data")))
+    return replica
+
+
+def _average(replica: DistributedDataParallel, group: dist.ProcessGroup, stack: Tensor) -> None:
+    """Of a gradient, when the replica's are averaged: with a step's last micro-batch."""
+    if replica.require_backward_grad_sync and group.size() > 1:
+        dist.all_reduce(stack.grad.to_local(), dist.ReduceOp.AVG, group)
+
+
+def broadcast(model: nn.Module, group: dist.ProcessGroup) -> None:
+    """Has every rank begin with the parameters of the group's rank 0."""
+    for value in (parameter.detach() for parameter in model.parameters()):
+        dist.broadcast(value.to_local() if isinstance(value, DTensor) else value, group=group, group_src=0)
+
+
+def forward_backward(model: Any, plan: Plan, mesh: Mesh) -> ForwardBackward:
+    def begin(last: bool) -> None:
+        model.require_backward_grad_sync = last
+
+    once = begin if plan.layout.tp == 1 else model.set_requires_gradient_sync
+    return MicroBatches(model, plan.layout.micro_batches, once)
+
+
+def optimizer(model: nn.Module, plan: Plan, mesh: Mesh) -> Optimizer:
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    kind = KINDS[plan.settings.optimizer]
+    return ZeroRedundancyOptimizer(model.parameters(), kind, process_group=mesh.group("data"), lr=plan.settings.rate)

@@ -1,0 +1,83 @@
+// What a transport to other hosts reports of the ranks behind it: their calls, that they left, that they are lost. Rank
+// 1 has no thread here; the test reports for it while rank 0 waits for its message.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "group/group.h"
+#include "programs.h"
+
+namespace {
+
+using ringtree::Failure;
+using ringtree::Group;
+using ringtree::Health;
+
+constexpr std::int64_t count = 4;
+
+std::unique_ptr<Group> join(void* memory) {
+  ringtree::Seat::Options seat;
+  seat.timeout_s = 60;
+  return std::make_unique<Group>(memory, 0, 2, Group::Options{2, 1024, true, seat});
+}
+
+void broadcast_from_1(Group& group) {
+  ringtree::Hooks hooks;
+  auto program = programs::flat(0, 2, 1);
+  const std::int64_t size = count, offset = 0;
+  ringtree::Binding binding;
+  binding.sizes = {&size, 1};
+  binding.input_offsets = binding.output_offsets = {&offset, 1};
+  binding.window = count;
+  binding.dtype = static_cast<int>(ringtree::Dtype::int32);
+  binding.root = 1;
+  binding.count = count;
+  binding.collective = "broadcast";
+  std::vector<int> data(count);
+  auto at = reinterpret_cast<std::byte*>(data.data());
+  group.run(group.prepare(program.encoded(), binding), at, at, hooks);
+}
+
+// Whether rank 0's wait for rank 1 ends as it should once `report` has been made.
+bool ends(const char* what, const std::function<void(Health&)>& report, Failure kind, const std::string& text) {
+  ringtree::Layout layout(2, 2, 1024);
+  std::unique_ptr<void, decltype(&std::free)> memory(std::aligned_alloc(4096, layout.total), std::free);
+  std::memset(memory.get(), 0, layout.total);
+  auto group = join(memory.get());
+  ringtree::Segment segment(memory.get(), layout);
+  Health transport(segment, 1, {});
+  std::thread reporter([&] { report(transport); });
+  bool right = false;
+  try {
+    broadcast_from_1(*group);
+    std::fprintf(stderr, "%s: the wait ended without an error\n", what);
+  } catch (const ringtree::Error& error) {
+    right = error.kind == kind && std::string(error.what()).find(text) != std::string::npos;
+    if (!right) std::fprintf(stderr, "%s: %s\n", what, error.what());
+  }
+  reporter.join();
+  return right;
+}
+
+}  // namespace
+
+int main() {
+  auto other_call = ringtree::Fingerprint{count, ringtree::pack("all_reduce", 0, 0, -1), 0};
+  bool right = ends(
+                   "a call", [&](Health& health) { health.report_call(1, 1, other_call); }, Failure::mismatch,
+                   "rank 1 called all_reduce") &
+               ends(
+                   "left", [](Health& health) { health.report_left(1); }, Failure::died, "rank 1 left the group") &
+               ends(
+                   "lost", [](Health& health) { health.report_lost(1); }, Failure::died, "rank 1 is out of reach") &
+               ends(
+                   "failure", [](Health& health) { health.report_failure(Failure::died, 1, "host 2 is unreachable"); },
+                   Failure::died, "host 2 is unreachable");
+  if (!right) return EXIT_FAILURE;
+  std::printf("calls, leaving, loss and failure of a rank that a transport reports end the wait for it\n");
+}

@@ -1,0 +1,154 @@
+"""A decision that one rank has made is read by the others, and none waits for it for long."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ringtree import RankFailed, spawn
+from ringtree.plan import Steps
+from ringtree.price.memory import BUILT_IN, SharedMemory
+from ringtree.runtime.communicator.calls import decisions
+from ringtree.runtime.communicator.calls.decisions import Decision, cut, decide
+from ringtree.runtime.communicator.communicator import Communicator
+
+MEMORY = SharedMemory(2, 8, 1 << 17, BUILT_IN)
+FRESH = os.getpid() << 20
+"""Sizes of no other test: what a process has decided is known to those forked from it."""
+
+
+class Memo:
+    """Of one rank: what `known` is to answer, and what was published."""
+
+    def __init__(self, *answers: bytes | bool | None) -> None:
+        self.answers, self.published, self.asked = list(answers), dict[int, bytes](), 0
+
+    def known(self, key: int) -> bytes | bool | None:
+        self.asked += 1
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+    def publish(self, key: int, value: bytes) -> None:
+        self.published[key] = value
+
+
+@pytest.fixture(autouse=True)
+def nothing_decided(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decisions, "_decided", {})
+
+
+def all_reduce(memo: Memo, nbytes: int = 1 << 20) -> Decision:
+    return decide(memo, "all_reduce", 4, -1, nbytes, MEMORY)
+
+
+def test_who_claims_publishes_and_others_read_the_same() -> None:
+    first = Memo(True)
+    decided = all_reduce(first)
+    (value,) = first.published.values()
+    decisions._decided.clear()
+    second = Memo(False, False, value)
+    assert all_reduce(second) == decided
+    assert (second.asked, second.published) == (3, {})
+
+
+def test_a_process_asks_once_for_sizes_of_one_kind() -> None:
+    memo = Memo(True)
+    assert all_reduce(memo, 1 << 20) is all_reduce(memo, (1 << 19) + 1)
+    assert all_reduce(memo, 1 << 21) is not all_reduce(memo, 1 << 20)
+    assert memo.asked == 2
+    assert decide(memo, "broadcast", 4, 1, 1 << 20, MEMORY) != cut(memo, "chain", "broadcast", 4, 1, 1 << 20, MEMORY)
+    assert memo.asked == 4
+
+
+@pytest.mark.parametrize("answer", [False, None, b""])
+def test_who_finds_nothing_decides_and_publishes_nothing(answer: bytes | bool | None) -> None:
+    memo = Memo(answer)
+    decided = all_reduce(memo)
+    decisions._decided.clear()
+    assert decided == all_reduce(Memo(True))
+    assert memo.published == {}
+
+
+def test_who_fails_to_decide_lets_the_others_go_on() -> None:
+    memo = Memo(True)
+    with pytest.raises(ValueError, match="ring"):
+        cut(memo, "no such ring", "all_reduce", 4, -1, 8, MEMORY)
+    assert list(memo.published.values()) == [b""]
+
+
+@given(
+    st.builds(
+        Decision,
+        st.text(max_size=9),
+        st.builds(
+            Steps,
+            st.lists(st.tuples(st.text(max_size=9), st.integers(0, 99)), max_size=2).map(tuple),
+            st.booleans(),
+            *[st.integers(0, 1 << 20)] * 4,
+        ),
+        st.text(max_size=9),
+    )
+)
+def test_what_is_published_is_read_back(decision: Decision) -> None:
+    decisions._decided.clear()
+    memo = Memo(True)
+    assert decisions._once(memo, "question", lambda: decision) == decision
+    decisions._decided.clear()
+    read = decisions._once(Memo(*memo.published.values()), "question", lambda: pytest.fail("decided again"))
+    assert (read, read.steps.slots) == (decision, decision.steps.slots)
+
+
+def decides(comm: Communicator) -> tuple[int, str]:
+    """How often this rank computes a decision, where rank 0 does it first."""
+    made = 0
+
+    def counted(*what: object) -> object:
+        nonlocal made
+        made += 1
+        return choose(*what)
+
+    comm.barrier()  # which is decided, too
+    choose, decisions.choose = decisions.choose, counted
+    if comm.rank > 0:
+        comm.barrier()
+    chosen = comm.chosen("all_reduce", FRESH + 5)
+    if comm.rank == 0:
+        comm.barrier()
+    return made, chosen.why
+
+
+def test_one_rank_decides_for_all() -> None:
+    pytest.importorskip("ringtree._native")
+    made = spawn(decides, 4, timeout_s=60)
+    assert [count for count, _ in made] == [1, 0, 0, 0]
+    assert len({why for _, why in made}) == 1
+
+
+def keeps_a_claim(comm: Communicator) -> str:
+    if comm.rank == 0:
+        decisions._shared(comm._seat, 77, lambda: os._exit(3))
+    comm._seat.known(77)
+    return comm.chosen("all_reduce", FRESH + 7).part.program.name
+
+
+def test_a_rank_that_dies_with_its_claim_keeps_nobody_from_deciding() -> None:
+    pytest.importorskip("ringtree._native")
+    with pytest.raises(RankFailed, match="rank 0 of 3 failed: its process exited with code 3"):
+        spawn(keeps_a_claim, 3, timeout_s=60)
+
+
+def fills(comm: Communicator) -> list[object]:
+    """What is known of many keys: claimed here until there is no room, and then still readable."""
+    seat = comm._seat
+    claims = [seat.known(key) for key in range(1, 300)]
+    seat.publish(5, b"five")
+    seat.publish(6, bytes(1000))
+    seat.publish(299, b"nobody claimed it")
+    return [claims[0], claims[-1], sum(claim is True for claim in claims), seat.known(5), seat.known(6), seat.known(7)]
+
+
+def test_a_full_memo_says_so_and_keeps_what_it_has() -> None:
+    pytest.importorskip("ringtree._native")
+    assert spawn(fills, 1, engine="shm", timeout_s=60) == [[True, None, 128, b"five", b"", False]]
