@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ringtree.cli import topo_list
 from ringtree.machines import catalogue
 from ringtree.machines.catalogue.entry import Entry
 from tests.cli.conftest import Ringtree
@@ -27,6 +28,7 @@ WORKSTATION = Entry(
 
 @pytest.fixture
 def workstation(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(topo_list, "NAMES", (*catalogue.NAMES, WORKSTATION.name))
     monkeypatch.setitem(catalogue.ENTRIES, WORKSTATION.name, WORKSTATION)
     monkeypatch.setattr(catalogue, "NAMES", tuple(catalogue.ENTRIES))
     return WORKSTATION.name
