@@ -28,7 +28,7 @@ from typing import Any
 
 from ringtree.bench.machine import describe
 from ringtree.formats.replacing import replace_with_json
-from ringtree.training import Layout, Plan, Settings, Shape
+from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "parallelism" / "asynchronous.md"
@@ -44,7 +44,7 @@ BOUNDS: tuple[float | None, ...] = (None, 0, 1, 2, 3, 4, inf)
 EXCHANGES = (("ring all-reduce (DDP)", None), ("central", 1), ("sharded", 1), ("peers", 1))
 
 
-def run(plan: Plan) -> dict[str, Any]:
+def run(plan: TrainingPlan) -> dict[str, Any]:
     """On a rank: what a training comes to; times and bytes without the first steps, in which much is done once."""
     from ringtree.training import Trainer
     from ringtree.training.core.language_model import loss_of
@@ -95,7 +95,7 @@ class World:
     def __init__(self, ranks: int) -> None:
         self._ranks = ranks
 
-    def __enter__(self) -> Callable[[Plan], list[dict[str, Any]]]:
+    def __enter__(self) -> Callable[[TrainingPlan], list[dict[str, Any]]]:
         self._folder = tempfile.TemporaryDirectory()
         context = multiprocessing.get_context("spawn")
         self._pipes = []
@@ -107,7 +107,7 @@ class World:
             self._pipes.append(ours)
         return self._train
 
-    def _train(self, plan: Plan) -> list[dict[str, Any]]:
+    def _train(self, plan: TrainingPlan) -> list[dict[str, Any]]:
         for pipe in self._pipes:
             pipe.send(plan)
         return [pipe.recv() for pipe in self._pipes]
@@ -117,13 +117,13 @@ class World:
             pipe.send(None)
 
 
-def losses(train: Callable[[Plan], list[dict[str, Any]]], steps: int, repeats: int) -> list[dict[str, Any]]:
+def losses(train: Callable[[TrainingPlan], list[dict[str, Any]]], steps: int, repeats: int) -> list[dict[str, Any]]:
     """At each bound, by turns; the rank that is slow is so in all."""
     rows: dict[float | None, list[list[dict[str, Any]]]] = {bound: [] for bound in BOUNDS}
     for seed in range(repeats):
         for bound in BOUNDS:
-            settings = Settings(steps, BATCH, seed=seed, slow_rank=SLOW_RANK, slow_factor=SLOW_FACTOR)
-            rows[bound].append(train(Plan(Layout(dp=2, staleness=bound), SHAPE, settings)))
+            settings = TrainingSettings(steps, BATCH, seed=seed, slow_rank=SLOW_RANK, slow_factor=SLOW_FACTOR)
+            rows[bound].append(train(TrainingPlan(ParallelLayout(dp=2, staleness=bound), SHAPE, settings)))
     return [_row(bound, said) for bound, said in rows.items()]
 
 
@@ -140,28 +140,28 @@ def _row(bound: float | None, said: list[list[dict[str, Any]]]) -> dict[str, Any
     }
 
 
-def throughputs(train: Callable[[Plan], list[dict[str, Any]]], repeats: int) -> list[dict[str, Any]]:
+def throughputs(train: Callable[[TrainingPlan], list[dict[str, Any]]], repeats: int) -> list[dict[str, Any]]:
     """Steps of both ranks in a second, one of them slow, by turns."""
     steps, bounds = THROUGHPUT_STEPS, (None, 4, inf)
     found: dict[float | None, list[float]] = {bound: [] for bound in bounds}
     for _ in range(repeats):
         for bound in bounds:
-            settings = Settings(steps, BATCH, slow_rank=SLOW_RANK, slow_factor=SLOW_FACTOR)
-            said = train(Plan(Layout(dp=2, staleness=bound), SHAPE, settings))
+            settings = TrainingSettings(steps, BATCH, slow_rank=SLOW_RANK, slow_factor=SLOW_FACTOR)
+            said = train(TrainingPlan(ParallelLayout(dp=2, staleness=bound), SHAPE, settings))
             found[bound].append(sum(steps / rank["seconds"] for rank in said))
     return [{"bound": bound if bound is None else str(bound), "steps_per_s": all_} for bound, all_ in found.items()]
 
 
-def exchanges(train: Callable[[Plan], list[dict[str, Any]]], steps: int, repeats: int) -> list[dict[str, Any]]:
+def exchanges(train: Callable[[TrainingPlan], list[dict[str, Any]]], steps: int, repeats: int) -> list[dict[str, Any]]:
     """Each way of exchanging, no rank slow: bytes received by the busiest rank in a step, and a step's time."""
     from ringtree.training.strategies.asynchronous.asynchronous import busiest_nbytes
 
     rows: dict[str, list[list[dict[str, Any]]]] = {name: [] for name, _ in EXCHANGES}
     plans = {
-        name: Plan(
-            Layout(dp=RANKS, staleness=bound, server="sharded" if bound is None else name),
+        name: TrainingPlan(
+            ParallelLayout(dp=RANKS, staleness=bound, server="sharded" if bound is None else name),
             SHAPE,
-            Settings(steps, 8, 0.1, "sgd"),
+            TrainingSettings(steps, 8, 0.1, "sgd"),
         )
         for name, bound in EXCHANGES
     }
@@ -197,8 +197,8 @@ def tables(found: dict[str, Any]) -> list[str]:
         "",
         f"The loss after {found['steps'] + WARM_UP} steps of {BATCH // 2} rows on each of 2 ranks, one of which "
         f"computes {SLOW_FACTOR:.0f} times as long:",
-        f"AdamW at its rate of {Settings().rate}, the mean of what both computed on in their last {LAST} steps, over "
-        f"{len(rows[0]['loss'])} seeds;",
+        f"AdamW at its rate of {TrainingSettings().rate}, the mean of what both computed on in their last {LAST} "
+        f"steps, over {len(rows[0]['loss'])} seeds;",
         "and the loss on text that nobody trained on, once all have ended:",
         "",
         "| K | loss | beside synchronous | at the end | beside synchronous | stalest read |",
@@ -248,7 +248,8 @@ def main() -> None:
 
     found = {
         "machine": describe(), "date": f"{date.today():%d %B %Y}".lstrip("0"), "repeats": args.repeats, "ranks": RANKS,
-        "parameters_nbytes": parameters_nbytes(Plan(Layout(dp=RANKS), SHAPE)), "steps": args.steps, "last": LAST,
+        "parameters_nbytes": parameters_nbytes(TrainingPlan(ParallelLayout(dp=RANKS), SHAPE)),
+        "steps": args.steps, "last": LAST,
         "slow_rank": SLOW_RANK, "slow_factor": SLOW_FACTOR,
     }  # fmt: skip
     with World(RANKS) as train:

@@ -23,7 +23,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ringtree.training import Layout, Plan, Settings, Shape
+from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
 from ringtree.training.core.language_model import attend
 from ringtree.training.core.layout import CONTEXTS
 from ringtree.training.measure import memory
@@ -92,7 +92,9 @@ def main() -> None:
         say(f"  attention  {name:<11}  {kept:>12,} kept, {kept / alone:.3f} of one process's")
     shape = Shape(args.heads * args.width, heads=args.heads, context=args.context)
     for name in CONTEXTS:
-        held = memory.measure(Plan(Layout(cp=n, context=name), shape, Settings(batch=args.rows)))
+        held = memory.measure(
+            TrainingPlan(ParallelLayout(cp=n, context=name), shape, TrainingSettings(batch=args.rows))
+        )
         say(f"  a step     {name:<11}  {held.activations:>12,} kept, peak {held.peak:>12,}")
 
     qkv, weight = drawn(args, args.context // n), torch.randn(args.rows, args.heads, args.context // n, args.width)

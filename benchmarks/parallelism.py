@@ -22,48 +22,54 @@ from pathlib import Path
 from typing import Any
 
 from ringtree.ir import units
-from ringtree.training import Layout, Plan, Settings, Shape
+from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
 
 ROOT = Path(__file__).parent.parent
 PAGES, PICTURES = ROOT / "docs" / "parallelism", ROOT / "docs" / "images" / "parallelism"
 RECORD = ROOT / "benchmarks" / "parallelism.json"
 MODEL = Shape(width=128, layers=4, heads=8, context=128)
 EXPERTS = {"experts": 8}
-SETTINGS = Settings(steps=4, batch=16)
+SETTINGS = TrainingSettings(steps=4, batch=16)
 
-ROWS: dict[str, list[tuple[Layout, dict[str, Any]]]] = {
-    "data_parallel": [(Layout(dp=2), {}), (Layout(dp=4), {})],
-    "zero": [(Layout(dp=4, zero=z), {}) for z in (1, 2, 3)],
-    "asynchronous": [(Layout(dp=4, staleness=0, server=s), {}) for s in ("central", "sharded", "peers")],
-    "layer_split": [(Layout(pp=2, schedule="naive"), {}), (Layout(pp=4, schedule="naive"), {})],
+ROWS: dict[str, list[tuple[ParallelLayout, dict[str, Any]]]] = {
+    "data_parallel": [(ParallelLayout(dp=2), {}), (ParallelLayout(dp=4), {})],
+    "zero": [(ParallelLayout(dp=4, zero=z), {}) for z in (1, 2, 3)],
+    "asynchronous": [(ParallelLayout(dp=4, staleness=0, server=s), {}) for s in ("central", "sharded", "peers")],
+    "layer_split": [(ParallelLayout(pp=2, schedule="naive"), {}), (ParallelLayout(pp=4, schedule="naive"), {})],
     "pipeline": [
-        (Layout(pp=2, schedule="interleaved", micro_batches=4), {}),
-        (Layout(pp=4, schedule="gpipe", micro_batches=4), {}),
-        (Layout(pp=4, schedule="1f1b", micro_batches=4), {}),
+        (ParallelLayout(pp=2, schedule="interleaved", micro_batches=4), {}),
+        (ParallelLayout(pp=4, schedule="gpipe", micro_batches=4), {}),
+        (ParallelLayout(pp=4, schedule="1f1b", micro_batches=4), {}),
     ],
-    "tensor_parallel": [(Layout(tp=2), {}), (Layout(tp=4), {})],
-    "sequence_parallel": [(Layout(tp=2, sp=True), {}), (Layout(tp=4, sp=True), {})],
-    "context_parallel": [(Layout(cp=4), {}), (Layout(cp=4, context="ulysses"), {})],
-    "expert_parallel": [(Layout(dp=4), EXPERTS), (Layout(ep=4), EXPERTS), (Layout(dp=2, ep=2, zero=3), EXPERTS)],
+    "tensor_parallel": [(ParallelLayout(tp=2), {}), (ParallelLayout(tp=4), {})],
+    "sequence_parallel": [(ParallelLayout(tp=2, sp=True), {}), (ParallelLayout(tp=4, sp=True), {})],
+    "context_parallel": [(ParallelLayout(cp=4), {}), (ParallelLayout(cp=4, context="ulysses"), {})],
+    "expert_parallel": [
+        (ParallelLayout(dp=4), EXPERTS),
+        (ParallelLayout(ep=4), EXPERTS),
+        (ParallelLayout(dp=2, ep=2, zero=3), EXPERTS),
+    ],
     "products": [
-        (Layout(dp=2, tp=2), {}),
-        (Layout(dp=2, tp=2, sp=True, zero=3), {}),
-        (Layout(dp=2, tp=2, pp=2, micro_batches=4), {}),
+        (ParallelLayout(dp=2, tp=2), {}),
+        (ParallelLayout(dp=2, tp=2, sp=True, zero=3), {}),
+        (ParallelLayout(dp=2, tp=2, pp=2, micro_batches=4), {}),
     ],
 }
 """Of each page the layouts, and what their models have beside."""
-BESIDE = Layout(dp=4)
+BESIDE = ParallelLayout(dp=4)
 """What memory is shown beside."""
 
 
-def plan_of(layout: Layout, more: dict[str, Any]) -> Plan:
+def plan_of(layout: ParallelLayout, more: dict[str, Any]) -> TrainingPlan:
     optimizer = "adamw" if layout.staleness is None else "sgd"
-    return Plan(layout, Shape(**{**asdict(MODEL), **more}), Settings(**{**asdict(SETTINGS), "optimizer": optimizer}))
+    return TrainingPlan(
+        layout, Shape(**{**asdict(MODEL), **more}), TrainingSettings(**{**asdict(SETTINGS), "optimizer": optimizer})
+    )
 
 
-def options(layout: Layout, more: dict[str, Any]) -> str:
+def options(layout: ParallelLayout, more: dict[str, Any]) -> str:
     """As `ringtree train` takes them."""
-    plain, said = Layout(), []
+    plain, said = ParallelLayout(), []
     for name, value in asdict(layout).items():
         if value != getattr(plain, name):
             option = {"staleness": "async-staleness"}.get(name, name).replace("_", "-")
@@ -71,7 +77,7 @@ def options(layout: Layout, more: dict[str, Any]) -> str:
     return " ".join(said + [f"--{name} {value}" for name, value in more.items()])
 
 
-def measure(layout: Layout, more: dict[str, Any]) -> dict[str, Any]:
+def measure(layout: ParallelLayout, more: dict[str, Any]) -> dict[str, Any]:
     """Starts the ranks; what they found."""
     with tempfile.TemporaryDirectory(prefix="ringtree-parallelism-") as folder:
         file = Path(folder) / "found.json"
@@ -100,7 +106,7 @@ def take_part(job: str) -> None:
     from ringtree.training.strategies.strategy import known
 
     layout, more, file = json.loads(job)
-    plan = plan_of(Layout(**layout), more)
+    plan = plan_of(ParallelLayout(**layout), more)
     dist.init_process_group("ringtree")
     trainer = Trainer(plan)
     for _ in range(3):

@@ -24,13 +24,13 @@ import numpy as np
 from ringtree.algorithms import serving
 from ringtree.bench.machine import describe, usable_cores
 from ringtree.bench.predicted import shared_memory
-from ringtree.bench.sweep import Case, cases
+from ringtree.bench.sweep import SweepCase, cases
 from ringtree.bench.tuning import as_measured, in_turns, rows
 from ringtree.cli.terminal import progress
 from ringtree.plan import choose, shortlist
 from ringtree.price import BUILT_IN, CostParameters
 from ringtree.price.memory import quote
-from ringtree.price.memory.fitting import Measured, fit
+from ringtree.price.memory.fitting import MeasuredCall, fit
 from ringtree.runtime.tuned import as_json
 
 TUNED_RANKS = (1, 2, 4)
@@ -46,7 +46,7 @@ ERROR, LOSS = 0.25, 0.15
 """The goals: a prediction's median error, and by how much a choice may be slower than the best."""
 
 
-def compared() -> list[list[Case]]:
+def compared() -> list[list[SweepCase]]:
     """All algorithms of all_reduce, of which one rank alone has one; of the others those that come into question."""
     table = []
     for n in RANKS:
@@ -61,10 +61,10 @@ def compared() -> list[list[Case]]:
     return table
 
 
-Call = tuple[Case, Measured]
+Call = tuple[SweepCase, MeasuredCall]
 
 
-def predicted_s(call: Measured, parameters: CostParameters) -> float:
+def predicted_s(call: MeasuredCall, parameters: CostParameters) -> float:
     return quote(call.work, replace(call.memory, parameters=parameters), call.nbytes).seconds
 
 

@@ -8,17 +8,17 @@
 
 #include <unordered_map>
 
-#include "interpreter/remembered.h"
+#include "interpreter/fast_path.h"
 
 using namespace nb::literals;
 
 namespace {
 
+using ringtree::Bytes;
+using ringtree::CallSignature;
 using ringtree::Error;
 using ringtree::Failure;
 using ringtree::form_of;
-using ringtree::Look;
-using ringtree::Place;
 
 struct ErrorTypes {
   PyObject *died, *mismatch, *timed_out, *poisoned;
@@ -32,14 +32,14 @@ ErrorTypes& error_types() {
 
 class GroupObject {
  public:
-  GroupObject(int fd, int rank, int ranks, int slots, std::size_t slot_bytes, double timeout_s, bool crowded,
-              bool threads, std::vector<std::string> names, const ringtree::Kin* kin)
-      : group_(ringtree::Descriptor(fd), rank, ranks,
+  GroupObject(int fd, int rank, int ranks, int slots, std::size_t slot_bytes, double timeout_s, bool oversubscribed,
+              bool threads, std::vector<std::string> names, const ringtree::InheritedLiveness* inherited)
+      : group_(ringtree::FileDescriptor(fd), rank, ranks,
                {slots,
                 slot_bytes,
                 threads,
-                {timeout_s, crowded, std::move(names)},
-                kin ? std::optional(*kin) : std::nullopt}) {}
+                {timeout_s, oversubscribed, std::move(names)},
+                inherited ? std::optional(*inherited) : std::nullopt}) {}
 
   using Table = nb::ndarray<const std::int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
   using Column = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -90,17 +90,19 @@ class GroupObject {
 
   void remember(int collective, const std::string& format, int dtype, const std::string& op, int root,
                 Py_ssize_t in_count, Py_ssize_t out_count, int plan, std::optional<Py_ssize_t> offset) {
-    Look look{collective, form_of(format.c_str()), op, root, in_count, out_count};
-    if (look.form) known_.remember(look, find(plan), offset);
-    look.form = form_of(dtype);
-    known_.remember(look, find(plan), offset);
+    CallSignature signature{collective, form_of(format.c_str()), op, root, in_count, out_count};
+    if (signature.form) known_.remember(signature, find(plan), offset);
+    signature.form = form_of(dtype);
+    known_.remember(signature, find(plan), offset);
   }
 
-  std::shared_ptr<ringtree::Plan> recall(const Look& look, Place x, Place out, Py_ssize_t itemsize) const {
-    return known_.find(look, x, out, itemsize);
+  std::shared_ptr<ringtree::PreparedProgram> recall(const CallSignature& signature, Bytes x, Bytes out,
+                                                    Py_ssize_t itemsize) const {
+    return known_.find(signature, x, out, itemsize);
   }
 
-  void run(const std::shared_ptr<ringtree::Plan>& plan, std::byte* input, std::byte* output, PythonHooks& hooks) {
+  void run(const std::shared_ptr<ringtree::PreparedProgram>& plan, std::byte* input, std::byte* output,
+           PythonHooks& hooks) {
     if (group_.threads() || plan->moved_bytes > quick_bytes) hooks.blocking();
     group_.run(plan, input, output, hooks);
   }
@@ -122,10 +124,10 @@ class GroupObject {
     return nb::make_tuple(window, reinterpret_cast<std::uintptr_t>(group_.in_window(window, group_.rank(), 0, nbytes)));
   }
 
-  void bring(std::uintptr_t address, std::size_t nbytes) const {
+  void prefault(std::uintptr_t address, std::size_t nbytes) const {
     PythonHooks hooks;
     hooks.blocking();
-    ringtree::Mapping::bring_large(reinterpret_cast<std::byte*>(address), nbytes);
+    ringtree::Mapping::prefault_large(reinterpret_cast<std::byte*>(address), nbytes);
   }
 
   nb::object counters() const {
@@ -151,9 +153,9 @@ class GroupObject {
 
   ringtree::Group& group() { return group_; }
   void reset_counters() { group_.reset_received(); }
-  ringtree::Kin kin(const std::vector<int>& ranks) const { return group_.kin(ranks); }
-  void look(const std::string& what, const std::vector<int>& ranks, const std::vector<int>& absent) {
-    group_.look(what, ranks, absent);
+  ringtree::InheritedLiveness inherited(const std::vector<int>& ranks) const { return group_.inherited(ranks); }
+  void check_liveness(const std::string& what, const std::vector<int>& ranks, const std::vector<int>& absent) {
+    group_.check_liveness(what, ranks, absent);
   }
   void poison(const std::string& message) { group_.poison(message); }
   void set_timeout(double seconds) { group_.set_timeout(seconds); }
@@ -166,7 +168,7 @@ class GroupObject {
   }
 
  private:
-  std::shared_ptr<ringtree::Plan> find(int plan) {
+  std::shared_ptr<ringtree::PreparedProgram> find(int plan) {
     auto found = plans_.find(plan);
     if (found == plans_.end())
       throw std::invalid_argument(plan < 0 || plan >= prepared_ ? "no plan " + std::to_string(plan) + ": " +
@@ -177,8 +179,8 @@ class GroupObject {
 
   ringtree::Group group_;
   int prepared_ = 0;  // numbers are not used again
-  std::unordered_map<int, std::shared_ptr<ringtree::Plan>> plans_;
-  ringtree::Remembered known_;
+  std::unordered_map<int, std::shared_ptr<ringtree::PreparedProgram>> plans_;
+  ringtree::FastPath known_;
 };
 
 // What is odd (a numpy integer as root, no operation) is for the long way to take or to refuse.
@@ -206,42 +208,43 @@ bool text(PyObject* given, std::string_view& said) {
 }
 
 // Group.call(collective, x, out, op, root).
-bool call(GroupObject& seat, PyObject* const* args) {
-  Look look{};
-  if (!whole(args[0], look.collective) || !text(args[3], look.op) || !whole(args[4], look.root)) return false;
+bool call(GroupObject& endpoint, PyObject* const* args) {
+  CallSignature signature{};
+  if (!whole(args[0], signature.collective) || !text(args[3], signature.op) || !whole(args[4], signature.root))
+    return false;
   View in, own_out;
   bool same = args[1] == args[2];
   if (!in.get(args[1], same ? PyBUF_WRITABLE : 0) || (!same && !own_out.get(args[2], PyBUF_WRITABLE))) return false;
   const View& to = same ? in : own_out;
   const char* format = in.format() ? in.format() : to.format();
   if (!format || (to.format() && std::strcmp(format, to.format()) != 0)) return false;
-  look.form = form_of(format);
-  look.in_count = in.count();
-  look.out_count = to.count();
-  auto plan = seat.recall(look, {in.data(), in.nbytes()}, {to.data(), to.nbytes()}, in.itemsize());
+  signature.form = form_of(format);
+  signature.in_count = in.count();
+  signature.out_count = to.count();
+  auto plan = endpoint.recall(signature, {in.data(), in.nbytes()}, {to.data(), to.nbytes()}, in.itemsize());
   if (!plan) return false;
   PythonHooks hooks;
-  seat.run(plan, in.data(), to.data(), hooks);
+  endpoint.run(plan, in.data(), to.data(), hooks);
   return true;
 }
 
 // Group.call_at(collective, dtype, op, root, x_address, x_count, out_address, out_count).
-bool call_at(GroupObject& seat, PyObject* const* args) {
-  Look look{};
+bool call_at(GroupObject& endpoint, PyObject* const* args) {
+  CallSignature signature{};
   int dtype;
   Py_ssize_t from, to;
-  if (!whole(args[0], look.collective) || !whole(args[1], dtype) || !text(args[2], look.op) ||
-      !whole(args[3], look.root) || !whole(args[4], from) || !whole(args[5], look.in_count) || !whole(args[6], to) ||
-      !whole(args[7], look.out_count))
+  if (!whole(args[0], signature.collective) || !whole(args[1], dtype) || !text(args[2], signature.op) ||
+      !whole(args[3], signature.root) || !whole(args[4], from) || !whole(args[5], signature.in_count) ||
+      !whole(args[6], to) || !whole(args[7], signature.out_count))
     return false;
   auto itemsize = static_cast<Py_ssize_t>(ringtree::dtype_bytes(dtype));
-  look.form = form_of(dtype);
-  Place x{reinterpret_cast<std::byte*>(from), look.in_count * itemsize};
-  Place out{reinterpret_cast<std::byte*>(to), look.out_count * itemsize};
-  auto plan = seat.recall(look, x, out, itemsize);
+  signature.form = form_of(dtype);
+  Bytes x{reinterpret_cast<std::byte*>(from), signature.in_count * itemsize};
+  Bytes out{reinterpret_cast<std::byte*>(to), signature.out_count * itemsize};
+  auto plan = endpoint.recall(signature, x, out, itemsize);
   if (!plan) return false;
   PythonHooks hooks;
-  seat.run(plan, x.data, out.data, hooks);
+  endpoint.run(plan, x.data, out.data, hooks);
   return true;
 }
 
@@ -284,8 +287,8 @@ void translate(const std::exception_ptr& error, void*) {
 
 }  // namespace
 
-ringtree::Group& group_of(PyObject* seat) {
-  return nb::inst_ptr<GroupObject>(seat)->group();
+ringtree::Group& group_of(PyObject* endpoint) {
+  return nb::inst_ptr<GroupObject>(endpoint)->group();
 }
 
 void set_error(const ringtree::Error& error) {
@@ -340,13 +343,13 @@ NB_MODULE(_native, m) {
       },
       "ranks"_a, "slots"_a, "slot_bytes"_a, "lazily"_a);
 
-  nb::class_<ringtree::Kin>(m, "Kin");
+  nb::class_<ringtree::InheritedLiveness>(m, "InheritedLiveness");
   auto group =
       nb::class_<GroupObject>(m, "Group")
           .def(nb::init<int, int, int, int, std::size_t, double, bool, bool, std::vector<std::string>,
-                        const ringtree::Kin*>(),
-               "fd"_a, "rank"_a, "ranks"_a, nb::kw_only(), "slots"_a, "slot_bytes"_a, "timeout_s"_a, "crowded"_a,
-               "threads"_a, "names"_a, "kin"_a.none() = nb::none())
+                        const ringtree::InheritedLiveness*>(),
+               "fd"_a, "rank"_a, "ranks"_a, nb::kw_only(), "slots"_a, "slot_bytes"_a, "timeout_s"_a, "oversubscribed"_a,
+               "threads"_a, "names"_a, "inherited"_a.none() = nb::none())
           .def("prepare", &GroupObject::prepare, "instructions"_a, "operands"_a, "sizes"_a, "input_offsets"_a,
                "output_offsets"_a, "scratch"_a, "window"_a, "dtype"_a, "op"_a, "collective"_a, "root"_a, "count"_a,
                "digest"_a)
@@ -360,11 +363,11 @@ NB_MODULE(_native, m) {
                "in_count"_a, "out_count"_a, "plan"_a, "offset"_a.none() = 0)
           .def("add_region", &GroupObject::add_region, "fd"_a, "nbytes"_a, "offset"_a, "reserved"_a.none() = nb::none())
           .def("add_window", &GroupObject::add_window, "fd"_a, "nbytes"_a)
-          .def("bring", &GroupObject::bring, "address"_a, "nbytes"_a)
+          .def("prefault", &GroupObject::prefault, "address"_a, "nbytes"_a)
           .def("counters", &GroupObject::counters)
           .def("reset_counters", &GroupObject::reset_counters)
-          .def("kin", &GroupObject::kin, "ranks"_a)
-          .def("look", &GroupObject::look, "what"_a, "ranks"_a, "absent"_a)
+          .def("inherited", &GroupObject::inherited, "ranks"_a)
+          .def("check_liveness", &GroupObject::check_liveness, "what"_a, "ranks"_a, "absent"_a)
           .def("poison", &GroupObject::poison, "message"_a)
           .def("known", &GroupObject::known, "key"_a)
           .def("publish", &GroupObject::publish, "key"_a, "value"_a)

@@ -87,7 +87,7 @@ inline void add_fast_method(nb::object type, PyMethodDef& definition) {
 }
 
 // The engine behind an instance of the class Group.
-ringtree::Group& group_of(PyObject* seat);
+ringtree::Group& group_of(PyObject* endpoint);
 
 // Adds the methods for point-to-point messages to the class Group.
 void bind_messages(nb::object type);

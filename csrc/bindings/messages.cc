@@ -27,14 +27,14 @@ nb::tuple tuple_of(const Envelope& e) {
   return nb::make_tuple(e.source, e.tag, e.nbytes);
 }
 
-nb::list exchange(nb::handle seat, nb::list operations, double timeout_s) {
+nb::list exchange(nb::handle endpoint, nb::list operations, double timeout_s) {
   std::vector<Operation> all;
   all.reserve(operations.size());
   for (nb::handle o : operations) all.push_back(operation_of(o));
   {
     PythonHooks hooks;
     hooks.blocking();
-    group_of(seat.ptr()).exchange(all, timeout_s, hooks);
+    group_of(endpoint.ptr()).exchange(all, timeout_s, hooks);
   }
   nb::list said;
   for (auto& o : all) said.append(nb::make_tuple(o.peer, o.tag, o.nbytes));
@@ -42,49 +42,49 @@ nb::list exchange(nb::handle seat, nb::list operations, double timeout_s) {
 }
 
 // A message of whatever length.
-nb::tuple receive(nb::handle seat, int peer, int tag, int dtype, double timeout_s) {
+nb::tuple receive(nb::handle endpoint, int peer, int tag, int dtype, double timeout_s) {
   Operation whole{false, peer, tag, nullptr, 0, dtype, ringtree::Length::whatever};
   {
     PythonHooks hooks;
     hooks.blocking();
-    group_of(seat.ptr()).exchange({&whole, 1}, timeout_s, hooks);
+    group_of(endpoint.ptr()).exchange({&whole, 1}, timeout_s, hooks);
   }
   return nb::make_tuple(nb::bytes(whole.data, whole.nbytes), whole.peer, whole.tag);
 }
 
-std::uint64_t post(nb::handle seat, nb::handle operation) {
-  return group_of(seat.ptr()).post(operation_of(operation));
+std::uint64_t post(nb::handle endpoint, nb::handle operation) {
+  return group_of(endpoint.ptr()).post(operation_of(operation));
 }
 
-bool test(nb::handle seat, std::uint64_t number) {
-  return group_of(seat.ptr()).messages().test(number);
+bool test(nb::handle endpoint, std::uint64_t number) {
+  return group_of(endpoint.ptr()).messages().test(number);
 }
 
-int complete(nb::handle seat, const std::vector<std::uint64_t>& numbers, bool first, double timeout_s) {
+int complete(nb::handle endpoint, const std::vector<std::uint64_t>& numbers, bool first, double timeout_s) {
   PythonHooks hooks;
   hooks.blocking();
-  return group_of(seat.ptr()).messages().wait(numbers, first, timeout_s, hooks);
+  return group_of(endpoint.ptr()).messages().wait(numbers, first, timeout_s, hooks);
 }
 
-nb::tuple status(nb::handle seat, std::uint64_t number) {
-  return tuple_of(group_of(seat.ptr()).messages().status(number));
+nb::tuple status(nb::handle endpoint, std::uint64_t number) {
+  return tuple_of(group_of(endpoint.ptr()).messages().status(number));
 }
 
-bool drop(nb::handle seat, std::uint64_t number) {
-  return group_of(seat.ptr()).messages().drop(number);
+bool drop(nb::handle endpoint, std::uint64_t number) {
+  return group_of(endpoint.ptr()).messages().drop(number);
 }
 
-nb::object probe(nb::handle seat, int peer, int tag, double timeout_s) {
+nb::object probe(nb::handle endpoint, int peer, int tag, double timeout_s) {
   std::optional<Envelope> found;
   {
     PythonHooks hooks;
     hooks.blocking();
-    found = group_of(seat.ptr()).probe(peer, tag, timeout_s, hooks);
+    found = group_of(endpoint.ptr()).probe(peer, tag, timeout_s, hooks);
   }
   return found ? nb::object(tuple_of(*found)) : nb::none();
 }
 
-// By the format of a buffer; -1 where the long way must look.
+// By the format of a buffer; -1 where the slow path must look.
 int dtype_of(const View& view) {
   using ringtree::Dtype;
   static constexpr std::pair<std::string_view, Dtype> plain[] = {
@@ -103,7 +103,7 @@ int dtype_of(const View& view) {
 enum class Way { send, recv, recv_at_most };
 
 // Group.send(x, peer, tag) and its like: a plain array, to or from one rank or any. The bytes of the message; -1 where
-// the long way must look, and nothing was touched.
+// the slow path must look, and nothing was touched.
 long transfer(PyObject* self, Way way, PyObject* const* args) {
   if (!PyLong_Check(args[1]) || !PyLong_Check(args[2])) return -1;
   int odd = 0, too_odd = 0;

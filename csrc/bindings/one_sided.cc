@@ -9,8 +9,9 @@ namespace {
 
 // Copies between this rank's memory and a rank's share of a window.
 template <bool puts>
-void transfer(nb::handle seat, int window, std::size_t offset, int peer, std::uintptr_t address, std::size_t nbytes) {
-  auto& group = group_of(seat.ptr());
+void transfer(nb::handle endpoint, int window, std::size_t offset, int peer, std::uintptr_t address,
+              std::size_t nbytes) {
+  auto& group = group_of(endpoint.ptr());
   group.signals();  // throws where the group cannot be used
   auto there = group.in_window(window, peer, offset, nbytes);
   auto here = reinterpret_cast<std::byte*>(address);
@@ -19,12 +20,12 @@ void transfer(nb::handle seat, int window, std::size_t offset, int peer, std::ui
   if (nbytes) std::memmove(puts ? there : here, puts ? here : there, nbytes);
 }
 
-void signal(nb::handle seat, int peer, int index) {
-  group_of(seat.ptr()).signals().send(peer, index);
+void signal(nb::handle endpoint, int peer, int index) {
+  group_of(endpoint.ptr()).signals().send(peer, index);
 }
 
-void wait_signal(nb::handle seat, int peer, int index, std::uint64_t count, double timeout_s) {
-  auto& group = group_of(seat.ptr());
+void wait_signal(nb::handle endpoint, int peer, int index, std::uint64_t count, double timeout_s) {
+  auto& group = group_of(endpoint.ptr());
   PythonHooks hooks;
   if (group.threads()) hooks.blocking();
   group.signals().wait(peer, index, count, timeout_s, hooks);

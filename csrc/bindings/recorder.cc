@@ -20,9 +20,9 @@ nb::object column(const std::vector<Recorder::Event>& events, Of of) {
   return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(values, {events.size()}, owner));
 }
 
-void record(nb::handle seat, std::size_t most_events) {
+void record(nb::handle endpoint, std::size_t most_events) {
   PythonHooks hooks;
-  group_of(seat.ptr()).record(most_events, hooks);
+  group_of(endpoint.ptr()).record(most_events, hooks);
 }
 
 // What `recorder` wrote down, nothing where there is none, in the seconds of `clock`.
@@ -42,14 +42,14 @@ nb::object told(const Recorder* recorder, const Recorder::Clock& clock, const st
                         recorder ? recorder->dropped() : 0);
 }
 
-nb::object recorded(nb::handle seat) {
-  auto& group = group_of(seat.ptr());
+nb::object recorded(nb::handle endpoint) {
+  auto& group = group_of(endpoint.ptr());
   auto recorder = group.recorder();
   return recorder ? told(recorder, recorder->clock(), group.names()) : nb::none();
 }
 
-nb::object recorded_messages(nb::handle seat) {
-  auto& group = group_of(seat.ptr());
+nb::object recorded_messages(nb::handle endpoint) {
+  auto& group = group_of(endpoint.ptr());
   auto recorder = group.recorder();
   return recorder ? told(group.message_recorder(), recorder->clock(), group.names()) : nb::none();
 }

@@ -29,20 +29,21 @@ std::uint64_t this_process() {
 
 }  // namespace
 
-Group::Group(Descriptor file, int rank, int ranks, Options options)
-    : ranks_(ranks), threads_(options.threads), frugal_(options.kin.has_value()) {
+Group::Group(FileDescriptor file, int rank, int ranks, Options options)
+    : ranks_(ranks), threads_(options.threads), lazily_(options.inherited.has_value()) {
   Layout layout(ranks, options.slots, options.slot_bytes);
   check_rank(rank);
-  segment_ = std::make_unique<Segment>(file.fd(), layout, rank, options.kin.has_value());
-  Kin kin = options.kin ? std::move(*options.kin) : Kin{};
-  if (!options.kin) {
-    kin.bytes.resize(ranks);
-    std::iota(kin.bytes.begin(), kin.bytes.end(), 0);
-    if (!threads_) kin.liveness = std::make_shared<Liveness>(std::move(file), rank);
+  segment_ = std::make_unique<Segment>(file.fd(), layout, rank, options.inherited.has_value());
+  InheritedLiveness inherited = options.inherited ? std::move(*options.inherited) : InheritedLiveness{};
+  if (!options.inherited) {
+    inherited.bytes.resize(ranks);
+    std::iota(inherited.bytes.begin(), inherited.bytes.end(), 0);
+    if (!threads_) inherited.liveness = std::make_shared<Liveness>(std::move(file), rank);
   }
-  if (static_cast<int>(kin.bytes.size()) != ranks)
-    throw std::invalid_argument(std::to_string(kin.bytes.size()) + " members in a group of " + std::to_string(ranks));
-  sit(rank, options, std::move(kin));
+  if (static_cast<int>(inherited.bytes.size()) != ranks)
+    throw std::invalid_argument(std::to_string(inherited.bytes.size()) + " members in a group of " +
+                                std::to_string(ranks));
+  sit(rank, options, std::move(inherited));
 }
 
 Group::Group(void* memory, int rank, int ranks, Options options) : ranks_(ranks), threads_(true) {
@@ -56,14 +57,14 @@ void Group::check_rank(int rank) const {
     throw std::invalid_argument("rank " + std::to_string(rank) + " of " + std::to_string(ranks_));
 }
 
-void Group::sit(int rank, Options& options, Kin kin) {
-  auto& names = options.seat.names;
+void Group::sit(int rank, Options& options, InheritedLiveness inherited) {
+  auto& names = options.endpoint.names;
   for (int r = static_cast<int>(names.size()); r < ranks_; r++) names.push_back(std::to_string(r));
   home_ = this_process();
-  seat_ = std::make_unique<Seat>(*segment_, rank, std::move(kin), options.seat);
-  interpreter_ = std::make_unique<Interpreter>(*seat_);
-  exchange_ = std::make_unique<Exchange>(*seat_);
-  signals_ = std::make_unique<Signals>(*seat_);
+  endpoint_ = std::make_unique<Endpoint>(*segment_, rank, std::move(inherited), options.endpoint);
+  interpreter_ = std::make_unique<Interpreter>(*endpoint_);
+  exchange_ = std::make_unique<Exchange>(*endpoint_);
+  signals_ = std::make_unique<Signals>(*endpoint_);
 }
 
 Group::~Group() {
@@ -82,22 +83,22 @@ Group::~Group() {
 void Group::check_usable() const {
   if (!open_) throw Error(Failure::poisoned, -1, "the group is closed");
   check_home();
-  if (seat_->health().failed()) seat_->health().raise_failure();
+  if (endpoint_->health().failed()) endpoint_->health().raise_failure();
 }
 
 void Group::check_home() const {
   if (home_ != this_process())
     throw Error(Failure::poisoned, -1,
-                "this process was forked from " + seat_->name(seat_->rank()) +
-                    " and has no seat in the group: only the parent may call it");
+                "this process was forked from " + endpoint_->name(endpoint_->rank()) +
+                    " and has no endpoint in the group: only the parent may call it");
 }
 
-Kin Group::kin(const std::vector<int>& ranks) const {
+InheritedLiveness Group::inherited(const std::vector<int>& ranks) const {
   check_usable();
-  return seat_->health().kin().of(ranks);
+  return endpoint_->health().inherited().of(ranks);
 }
 
-void Group::look(const std::string& what, const std::vector<int>& ranks, const std::vector<int>& absent) {
+void Group::check_liveness(const std::string& what, const std::vector<int>& ranks, const std::vector<int>& absent) {
   struct Elsewhere : Situation {
     explicit Elsewhere(const std::string& what) : what(what) {}
     std::string where() const override { return what; }
@@ -107,71 +108,72 @@ void Group::look(const std::string& what, const std::vector<int>& ranks, const s
   for (int rank : ranks) check_rank(rank);
   std::vector<int> missing;
   for (int place : absent) missing.push_back(ranks.at(place));
-  seat_->look(ranks, missing, elsewhere);
+  endpoint_->check_liveness(ranks, missing, elsewhere);
 }
 
-std::shared_ptr<Plan> Group::prepare(const Encoded& program, const Binding& binding) {
+std::shared_ptr<PreparedProgram> Group::prepare(const Encoded& program, const Binding& binding) {
   check_usable();
   auto& layout = segment_->layout();
-  return std::make_shared<Plan>(bind(program, binding, {seat_->rank(), ranks_, layout.slot_bytes, layout.depth}));
+  return std::make_shared<PreparedProgram>(
+      bind(program, binding, {endpoint_->rank(), ranks_, layout.slot_bytes, layout.depth}));
 }
 
-// Waits until it is this call's turn. A host lock is let go before that.
-void Group::await(const Turns::Turn& turn, Hooks& hooks) {
-  if (!turn.come()) {
+// Waits until it is this call's ticket. A host lock is let go before that.
+void Group::await(const TicketLock::Ticket& ticket, Hooks& hooks) {
+  if (!ticket.is_next()) {
     hooks.blocking();
-    for (std::int64_t start = now_ns(), look = start; !turn.come();) {
+    for (std::int64_t start = now_ns(), checked = start; !ticket.is_next();) {
       if (now_ns() - start < 1'000'000)
         sched_yield();
       else
         usleep(100);
-      if (now_ns() - look > 50'000'000) {
-        look = now_ns();
+      if (now_ns() - checked > 50'000'000) {
+        checked = now_ns();
         hooks.interrupted();
       }
     }
   }
-  if (seat_->stopping.load(std::memory_order_relaxed)) throw Error(Failure::poisoned, -1, "the group is closed");
+  if (endpoint_->stopping.load(std::memory_order_relaxed)) throw Error(Failure::poisoned, -1, "the group is closed");
 }
 
-void Group::run(const std::shared_ptr<Plan>& plan, std::byte* input, std::byte* output, Hooks& hooks) {
+void Group::run(const std::shared_ptr<PreparedProgram>& plan, std::byte* input, std::byte* output, Hooks& hooks) {
   check_usable();
   auto before = worker_->issued();
-  Turns::Turn turn(turns_);
+  TicketLock::Ticket ticket(lock_);
   if (!worker_->done(before)) worker_->wait(before, -1, hooks);
-  await(turn, hooks);
+  await(ticket, hooks);
   execute(plan, input, output, hooks);
 }
 
-void Group::execute(const std::shared_ptr<Plan>& plan, std::byte* input, std::byte* output, Hooks& hooks) {
-  if (seat_->health().failed()) seat_->health().raise_failure();
+void Group::execute(const std::shared_ptr<PreparedProgram>& plan, std::byte* input, std::byte* output, Hooks& hooks) {
+  if (endpoint_->health().failed()) endpoint_->health().raise_failure();
   auto call = calls_.load(std::memory_order_relaxed) + 1;
   calls_.store(call, std::memory_order_relaxed);
   auto where = [&] { return std::string(collective_name(plan->print)) + ", call " + std::to_string(call); };
   try {
     interpreter_->run(plan, call, input, output, hooks);
   } catch (const Interrupted&) {
-    seat_->health().report_failure(Failure::poisoned, -1,
-                                   seat_->name(seat_->rank()) + " was interrupted in " + where());
+    endpoint_->health().report_failure(Failure::poisoned, -1,
+                                       endpoint_->name(endpoint_->rank()) + " was interrupted in " + where());
     throw;
   } catch (const std::exception& error) {  // a call that ends half way leaves lanes nobody can go on with
-    seat_->health().report_failure(Failure::poisoned, -1,
-                                   seat_->name(seat_->rank()) + " failed in " + where() + ": " + error.what());
+    endpoint_->health().report_failure(
+        Failure::poisoned, -1, endpoint_->name(endpoint_->rank()) + " failed in " + where() + ": " + error.what());
     throw;
   }
 }
 
-std::uint64_t Group::start(std::shared_ptr<Plan> plan, std::byte* input, std::byte* output) {
+std::uint64_t Group::start(std::shared_ptr<PreparedProgram> plan, std::byte* input, std::byte* output) {
   check_usable();
   std::lock_guard lock(arriving_);
-  auto arrived = std::make_shared<Turns::Turn>(turns_);
+  auto arrived = std::make_shared<TicketLock::Ticket>(lock_);
   return worker_->start([this, plan = std::move(plan), input, output, arrived = std::move(arrived)](Hooks& hooks) {
-    auto turn = std::move(*arrived);
+    auto ticket = std::move(*arrived);
     try {
-      await(turn, hooks);
+      await(ticket, hooks);
       execute(plan, input, output, hooks);
     } catch (const Error& error) {
-      seat_->health().keep(error);
+      endpoint_->health().keep(error);
       throw;
     }
   });
@@ -186,7 +188,7 @@ bool Group::wait(std::uint64_t ticket, double timeout_s, Hooks& hooks) {
   try {
     worker_->raise(ticket);
   } catch (const Error&) {
-    seat_->health().kept_is_raised();
+    endpoint_->health().kept_is_raised();
     throw;
   }
   return true;
@@ -226,14 +228,14 @@ void Group::check_peer(const Operation& o) const {
 std::byte* Group::add_region(int fd, std::size_t nbytes, std::optional<std::size_t> reserved, Hooks& hooks) {
   check_usable();
   auto& mapping = mappings_.emplace_back(fd, nbytes, reserved.value_or(nbytes));
-  if (!reserved) mapping.ask_for_large_pages(nbytes, seat_->rank(), ranks_);
+  if (!reserved) mapping.ask_for_large_pages(nbytes, endpoint_->rank(), ranks_);
   add_region({mappings_.back().base(), nbytes}, hooks);
   return mappings_.back().base();
 }
 
 void Group::add_region(Region region, Hooks& hooks) {
-  Turns::Turn turn(turns_);
-  await(turn, hooks);
+  TicketLock::Ticket ticket(lock_);
+  await(ticket, hooks);
   interpreter_->add_region(region);
 }
 
@@ -254,7 +256,7 @@ std::byte* Group::in_window(int window, int rank, std::size_t offset, std::size_
 }
 
 void Group::poison(const std::string& message) {
-  if (open_) seat_->health().report_failure(Failure::poisoned, -1, message);
+  if (open_) endpoint_->health().report_failure(Failure::poisoned, -1, message);
 }
 
 std::vector<Group::Counted> Group::received() const {
@@ -275,9 +277,9 @@ void Group::reset_received() {
 void Group::record(std::size_t most, Hooks& hooks) {
   if (most > 0) {
     check_usable();
-    Turns::Turn turn(turns_);
-    await(turn, hooks);
-    interpreter_->start_recording(most, frugal_);
+    TicketLock::Ticket ticket(lock_);
+    await(ticket, hooks);
+    interpreter_->start_recording(most, lazily_);
     exchange_->record(most);
     return;
   }
@@ -285,24 +287,24 @@ void Group::record(std::size_t most, Hooks& hooks) {
   interpreter_->stop_recording();
   exchange_->record(0);
   // A call that still runs may write there; it is then kept until the next recording, or the end.
-  if (Turns::Turn turn(turns_); turn.come()) interpreter_->forget_recording();
+  if (TicketLock::Ticket ticket(lock_); ticket.is_next()) interpreter_->forget_recording();
 }
 
 void Group::close() {
   if (!open_.exchange(false) || home_ != this_process()) return;
   std::exception_ptr error;
-  seat_->stopping.store(true, std::memory_order_relaxed);
+  endpoint_->stopping.store(true, std::memory_order_relaxed);
   worker_->stop();
-  Turns::Turn turn(turns_);
-  while (!turn.come()) usleep(100);
+  TicketLock::Ticket ticket(lock_);
+  while (!ticket.is_next()) usleep(100);
   try {
-    if (!seat_->health().failed()) interpreter_->look_at_the_last();
+    if (!endpoint_->health().failed()) interpreter_->check_last_call();
   } catch (...) {
     error = std::current_exception();
   }
   exchange_->close();
   signals_->end();
-  seat_->health().leave();
+  endpoint_->health().leave();
   if (error) std::rethrow_exception(error);
 }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "group/signals.h"
-#include "group/turns.h"
+#include "group/ticket_lock.h"
 #include "group/worker.h"
 #include "interpreter/interpret.h"
 #include "messages/exchange.h"
@@ -22,26 +22,27 @@ class Group {
     int slots;
     std::size_t slot_bytes;
     bool threads = false;  // the ranks are threads of one process: no death watch
-    Seat::Options seat;
-    std::optional<Kin> kin{};  // the members, in a group that is made from another; else this is a world of its own
+    Endpoint::Options endpoint;
+    std::optional<InheritedLiveness>
+        inherited{};  // the members, in a group that is made from another; else this is a world of its own
   };
 
-  // A seat in the group behind a memfd. A world keeps the descriptor, for its lock; else it is closed at once.
-  Group(Descriptor file, int rank, int ranks, Options options);
-  // A seat in memory that the caller keeps (zeroed at first, aligned to a cache line): ranks are threads.
+  // An endpoint in the group behind a memfd. A world keeps the descriptor, for its lock; else it is closed at once.
+  Group(FileDescriptor file, int rank, int ranks, Options options);
+  // An endpoint in memory that the caller keeps (zeroed at first, aligned to a cache line): ranks are threads.
   Group(void* memory, int rank, int ranks, Options options);
   ~Group();
 
   // Who holds the plan keeps it; so do the calls of it that are queued or running.
-  std::shared_ptr<Plan> prepare(const Encoded& program, const Binding& binding);
-  void run(const std::shared_ptr<Plan>& plan, std::byte* input, std::byte* output, Hooks& hooks);
+  std::shared_ptr<PreparedProgram> prepare(const Encoded& program, const Binding& binding);
+  void run(const std::shared_ptr<PreparedProgram>& plan, std::byte* input, std::byte* output, Hooks& hooks);
 
-  std::uint64_t start(std::shared_ptr<Plan> plan, std::byte* input, std::byte* output);
+  std::uint64_t start(std::shared_ptr<PreparedProgram> plan, std::byte* input, std::byte* output);
   bool done(std::uint64_t ticket) const { return worker_->done(ticket); }
   bool wait(std::uint64_t ticket, double timeout_s, Hooks& hooks);
 
   void exchange(std::span<Operation> operations, double timeout_s, Hooks& hooks);
-  void exchange(std::span<Operation> operations, Hooks& hooks) { exchange(operations, seat_->timeout_s(), hooks); }
+  void exchange(std::span<Operation> operations, Hooks& hooks) { exchange(operations, endpoint_->timeout_s(), hooks); }
   std::uint64_t post(Operation operation);
   std::optional<Envelope> probe(int source, int tag, double timeout_s, Hooks& hooks);
   // For what else can be done with messages. Throws where the group cannot be used.
@@ -49,7 +50,7 @@ class Group {
   Signals& signals();
 
   // Maps `fd` for in-place reading; all ranks in the same order. Returns where it begins. Where only `reserved` of the
-  // bytes exist, the rest is brought before it is written.
+  // bytes exist, the rest is prefaulted before it is written.
   std::byte* add_region(int fd, std::size_t nbytes, std::optional<std::size_t> reserved, Hooks& hooks);
   // The same with memory that is mapped already.
   void add_region(Region region, Hooks& hooks);
@@ -61,21 +62,23 @@ class Group {
   std::byte* in_window(int window, int rank, std::size_t offset, std::size_t nbytes) const;
 
   // The members with these ranks, for a group made of them.
-  Kin kin(const std::vector<int>& ranks) const;
+  InheritedLiveness inherited(const std::vector<int>& ranks) const;
 
   // Throws if the group failed, or one of these members died, for one who waits for them in `what`. `absent` are the
   // places in that list of those who are not there yet: they must not have left either.
-  void look(const std::string& what, const std::vector<int>& ranks, const std::vector<int>& absent);
+  void check_liveness(const std::string& what, const std::vector<int>& ranks, const std::vector<int>& absent);
   void poison(const std::string& message);
-  void set_timeout(double seconds) { seat_->set_timeout(seconds); }
+  void set_timeout(double seconds) { endpoint_->set_timeout(seconds); }
   // Leaves the group; threads of this process that are in a call find it closed. Throws a mismatch found out only now.
   void close();
   bool closed() const { return !open_; }
 
   // A memo of values that the members compute alike. Also of a group that has failed.
   Memo::Found known(std::uint64_t key) {
-    auto bring = [this](Memo::Entry& entry) { segment_->existing(reinterpret_cast<std::byte*>(&entry), sizeof entry); };
-    return segment_->memo().find(key, bring);
+    auto prefault = [this](Memo::Entry& entry) {
+      segment_->existing(reinterpret_cast<std::byte*>(&entry), sizeof entry);
+    };
+    return segment_->memo().find(key, prefault);
   }
   void publish(std::uint64_t key, std::span<const std::byte> value) { segment_->memo().publish(key, value); }
 
@@ -92,28 +95,28 @@ class Group {
   void record(std::size_t most, Hooks& hooks);
   const Recorder* recorder() const { return interpreter_->recorder(); }
   const Recorder* message_recorder() const { return exchange_->recorder(); }
-  const std::vector<std::string>& names() const { return seat_->names(); }
+  const std::vector<std::string>& names() const { return endpoint_->names(); }
   std::uint64_t calls() const { return calls_.load(std::memory_order_relaxed); }
-  int rank() const { return seat_->rank(); }
+  int rank() const { return endpoint_->rank(); }
   int ranks() const { return ranks_; }
   bool threads() const { return threads_; }
 
  private:
   void check_rank(int rank) const;
   void check_peer(const Operation& operation) const;
-  void sit(int rank, Options& options, Kin kin);
+  void sit(int rank, Options& options, InheritedLiveness inherited);
   void check_usable() const;
   void check_home() const;
-  void execute(const std::shared_ptr<Plan>& plan, std::byte* input, std::byte* output, Hooks& hooks);
-  void await(const Turns::Turn& turn, Hooks& hooks);
+  void execute(const std::shared_ptr<PreparedProgram>& plan, std::byte* input, std::byte* output, Hooks& hooks);
+  void await(const TicketLock::Ticket& ticket, Hooks& hooks);
 
   int ranks_;
   bool threads_;
-  bool frugal_ = false;  // made from another: there may be thousands
+  bool lazily_ = false;  // made from another: there may be thousands
   std::atomic<bool> open_ = true;
-  std::uint64_t home_ = 0;  // the process that this seat is in
+  std::uint64_t home_ = 0;  // the process that this endpoint is in
   std::unique_ptr<Segment> segment_;
-  std::unique_ptr<Seat> seat_;
+  std::unique_ptr<Endpoint> endpoint_;
   std::unique_ptr<Interpreter> interpreter_;
   std::unique_ptr<Exchange> exchange_;
   std::unique_ptr<Signals> signals_;
@@ -123,8 +126,8 @@ class Group {
     std::size_t nbytes;  // a rank's share
   };
   std::vector<Window> windows_;
-  Turns turns_;          // one call at a time
-  std::mutex arriving_;  // asynchronous calls take their turns in the order of their tickets
+  TicketLock lock_;      // one call at a time
+  std::mutex arriving_;  // asynchronous calls queue in the order of their tickets
   std::atomic<std::uint64_t> calls_ = 0;
   std::unique_ptr<Worker> worker_ = std::make_unique<Worker>();
 };

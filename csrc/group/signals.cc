@@ -15,26 +15,26 @@ struct Signalled : Situation {
 
 }  // namespace
 
-Signals::Signals(Seat& seat) : seat_(seat), used_(std::size_t(seat.ranks()) * indices) {}
+Signals::Signals(Endpoint& endpoint) : endpoint_(endpoint), used_(std::size_t(endpoint.ranks()) * indices) {}
 
 Counter& Signals::counter(int from, int to, int index) {
-  int peer = from == seat_.rank() ? to : from;
-  if (peer < 0 || peer >= seat_.ranks())
-    throw std::invalid_argument("peer " + std::to_string(peer) + " of " + std::to_string(seat_.ranks()) + " ranks");
+  int peer = from == endpoint_.rank() ? to : from;
+  if (peer < 0 || peer >= endpoint_.ranks())
+    throw std::invalid_argument("peer " + std::to_string(peer) + " of " + std::to_string(endpoint_.ranks()) + " ranks");
   if (index < 0 || index >= indices)
     throw std::invalid_argument("signal " + std::to_string(index) + ": expected 0.." + std::to_string(indices - 1));
-  return seat_.segment().signals(from, to)[index];
+  return endpoint_.segment().signals(from, to)[index];
 }
 
 // The addition releases and the load in wait() acquires: who sees the k-th signal sees all that was written before it,
 // and what a waiter read is read before its own next signal. Additions of several threads form one release sequence.
 void Signals::send(int peer, int index) {
-  counter(seat_.rank(), peer, index).fetch_add(1, std::memory_order_release);
-  seat_.ring(peer);
+  counter(endpoint_.rank(), peer, index).fetch_add(1, std::memory_order_release);
+  endpoint_.ring(peer);
 }
 
 void Signals::wait(int peer, int index, std::uint64_t count, double timeout_s, Hooks& hooks) {
-  auto& sent = counter(peer, seat_.rank(), index);
+  auto& sent = counter(peer, endpoint_.rank(), index);
   struct Waiting {
     explicit Waiting(std::atomic<int>& n) : n(n) { n.fetch_add(1); }
     ~Waiting() { n.fetch_sub(1); }
@@ -42,13 +42,13 @@ void Signals::wait(int peer, int index, std::uint64_t count, double timeout_s, H
   } waiting(waiting_);
   auto& used = used_[std::size_t(peer) * indices + index];
   Signalled situation(index);
-  for (Seat::Patience patience(timeout_s);;) {
+  for (Endpoint::Patience patience(timeout_s);;) {
     auto before = used.load(std::memory_order_relaxed), needed = before + count;
     Question has_come([](auto& sent, auto& needed) { return sent.load(std::memory_order_acquire) >= needed; }, &sent,
                       &needed);
     if (!has_come()) {
       if (!patience.begun_ns) patience.begun_ns = now_ns();
-      seat_.until(has_come, peer, situation, hooks, patience);
+      endpoint_.until(has_come, peer, situation, hooks, patience);
     }
     // Each signal serves one waiter: another thread may have taken these.
     if (used.compare_exchange_strong(before, needed, std::memory_order_relaxed)) return;

@@ -12,18 +12,18 @@ class Signals {
  public:
   static constexpr int indices = cache_line / sizeof(Counter);
 
-  explicit Signals(Seat& seat);
+  explicit Signals(Endpoint& endpoint);
 
   void send(int peer, int index);
   // Waits for `count` more signals than were waited for before. One that times out leaves the group whole.
   void wait(int peer, int index, std::uint64_t count, double timeout_s, Hooks& hooks);
-  // Returns when nobody waits any more, which is soon once the seat is stopping.
+  // Returns when nobody waits any more, which is soon once the endpoint is stopping.
   void end();
 
  private:
   Counter& counter(int from, int to, int index);
 
-  Seat& seat_;
+  Endpoint& endpoint_;
   std::atomic<int> waiting_ = 0;
   std::vector<Counter> used_;  // by peer and index: how many were waited for here
 };

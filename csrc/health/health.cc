@@ -80,7 +80,7 @@ void Health::leave() {
 
 void Health::wake_others() {
   for (int peer = 0; peer < segment_.layout().ranks; peer++)
-    if (peer != rank_) Doorbell<Sync>(member(peer).bell).ring();
+    if (peer != rank_) Doorbell<Sync>(member(peer).doorbell).ring();
 }
 
 }  // namespace ringtree

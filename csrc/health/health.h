@@ -18,7 +18,8 @@ namespace ringtree {
 
 class Health {
  public:
-  Health(Segment& segment, int rank, Kin kin) : segment_(segment), rank_(rank), watch_(segment, std::move(kin), rank) {}
+  Health(Segment& segment, int rank, InheritedLiveness inherited)
+      : segment_(segment), rank_(rank), watch_(segment, std::move(inherited), rank) {}
 
   // Reports. Each wakes those that may wait for it.
   void report_left(int rank);
@@ -44,7 +45,7 @@ class Health {
 
   // The end of this rank's part in the group.
   void leave();
-  const Kin& kin() const { return watch_.kin(); }
+  const InheritedLiveness& inherited() const { return watch_.inherited(); }
 
  private:
   Member& member(int rank) const { return segment_.member(rank); }

@@ -44,11 +44,11 @@ std::uint64_t space_of_this_process() {
 
 }  // namespace
 
-Descriptor::~Descriptor() {
+FileDescriptor::~FileDescriptor() {
   if (fd_ >= 0) close(fd_);
 }
 
-Liveness::Liveness(Descriptor file, int byte)
+Liveness::Liveness(FileDescriptor file, int byte)
     : process(getpid()),
       process_start(start_of(process)),
       process_space(space_of_this_process()),
@@ -56,7 +56,7 @@ Liveness::Liveness(Descriptor file, int byte)
   auto lock = byte_lock(byte);
   if (fcntl(file_.fd(), F_SETLK, &lock) != 0)
     throw std::system_error(errno, std::generic_category(),
-                            "rank " + std::to_string(byte) + " is taken already: cannot lock its seat");
+                            "rank " + std::to_string(byte) + " is taken already: cannot lock its endpoint");
 }
 
 bool Liveness::locked_by_another(int byte) const {
@@ -64,8 +64,8 @@ bool Liveness::locked_by_another(int byte) const {
   return fcntl(file_.fd(), F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
-Kin Kin::of(const std::vector<int>& ranks) const {
-  Kin some{liveness, {}};
+InheritedLiveness InheritedLiveness::of(const std::vector<int>& ranks) const {
+  InheritedLiveness some{liveness, {}};
   for (int rank : ranks) {
     if (rank < 0 || rank >= static_cast<int>(bytes.size()))
       throw std::invalid_argument("rank " + std::to_string(rank) + " of " + std::to_string(bytes.size()));
@@ -74,10 +74,11 @@ Kin Kin::of(const std::vector<int>& ranks) const {
   return some;
 }
 
-ProcessWatch::ProcessWatch(Segment& segment, Kin kin, int rank) : segment_(segment), kin_(std::move(kin)) {
+ProcessWatch::ProcessWatch(Segment& segment, InheritedLiveness inherited, int rank)
+    : segment_(segment), inherited_(std::move(inherited)) {
   Member& me = segment.member(rank);
   me.process = getpid();
-  if (auto& mine = kin_.liveness) {
+  if (auto& mine = inherited_.liveness) {
     me.process_start = mine->process_start;
     me.process_space = mine->process_space;
   }
@@ -85,11 +86,11 @@ ProcessWatch::ProcessWatch(Segment& segment, Kin kin, int rank) : segment_(segme
 }
 
 bool ProcessWatch::ended(int rank) const {
-  if (!kin_.liveness) return false;
-  auto& mine = *kin_.liveness;
+  if (!inherited_.liveness) return false;
+  auto& mine = *inherited_.liveness;
   Member& member = segment_.member(rank);
   if (!member.attached.load(std::memory_order_acquire)) return false;
-  if (mine.locked_by_another(kin_.bytes[rank])) return false;
+  if (mine.locked_by_another(inherited_.bytes[rank])) return false;
   if (member.process == mine.process) return false;  // one's own locks do not show
   bool visible = mine.process_space != 0 && member.process_space == mine.process_space && member.process_start != 0;
   return !visible || start_of(member.process) != member.process_start;

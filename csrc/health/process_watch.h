@@ -14,12 +14,12 @@
 namespace ringtree {
 
 // A descriptor that is closed at the end.
-class Descriptor {
+class FileDescriptor {
  public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&&) = delete;
-  ~Descriptor();
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&&) = delete;
+  ~FileDescriptor();
   int fd() const { return fd_; }
 
  private:
@@ -29,7 +29,7 @@ class Descriptor {
 // This process's lock on its byte of a world's memfd; it is held as long as this lives.
 class Liveness {
  public:
-  Liveness(Descriptor file, int byte);
+  Liveness(FileDescriptor file, int byte);
 
   bool locked_by_another(int byte) const;
 
@@ -37,31 +37,31 @@ class Liveness {
   std::uint64_t process_start, process_space;  // as in Member
 
  private:
-  Descriptor file_;
+  FileDescriptor file_;
 };
 
 // The members of a group, to those who make another of them: the world's bytes that they hold. No liveness: no watch.
-struct Kin {
+struct InheritedLiveness {
   std::shared_ptr<Liveness> liveness;
   std::vector<int> bytes;
 
   // Some of them, by their ranks in the group.
-  Kin of(const std::vector<int>& ranks) const;
+  InheritedLiveness of(const std::vector<int>& ranks) const;
 };
 
 class ProcessWatch {
  public:
-  ProcessWatch(Segment& segment, Kin kin, int rank);
+  ProcessWatch(Segment& segment, InheritedLiveness inherited, int rank);
 
   // Whether the process of a rank that attached has ended.
   bool ended(int rank) const;
 
-  const Kin& kin() const { return kin_; }
-  void end() { kin_.liveness.reset(); }
+  const InheritedLiveness& inherited() const { return inherited_; }
+  void end() { inherited_.liveness.reset(); }
 
  private:
   Segment& segment_;
-  Kin kin_;
+  InheritedLiveness inherited_;
 };
 
 }  // namespace ringtree

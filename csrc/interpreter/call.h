@@ -10,7 +10,7 @@
 
 namespace ringtree {
 
-// Travels in every notice. `code` packs collective, operation, type and root, see pack().
+// Travels in every descriptor. `code` packs collective, operation, type and root, see pack().
 struct Fingerprint {
   std::uint64_t count = 0;
   std::uint32_t code = 0;

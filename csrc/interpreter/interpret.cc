@@ -8,7 +8,7 @@ namespace ringtree {
 
 namespace {
 
-constexpr std::size_t worth_lending = 4096;  // less is copied in the time it takes to hear that it was read
+constexpr std::size_t worth_zero_copy = 4096;  // less is copied in the time it takes to hear that it was read
 
 void copy(void* const* targets, int ntargets, const void* source, std::size_t nbytes) {
   if (ntargets == 1) {
@@ -26,60 +26,61 @@ void copy(void* const* targets, int ntargets, const void* source, std::size_t nb
 
 }  // namespace
 
-Interpreter::Interpreter(Seat& seat)
-    : received(seat.ranks()),
-      seat_(seat),
-      outbox_(seat.segment().outbox(seat.rank()), seat.segment().layout().slots, seat.segment().layout().slot_bytes),
-      copied_(seat.ranks(), 0) {
-  for (int peer = 0; peer < seat.ranks(); peer++) {
-    out_.push_back(seat.segment().lane_out(seat.rank(), peer));
-    in_.push_back(seat.segment().lane_in(peer, seat.rank()));
+Interpreter::Interpreter(Endpoint& endpoint)
+    : received(endpoint.ranks()),
+      endpoint_(endpoint),
+      outbox_(endpoint.segment().outbox(endpoint.rank()), endpoint.segment().layout().slots,
+              endpoint.segment().layout().slot_bytes),
+      copied_(endpoint.ranks(), 0) {
+  for (int peer = 0; peer < endpoint.ranks(); peer++) {
+    out_.push_back(endpoint.segment().lane_out(endpoint.rank(), peer));
+    in_.push_back(endpoint.segment().lane_in(peer, endpoint.rank()));
   }
 }
 
-void Interpreter::run(const std::shared_ptr<Plan>& shared, std::uint64_t call, std::byte* input, std::byte* output,
-                      Hooks& hooks) {
-  Plan& plan = *shared;
+void Interpreter::run(const std::shared_ptr<PreparedProgram>& shared, std::uint64_t call, std::byte* input,
+                      std::byte* output, Hooks& hooks) {
+  PreparedProgram& plan = *shared;
   call_ = call;
   plan_ = &plan;
   hooks_ = &hooks;
   history_[call % history_.size()] = {call, plan.print};
-  seat_.health().report_call(seat_.rank(), call, plan.print);
-  look_at_unheard();
+  endpoint_.health().report_call(endpoint_.rank(), call, plan.print);
+  check_unheard();
   if (previous_ != shared) previous_ = shared;
   if (plan.scratch_bytes > scratch_bytes_) {
     scratch_ = std::make_unique<std::byte[]>(plan.scratch_bytes);
     scratch_bytes_ = plan.scratch_bytes;
   }
-  if (static_cast<int>(parcels_.size()) < plan.slot_registers) parcels_.resize(plan.slot_registers);
+  if (static_cast<int>(send_descriptors_.size()) < plan.slot_registers) send_descriptors_.resize(plan.slot_registers);
   if (static_cast<int>(messages_.size()) < plan.message_registers) messages_.resize(plan.message_registers);
   if (static_cast<int>(sources_.size()) < plan.most_sources) sources_.resize(plan.most_sources);
-  lending_ = !regions_.empty() && (region_of(input, 0) >= 0 || region_of(output, 0) >= 0);
-  if (lending_) find_overwritten(plan, input, output);
+  zero_copy_ = !regions_.empty() && (region_of(input, 0) >= 0 || region_of(output, 0) >= 0);
+  if (zero_copy_) find_overwritten(plan, input, output);
   spaces_[static_cast<int>(Space::input)] = input;
   spaces_[static_cast<int>(Space::output)] = output;
   spaces_[static_cast<int>(Space::scratch)] = scratch_.get();
   recorder_ = recording_.load(std::memory_order_relaxed);
   if (recorder_) {
     recorder_->begin(plan.print, sends_at_once());
-    for (std::int64_t window = 0; window < plan.windows; window++) turn<true>(window);
+    for (std::int64_t window = 0; window < plan.windows; window++) run_window<true>(window);
   } else {
-    for (std::int64_t window = 0; window < plan.windows; window++) turn<false>(window);
+    for (std::int64_t window = 0; window < plan.windows; window++) run_window<false>(window);
   }
-  for (auto& loan : loans_) repay(loan);
-  loans_.clear();
+  for (auto& send : zero_copy_sends_) await_completion(send);
+  zero_copy_sends_.clear();
   assert(outbox_.open() == 0);
 }
 
-void Interpreter::start_recording(std::size_t most, bool frugal) {
+void Interpreter::start_recording(std::size_t most, bool lazily) {
   recording_.store(nullptr, std::memory_order_relaxed);
-  last_recorder_ = std::make_unique<Recorder>(most, frugal);
+  last_recorder_ = std::make_unique<Recorder>(most, lazily);
   recording_.store(last_recorder_.get(), std::memory_order_relaxed);
 }
 
 // What is recorded costs nothing where nobody asked for it: it is another function then.
 template <bool recorded>
-void Interpreter::turn(std::int64_t window) {
+void Interpreter::run_window(std::int64_t window) {
   using Did = Recorder::Did;
   for (auto& i : plan_->instructions) switch (i.kind) {
       case Kind::copy:
@@ -124,13 +125,14 @@ void Interpreter::stalled(int peer) {
   if (recorder_) recorder_->note(Recorder::Did::stall, peer, 0, -1);
 }
 
-std::size_t Interpreter::elements(const Plan::Instruction& i, std::int64_t window, std::uint32_t piece) const {
+std::size_t Interpreter::elements(const PreparedProgram::Instruction& i, std::int64_t window,
+                                  std::uint32_t piece) const {
   auto size = plan_->sizes[i.size + piece];
   if (plan_->windows > 1) size = std::clamp<std::int64_t>(size - window * plan_->window, 0, plan_->window);
   return static_cast<std::size_t>(size);
 }
 
-std::size_t Interpreter::bytes(const Plan::Instruction& i, std::int64_t window) const {
+std::size_t Interpreter::bytes(const PreparedProgram::Instruction& i, std::int64_t window) const {
   std::size_t sum = 0;
   for (std::uint32_t piece = 0; piece < i.pieces; piece++) sum += elements(i, window, piece);
   return sum * plan_->item;
@@ -138,38 +140,39 @@ std::size_t Interpreter::bytes(const Plan::Instruction& i, std::int64_t window) 
 
 // A copy or a reduction; how many bytes it worked on. What goes into a slot is staged there, unless it may be sent from
 // where it is anyway.
-std::size_t Interpreter::move(const Plan::Instruction& i, std::int64_t window) {
+std::size_t Interpreter::move(const PreparedProgram::Instruction& i, std::int64_t window) {
   auto nbytes = bytes(i, window);
   std::byte* staging = nullptr;
   if (i.slots) {
-    auto& parcel = parcels_[i.reg];
-    assert(parcel.slot < 0);
-    parcel.nbytes = nbytes;
-    parcel.carrier = Carrier::within;
-    if (!i.lazy || i.pieces != 1 || !send_in_place(i, window, parcel))
-      parcel.data = staging = nbytes <= Notice::room ? parcel.small : stage(parcel);
+    auto& send = send_descriptors_[i.reg];
+    assert(send.slot < 0);
+    send.nbytes = nbytes;
+    send.protocol = Protocol::inlined;
+    if (!i.lazy || i.pieces != 1 || !send_in_place(i, window, send))
+      send.data = staging = nbytes <= Descriptor::room ? send.small : stage(send);
   }
   bool works = staging || i.targets > i.slots;
   if (works) apply(i, window, nbytes, staging);
-  if (i.last) close(parcels_[i.reg]);
+  if (i.last) close(send_descriptors_[i.reg]);
   for (int k = i.targets; k < i.targets + i.sources; k++)
-    if (auto& o = plan_->operands[i.operand + k]; o.last) close(parcels_[o.reg]);
+    if (auto& o = plan_->operands[i.operand + k]; o.last) close(send_descriptors_[o.reg]);
   return works ? nbytes : 0;
 }
 
 // Whether the bytes of a lazy slot can be sent from the other target, or from the source of a copy: short ones because
-// they travel within the notice, long ones if peers can read them where they lie (lend.cc says when that may be).
-bool Interpreter::send_in_place(const Plan::Instruction& i, std::int64_t window, Parcel& parcel) {
-  const Plan::Operand* left = nullptr;
+// they travel within the descriptor, long ones if peers can read them where they lie (zero_copy.cc says when that may
+// be).
+bool Interpreter::send_in_place(const PreparedProgram::Instruction& i, std::int64_t window, SendDescriptor& send) {
+  const PreparedProgram::Operand* left = nullptr;
   for (int k = 0; k < i.targets; k++) {
     auto& o = plan_->operands[i.operand + k];
     if (o.space != Space::slot) left = &o;
   }
-  bool fits = parcel.nbytes <= Notice::room;
+  bool fits = send.nbytes <= Descriptor::room;
   if (!left && i.kind == Kind::copy) {
     auto& o = plan_->operands[i.operand + i.targets];
     if (o.space == Space::message && fits) {
-      parcel.data = packed(o, parcel.nbytes);
+      send.data = packed(o, send.nbytes);
       return true;
     }
     if (o.space != Space::slot && o.space != Space::message) left = &o;
@@ -178,54 +181,55 @@ bool Interpreter::send_in_place(const Plan::Instruction& i, std::int64_t window,
   auto data = memory(*left, window, 0);
   if (!fits) {
     bool changes = plan_->finish && left->space == Space::output;
-    if (!lending_ || parcel.nbytes < worth_lending || i.overwritten || changes) return false;
-    if ((parcel.region = region_of(data, parcel.nbytes)) < 0) return false;
-    parcel.carrier = Carrier::region;
+    if (!zero_copy_ || send.nbytes < worth_zero_copy || i.overwritten || changes) return false;
+    if ((send.region = region_of(data, send.nbytes)) < 0) return false;
+    send.protocol = Protocol::zero_copy;
   }
-  parcel.data = data;
+  send.data = data;
   return true;
 }
 
-std::byte* Interpreter::stage(Parcel& parcel) {
-  parcel.slot = outbox_.take(out_);
-  if (parcel.slot < 0) {
+std::byte* Interpreter::stage(SendDescriptor& send) {
+  send.slot = outbox_.take(out_);
+  if (send.slot < 0) {
     stall();
     auto holder = outbox_.holder(out_);
     waits_for_slot_ = true;
     Question has_free([](auto& outbox, auto& lanes) { return outbox.has_free(lanes); }, &outbox_, &out_);
-    seat_.until(has_free, holder, *this, *hooks_);
+    endpoint_.until(has_free, holder, *this, *hooks_);
     waits_for_slot_ = false;
     stalled(holder);
-    parcel.slot = outbox_.take(out_);
+    send.slot = outbox_.take(out_);
   }
-  parcel.carrier = Carrier::slot;
-  return seat_.segment().existing(outbox_.at(parcel.slot), parcel.nbytes);
+  send.protocol = Protocol::copy;
+  return endpoint_.segment().existing(outbox_.at(send.slot), send.nbytes);
 }
 
-void Interpreter::close(Parcel& parcel) {
-  if (parcel.slot >= 0) outbox_.close(parcel.slot);
-  parcel.slot = -1;
+void Interpreter::close(SendDescriptor& send) {
+  if (send.slot >= 0) outbox_.close(send.slot);
+  send.slot = -1;
 }
 
 // The bytes a slot or a message register stands for, which must be as many as expected.
-const std::byte* Interpreter::packed(const Plan::Operand& o, std::size_t nbytes) {
+const std::byte* Interpreter::packed(const PreparedProgram::Operand& o, std::size_t nbytes) {
   bool is_message = o.space == Space::message;
-  auto have = is_message ? messages_[o.reg].nbytes : parcels_[o.reg].nbytes;
+  auto have = is_message ? messages_[o.reg].nbytes : send_descriptors_[o.reg].nbytes;
   if (is_message && have != nbytes)
-    seat_.fail(Failure::mismatch, -1,
-               seat_.name(seat_.rank()) + " received " + std::to_string(have) + " bytes where it expected " +
-                   std::to_string(nbytes) + " in " + where());
-  return is_message ? messages_[o.reg].data : parcels_[o.reg].data;
+    endpoint_.fail(Failure::mismatch, -1,
+                   endpoint_.name(endpoint_.rank()) + " received " + std::to_string(have) +
+                       " bytes where it expected " + std::to_string(nbytes) + " in " + where());
+  return is_message ? messages_[o.reg].data : send_descriptors_[o.reg].data;
 }
 
 // Does the work of one instruction; `slot` is where its slot target lies, nullptr to leave that target out.
-void Interpreter::apply(const Plan::Instruction& i, std::int64_t window, std::size_t nbytes, std::byte* slot) {
+void Interpreter::apply(const PreparedProgram::Instruction& i, std::int64_t window, std::size_t nbytes,
+                        std::byte* slot) {
   auto operands = &plan_->operands[i.operand];
   std::size_t done = 0;
   for (std::uint32_t piece = 0; piece < i.pieces; piece++) {
     auto count = elements(i, window, piece);
     if (count == 0) continue;
-    void* targets[Plan::most_targets];
+    void* targets[PreparedProgram::most_targets];
     int ntargets = 0;
     for (int k = 0; k < i.targets; k++) {
       auto& o = operands[k];
@@ -234,7 +238,7 @@ void Interpreter::apply(const Plan::Instruction& i, std::int64_t window, std::si
         continue;
       }
       auto at = memory(o, window, piece);
-      if (!loans_.empty()) settle(at, at + count * plan_->item);
+      if (!zero_copy_sends_.empty()) settle(at, at + count * plan_->item);
       targets[ntargets++] = at;
     }
     for (int k = 0; k < i.sources; k++) {
@@ -249,7 +253,7 @@ void Interpreter::apply(const Plan::Instruction& i, std::int64_t window, std::si
 
 // A reduction with a second target fills that from L1, block by block: a copy takes over lines that a peer has read
 // without fetching them first, as the stores of a reduction do.
-void Interpreter::write(const Plan::Instruction& i, void* const* targets, int ntargets, std::size_t count) {
+void Interpreter::write(const PreparedProgram::Instruction& i, void* const* targets, int ntargets, std::size_t count) {
   auto nbytes = count * plan_->item;
   if (i.kind == Kind::copy) return copy(targets, ntargets, sources_[0], nbytes);
   if (ntargets == 1) return plan_->reduce(targets[0], sources_.data(), i.sources, count);
@@ -264,7 +268,7 @@ void Interpreter::write(const Plan::Instruction& i, void* const* targets, int nt
 }
 
 template <bool recorded>
-std::uint64_t Interpreter::publish(const Plan::Instruction& i, std::size_t nbytes) {
+std::uint64_t Interpreter::publish(const PreparedProgram::Instruction& i, std::size_t nbytes) {
   auto number = out_[i.peer].publish();
   if constexpr (recorded) recorder_->note_send(i.peer, nbytes, i.chunk);
   return number;
@@ -273,67 +277,68 @@ std::uint64_t Interpreter::publish(const Plan::Instruction& i, std::size_t nbyte
 // To wake a peer is a system call, and no part of what comes next.
 template <bool recorded>
 void Interpreter::ring(int peer) {
-  bool woke = seat_.ring(peer);
+  bool woke = endpoint_.ring(peer);
   if constexpr (recorded)
     if (woke) recorder_->resume();
 }
 
 template <bool recorded>
-void Interpreter::signal(const Plan::Instruction& i) {
+void Interpreter::signal(const PreparedProgram::Instruction& i) {
   auto& lane = out_[i.peer];
-  if (!lane.opened) seat_.segment().open(lane, seat_.rank(), i.peer);
+  if (!lane.opened) endpoint_.segment().open(lane, endpoint_.rank(), i.peer);
   if (!lane.room()) {
     stall();
-    seat_.until(Question([](auto& lane) { return lane.room(); }, &lane), i.peer, *this, *hooks_);
+    endpoint_.until(Question([](auto& lane) { return lane.room(); }, &lane), i.peer, *this, *hooks_);
     stalled(i.peer);
   }
-  Notice& notice = lane.blank();
-  notice.print = plan_->print;
-  notice.call = static_cast<std::uint32_t>(call_);
+  Descriptor& descriptor = lane.blank();
+  descriptor.print = plan_->print;
+  descriptor.call = static_cast<std::uint32_t>(call_);
   if (i.reg < 0) {
-    notice.carries(Carrier::within, 0);
+    descriptor.set_protocol(Protocol::inlined, 0);
     publish<recorded>(i, 0);
     ring<recorded>(i.peer);
     return;
   }
-  auto& parcel = parcels_[i.reg];
-  notice.carries(parcel.carrier, parcel.nbytes);
-  if (parcel.carrier == Carrier::within) {
-    if (parcel.nbytes) std::memcpy(notice.payload, parcel.data, parcel.nbytes);
-    publish<recorded>(i, parcel.nbytes);
-  } else if (parcel.carrier == Carrier::slot) {
-    notice.place = {static_cast<std::uint64_t>(parcel.slot), 0};
-    outbox_.signalled(parcel.slot, i.peer, publish<recorded>(i, parcel.nbytes));
+  auto& send = send_descriptors_[i.reg];
+  descriptor.set_protocol(send.protocol, send.nbytes);
+  if (send.protocol == Protocol::inlined) {
+    if (send.nbytes) std::memcpy(descriptor.payload, send.data, send.nbytes);
+    publish<recorded>(i, send.nbytes);
+  } else if (send.protocol == Protocol::copy) {
+    descriptor.location = {static_cast<std::uint64_t>(send.slot), 0};
+    outbox_.signalled(send.slot, i.peer, publish<recorded>(i, send.nbytes));
   } else {
-    auto offset = static_cast<std::uint64_t>(parcel.data - regions_[parcel.region].base);
-    notice.place = {static_cast<std::uint64_t>(parcel.region), offset};
-    loans_.push_back({i.peer, publish<recorded>(i, parcel.nbytes), parcel.data, parcel.data + parcel.nbytes});
+    auto offset = static_cast<std::uint64_t>(send.data - regions_[send.region].base);
+    descriptor.location = {static_cast<std::uint64_t>(send.region), offset};
+    zero_copy_sends_.push_back({i.peer, publish<recorded>(i, send.nbytes), send.data, send.data + send.nbytes});
   }
   ring<recorded>(i.peer);
-  if (i.last) close(parcel);
+  if (i.last) close(send);
 }
 
 // The message's bytes.
-std::size_t Interpreter::wait(const Plan::Instruction& i) {
+std::size_t Interpreter::wait(const PreparedProgram::Instruction& i) {
   auto& lane = in_[i.peer];
-  if (!lane.ready()) seat_.until(Question([](auto& lane) { return lane.ready(); }, &lane), i.peer, *this, *hooks_);
-  const Notice& notice = lane.front();
-  check(i.peer, notice);
+  if (!lane.ready()) endpoint_.until(Question([](auto& lane) { return lane.ready(); }, &lane), i.peer, *this, *hooks_);
+  const Descriptor& descriptor = lane.front();
+  check(i.peer, descriptor);
   lane.take();
   Message message;
   message.peer = i.peer;
   message.number = lane.taken();
-  message.nbytes = notice.nbytes();
-  switch (notice.carrier()) {
-    case Carrier::within:
-      message.data = notice.payload;
+  message.nbytes = descriptor.nbytes();
+  switch (descriptor.protocol()) {
+    case Protocol::inlined:
+      message.data = descriptor.payload;
       break;
-    case Carrier::slot:
-      assert(notice.place.base < static_cast<std::uint64_t>(seat_.segment().layout().slots));
-      message.data = seat_.segment().outbox(i.peer) + notice.place.base * seat_.segment().layout().slot_bytes;
+    case Protocol::copy:
+      assert(descriptor.location.base < static_cast<std::uint64_t>(endpoint_.segment().layout().slots));
+      message.data =
+          endpoint_.segment().outbox(i.peer) + descriptor.location.base * endpoint_.segment().layout().slot_bytes;
       break;
-    case Carrier::region:
-      message.data = in_region(notice, i.peer);
+    case Protocol::zero_copy:
+      message.data = in_region(descriptor, i.peer);
       break;
   }
   received[i.peer].add(message.nbytes);
@@ -356,8 +361,8 @@ std::size_t Interpreter::finish(std::int64_t window) {
     if (size == 0) continue;
     auto at = spaces_[static_cast<int>(Space::output)] +
               (run.offset + window * plan_->window) * static_cast<std::int64_t>(plan_->item);
-    if (!loans_.empty()) settle(at, at + size * static_cast<std::int64_t>(plan_->item));
-    plan_->finish(at, static_cast<std::size_t>(size), seat_.ranks());
+    if (!zero_copy_sends_.empty()) settle(at, at + size * static_cast<std::int64_t>(plan_->item));
+    plan_->finish(at, static_cast<std::size_t>(size), endpoint_.ranks());
     nbytes += static_cast<std::size_t>(size) * plan_->item;
   }
   return nbytes;

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "interpreter/plan.h"
+#include "interpreter/prepared_program.h"
 #include "interpreter/received.h"
 #include "interpreter/recorder.h"
 #include "lanes/outbox.h"
@@ -22,13 +22,14 @@ struct Region {
 
 class Interpreter : Situation {
  public:
-  explicit Interpreter(Seat& seat);
+  explicit Interpreter(Endpoint& endpoint);
 
   // One collective call. Throws Error (the group is poisoned then), or Interrupted (the caller poisons it).
-  void run(const std::shared_ptr<Plan>& plan, std::uint64_t call, std::byte* input, std::byte* output, Hooks& hooks);
+  void run(const std::shared_ptr<PreparedProgram>& plan, std::uint64_t call, std::byte* input, std::byte* output,
+           Hooks& hooks);
 
   // Looks a last time, without waiting, for calls of peers that did not fit the last one here.
-  void look_at_the_last();
+  void check_last_call();
 
   void add_region(Region region);
 
@@ -36,7 +37,7 @@ class Interpreter : Situation {
   int slots_open() const { return outbox_.open(); }
 
   // From the next call on, events are written down: anew, by at most so many. Not while a call runs.
-  void start_recording(std::size_t most, bool frugal);
+  void start_recording(std::size_t most, bool lazily);
   // No more of them from the next call on.
   void stop_recording() { recording_.store(nullptr, std::memory_order_relaxed); }
   // The last recording, nullptr where there is none.
@@ -53,16 +54,16 @@ class Interpreter : Situation {
     std::uint64_t number = 0;
   };
   // What a slot register stands for: bytes on their way out.
-  struct Parcel {
+  struct SendDescriptor {
     const std::byte* data = nullptr;
     std::size_t nbytes = 0;
-    Carrier carrier = Carrier::within;
+    Protocol protocol = Protocol::inlined;
     int slot = -1;    // the slot it keeps open
     int region = -1;  // where data lies in place
-    alignas(cache_line) std::byte small[Notice::room];
+    alignas(cache_line) std::byte small[Descriptor::room];
   };
   // Bytes that a peer reads in place, until it has released the message.
-  struct Loan {
+  struct ZeroCopySend {
     int peer;
     std::uint64_t number;
     const std::byte *begin, *end;
@@ -73,21 +74,21 @@ class Interpreter : Situation {
   };
 
   template <bool recorded>
-  void turn(std::int64_t window);
-  std::size_t move(const Plan::Instruction& i, std::int64_t window);
-  bool send_in_place(const Plan::Instruction& i, std::int64_t window, Parcel& parcel);
-  std::byte* stage(Parcel& parcel);
-  void close(Parcel& parcel);
-  void apply(const Plan::Instruction& i, std::int64_t window, std::size_t nbytes, std::byte* slot);
-  const std::byte* packed(const Plan::Operand& o, std::size_t nbytes);
-  void write(const Plan::Instruction& i, void* const* targets, int ntargets, std::size_t count);
+  void run_window(std::int64_t window);
+  std::size_t move(const PreparedProgram::Instruction& i, std::int64_t window);
+  bool send_in_place(const PreparedProgram::Instruction& i, std::int64_t window, SendDescriptor& send);
+  std::byte* stage(SendDescriptor& send);
+  void close(SendDescriptor& send);
+  void apply(const PreparedProgram::Instruction& i, std::int64_t window, std::size_t nbytes, std::byte* slot);
+  const std::byte* packed(const PreparedProgram::Operand& o, std::size_t nbytes);
+  void write(const PreparedProgram::Instruction& i, void* const* targets, int ntargets, std::size_t count);
   template <bool recorded>
-  void signal(const Plan::Instruction& i);
+  void signal(const PreparedProgram::Instruction& i);
   template <bool recorded>
-  std::uint64_t publish(const Plan::Instruction& i, std::size_t nbytes);
+  std::uint64_t publish(const PreparedProgram::Instruction& i, std::size_t nbytes);
   template <bool recorded>
   void ring(int peer);
-  std::size_t wait(const Plan::Instruction& i);
+  std::size_t wait(const PreparedProgram::Instruction& i);
   template <bool recorded>
   void release(int peer);
   bool sends_at_once() const;
@@ -95,48 +96,48 @@ class Interpreter : Situation {
   [[gnu::cold, gnu::noinline]] void stalled(int peer);
   std::size_t finish(std::int64_t window);
   void settle(const std::byte* begin, const std::byte* end);
-  void repay(const Loan& loan);
-  bool repaid(const Loan& loan) const;
+  void await_completion(const ZeroCopySend& send);
+  bool complete(const ZeroCopySend& send) const;
 
-  std::byte* memory(const Plan::Operand& o, std::int64_t window, std::uint32_t piece) const {
+  std::byte* memory(const PreparedProgram::Operand& o, std::int64_t window, std::uint32_t piece) const {
     auto at = plan_->offsets[o.first + piece] + window * plan_->window;
     return spaces_[static_cast<int>(o.space)] + at * static_cast<std::int64_t>(plan_->item);
   }
-  std::size_t elements(const Plan::Instruction& i, std::int64_t window, std::uint32_t piece) const;
-  std::size_t bytes(const Plan::Instruction& i, std::int64_t window) const;
+  std::size_t elements(const PreparedProgram::Instruction& i, std::int64_t window, std::uint32_t piece) const;
+  std::size_t bytes(const PreparedProgram::Instruction& i, std::int64_t window) const;
   int region_of(const std::byte* begin, std::size_t nbytes) const;
 
-  void look_at_unheard();
-  void check(int peer, const Notice& notice);
+  void check_unheard();
+  void check(int peer, const Descriptor& descriptor);
   [[noreturn]] void mismatch(int peer, std::uint64_t peer_call, const Fingerprint& theirs);
   std::string where() const override;
   bool help() override;
   bool copy_for_good(int peer);
-  const std::byte* in_region(const Notice& notice, int peer);
+  const std::byte* in_region(const Descriptor& descriptor, int peer);
   void inspect() override;
   const Past* past(std::uint64_t call) const;
   void compare(int peer);
 
-  Seat& seat_;
-  std::vector<Outgoing<Notice>> out_;
-  std::vector<Incoming<Notice>> in_;
+  Endpoint& endpoint_;
+  std::vector<Outgoing<Descriptor>> out_;
+  std::vector<Incoming<Descriptor>> in_;
   Outbox outbox_;
   bool waits_for_slot_ = false;
   std::vector<Region> regions_;
   std::map<const std::byte*, int> region_at_;  // by where they begin
-  bool lending_ = false;                       // whether input or output of this call lies in a region
-  std::vector<Parcel> parcels_;
+  bool zero_copy_ = false;                     // whether input or output of this call lies in a region
+  std::vector<SendDescriptor> send_descriptors_;
   std::vector<Message> messages_;
   std::vector<const void*> sources_;
-  std::vector<Loan> loans_;
+  std::vector<ZeroCopySend> zero_copy_sends_;
   std::vector<std::uint64_t> copied_;  // of each peer, up to which message copies were made
   std::map<std::pair<int, std::uint64_t>, std::vector<std::byte>> copies_;
   std::array<Past, 64> history_{};  // of one's own calls, by call modulo its length
   std::unique_ptr<std::byte[]> scratch_;
   std::size_t scratch_bytes_ = 0;
 
-  const Plan* plan_ = nullptr;
-  std::shared_ptr<const Plan> previous_;  // of the last call
+  const PreparedProgram* plan_ = nullptr;
+  std::shared_ptr<const PreparedProgram> previous_;  // of the last call
   Hooks* hooks_ = nullptr;
   Recorder* recorder_ = nullptr;  // of this call
   std::unique_ptr<Recorder> last_recorder_;

@@ -3,11 +3,11 @@
 
 namespace ringtree {
 
-void Interpreter::check(int peer, const Notice& notice) {
-  if (notice.print == plan_->print && notice.call == static_cast<std::uint32_t>(call_)) return;
+void Interpreter::check(int peer, const Descriptor& descriptor) {
+  if (descriptor.print == plan_->print && descriptor.call == static_cast<std::uint32_t>(call_)) return;
   // The upper half of the peer's call number is ours, or one less or more.
-  auto behind = static_cast<std::int32_t>(notice.call - static_cast<std::uint32_t>(call_));
-  mismatch(peer, call_ + static_cast<std::uint64_t>(static_cast<std::int64_t>(behind)), notice.print);
+  auto behind = static_cast<std::int32_t>(descriptor.call - static_cast<std::uint32_t>(call_));
+  mismatch(peer, call_ + static_cast<std::uint64_t>(static_cast<std::int64_t>(behind)), descriptor.print);
 }
 
 void Interpreter::mismatch(int peer, std::uint64_t peer_call, const Fingerprint& theirs) {
@@ -19,43 +19,43 @@ void Interpreter::mismatch(int peer, std::uint64_t peer_call, const Fingerprint&
       mine = before->print;
     }
   }
-  auto& names = seat_.names();
-  auto text = seat_.name(peer) + " called " + describe(theirs, names) + " as call " + std::to_string(peer_call) +
-              " while " + seat_.name(seat_.rank()) + " called " + describe(mine, names) + " as call " +
+  auto& names = endpoint_.names();
+  auto text = endpoint_.name(peer) + " called " + describe(theirs, names) + " as call " + std::to_string(peer_call) +
+              " while " + endpoint_.name(endpoint_.rank()) + " called " + describe(mine, names) + " as call " +
               std::to_string(call);
   if (call == peer_call && theirs.code == mine.code && theirs.count == mine.count)
     text += ", with another schedule or blocks of other sizes";
-  seat_.fail(Failure::mismatch, -1, text);
+  endpoint_.fail(Failure::mismatch, -1, text);
 }
 
 // A message that lies unread in a lane from a peer that the last call only sent to, and is of that call or an earlier
 // one, was never expected. To look costs nothing while nothing is there: the line stays in this core's cache.
-void Interpreter::look_at_unheard() {
+void Interpreter::check_unheard() {
   if (!previous_) return;
   for (int peer : previous_->unheard) {
     if (!in_[peer].ready()) continue;
-    const Notice& notice = in_[peer].front();
-    auto behind = static_cast<std::int32_t>(notice.call - static_cast<std::uint32_t>(call_));
+    const Descriptor& descriptor = in_[peer].front();
+    auto behind = static_cast<std::int32_t>(descriptor.call - static_cast<std::uint32_t>(call_));
     if (behind < 0)
-      mismatch(peer, call_ - static_cast<std::uint64_t>(-static_cast<std::int64_t>(behind)), notice.print);
+      mismatch(peer, call_ - static_cast<std::uint64_t>(-static_cast<std::int64_t>(behind)), descriptor.print);
   }
 }
 
 // With what a peer says it called.
 void Interpreter::compare(int peer) {
-  auto theirs = seat_.health().call_of(peer, call_);
+  auto theirs = endpoint_.health().call_of(peer, call_);
   if (theirs && !(*theirs == plan_->print)) mismatch(peer, call_, *theirs);
 }
 
-void Interpreter::look_at_the_last() {
+void Interpreter::check_last_call() {
   if (!previous_) return;
   plan_ = previous_.get();
-  for (int peer = 0; peer < seat_.ranks(); peer++) {
-    if (peer == seat_.rank()) continue;
+  for (int peer = 0; peer < endpoint_.ranks(); peer++) {
+    if (peer == endpoint_.rank()) continue;
     compare(peer);
     if (in_[peer].ready()) {
-      const Notice& notice = in_[peer].front();
-      if (static_cast<std::int32_t>(notice.call - static_cast<std::uint32_t>(call_)) <= 0) check(peer, notice);
+      const Descriptor& descriptor = in_[peer].front();
+      if (static_cast<std::int32_t>(descriptor.call - static_cast<std::uint32_t>(call_)) <= 0) check(peer, descriptor);
     }
   }
 }
@@ -69,12 +69,12 @@ std::string Interpreter::where() const {
 
 // A slow wait compares what the others say they called, and looks for messages that were never expected.
 void Interpreter::inspect() {
-  for (int peer = 0; peer < seat_.ranks(); peer++) {
-    if (peer == seat_.rank()) continue;
+  for (int peer = 0; peer < endpoint_.ranks(); peer++) {
+    if (peer == endpoint_.rank()) continue;
     compare(peer);
     if (in_[peer].held() == 0 && in_[peer].ready()) {
-      const Notice& notice = in_[peer].front();
-      if (static_cast<std::int32_t>(notice.call - static_cast<std::uint32_t>(call_)) < 0) check(peer, notice);
+      const Descriptor& descriptor = in_[peer].front();
+      if (static_cast<std::int32_t>(descriptor.call - static_cast<std::uint32_t>(call_)) < 0) check(peer, descriptor);
     }
   }
 }

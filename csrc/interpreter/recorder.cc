@@ -18,8 +18,8 @@ const bool Ticks::counted = [] {
 }();
 #endif
 
-Recorder::Recorder(std::size_t most, bool frugal) : room_(most) {
-  frugal || most * sizeof(Event) < Mapping::large_page ? extend(first_bytes, Mapping::page)
+Recorder::Recorder(std::size_t most, bool lazily) : room_(most) {
+  lazily || most * sizeof(Event) < Mapping::large_page ? extend(first_bytes, Mapping::page)
                                                        : extend(2 * Mapping::large_page, Mapping::large_page);
   began_ = Clock::Moment::now();
 }

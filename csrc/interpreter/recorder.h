@@ -50,8 +50,8 @@ class Recorder {
   };
 
   // Keeps `most` events and counts the rest. There is memory for so many at once: to take more takes time, 2 ns an
-  // event. `frugal`: for few, as there may be thousands of groups.
-  Recorder(std::size_t most, bool frugal);
+  // event. `lazily`: for few, as there may be thousands of groups.
+  Recorder(std::size_t most, bool lazily);
 
   // A call begins. Where it `sends_at_once`, the time is told when its first message is out: while that is on its way,
   // to tell it costs nothing.

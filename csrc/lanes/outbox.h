@@ -14,7 +14,7 @@ class Outbox {
  public:
   Outbox(std::byte* base, int slots, std::size_t slot_bytes) : base_(base), slot_bytes_(slot_bytes), slots_(slots) {}
 
-  using Lanes = std::vector<Outgoing<Notice>>;
+  using Lanes = std::vector<Outgoing<Descriptor>>;
 
   bool has_free(const Lanes& lanes) const { return first_free(lanes) >= 0; }
 

@@ -58,21 +58,21 @@ void Mapping::ask_for_large_pages(std::size_t nbytes, int share, int shares) {
   if (mine > 0) madvise(base_, mine, MADV_COLLAPSE);
 }
 
-void Mapping::bring(std::byte* begin, std::size_t nbytes) {
+void Mapping::prefault(std::byte* begin, std::size_t nbytes) {
   auto first = reinterpret_cast<std::uintptr_t>(begin) & ~(page - 1);
   auto end = reinterpret_cast<std::uintptr_t>(begin) + nbytes;
   if (madvise(reinterpret_cast<void*>(first), end - first, MADV_POPULATE_WRITE) != 0)
     fail(errno, "reserve", end - first);
 }
 
-void Mapping::bring_large(std::byte* begin, std::size_t nbytes) {
+void Mapping::prefault_large(std::byte* begin, std::size_t nbytes) {
   auto at = reinterpret_cast<std::uintptr_t>(begin);
   auto first = (at + large_page - 1) & ~(large_page - 1), end = (at + nbytes) & ~(large_page - 1);
   if (first < end) madvise(reinterpret_cast<void*>(first), end - first, MADV_COLLAPSE);
-  bring(begin, nbytes);
+  prefault(begin, nbytes);
 }
 
-bool Mapping::can_bring() {
+bool Mapping::can_prefault() {
   static const bool can = madvise(nullptr, 0, MADV_POPULATE_WRITE) == 0;
   return can;
 }

@@ -8,7 +8,7 @@ namespace ringtree {
 class Mapping {
  public:
   // Maps `nbytes` of a memfd. The pages of the first `reserved` are reserved, so that a later write never fails; the
-  // rest must be brought before it is used. Throws std::system_error.
+  // rest must be prefaulted before it is used. Throws std::system_error.
   Mapping(int fd, std::size_t nbytes, std::size_t reserved);
   ~Mapping();
   Mapping(Mapping&& other) noexcept;
@@ -19,11 +19,11 @@ class Mapping {
   void ask_for_large_pages(std::size_t nbytes, int share, int shares);
 
   // Makes the pages of these bytes exist. Throws std::system_error where there is no room, so that no write fails.
-  static void bring(std::byte* begin, std::size_t nbytes);
+  static void prefault(std::byte* begin, std::size_t nbytes);
   // The same in large pages, as far as they lie in these bytes and the kernel has them.
-  static void bring_large(std::byte* begin, std::size_t nbytes);
-  // Whether the kernel can bring() (Linux 5.14).
-  static bool can_bring();
+  static void prefault_large(std::byte* begin, std::size_t nbytes);
+  // Whether the kernel can prefault() (Linux 5.14).
+  static bool can_prefault();
 
   std::byte* base() const { return base_; }
   std::size_t nbytes() const { return nbytes_; }

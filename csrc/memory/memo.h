@@ -33,15 +33,15 @@ class Memo {
 
   explicit Memo(Entry* table) : table_(table) {}
 
-  // What is known of a key, which is not 0; where nothing is, this rank claims it. `bring` makes an entry's memory
+  // What is known of a key, which is not 0; where nothing is, this rank claims it. `prefault` makes an entry's memory
   // exist before the first write.
-  template <class Bring>
-  Found find(std::uint64_t key, Bring bring) {
+  template <class Prefault>
+  Found find(std::uint64_t key, Prefault prefault) {
     for (int i = 0; i < tries; i++) {
       Entry& entry = table_[(key + i) % entries];
       auto there = entry.key.load(std::memory_order_relaxed);
       if (there == 0) {
-        bring(entry);
+        prefault(entry);
         if (entry.key.compare_exchange_strong(there, key, std::memory_order_relaxed)) return {State::claimed_here, {}};
       }
       if (there != key) continue;

@@ -29,7 +29,7 @@ Layout::Layout(int ranks, int slots, std::size_t slot_bytes)
   depth = std::bit_ceil(std::uint64_t(std::clamp(slots, 8, 64)));
   std::size_t pairs = std::size_t(ranks) * ranks;
   piece_bytes = rounded(std::clamp(pipes_budget / (pairs * pieces), page, 16 * page), page);
-  lane_bytes = cache_line + depth * sizeof(Notice);
+  lane_bytes = cache_line + depth * sizeof(Descriptor);
   head_bytes = cache_line + pieces * sizeof(Piece);
   pipe_bytes = pieces * piece_bytes;
   members = rounded(sizeof(Header), page);
@@ -53,7 +53,7 @@ Segment::Segment(int fd, const Layout& layout, int rank, bool lazily) : layout_(
   if (!lazily) mapping_->ask_for_large_pages(reserved, rank, layout.ranks);
   base_ = mapping_->base();
   lazy_ = base_ + reserved;
-  brought_.resize((layout.total - reserved) / page);
+  prefaulted_.resize((layout.total - reserved) / page);
   check_shape();
 }
 
@@ -73,14 +73,15 @@ void Segment::check_shape() {
     throw std::invalid_argument("the file descriptor is not a ringtree segment (expected zeroed memory)");
 }
 
-void Segment::bring(std::byte* at, std::size_t nbytes) {
+void Segment::prefault(std::byte* at, std::size_t nbytes) {
   auto from = static_cast<std::size_t>(at - lazy_);
-  auto is_brought = [&](std::size_t p) { return std::atomic_ref(brought_[p]); };
+  auto is_prefaulted = [&](std::size_t p) { return std::atomic_ref(prefaulted_[p]); };
   bool all = true;
-  for (auto p = from / page; p * page < from + nbytes; p++) all &= is_brought(p).load(std::memory_order_relaxed) != 0;
+  for (auto p = from / page; p * page < from + nbytes; p++)
+    all &= is_prefaulted(p).load(std::memory_order_relaxed) != 0;
   if (all) return;
-  Mapping::bring(at, nbytes);
-  for (auto p = from / page; p * page < from + nbytes; p++) is_brought(p).store(1, std::memory_order_relaxed);
+  Mapping::prefault(at, nbytes);
+  for (auto p = from / page; p * page < from + nbytes; p++) is_prefaulted(p).store(1, std::memory_order_relaxed);
 }
 
 void Segment::open(bool& done, Kind kind, std::byte* at, std::size_t nbytes, int from, int to) {

@@ -21,12 +21,12 @@ using Sync = RealSync;
 using Counter = Sync::atomic<std::uint64_t>;
 
 // How a message's payload reaches the receiver.
-enum class Carrier : std::uint32_t { within, slot, region };
+enum class Protocol : std::uint32_t { inlined, copy, zero_copy };
 
 // One message of a collective. The first line holds all of a short message, so that 32 bytes cost one cache line.
-struct alignas(cache_line) Notice {
+struct alignas(cache_line) Descriptor {
   static constexpr std::size_t room = 224;
-  struct Place {
+  struct Location {
     std::uint64_t base;    // slot or region
     std::uint64_t offset;  // in a region
   };
@@ -34,19 +34,19 @@ struct alignas(cache_line) Notice {
   Counter number;
   Fingerprint print;
   std::uint32_t call;  // the sender's call, modulo 2^32
-  std::uint32_t size;  // Carrier in the upper 2 bits, payload bytes in the rest
+  std::uint32_t size;  // Protocol in the upper 2 bits, payload bytes in the rest
   union {
     std::byte payload[room];
-    Place place;
+    Location location;
   };
 
-  Carrier carrier() const { return static_cast<Carrier>(size >> 30); }
+  Protocol protocol() const { return static_cast<Protocol>(size >> 30); }
   std::size_t nbytes() const { return size & ((1u << 30) - 1); }
-  void carries(Carrier carrier, std::size_t nbytes) {
-    size = static_cast<std::uint32_t>(carrier) << 30 | static_cast<std::uint32_t>(nbytes);
+  void set_protocol(Protocol protocol, std::size_t nbytes) {
+    size = static_cast<std::uint32_t>(protocol) << 30 | static_cast<std::uint32_t>(nbytes);
   }
 };
-static_assert(sizeof(Notice) == 256 && offsetof(Notice, payload) == 32);
+static_assert(sizeof(Descriptor) == 256 && offsetof(Descriptor, payload) == 32);
 
 // One piece of a point-to-point message; its bytes lie in `payload` or in the piece's own staging.
 struct alignas(cache_line) Piece {
@@ -81,10 +81,10 @@ struct CallRecord {
 struct Member {
   static constexpr std::size_t remembered = 8;
 
-  alignas(cache_line) std::atomic<std::uint32_t> bell;  // 1 while the rank sleeps, or is about to
-  std::atomic<std::uint32_t> stuck;                     // 1 while it waits to overwrite what others read in place
-  std::atomic<std::uint32_t> courier;                   // its courier's bell: 1 while armed
-  std::atomic<std::uint32_t> has_courier;
+  alignas(cache_line) std::atomic<std::uint32_t> doorbell;  // 1 while the rank sleeps, or is about to
+  std::atomic<std::uint32_t> stuck;                         // 1 while it waits to overwrite what others read in place
+  std::atomic<std::uint32_t> progress_doorbell;             // its progress thread's doorbell: 1 while armed
+  std::atomic<std::uint32_t> has_progress_thread;
   alignas(cache_line) std::atomic<std::uint32_t> attached;
   std::atomic<std::uint32_t> left;
   std::atomic<std::uint32_t> lost;  // known to be dead, by other means than its process
@@ -132,7 +132,7 @@ struct Layout {
 
   int ranks, slots;
   std::size_t slot_bytes;
-  std::uint64_t depth;       // notices a lane holds: `slots` where memory allows, so that slots bound what is under way
+  std::uint64_t depth;  // descriptors a lane holds: `slots` where memory allows, so that slots bound what is under way
   std::uint64_t pieces = 4;  // pieces a point-to-point lane holds
   std::size_t piece_bytes;
   // Offsets, and bytes of one. A pipe has a head, and its staging lies elsewhere. There are n^2 of what begins with
@@ -142,7 +142,7 @@ struct Layout {
   std::uint64_t shape() const;
   // What is reserved at first: staging slots, too, or (`lazily`) not even those; all of it where the kernel cannot
   // reserve memory later.
-  std::size_t reserved(bool lazily) const { return !Mapping::can_bring() ? total : lazily ? outboxes : lanes; }
+  std::size_t reserved(bool lazily) const { return !Mapping::can_prefault() ? total : lazily ? outboxes : lanes; }
 };
 
 // A mapping of the segment. Ranks that are threads may share one.
@@ -160,16 +160,16 @@ class Segment {
   Member& member(int rank) { return *reinterpret_cast<Member*>(base_ + layout_.members + rank * sizeof(Member)); }
   std::byte* outbox(int rank) { return base_ + layout_.outboxes + rank * layout_.slots * layout_.slot_bytes; }
 
-  Outgoing<Notice> lane_out(int from, int to) {
-    return {taken(lane(from, to)), entries<Notice>(lane(from, to)), layout_.depth};
+  Outgoing<Descriptor> lane_out(int from, int to) {
+    return {taken(lane(from, to)), entries<Descriptor>(lane(from, to)), layout_.depth};
   }
   // Beside a lane's count of messages given back: how many the receiver has made copies of.
   Counter& lane_copied(int from, int to) { return reinterpret_cast<Counter*>(lane(from, to))[1]; }
-  Incoming<Notice> lane_in(int from, int to) {
-    return {taken(lane(from, to)), entries<Notice>(lane(from, to)), layout_.depth, opened(lanes_opened, from, to)};
+  Incoming<Descriptor> lane_in(int from, int to) {
+    return {taken(lane(from, to)), entries<Descriptor>(lane(from, to)), layout_.depth, opened(lanes_opened, from, to)};
   }
   // Makes a lane of this rank's exist, before its first message. Throws std::system_error where there is no room.
-  void open(Outgoing<Notice>& out, int from, int to) {
+  void open(Outgoing<Descriptor>& out, int from, int to) {
     open(out.opened, lanes_opened, lane(from, to), layout_.lane_bytes, from, to);
   }
   // A line of counters that only the sender adds to.
@@ -193,7 +193,7 @@ class Segment {
   Memo memo() { return Memo(reinterpret_cast<Memo::Entry*>(base_ + layout_.memo)); }
   // These bytes of this rank's, which exist from now on. Throws std::system_error where there is no room.
   std::byte* existing(std::byte* at, std::size_t nbytes) {
-    if (at >= lazy_) bring(at, nbytes);
+    if (at >= lazy_) prefault(at, nbytes);
     return at;
   }
 
@@ -201,7 +201,7 @@ class Segment {
   enum Kind { lanes_opened, pipes_opened };
 
   void check_shape();
-  void bring(std::byte* at, std::size_t nbytes);
+  void prefault(std::byte* at, std::size_t nbytes);
   void open(bool& done, Kind kind, std::byte* at, std::size_t nbytes, int from, int to);
   std::size_t pair(int from, int to) const { return std::size_t(from) * layout_.ranks + to; }
   std::byte* lane(int from, int to) { return base_ + layout_.lanes + pair(from, to) * layout_.lane_bytes; }
@@ -220,10 +220,10 @@ class Segment {
   Layout layout_;
   std::optional<Mapping> mapping_;
   std::byte* base_;
-  std::byte* lazy_;  // what lies from here on is brought when it is first used
+  std::byte* lazy_;  // what lies from here on is prefaulted when it is first used
   int rank_ = -1;
-  // Which pages from `lazy_` on this rank has brought; any of its threads sets them.
-  std::vector<std::uint8_t> brought_;
+  // Which pages from `lazy_` on this rank has prefaulted; any of its threads sets them.
+  std::vector<std::uint8_t> prefaulted_;
 };
 
 }  // namespace ringtree

@@ -9,11 +9,11 @@ namespace ringtree {
 
 void Exchange::begin(Operation& o) {
   if (!o.is_send) {
-    if (auto letter = matching_.find(o.peer, o.tag))
-      hand(*letter, o);
+    if (auto unexpected = matching_.find(o.peer, o.tag))
+      hand(*unexpected, o);
     else
       matching_.wait(o);
-  } else if (o.peer == seat_.rank()) {
+  } else if (o.peer == endpoint_.rank()) {
     send_to_self(o);
   } else {
     if (recorded()) o.handed_over = Ticks::now();
@@ -25,11 +25,11 @@ void Exchange::begin(Operation& o) {
 
 void Exchange::finish(Operation& o) {
   o.complete = true;
-  if (!o.is_send && o.peer != seat_.rank()) received[o.peer].add(o.nbytes);
-  if (recorded() && o.peer != seat_.rank()) note(o);
+  if (!o.is_send && o.peer != endpoint_.rank()) received[o.peer].add(o.nbytes);
+  if (recorded() && o.peer != endpoint_.rank()) note(o);
   if (!o.posted) return;
   unfinished_.fetch_sub(1, std::memory_order_relaxed);
-  if (visitors_.load(std::memory_order_relaxed) > 0) seat_.ring(seat_.rank());  // who waits for it may sleep
+  if (visitors_.load(std::memory_order_relaxed) > 0) endpoint_.ring(endpoint_.rank());  // who waits for it may sleep
 }
 
 // Writes it down, whoever moved it. Each message that comes while the program waits for one ends a wait and begins the
@@ -53,8 +53,8 @@ void Exchange::note(const Operation& o) {
 // Moves whatever can be moved; returns whether anything did.
 bool Exchange::progress() {
   bool moved = false;
-  for (int peer = 0; peer < seat_.ranks(); peer++) {
-    if (peer == seat_.rank()) continue;
+  for (int peer = 0; peer < endpoint_.ranks(); peer++) {
+    if (peer == endpoint_.rank()) continue;
     moved |= send_some(peer);
     moved |= receive_some(peer);
   }
@@ -68,7 +68,7 @@ bool Exchange::advance() noexcept {
   return lock.owns_lock() && move_all(lock);
 }
 
-// For the courier, who is not to miss what came while somebody else was at it.
+// For the progress thread, which is not to miss what came while somebody else was at it.
 bool Exchange::move() noexcept {
   std::unique_lock lock(mutex_);
   return move_all(lock);
@@ -78,34 +78,34 @@ bool Exchange::move_all(std::unique_lock<std::mutex>&) noexcept {
   try {
     return progress();
   } catch (const std::exception& error) {
-    seat_.health().report_failure(Failure::poisoned, -1,
-                                  seat_.name(seat_.rank()) + " failed to move messages: " + error.what());
+    endpoint_.health().report_failure(Failure::poisoned, -1,
+                                      endpoint_.name(endpoint_.rank()) + " failed to move messages: " + error.what());
     return false;
   }
 }
 
-Courier::Need Exchange::need() const noexcept {
-  if (unfinished_.load() == 0) return Courier::Need::none;
-  return visitors_.load() > 0 ? Courier::Need::others_see_to_it : Courier::Need::wanted;
+ProgressThread::Need Exchange::need() const noexcept {
+  if (unfinished_.load() == 0) return ProgressThread::Need::none;
+  return visitors_.load() > 0 ? ProgressThread::Need::others_see_to_it : ProgressThread::Need::wanted;
 }
 
 bool Exchange::send_some(int to) {
   auto& peer = peers_[to];
   bool moved = false;
-  if (!peer.sends.empty() && !peer.out.opened) seat_.segment().open(peer.out, seat_.rank(), to);
+  if (!peer.sends.empty() && !peer.out.opened) endpoint_.segment().open(peer.out, endpoint_.rank(), to);
   while (!peer.sends.empty() && peer.out.room()) {
     auto& o = *peer.sends.front();
-    auto index = peer.out.published() % seat_.segment().layout().pieces;
+    auto index = peer.out.published() % endpoint_.segment().layout().pieces;
     auto& piece = peer.out.blank();
     piece.total = o.nbytes;
     piece.tag = o.tag;
     piece.dtype = static_cast<std::int16_t>(o.dtype);
     piece.first = !o.started;
     if (piece.first) o.number = ++peer.sent;
-    auto nbytes = std::min(o.nbytes - o.moved, seat_.segment().layout().piece_bytes);
+    auto nbytes = std::min(o.nbytes - o.moved, endpoint_.segment().layout().piece_bytes);
     piece.nbytes = static_cast<std::uint32_t>(nbytes);
     auto staging =
-        nbytes <= Piece::room ? piece.payload : seat_.segment().piece_staging(seat_.rank(), to, index, nbytes);
+        nbytes <= Piece::room ? piece.payload : endpoint_.segment().piece_staging(endpoint_.rank(), to, index, nbytes);
     if (nbytes) std::memcpy(staging, o.data + o.moved, nbytes);
     peer.out.publish();
     ring(to);
@@ -123,23 +123,23 @@ bool Exchange::receive_some(int from) {
   auto& peer = peers_[from];
   bool moved = false;
   while (peer.in.ready() && !peer.refused) {
-    auto index = peer.in.taken() % seat_.segment().layout().pieces;
+    auto index = peer.in.taken() % endpoint_.segment().layout().pieces;
     auto& piece = peer.in.front();
     if (piece.first && !open(from, piece)) {
       peer.refused = true;
       break;
     }
     std::size_t nbytes = piece.nbytes;
-    auto staging =
-        nbytes <= Piece::room ? piece.payload : seat_.segment().piece_staging(from, seat_.rank(), index, nbytes);
-    auto& so_far = peer.into ? peer.into->moved : peer.letter->moved;
-    auto target = (peer.into ? peer.into->data : peer.letter->bytes.get()) + so_far;
+    auto staging = nbytes <= Piece::room ? piece.payload
+                                         : endpoint_.segment().piece_staging(from, endpoint_.rank(), index, nbytes);
+    auto& so_far = peer.into ? peer.into->moved : peer.unexpected->moved;
+    auto target = (peer.into ? peer.into->data : peer.unexpected->bytes.get()) + so_far;
     if (nbytes) std::memcpy(target, staging, nbytes);
     so_far += nbytes;
-    if (so_far == (peer.into ? peer.into->nbytes : peer.letter->envelope.nbytes)) {
+    if (so_far == (peer.into ? peer.into->nbytes : peer.unexpected->envelope.nbytes)) {
       if (peer.into) finish(*peer.into);
       peer.into = nullptr;
-      peer.letter = nullptr;
+      peer.unexpected = nullptr;
     }
     peer.in.take();
     peer.in.release();
@@ -157,34 +157,34 @@ bool Exchange::open(int from, const Piece& piece) {
     if (!give(envelope, *receive)) return false;
     peer.into = receive;
   } else {
-    peer.letter = &matching_.keep(envelope);
+    peer.unexpected = &matching_.keep(envelope);
   }
   return true;
 }
 
 void Exchange::send_to_self(Operation& send) {
-  Envelope envelope{seat_.rank(), send.tag, send.dtype, send.nbytes};
+  Envelope envelope{endpoint_.rank(), send.tag, send.dtype, send.nbytes};
   if (auto receive = matching_.claim(envelope)) {
     if (!give(envelope, *receive)) return;
     if (send.nbytes) std::memmove(receive->data, send.data, send.nbytes);
     finish(*receive);
   } else {
-    auto& letter = matching_.keep(envelope);
-    letter.moved = send.nbytes;
-    if (send.nbytes) std::memcpy(letter.bytes.get(), send.data, send.nbytes);
+    auto& unexpected = matching_.keep(envelope);
+    unexpected.moved = send.nbytes;
+    if (send.nbytes) std::memcpy(unexpected.bytes.get(), send.data, send.nbytes);
   }
   finish(send);
 }
 
 // Hands over what was kept; if it is not all there, the rest goes where it belongs at once.
-void Exchange::hand(Letter& letter, Operation& receive) {
-  if (!give(letter.envelope, receive)) return;
-  auto& peer = peers_[letter.envelope.source];
-  if (peer.letter == &letter) {
-    peer.letter = nullptr;
+void Exchange::hand(UnexpectedMessage& unexpected, Operation& receive) {
+  if (!give(unexpected.envelope, receive)) return;
+  auto& peer = peers_[unexpected.envelope.source];
+  if (peer.unexpected == &unexpected) {
+    peer.unexpected = nullptr;
     peer.into = &receive;
   }
-  Letter taken = matching_.take(letter);
+  UnexpectedMessage taken = matching_.take(unexpected);
   receive.moved = taken.moved;
   if (taken.moved) std::memcpy(receive.data, taken.bytes.get(), taken.moved);
   if (receive.moved == receive.nbytes) finish(receive);
@@ -198,11 +198,11 @@ bool Exchange::give(const Envelope& envelope, Operation& receive) {
     auto of = [](int type) { return " of " + std::string(dtype_name(type)); };
     auto expected = receive.length == Length::whatever ? "anything" : std::to_string(receive.nbytes) + " bytes";
     if (receive.length == Length::at_most) expected = "at most " + expected;
-    seat_.health().report_failure(
+    endpoint_.health().report_failure(
         Failure::mismatch, -1,
-        seat_.name(envelope.source) + " sent " + std::to_string(envelope.nbytes) + " bytes" + of(envelope.dtype) +
+        endpoint_.name(envelope.source) + " sent " + std::to_string(envelope.nbytes) + " bytes" + of(envelope.dtype) +
             (envelope.tag < 0 ? " by " + own_name(envelope.tag) : " with tag " + std::to_string(envelope.tag)) +
-            " where " + seat_.name(seat_.rank()) + " receives " + expected + of(receive.dtype));
+            " where " + endpoint_.name(endpoint_.rank()) + " receives " + expected + of(receive.dtype));
     return false;
   }
   receive.peer = envelope.source;
@@ -229,14 +229,14 @@ bool Exchange::withdraw(Operation& o) {
     return true;
   }
   auto& peer = peers_[o.peer];
-  auto& letter = matching_.keep({o.peer, o.tag, o.dtype, o.nbytes, o.number});
-  letter.moved = o.moved;
-  std::memcpy(letter.bytes.get(), o.data, o.moved);
-  peer.letter = &letter;
+  auto& unexpected = matching_.keep({o.peer, o.tag, o.dtype, o.nbytes, o.number});
+  unexpected.moved = o.moved;
+  std::memcpy(unexpected.bytes.get(), o.data, o.moved);
+  peer.unexpected = &unexpected;
   peer.into = nullptr;
   o.started = false;
   o.moved = 0;
-  if (auto next = matching_.claim(letter.envelope)) hand(letter, *next);
+  if (auto next = matching_.claim(unexpected.envelope)) hand(unexpected, *next);
   return true;
 }
 

@@ -7,41 +7,42 @@ namespace ringtree {
 
 namespace {
 
-constexpr std::int64_t look_ns = 50'000'000;  // as often as a slow wait looks
+constexpr std::int64_t check_ns = 50'000'000;  // as often as a slow wait looks
 constexpr double no_limit = std::numeric_limits<double>::infinity();
 constexpr std::int64_t never_ns = std::numeric_limits<std::int64_t>::max();
 
 }  // namespace
 
-Exchange::Exchange(Seat& seat)
-    : received(seat.ranks()),
-      seat_(seat),
-      matching_(seat.ranks()),
-      courier_(seat.segment().member(seat.rank()).courier, *this) {
-  for (int peer = 0; peer < seat.ranks(); peer++)
-    peers_.emplace_back(seat.segment().pipe_out(seat.rank(), peer), seat.segment().pipe_in(peer, seat.rank()));
+Exchange::Exchange(Endpoint& endpoint)
+    : received(endpoint.ranks()),
+      endpoint_(endpoint),
+      matching_(endpoint.ranks()),
+      progress_thread_(endpoint.segment().member(endpoint.rank()).progress_doorbell, *this) {
+  for (int peer = 0; peer < endpoint.ranks(); peer++)
+    peers_.emplace_back(endpoint.segment().pipe_out(endpoint.rank(), peer),
+                        endpoint.segment().pipe_in(peer, endpoint.rank()));
 }
 
 Exchange::~Exchange() {
   close();
 }
 
-// Whoever still waits here finds that the seat is being given up.
+// Whoever still waits here finds that the endpoint is being given up.
 void Exchange::close() {
   retire();
-  courier_.stop();
+  progress_thread_.stop();
   while (visitors_.load(std::memory_order_acquire) > 0) usleep(100);
 }
 
-// While somebody waits here, all messages are moved by him; then the courier sees to what is left.
+// While somebody waits here, all messages are moved by him; then the progress thread sees to what is left.
 struct Exchange::Visit {
   explicit Visit(Exchange& exchange) : exchange(exchange) {
     exchange.visitors_.fetch_add(1);
-    exchange.courier_.disarm();
+    exchange.progress_thread_.disarm();
   }
   ~Visit() {
     exchange.visitors_.fetch_sub(1);
-    exchange.courier_.arm();
+    exchange.progress_thread_.arm();
   }
   Exchange& exchange;
 };
@@ -111,7 +112,7 @@ class Exchange::Awaited : public Situation {
   }
 
   void inspect() override {
-    if (bereft()) exchange_.seat_.health().raise_failure();
+    if (bereft()) exchange_.endpoint_.health().raise_failure();
   }
 
   bool abandon() override {
@@ -127,16 +128,16 @@ class Exchange::Awaited : public Situation {
 
   // Whether one of them waits for a rank that has left, or for any when all have; fails the group then.
   bool bereft() {
-    auto& seat = exchange_.seat_;
+    auto& endpoint = exchange_.endpoint_;
     std::lock_guard lock(exchange_.mutex_);
     for (auto o : operations_) {
       if (o->complete || !gone(o->peer)) continue;
       exchange_.progress();  // what was sent before it left
       if (o->complete || found() >= 0) continue;
-      auto who = o->peer == any ? std::string("every other rank") : seat.name(o->peer);
-      seat.health().report_failure(
-          Failure::died, o->peer == any ? (seat.rank() + 1) % seat.ranks() : o->peer,
-          who + " left the group while " + seat.name(seat.rank()) + " waited for it in " + text());
+      auto who = o->peer == any ? std::string("every other rank") : endpoint.name(o->peer);
+      endpoint.health().report_failure(
+          Failure::died, o->peer == any ? (endpoint.rank() + 1) % endpoint.ranks() : o->peer,
+          who + " left the group while " + endpoint.name(endpoint.rank()) + " waited for it in " + text());
       return true;
     }
     return false;
@@ -146,7 +147,7 @@ class Exchange::Awaited : public Situation {
   std::string text() const {
     auto o = open();
     if (!o) return "send and recv";
-    auto who = o->peer == any ? "any rank" : exchange_.seat_.name(o->peer);
+    auto who = o->peer == any ? "any rank" : exchange_.endpoint_.name(o->peer);
     if (o->tag < any) return own_name(o->tag) + (o->is_send ? " to " : " from ") + who;
     return (o->is_send            ? "send to "
             : until_ == one_begun ? "probe for a message from "
@@ -155,11 +156,11 @@ class Exchange::Awaited : public Situation {
   }
 
   bool gone(int peer) const {
-    auto& seat = exchange_.seat_;
-    if (peer != any) return seat.health().left(peer);
-    for (int other = 0; other < seat.ranks(); other++)
-      if (other != seat.rank() && !seat.health().left(other)) return false;
-    return seat.ranks() > 1;
+    auto& endpoint = exchange_.endpoint_;
+    if (peer != any) return endpoint.health().left(peer);
+    for (int other = 0; other < endpoint.ranks(); other++)
+      if (other != endpoint.rank() && !endpoint.health().left(other)) return false;
+    return endpoint.ranks() > 1;
   }
 
   Exchange& exchange_;
@@ -170,7 +171,7 @@ class Exchange::Awaited : public Situation {
 };
 
 // Waits as the situation says; which one it was, or -1 after `limit_s`. Running out of patience throws.
-int Exchange::await(Awaited& awaited, Seat::Patience patience, double limit_s, Hooks& hooks) {
+int Exchange::await(Awaited& awaited, Endpoint::Patience patience, double limit_s, Hooks& hooks) {
   patience.begun_ns = now_ns();
   std::int64_t limit_ns = never_ns;
   if (limit_s != no_limit) limit_ns = patience.begun_ns + static_cast<std::int64_t>(std::min(limit_s, 1e9) * 1e9);
@@ -183,10 +184,10 @@ int Exchange::await(Awaited& awaited, Seat::Patience patience, double limit_s, H
                  (limit_ns != never_ns && now_ns() >= limit_ns);
         },
         &awaited, &peer, &limit_ns);
-    seat_.until(over_or_another, peer, awaited, hooks, patience);
+    endpoint_.until(over_or_another, peer, awaited, hooks, patience);
     if (awaited.last_found() >= 0) return awaited.last_found();
     if (awaited.last_peer() != peer) continue;
-    if (lost(awaited)) seat_.health().raise_failure();
+    if (lost(awaited)) endpoint_.health().raise_failure();
     return -1;
   }
 }
@@ -196,11 +197,11 @@ bool Exchange::lost(Awaited& awaited) {
   auto now = now_ns();
   {
     std::lock_guard lock(mutex_);
-    if (now - looked_ns_ < look_ns) return seat_.health().failed();
-    looked_ns_ = now;
+    if (now - checked_ns_ < check_ns) return endpoint_.health().failed();
+    checked_ns_ = now;
   }
-  seat_.look_for_dead(-1, awaited);
-  return awaited.bereft() || seat_.health().failed();
+  endpoint_.check_for_dead(-1, awaited);
+  return awaited.bereft() || endpoint_.health().failed();
 }
 
 void Exchange::run(std::span<Operation> operations, double timeout_s, Hooks& hooks) {
@@ -220,12 +221,12 @@ void Exchange::run(std::span<Operation> operations, double timeout_s, Hooks& hoo
   Visit visit(*this);
   Awaited awaited(*this, all(), Awaited::all_complete, true);
   try {
-    await(awaited, Seat::Patience(timeout_s), no_limit, hooks);
+    await(awaited, Endpoint::Patience(timeout_s), no_limit, hooks);
   } catch (...) {
     // Nobody may write into the operations after they are gone; if a send was under way, the group is broken.
     if (!awaited.abandon())
-      seat_.health().report_failure(Failure::poisoned, -1,
-                                    seat_.name(seat_.rank()) + " was interrupted in " + awaited.where());
+      endpoint_.health().report_failure(Failure::poisoned, -1,
+                                        endpoint_.name(endpoint_.rank()) + " was interrupted in " + awaited.where());
     throw;
   }
 }
@@ -237,19 +238,19 @@ std::uint64_t Exchange::post(Operation operation) {
   std::uint64_t number;
   {
     std::lock_guard lock(mutex_);
-    // A program that only begins messages would else keep all their arrays until the courier has a core.
+    // A program that only begins messages would else keep all their arrays until the progress thread has a core.
     if (unfinished_.load(std::memory_order_relaxed) > 0) progress();
     number = ++issued_;
     posted_[number] = kept;
     unfinished_.fetch_add(1);
     begin(*kept);
     if (kept->complete) return number;
-    if (!courier_.started()) {
-      seat_.segment().member(seat_.rank()).has_courier.store(1);
-      courier_.start();
+    if (!progress_thread_.started()) {
+      endpoint_.segment().member(endpoint_.rank()).has_progress_thread.store(1);
+      progress_thread_.start();
     }
   }
-  courier_.arm();
+  progress_thread_.arm();
   return number;
 }
 
@@ -282,7 +283,8 @@ int Exchange::wait(std::span<const std::uint64_t> numbers, bool first, double ti
   if (recorded()) wanted.emplace(*this, all);
   Awaited awaited(*this, std::move(all), first ? Awaited::one_complete : Awaited::all_complete);
   bool limited = timeout_s >= 0;
-  return await(awaited, Seat::Patience(limited ? 1e9 : seat_.timeout_s()), limited ? timeout_s : no_limit, hooks);
+  return await(awaited, Endpoint::Patience(limited ? 1e9 : endpoint_.timeout_s()), limited ? timeout_s : no_limit,
+               hooks);
 }
 
 void Exchange::record(std::size_t most) {
@@ -300,7 +302,7 @@ Envelope Exchange::status(std::uint64_t number) {
   auto kept = find(number);
   std::lock_guard lock(mutex_);
   if (!kept->complete) throw std::invalid_argument("message " + std::to_string(number) + " is still under way");
-  return {kept->is_send ? seat_.rank() : kept->peer, kept->tag, kept->dtype, kept->nbytes};
+  return {kept->is_send ? endpoint_.rank() : kept->peer, kept->tag, kept->dtype, kept->nbytes};
 }
 
 bool Exchange::drop(std::uint64_t number) {
@@ -318,10 +320,11 @@ std::optional<Envelope> Exchange::probe(int source, int tag, double timeout_s, H
   Awaited awaited(*this, {&receive}, Awaited::one_begun);
   bool limited = timeout_s >= 0;
   for (;;) {
-    if (await(awaited, Seat::Patience(limited ? 1e9 : seat_.timeout_s()), limited ? timeout_s : no_limit, hooks) < 0)
+    if (await(awaited, Endpoint::Patience(limited ? 1e9 : endpoint_.timeout_s()), limited ? timeout_s : no_limit,
+              hooks) < 0)
       return std::nullopt;
     std::lock_guard lock(mutex_);
-    if (auto letter = matching_.find(source, tag)) return letter->envelope;  // unless another thread took it
+    if (auto unexpected = matching_.find(source, tag)) return unexpected->envelope;  // unless another thread took it
   }
 }
 

@@ -10,19 +10,19 @@
 
 #include "interpreter/received.h"
 #include "interpreter/recorder.h"
-#include "messages/courier.h"
 #include "messages/matching.h"
+#include "messages/progress_thread.h"
 #include "waits/background.h"
 #include "waits/wait.h"
 
 namespace ringtree {
 
-class Exchange : Background, Courier::Duty {
+class Exchange : Background, ProgressThread::Duty {
  public:
-  explicit Exchange(Seat& seat);
+  explicit Exchange(Endpoint& endpoint);
   ~Exchange() override;
 
-  // Waits until nobody is in here any more, which is soon once the seat is stopping.
+  // Waits until nobody is in here any more, which is soon once the endpoint is stopping.
   void close();
 
   // Returns when all are complete. Several threads may be here at once: each moves everybody's messages on.
@@ -33,7 +33,7 @@ class Exchange : Background, Courier::Duty {
   // Whether it has ended, well or (the group has failed) badly. Moves messages; never waits.
   bool test(std::uint64_t number);
   // Waits until all of these are complete, or (`first`) one of them is, and returns which: the lowest place in the
-  // list. -1: `timeout_s` passed first; below 0 it is the seat's own limit, which throws.
+  // list. -1: `timeout_s` passed first; below 0 it is the endpoint's own limit, which throws.
   int wait(std::span<const std::uint64_t> numbers, bool first, double timeout_s, Hooks& hooks);
   // What a complete one was: of a receive, the message.
   Envelope status(std::uint64_t number);
@@ -56,10 +56,10 @@ class Exchange : Background, Courier::Duty {
     Outgoing<Piece> out;
     Incoming<Piece> in;
     std::deque<Operation*> sends;
-    Operation* into = nullptr;         // where the message that is arriving goes,
-    Letter* letter = nullptr;          // one of the two
-    bool refused = false;              // what arrives next fits no receive: the group has failed
-    std::uint64_t sent = 0, came = 0;  // messages so far
+    Operation* into = nullptr;                // where the message that is arriving goes,
+    UnexpectedMessage* unexpected = nullptr;  // one of the two
+    bool refused = false;                     // what arrives next fits no receive: the group has failed
+    std::uint64_t sent = 0, came = 0;         // messages so far
   };
   using Kept = std::shared_ptr<Operation>;
   class Awaited;
@@ -67,7 +67,7 @@ class Exchange : Background, Courier::Duty {
   struct Wanted;
 
   Kept find(std::uint64_t number);
-  int await(Awaited& awaited, Seat::Patience patience, double limit_s, Hooks& hooks);
+  int await(Awaited& awaited, Endpoint::Patience patience, double limit_s, Hooks& hooks);
   bool lost(Awaited& awaited);
 
   // deliver.cc; all with the mutex held
@@ -78,21 +78,21 @@ class Exchange : Background, Courier::Duty {
   bool receive_some(int from);
   bool open(int from, const Piece& piece);
   void send_to_self(Operation& send);
-  void hand(Letter& letter, Operation& receive);
+  void hand(UnexpectedMessage& unexpected, Operation& receive);
   bool give(const Envelope& envelope, Operation& receive);
   void finish(Operation& operation);
   bool recorded() const { return most_events_.load(std::memory_order_relaxed) > 0; }
   void note(const Operation& operation);
   void ring(int peer) {
-    seat_.ring(peer);
-    seat_.call_courier(peer);
+    endpoint_.ring(peer);
+    endpoint_.wake_progress_thread(peer);
   }
   bool advance() noexcept override;
   bool move() noexcept override;
-  Courier::Need need() const noexcept override;
+  ProgressThread::Need need() const noexcept override;
   bool move_all(std::unique_lock<std::mutex>& lock) noexcept;
 
-  Seat& seat_;
+  Endpoint& endpoint_;
   std::mutex mutex_;  // guards all below
   std::vector<Peer> peers_;
   Matching matching_;
@@ -100,12 +100,12 @@ class Exchange : Background, Courier::Duty {
   std::uint64_t issued_ = 0;
   std::atomic<int> unfinished_ = 0;           // of the posted
   std::atomic<int> visitors_ = 0;             // threads that wait here
-  std::int64_t looked_ns_ = 0;                // when those who never wait last looked for the dead
+  std::int64_t checked_ns_ = 0;               // when those who never wait last looked for the dead
   std::atomic<std::size_t> most_events_ = 0;  // 0: nothing is recorded
   std::unique_ptr<Recorder> recorder_;
   int waiting_ = 0;                               // threads that wait for a message, as far as that is recorded
   std::uint64_t waited_since_ = 0, arrived_ = 0;  // since when somebody does; when the last message came
-  Courier courier_;
+  ProgressThread progress_thread_;
 };
 
 }  // namespace ringtree

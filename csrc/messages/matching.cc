@@ -37,30 +37,30 @@ void Matching::withdraw(Operation& receive) {
   queue(receive.peer).remove_if([&](auto& w) { return w.receive == &receive; });
 }
 
-Letter& Matching::keep(const Envelope& envelope) {
-  auto& letters = letters_[envelope.source];
+UnexpectedMessage& Matching::keep(const Envelope& envelope) {
+  auto& kept = unexpected_[envelope.source];
   std::unique_ptr<std::byte[]> bytes(envelope.nbytes ? new std::byte[envelope.nbytes] : nullptr);
-  letters.push_back({envelope, std::move(bytes), 0, clock_++});
-  return letters.back();
+  kept.push_back({envelope, std::move(bytes), 0, clock_++});
+  return kept.back();
 }
 
-Letter* Matching::find(int source, int tag) {
-  Letter* best = nullptr;
-  int first = source == any ? 0 : source, last = source == any ? static_cast<int>(letters_.size()) - 1 : source;
+UnexpectedMessage* Matching::find(int source, int tag) {
+  UnexpectedMessage* best = nullptr;
+  int first = source == any ? 0 : source, last = source == any ? static_cast<int>(unexpected_.size()) - 1 : source;
   for (int from = first; from <= last; from++) {
-    auto& letters = letters_[from];
-    auto found = std::find_if(letters.begin(), letters.end(), [&](auto& l) { return fits(tag, l.envelope.tag); });
-    if (found != letters.end() && (!best || found->arrival < best->arrival)) best = &*found;
+    auto& kept = unexpected_[from];
+    auto found = std::find_if(kept.begin(), kept.end(), [&](auto& l) { return fits(tag, l.envelope.tag); });
+    if (found != kept.end() && (!best || found->arrival < best->arrival)) best = &*found;
   }
   return best;
 }
 
-Letter Matching::take(Letter& letter) {
-  auto& letters = letters_[letter.envelope.source];
-  auto found = std::find_if(letters.begin(), letters.end(), [&](auto& l) { return &l == &letter; });
-  assert(found != letters.end());
-  Letter taken = std::move(*found);
-  letters.erase(found);
+UnexpectedMessage Matching::take(UnexpectedMessage& unexpected) {
+  auto& kept = unexpected_[unexpected.envelope.source];
+  auto found = std::find_if(kept.begin(), kept.end(), [&](auto& l) { return &l == &unexpected; });
+  assert(found != kept.end());
+  UnexpectedMessage taken = std::move(*found);
+  kept.erase(found);
   return taken;
 }
 

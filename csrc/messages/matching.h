@@ -51,7 +51,7 @@ struct Envelope {
 };
 
 // A message that came before anyone asked for it.
-struct Letter {
+struct UnexpectedMessage {
   Envelope envelope;
   std::unique_ptr<std::byte[]> bytes;
   std::size_t moved = 0;
@@ -60,7 +60,7 @@ struct Letter {
 
 class Matching {
  public:
-  explicit Matching(int ranks) : receives_(ranks + 1), letters_(ranks) {}
+  explicit Matching(int ranks) : receives_(ranks + 1), unexpected_(ranks) {}
 
   // A receive waits for its message.
   void wait(Operation& receive);
@@ -70,11 +70,11 @@ class Matching {
   void withdraw(Operation& receive);
 
   // Keeps a message that nobody waits for. The reference holds until it is taken.
-  Letter& keep(const Envelope& envelope);
+  UnexpectedMessage& keep(const Envelope& envelope);
   // The earliest kept message that fits; nullptr if there is none.
-  Letter* find(int source, int tag);
+  UnexpectedMessage* find(int source, int tag);
   // Takes it.
-  Letter take(Letter& letter);
+  UnexpectedMessage take(UnexpectedMessage& unexpected);
 
  private:
   struct Waiting {
@@ -86,7 +86,7 @@ class Matching {
   Queue& queue(int source) { return source == any ? receives_.back() : receives_[source]; }
 
   std::vector<Queue> receives_;  // by source, those from any at the end
-  std::vector<std::list<Letter>> letters_;
+  std::vector<std::list<UnexpectedMessage>> unexpected_;
   std::uint64_t clock_ = 0;
 };
 

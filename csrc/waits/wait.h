@@ -1,4 +1,4 @@
-// Waiting, in one place: spin, then yield, then sleep; and what a slow wait looks at.
+// Waiting, in one place: spin, then yield, then sleep; and what a slow wait checks.
 #pragma once
 
 #include <atomic>
@@ -31,16 +31,16 @@ struct Situation {
   virtual bool abandon() { return false; }              // gives up; true if that leaves the group whole
 };
 
-// One rank's seat: who it is, how it waits, how it fails.
-class Seat {
+// One rank's endpoint: who it is, how it waits, how it fails.
+class Endpoint {
  public:
   struct Options {
     double timeout_s = 300;
-    bool crowded = false;  // more ranks than cores: yield at once
+    bool oversubscribed = false;  // more ranks than cores: yield at once
     std::vector<std::string> names;
   };
 
-  Seat(Segment& segment, int rank, Kin kin, Options options);
+  Endpoint(Segment& segment, int rank, InheritedLiveness inherited, Options options);
 
   // How long a wait may take; several waits may share one that began earlier.
   struct Patience {
@@ -64,14 +64,14 @@ class Seat {
   }
 
   // Wakes `peer` if it sleeps; whether it did. Called after a release store that it may wait for.
-  bool ring(int peer) { return bell(peer).ring(); }
+  bool ring(int peer) { return doorbell(peer).ring(); }
 
   // Wakes the thread that sees to `peer`'s messages, if it sleeps. Called after a release store to a pipe.
-  void call_courier(int peer) {
+  void wake_progress_thread(int peer) {
     auto& member = segment_.member(peer);
-    if (member.has_courier.load(std::memory_order_relaxed) == 0) return;
-    std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with the one in Courier::arm()
-    if (member.courier.load(std::memory_order_relaxed) == 1) Doorbell<Sync>(member.courier).ring();
+    if (member.has_progress_thread.load(std::memory_order_relaxed) == 0) return;
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with the one in ProgressThread::arm()
+    if (member.progress_doorbell.load(std::memory_order_relaxed) == 1) Doorbell<Sync>(member.progress_doorbell).ring();
   }
 
   Health& health() { return health_; }
@@ -90,25 +90,25 @@ class Seat {
   Segment& segment() { return segment_; }
 
   // For waits elsewhere on these peers: throws if the group failed, one of them died, or one that is absent there left.
-  void look(std::span<const int> ranks, std::span<const int> absent, Situation& situation);
+  void check_liveness(std::span<const int> ranks, std::span<const int> absent, Situation& situation);
   // Fails the group if a member died, without throwing; `peer` is who is waited for (-1: anyone).
-  void look_for_dead(int peer, Situation& situation);
+  void check_for_dead(int peer, Situation& situation);
 
-  std::atomic<bool> stopping = false;  // the seat is being given up: waits end
+  std::atomic<bool> stopping = false;  // the endpoint is being given up: waits end
 
  private:
   // One wait: what the steps in waiting.h are made of.
   class Wait {
    public:
-    Wait(Seat& seat, int peer, Situation& situation, Hooks& hooks, Patience patience)
-        : seat_(seat),
+    Wait(Endpoint& endpoint, int peer, Situation& situation, Hooks& hooks, Patience patience)
+        : endpoint_(endpoint),
           peer_(peer),
           situation_(situation),
           hooks_(hooks),
           patience_(patience),
           helps_at_once_(situation.helps_at_once()) {}
 
-    int spins() const { return seat_.spins_.load(std::memory_order_relaxed); }
+    int spins() const { return endpoint_.spins_.load(std::memory_order_relaxed); }
     void pause() {
       ringtree::pause();
       if (helps_at_once_) situation_.help();
@@ -120,30 +120,30 @@ class Seat {
     bool tired() const;
     template <class Asked>
     void sleep(const Asked& question) {
-      seat_.bell(seat_.rank_).sleep(question, [&] { return situation_.help(); }, sleep_ns);
+      endpoint_.doorbell(endpoint_.rank_).sleep(question, [&] { return situation_.help(); }, sleep_ns);
     }
     template <class Asked>
-    void look(const Asked& question) {
-      if (look_around()) look_closely(AnyQuestion(question));
+    void check(const Asked& question) {
+      if (check_often()) check_closely(AnyQuestion(question));
     }
 
    private:
     static constexpr std::int64_t sleep_ns = 1'000'000;  // the longest that a missed ring costs
 
     // Throws where the group failed or is being closed; whether it is time to look for more.
-    bool look_around();
-    void look_closely(AnyQuestion question);
+    bool check_often();
+    void check_closely(AnyQuestion question);
 
-    Seat& seat_;
+    Endpoint& endpoint_;
     int peer_;
     Situation& situation_;
     Hooks& hooks_;
     Patience patience_;
     bool helps_at_once_;
-    std::int64_t now_ns_ = 0, idle_since_ns_ = 0, next_look_ns_ = 0, deadline_ns_ = 0;
+    std::int64_t now_ns_ = 0, idle_since_ns_ = 0, next_check_ns_ = 0, deadline_ns_ = 0;
   };
 
-  Doorbell<Sync> bell(int rank) { return Doorbell<Sync>(segment_.member(rank).bell); }
+  Doorbell<Sync> doorbell(int rank) { return Doorbell<Sync>(segment_.member(rank).doorbell); }
   // Whether `rank` died; fails the group then.
   bool found_dead(int rank, int peer, Situation& situation);
 

@@ -1,4 +1,4 @@
-// The steps of every wait: spin, yield, sleep, look. What they are made of is a parameter, so that the tests can run
+// The steps of every wait: spin, yield, sleep, check. What they are made of is a parameter, so that the tests can run
 // these very steps under a checker of weak memory.
 #pragma once
 
@@ -9,9 +9,9 @@ namespace ringtree {
 
 // How a rank that sleeps is woken. `Sync` supplies the futex.
 //
-// The bell is set before the last work and the last question, so a peer that stores what is waited for after those sees
-// the bell and rings. There is no fence between the peer's store and its look at the bell, so a sleeper may miss a
-// ring: the limit of its sleep is the longest that this costs.
+// The doorbell is set before the last work and the last question, so a peer that stores what is waited for after those
+// sees the doorbell and rings. There is no fence between the peer's store and its look at the doorbell, so a sleeper
+// may miss a ring: the limit of its sleep is the longest that this costs.
 template <class Sync>
 class Doorbell {
  public:
@@ -54,7 +54,7 @@ bool spin(const Question& question, Waiter& waiter) {
 //   work()           does work that others may wait for; whether there was any
 //   tired()          whether it is time to sleep
 //   sleep(question)  sleeps until a peer rings, or for a short while
-//   look(question)   throws if the answer will never be yes, or the wait has taken too long
+//   check(question)  throws if the answer will never be yes, or the wait has taken too long
 template <class Question, class Waiter>
 [[gnu::cold, gnu::noinline]] void wait_slowly(const Question& question, Waiter& waiter) {
   for (;;) {
@@ -66,7 +66,7 @@ template <class Question, class Waiter>
       waiter.sleep(question);
     }
     if (question()) return;
-    waiter.look(question);
+    waiter.check(question);
   }
 }
 

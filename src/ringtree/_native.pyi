@@ -43,19 +43,19 @@ def reserved_bytes(ranks: int, slots: int, slot_bytes: int, lazily: bool) -> int
     not its staging slots either. The rest is reserved when it is first used; on kernels that cannot (before Linux 5.14),
     all of it is reserved at first."""
 
-class Kin:
+class InheritedLiveness:
     """The members of a group to be, as a group that they are in knows them: what tells whether they live."""
 
 class Group:
-    """One rank's seat in a group that shares the memory behind `fd` (a memfd of segment_bytes, zeroed at creation).
+    """One rank's endpoint in a group that shares the memory behind `fd` (a memfd of segment_bytes, zeroed at creation).
 
-    `crowded`: ranks outnumber cores, so yield at once. `threads`: the ranks are threads of one process, so the
+    `oversubscribed`: ranks outnumber cores, so yield at once. `threads`: the ranks are threads of one process, so the
     death watch (a record lock on byte `rank` of the memfd, held while the process lives) is off.
     Construction does not wait for the others; the first wait does. `fd` is the group's from then on. Closing any
     descriptor of the memfd drops the lock (POSIX), so a rank counts as dead only if its process is also gone from /proc;
     where ranks are in different pid namespaces, have no other descriptor of it.
 
-    A group made from another, with what `kin` of that one says, watches by that one's lock: it keeps no descriptor. Its
+    A group made from another, with what `inherited` of that one says, watches by that one's lock: it keeps no descriptor. Its
     memory is reserved as it is used (OSError where there is no more), and each may be closed before the other.
 
     A failure poisons the group: each rank raises it once, in the call it is in or the next, and Poisoned from then on.
@@ -70,10 +70,10 @@ class Group:
         slots: int,
         slot_bytes: int,
         timeout_s: float,
-        crowded: bool,
+        oversubscribed: bool,
         threads: bool,
         names: list[str],
-        kin: Kin | None = None,
+        inherited: InheritedLiveness | None = None,
     ) -> None:
         """`names`: for error messages, the world rank of each member as text."""
 
@@ -135,7 +135,7 @@ class Group:
         may not."""
 
     def call(self, collective: int, x: Any, out: Any, op: str, root: int) -> bool:
-        """The short way: if x and out are C-contiguous buffers (out writable), disjoint or apart as remembered, and a plan
+        """The fast path: if x and out are C-contiguous buffers (out writable), disjoint or apart as remembered, and a plan
         is remembered for them, runs it and returns True. Otherwise touches nothing and returns False. x or out may be None
         (in_count or out_count 0)."""
 
@@ -167,7 +167,7 @@ class Group:
         """Receives a message of whatever length: its bytes, its source and its tag."""
 
     def send(self, x: Any, peer: int, tag: int) -> bool:
-        """The short way: if x is a C-contiguous buffer of a plain type and the rest is in order, sends it and returns
+        """The fast path: if x is a C-contiguous buffer of a plain type and the rest is in order, sends it and returns
         True. Otherwise touches nothing and returns False."""
 
     def recv(self, x: Any, peer: int, tag: int) -> bool:
@@ -203,7 +203,7 @@ class Group:
         the same regions in the same order; close() unmaps them. `reserved`: how many of the bytes exist; all of them if
         it is None. The rest is brought before it is written."""
 
-    def bring(self, address: int, nbytes: int) -> None:
+    def prefault(self, address: int, nbytes: int) -> None:
         """Makes these bytes of a region exist, in large pages where there are. OSError where there is no room, or the
         kernel cannot (before Linux 5.14)."""
 
@@ -275,10 +275,10 @@ class Group:
         that did not go out at once is waited for. `chunk` is the message's number among those of its pair of ranks, modulo
         2^31, and the digest its tag. What a rank sends itself is not recorded. None where nothing is recorded."""
 
-    def kin(self, ranks: list[int]) -> Kin:
+    def inherited(self, ranks: list[int]) -> InheritedLiveness:
         """The members with these ranks, for a group made of them in their order."""
 
-    def look(self, what: str, ranks: list[int], absent: list[int]) -> None:
+    def check_liveness(self, what: str, ranks: list[int], absent: list[int]) -> None:
         """For who waits for these members elsewhere, in `what`: raises if one has died, or the group has failed, or one
         has left that is not there yet: `absent` are the places of such in `ranks`."""
 

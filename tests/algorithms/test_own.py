@@ -18,7 +18,7 @@ from ringtree.algorithms.cost import S, n
 from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.plan import order, prove_own
 from ringtree.plan.growth import closed, linear, transfers
-from ringtree.verify import Order, ProofError, prove
+from ringtree.verify import ProofError, ReductionOrder, prove
 from tests.algorithms.own_files import ZIGZAG, install, write
 
 
@@ -218,8 +218,8 @@ def test_a_wrong_one_is_refused_with_rank_chunk_and_reason(tmp_path: Path) -> No
 
 def test_what_follows_from_schedules_follows_from_these(tmp_path: Path) -> None:
     path = write(tmp_path)
-    assert order(f"{path}:star", "all_reduce") is Order.FOLD
-    assert order(f"{path}:forgetful", "all_reduce") is Order.ANY  # it is wrong wherever one looks
+    assert order(f"{path}:star", "all_reduce") is ReductionOrder.FOLD
+    assert order(f"{path}:forgetful", "all_reduce") is ReductionOrder.ANY  # it is wrong wherever one looks
     assert linear(f"{path}:star", "all_reduce") and transfers(f"{path}:star", "all_reduce", 1000) == 1998
     assert closed(f"{path}:powers", "all_reduce") is None
     register(lambda ranks: build("ring", "all_reduce", ranks), "round")

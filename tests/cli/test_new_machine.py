@@ -9,10 +9,10 @@ import pytest
 
 from ringtree.cli import topo_list
 from ringtree.machines import catalogue
-from ringtree.machines.catalogue.entry import Entry
+from ringtree.machines.catalogue.entry import CatalogueEntry
 from tests.cli.conftest import Ringtree
 
-WORKSTATION = Entry(
+WORKSTATION = CatalogueEntry(
     name="workstation",
     what="2 H100 PCIe below a switch, one NIC",
     source="a shop: for this test",

@@ -13,9 +13,9 @@ from ringtree.algorithms.registry import read
 from ringtree.bench.record import read as read_record
 from ringtree.cli import main
 from ringtree.cli.sweep import whole_node_counts
-from ringtree.cli.sweep_table import Case, lines
+from ringtree.cli.sweep_table import SweepLine, lines
 from ringtree.ir.schedule import Block, Schedule, Transfers
-from ringtree.price import Bound
+from ringtree.price import LowerBound
 
 
 def sweep(capsys, *words):
@@ -152,9 +152,9 @@ def test_mistakes(capsys, words, said):
 
 def test_the_best_changes_where_straight_lines_cross():
     """On logarithmic axes: 1 to 64 s against 4 s, between 1 and 64 KiB."""
-    bound = Bound(1.0, 1.0, 1.0, "a link")
+    bound = LowerBound(1.0, 1.0, 1.0, "a link")
     cases = [
-        Case("all_reduce", 4, nbytes, {"one": s, "other": 4.0}, bound)
+        SweepLine("all_reduce", 4, nbytes, {"one": s, "other": 4.0}, bound)
         for nbytes, s in ((1 << 10, 1.0), (1 << 16, 64.0))
     ]
     text = "".join(span.text + "\n" for line in lines("any", cases) for span in line)

@@ -5,7 +5,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include "interpreter/plan.h"
+#include "interpreter/prepared_program.h"
 
 namespace programs {
 

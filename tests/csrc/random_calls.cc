@@ -15,7 +15,7 @@
 namespace {
 
 using ringtree::Group;
-using ringtree::Plan;
+using ringtree::PreparedProgram;
 
 struct Memory {
   explicit Memory(std::size_t n) : at(std::aligned_alloc(4096, (n + 4095) / 4096 * 4096)) { std::memset(at, 0, n); }
@@ -53,11 +53,11 @@ class Rank {
         rank_(rank),
         region_(static_cast<int*>(region.at) + rank * most),
         windows_(static_cast<int*>(windows.at)) {
-    ringtree::Seat::Options seat;
-    seat.timeout_s = 60;
-    seat.crowded = true;
+    ringtree::Endpoint::Options endpoint;
+    endpoint.timeout_s = 60;
+    endpoint.oversubscribed = true;
     group_ = std::make_unique<Group>(memory.at, rank, shape.ranks,
-                                     Group::Options{shape.slots, shape.slot_bytes, true, seat});
+                                     Group::Options{shape.slots, shape.slot_bytes, true, endpoint});
     group_->add_region({static_cast<std::byte*>(region.at), most * sizeof(int) * shape.ranks}, hooks_);
   }
   static constexpr std::int64_t most = 3000;
@@ -134,7 +134,7 @@ class Rank {
     }
   }
 
-  std::shared_ptr<Plan> bind(const Call& c) {
+  std::shared_ptr<PreparedProgram> bind(const Call& c) {
     auto program = this->program(c);
     std::vector<std::int64_t> sizes, offsets;
     for (int chunk = 0; chunk < program.chunks; chunk++) {
@@ -175,12 +175,12 @@ class Rank {
     return static_cast<std::size_t>((c.stamp + 17 * from + 5 * to) % 7) * c.count;
   }
 
-  ringtree::Operation operation(bool is_send, int peer, int tag, std::vector<int>& letter) {
+  ringtree::Operation operation(bool is_send, int peer, int tag, std::vector<int>& unexpected) {
     return {is_send,
             peer,
             tag,
-            reinterpret_cast<std::byte*>(letter.data()),
-            letter.size() * sizeof(int),
+            reinterpret_cast<std::byte*>(unexpected.data()),
+            unexpected.size() * sizeof(int),
             static_cast<int>(ringtree::Dtype::int32)};
   }
 
@@ -191,10 +191,10 @@ class Rank {
     return out;
   }
 
-  void read(const Call& c, int source, const std::vector<int>& letter, std::size_t nbytes) const {
+  void read(const Call& c, int source, const std::vector<int>& unexpected, std::size_t nbytes) const {
     if (nbytes != length(c, source, rank_) * sizeof(int)) wrong("a message of another length", rank_, c.stamp);
     for (std::size_t i = 0; i < nbytes / sizeof(int); i++)
-      if (letter[i] != value(c.stamp, source, rank_)) wrong("a wrong message", rank_, c.stamp);
+      if (unexpected[i] != value(c.stamp, source, rank_)) wrong("a wrong message", rank_, c.stamp);
   }
 
   // Everyone writes to everyone; lengths from nothing to several pieces.
@@ -223,8 +223,8 @@ class Rank {
       receive.length = ringtree::Length::at_most;
       receives.push_back(group_->post(std::move(receive)));
     }
-    for (auto& letter : out)
-      sends.push_back(group_->post(operation(true, static_cast<int>(&letter - out.data()), tag, letter)));
+    for (auto& unexpected : out)
+      sends.push_back(group_->post(operation(true, static_cast<int>(&unexpected - out.data()), tag, unexpected)));
     meet();
     std::thread other([&] {
       ringtree::Hooks hooks;

@@ -21,9 +21,9 @@ using ringtree::Health;
 constexpr std::int64_t count = 4;
 
 std::unique_ptr<Group> join(void* memory) {
-  ringtree::Seat::Options seat;
-  seat.timeout_s = 60;
-  return std::make_unique<Group>(memory, 0, 2, Group::Options{2, 1024, true, seat});
+  ringtree::Endpoint::Options endpoint;
+  endpoint.timeout_s = 60;
+  return std::make_unique<Group>(memory, 0, 2, Group::Options{2, 1024, true, endpoint});
 }
 
 void broadcast_from_1(Group& group) {

@@ -42,10 +42,10 @@ struct LateRelease : ringtree::Background {
 };
 
 std::unique_ptr<Group> join(void* memory, int rank) {
-  ringtree::Seat::Options seat;
-  seat.timeout_s = 5;
-  seat.crowded = true;
-  return std::make_unique<Group>(memory, rank, 2, Group::Options{slots, 1024, true, seat});
+  ringtree::Endpoint::Options endpoint;
+  endpoint.timeout_s = 5;
+  endpoint.oversubscribed = true;
+  return std::make_unique<Group>(memory, rank, 2, Group::Options{slots, 1024, true, endpoint});
 }
 
 void broadcast(Group& group, int rank, std::vector<int>& data) {

@@ -37,7 +37,7 @@ struct TimedOut {};
 template <class S>
 class Waiter {
  public:
-  Waiter(typename S::Word& bell, int deadline) : bell_(bell), deadline_(deadline) {}
+  Waiter(typename S::Word& doorbell, int deadline) : doorbell_(doorbell), deadline_(deadline) {}
   int spins() const { return 1; }
   void pause() {}
   void yield() {}
@@ -45,21 +45,21 @@ class Waiter {
   bool tired() const { return true; }
   template <class Asked>
   void sleep(const Asked& question) {
-    ringtree::Doorbell<S>(bell_).sleep(question, [] { return false; }, 1);
+    ringtree::Doorbell<S>(doorbell_).sleep(question, [] { return false; }, 1);
   }
   template <class Asked>
-  void look(const Asked&) {
+  void check(const Asked&) {
     if (Checker::instance()->slept() >= deadline_) throw TimedOut{};
   }
 
  private:
-  typename S::Word& bell_;
+  typename S::Word& doorbell_;
   int deadline_;
 };
 
 template <class S>
-void wait(const auto& question, typename S::Word& bell, int deadline) {
-  Waiter<S> waiter(bell, deadline);
+void wait(const auto& question, typename S::Word& doorbell, int deadline) {
+  Waiter<S> waiter(doorbell, deadline);
   if (question() || ringtree::spin(question, waiter)) return;
   ringtree::wait_slowly(question, waiter);
 }
@@ -74,7 +74,7 @@ template <class S>
 struct World {
   weak::Atomic<std::uint64_t> taken;
   std::vector<Entry<S>> entries;
-  typename S::Word bell;
+  typename S::Word doorbell;
   World() : entries(1) {}
   ringtree::Sender<S, Entry<S>> sender() { return {taken, entries.data(), 1}; }
   ringtree::Receiver<S, Entry<S>> receiver() { return {taken, entries.data(), 1}; }
@@ -91,11 +91,11 @@ auto message() {
       auto out = world->sender();
       out.blank().payload.write(7);
       out.publish();
-      ringtree::Doorbell<S>(world->bell).ring();
+      ringtree::Doorbell<S>(world->doorbell).ring();
     });
     checker.thread([=] {
       auto in = world->receiver();
-      wait<S>(Question([](auto& in) { return in.ready(); }, &in), world->bell, never);
+      wait<S>(Question([](auto& in) { return in.ready(); }, &in), world->doorbell, never);
       Checker::instance()->expect(in.take().payload.read() == 7, "a wrong message");
     });
   };
@@ -111,7 +111,7 @@ auto slots() {
       auto in = world->receiver();
       in.take();
       in.release();
-      ringtree::Doorbell<S>(world->bell).ring();
+      ringtree::Doorbell<S>(world->doorbell).ring();
     });
     checker.thread([=] {
       auto out = world->sender();
@@ -119,9 +119,9 @@ auto slots() {
       int opened = 0;
       if constexpr (takes) {
         auto take = [&] { return out.released(1) && ++opened; };
-        wait<S>(take, world->bell, never);
+        wait<S>(take, world->doorbell, never);
       } else {
-        wait<S>(Question([](auto& out) { return out.released(1); }, &out), world->bell, never);
+        wait<S>(Question([](auto& out) { return out.released(1); }, &out), world->doorbell, never);
         opened++;
       }
       Checker::instance()->expect(opened == 1, "a slot that nobody names stays open");
@@ -138,7 +138,7 @@ auto silence(int deadline) {
       auto in = world->receiver();
       bool timed_out = false;
       try {
-        wait<S>(Question([](auto& in) { return in.ready(); }, &in), world->bell, deadline);
+        wait<S>(Question([](auto& in) { return in.ready(); }, &in), world->doorbell, deadline);
       } catch (TimedOut) {
         timed_out = true;
       }

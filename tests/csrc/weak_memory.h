@@ -2,7 +2,7 @@
 // and every value a load may see, and reports data races, wrong results and deadlocks.
 //
 // The model is C++'s release/acquire with relaxed accesses, operationally: a location keeps all its writes; a thread
-// has a view, the oldest write of each location it may still read; a release store carries the view of its thread
+// has a view, the oldest write of each location it may still read; a release store set_protocol the view of its thread
 // along, an acquire load takes it over. (What it leaves out: writes from the future, so-called load buffering; fences;
 // what seq_cst orders beyond release and acquire.) A poll that fails changes nothing, so executions in which it could
 // have been made later instead are passed over. So are those that only swap neighbouring operations that do not touch

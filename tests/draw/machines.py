@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ringtree.machines.building import Builder
+from ringtree.machines.building import MachineBuilder
 from ringtree.machines.catalogue import NAMES
 from ringtree.machines.machine import Device, DeviceKind, LinkKind, Machine, NoteKind
 
@@ -14,7 +14,7 @@ CATALOGUE = [pytest.param(n, marks=[pytest.mark.slow] if n == "dgx-h100-superpod
 
 def pair() -> Machine:
     """Two GPUs of one maker with NVLinks between them below a switch, a third at the other CPU, a NIC, two notes."""
-    b = Builder()
+    b = MachineBuilder()
     for numa in range(2):
         b.cpu(f"cpu{numa}", "EPYC 7763", numa=numa)
     b.link("cpu0", "cpu1", LinkKind.CPU, 144e9)

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringtree.draw.step_picture import Call, folded, in_rows, levels, step_picture
+from ringtree.draw.step_picture import DrawnCall, folded, in_rows, levels, step_picture
 
 GROUPS = [ranks for size in (2, 3, 4) for ranks in combinations(range(4), size)]
 
 
 @given(st.lists(st.sampled_from(GROUPS), max_size=30))
 def test_the_order_is_that_of_every_rank(groups: list[tuple[int, ...]]) -> None:
-    made = [Call((g, k), "all_reduce", g, 64 * (1 + k % 3), "forward") for k, g in enumerate(groups)]
+    made = [DrawnCall((g, k), "all_reduce", g, 64 * (1 + k % 3), "forward") for k, g in enumerate(groups)]
     calls = [[call for call in made if rank in call.ranks] for rank in range(4)]
     drawn = [call for level in levels(calls) for row in in_rows(level) for call in row]
     assert len(drawn) == len(groups)
@@ -24,31 +24,33 @@ def test_the_order_is_that_of_every_rank(groups: list[tuple[int, ...]]) -> None:
 
 
 def test_calls_that_cross_have_no_order() -> None:
-    a, b = (Call((name,), name, (0, 1), 8) for name in ("all_reduce", "broadcast"))
+    a, b = (DrawnCall((name,), name, (0, 1), 8) for name in ("all_reduce", "broadcast"))
     with pytest.raises(ValueError, match="in no one order: rank 0 at all_reduce, rank 1 at broadcast"):
         levels([[a, b], [b, a]])
 
 
 def test_what_goes_round_a_ring_is_a_level_a_turn() -> None:
     ranks, turns = 4, 3
-    sends = [[Call((r, k), "send", (r, (r + 1) % ranks), 64) for k in range(turns)] for r in range(ranks)]
+    sends = [[DrawnCall((r, k), "send", (r, (r + 1) % ranks), 64) for k in range(turns)] for r in range(ranks)]
     calls = [[c for k in range(turns) for c in (sends[r][k], sends[r - 1][k])] for r in range(ranks)]
     assert [len(level) for level in levels(calls)] == [ranks] * turns
 
 
 def test_who_waits_for_a_message_is_drawn_below_it() -> None:
-    there, back = Call(("a",), "send", (0, 1), 64), Call(("b",), "send", (1, 0), 64)
+    there, back = DrawnCall(("a",), "send", (0, 1), 64), DrawnCall(("b",), "send", (1, 0), 64)
     assert levels([[there, back], [there, back]]) == [[there], [back]]
 
 
 def test_what_was_sent_before_the_step_is_not_in_its_picture() -> None:
-    late, own = Call(("a",), "send", (0, 1), 64), Call(("b",), "send", (1, 0), 64)
+    late, own = DrawnCall(("a",), "send", (0, 1), 64), DrawnCall(("b",), "send", (1, 0), 64)
     assert levels([[own], [late, own]]) == [[own]]
 
 
 def test_what_is_alike_is_side_by_side_and_what_repeats_is_counted() -> None:
     pairs = [(0, 1), (2, 3)]
-    calls = [[Call((pairs[rank // 2], k), "all_reduce", pairs[rank // 2], 64) for k in range(6)] for rank in range(4)]
+    calls = [
+        [DrawnCall((pairs[rank // 2], k), "all_reduce", pairs[rank // 2], 64) for k in range(6)] for rank in range(4)
+    ]
     rows = [row for level in levels(calls) for row in in_rows(level)]
     assert [[call.ranks for call in row] for row in rows] == [pairs] * 6
     assert [(block, times) for block, times in folded(rows)] == [([rows[0]], 6)]
@@ -56,18 +58,18 @@ def test_what_is_alike_is_side_by_side_and_what_repeats_is_counted() -> None:
 
 @given(st.lists(st.sampled_from("abc"), max_size=12), st.integers(2, 4))
 def test_folding_loses_nothing(names: list[str], often: int) -> None:
-    rows = [[Call((), name, (0, 1), 64)] for name in names * often]
+    rows = [[DrawnCall((), name, (0, 1), 64)] for name in names * often]
     assert [row for block, times in folded(rows) for row in block * times] == rows
 
 
 def test_bands_do_not_lie_on_one_another() -> None:
-    crossing = [Call((ranks,), "all_reduce", ranks, 64) for ranks in ((0, 2), (1, 3))]
+    crossing = [DrawnCall((ranks,), "all_reduce", ranks, 64) for ranks in ((0, 2), (1, 3))]
     assert in_rows(crossing) == [[crossing[0]], [crossing[1]]]
 
 
 def test_the_picture_is_svg_with_every_row() -> None:
-    sends = [Call((k,), "send", (k, k + 1), 512, "forward") for k in range(3)]
-    last = Call(("all",), "all_reduce", (0, 1, 2, 3), 4096, "backward")
+    sends = [DrawnCall((k,), "send", (k, k + 1), 512, "forward") for k in range(3)]
+    last = DrawnCall(("all",), "all_reduce", (0, 1, 2, 3), 4096, "backward")
     calls = [[*sends[max(rank - 1, 0) : rank + 1], last] for rank in range(4)]
     texts = [e.text for e in ElementTree.fromstring(step_picture(calls)).iter("{http://www.w3.org/2000/svg}text")]
     assert texts.count("send 512 B") == 3 and texts.count("all_reduce 4 KiB") == 1

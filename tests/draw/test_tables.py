@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ringtree.draw.text.tables import Figures, markdown, nccl_footer, nccl_header, nccl_row
+from ringtree.draw.text.tables import BandwidthCells, markdown, nccl_footer, nccl_header, nccl_row
 
 TABLE = """\
 #                                                             out-of-place                      in-place
@@ -16,12 +16,13 @@ TABLE = """\
 
 def test_the_layout_is_nccl_tests() -> None:
     rows = [
-        nccl_row(8, 2, "float32", "sum", -1, Figures(12.9, 0, 0, 0), Figures(12.87, 0, 0, 0), "ring (0123456789ab)"),
+        nccl_row(8, 2, "float32", "sum", -1, BandwidthCells(12.9, 0, 0, 0), BandwidthCells(12.87, 0, 0, 0),
+            "ring (0123456789ab)"),
         nccl_row(
             17179869184, 4294967296, "float64", "max", 3,
-            Figures(1234567.2, 276.03, 1483.05, 1000000), Figures(123456.7, 276.2, 483.35, None),
+            BandwidthCells(1234567.2, 276.03, 1483.05, 1000000), BandwidthCells(123456.7, 276.2, 483.35, None),
         ),
-        nccl_row(1024, 256, "bfloat16", "none", 0, None, Figures(9.99, 0.1, 0.1, 0)),
+        nccl_row(1024, 256, "bfloat16", "none", 0, None, BandwidthCells(9.99, 0.1, 0.1, 0)),
     ]  # fmt: skip
     assert "\n".join([*nccl_header(), *rows, ""]) == TABLE
 
@@ -29,7 +30,7 @@ def test_the_layout_is_nccl_tests() -> None:
 def test_a_published_line_comes_out_as_it_was() -> None:
     """A line of a real log (AWS, 8 H100, all_reduce), rebuilt from its numbers."""
     line = "   134217728      33554432     float     sum      -1   592.80  226.39  396.19       0   592.10  226.69  396.71       0"  # noqa: E501
-    sides = Figures(592.8, 226.39, 396.19, 0), Figures(592.1, 226.69, 396.71, 0)
+    sides = BandwidthCells(592.8, 226.39, 396.19, 0), BandwidthCells(592.1, 226.69, 396.71, 0)
     assert nccl_row(134217728, 33554432, "float32", "sum", -1, *sides) == line
 
 

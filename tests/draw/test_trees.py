@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtree.algorithms import build
-from ringtree.draw.trees import ABSENT, ROOT, Tree, few, trees
+from ringtree.draw.trees import ABSENT, ROOT, ChunkTree, few, trees
 from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.ir.text import parse_schedule
 from ringtree.transform import many_source, pipeline, reverse
@@ -21,27 +21,27 @@ STAR = (ROOT, 0, 0, 0)
 @pytest.mark.parametrize(
     ("algorithm", "collective", "ranks", "expected"),
     [
-        ("binary_tree", "all_reduce", 7, [Tree(HEAP, (0,), True), Tree(HEAP, (0,), False)]),
-        ("chain", "broadcast", 4, [Tree(PATH, (0,), False)]),
-        ("chain", "scan", 4, [Tree((1, 2, 3, ROOT), (0,), True)]),
-        ("flat", "gather", 4, [Tree(STAR, (1, 2, 3), True)]),
-        ("flat", "scatter", 4, [Tree(STAR, (1, 2, 3), False)]),
-        ("parameter_server", "all_reduce", 4, [Tree(STAR, (0,), True), Tree(STAR, (0,), False)]),
+        ("binary_tree", "all_reduce", 7, [ChunkTree(HEAP, (0,), True), ChunkTree(HEAP, (0,), False)]),
+        ("chain", "broadcast", 4, [ChunkTree(PATH, (0,), False)]),
+        ("chain", "scan", 4, [ChunkTree((1, 2, 3, ROOT), (0,), True)]),
+        ("flat", "gather", 4, [ChunkTree(STAR, (1, 2, 3), True)]),
+        ("flat", "scatter", 4, [ChunkTree(STAR, (1, 2, 3), False)]),
+        ("parameter_server", "all_reduce", 4, [ChunkTree(STAR, (0,), True), ChunkTree(STAR, (0,), False)]),
         (
             "double_tree",
             "reduce",
             8,
-            [Tree((ROOT, 2, 4, 2, 0, 6, 4, 6), (0,), True), Tree((ROOT, 7, 3, 5, 3, 0, 7, 5), (1,), True)],
+            [ChunkTree((ROOT, 2, 4, 2, 0, 6, 4, 6), (0,), True), ChunkTree((ROOT, 7, 3, 5, 3, 0, 7, 5), (1,), True)],
         ),
-        ("ring", "all_gather", 3, [Tree((ROOT, 0, 1), (0,), False), Tree((2, ROOT, 1), (1,), False),
-                                   Tree((2, 0, ROOT), (2,), False)]),
+        ("ring", "all_gather", 3, [ChunkTree((ROOT, 0, 1), (0,), False), ChunkTree((2, ROOT, 1), (1,), False),
+                                   ChunkTree((2, 0, ROOT), (2,), False)]),
         ("recursive_doubling", "all_reduce", 5, []),
         ("dissemination", "barrier", 4, []),
         ("pairwise", "all_to_all", 4, []),
         ("ring", "all_reduce", 1, []),
     ],
 )  # fmt: skip
-def test_chunks_flow_along(algorithm: str, collective: str, ranks: int, expected: list[Tree]) -> None:
+def test_chunks_flow_along(algorithm: str, collective: str, ranks: int, expected: list[ChunkTree]) -> None:
     assert list(trees(build(algorithm, collective, ranks))) == expected
 
 
@@ -67,12 +67,12 @@ once: 0 scratch[0] +> 0 output[0]
 once: 0 scratch[1] +> 0 output[0]
 once: 0 output[0] -> 1; 0 output[0] -> 2"""
     star = (ROOT, 0, 0)
-    assert trees(parse_schedule(text)) == (Tree(star, (0,), True), Tree(star, (0,), False))
+    assert trees(parse_schedule(text)) == (ChunkTree(star, (0,), True), ChunkTree(star, (0,), False))
 
 
 def test_a_rank_that_is_not_reached_is_absent() -> None:
     s = Schedule("part", "broadcast", 3, 1, (Block(Transfers.of(0, 2)),), root=0)
-    assert trees(s) == (Tree((ROOT, ABSENT, 0), (0,), False),)
+    assert trees(s) == (ChunkTree((ROOT, ABSENT, 0), (0,), False),)
 
 
 def test_what_comes_twice_is_no_tree() -> None:
@@ -92,5 +92,5 @@ def test_any_tree_is_found(data: st.DataObject) -> None:
     parent = [ROOT] * ranks
     for a, b in zip(source.tolist(), target.tolist(), strict=True):
         parent[b] = a
-    assert trees(down) == (Tree(tuple(parent), (0,), False),)
-    assert trees(reverse(down)) == (Tree(tuple(parent), (0,), True),)
+    assert trees(down) == (ChunkTree(tuple(parent), (0,), False),)
+    assert trees(reverse(down)) == (ChunkTree(tuple(parent), (0,), True),)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtree.algorithms import REGISTRY
-from ringtree.formats.execution import At, Memory, execute
+from ringtree.formats.execution import At, NamedMemory, execute
 from ringtree.formats.raising import raise_schedule
 from ringtree.formats.settle import settle
 from ringtree.ir.lower import lower
@@ -29,7 +29,7 @@ Step = tuple[str, int, int, int, int, int, int]
 class Author:
     """Writes programs step by step in one order that is legal, and knows what is defined where."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: NamedMemory) -> None:
         self.memory, self.n = memory, memory.ranks
         self.code: list[list[Instruction]] = [[] for _ in range(self.n)]
         self.lanes: dict[tuple[int, int], deque[int]] = {}
@@ -108,7 +108,7 @@ class Author:
         )
 
 
-def run(programs: Sequence[Program], order: Sequence[At], memory: Memory, given: list[Any]) -> dict[Any, Any]:
+def run(programs: Sequence[Program], order: Sequence[At], memory: NamedMemory, given: list[Any]) -> dict[Any, Any]:
     """What every cell holds after the instructions ran in that order."""
     holds = {cell: given[cell[0]][label - memory.held(cell[0]).start] for cell, label in memory.given()}
     registers: dict[Any, Any] = {}
@@ -151,7 +151,7 @@ steps = st.tuples(
 @given(st.sampled_from(CASES), st.integers(2, 4), st.lists(steps, min_size=30, max_size=60))
 def test_random_programs_mean_the_same(case: tuple[str, bool], n: int, script: list[Step]) -> None:
     """The file's own terms, the schedule and the settled programs agree on everything the programs wrote."""
-    memory = Memory(case[0], n, 2 * n, aliased=case[1])
+    memory = NamedMemory(case[0], n, 2 * n, aliased=case[1])
     author = Author(memory)
     for step in script:
         author.step(*step)
@@ -169,7 +169,7 @@ def test_random_programs_mean_the_same(case: tuple[str, bool], n: int, script: l
         got = oracle.replay(schedule)
         settled = settle(programs, memory, execution, where)
         order = [(p.rank, 1, s) for p in settled for s in range(len(p.threads[1]) if len(p.threads) > 1 else 0)]
-        apart = Memory(case[0], n, 2 * n, aliased=False)
+        apart = NamedMemory(case[0], n, 2 * n, aliased=False)
         outputs = run(settled, [*order, *execution.order], apart, given_)
     for rank in range(n):
         for k, cell in enumerate(memory.cells(rank, Operand(Space.OUTPUT, 0, -1, len(memory.owed(rank))))):
@@ -183,7 +183,7 @@ def test_random_programs_mean_the_same(case: tuple[str, bool], n: int, script: l
 def raised(schedule: Schedule) -> Schedule:
     """A schedule lowered and raised again."""
     programs = lower(schedule)
-    memory = Memory(schedule.collective, schedule.ranks, schedule.chunks, aliased=False)
+    memory = NamedMemory(schedule.collective, schedule.ranks, schedule.chunks, aliased=False)
     return raise_schedule(programs, memory, execute(programs, memory, lambda r, t, s: f"{r}.{s}", str), schedule.name)
 
 
@@ -216,7 +216,7 @@ def test_additions_keep_their_order():
             Instruction(Kind.RELEASE, peer=peer),
         )
     ]
-    memory = Memory("all_reduce", 3, 1, aliased=True)
+    memory = NamedMemory("all_reduce", 3, 1, aliased=True)
     codes = enumerate((receive, send, send))
     programs = [Program("test", "all_reduce", r, 3, 1, (tuple(code),)) for r, code in codes]
     execution = execute(programs, memory, lambda r, t, s: "", str)

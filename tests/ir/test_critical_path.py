@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringtree.ir.critical_path import Step, critical_path, seconds_by_rank, seconds_by_what
+from ringtree.ir.critical_path import PathStep, critical_path, seconds_by_rank, seconds_by_what
 from ringtree.ir.trace import Event, Trace
 
 COPY, REDUCE, SEND, WAIT, STALL, COMPUTE = Event
@@ -22,7 +22,7 @@ def trace(ranks: int, *rows: Row, call: list[int] | int = 0) -> Trace:
     return Trace.of(ranks, rank, kind, start, end, peer=peer, call=call, calls=["", "again"])
 
 
-def said(path: list[Step]) -> list[str]:
+def said(path: list[PathStep]) -> list[str]:
     return [f"{s.rank} {s.what} {s.start_s:g}-{s.end_s:g}" for s in path]
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ringtree.machines.building import Builder
+from ringtree.machines.building import MachineBuilder
 from ringtree.machines.machine import Device, DeviceKind, LinkKind, NoteKind
 
 
 def test_links_are_laid_both_ways_and_may_come_before_their_devices() -> None:
-    b = Builder()
+    b = MachineBuilder()
     b.pcie("gpu0", "cpu0", 4, 8)
     b.cpu("cpu0", "EPYC 7763", numa=0)
     b.gpu("gpu0", "A100 PCIe 80GB")
@@ -20,21 +20,21 @@ def test_links_are_laid_both_ways_and_may_come_before_their_devices() -> None:
 
 
 def test_a_note_is_said_once() -> None:
-    b = Builder()
+    b = MachineBuilder()
     for name in ("gpu0", "gpu1"):
         b.gpu(name, "H100 SXM5")
     assert [n.about for n in b.machine("mine").notes if n.kind is NoteKind.SOURCE] == ["H100 SXM5"]
 
 
 def test_a_gpu_without_p2p_says_so() -> None:
-    b = Builder()
+    b = MachineBuilder()
     b.gpu("gpu0", "RTX 4090")
     b.gpu("gpu1", "L40S")
     assert [d.attributes.get("p2p") for d in b.machine("mine").devices] == ["0", None]
 
 
 def test_a_name_that_is_taken_and_a_link_to_nothing_are_refused() -> None:
-    b = Builder()
+    b = MachineBuilder()
     b.add(Device("a", DeviceKind.PCI))
     with pytest.raises(ValueError, match="two devices are named 'a'"):
         b.add(Device("a", DeviceKind.PCI))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ringtree.machines.catalogue import machine
-from ringtree.machines.clusters import Cluster, Network
+from ringtree.machines.clusters import Cluster, NetworkShape
 from ringtree.topology.fabrics import FABRICS
 from ringtree.topology.graph import Topology
 from ringtree.topology.networks import grid
@@ -95,13 +95,13 @@ def test_more_machines_than_a_leaf_has_ports_are_pods_of_rails_where_that_matter
 
 
 def test_a_fat_tree_has_machines_under_leaves():
-    t = Cluster(machine("dgx-h100"), 5, IB, Network.FAT_TREE).topology()
+    t = Cluster(machine("dgx-h100"), 5, IB, NetworkShape.FAT_TREE).topology()
     assert way(t, 0, 24) == "0/pci0 0/nic0 leaf0 3/nic0 3/pci0"
     assert way(t, 0, 32) == "0/pci0 0/nic0 leaf0 spine leaf1 4/nic0 4/pci0"
 
 
 def test_a_torus_goes_the_short_way_round():
-    t = Cluster(machine("dgx-h100"), 5, IB, Network.TORUS).topology()
+    t = Cluster(machine("dgx-h100"), 5, IB, NetworkShape.TORUS).topology()
     assert way(t, 0, 16) == "0/pci0 0/nic0 1/nic0 2/nic0 2/pci0"
     assert way(t, 0, 32) == "0/pci0 0/nic0 4/nic0 4/pci0"
     assert t.bandwidth_Bps[t.route(0, 8)[2]] == pytest.approx(50e9 * IB.payload / 2)
@@ -124,7 +124,7 @@ def test_grids_are_near_to_cubes():
 @given(
     st.sampled_from(["dgx-1-v100", "dgx-h100", "v100-pcie", "mi250x8", "azure-nc96", "gb200-nvl72", "cpu-2s"]),
     st.integers(2, 6),
-    st.sampled_from(Network),
+    st.sampled_from(NetworkShape),
     st.sampled_from(["infiniband", "tcp"]),
     st.data(),
 )
@@ -155,7 +155,7 @@ def test_a_failed_link_is_gone_around():
 
 
 def test_what_has_no_path_is_searched_and_the_rest_is_not():
-    t = Cluster(machine("gb200-nvl72"), 2, FABRICS["tcp"], Network.TORUS).topology()
+    t = Cluster(machine("gb200-nvl72"), 2, FABRICS["tcp"], NetworkShape.TORUS).topology()
     pairs = np.array([(0, 1), (76, 0), (1, 0), (5, 5)])  # no CPU leads from one tray's NIC to another's GPU
     first, links = t.routes(*pairs.T)
     assert [links[a:b].tolist() for a, b in pairwise(first)] == [list(t.route(a, b)) for a, b in pairs.tolist()]
@@ -184,7 +184,7 @@ def test_100000_ranks_take_no_search():
         (lambda m: Cluster(m, 2), "no fabric"),
         (lambda m: Cluster(m, 2, IB, oversubscription=0.5), "oversubscription 0.5"),
         (lambda m: Cluster(m, 2, IB, oversubscription=inf), "oversubscription inf"),
-        (lambda m: Cluster(m, 2, IB, Network.TORUS, oversubscription=2), "a torus has no spine"),
+        (lambda m: Cluster(m, 2, IB, NetworkShape.TORUS, oversubscription=2), "a torus has no spine"),
         (lambda m: Cluster(replace(m, devices=m.devices[-1:], links=()), 1).topology(), "neither GPU nor CPU"),
         (lambda m: Cluster(replace(m, devices=(), links=())).ranks, "neither GPU nor CPU"),
         (
@@ -199,7 +199,7 @@ def test_what_cannot_be_is_refused(build, message):
         build(machine("dgx-h100"))
 
 
-@pytest.mark.parametrize("network", [Network.RAILS, Network.FAT_TREE])
+@pytest.mark.parametrize("network", [NetworkShape.RAILS, NetworkShape.FAT_TREE])
 def test_a_switch_takes_its_time_once(network):
     """From NIC to NIC it is the fabric's latency, in which there is one switch."""
     infiniband = FABRICS["infiniband"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ringtree.machines.building import Builder
+from ringtree.machines.building import MachineBuilder
 from ringtree.machines.detect import gpus
 from ringtree.machines.detect.nvml import NvmlGpu, nvml_gpus
 from ringtree.machines.detect.pci import pci_devices
@@ -32,7 +32,7 @@ def machine(root: Path, ids: tuple[int, int, int], count: int, told: Told, switc
     for k in range(switches):
         tree.pci(f"01/{ends['nvswitch'][k]}", NVSWITCH, None)
     pci = pci_devices(Sysfs(root))
-    builder = Builder()
+    builder = MachineBuilder()
     builder.add(Device("cpu0", DeviceKind.CPU))
     nvml = [
         NvmlGpu(k, buses[gpu], "A GPU", 80, {(kind, ends[kind][n]): many for (kind, n), many in links.items()})

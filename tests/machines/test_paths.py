@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ringtree.machines.building import Builder
+from ringtree.machines.building import MachineBuilder
 from ringtree.machines.catalogue import machine
 from ringtree.machines.machine import Device, DeviceKind, LinkKind, PathKind
 from ringtree.machines.paths import NOWHERE, Paths, gdr, p2p
@@ -25,7 +25,7 @@ def kinds(name):
 
 def server(*trees, joined=True, **device):
     """CPUs, below each what hangs there: g a GPU, n a NIC, brackets a switch."""
-    b = Builder()
+    b = MachineBuilder()
     for k, tree in enumerate(trees):
         above = [b.add(Device(f"cpu{k}", DeviceKind.CPU))]
         for n, sign in enumerate(tree.replace(" ", "")):
@@ -100,7 +100,7 @@ def test_nobody_hands_on_to_a_nic_that_does_not_reach_its_memory():
 
 
 def test_two_gpus_over_their_cpus_are_c2c_and_networks_net():
-    b = Builder()
+    b = MachineBuilder()
     for name, kind in (("cpu0", "cpu"), ("gpu0", "gpu"), ("gpu1", "gpu"), ("nic0", "nic"), ("net", "switch")):
         b.add(Device(name, DeviceKind(kind)))
     for gpu in ("gpu0", "gpu1"):
@@ -113,7 +113,7 @@ def test_two_gpus_over_their_cpus_are_c2c_and_networks_net():
 
 
 def test_the_nearer_kind_is_taken_then_the_wider_then_the_shorter():
-    b = Builder()
+    b = MachineBuilder()
     for name, kind in (("g0", "gpu"), ("g1", "gpu"), ("p0", "pci"), ("a", "nvswitch"), ("b", "nvswitch"), ("c", "pci")):
         b.add(Device(name, DeviceKind(kind)))
     for switch, bandwidth_Bps in (("a", 100e9), ("b", 200e9)):
@@ -131,7 +131,7 @@ def test_the_nearer_kind_is_taken_then_the_wider_then_the_shorter():
 
 @pytest.mark.parametrize("kind", [DeviceKind.NIC, DeviceKind.STORAGE, DeviceKind.GPU])
 def test_no_path_goes_through_a_card_that_two_switches_share(kind):
-    b = Builder()
+    b = MachineBuilder()
     for name, its in (("p0", DeviceKind.PCI), ("p1", DeviceKind.PCI), ("card", kind)):
         b.add(Device(name, its))
     b.pcie("p0", "card", 4)
@@ -187,7 +187,7 @@ def test_what_hands_on_is_one_gpu_by_nvlink(name, data):
 
 
 def test_200_gpus_that_are_all_joined():
-    b = Builder()
+    b = MachineBuilder()
     names = [b.add(Device(f"g{n}", DeviceKind.GPU)) for n in range(200)]
     for one, other in combinations(names, 2):
         b.nvlink(one, other, 4, 1)
@@ -198,7 +198,7 @@ def test_200_gpus_that_are_all_joined():
 
 
 def test_10000_devices_and_a_chain_of_them():
-    b = Builder()
+    b = MachineBuilder()
     names = [b.add(Device(f"p{n}", DeviceKind.PCI)) for n in range(10_000)]
     for up, down in pairwise(names):
         b.pcie(up, down, 3)

@@ -16,7 +16,7 @@ from ringtree.machines.clusters import Cluster
 from ringtree.machines.machine import DeviceKind, LinkKind, Machine
 from ringtree.nccl.graphs import communicator_channels, graphs
 from ringtree.nccl.graphs.patterns import MOST_GPUS, FALLBACK_Bps
-from ringtree.nccl.graphs.system import System, Way
+from ringtree.nccl.graphs.system import GraphPath, System
 from tests.nccl.by_hand import GIGABIT_Bps, Maker, a100, cluster, cube_mesh, h100
 
 
@@ -44,7 +44,7 @@ def chance_machine(seed: int) -> Machine:
     return m.machine(f"by chance {seed}")
 
 
-def ways(system: System, ring: Channels) -> list[tuple[Way, int]]:
+def ways(system: System, ring: Channels) -> list[tuple[GraphPath, int]]:
     """What a ring's channels pass, with the MB/s they take of it."""
     intra, inter = round(ring.intra_Bps / 1e6), round(ring.inter_Bps / 1e6)
     taken = []

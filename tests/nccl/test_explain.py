@@ -15,10 +15,10 @@ from ringtree.machines.clusters import Cluster
 from ringtree.machines.machine import Note, NoteKind
 from ringtree.machines.nics import usual_fabric, with_nics
 from ringtree.nccl.cluster_plan import ClusterPlan
-from ringtree.nccl.explain import Verdict, explain
+from ringtree.nccl.explain import Diagnosis, explain
 from ringtree.nccl.faults import Fault, faults
 from ringtree.nccl.files.debug_log import Debug
-from ringtree.nccl.files.nccl_tests import Log, Ran, Row, read
+from ringtree.nccl.files.nccl_tests import Log, NcclTestsRow, Ran, read
 from ringtree.topology.fabrics import FABRICS
 
 SIZES = (8, 64, 1024, 8192, 1 << 17, 1 << 22, 1 << 24, 1 << 26, 1 << 28, 1 << 30)
@@ -40,7 +40,8 @@ def measured(cluster: Cluster, debug: Debug | None = None, sizes: Iterable[int] 
     """What the model says of a cluster, within 6 % of it."""
     random, plan = Random(seed), ClusterPlan(cluster)
     rows = [
-        Row(n, n // 4, "float", "sum", -1, (plan.candidates("all_reduce", n)[1].time_s * random.uniform(0.94, 1.06),),
+        NcclTestsRow(n, n // 4, "float", "sum", -1,
+            (plan.candidates("all_reduce", n)[1].time_s * random.uniform(0.94, 1.06),),
             0.0, 0.0, 0, line)
         for line, n in enumerate(sizes, 1)
     ]  # fmt: skip
@@ -83,7 +84,7 @@ def test_published_tables_have_nothing_wrong(
 ) -> None:
     cluster = cluster_of(name, nodes, range(gpus) if gpus else None, nics)
     found = explain(read(data_folder / "nccl_tests" / f"{file}.csv"), cluster)
-    assert found.verdict is Verdict.HEALTHY and not found.suspects and not found.algorithm
+    assert found.verdict is Diagnosis.HEALTHY and not found.suspects and not found.algorithm
 
 
 def test_the_table_without_the_plugin_went_by_sockets(data_folder: Path, tmp_path: Path) -> None:
@@ -92,13 +93,13 @@ def test_the_table_without_the_plugin_went_by_sockets(data_folder: Path, tmp_pat
     (tmp_path / "another.csv").write_text("# collective" + text)
     for path in (file, tmp_path / "another.csv"):
         found = explain(read(path), cluster_of("gh200x4", 2))
-        assert (found.verdict, [s.fault.key for s in found.suspects]) == (Verdict.CAUSE, ["sockets"])
+        assert (found.verdict, [s.fault.key for s in found.suspects]) == (Diagnosis.CAUSE, ["sockets"])
 
 
 @pytest.mark.parametrize("gpus", [(0, 1, 2, 3), (0, 1, 4, 5)])
 def test_the_table_of_four_v100_did_not_use_nvlink(data_folder: Path, gpus: tuple[int, ...]) -> None:
     found = explain(read(data_folder / "nccl_tests" / "gdr116_v100_4gpu_pcie.csv"), cluster_of("dgx-1-v100", 1, gpus))
-    assert found.verdict is Verdict.UNDECIDED
+    assert found.verdict is Diagnosis.UNDECIDED
     assert {s.fault.key for s in found.suspects} == {"p2p_off", "nvlink_unused"}
 
 
@@ -106,7 +107,7 @@ def test_ring_where_nvls_is_expected_is_no_fault(data_folder: Path) -> None:
     found = explain(
         read(data_folder / "nccl_tests" / "k8snccl_h100_2n_allreduce.csv"), cluster_of("dgx-h100", 2, nics=(8, 25e9))
     )
-    assert (found.verdict, found.algorithm) == (Verdict.HEALTHY, "ring/simple")
+    assert (found.verdict, found.algorithm) == (Diagnosis.HEALTHY, "ring/simple")
 
 
 @pytest.mark.parametrize(("name", "nodes"), [("dgx-a100", 2), ("gh200x4", 2), ("dgx-1-v100", 1), ("mi300x8", 1),
@@ -114,7 +115,7 @@ def test_ring_where_nvls_is_expected_is_no_fault(data_folder: Path) -> None:
 def test_what_is_as_predicted_has_nothing_wrong(name: str, nodes: int) -> None:
     cluster = cluster_of(name, nodes)
     found = explain(measured(cluster), cluster)
-    assert (found.verdict, found.suspects) == (Verdict.HEALTHY, ())
+    assert (found.verdict, found.suspects) == (Diagnosis.HEALTHY, ())
 
 
 # Fault, machine, nodes, and what NCCL would have said of it.
@@ -141,11 +142,11 @@ def test_a_fault_is_among_those_named_and_alone_where_nccl_tells(
     cluster = cluster_of(name, nodes, range(4))
     fault = fault_of(cluster, key, nth)
     found = explain(measured(fault.cluster), cluster)
-    assert found.verdict in (Verdict.CAUSE, Verdict.UNDECIDED)
+    assert found.verdict in (Diagnosis.CAUSE, Diagnosis.UNDECIDED)
     assert key in [s.fault.key for s in found.suspects]
     if line:
         told = explain(measured(fault.cluster, heard(line)), cluster)
-        assert told.verdict is Verdict.CAUSE
+        assert told.verdict is Diagnosis.CAUSE
         assert [(s.fault.key, s.fault.what) for s in told.suspects] == [(key, fault.what)]
         assert told.suspects[0].said
 
@@ -154,7 +155,7 @@ def test_what_nccl_denies_is_no_candidate() -> None:
     cluster = cluster_of("dgx-1-v100")
     slow = measured(fault_of(cluster, "nvlink_unused").cluster, heard("Channel 00/0 : 0[0] -> 1[1] via P2P/IPC"))
     found = explain(slow, cluster)
-    assert (found.verdict, [s.fault.key for s in found.suspects]) == (Verdict.CAUSE, ["nvlink_unused"])
+    assert (found.verdict, [s.fault.key for s in found.suspects]) == (Diagnosis.CAUSE, ["nvlink_unused"])
 
 
 @pytest.mark.parametrize("name", ["dgx-a100", pytest.param("dgx-h100", marks=pytest.mark.slow)])
@@ -174,7 +175,7 @@ def test_gpudirect_rdma_that_nccl_says_it_uses_is_no_candidate(name: str) -> Non
 def test_a_setting_that_does_no_harm_is_not_blamed() -> None:
     cluster = cluster_of("dgx-1-v100")
     found = explain(measured(cluster, heard("NCCL_P2P_DISABLE set by environment to 1.")), cluster)
-    assert found.verdict is Verdict.HEALTHY
+    assert found.verdict is Diagnosis.HEALTHY
 
 
 def test_slower_than_any_fault_is_unexplained() -> None:
@@ -182,18 +183,18 @@ def test_slower_than_any_fault_is_unexplained() -> None:
     log = measured(cluster)
     slow = tuple(replace(r, times_s=(r.times_s[0] * (3 if r.nbytes > 1 << 20 else 1),)) for r in log.rows)
     found = explain(replace(log, rows=slow), cluster)
-    assert found.verdict is Verdict.UNEXPLAINED
+    assert found.verdict is Diagnosis.UNEXPLAINED
 
 
 @pytest.mark.parametrize(
     ("name", "busbw_GBps", "what", "verdict"),
     [
-        ("gh200x4", 44.5, "one rail is used: 1 of 4 NICs", Verdict.UNDECIDED),
-        pytest.param("dgx-h100", 197, "2 of 8 NICs are used", Verdict.UNEXPLAINED, marks=pytest.mark.slow),
+        ("gh200x4", 44.5, "one rail is used: 1 of 4 NICs", Diagnosis.UNDECIDED),
+        pytest.param("dgx-h100", 197, "2 of 8 NICs are used", Diagnosis.UNEXPLAINED, marks=pytest.mark.slow),
     ],
 )
 def test_a_fault_with_which_nothing_is_so_quick_is_not_named(
-    name: str, busbw_GBps: float, what: str, verdict: Verdict
+    name: str, busbw_GBps: float, what: str, verdict: Diagnosis
 ) -> None:
     """One NIC of a GH200 carries no more than 42.3 GB/s of bus bandwidth between two nodes, two of a DGX H100 186,
     whatever the model says they reach."""
@@ -210,7 +211,7 @@ def test_where_only_the_most_is_known_slowness_alone_is_no_fault() -> None:
     """Two GPUs without P2P, a tenth as quick at length: a host may be so. With slow small sizes something is wrong."""
     cluster = cluster_of("rtx4090-pcie", gpus=range(2))
     log = measured(cluster)
-    for start, verdict in ((1, Verdict.HEALTHY), (5, Verdict.UNEXPLAINED)):
+    for start, verdict in ((1, Diagnosis.HEALTHY), (5, Diagnosis.UNEXPLAINED)):
         slow = tuple(replace(r, times_s=(r.times_s[0] * (10 if r.nbytes > 1 << 16 else start),)) for r in log.rows)
         found = explain(replace(log, rows=slow), cluster)
         assert found.verdict is verdict
@@ -220,8 +221,8 @@ def test_where_only_the_most_is_known_slowness_alone_is_no_fault() -> None:
 def test_sizes_in_the_middle_tell_nothing_and_small_ones_alone_tell_sockets() -> None:
     cluster = cluster_of("gh200x4", 2)
     sockets = fault_of(cluster, "sockets").cluster
-    assert explain(measured(cluster, sizes=(1 << 16, 1 << 18)), cluster).verdict is Verdict.UNTOLD
-    assert explain(measured(cluster, sizes=(8, 1024)), cluster).verdict is Verdict.HEALTHY
+    assert explain(measured(cluster, sizes=(1 << 16, 1 << 18)), cluster).verdict is Diagnosis.UNTOLD
+    assert explain(measured(cluster, sizes=(8, 1024)), cluster).verdict is Diagnosis.HEALTHY
     slow = measured(sockets, sizes=(8, 1024))
     rows = tuple(replace(r, times_s=(1.6 * r.times_s[0],)) for r in slow.rows)
     assert [s.fault.key for s in explain(replace(slow, rows=rows), cluster).suspects] == ["sockets"]
@@ -229,7 +230,7 @@ def test_sizes_in_the_middle_tell_nothing_and_small_ones_alone_tell_sockets() ->
 
 def test_a_log_of_a_quicker_machine_is_told_so() -> None:
     found = explain(measured(cluster_of("dgx-h100", 2)), cluster_of("dgx-a100", 2))
-    assert found.verdict is Verdict.HEALTHY
+    assert found.verdict is Diagnosis.HEALTHY
     assert any("ran on more than the topology has" in remark for remark in found.remarks)
 
 

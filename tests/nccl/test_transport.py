@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ringtree.machines.catalogue import machine
-from ringtree.machines.clusters import Cluster, Network
+from ringtree.machines.clusters import Cluster, NetworkShape
 from ringtree.machines.nics import with_nics
 from ringtree.nccl import transport, tuning
 from ringtree.nccl.estimate import Estimate
@@ -65,8 +65,8 @@ def test_a_fabric_with_longer_hops_is_slower_where_the_size_is_small() -> None:
 
 def test_an_oversubscribed_fat_tree_carries_less() -> None:
     """Between leaves: one has four machines of eight NICs."""
-    narrow = Cluster(machine("dgx-h100"), 5, INFINIBAND, Network.FAT_TREE, 4.0)
-    wide = Cluster(machine("dgx-h100"), 5, INFINIBAND, Network.FAT_TREE)
+    narrow = Cluster(machine("dgx-h100"), 5, INFINIBAND, NetworkShape.FAT_TREE, 4.0)
+    wide = Cluster(machine("dgx-h100"), 5, INFINIBAND, NetworkShape.FAT_TREE)
     four, four_wide = (replace(c, nodes=4) for c in (narrow, wide))
     for collective in ("all_gather", "all_to_all"):
         assert found(four, collective, GiB) == found(four_wide, collective, GiB)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringtree.nccl.files.tuner_csv import BEYOND_BYTES, HEARD, LONGEST_LINE, Choice, Row, read, rows, write
+from ringtree.nccl.files.tuner_csv import BEYOND_BYTES, HEARD, LONGEST_LINE, TunerChoice, TunerRow, read, rows, write
 
 ROWS = st.builds(
-    lambda collective, low, more, algorithm, protocol, channels, nodes, ranks: Row(
+    lambda collective, low, more, algorithm, protocol, channels, nodes, ranks: TunerRow(
         collective, low, low + more, algorithm, protocol, channels, nodes, ranks
     ),
     st.sampled_from(sorted(HEARD)),
@@ -24,7 +24,7 @@ ROWS = st.builds(
 
 
 @given(st.lists(ROWS, max_size=8))
-def test_what_is_written_is_read_back_without_what_nccl_ignores(table: list[Row]) -> None:
+def test_what_is_written_is_read_back_without_what_nccl_ignores(table: list[TunerRow]) -> None:
     text = write(table)
     assert read(text) == tuple(row for row in table if row.heard)
     assert all(len(line.encode()) <= LONGEST_LINE for line in text.splitlines())
@@ -32,12 +32,16 @@ def test_what_is_written_is_read_back_without_what_nccl_ignores(table: list[Row]
 
 @pytest.mark.parametrize("collective", ["broadcast", "reduce", "reduce_scatter", "all_gather"])
 def test_a_tree_is_for_all_reduce_alone(collective: str) -> None:
-    assert rows(collective, [Choice(8, "tree", "ll")]) == ()
-    assert rows("all_reduce", [Choice(8, "tree", "ll")]) != ()
+    assert rows(collective, [TunerChoice(8, "tree", "ll")]) == ()
+    assert rows("all_reduce", [TunerChoice(8, "tree", "ll")]) != ()
 
 
 def test_rows_cover_every_size_and_meet_between_two() -> None:
-    choices = [Choice(64, "tree", "ll", 2), Choice(256, "tree", "ll", 2), Choice(4096, "ring", "simple", 24)]
+    choices = [
+        TunerChoice(64, "tree", "ll", 2),
+        TunerChoice(256, "tree", "ll", 2),
+        TunerChoice(4096, "ring", "simple", 24),
+    ]
     low, high = rows("all_reduce", choices, 4, 32)
     assert (low.min_bytes, high.max_bytes) == (0, BEYOND_BYTES)
     assert high.min_bytes == low.max_bytes + 1

@@ -12,7 +12,7 @@ from ringtree.machines.machine import Device, DeviceKind, Machine, PathKind
 from ringtree.nccl import tuning
 from ringtree.nccl.estimate import Estimate
 from ringtree.nccl.tuning.channels import chunk_bytes, tree_chunk_bytes
-from ringtree.nccl.tuning.communicator import Communicator
+from ringtree.nccl.tuning.communicator import NcclCommunicator
 from ringtree.topology.fabrics import Fabric
 
 INFINIBAND = Fabric("infiniband", True, True, 0.97, 2e-6, 0.0, 1e-7, "by hand")
@@ -179,7 +179,7 @@ def test_a_switchs_chunks_are_by_generation_nodes_and_nics(
 
 @pytest.mark.parametrize(("nbytes", "expected"), [(1 << 30, 128), (1 << 29, 64), (1 << 25, 32), (1 << 22, 16)])
 def test_chunks_are_short_while_there_are_few(nbytes: int, expected: int) -> None:
-    assert chunk_bytes(Communicator(ONE, HOPPER), "nvls", 8, nbytes) == expected << 10
+    assert chunk_bytes(NcclCommunicator(ONE, HOPPER), "nvls", 8, nbytes) == expected << 10
 
 
 def test_a_fabrics_plugin_leaves_protocols_out_and_tells_its_latency() -> None:

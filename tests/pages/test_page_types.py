@@ -21,9 +21,9 @@ from ringtree.pages.schedule_page import schedule_data
 from ringtree.pages.trace_page import trace_data
 from ringtree.topology.fabrics import FABRICS
 from ringtree.topology.text import parse
-from ringtree.training import Layout
-from ringtree.training.core.plan import Plan
-from ringtree.training.measure.measured import Measured
+from ringtree.training import ParallelLayout
+from ringtree.training.core.plan import TrainingPlan
+from ringtree.training.measure.measured import TrainingRecord
 from tests.draw.machines import pair
 from tests.draw.test_report import record as bench_record
 from tests.pages.browser.driver import INSTALLED, ROOT
@@ -45,8 +45,20 @@ def given() -> Iterator[tuple[str, Any]]:
     yield "trace", trace_data([ring(3, 6), TRACE])
     kept = (json.loads(path.read_text(encoding="utf-8")) for path in BENCHMARKS.glob("all_reduce_*.json"))
     yield "report", report_data({"rows": bench_record(*rows()), **{str(n): file for n, file in enumerate(kept)}})
-    run = Measured(
-        Plan(Layout(tp=2)), 1, [5.0, float("inf")], [0.1] * 2, [8] * 2, TRACE, [], 0.2, [0.1], [], {}, {}, None
+    run = TrainingRecord(
+        TrainingPlan(ParallelLayout(tp=2)),
+        1,
+        [5.0, float("inf")],
+        [0.1] * 2,
+        [8] * 2,
+        TRACE,
+        [],
+        0.2,
+        [0.1],
+        [],
+        {},
+        {},
+        None,
     )
     yield "train", {**train_record(), "picture": ""}
     yield "train", {**run.record(), "picture": "<svg/>"}

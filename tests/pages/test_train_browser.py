@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ringtree.draw.step_picture import Call, step_picture
+from ringtree.draw.step_picture import DrawnCall, step_picture
 from ringtree.ir.trace import Event, Trace
 from ringtree.pages.train_page import train_page
 from tests.pages.browser.driver import Browser, Page
@@ -27,7 +27,7 @@ TRACE = Trace.of(
 )
 
 PICTURE = step_picture(
-    [[Call((k,), "all_reduce", (0, 2), 60) for k in range(2)] if r % 2 == 0 else [] for r in range(4)]
+    [[DrawnCall((k,), "all_reduce", (0, 2), 60) for k in range(2)] if r % 2 == 0 else [] for r in range(4)]
 )
 
 

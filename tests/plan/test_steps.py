@@ -11,7 +11,7 @@ from ringtree.algorithms import build, pairs
 from ringtree.ir import spec
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.lower import lower
-from ringtree.plan import Steps, steps_for
+from ringtree.plan import CallTuning, steps_for
 from ringtree.plan.steps import MOST_INSTRUCTIONS, MOST_TRANSFERS, _steps
 from ringtree.price import BUILT_IN, SharedMemory
 from ringtree.verify import prove, prove_programs
@@ -25,7 +25,7 @@ def root(collective: str, ranks: int) -> int | None:
     return ranks // 2 if COLLECTIVES[collective].rooted else None
 
 
-def told(algorithm: str, collective: str, ranks: int, nbytes: int, slots: int = 8) -> Steps:
+def told(algorithm: str, collective: str, ranks: int, nbytes: int, slots: int = 8) -> CallTuning:
     memory = SharedMemory(ranks, slots, MIB // slots)
     return steps_for(algorithm, collective, ranks, root(collective, ranks), nbytes, memory)
 
@@ -33,7 +33,7 @@ def told(algorithm: str, collective: str, ranks: int, nbytes: int, slots: int = 
 @pytest.mark.parametrize(("algorithm", "collective"), pairs())
 @pytest.mark.parametrize("ranks", [2, 5, pytest.param(8, marks=pytest.mark.slow)])
 def test_what_is_cut_is_right_and_fits(algorithm: str, collective: str, ranks: int) -> None:
-    seen = dict[Steps, Steps]()
+    seen = dict[CallTuning, CallTuning]()
     for nbytes in SIZES:
         steps = told(algorithm, collective, ranks, nbytes)
         seen[steps] = steps
@@ -100,8 +100,10 @@ def test_no_more_slots_are_needed_than_there_are() -> None:
 
 
 def test_steps_say_what_they_are() -> None:
-    assert str(Steps()) == "no steps" and not Steps()
-    assert str(Steps((("pieces", 4),), True, 2, 8, 2)) == "pieces=4, many_source, split(2), pipeline(8), channels(2)"
+    assert str(CallTuning()) == "no steps" and not CallTuning()
+    assert (
+        str(CallTuning((("pieces", 4),), True, 2, 8, 2)) == "pieces=4, many_source, split(2), pipeline(8), channels(2)"
+    )
 
 
 def test_a_barrier_and_one_rank_are_left_alone() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ringtree.machines.catalogue import machine
-from ringtree.machines.clusters import Cluster, Network
+from ringtree.machines.clusters import Cluster, NetworkShape
 from ringtree.topology import cluster, switch
 from ringtree.topology.fabrics import FABRICS
 
@@ -11,7 +11,7 @@ SIZES = (64, 1 << 14, 1 << 20, 1 << 26)
 WORK = {"message_s": 3e-7, "step_s": 1e-7, "copy_Bps": 40e9, "reduce_Bps": 15e9}
 PLACES = {
     "rails": Cluster(machine("dgx-h100"), 4, FABRICS["infiniband"]).topology(),
-    "fat tree": Cluster(machine("dgx-h100"), 6, FABRICS["infiniband"], Network.FAT_TREE, 2.0).topology(),
+    "fat tree": Cluster(machine("dgx-h100"), 6, FABRICS["infiniband"], NetworkShape.FAT_TREE, 2.0).topology(),
     "not alike": Cluster(machine("azure-nc96"), 5, FABRICS["roce"]).topology(),
     "work": cluster(4, 8, nics=2, **WORK),
     "switch": switch(24),

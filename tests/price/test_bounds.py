@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ringtree.algorithms import build, pairs
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.machines.catalogue import machine
-from ringtree.machines.clusters import Cluster, Network
+from ringtree.machines.clusters import Cluster, NetworkShape
 from ringtree.price import Bounds, bound, bounds, cuts, seconds
 from ringtree.price.graph import Graph
 from ringtree.price.latency import least_s
@@ -121,7 +121,7 @@ def test_alike_hosts_are_bounded_as_a_few():
         assert found.bottleneck == "the link into host 0 (network -> nic0), 25 GB/s"
 
 
-@pytest.mark.parametrize("network", Network)
+@pytest.mark.parametrize("network", NetworkShape)
 @pytest.mark.parametrize("nodes", [1, 2, 5])
 def test_alike_nodes_stand_for_one_another(network, nodes):
     """Whatever is put together: as when every node is of a kind of its own."""
@@ -170,14 +170,14 @@ def test_mistakes():
 
 def test_a_torus_that_is_too_large_to_look_at_whole_is_refused_at_once():
     with pytest.raises(ValueError, match="1,000,003 nodes of a torus; expected at most 16,384"):
-        Bounds(Cluster(machine("dgx-h100"), 1_000_003, FABRICS["roce"], Network.TORUS))
+        Bounds(Cluster(machine("dgx-h100"), 1_000_003, FABRICS["roce"], NetworkShape.TORUS))
 
 
 def test_one_rank():
     assert bound("all_reduce", switch(1), M).time_s == 0
 
 
-@pytest.mark.parametrize("network", [Network.RAILS, Network.FAT_TREE])
+@pytest.mark.parametrize("network", [NetworkShape.RAILS, NetworkShape.FAT_TREE])
 @pytest.mark.parametrize("oversubscription", [1.0, 3.0])
 def test_a_few_nodes_stand_for_many(network, oversubscription, monkeypatch):
     cluster = Cluster(machine("dgx-h100"), 32, FABRICS["roce"], network, oversubscription)

@@ -32,21 +32,21 @@ class Ended:
     args: tuple[Any, ...] = ()
 
 
-def seat(
+def endpoint(
     fd: int,
     rank: int,
     ranks: int,
     *,
     timeout_s: float = 60.0,
     threads: bool = False,
-    kin: _native.Kin | None = None,
+    inherited: _native.InheritedLiveness | None = None,
     **sizes: int,
 ) -> _native.Group:
     names = [str(r) for r in range(ranks)]
     slots, slot_bytes = sizes.get("slots", SLOTS), sizes.get("slot_bytes", SLOT_BYTES)
     return _native.Group(
         os.dup(fd), rank, ranks, slots=slots, slot_bytes=slot_bytes, timeout_s=timeout_s,
-        crowded=ranks > (os.cpu_count() or 1), threads=threads, names=names, kin=kin,
+        oversubscribed=ranks > (os.cpu_count() or 1), threads=threads, names=names, inherited=inherited,
     )  # fmt: skip
 
 
@@ -65,9 +65,9 @@ def _attempt(fn: Callable[[], Any]) -> Ended:
         return Ended(None, type(e), f"{e}\n{traceback.format_exc()}", e.args)
 
 
-def world(ranks: int, fn: Callable[[_native.Group, int], Any], **terms: Any) -> list[Ended]:
+def world(ranks: int, fn: Callable[[_native.Group, int], Any], **parameters: Any) -> list[Ended]:
     """Runs fn(group, rank) in `ranks` forked processes. A rank that was killed ends with error SystemExit."""
-    sizes = {k: terms[k] for k in ("slots", "slot_bytes") if k in terms}
+    sizes = {k: parameters[k] for k in ("slots", "slot_bytes") if k in parameters}
     with segment(ranks, **sizes) as fd:
         kids = []
         for rank in range(ranks):
@@ -76,7 +76,7 @@ def world(ranks: int, fn: Callable[[_native.Group, int], Any], **terms: Any) -> 
             if pid == 0:
                 ended = Ended(None, SystemExit)
                 try:
-                    group = seat(fd, rank, ranks, **terms)
+                    group = endpoint(fd, rank, ranks, **parameters)
                     ended = _attempt(lambda: fn(group, rank))  # noqa: B023
                     closing = _attempt(group.close)
                     ended = closing if closing.error and not ended.error else ended
@@ -98,12 +98,12 @@ def _collect(pid: int, pipe: int) -> Ended:
     return pickle.loads(said) if said else Ended(None, SystemExit)
 
 
-def thread_world(ranks: int, fn: Callable[[_native.Group, int], Any], **terms: Any) -> list[Ended]:
+def thread_world(ranks: int, fn: Callable[[_native.Group, int], Any], **parameters: Any) -> list[Ended]:
     """The same with threads of this process."""
     ends: list[Ended] = [Ended()] * ranks
 
     def live(rank: int, fd: int) -> None:
-        group = seat(fd, rank, ranks, threads=True, **terms)
+        group = endpoint(fd, rank, ranks, threads=True, **parameters)
         ends[rank] = _attempt(lambda: fn(group, rank))
         group.close()
 
@@ -150,8 +150,8 @@ def one_shot(rank: int, n: int) -> Program:
     others = [(rank + k) % n for k in range(1, n)]
     steps = send(0, at(Space.INPUT, 0), *others)
     steps += [Instruction(Kind.WAIT, peer=p, register=p) for p in others]
-    terms = tuple(at(Space.INPUT, 0) if p == rank else Operand(Space.MESSAGE, p, 0) for p in range(n))
-    steps.append(Instruction(Kind.REDUCE if n > 1 else Kind.COPY, (at(Space.OUTPUT, 0),), terms))
+    parameters = tuple(at(Space.INPUT, 0) if p == rank else Operand(Space.MESSAGE, p, 0) for p in range(n))
+    steps.append(Instruction(Kind.REDUCE if n > 1 else Kind.COPY, (at(Space.OUTPUT, 0),), parameters))
     steps += [Instruction(Kind.RELEASE, peer=p) for p in others]
     return Program("one_shot", "all_reduce", rank, n, 1, (tuple(steps),))
 
@@ -161,8 +161,8 @@ def two_shot(rank: int, n: int) -> Program:
     others = [(rank + k) % n for k in range(1, n)]
     steps = [step for k, p in enumerate(others) for step in send(k, at(Space.INPUT, p), p)]
     steps += [Instruction(Kind.WAIT, peer=p, register=p) for p in others]
-    terms = tuple(at(Space.INPUT, rank) if p == rank else Operand(Space.MESSAGE, p, rank) for p in range(n))
-    steps.append(Instruction(Kind.REDUCE, (at(Space.OUTPUT, rank), Operand(Space.SLOT, n, rank)), terms))
+    parameters = tuple(at(Space.INPUT, rank) if p == rank else Operand(Space.MESSAGE, p, rank) for p in range(n))
+    steps.append(Instruction(Kind.REDUCE, (at(Space.OUTPUT, rank), Operand(Space.SLOT, n, rank)), parameters))
     steps += [Instruction(Kind.RELEASE, peer=p) for p in others]
     steps += [Instruction(Kind.SIGNAL, peer=p, register=n) for p in others]
     steps += [step for p in others for step in receive(at(Space.OUTPUT, p), p)]

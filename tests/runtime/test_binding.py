@@ -9,7 +9,14 @@ from ringtree.algorithms import build, pairs
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.schedule import Schedule
 from ringtree.plan import choose
-from ringtree.runtime.communicator.calls.binding import Part, built, chunk_sizes, part_of, slots_needed_by, window
+from ringtree.runtime.communicator.calls.binding import (
+    RankProgram,
+    built,
+    chunk_sizes,
+    part_of,
+    slots_needed_by,
+    window,
+)
 from ringtree.runtime.engines import shm
 from ringtree.runtime.types import Dtype
 
@@ -40,7 +47,7 @@ def test_a_window_is_the_same_on_all_ranks_and_its_widest_message_fits() -> None
 def test_a_message_that_can_not_fit_is_refused() -> None:
     part = built("ring", "all_reduce", 8, -1, 0)
     with pytest.raises(ValueError, match="does not fit a staging slot of 8 bytes"):
-        window(Part(part.program, part.digest, 4), 8, Dtype.FLOAT32)
+        window(RankProgram(part.program, part.digest, 4), 8, Dtype.FLOAT32)
 
 
 def test_digests_are_shared_by_ranks_and_tell_schedules_apart() -> None:

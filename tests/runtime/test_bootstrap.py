@@ -17,7 +17,7 @@ from ringtree.runtime.bootstrap.bootstrap import Bootstrap, BootstrapGroup
 from ringtree.runtime.bootstrap.in_process import IN_PROCESS, InProcess
 from ringtree.runtime.bootstrap.shared_memory import reserve
 from ringtree.runtime.communicator.communicator import Communicator
-from ringtree.runtime.engines.engine import Terms
+from ringtree.runtime.engines.engine import GroupParameters
 
 BOOTSTRAPS = {"abstract socket": ABSTRACT_SOCKET, "in process": IN_PROCESS}
 numbers = count()
@@ -92,8 +92,8 @@ def test_an_engine_and_its_symmetric_memory_meet_by_any_bootstrap(key: str) -> N
     threads = Threads()
 
     def work(rank: int) -> list[float]:
-        terms = Terms(key, rank, ("0", "1", "2"), 30, threads=True, bootstrap=threads)
-        with Communicator("shm", terms) as comm:
+        parameters = GroupParameters(key, rank, ("0", "1", "2"), 30, threads=True, bootstrap=threads)
+        with Communicator("shm", parameters) as comm:
             x = comm.empty(4, np.float32)
             x[:] = rank
             half = comm.split(rank % 2)

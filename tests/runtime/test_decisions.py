@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtree import RankFailed, spawn
-from ringtree.plan import Steps
+from ringtree.plan import CallTuning
 from ringtree.price.memory import BUILT_IN, SharedMemory
 from ringtree.runtime.communicator.calls import decisions
 from ringtree.runtime.communicator.calls.decisions import Decision, cut, decide
@@ -83,7 +83,7 @@ def test_who_fails_to_decide_lets_the_others_go_on() -> None:
         Decision,
         st.text(max_size=9),
         st.builds(
-            Steps,
+            CallTuning,
             st.lists(st.tuples(st.text(max_size=9), st.integers(0, 99)), max_size=2).map(tuple),
             st.booleans(),
             *[st.integers(0, 1 << 20)] * 4,
@@ -128,8 +128,8 @@ def test_one_rank_decides_for_all() -> None:
 
 def keeps_a_claim(comm: Communicator) -> str:
     if comm.rank == 0:
-        decisions._shared(comm._seat, 77, lambda: os._exit(3))
-    comm._seat.known(77)
+        decisions._shared(comm._endpoint, 77, lambda: os._exit(3))
+    comm._endpoint.known(77)
     return comm.chosen("all_reduce", FRESH + 7).part.program.name
 
 
@@ -141,12 +141,19 @@ def test_a_rank_that_dies_with_its_claim_keeps_nobody_from_deciding() -> None:
 
 def fills(comm: Communicator) -> list[object]:
     """What is known of many keys: claimed here until there is no room, and then still readable."""
-    seat = comm._seat
-    claims = [seat.known(key) for key in range(1, 300)]
-    seat.publish(5, b"five")
-    seat.publish(6, bytes(1000))
-    seat.publish(299, b"nobody claimed it")
-    return [claims[0], claims[-1], sum(claim is True for claim in claims), seat.known(5), seat.known(6), seat.known(7)]
+    endpoint = comm._endpoint
+    claims = [endpoint.known(key) for key in range(1, 300)]
+    endpoint.publish(5, b"five")
+    endpoint.publish(6, bytes(1000))
+    endpoint.publish(299, b"nobody claimed it")
+    return [
+        claims[0],
+        claims[-1],
+        sum(claim is True for claim in claims),
+        endpoint.known(5),
+        endpoint.known(6),
+        endpoint.known(7),
+    ]
 
 
 def test_a_full_memo_says_so_and_keeps_what_it_has() -> None:

@@ -24,7 +24,7 @@ LENGTHS = (0, 1, 2, 3, 7, 17, 64, 1000, 4099)
 @pytest.fixture(scope="module")
 def alone() -> Iterator[_native.Group]:
     with nw.segment(1) as fd:
-        group = nw.seat(fd, 0, 1)
+        group = nw.endpoint(fd, 0, 1)
         yield group
         group.close()
 

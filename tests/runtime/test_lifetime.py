@@ -18,7 +18,7 @@ import pytest
 
 from ringtree import init, spawn
 from ringtree.runtime.communicator.communicator import Communicator
-from ringtree.runtime.engines.engine import Terms
+from ringtree.runtime.engines.engine import GroupParameters
 from tests.runtime.conftest import available
 from tests.waiting import interruptible
 
@@ -71,7 +71,7 @@ def in_child(use: Callable[[], Any]) -> str:
 @native
 def test_a_forked_child_is_told_and_harms_nobody() -> None:
     def rank(comm: Communicator) -> None:
-        comm.all_reduce(np.ones(4))  # learnt: the child must not find the short way either
+        comm.all_reduce(np.ones(4))  # learnt: the child must not find the fast path either
         said = in_child(lambda: comm.all_reduce(np.ones(4)))
         assert f"is a fork of rank {comm.rank} and cannot use its communicator" in said, said
         assert "ringtree.init()" in said
@@ -105,7 +105,7 @@ def test_a_forked_child_moves_none_of_its_parents_messages() -> None:
         sent = comm.isend(x, peer)
         pid = os.fork()
         if pid == 0:
-            with Communicator("shm", Terms(f"fork {os.getpid()}", 0, ("0",), 20)) as mine:
+            with Communicator("shm", GroupParameters(f"fork {os.getpid()}", 0, ("0",), 20)) as mine:
                 # long enough a wait to move what is under way
                 os._exit(mine.irecv(np.zeros(1)).wait(0.2))
         assert os.waitpid(pid, 0)[1] == 0

@@ -149,14 +149,14 @@ def test_a_call_by_addresses_serves_what_is_remembered_and_nothing_else() -> Non
         said: list[Any] = [group.call(0, x, y, "sum", -1)]  # no format was told
         said.append(group.call_at(0, FLOAT, "sum", -1, at, 4, to, 4) and y.tolist() == [0, 2, 4, 6])
         said.append(group.call_at(0, FLOAT, "sum", -1, at, 4, at, 4) and x.tolist() == [0, 2, 4, 6])
-        for look in [
+        for signature in [
             (1, FLOAT, "sum", -1, at, 4, to, 4), (0, 1, "sum", -1, at, 4, to, 4), (0, FLOAT, "max", -1, at, 4, to, 4),
             (0, FLOAT, "sum", 0, at, 4, to, 4), (0, FLOAT, "sum", -1, at, 3, to, 4), (0, FLOAT, "sum", -1, 0, 0, to, 4),
             (0, FLOAT, "sum", -1, at, 4, at + 4, 4), (0, FLOAT, None, -1, at, 4, to, 4),
             (0, 2**40, "sum", -1, at, 4, to, 4), (0, FLOAT, "sum", -1, 2**80, 4, to, 4),
             (0, FLOAT, "sum", np.int64(-1), at, 4, to, 4),
         ]:  # fmt: skip
-            said.append(group.call_at(*look))
+            said.append(group.call_at(*signature))
         with pytest.raises(TypeError, match="expected 8 arguments, got 2"):
             group.call_at(0, FLOAT)  # type: ignore[call-arg]
         return said
@@ -298,7 +298,7 @@ def test_a_signal_handler_ends_a_wait() -> None:
 )
 def test_a_program_that_makes_no_sense_is_refused(steps: list[Instruction], complaint: str) -> None:
     with nw.segment(2) as fd:
-        group = nw.seat(fd, 0, 2)
+        group = nw.endpoint(fd, 0, 2)
         with pytest.raises(ValueError, match=complaint):
             prepare(group, Program("bad", "broadcast", 0, 2, 2, (tuple(steps),), root=0), 8)
         with pytest.raises(ValueError, match="smaller window"):

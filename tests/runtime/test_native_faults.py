@@ -224,7 +224,7 @@ def test_a_forked_child_has_no_seat() -> None:
 
 def test_a_closed_group_says_so() -> None:
     with nw.segment(1) as fd:
-        group = nw.seat(fd, 0, 1)
+        group = nw.endpoint(fd, 0, 1)
         plan = prepare(group, one_shot(0, 1), 1)
         group.close()
         group.close()
@@ -238,16 +238,16 @@ def test_a_descriptor_of_something_else_is_refused(tmp_path: object) -> None:
     with nw.segment(2) as fd:
         os.pwrite(fd, b"\1" * 64, 0)
         with pytest.raises(ValueError, match=r"disagree|not a ringtree segment"):
-            nw.seat(fd, 0, 2)
+            nw.endpoint(fd, 0, 2)
     with nw.segment(2) as fd:
-        first = nw.seat(fd, 0, 2)
+        first = nw.endpoint(fd, 0, 2)
         with pytest.raises(ValueError, match="disagree"):
-            nw.seat(fd, 1, 2, slots=9)
+            nw.endpoint(fd, 1, 2, slots=9)
         first.close()
     with pytest.raises(OSError, match="descriptor"):
-        nw.seat(-1, 0, 2)
+        nw.endpoint(-1, 0, 2)
     with pytest.raises(ValueError, match="rank 2 of 2"), nw.segment(2) as fd:
-        nw.seat(fd, 2, 2)
+        nw.endpoint(fd, 2, 2)
 
 
 def test_a_sub_group_without_room_says_so() -> None:
@@ -257,7 +257,7 @@ def test_a_sub_group_without_room_says_so() -> None:
     os.ftruncate(fd, _native.segment_bytes(*sizes))
 
     def rank_of(group: _native.Group, rank: int) -> None:
-        sub = nw.seat(fd, rank, 2, kin=group.kin([0, 1]))
+        sub = nw.endpoint(fd, rank, 2, inherited=group.inherited([0, 1]))
         x = np.ones(500, np.float32)
         run(sub, prepare(sub, one_shot(rank, 2), 500), x, x)
 

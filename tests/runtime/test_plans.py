@@ -15,53 +15,53 @@ from tests.runtime.native_world import one_shot, prepare, run, two_shot, values,
 
 
 def forgotten(comm: Communicator) -> None:
-    seat = comm._seat
+    endpoint = comm._endpoint
     x, out = np.full(100, comm.rank + 1.0, np.float32), np.empty(100, np.float32)
-    look = (1, "f", int(Dtype.FLOAT32), "sum", -1, 100, 100)
-    plan = prepare(seat, one_shot(comm.rank, comm.size), 100, window=100)
-    other = prepare(seat, one_shot(comm.rank, comm.size), 50, window=50)
-    seat.remember(*look, plan)
+    signature = (1, "f", int(Dtype.FLOAT32), "sum", -1, 100, 100)
+    plan = prepare(endpoint, one_shot(comm.rank, comm.size), 100, window=100)
+    other = prepare(endpoint, one_shot(comm.rank, comm.size), 50, window=50)
+    endpoint.remember(*signature, plan)
     at = (1, int(Dtype.FLOAT32), "sum", -1, x.ctypes.data, 100, out.ctypes.data, 100)
-    assert seat.call(1, x, out, "sum", -1)
-    assert seat.call_at(*at)
-    seat.forget(plan)
-    assert not seat.call(1, x, out, "sum", -1)
-    assert not seat.call_at(*at)
-    for act in (lambda: run(seat, plan, x, out), lambda: seat.start(plan, 0, 0), lambda: seat.forget(plan)):
+    assert endpoint.call(1, x, out, "sum", -1)
+    assert endpoint.call_at(*at)
+    endpoint.forget(plan)
+    assert not endpoint.call(1, x, out, "sum", -1)
+    assert not endpoint.call_at(*at)
+    for act in (lambda: run(endpoint, plan, x, out), lambda: endpoint.start(plan, 0, 0), lambda: endpoint.forget(plan)):
         with pytest.raises(ValueError, match=f"plan {plan} was forgotten"):
             act()
     with pytest.raises(ValueError, match="no plan 99"):
-        seat.forget(99)
-    assert prepare(seat, one_shot(comm.rank, comm.size), 100, window=100) not in (plan, other)
-    assert (run(seat, other, x, out)[:50] == comm.size * (comm.size + 1) / 2).all()
+        endpoint.forget(99)
+    assert prepare(endpoint, one_shot(comm.rank, comm.size), 100, window=100) not in (plan, other)
+    assert (run(endpoint, other, x, out)[:50] == comm.size * (comm.size + 1) / 2).all()
 
 
 def queued(comm: Communicator) -> None:
     """A plan that is forgotten while its calls wait in the queue serves them still."""
-    seat = comm._seat
+    endpoint = comm._endpoint
     outs = [np.empty(5000, np.float32) for _ in range(20)]
     x = np.full(5000, comm.rank + 1.0, np.float32)
     ticket = 0
     for out in outs:
-        plan = prepare(seat, one_shot(comm.rank, comm.size), 5000, window=1000)
-        ticket = seat.start(plan, x.ctypes.data, out.ctypes.data)
-        seat.forget(plan)
-    assert seat.wait(ticket, 20.0)
+        plan = prepare(endpoint, one_shot(comm.rank, comm.size), 5000, window=1000)
+        ticket = endpoint.start(plan, x.ctypes.data, out.ctypes.data)
+        endpoint.forget(plan)
+    assert endpoint.wait(ticket, 20.0)
     assert all((out == comm.size * (comm.size + 1) / 2).all() for out in outs)
 
 
 def taught_anew(comm: Communicator) -> None:
     """A call that another plan serves by now is none of the forgotten one's."""
-    seat = comm._seat
+    endpoint = comm._endpoint
     x, out = np.full(100, comm.rank + 1.0, np.float32), np.empty(100, np.float32)
-    look = (1, "f", int(Dtype.FLOAT32), "sum", -1, 100, 100)
-    first, second = (prepare(seat, one_shot(comm.rank, comm.size), 100, window=100) for _ in range(2))
-    seat.remember(*look, first)
-    seat.remember(*look, second)
-    seat.forget(first)
-    assert seat.call(1, x, out, "sum", -1)
-    seat.forget(second)
-    assert not seat.call(1, x, out, "sum", -1)
+    signature = (1, "f", int(Dtype.FLOAT32), "sum", -1, 100, 100)
+    first, second = (prepare(endpoint, one_shot(comm.rank, comm.size), 100, window=100) for _ in range(2))
+    endpoint.remember(*signature, first)
+    endpoint.remember(*signature, second)
+    endpoint.forget(first)
+    assert endpoint.call(1, x, out, "sum", -1)
+    endpoint.forget(second)
+    assert not endpoint.call(1, x, out, "sum", -1)
 
 
 @pytest.mark.parametrize("act", [forgotten, queued, taught_anew])

@@ -32,8 +32,8 @@ def test_widening_loses_nothing(values: list[float]) -> None:
 
 
 def test_bfloat16_is_rounded_once_however_many_are_added() -> None:
-    terms = [np.array([1.0 if i == 0 else 2.0**-8], bfloat16).view(np.uint16) for i in range(9)]
-    total = reduce(terms, OPS["sum"], Dtype.BFLOAT16).view(bfloat16)
+    parameters = [np.array([1.0 if i == 0 else 2.0**-8], bfloat16).view(np.uint16) for i in range(9)]
+    total = reduce(parameters, OPS["sum"], Dtype.BFLOAT16).view(bfloat16)
     assert float(total[0]) == 1.0 + 8 * 2.0**-8
 
 

@@ -20,7 +20,7 @@ from ringtree.ir.collective import COLLECTIVES
 from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import available
 from tests.runtime.soak.__main__ import main
-from tests.runtime.soak.rank import Terms
+from tests.runtime.soak.rank import SoakSettings
 from tests.runtime.soak.script import MIXES, PLACES, SPLITS, STYLES, Call, Exchange, Open, Window, mix_of, steps
 from tests.runtime.soak.worlds import Failed, run
 from tests.waiting import until
@@ -37,7 +37,7 @@ pytestmark = [
 )
 def test_a_soak_finds_nothing(ranks: int, seconds: float) -> None:
     seed = int.from_bytes(os.urandom(4), "little")
-    reports = run(ranks, Terms(seconds, seconds / 4, seed, progress=False), busy=2)
+    reports = run(ranks, SoakSettings(seconds, seconds / 4, seed, progress=False), busy=2)
     assert len(reports) == ranks
     assert len({report.calls for report in reports}) == 1
     assert reports[0].calls >= 25
@@ -118,7 +118,7 @@ def test_an_open_slot_fails_the_soak(monkeypatch: pytest.MonkeyPatch) -> None:
 def failure(timeout_s: float = 20.0) -> str:
     """What a soak of 2 ranks that finds something says of it."""
     with pytest.raises(Failed) as failed:
-        run(2, Terms(100.0, 0.0, 7, "turns", timeout_s=timeout_s), busy=0)
+        run(2, SoakSettings(100.0, 0.0, 7, "turns", timeout_s=timeout_s), busy=0)
     return str(failed.value)
 
 

@@ -7,19 +7,21 @@ import pytest
 
 from ringtree.ir.trace import Event
 from ringtree.runtime.engines.protocols import Recorded
-from ringtree.runtime.tracing.parts import Part, merge
+from ringtree.runtime.tracing.parts import RankRecording, merge
 
 US = 1e-6
 Told = tuple[Event, float, float, int]
 """Kind, from and to in µs, peer."""
 
 
-def part(rank: int, *events: Told, place: str = "world", members: tuple[int, ...] = (0, 1), dropped: int = 0) -> Part:
+def part(
+    rank: int, *events: Told, place: str = "world", members: tuple[int, ...] = (0, 1), dropped: int = 0
+) -> RankRecording:
     kind, start, end, peer = (np.array(column) for column in zip(*events, strict=True)) if events else [np.empty(0)] * 4
     n = len(events)
     columns = kind.astype(np.int32), 100 + start * US, 100 + end * US, np.full(n, 8), peer.astype(np.int32)
     recorded = Recorded(*columns, np.zeros(n, np.int32), np.zeros(n, np.int32), [("barrier()", 7)], dropped)
-    return Part(place, rank, members, recorded, {7: "ring"})
+    return RankRecording(place, rank, members, recorded, {7: "ring"})
 
 
 def sends(at: float) -> Told:

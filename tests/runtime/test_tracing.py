@@ -264,9 +264,9 @@ def test_a_call_that_fails_leaves_what_was_done(engine: str) -> None:
 
 def off(comm: Communicator) -> tuple[Any, Any]:
     with comm.trace():
-        during = comm._seat.recorded()
+        during = comm._endpoint.recorded()
         comm.barrier()
-    return during, comm._seat.recorded()
+    return during, comm._endpoint.recorded()
 
 
 def test_nothing_is_kept_when_it_is_off(pools: Pools, engine: str) -> None:

@@ -283,7 +283,7 @@ def ever_new(comm: Communicator) -> int:
         assert len(comm.all_gather_v(x[: 1 + comm.rank], np.arange(comm.size) + 1)) == 3
     assert comm.all_reduce(np.ones(3, np.int8)).sum() == 3 * comm.size
     with pytest.raises(ValueError, match=f"plan {first} was forgotten"):
-        comm._seat.run(first, 0, 0)
+        comm._endpoint.run(first, 0, 0)
     return len(comm._calls.plans)
 
 

@@ -59,7 +59,7 @@ def run_all(comm: Communicator, seed: int) -> list[str]:
         x = values(me, promise.held_labels(*where), sizes)
         want = wanted(promise, where, sizes)
         y = np.full_like(want, -1)
-        joined.seat.run(bound.plan, readable(x).address, writable(y).address)
+        joined.endpoint.run(bound.plan, readable(x).address, writable(y).address)
         if not np.array_equal(y, want):
             wrong.append(f"{algorithm} {collective}, rank {me} of {n}, blocks of {counts.tolist()}")
     return wrong

@@ -153,7 +153,7 @@ def test_where_links_are_shared_a_slower_link_may_help():
 
 
 def test_a_failed_link_is_gone_round():
-    """The long way round a ring of 4."""
+    """The slow path round a ring of 4."""
     broken = Conditions(links={(0, 1): 0})
     t = ring(4, latency_s=1, bandwidth_Bps=1)
     assert arrivals(play(messages(4, (0, 1)), t, 10, conditions=broken)) == {(0, 1, 0): 13}

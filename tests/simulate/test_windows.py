@@ -46,5 +46,5 @@ def test_what_is_in_its_place_is_not_copied_there() -> None:
 
 def test_what_is_short_is_so_for_the_engine() -> None:
     header = (Path(__file__).parents[2] / "csrc/memory/segment.h").read_text(encoding="utf-8")
-    room = re.search(r"struct alignas\(cache_line\) Notice \{\s+static constexpr std::size_t room = (\d+);", header)
+    room = re.search(r"struct alignas\(cache_line\) Descriptor \{\s+static constexpr std::size_t room = (\d+);", header)
     assert room and int(room[1]) == SHORT_NBYTES

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from itertools import combinations
 from typing import Any
 
-from ringtree.training import Layout, Plan, Settings, Shape
+from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
 from ringtree.training.core.layout import LayoutError
 from ringtree.training.strategies.registry import check
 
@@ -35,18 +35,18 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 SHAPE = Shape(width=16, layers=4, heads=4, context=16)
 """One that all of them divide evenly: what is refused is refused for what it is."""
-SETTINGS = Settings(steps=3, batch=8, rate=1e-2)
+SETTINGS = TrainingSettings(steps=3, batch=8, rate=1e-2)
 
 
-def plan(*names: str) -> Plan | None:
+def plan(*names: str) -> TrainingPlan | None:
     """What asks for all these options; None where two are the same one's, as two schedules are."""
     asked: dict[str, Any] = {}
     for name in names:
         for option, value in OPTIONS[name].items():
             if asked.setdefault(option, value) != value:
                 return None
-    layout, shape, settings = (_of(kind, asked) for kind in (Layout, Shape, Settings))
-    return Plan(Layout(**layout), replace(SHAPE, **shape), replace(SETTINGS, **settings))
+    layout, shape, settings = (_of(kind, asked) for kind in (ParallelLayout, Shape, TrainingSettings))
+    return TrainingPlan(ParallelLayout(**layout), replace(SHAPE, **shape), replace(SETTINGS, **settings))
 
 
 def _of(kind: Any, asked: dict[str, Any]) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def _of(kind: Any, asked: dict[str, Any]) -> dict[str, Any]:
     return {field.name: asked.pop(field.name) for field in fields(kind) if field.name in asked}
 
 
-def refusal(plan: Plan) -> str | None:
+def refusal(plan: TrainingPlan) -> str | None:
     """The reason, where a plan is refused."""
     try:
         check(plan)

@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from ringtree.training.core.language_model import language_model, loss_of
-from ringtree.training.core.plan import Plan
+from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.text import batch
 
 
-def alone(plan: Plan) -> tuple[list[float], dict[str, Tensor]]:
+def alone(plan: TrainingPlan) -> tuple[list[float], dict[str, Tensor]]:
     """Losses, a step each, and the weights after the last. The rows go through the model in the pieces in which the
     plan divides them, one after another, for experts look at a piece at a time."""
     settings, layout = plan.settings, plan.layout

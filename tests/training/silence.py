@@ -8,7 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 from ringtree.torch_backend.launching import Launching
-from ringtree.torch_backend.messages import Messages
+from ringtree.torch_backend.messages import GroupMessages
 from ringtree.torch_backend.work import Done
 
 
@@ -22,5 +22,8 @@ def silence() -> Iterator[None]:
     def send(self: Any, tensors: Any, *rest: Any, **more: Any) -> Any:
         return Done(tensors, None)
 
-    with patch.multiple(Launching, launch=launch), patch.multiple(Messages, send=send, recv=send, recv_anysource=send):
+    with (
+        patch.multiple(Launching, launch=launch),
+        patch.multiple(GroupMessages, send=send, recv=send, recv_anysource=send),
+    ):
         yield

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ringtree.ir.trace import Trace
 from ringtree.torch_backend import communicator
-from ringtree.training import Layout
+from ringtree.training import ParallelLayout
 from ringtree.training.strategies.layers.pipeline_order import STAGES_A_RANK
 from ringtree.training.strategies.layers.pipeline_step import TORCHS, Stage
 
@@ -52,7 +52,7 @@ class Sleeper(nn.Module):
 class Pipeline:
     """Over all ranks. `held`: of how many micro-batches this rank had activations at most."""
 
-    def __init__(self, layout: Layout, forward_s: float, backward_s: float) -> None:
+    def __init__(self, layout: ParallelLayout, forward_s: float, backward_s: float) -> None:
         me, v = dist.get_rank(), STAGES_A_RANK[layout.schedule]
         self.rows = torch.ones(layout.micro_batches, WIDTH)
         self.first, self.last = me == 0, me == layout.pp - 1

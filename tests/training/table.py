@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ringtree.training import Layout, Plan, Settings, Shape
+from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
 from ringtree.training.core.layout import CONTEXTS
 
 SMALL = Shape(width=16, layers=2, heads=4, context=8)
@@ -18,95 +18,108 @@ BY_SGD = {"optimizer": "sgd", "rate": 0.3}
 so do many layers."""
 EXPERTS: dict[str, Any] = {"shape": {"experts": 8}, "settings": BY_SGD}
 
-LAYOUTS: dict[str, tuple[Layout, dict[str, Any]]] = {
-    "dp2": (Layout(dp=2), {}),
-    "dp4": (Layout(dp=4), {}),
-    "dp8": (Layout(dp=8), {}),
-    "dp2 micro-batches": (Layout(dp=2, micro_batches=4), {}),
-    "tp2": (Layout(tp=2), {}),
-    "tp4": (Layout(tp=4), {}),
-    "tp8": (Layout(tp=8), {"shape": {"heads": 8}}),
-    **{f"zero{z} dp{n}": (Layout(dp=n, zero=z), {}) for z in (1, 2, 3) for n in (2, 4, 8)},
-    **{f"zero{z} micro-batches": (Layout(dp=2, zero=z, micro_batches=4), {}) for z in (1, 2, 3)},
-    **{f"zero{z} uneven": (Layout(dp=4, zero=z), {"shape": {"width": 12, "context": 10}}) for z in (1, 2, 3)},
-    **{f"cp{n} {kind}": (Layout(cp=n, context=kind), LONG) for kind in CONTEXTS for n in (2, 4, 8)},
-    "dp2 cp2 ring micro-batches": (Layout(dp=2, cp=2, micro_batches=2), LONG),
-    "dp2 cp4 ring": (Layout(dp=2, cp=4), LONG),
-    "dp4 cp2 ulysses": (Layout(dp=4, cp=2, context="ulysses"), LONG),
-    **{f"cp2 tp2 {kind}": (Layout(cp=2, tp=2, context=kind), LONG) for kind in CONTEXTS},
-    **{f"cp2 sp2 {kind}": (Layout(cp=2, tp=2, sp=True, context=kind), LONG) for kind in CONTEXTS},
-    **{f"pp2 cp2 {kind}": (Layout(pp=2, cp=2, context=kind, micro_batches=2), LONG) for kind in CONTEXTS},
-    "dp2 cp2 tp2 ring": (Layout(dp=2, cp=2, tp=2), LONG),
-    **{f"zero{z} cp2 ring": (Layout(cp=2, zero=z), LONG) for z in (1, 2, 3)},
-    "zero3 dp2 cp2 ulysses": (Layout(dp=2, cp=2, context="ulysses", zero=3), LONG),
-    "sp2": (Layout(tp=2, sp=True), {}),
-    "sp4": (Layout(tp=4, sp=True), {}),
-    "sp8": (Layout(tp=8, sp=True), {"shape": {"heads": 8}}),
-    "tp2 micro-batches": (Layout(tp=2, micro_batches=2), {}),
-    "sp2 micro-batches": (Layout(tp=2, sp=True, micro_batches=2), {}),
-    "dp2 tp2": (Layout(dp=2, tp=2), {}),
-    "dp2 sp2 micro-batches": (Layout(dp=2, tp=2, sp=True, micro_batches=2), {}),
-    "dp2 tp4": (Layout(dp=2, tp=4), {}),
-    "dp4 tp2": (Layout(dp=4, tp=2), {}),
-    **{f"zero{z} dp2 tp2": (Layout(dp=2, tp=2, zero=z), {}) for z in (2, 3)},
-    **{f"zero{z} dp2 sp2 micro-batches": (Layout(dp=2, tp=2, sp=True, zero=z, micro_batches=2), {}) for z in (2, 3)},
-    "zero3 dp4 sp2 uneven": (Layout(dp=4, tp=2, sp=True, zero=3), {"shape": {"width": 12, "context": 10, "heads": 2}}),
-    "tp2 pp2": (Layout(tp=2, pp=2, micro_batches=2), {}),
-    "sp2 pp2 gpipe": (Layout(tp=2, sp=True, pp=2, schedule="gpipe", micro_batches=4), {}),
-    "sp2 pp2 interleaved": (Layout(tp=2, sp=True, pp=2, schedule="interleaved", micro_batches=2), DEEP),
-    "dp2 tp2 pp2": (Layout(dp=2, tp=2, pp=2, micro_batches=2), {}),
-    "dp2 sp2 pp2 interleaved": (Layout(dp=2, tp=2, sp=True, pp=2, schedule="interleaved", micro_batches=2), DEEP),
-    "zero2 dp2 sp2 pp2": (Layout(dp=2, tp=2, sp=True, pp=2, zero=2, micro_batches=2), {}),
-    "zero3 dp2 tp2 pp2": (Layout(dp=2, tp=2, pp=2, zero=3, micro_batches=2), {}),
-    "pp2 naive": (Layout(pp=2, schedule="naive"), {}),
-    "pp4 naive": (Layout(pp=4, schedule="naive"), DEEP),
-    "pp8 naive": (Layout(pp=8, schedule="naive"), DEEP),
-    "dp2 pp2 naive": (Layout(dp=2, pp=2, schedule="naive"), {}),
-    **{f"zero{z} dp2 pp2": (Layout(dp=2, pp=2, zero=z, micro_batches=4), {}) for z in (1, 2, 3)},
-    "zero3 dp2 pp2 interleaved": (Layout(dp=2, pp=2, zero=3, schedule="interleaved", micro_batches=2), DEEP),
-    "zero3 dp2 cp2": (Layout(dp=2, cp=2, zero=3), LONG),
-    "pp2 gpipe": (Layout(pp=2, schedule="gpipe", micro_batches=4), {}),
-    "pp2 1f1b": (Layout(pp=2, schedule="1f1b", micro_batches=4), {}),
-    "pp2 interleaved": (Layout(pp=2, schedule="interleaved", micro_batches=4), DEEP),
-    "pp4 gpipe": (Layout(pp=4, schedule="gpipe", micro_batches=2), DEEP),
-    "pp4 1f1b": (Layout(pp=4, schedule="1f1b", micro_batches=4), DEEP),
-    "pp4 interleaved": (Layout(pp=4, schedule="interleaved", micro_batches=8), DEEP),
-    "pp8 gpipe": (Layout(pp=8, schedule="gpipe", micro_batches=8), DEEP),
-    "pp8 1f1b": (Layout(pp=8, schedule="1f1b", micro_batches=8), DEEP),
+LAYOUTS: dict[str, tuple[ParallelLayout, dict[str, Any]]] = {
+    "dp2": (ParallelLayout(dp=2), {}),
+    "dp4": (ParallelLayout(dp=4), {}),
+    "dp8": (ParallelLayout(dp=8), {}),
+    "dp2 micro-batches": (ParallelLayout(dp=2, micro_batches=4), {}),
+    "tp2": (ParallelLayout(tp=2), {}),
+    "tp4": (ParallelLayout(tp=4), {}),
+    "tp8": (ParallelLayout(tp=8), {"shape": {"heads": 8}}),
+    **{f"zero{z} dp{n}": (ParallelLayout(dp=n, zero=z), {}) for z in (1, 2, 3) for n in (2, 4, 8)},
+    **{f"zero{z} micro-batches": (ParallelLayout(dp=2, zero=z, micro_batches=4), {}) for z in (1, 2, 3)},
+    **{f"zero{z} uneven": (ParallelLayout(dp=4, zero=z), {"shape": {"width": 12, "context": 10}}) for z in (1, 2, 3)},
+    **{f"cp{n} {kind}": (ParallelLayout(cp=n, context=kind), LONG) for kind in CONTEXTS for n in (2, 4, 8)},
+    "dp2 cp2 ring micro-batches": (ParallelLayout(dp=2, cp=2, micro_batches=2), LONG),
+    "dp2 cp4 ring": (ParallelLayout(dp=2, cp=4), LONG),
+    "dp4 cp2 ulysses": (ParallelLayout(dp=4, cp=2, context="ulysses"), LONG),
+    **{f"cp2 tp2 {kind}": (ParallelLayout(cp=2, tp=2, context=kind), LONG) for kind in CONTEXTS},
+    **{f"cp2 sp2 {kind}": (ParallelLayout(cp=2, tp=2, sp=True, context=kind), LONG) for kind in CONTEXTS},
+    **{f"pp2 cp2 {kind}": (ParallelLayout(pp=2, cp=2, context=kind, micro_batches=2), LONG) for kind in CONTEXTS},
+    "dp2 cp2 tp2 ring": (ParallelLayout(dp=2, cp=2, tp=2), LONG),
+    **{f"zero{z} cp2 ring": (ParallelLayout(cp=2, zero=z), LONG) for z in (1, 2, 3)},
+    "zero3 dp2 cp2 ulysses": (ParallelLayout(dp=2, cp=2, context="ulysses", zero=3), LONG),
+    "sp2": (ParallelLayout(tp=2, sp=True), {}),
+    "sp4": (ParallelLayout(tp=4, sp=True), {}),
+    "sp8": (ParallelLayout(tp=8, sp=True), {"shape": {"heads": 8}}),
+    "tp2 micro-batches": (ParallelLayout(tp=2, micro_batches=2), {}),
+    "sp2 micro-batches": (ParallelLayout(tp=2, sp=True, micro_batches=2), {}),
+    "dp2 tp2": (ParallelLayout(dp=2, tp=2), {}),
+    "dp2 sp2 micro-batches": (ParallelLayout(dp=2, tp=2, sp=True, micro_batches=2), {}),
+    "dp2 tp4": (ParallelLayout(dp=2, tp=4), {}),
+    "dp4 tp2": (ParallelLayout(dp=4, tp=2), {}),
+    **{f"zero{z} dp2 tp2": (ParallelLayout(dp=2, tp=2, zero=z), {}) for z in (2, 3)},
+    **{
+        f"zero{z} dp2 sp2 micro-batches": (ParallelLayout(dp=2, tp=2, sp=True, zero=z, micro_batches=2), {})
+        for z in (2, 3)
+    },
+    "zero3 dp4 sp2 uneven": (
+        ParallelLayout(dp=4, tp=2, sp=True, zero=3),
+        {"shape": {"width": 12, "context": 10, "heads": 2}},
+    ),
+    "tp2 pp2": (ParallelLayout(tp=2, pp=2, micro_batches=2), {}),
+    "sp2 pp2 gpipe": (ParallelLayout(tp=2, sp=True, pp=2, schedule="gpipe", micro_batches=4), {}),
+    "sp2 pp2 interleaved": (ParallelLayout(tp=2, sp=True, pp=2, schedule="interleaved", micro_batches=2), DEEP),
+    "dp2 tp2 pp2": (ParallelLayout(dp=2, tp=2, pp=2, micro_batches=2), {}),
+    "dp2 sp2 pp2 interleaved": (
+        ParallelLayout(dp=2, tp=2, sp=True, pp=2, schedule="interleaved", micro_batches=2),
+        DEEP,
+    ),
+    "zero2 dp2 sp2 pp2": (ParallelLayout(dp=2, tp=2, sp=True, pp=2, zero=2, micro_batches=2), {}),
+    "zero3 dp2 tp2 pp2": (ParallelLayout(dp=2, tp=2, pp=2, zero=3, micro_batches=2), {}),
+    "pp2 naive": (ParallelLayout(pp=2, schedule="naive"), {}),
+    "pp4 naive": (ParallelLayout(pp=4, schedule="naive"), DEEP),
+    "pp8 naive": (ParallelLayout(pp=8, schedule="naive"), DEEP),
+    "dp2 pp2 naive": (ParallelLayout(dp=2, pp=2, schedule="naive"), {}),
+    **{f"zero{z} dp2 pp2": (ParallelLayout(dp=2, pp=2, zero=z, micro_batches=4), {}) for z in (1, 2, 3)},
+    "zero3 dp2 pp2 interleaved": (ParallelLayout(dp=2, pp=2, zero=3, schedule="interleaved", micro_batches=2), DEEP),
+    "zero3 dp2 cp2": (ParallelLayout(dp=2, cp=2, zero=3), LONG),
+    "pp2 gpipe": (ParallelLayout(pp=2, schedule="gpipe", micro_batches=4), {}),
+    "pp2 1f1b": (ParallelLayout(pp=2, schedule="1f1b", micro_batches=4), {}),
+    "pp2 interleaved": (ParallelLayout(pp=2, schedule="interleaved", micro_batches=4), DEEP),
+    "pp4 gpipe": (ParallelLayout(pp=4, schedule="gpipe", micro_batches=2), DEEP),
+    "pp4 1f1b": (ParallelLayout(pp=4, schedule="1f1b", micro_batches=4), DEEP),
+    "pp4 interleaved": (ParallelLayout(pp=4, schedule="interleaved", micro_batches=8), DEEP),
+    "pp8 gpipe": (ParallelLayout(pp=8, schedule="gpipe", micro_batches=8), DEEP),
+    "pp8 1f1b": (ParallelLayout(pp=8, schedule="1f1b", micro_batches=8), DEEP),
     "pp8 interleaved": (
-        Layout(pp=8, schedule="interleaved", micro_batches=8),
+        ParallelLayout(pp=8, schedule="interleaved", micro_batches=8),
         {"shape": {"layers": 16}, "settings": BY_SGD},
     ),
-    "dp2 pp2 gpipe": (Layout(dp=2, pp=2, schedule="gpipe", micro_batches=2), {}),
-    "dp2 pp2 1f1b": (Layout(dp=2, pp=2, schedule="1f1b", micro_batches=4), {}),
-    "dp2 pp2 interleaved": (Layout(dp=2, pp=2, schedule="interleaved", micro_batches=2), DEEP),
-    "dp2 of experts": (Layout(dp=2), EXPERTS),
-    "ep2": (Layout(ep=2), EXPERTS),
-    "ep2 micro-batches": (Layout(ep=2, micro_batches=2), EXPERTS),
-    "ep4": (Layout(ep=4), EXPERTS),
-    "ep8": (Layout(ep=8), EXPERTS),
-    "dp2 ep2": (Layout(dp=2, ep=2), EXPERTS),
-    "dp2 ep4": (Layout(dp=2, ep=4), EXPERTS),
-    "dp4 ep2": (Layout(dp=4, ep=2), EXPERTS),
-    **{f"zero{z} dp2 of experts": (Layout(dp=2, zero=z), EXPERTS) for z in (1, 3)},
-    **{f"zero{z} ep4": (Layout(ep=4, zero=z), EXPERTS) for z in (2, 3)},
-    **{f"zero{z} dp2 ep2": (Layout(dp=2, ep=2, zero=z), EXPERTS) for z in (2, 3)},
-    **{f"zero{z} dp2 ep2 micro-batches": (Layout(dp=2, ep=2, zero=z, micro_batches=2), EXPERTS) for z in (2, 3)},
-    **{f"zero{z} dp2 ep4": (Layout(dp=2, ep=4, zero=z), EXPERTS) for z in (2, 3)},
-    "zero3 dp4 ep2 uneven": (Layout(dp=4, ep=2, zero=3), {"shape": {"experts": 6}, "settings": BY_SGD}),
+    "dp2 pp2 gpipe": (ParallelLayout(dp=2, pp=2, schedule="gpipe", micro_batches=2), {}),
+    "dp2 pp2 1f1b": (ParallelLayout(dp=2, pp=2, schedule="1f1b", micro_batches=4), {}),
+    "dp2 pp2 interleaved": (ParallelLayout(dp=2, pp=2, schedule="interleaved", micro_batches=2), DEEP),
+    "dp2 of experts": (ParallelLayout(dp=2), EXPERTS),
+    "ep2": (ParallelLayout(ep=2), EXPERTS),
+    "ep2 micro-batches": (ParallelLayout(ep=2, micro_batches=2), EXPERTS),
+    "ep4": (ParallelLayout(ep=4), EXPERTS),
+    "ep8": (ParallelLayout(ep=8), EXPERTS),
+    "dp2 ep2": (ParallelLayout(dp=2, ep=2), EXPERTS),
+    "dp2 ep4": (ParallelLayout(dp=2, ep=4), EXPERTS),
+    "dp4 ep2": (ParallelLayout(dp=4, ep=2), EXPERTS),
+    **{f"zero{z} dp2 of experts": (ParallelLayout(dp=2, zero=z), EXPERTS) for z in (1, 3)},
+    **{f"zero{z} ep4": (ParallelLayout(ep=4, zero=z), EXPERTS) for z in (2, 3)},
+    **{f"zero{z} dp2 ep2": (ParallelLayout(dp=2, ep=2, zero=z), EXPERTS) for z in (2, 3)},
     **{
-        f"{server} staleness 0 dp{n}": (Layout(dp=n, staleness=0, server=server), {})
+        f"zero{z} dp2 ep2 micro-batches": (ParallelLayout(dp=2, ep=2, zero=z, micro_batches=2), EXPERTS) for z in (2, 3)
+    },
+    **{f"zero{z} dp2 ep4": (ParallelLayout(dp=2, ep=4, zero=z), EXPERTS) for z in (2, 3)},
+    "zero3 dp4 ep2 uneven": (ParallelLayout(dp=4, ep=2, zero=3), {"shape": {"experts": 6}, "settings": BY_SGD}),
+    **{
+        f"{server} staleness 0 dp{n}": (ParallelLayout(dp=n, staleness=0, server=server), {})
         for server in ("central", "sharded", "peers")
         for n in (2, 4, 8)
     },
-    "sharded staleness 0 sgd": (Layout(dp=3, staleness=0), {"settings": {"optimizer": "sgd", "batch": 9}}),
-    "peers staleness 0 micro-batches": (Layout(dp=2, staleness=0, server="peers", micro_batches=4), {}),
+    "sharded staleness 0 sgd": (ParallelLayout(dp=3, staleness=0), {"settings": {"optimizer": "sgd", "batch": 9}}),
+    "peers staleness 0 micro-batches": (ParallelLayout(dp=2, staleness=0, server="peers", micro_batches=4), {}),
 }
 """Layouts, and what their plans have beside: `shape`, `settings`, as the keywords in which they differ."""
 
 
-def plan(name: str) -> Plan:
+def plan(name: str) -> TrainingPlan:
     layout, more = LAYOUTS[name]
     shape = {"width": SMALL.width, "layers": SMALL.layers, "heads": SMALL.heads, "context": SMALL.context}
     settings = {"steps": 3, "batch": 8, "rate": 1e-2}
-    return Plan(layout, Shape(**shape | more.get("shape", {})), Settings(**settings | more.get("settings", {})))
+    return TrainingPlan(
+        layout, Shape(**shape | more.get("shape", {})), TrainingSettings(**settings | more.get("settings", {}))
+    )

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from ringtree.training import Layout, Plan, Settings, Shape
+from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
 from ringtree.training.core.layout import SERVERS, LayoutError
 from ringtree.training.strategies.registry import check
 from tests.torch_backend import faults
@@ -21,15 +21,15 @@ from tests.training.table import SMALL
 from tests.training.trained import PATIENCE_S
 
 STEPS = 6
-SLOW = Settings(steps=STEPS, batch=12, rate=0.1, optimizer="sgd", slow_rank=1, slow_factor=50)
+SLOW = TrainingSettings(steps=STEPS, batch=12, rate=0.1, optimizer="sgd", slow_rank=1, slow_factor=50)
 """One rank sleeps for far longer than all of them compute, on a busy machine too."""
 
 
-def plan_of(server: str, bound: float | None, ranks: int = 3, settings: Settings = SLOW) -> Plan:
-    return Plan(Layout(dp=ranks, staleness=bound, server=server), SMALL, settings)
+def plan_of(server: str, bound: float | None, ranks: int = 3, settings: TrainingSettings = SLOW) -> TrainingPlan:
+    return TrainingPlan(ParallelLayout(dp=ranks, staleness=bound, server=server), SMALL, settings)
 
 
-def _run(plan: Plan) -> tuple[list[float], Counter[int]]:
+def _run(plan: TrainingPlan) -> tuple[list[float], Counter[int]]:
     """On a rank: the means of all ranks' losses, and how stale its reads were."""
     from ringtree.training import Trainer
     from ringtree.training.measure.wire import meet
@@ -43,7 +43,7 @@ def _run(plan: Plan) -> tuple[list[float], Counter[int]]:
     return means, staleness
 
 
-def _left_behind(plan: Plan, run: str) -> int:
+def _left_behind(plan: TrainingPlan, run: str) -> int:
     """On a rank: how many steps the slow one has made when this one has made all of its own. `run`: no other's name."""
     import torch.distributed as dist
 
@@ -78,7 +78,7 @@ WIDE = Shape(width=64, layers=2, heads=4, context=8)
 READS = 40
 
 
-def _fallen(plan: Plan) -> tuple[list[tuple[float, float]], float]:
+def _fallen(plan: TrainingPlan) -> tuple[list[tuple[float, float]], float]:
     """Every gradient is 1 everywhere, whatever the loss, so that all weights fall alike: by how many updates the least
     and the most of them have fallen, in each of many reads while updates rain; and how far, once all are applied."""
     import torch
@@ -105,8 +105,8 @@ def _fallen(plan: Plan) -> tuple[list[tuple[float, float]], float]:
 @pytest.mark.parametrize("bound", [2, inf])
 def test_weights_are_never_torn_and_have_every_update_once(worlds: Worlds, server: str, bound: float) -> None:
     """A read at clock c has all workers' updates before c less the bound, none from c and the bound on."""
-    settings = Settings(batch=4, rate=1.0, optimizer="sgd")
-    plan = Plan(Layout(dp=4, staleness=bound, server=server), WIDE, settings)
+    settings = TrainingSettings(batch=4, rate=1.0, optimizer="sgd")
+    plan = TrainingPlan(ParallelLayout(dp=4, staleness=bound, server=server), WIDE, settings)
     for reads, at_last in worlds(4).run(_fallen, plan, within_s=PATIENCE_S):
         assert max(most - least for least, most in reads) < 0.1  # rounding
         assert all(4 * (clock - bound) < least + 0.1 for clock, (least, _) in enumerate(reads))
@@ -129,16 +129,18 @@ LAST = 5
 """Steps whose losses are averaged."""
 
 
-def _learnt(worlds: Worlds, bound: float | None, settings: Settings) -> tuple[float, float]:
+def _learnt(worlds: Worlds, bound: float | None, settings: TrainingSettings) -> tuple[float, float]:
     """The loss before anything is learnt, and at last: the mean of what both ranks computed on."""
-    said = worlds(2).run(_run, Plan(Layout(dp=2, staleness=bound), LEARNING, settings), within_s=PATIENCE_S)
+    said = worlds(2).run(
+        _run, TrainingPlan(ParallelLayout(dp=2, staleness=bound), LEARNING, settings), within_s=PATIENCE_S
+    )
     losses = said[0][0]
     assert bound in (None, inf) or max(max(staleness) for _, staleness in said) == bound
     return losses[0], mean(losses[-LAST:])
 
 
 def test_what_is_learnt_within_a_bound_is_that_of_synchronous_training(worlds: Worlds) -> None:
-    settings = Settings(steps=25, batch=16, rate=3e-3, slow_rank=1, slow_factor=8)
+    settings = TrainingSettings(steps=25, batch=16, rate=3e-3, slow_rank=1, slow_factor=8)
     first, synchronous = _learnt(worlds, None, settings)
     assert synchronous < 0.75 * first
     for bound in (0, 4):
@@ -151,7 +153,7 @@ def test_without_a_bound_less_is_learnt_from_as_many_samples(worlds: Worlds) -> 
     """Beside a rank 16 times slower, over seeds: a fast rank lacks what a slow one has not brought yet."""
 
     def learnt(bound: float | None) -> float:
-        settings = (Settings(30, 16, 1e-3, "adamw", seed, 1, 16.0) for seed in range(3))
+        settings = (TrainingSettings(30, 16, 1e-3, "adamw", seed, 1, 16.0) for seed in range(3))
         return mean(_learnt(worlds, bound, of)[1] for of in settings)
 
     synchronous = learnt(None)
@@ -160,7 +162,7 @@ def test_without_a_bound_less_is_learnt_from_as_many_samples(worlds: Worlds) -> 
     assert learnt(inf) > 1.05 * max(bounded)
 
 
-def _dies(rank: int, plan: Plan) -> None:
+def _dies(rank: int, plan: TrainingPlan) -> None:
     import os
 
     from ringtree.training import Trainer
@@ -190,6 +192,6 @@ def test_a_rank_that_dies_is_named_to_all(tmp_path: Path, server: str) -> None:
     ],
 )
 def test_what_it_does_not_go_with(layout: dict[str, Any], said: str) -> None:
-    plan = Plan(replace(Layout(dp=2, staleness=2), **layout))
+    plan = TrainingPlan(replace(ParallelLayout(dp=2, staleness=2), **layout))
     with pytest.raises(LayoutError, match=said):
         check(plan)

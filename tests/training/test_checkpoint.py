@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ringtree.training import Layout, Plan, Settings, Shape
+from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
 from tests.torch_backend.conftest import Worlds
 
 TOLERANCE = 1e-4
@@ -18,21 +18,21 @@ STEPS = 4
 AT = 2
 """After so many of them it is written."""
 LAYOUTS = {
-    "one process": Layout(),
-    "dp2": Layout(dp=2),
-    "zero1 x 2": Layout(dp=2, zero=1),
-    "zero1 x 4": Layout(dp=4, zero=1),
-    "zero2 x 2": Layout(dp=2, zero=2),
-    "zero3 x 4": Layout(dp=4, zero=3),
-    "tp2": Layout(tp=2),
-    "pp2": Layout(pp=2, micro_batches=2),
-    "pp2 naive": Layout(pp=2, schedule="naive"),
-    "dp2 x tp2": Layout(dp=2, tp=2),
-    "zero2 x sp2": Layout(dp=2, tp=2, sp=True, zero=2),
-    "zero3 x pp2": Layout(dp=2, pp=2, zero=3, micro_batches=2),
-    "zero1 x pp2": Layout(dp=2, pp=2, zero=1, micro_batches=2),
-    "sharded server x 2": Layout(dp=2, staleness=0),
-    "peers x 2": Layout(dp=2, staleness=0, server="peers"),
+    "one process": ParallelLayout(),
+    "dp2": ParallelLayout(dp=2),
+    "zero1 x 2": ParallelLayout(dp=2, zero=1),
+    "zero1 x 4": ParallelLayout(dp=4, zero=1),
+    "zero2 x 2": ParallelLayout(dp=2, zero=2),
+    "zero3 x 4": ParallelLayout(dp=4, zero=3),
+    "tp2": ParallelLayout(tp=2),
+    "pp2": ParallelLayout(pp=2, micro_batches=2),
+    "pp2 naive": ParallelLayout(pp=2, schedule="naive"),
+    "dp2 x tp2": ParallelLayout(dp=2, tp=2),
+    "zero2 x sp2": ParallelLayout(dp=2, tp=2, sp=True, zero=2),
+    "zero3 x pp2": ParallelLayout(dp=2, pp=2, zero=3, micro_batches=2),
+    "zero1 x pp2": ParallelLayout(dp=2, pp=2, zero=1, micro_batches=2),
+    "sharded server x 2": ParallelLayout(dp=2, staleness=0),
+    "peers x 2": ParallelLayout(dp=2, staleness=0, server="peers"),
 }
 CHAIN = (
     "one process", "dp2", "zero3 x 4", "tp2", "zero1 x 4", "zero2 x 2", "zero1 x 2", "one process", "zero3 x 4",
@@ -43,13 +43,13 @@ CHAIN = (
 PAIRS = sorted(set(pairwise(CHAIN)))
 
 
-def plan_of(layout: Layout, **settings: Any) -> Plan:
+def plan_of(layout: ParallelLayout, **settings: Any) -> TrainingPlan:
     # Of 12 rows, a width that four ranks divide unevenly.
     settings = {"steps": STEPS, "batch": 8, "rate": 1e-2} | settings
-    return Plan(layout, Shape(width=12, layers=2, heads=4, context=10), Settings(**settings))
+    return TrainingPlan(layout, Shape(width=12, layers=2, heads=4, context=10), TrainingSettings(**settings))
 
 
-def _write(plan: Plan, folder: Path) -> Path:
+def _write(plan: TrainingPlan, folder: Path) -> Path:
     from ringtree.training import Trainer
     from ringtree.training.core.checkpoint import save
 
@@ -61,7 +61,7 @@ def _write(plan: Plan, folder: Path) -> Path:
     return made
 
 
-def _go_on(plan: Plan, folder: Path) -> tuple[list[float], dict[str, Any]]:
+def _go_on(plan: TrainingPlan, folder: Path) -> tuple[list[float], dict[str, Any]]:
     """Losses and weights of a trainer that began with other weights, by its last checkpoint."""
     from ringtree.training import Trainer
     from ringtree.training.core.checkpoint import latest, load
@@ -78,7 +78,7 @@ def _go_on(plan: Plan, folder: Path) -> tuple[list[float], dict[str, Any]]:
     return losses, weights
 
 
-def _run(worlds: Worlds, function: Any, plan: Plan, folder: Path) -> Any:
+def _run(worlds: Worlds, function: Any, plan: TrainingPlan, folder: Path) -> Any:
     """On the ranks of a layout, or, of one process, here; what rank 0 says."""
     return worlds(plan.layout.ranks).run(function, plan, folder)[0] if plan.layout.ranks > 1 else function(plan, folder)
 
@@ -95,8 +95,12 @@ def test_one_layout_goes_on_with_what_another_wrote(worlds: Worlds, first: str, 
         assert its[name] == pytest.approx(value.numpy(), abs=TOLERANCE, rel=TOLERANCE)
 
 
-@pytest.mark.parametrize(("first", "second"), [(Layout(ep=2), Layout(dp=2)), (Layout(dp=2), Layout(ep=2))])
-def test_experts_go_to_other_ranks(worlds: Worlds, first: Layout, second: Layout, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("first", "second"), [(ParallelLayout(ep=2), ParallelLayout(dp=2)), (ParallelLayout(dp=2), ParallelLayout(ep=2))]
+)
+def test_experts_go_to_other_ranks(
+    worlds: Worlds, first: ParallelLayout, second: ParallelLayout, tmp_path: Path
+) -> None:
     from tests.training.reference import alone
 
     shape = Shape(width=12, layers=2, heads=4, context=10, experts=4)
@@ -140,19 +144,19 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_what_is_broken_is_refused(damage: Any, tmp_path: Path) -> None:
-    damage(_write(plan_of(Layout()), tmp_path))
+    damage(_write(plan_of(ParallelLayout()), tmp_path))
     with pytest.raises(ValueError, match=DAMAGES[damage]):
-        _go_on(plan_of(Layout()), tmp_path)
+        _go_on(plan_of(ParallelLayout()), tmp_path)
 
 
 def test_what_was_not_finished_is_none(tmp_path: Path) -> None:
     from ringtree.training.core.checkpoint import latest
 
     assert latest(tmp_path) is None and latest(tmp_path / "absent") is None
-    _unfinished(_write(plan_of(Layout()), tmp_path))
+    _unfinished(_write(plan_of(ParallelLayout()), tmp_path))
     assert latest(tmp_path) is None
-    made = _write(plan_of(Layout()), tmp_path)
-    assert latest(tmp_path) == made == _write(plan_of(Layout()), tmp_path), "one of as many steps is replaced"
+    made = _write(plan_of(ParallelLayout()), tmp_path)
+    assert latest(tmp_path) == made == _write(plan_of(ParallelLayout()), tmp_path), "one of as many steps is replaced"
     assert [file.name for file in tmp_path.iterdir()] == ["step-00000002"]
 
 
@@ -164,7 +168,7 @@ def test_the_one_of_most_steps_is_the_latest(tmp_path: Path) -> None:
     assert latest(tmp_path) == tmp_path / "step-100000000"
 
 
-def _refused(plan: Plan, folder: Path) -> str:
+def _refused(plan: TrainingPlan, folder: Path) -> str:
     """What each rank is told; the group goes on."""
     from ringtree.training import Trainer
     from ringtree.training.core.checkpoint import latest, load
@@ -178,8 +182,10 @@ def _refused(plan: Plan, folder: Path) -> str:
 
 
 def test_another_model_is_refused_on_every_rank(worlds: Worlds, tmp_path: Path) -> None:
-    made = _write(plan_of(Layout()), tmp_path)
-    other = replace(plan_of(Layout(dp=2), optimizer="sgd"), shape=Shape(width=16, layers=2, heads=4, context=10))
+    made = _write(plan_of(ParallelLayout()), tmp_path)
+    other = replace(
+        plan_of(ParallelLayout(dp=2), optimizer="sgd"), shape=Shape(width=16, layers=2, heads=4, context=10)
+    )
     differs = "width 12 instead of 16, optimizer adamw instead of sgd"
     told = worlds(2).run(_refused, other, tmp_path)
     assert told == [f"the checkpoint {made} is of another training: {differs}"] * 2
@@ -188,4 +194,4 @@ def test_another_model_is_refused_on_every_rank(worlds: Worlds, tmp_path: Path) 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     with pytest.raises(OSError, match=re.escape(str(tmp_path / "taken"))):
-        _write(plan_of(Layout()), tmp_path / "taken")
+        _write(plan_of(ParallelLayout()), tmp_path / "taken")

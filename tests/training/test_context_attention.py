@@ -17,10 +17,10 @@ TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
 
 
 def _places(kind: str, length: int, ranks: int, rank: int) -> list[int]:
-    from ringtree.training import Layout, Plan, Shape
+    from ringtree.training import ParallelLayout, Shape, TrainingPlan
     from ringtree.training.strategies.context.context_parallel import places
 
-    return places(Plan(Layout(cp=ranks, context=kind), Shape(context=length)), rank)
+    return places(TrainingPlan(ParallelLayout(cp=ranks, context=kind), Shape(context=length)), rank)
 
 
 def _attention(kind: str, causal: bool) -> Any:
@@ -208,9 +208,9 @@ def test_uneven_parts_are_refused_on_every_rank(worlds: Worlds, kind: str, reaso
     ],
 )
 def test_a_layout_is_refused(layout: dict[str, Any], reason: str) -> None:
-    from ringtree.training import Layout, Plan
+    from ringtree.training import ParallelLayout, TrainingPlan
     from ringtree.training.core.layout import LayoutError
     from ringtree.training.strategies.registry import check
 
     with pytest.raises(LayoutError, match=reason):
-        check(Plan(Layout(**layout)))
+        check(TrainingPlan(ParallelLayout(**layout)))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ringtree.training import Layout, Plan, Settings, Shape
+from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
 
 
 @st.composite
@@ -109,7 +109,7 @@ def test_the_load_is_more_even_with_its_loss_than_without() -> None:
 
     def shares(balance: float) -> tuple[float, float]:
         shape = Shape(width=16, layers=2, context=32, experts=8, balance=balance)
-        trainer = Trainer(Plan(Layout(), shape, Settings(batch=8, rate=1e-2)))
+        trainer = Trainer(TrainingPlan(ParallelLayout(), shape, TrainingSettings(batch=8, rate=1e-2)))
         for _ in range(25):
             before = load_of(trainer.model)
             trainer.step()

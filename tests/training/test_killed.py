@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ringtree.training import Plan, Settings, Shape
+from ringtree.training import Shape, TrainingPlan, TrainingSettings
 
 STEPS = 20
 TRAIN = ("train", "--width", "16", "--layers", "2", "--sequence", "8", "--batch", "4", "--steps", str(STEPS))
@@ -76,7 +76,7 @@ def _alive(pid: int) -> bool:
 def _expect_the_loss_of_an_undisturbed_run(out: str) -> None:
     from tests.training.reference import alone
 
-    plan = Plan(shape=Shape(width=16, layers=2, context=8), settings=Settings(steps=STEPS, batch=4))
+    plan = TrainingPlan(shape=Shape(width=16, layers=2, context=8), settings=TrainingSettings(steps=STEPS, batch=4))
     said = re.findall(rf"step +{STEPS}/{STEPS} +loss (\d+\.\d+)", out)
     assert said and float(said[-1]) == pytest.approx(alone(plan)[0][-1], abs=2e-4), out
 

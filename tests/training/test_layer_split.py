@@ -25,7 +25,7 @@ def _apart(spec: Any, cuts: list[int], silent: bool = False) -> tuple[Any, dict[
 
     from ringtree.training.strategies.layers.cut_pass import split
     from ringtree.training.strategies.layers.layer_split_step import through
-    from ringtree.training.strategies.layers.send_receive import Wire
+    from ringtree.training.strategies.layers.send_receive import StageLink
     from tests.training.graphs import WIDTH, Dag
     from tests.training.silence import silence
 
@@ -43,7 +43,7 @@ def _apart(spec: Any, cuts: list[int], silent: bool = False) -> tuple[Any, dict[
         return output.square().sum()
 
     with silence() if silent else nullcontext():
-        through(part, Wire(), [x] if me == 0 else [], loss if me == last else None)
+        through(part, StageLink(), [x] if me == 0 else [], loss if me == last else None)
     theirs = dict(whole.named_parameters())
     zero = torch.zeros(())
     apart = {
@@ -94,7 +94,7 @@ def _complex() -> float:
 
     from ringtree.training.strategies.layers.cut_pass import split
     from ringtree.training.strategies.layers.layer_split_step import through
-    from ringtree.training.strategies.layers.send_receive import Wire
+    from ringtree.training.strategies.layers.send_receive import StageLink
 
     class Turned(nn.Module):
         def __init__(self) -> None:
@@ -106,7 +106,7 @@ def _complex() -> float:
 
     me, x = dist.get_rank(), torch.ones(4)
     part = split(Turned(), ["view_as_real"], [x])[me]
-    through(part, Wire(), [] if me else [x], torch.sum if me else None)
+    through(part, StageLink(), [] if me else [x], torch.sum if me else None)
     return float(part.scale.grad.sum()) if me == 0 else 0.0
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringtree.training import Layout
+from ringtree.training import ParallelLayout
 from ringtree.training.core.layout import AXES, JOINED
 
 SIZES = st.integers(1, 3)
 
 
-@given(st.builds(Layout, dp=SIZES, tp=SIZES, pp=SIZES, cp=SIZES, ep=SIZES), st.sampled_from([*AXES, *JOINED]))
-def test_a_group_is_who_differs_along_its_axes_only(layout: Layout, name: str) -> None:
+@given(st.builds(ParallelLayout, dp=SIZES, tp=SIZES, pp=SIZES, cp=SIZES, ep=SIZES), st.sampled_from([*AXES, *JOINED]))
+def test_a_group_is_who_differs_along_its_axes_only(layout: ParallelLayout, name: str) -> None:
     along = JOINED.get(name, (name,))
     others = [axis for axis in AXES if axis not in along]
     groups = layout.groups(name)

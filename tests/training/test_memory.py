@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ringtree.training import Layout, Plan, Settings, Shape
+from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
 from ringtree.training.core.sizes import ELEMENT_NBYTES, padded_nbytes, parameters_nbytes, shapes
 from tests.torch_backend.conftest import Worlds
 
@@ -15,17 +15,17 @@ UNEVEN = Shape(width=36, layers=4, heads=4, context=10)
 """Which eight ranks do not divide."""
 
 
-def _plan(n: int, zero: int, shape: Shape = EVEN) -> Plan:
-    return Plan(Layout(dp=n, zero=zero), shape, Settings(batch=8))
+def _plan(n: int, zero: int, shape: Shape = EVEN) -> TrainingPlan:
+    return TrainingPlan(ParallelLayout(dp=n, zero=zero), shape, TrainingSettings(batch=8))
 
 
-def _measure(plan: Plan) -> Any:
+def _measure(plan: TrainingPlan) -> Any:
     from ringtree.training.measure.memory import measure
 
     return measure(plan)
 
 
-def _state_nbytes(plan: Plan, ranks: int) -> int:
+def _state_nbytes(plan: TrainingPlan, ranks: int) -> int:
     """AdamW's, of all ranks together that have it once: two moments, and the number of steps by `ranks` of them."""
     return 2 * parameters_nbytes(plan) + ELEMENT_NBYTES * len(shapes(plan.shape)) * ranks
 
@@ -69,5 +69,5 @@ def test_activations_are_those_of_the_rows_that_a_rank_has(worlds: Worlds) -> No
 
 
 def test_micro_batches_leave_less_for_backward() -> None:
-    parts = Plan(Layout(micro_batches=4), EVEN, Settings(batch=8))
+    parts = TrainingPlan(ParallelLayout(micro_batches=4), EVEN, TrainingSettings(batch=8))
     assert _measure(parts).activations < 0.3 * _measure(_plan(1, 0)).activations

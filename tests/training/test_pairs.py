@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ringtree.training import Plan
+from ringtree.training import TrainingPlan
 from tests.torch_backend.conftest import Worlds
 from tests.training.pairs import PAIRS, matrix, refusal
 from tests.training.trained import PATIENCE_S, hold_to_one_process, hold_to_the_formula, train
@@ -32,7 +32,7 @@ def test_the_page_of_products_says_what_goes_with_what(request: pytest.FixtureRe
 
 @pytest.mark.slow
 @pytest.mark.parametrize("plan", [pytest.param(plan, id=name) for plan, name in reversed(TRAINED.items())])
-def test_a_pair_trains_as_one_process(worlds: Worlds, plan: Plan) -> None:
+def test_a_pair_trains_as_one_process(worlds: Worlds, plan: TrainingPlan) -> None:
     said = worlds(plan.layout.ranks).run(train, plan, within_s=PATIENCE_S)
     hold_to_one_process(plan, said)
     hold_to_the_formula(plan, said)

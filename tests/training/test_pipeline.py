@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ringtree.draw.text.pipeline import bubble
-from ringtree.training import Layout
+from ringtree.training import ParallelLayout
 from ringtree.training.strategies.layers.pipeline_order import bubble as formula
 from ringtree.training.strategies.layers.pipeline_order import ideal
 from tests.torch_backend.conftest import Worlds
@@ -21,17 +21,17 @@ MOST_STEPS = 10
 
 SCHEDULES = ("gpipe", "1f1b", "interleaved")
 LAYOUTS = [
-    Layout(pp=p, schedule=schedule, micro_batches=m)
+    ParallelLayout(pp=p, schedule=schedule, micro_batches=m)
     for schedule in SCHEDULES
     for p, m in ((2, 4), (4, 4), (4, 8), (4, 16), (8, 8))
 ]
 
 
-def _name(layout: Layout) -> str:
+def _name(layout: ParallelLayout) -> str:
     return f"{layout.schedule} pp{layout.pp} m{layout.micro_batches}"
 
 
-def _sleep(layout: Layout, forward_s: float = FORWARD_S, tolerance: float = TOLERANCE) -> tuple[float, int]:
+def _sleep(layout: ParallelLayout, forward_s: float = FORWARD_S, tolerance: float = TOLERANCE) -> tuple[float, int]:
     """On a rank: the smallest bubble of some steps, and of how many micro-batches it held activations at most."""
     from tests.training.sleeping import Pipeline
 
@@ -44,28 +44,28 @@ def _sleep(layout: Layout, forward_s: float = FORWARD_S, tolerance: float = TOLE
     return smallest, pipeline.held
 
 
-@pytest.mark.parametrize("layout", [*LAYOUTS, Layout(pp=4, schedule="naive")], ids=_name)
-def test_the_schedules_as_they_are_meant_come_to_the_formula(layout: Layout) -> None:
+@pytest.mark.parametrize("layout", [*LAYOUTS, ParallelLayout(pp=4, schedule="naive")], ids=_name)
+def test_the_schedules_as_they_are_meant_come_to_the_formula(layout: ParallelLayout) -> None:
     assert bubble(ideal(layout)) == pytest.approx(formula(layout))
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_the_measured_bubble_is_about_that_of_the_formula(worlds: Worlds, schedule: str) -> None:
     """On a busy machine too, beside whose delays the passes are long."""
-    layout = Layout(pp=4, schedule=schedule, micro_batches=4)
+    layout = ParallelLayout(pp=4, schedule=schedule, micro_batches=4)
     said = worlds(4).run(_sleep, layout, LONG_FORWARD_S, GENEROUS, within_s=PATIENCE_S)
     assert formula(layout) - TOLERANCE < said[0][0] < formula(layout) + GENEROUS
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS, ids=_name)
-def test_the_measured_bubble_is_that_of_the_formula(worlds: Worlds, layout: Layout) -> None:
+def test_the_measured_bubble_is_that_of_the_formula(worlds: Worlds, layout: ParallelLayout) -> None:
     said = worlds(layout.pp).run(_sleep, layout, within_s=PATIENCE_S)
     assert said[0][0] == pytest.approx(formula(layout), abs=TOLERANCE)
 
 
 def _held(worlds: Worlds, schedule: str) -> list[int]:
-    return [held for _, held in worlds(4).run(_sleep, Layout(pp=4, schedule=schedule, micro_batches=8))]
+    return [held for _, held in worlds(4).run(_sleep, ParallelLayout(pp=4, schedule=schedule, micro_batches=8))]
 
 
 def test_1f1b_holds_fewer_activations_than_gpipe(worlds: Worlds) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from ringtree.training import Layout, Plan, Settings, Shape
+from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
 from ringtree.training.core.layout import CONTEXTS, SCHEDULES, SERVERS
 from tests.torch_backend.conftest import Worlds
 from tests.training.pairs import refusal
@@ -16,7 +16,7 @@ from tests.training.trained import PATIENCE_S, hold_to_one_process, hold_to_the_
 MOST_RANKS = 8
 SIZES = st.sampled_from([1, 1, 1, 2, 2, 4, 3, 8])
 LAYOUTS = st.builds(
-    Layout,
+    ParallelLayout,
     dp=SIZES,
     tp=SIZES,
     pp=SIZES,
@@ -39,17 +39,17 @@ SHAPES = st.builds(
     experts=st.sampled_from([0, 0, 4]),
 )
 SETTINGS = st.builds(
-    Settings,
+    TrainingSettings,
     steps=st.just(3),
     batch=st.sampled_from([8, 12]),
     rate=st.just(1e-2),
     optimizer=st.sampled_from(["adamw", "sgd"]),
 )
-PLANS = st.builds(Plan, LAYOUTS, SHAPES, SETTINGS).filter(lambda plan: 1 < plan.layout.ranks <= MOST_RANKS)
+PLANS = st.builds(TrainingPlan, LAYOUTS, SHAPES, SETTINGS).filter(lambda plan: 1 < plan.layout.ranks <= MOST_RANKS)
 UNHURRIED = {"deadline": None, "suppress_health_check": [HealthCheck.filter_too_much, HealthCheck.too_slow]}
 
 
-def _trains(worlds: Worlds, plan: Plan) -> None:
+def _trains(worlds: Worlds, plan: TrainingPlan) -> None:
     said = worlds(plan.layout.ranks).run(train, plan, within_s=PATIENCE_S)
     hold_to_one_process(plan, said)
     hold_to_the_formula(plan, said)
@@ -57,14 +57,14 @@ def _trains(worlds: Worlds, plan: Plan) -> None:
 
 @given(PLANS)
 @settings(max_examples=300, **UNHURRIED)
-def test_a_refusal_has_one_line(plan: Plan) -> None:
+def test_a_refusal_has_one_line(plan: TrainingPlan) -> None:
     reason = refusal(plan)
     assert reason is None or ("\n" not in reason and reason)
 
 
 @given(PLANS)
 @settings(max_examples=3, derandomize=True, **UNHURRIED)
-def test_a_few_train_as_one_process(worlds: Worlds, plan: Plan) -> None:
+def test_a_few_train_as_one_process(worlds: Worlds, plan: TrainingPlan) -> None:
     assume(refusal(plan) is None and plan.layout.ranks <= 4)
     _trains(worlds, plan)
 
@@ -72,6 +72,6 @@ def test_a_few_train_as_one_process(worlds: Worlds, plan: Plan) -> None:
 @pytest.mark.slow
 @given(PLANS)
 @settings(max_examples=100, **UNHURRIED)
-def test_many_train_as_one_process(worlds: Worlds, plan: Plan) -> None:
+def test_many_train_as_one_process(worlds: Worlds, plan: TrainingPlan) -> None:
     assume(refusal(plan) is None)
     _trains(worlds, plan)

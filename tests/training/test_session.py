@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ringtree.training import Layout, Plan, Settings
+from ringtree.training import ParallelLayout, TrainingPlan, TrainingSettings
 from tests.torch_backend.conftest import Worlds
 from tests.training.table import SMALL, plan
 
@@ -38,7 +38,7 @@ def test_its_record_is_of_all_ranks_and_equals_the_formula(worlds: Worlds, name:
     assert [r["steps"][-1]["loss"] for r, _, _ in ranks] == [pytest.approx(told[-1][1])] * len(ranks)
 
 
-def _record_late(plan: Plan, rank: int) -> dict[str, Any]:
+def _record_late(plan: TrainingPlan, rank: int) -> dict[str, Any]:
     """On a rank: what is measured where one of them begins to record, and computes, later than the others."""
     import torch.distributed as dist
 
@@ -65,7 +65,7 @@ def _record_late(plan: Plan, rank: int) -> dict[str, Any]:
 @pytest.mark.parametrize("server", ["sharded", "peers"])
 def test_an_asynchronous_step_is_traced_whole(worlds: Worlds, server: str, rank: int) -> None:
     """However far apart its ranks are."""
-    settings = Settings(steps=3, batch=4, optimizer="sgd", slow_rank=1, slow_factor=4)
-    plan = Plan(Layout(dp=2, staleness=1, server=server), SMALL, settings)
+    settings = TrainingSettings(steps=3, batch=4, optimizer="sgd", slow_rank=1, slow_factor=4)
+    plan = TrainingPlan(ParallelLayout(dp=2, staleness=1, server=server), SMALL, settings)
     for record in worlds(2).run(_record_late, plan, rank):
         assert [row["counted_nbytes"] for row in record["sent"]] == [row["formula_nbytes"] for row in record["sent"]]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ringtree.ir.trace import Event, Trace
-from ringtree.training import Layout
+from ringtree.training import ParallelLayout
 from ringtree.training.measure.shares import Sent, Share, compare, held_up, shares
 from ringtree.training.strategies.strategy import Traffic
 
-LAYOUT = Layout(dp=2, tp=2)
+LAYOUT = ParallelLayout(dp=2, tp=2)
 TRAFFIC = [
     Traffic("gradients", "all_reduce", "data", 2, 50),
     Traffic("activations", "all_reduce", "tp", 2, 10),
@@ -96,7 +96,7 @@ def test_of_waits_that_overlap_on_a_rank_each_moment_counts_once() -> None:
 
 
 def test_what_is_more_is_explained() -> None:
-    layout = Layout(dp=4)
+    layout = ParallelLayout(dp=4)
     traffic = [Traffic("gradients", "all_reduce", "data", 4, 100), Traffic("tokens", "all_to_all", "dp", 4, 10)]
     found = [
         Share("all_reduce", "data", 0.0, 0.0, 900, ("one_shot", "two_shot")),

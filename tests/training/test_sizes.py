@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ringtree.training import Plan, Shape
+from ringtree.training import Shape, TrainingPlan
 from ringtree.training.core.sizes import parameters, shapes
 
 SHAPES = [
@@ -21,4 +21,4 @@ def test_shapes_are_the_models(shape: Shape) -> None:
 
     model = language_model(shape, 0)
     assert list(shapes(shape).items()) == [(name, tuple(value.shape)) for name, value in model.named_parameters()]
-    assert parameters(Plan(shape=shape)) == sum(value.numel() for value in model.parameters())
+    assert parameters(TrainingPlan(shape=shape)) == sum(value.numel() for value in model.parameters())

@@ -7,7 +7,7 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringtree.training.strategies.asynchronous.staleness import UPDATE, Entry, Order
+from ringtree.training.strategies.asynchronous.staleness import UPDATE, UpdateEvent, UpdateOrder
 
 BOUNDS = st.sampled_from([0, 1, 2, 4, inf])
 TURNS = st.lists(st.integers(0, 3), max_size=200)
@@ -18,8 +18,8 @@ class Play:
 
     def __init__(self, workers: int, bound: float, gathered: int) -> None:
         self.workers, self.bound = workers, bound
-        self.order = Order(workers, bound, gathered)
-        self.log: list[Entry] = []
+        self.order = UpdateOrder(workers, bound, gathered)
+        self.log: list[UpdateEvent] = []
         self.clocks, self.waits, self.computes = [0] * workers, [False] * workers, [False] * workers
 
     def turn(self, worker: int) -> None:
@@ -31,14 +31,14 @@ class Play:
             self.waits[worker] = True
             self._happens(self.order.ask(worker))
 
-    def _happens(self, entries: list[Entry]) -> None:
+    def _happens(self, entries: list[UpdateEvent]) -> None:
         self.log += entries
         for entry in entries:
             if entry.staleness != UPDATE:
                 self.waits[entry.worker], self.computes[entry.worker] = False, True
 
 
-def _check(log: list[Entry], workers: int, bound: float) -> None:
+def _check(log: list[UpdateEvent], workers: int, bound: float) -> None:
     """Every read has all updates before its clock less the bound, and none from its clock and the bound on."""
     applied, reads = [0] * workers, [0] * workers
     for worker, staleness in log:
@@ -102,4 +102,4 @@ def test_an_update_waits_for_a_read_that_may_not_have_it() -> None:
     play = Play(2, 1, 1)
     for turn in (0, 0, 0, 0, 1):
         play.turn(turn)
-    assert play.log == [Entry(0, 0), Entry(0), Entry(0, 1), Entry(1, 0), Entry(0)]
+    assert play.log == [UpdateEvent(0, 0), UpdateEvent(0), UpdateEvent(0, 1), UpdateEvent(1, 0), UpdateEvent(0)]

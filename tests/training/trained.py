@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ringtree.training import Plan
+from ringtree.training import TrainingPlan
 
 TOLERANCE = 1e-4
 """Of losses and weights, absolute and relative."""
@@ -18,7 +18,7 @@ Said = tuple[list[float], dict[str, Any], list[int], list[dict[str, int]]]
 """What a rank says: its losses, the whole model's weights, and of each step what it received and its layers counted."""
 
 
-def train(plan: Plan, silent: bool = False) -> Said:
+def train(plan: TrainingPlan, silent: bool = False) -> Said:
     """On a rank."""
     from contextlib import nullcontext
 
@@ -54,7 +54,7 @@ def apart(got: dict[str, Any], expected: dict[str, Any]) -> float:
     return max(float(np.max(np.abs(got[k] - expected[k]) / (1 + np.abs(expected[k])))) for k in expected)
 
 
-def alone(plan: Plan) -> tuple[list[float], dict[str, Any]]:
+def alone(plan: TrainingPlan) -> tuple[list[float], dict[str, Any]]:
     """Losses and weights of one process."""
     from tests.training import reference
 
@@ -62,14 +62,14 @@ def alone(plan: Plan) -> tuple[list[float], dict[str, Any]]:
     return losses, {name: value.numpy() for name, value in weights.items()}
 
 
-def hold_to_one_process(plan: Plan, said: list[Said]) -> None:
+def hold_to_one_process(plan: TrainingPlan, said: list[Said]) -> None:
     losses, weights = alone(plan)
     for its_losses, its_weights, *_ in said:
         assert its_losses == pytest.approx(losses, abs=TOLERANCE, rel=TOLERANCE)
         assert apart(its_weights, weights) < TOLERANCE
 
 
-def hold_to_the_formula(plan: Plan, said: list[Said]) -> None:
+def hold_to_the_formula(plan: TrainingPlan, said: list[Said]) -> None:
     from ringtree.training.strategies.registry import traffic
     from ringtree.training.strategies.strategy import known
 

@@ -13,7 +13,7 @@ from ringtree.ir.lower import lower
 from ringtree.ir.program import Kind, Program, Space
 from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
 from ringtree.transform import channels, pipeline
-from ringtree.verify import Order, prove, rank_order
+from ringtree.verify import ReductionOrder, prove, rank_order
 from tests.verify.by_hand import of
 
 REDUCING = [(a, c) for a, c in pairs() if COLLECTIVES[c].reduces and not COLLECTIVES[c].repeats]
@@ -68,13 +68,13 @@ def flat(tree: Tree) -> list[int]:
     return [x for part in tree for x in flat(part)] if isinstance(tree, list) else [tree]
 
 
-def seen(s: Schedule) -> Order:
+def seen(s: Schedule) -> ReductionOrder:
     """What the least orderly of the outputs shows."""
-    least = Order.FOLD
+    least = ReductionOrder.FOLD
     for tree in formed(lower(s), s):
         ranks = flat(tree)
-        order = Order.ASSOCIATIVE if ranks == sorted(ranks) else Order.ANY
-        least = min(least, Order.FOLD if tree in (ranks, ranks[0]) and order else order)
+        order = ReductionOrder.ASSOCIATIVE if ranks == sorted(ranks) else ReductionOrder.ANY
+        least = min(least, ReductionOrder.FOLD if tree in (ranks, ranks[0]) and order else order)
     return least
 
 
@@ -90,14 +90,14 @@ def test_it_is_what_an_operation_sees(name: str, collective: str) -> None:
 @pytest.mark.parametrize(
     ("name", "collective", "order"),
     [
-        ("ring", "all_reduce", Order.ANY),
-        ("one_shot", "all_reduce", Order.FOLD),
-        ("two_shot", "all_reduce", Order.FOLD),
-        ("hillis_steele", "scan", Order.ASSOCIATIVE),
-        ("hillis_steele", "exscan", Order.ASSOCIATIVE),
+        ("ring", "all_reduce", ReductionOrder.ANY),
+        ("one_shot", "all_reduce", ReductionOrder.FOLD),
+        ("two_shot", "all_reduce", ReductionOrder.FOLD),
+        ("hillis_steele", "scan", ReductionOrder.ASSOCIATIVE),
+        ("hillis_steele", "exscan", ReductionOrder.ASSOCIATIVE),
     ],
 )
-def test_of_some(name: str, collective: str, order: Order) -> None:
+def test_of_some(name: str, collective: str, order: ReductionOrder) -> None:
     assert rank_order(build(name, collective, 6)) is order
 
 
@@ -109,15 +109,18 @@ def test_the_target_goes_first() -> None:
         return schedule
 
     both = (Transfers.of(1, 0, reduce=True), Transfers.of(2, 0, reduce=True))
-    assert rank_order(to(0, *both)) is Order.FOLD
-    assert rank_order(to(0, *both[::-1])) is Order.ANY
+    assert rank_order(to(0, *both)) is ReductionOrder.FOLD
+    assert rank_order(to(0, *both[::-1])) is ReductionOrder.ANY
     apart = (both[0], Transfers.of(2, 0, reduce=True, round=1))
-    assert rank_order(to(0, *apart)) is Order.ASSOCIATIVE
+    assert rank_order(to(0, *apart)) is ReductionOrder.ASSOCIATIVE
     chain = (Transfers.of(2, 1, reduce=True), Transfers.of(1, 0, reduce=True, round=1))
-    assert rank_order(to(0, *chain)) is Order.ASSOCIATIVE
-    assert rank_order(to(2, Transfers.of(0, 1, reduce=True), Transfers.of(1, 2, reduce=True, round=1))) is Order.ANY
+    assert rank_order(to(0, *chain)) is ReductionOrder.ASSOCIATIVE
+    assert (
+        rank_order(to(2, Transfers.of(0, 1, reduce=True), Transfers.of(1, 2, reduce=True, round=1)))
+        is ReductionOrder.ANY
+    )
     around = (Transfers.of(0, 2, reduce=True), Transfers.of(2, 1, reduce=True, round=1))
-    assert rank_order(to(1, *around)) is Order.ANY
+    assert rank_order(to(1, *around)) is ReductionOrder.ANY
 
 
 def test_what_is_passed_on_keeps_its_order() -> None:
@@ -127,14 +130,14 @@ def test_what_is_passed_on_keeps_its_order() -> None:
     tell = Transfers.of(2, [0, 1], round=1, source_buffer=Buffer.OUTPUT, target_buffer=Buffer.OUTPUT)
     schedule = Schedule("told", "all_reduce", 3, 1, (Block(Transfers.concatenate([add, tell])),))
     prove(schedule)
-    assert rank_order(schedule) is seen(schedule) is Order.FOLD
+    assert rank_order(schedule) is seen(schedule) is ReductionOrder.FOLD
 
 
 def test_ranges_that_overlap_are_added_up_in_steps() -> None:
     rows = (Transfers.of(1, 0, 0, count=2, reduce=True), Transfers.of(2, 0, [0, 1], reduce=True))
     schedule = of("reduce", 3, 2, *rows, root=0)
     prove(schedule)
-    assert rank_order(schedule) is seen(schedule) is Order.ASSOCIATIVE
+    assert rank_order(schedule) is seen(schedule) is ReductionOrder.ASSOCIATIVE
 
 
 def test_nothing_reduced_has_no_order() -> None:

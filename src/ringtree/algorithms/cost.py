@@ -150,7 +150,7 @@ class Operation(Expression):
         return f"{left}{self.sign}{right}"
 
 
-class Call(Expression):
+class FunctionCall(Expression):
     """A function of whole numbers."""
 
     __slots__ = ("arguments", "function", "name")
@@ -205,12 +205,12 @@ def _formula(value: Formula | int) -> Formula:
 
 def lg(x: Expression | int) -> Expression:
     """The logarithm to base 2, rounded up."""
-    return Call("lg", _lg, as_expression(x))
+    return FunctionCall("lg", _lg, as_expression(x))
 
 
 def minimum(a: Expression | int, b: Expression | int) -> Expression:
     """The lesser of the two."""
-    return Call("min", min, as_expression(a), as_expression(b))
+    return FunctionCall("min", min, as_expression(a), as_expression(b))
 
 
 def at_most(bound: Expression | int) -> AtMost:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     pass
 
 
-class Machine(TypedDict):
+class MachineDescription(TypedDict):
     """One machine in words and counts. What it does not tell is "" or 0, never a guess."""
 
     cpu: str
@@ -30,9 +30,9 @@ class Machine(TypedDict):
     ringtree: str
 
 
-def describe(root: Path = Path("/")) -> Machine:
+def describe(root: Path = Path("/")) -> MachineDescription:
     """This machine, as Linux tells below `root`; on another system what Python itself knows."""
-    return Machine(
+    return MachineDescription(
         cpu=cpu(root),
         cores=usable_cores(),
         caches=_caches(root / "sys/devices/system/cpu/cpu0/cache"),

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.bench.data import Data, Values, datatype
-from ringtree.bench.sweep import Case
+from ringtree.bench.sweep import SweepCase
 from ringtree.ir.collective import collective as find_collective
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Sample:
         return min(self.seconds) * 1e6
 
 
-def measure(comm: Communicator, case: Case, effort: Effort) -> tuple[Sample | None, Sample]:
+def measure(comm: Communicator, case: SweepCase, effort: Effort) -> tuple[Sample | None, Sample]:
     """(out-of-place, in-place) as all ranks agree on them. A barrier, which has no data, has no out-of-place side; a
     broadcast only ever fills its own array, so that out-of-place the root copies its data there first."""
     data = _data(comm, case)
@@ -74,18 +74,18 @@ def measure(comm: Communicator, case: Case, effort: Effort) -> tuple[Sample | No
     return apart, _time(comm, data, effort, _in_place(comm, case, data, effort))
 
 
-def measure_apart(comm: Communicator, case: Case, effort: Effort) -> Sample:
+def measure_apart(comm: Communicator, case: SweepCase, effort: Effort) -> Sample:
     """The out-of-place side alone; a barrier has none."""
     data = _data(comm, case)
     return _time(comm, data, effort, _apart(comm, case, data, effort))
 
 
-def in_place(comm: Communicator, case: Case, effort: Effort) -> Side:
+def in_place(comm: Communicator, case: SweepCase, effort: Effort) -> Side:
     """The in-place call, with arrays of its own that are still 0."""
     return _in_place(comm, case, _data(comm, case), effort)
 
 
-def _data(comm: Communicator, case: Case) -> Data:
+def _data(comm: Communicator, case: SweepCase) -> Data:
     promise = find_collective(case.collective)
     op = case.op if promise.reduces and not promise.repeats else "sum"
     return Data(promise, comm.size, case.count, datatype(case.dtype), op, max(case.root, 0))
@@ -131,7 +131,7 @@ def _buffer(comm: Communicator, elements: int, data: Data, effort: Effort) -> Va
     return np.zeros(elements, data.dtype)
 
 
-def _apart(comm: Communicator, case: Case, data: Data, effort: Effort) -> Side:
+def _apart(comm: Communicator, case: SweepCase, data: Data, effort: Effort) -> Side:
     """Input and output are two arrays."""
     held, owed = data.held(comm.rank), data.owed(comm.rank)
     first = _buffer(comm, data.length(held), data, effort)
@@ -140,7 +140,7 @@ def _apart(comm: Communicator, case: Case, data: Data, effort: Effort) -> Side:
     return Side(x, y, _call(comm, case, x, y))
 
 
-def _in_place(comm: Communicator, case: Case, data: Data, effort: Effort) -> Side:
+def _in_place(comm: Communicator, case: SweepCase, data: Data, effort: Effort) -> Side:
     """Input and output are windows of one array, as NCCL has it: the block that is gathered is where it ends."""
     held, owed = data.held(comm.rank), data.owed(comm.rank)
     first = min((w.start for w in (held, owed) if w), default=0)
@@ -156,7 +156,7 @@ def _in_place(comm: Communicator, case: Case, data: Data, effort: Effort) -> Sid
     return Side(x, y, _call(comm, case, x, y))
 
 
-def _call(comm: Communicator, case: Case, x: Values | None, y: Values | None) -> Callable[[], object]:
+def _call(comm: Communicator, case: SweepCase, x: Values | None, y: Values | None) -> Callable[[], object]:
     """The call as a user would write it, `out=` given."""
     root, op, algorithm = case.root, case.op, None if case.algorithm == "auto" else case.algorithm
     calls: dict[str, Callable[[], object]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ringtree.bench.machine import usable_cores
-from ringtree.bench.record import Row
+from ringtree.bench.record import BenchRow
 from ringtree.ir.collective import collective as find_collective
 from ringtree.plan import predict, steps_for
 from ringtree.price.memory import BUILT_IN, SharedMemory
@@ -16,13 +16,13 @@ def shared_memory(ranks: int) -> SharedMemory:
     return SharedMemory(usable_cores(), *staging(ranks), parameters_here() or BUILT_IN)
 
 
-class Predicted(Row):
+class Predicted(BenchRow):
     """A row, and what its out-of-place call was predicted to take."""
 
     predicted_us: float
 
 
-def predicted(row: Row) -> Predicted:
+def predicted(row: BenchRow) -> Predicted:
     """By the cost parameters of this machine's tuned file, else by those built in."""
     memory = shared_memory(row["ranks"])
     root = row["root"] if find_collective(row["collective"]).rooted else None

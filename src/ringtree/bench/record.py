@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ringtree.bench.data import datatype
-from ringtree.bench.machine import Machine, describe
+from ringtree.bench.machine import MachineDescription, describe
 from ringtree.bench.measure import Effort, Sample, measure
-from ringtree.bench.sweep import Case
+from ringtree.bench.sweep import SweepCase
 from ringtree.formats.replacing import replace_with_json
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.collective import collective as find_collective
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ringtree.runtime.communicator.communicator import Communicator
 
 
-class Row(TypedDict):
+class BenchRow(TypedDict):
     """One case. Times are medians over iterations, of the slowest rank unless asked otherwise; `nbytes` is the whole
     vector's; `wrong` counts elements over all iterations and ranks. None: there is no such side, or nobody checked.
     A barrier has no out-of-place side: its `time_us` is the in-place one.
@@ -56,12 +56,12 @@ def bandwidths(collective: str, ranks: int, nbytes: int, time_us: float) -> tupl
     return algbw, algbw * find_collective(collective).bus_factor(ranks)
 
 
-def row(case: Case, chosen: tuple[str, str], apart: Sample | None, in_place: Sample, *, threads: bool) -> Row:
+def row(case: SweepCase, chosen: tuple[str, str], apart: Sample | None, in_place: Sample, *, threads: bool) -> BenchRow:
     """`chosen`: the algorithm that ran and its program's digest."""
     first = apart or in_place
     algbw, busbw = bandwidths(case.collective, case.ranks, case.nbytes, first.median_us)
     in_algbw, in_busbw = bandwidths(case.collective, case.ranks, case.nbytes, in_place.median_us)
-    return Row(
+    return BenchRow(
         collective=case.collective,
         ranks=case.ranks,
         nbytes=case.nbytes,
@@ -87,7 +87,7 @@ def row(case: Case, chosen: tuple[str, str], apart: Sample | None, in_place: Sam
     )
 
 
-def measured(comm: Communicator, case: Case, effort: Effort, threads: bool) -> Row:
+def measured(comm: Communicator, case: SweepCase, effort: Effort, threads: bool) -> BenchRow:
     """Measures the case on this communicator's ranks, all of which call this, and makes its row."""
     op = "max" if case.op == "none" else case.op
     count = case.count or 1  # a barrier's token
@@ -98,12 +98,12 @@ def measured(comm: Communicator, case: Case, effort: Effort, threads: bool) -> R
 
 
 class Record(TypedDict):
-    machine: Machine
+    machine: MachineDescription
     effort: dict[str, object]
-    rows: list[Row]
+    rows: list[BenchRow]
 
 
-def write(path: Path, rows: Sequence[Row], effort: Effort) -> None:
+def write(path: Path, rows: Sequence[BenchRow], effort: Effort) -> None:
     """Writes the record as JSON."""
     said: dict[str, object] = {name: getattr(effort, name) for name in effort.__slots__}
     record = Record(machine=describe(), effort=said, rows=list(rows))

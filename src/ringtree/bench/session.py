@@ -11,8 +11,8 @@ import numpy as np
 
 from ringtree.bench.machine import describe
 from ringtree.bench.measure import Effort, in_place
-from ringtree.bench.record import Row, measured
-from ringtree.bench.sweep import Case
+from ringtree.bench.record import BenchRow, measured
+from ringtree.bench.sweep import SweepCase
 from ringtree.ir.trace import Trace
 from ringtree.runtime.launch.spawn import Pool
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 def rows(
-    table: Sequence[Case], effort: Effort, *, threads: bool = False, traces: list[Trace] | None = None
-) -> Iterator[Row]:
+    table: Sequence[SweepCase], effort: Effort, *, threads: bool = False, traces: list[Trace] | None = None
+) -> Iterator[BenchRow]:
     """Measures the cases of one table, which all have one number of ranks. `traces` gets a trace of one more call of
     each, made after it was measured."""
     if not table:
@@ -34,7 +34,7 @@ def rows(
                 traces.append(pool.run(traced, case, effort)[0])
 
 
-def traced(comm: Communicator, case: Case, effort: Effort) -> Trace | None:
+def traced(comm: Communicator, case: SweepCase, effort: Effort) -> Trace | None:
     """One in-place call, lined up as the timed ones, after one that warms up; all ranks call this, rank 0 has the
     trace. The barrier that lines up is left out, unless that is the case."""
     call = in_place(comm, case, effort).call

@@ -13,7 +13,7 @@ from ringtree.runtime.types import BY_LABEL, op_code
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class SweepCase:
     """One line of a table. `count` is of the whole vector; `algorithm` a name, or "auto"."""
 
     collective: str
@@ -37,7 +37,7 @@ class Case:
 
 def cases(
     collective: str, ranks: int, nbytes: Sequence[int], dtype: str, op: str, root: int, algorithm: str
-) -> Iterator[Case]:
+) -> Iterator[SweepCase]:
     """The cases of one table. Sizes too small to differ from the one before, once cut into n blocks, are left out."""
     promise = find_collective(collective)
     itemsize = datatype(dtype).itemsize
@@ -51,7 +51,7 @@ def cases(
         if promise.repeats:
             count = 0
         if count != before:
-            yield Case(
+            yield SweepCase(
                 collective,
                 ranks,
                 count,
@@ -65,7 +65,7 @@ def cases(
 
 def plan(
     collective: str, ranks: Sequence[int], nbytes: Sequence[int], dtype: str, op: str, root: int, algorithm: str
-) -> list[list[Case]]:
+) -> list[list[SweepCase]]:
     """The tables of a sweep: for each number of ranks one for each algorithm. "all": all that serve it."""
     find_collective(collective)
     if algorithm == "all":

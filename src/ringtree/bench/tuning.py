@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 from ringtree.bench.machine import usable_cores
 from ringtree.bench.measure import Effort, measure_apart
 from ringtree.bench.predicted import shared_memory
-from ringtree.bench.sweep import Case, cases
+from ringtree.bench.sweep import SweepCase, cases
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.units import count
 from ringtree.plan import steps_for, workload
-from ringtree.price.memory.fitting import Measured
+from ringtree.price.memory.fitting import MeasuredCall
 from ringtree.runtime.launch.spawn import Pool
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ CALLS_NBYTES = 16 << 20
 class Tuning:
     """What was measured: each call's median over the turns of its size, of which there were `turns` in all."""
 
-    calls: tuple[Measured, ...]
+    calls: tuple[MeasuredCall, ...]
     turns: int
 
 
@@ -64,11 +64,11 @@ def tune(ranks: Sequence[int], seconds: float, step: Callable[[str], None], most
 
 
 def in_turns(
-    table: Sequence[Sequence[Case]], seconds: float, step: Callable[[str], None]
-) -> tuple[dict[Case, list[float]], int]:
+    table: Sequence[Sequence[SweepCase]], seconds: float, step: Callable[[str], None]
+) -> tuple[dict[SweepCase, list[float]], int]:
     """Median seconds of each case, one a turn of its row, whose cases have one number of ranks; and how many turns
     there were. Next is always the row that had the least time so far."""
-    times: dict[Case, list[float]] = {case: [] for row in table for case in row}
+    times: dict[SweepCase, list[float]] = {case: [] for row in table for case in row}
     spent_s, turns = [0.0] * len(table), 0
     with ExitStack() as stack:
         pools = {n: stack.enter_context(Pool(n, pin=True)) for n in sorted({row[0].ranks for row in table})}
@@ -84,11 +84,11 @@ def in_turns(
     return times, turns
 
 
-def rows(ranks: int, cores: int, most_nbytes: int = SIZES[-1]) -> list[list[Case]]:
+def rows(ranks: int, cores: int, most_nbytes: int = SIZES[-1]) -> list[list[SweepCase]]:
     """The calls that cost parameters are fitted to, a row a size."""
     found = []
     for nbytes in filter(lambda nbytes: nbytes <= most_nbytes, SIZES):
-        here: list[Case] = []
+        here: list[SweepCase] = []
         for collective, algorithm in PROGRAMS if ranks > 1 else ALONE:
             if ranks <= cores or collective in CROWDED:
                 here += cases(collective, ranks, [nbytes], "float32", "sum", 0, algorithm)
@@ -96,7 +96,7 @@ def rows(ranks: int, cores: int, most_nbytes: int = SIZES[-1]) -> list[list[Case
     return found
 
 
-def _measured(comm: Communicator, here: Sequence[Case]) -> list[float]:
+def _measured(comm: Communicator, here: Sequence[SweepCase]) -> list[float]:
     """Median seconds of each."""
     found = []
     for case in here:
@@ -105,9 +105,9 @@ def _measured(comm: Communicator, here: Sequence[Case]) -> list[float]:
     return found
 
 
-def as_measured(case: Case, took_s: float, cores: int) -> Measured:
+def as_measured(case: SweepCase, took_s: float, cores: int) -> MeasuredCall:
     """The measured call as cost parameters are fitted to it: cut as it was, by those it was planned by."""
     root = case.root if find_collective(case.collective).rooted else None
     memory = replace(shared_memory(case.ranks), cores=cores)
     what = case.algorithm, case.collective, case.ranks, root
-    return Measured(workload(*what, steps_for(*what, case.nbytes, memory)), memory, case.nbytes, took_s)
+    return MeasuredCall(workload(*what, steps_for(*what, case.nbytes, memory)), memory, case.nbytes, took_s)

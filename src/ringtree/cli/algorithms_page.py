@@ -10,13 +10,13 @@ from ringtree.draw.text.picture import LEGEND, picture
 from ringtree.draw.text.tables import markdown
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.plan.properties import order
-from ringtree.verify import Order
+from ringtree.verify import ReductionOrder
 
 PICTURED_RANKS = (8, 6, 5, 4)
 """The most of these whose picture has at most PICTURE_LINES."""
 PICTURE_LINES = 26
 
-ORDERS = {Order.ANY: "in any order", Order.ASSOCIATIVE: "neighbours", Order.FOLD: "at once"}
+ORDERS = {ReductionOrder.ANY: "in any order", ReductionOrder.ASSOCIATIVE: "neighbours", ReductionOrder.FOLD: "at once"}
 
 HEAD = (
     "<!-- written by `ringtree algorithms --page`; pytest tests/test_docs.py --update-golden brings it up to date -->",

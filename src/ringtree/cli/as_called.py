@@ -12,14 +12,14 @@ from ringtree.ir.lower import lower
 from ringtree.ir.program import Program
 from ringtree.ir.schedule import Schedule
 from ringtree.plan import prove_own, steps_for
-from ringtree.plan.steps import Steps
+from ringtree.plan.steps import CallTuning
 from ringtree.runtime.communicator.calls.binding import part_of, window
 from ringtree.runtime.engines.shm import staging
 from ringtree.runtime.types import Dtype
 from ringtree.simulate.windows import as_run
 
 
-def cut(schedule: Schedule, algorithm: str, nbytes: int) -> tuple[Schedule, Steps]:
+def cut(schedule: Schedule, algorithm: str, nbytes: int) -> tuple[Schedule, CallTuning]:
     """As a call on that many bytes has it in a group of this machine, and by which steps."""
     what = algorithm, schedule.collective, schedule.ranks, schedule.root
     steps = steps_for(*what, nbytes, shared_memory(schedule.ranks))

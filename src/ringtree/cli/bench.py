@@ -9,12 +9,12 @@ from ringtree.bench import session
 from ringtree.bench.machine import describe
 from ringtree.bench.measure import Effort
 from ringtree.bench.predicted import predicted
-from ringtree.bench.record import Row, write
-from ringtree.bench.sweep import Case, plan
+from ringtree.bench.record import BenchRow, write
+from ringtree.bench.sweep import SweepCase, plan
 from ringtree.cli.byte_sizes import parse_bytes, sizes
 from ringtree.cli.destination import check_destination
 from ringtree.cli.terminal import Bar, progress
-from ringtree.draw.text.tables import Figures, nccl_footer, nccl_header, nccl_row
+from ringtree.draw.text.tables import BandwidthCells, nccl_footer, nccl_header, nccl_row
 from ringtree.formats import chrome
 from ringtree.ir.trace import Trace
 
@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     for path in written:
         check_destination(path, *(other for other in written if other is not path))
     tables = plan(args.collective, args.ranks, nbytes, args.dtype, args.op, args.root, args.algorithm)
-    rows: list[Row] = []
+    rows: list[BenchRow] = []
     traces: list[Trace] | None = [] if args.trace else None
     with progress(args.collective, total=sum(map(len, tables))) as bar:
         for table in tables:
@@ -44,8 +44,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _table(
-    args: argparse.Namespace, table: list[Case], effort: Effort, bar: Bar, traces: list[Trace] | None
-) -> list[Row]:
+    args: argparse.Namespace, table: list[SweepCase], effort: Effort, bar: Bar, traces: list[Trace] | None
+) -> list[BenchRow]:
     """Measures one table's cases, and prints each as it is done."""
     machine, first = describe(), table[0]
     kind = "threads" if args.threads else "processes"
@@ -71,9 +71,9 @@ def _table(
     return done
 
 
-def _line(row: Row) -> str:
-    apart = Figures(row["time_us"], row["algbw_GBps"], row["busbw_GBps"], row["wrong"])
-    inside = Figures(
+def _line(row: BenchRow) -> str:
+    apart = BandwidthCells(row["time_us"], row["algbw_GBps"], row["busbw_GBps"], row["wrong"])
+    inside = BandwidthCells(
         row["in_place_time_us"], row["in_place_algbw_GBps"], row["in_place_busbw_GBps"], row["in_place_wrong"]
     )
     return nccl_row(

@@ -6,7 +6,7 @@ import argparse
 import re
 from pathlib import Path
 
-from ringtree.machines.clusters import Cluster, Network
+from ringtree.machines.clusters import Cluster, NetworkShape
 from ringtree.machines.files.nccl_xml import assumptions
 from ringtree.machines.files.reading import find
 from ringtree.machines.machine import Machine
@@ -30,11 +30,11 @@ def cluster(args: argparse.Namespace) -> Cluster:
     if args.nodes > 1 and not machine.nics:
         raise ValueError(f"{machine.name} has no NICs to join {args.nodes} nodes: say some, as --nics 8x400Gb")
     name = args.fabric or usual_fabric(machine)
-    networks = {n.value: n for n in Network}
+    networks = {n.value: n for n in NetworkShape}
     for option, said, known in (("--fabric", name, FABRICS), ("--network", args.network, networks)):
         if said is not None and said not in known:
             raise ValueError(f"{option} {said}: expected one of {', '.join(known)}")
-    network = networks[args.network or Network.RAILS.value]
+    network = networks[args.network or NetworkShape.RAILS.value]
     return Cluster(machine, args.nodes, FABRICS[name] if name else None, network, args.oversubscription, args.sharp)
 
 

@@ -15,7 +15,7 @@ from ringtree.cli.subject import THEIRS
 from ringtree.formats.replacing import replace_with_json
 from ringtree.ir.units import bandwidth, duration, size
 from ringtree.machines.files.reading import find
-from ringtree.nccl.explain import Beside, Compared, Explanation, Suspect, Verdict, explain
+from ringtree.nccl.explain import Compared, Diagnosis, Explanation, MiddleSize, Suspect, explain
 from ringtree.nccl.files import nccl_tests
 from ringtree.nccl.files.nccl_tests import Log
 
@@ -105,20 +105,20 @@ def _summary(found: Explanation) -> Iterator[str]:
         yield f"small sizes: {_start(found.at_start)}, {1 / found.at_start.ratio:.2g} times it"
 
 
-def _length(found: Explanation, beside: Beside) -> str:
+def _length(found: Explanation, beside: MiddleSize) -> str:
     measured, predicted = (
         bandwidth(1e9 * _busbw_GBps(found, beside.nbytes, s)) for s in (beside.measured_s, beside.predicted_s)
     )
     return f"{measured} busbw measured at {size(beside.nbytes)}, {predicted} predicted"
 
 
-def _start(beside: Beside) -> str:
+def _start(beside: MiddleSize) -> str:
     return f"{duration(beside.measured_s)} measured at {size(beside.nbytes)}, {duration(beside.predicted_s)} predicted"
 
 
 def _verdict(found: Explanation) -> Iterator[str]:
     verdict = found.verdict
-    if verdict is Verdict.HEALTHY:
+    if verdict is Diagnosis.HEALTHY:
         yield "nothing wrong found"
         if found.algorithm:
             pick = found.rows[-1].planned.pick
@@ -126,16 +126,16 @@ def _verdict(found: Explanation) -> Iterator[str]:
                 f"  this is what {found.algorithm} reaches; NCCL as modelled picks {pick.algorithm}/{pick.protocol}: "
                 "an older NCCL, NCCL_ALGO or NCCL_NVLS_ENABLE may have kept it from that"
             )
-    elif verdict is Verdict.UNTOLD:
+    elif verdict is Diagnosis.UNTOLD:
         yield "nothing can be told: expected sizes up to 8 KiB, or from 16 MiB on"
-    elif verdict is Verdict.CAUSE:
+    elif verdict is Diagnosis.CAUSE:
         yield f"likely cause: {found.suspects[0].fault.what}"
         yield from _evidence(found, found.suspects[0])
         for suspect in found.suspects[1:]:
             yield f"and: {suspect.fault.what}"
             yield from _evidence(found, suspect)
     else:
-        if verdict is Verdict.UNDECIDED:
+        if verdict is Diagnosis.UNDECIDED:
             yield f"undecided: slower than predicted, and {len(found.suspects)} causes fit the figures alike"
         else:
             yield "undecided: slower than predicted, and no cause known here fits the figures" + (
@@ -205,7 +205,7 @@ def record(found: Explanation) -> dict[str, Any]:
     }
 
 
-def _beside(found: Explanation, beside: Beside | None) -> dict[str, float] | None:
+def _beside(found: Explanation, beside: MiddleSize | None) -> dict[str, float] | None:
     if beside is None:
         return None
     return {

@@ -58,7 +58,9 @@ def _named(text: str | None) -> str | None:
 def _tuner(plan: ClusterPlan, rows: Sequence[Planned]) -> str:
     """The quickest candidate of each size, for NCCL's tuner plugin."""
     choices = [
-        tuner_csv.Choice(row.nbytes, e.algorithm, e.protocol, e.channels) for row in rows for e in row.candidates[:1]
+        tuner_csv.TunerChoice(row.nbytes, e.algorithm, e.protocol, e.channels)
+        for row in rows
+        for e in row.candidates[:1]
     ]
     return tuner_csv.write(tuner_csv.rows(rows[0].collective, choices, plan.cluster.nodes, plan.cluster.ranks))
 

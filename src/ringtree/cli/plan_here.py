@@ -44,7 +44,7 @@ BOTTLENECKS = {
 WIDTHS = (13, 20, 11, *(10,) * len(PARTS), 13, 13, 9)
 
 
-class Place(NamedTuple):
+class PlanningTarget(NamedTuple):
     """Where it is planned for, and at which costs, in words too."""
 
     parameters: CostParameters
@@ -53,7 +53,7 @@ class Place(NamedTuple):
     source: str
 
 
-class Row(NamedTuple):
+class PlannedSize(NamedTuple):
     """One size: all that came into question, the fastest first, which one is chosen, and the least time there is."""
 
     nbytes: int
@@ -81,31 +81,36 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _place(topology: str | None) -> Place:
+def _place(topology: str | None) -> PlanningTarget:
     """This machine, by its tuned file where there is one; or the one a tuned file is of."""
     if topology is not None:
         found = tuned.read(Path(topology), anywhere=True)
         here = {"cpu": found.cpu, "cores": found.cores} == tuned.this_machine()
         cores = usable_cores() if here else found.cores
-        return Place(found.parameters, cores, found.cpu, f"{found.parameters.source} ({topology})")
+        return PlanningTarget(found.parameters, cores, found.cpu, f"{found.parameters.source} ({topology})")
     parameters = tuned.parameters_here()
     if parameters is not None:
-        return Place(parameters, usable_cores(), cpu(), f"{parameters.source} ({tuned.place()})")
-    return Place(BUILT_IN, usable_cores(), cpu(), f"{BUILT_IN.source}; `ringtree tune` measures this machine")
+        return PlanningTarget(parameters, usable_cores(), cpu(), f"{parameters.source} ({tuned.place()})")
+    return PlanningTarget(BUILT_IN, usable_cores(), cpu(), f"{BUILT_IN.source}; `ringtree tune` measures this machine")
 
 
-def _row(collective: str, ranks: int, nbytes: int, memory: SharedMemory, every: bool) -> Row:
+def _row(collective: str, ranks: int, nbytes: int, memory: SharedMemory, every: bool) -> PlannedSize:
     """`every`: also those that do not come into question when a call is made."""
     algorithm = choose(collective, ranks, nbytes, memory=memory).algorithm
     names = tuple(serving(collective)) if every else shortlist(collective, ranks)
     found = candidates(names, collective, ranks, nbytes, memory)
     chosen = next(c for c in found if c.algorithm == algorithm)
     found = sorted(found, key=lambda c: (c.quote.seconds, c is not chosen))
-    return Row(nbytes, found, chosen, bound_s(collective, ranks, nbytes, memory))
+    return PlannedSize(nbytes, found, chosen, bound_s(collective, ranks, nbytes, memory))
 
 
 def lines(
-    collective: str, ranks: int, place: Place, memory: SharedMemory, rows: Sequence[Row], every: bool = False
+    collective: str,
+    ranks: int,
+    place: PlanningTarget,
+    memory: SharedMemory,
+    rows: Sequence[PlannedSize],
+    every: bool = False,
 ) -> Iterator[str]:
     """The table, and what follows from it in words. `every`: all candidates of each size."""
     where = f"{count(place.cores, 'core')} of {place.words}"
@@ -126,7 +131,7 @@ def lines(
         yield f"# {line}"
 
 
-def _line(collective: str, ranks: int, row: Row, candidate: Candidate, widths: Sequence[int]) -> str:
+def _line(collective: str, ranks: int, row: PlannedSize, candidate: Candidate, widths: Sequence[int]) -> str:
     p = candidate.quote
     algbw, busbw = _bandwidths(collective, ranks, row.nbytes, p.seconds)
     ratio = f"{row.bound_s / p.seconds:.0%}" if p.seconds else ""
@@ -143,7 +148,9 @@ def _bottleneck(candidate: Candidate) -> str:
     return BOTTLENECKS[max(PARTS, key=lambda name: getattr(candidate.quote, name))]
 
 
-def _explained(collective: str, ranks: int, memory: SharedMemory, row: Row, place: Place) -> Iterator[str]:
+def _explained(
+    collective: str, ranks: int, memory: SharedMemory, row: PlannedSize, place: PlanningTarget
+) -> Iterator[str]:
     """Why the chosen one, how it is cut, and what is left of the possible."""
     c, p = row.chosen, row.chosen.quote
     others = [other for other in row.found if other is not c]
@@ -165,14 +172,14 @@ def _explained(collective: str, ranks: int, memory: SharedMemory, row: Row, plac
     )
 
 
-def _runs(rows: Sequence[Row]) -> Iterator[str]:
+def _runs(rows: Sequence[PlannedSize]) -> Iterator[str]:
     """Which algorithm from which size on."""
     for algorithm, run in groupby(rows, key=lambda row: row.chosen.algorithm):
         mine = list(run)
         yield f"{algorithm} from {size(mine[0].nbytes)} to {size(mine[-1].nbytes)}"
 
 
-def _record(collective: str, ranks: int, row: Row) -> dict[str, Any]:
+def _record(collective: str, ranks: int, row: PlannedSize) -> dict[str, Any]:
     p = row.chosen.quote
     algbw, busbw = _bandwidths(collective, ranks, row.nbytes, p.seconds)
     return {

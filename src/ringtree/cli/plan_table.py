@@ -7,12 +7,12 @@ from itertools import groupby
 
 from ringtree.cli import table
 from ringtree.ir.units import bandwidth, count, duration, line_rate, size
-from ringtree.machines.clusters import Cluster, Network
+from ringtree.machines.clusters import Cluster, NetworkShape
 from ringtree.nccl.cluster_plan import ClusterPlan, Planned
 from ringtree.nccl.estimate import Estimate
 from ringtree.nccl.tuning.variables import as_variable
 
-NETWORKS = {Network.RAILS: "rails", Network.FAT_TREE: "a fat tree", Network.TORUS: "a torus"}
+NETWORKS = {NetworkShape.RAILS: "rails", NetworkShape.FAT_TREE: "a fat tree", NetworkShape.TORUS: "a torus"}
 HEADER = ("size (B)", "algorithm", "protocol", "channels", "time (us)", "algbw (GB/s)", "busbw (GB/s)", "of bound")
 WIDTHS = (13, 15, 9, 9, 12, 13, 13, 9)
 

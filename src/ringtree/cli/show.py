@@ -9,7 +9,7 @@ from importlib import import_module
 from ringtree.cli import show_trace, subject, terminal
 from ringtree.cli.byte_sizes import parse_bytes
 from ringtree.cli.destination import write_page
-from ringtree.draw.text.lines import Span
+from ringtree.draw.text.lines import TextSpan
 from ringtree.draw.text.picture import LEGEND, picture
 from ringtree.draw.text.rounds import rounds
 from ringtree.ir.lower import lower_rank
@@ -84,5 +84,5 @@ def _show(schedule: Schedule, args: argparse.Namespace) -> None:
         try:
             lines = rounds(schedule, terminal.columns(WIDTH) - len("# "))
         except ScheduleError as refusal:  # its text may be what is wanted, to put it right
-            lines = [(Span(f"cannot be played: {refusal}"),)]
+            lines = [(TextSpan(f"cannot be played: {refusal}"),)]
         terminal.show([(), *lines], before="# ")

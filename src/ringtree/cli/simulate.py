@@ -21,7 +21,7 @@ from ringtree.cli.options.simulate import ASSUMED, WITH
 from ringtree.cli.topology import MEASURED
 from ringtree.cli.topology import topology as topology_of
 from ringtree.draw.text.path import path_lines
-from ringtree.draw.text.tables import Figures, nccl_header, nccl_row
+from ringtree.draw.text.tables import BandwidthCells, nccl_header, nccl_row
 from ringtree.formats.chrome import write
 from ringtree.ir.critical_path import critical_path, seconds_by_what
 from ringtree.ir.program import Program
@@ -137,7 +137,7 @@ def _table(
     print("\n".join(("#", *nccl_header())))
     for case in cases:
         time_s = _own_time_s(simulated(case))
-        figures = Figures(time_s * 1e6, *case.bandwidths_GBps(time_s), None)
+        figures = BandwidthCells(time_s * 1e6, *case.bandwidths_GBps(time_s), None)
         print(nccl_row(case.nbytes, case.nbytes, "byte", op, root, figures, None, first.name), flush=True)
 
 

@@ -16,7 +16,7 @@ from ringtree.cli.cluster import cluster as cluster_of
 from ringtree.cli.destination import check_destination, write_page
 from ringtree.cli.options.subject import MOST_RANKS
 from ringtree.cli.subject import THEIRS
-from ringtree.cli.sweep_table import Case, lines
+from ringtree.cli.sweep_table import SweepLine, lines
 from ringtree.formats.replacing import replace_with_json
 from ringtree.machines.clusters import Cluster
 from ringtree.pages.report_page import report_page
@@ -114,7 +114,7 @@ def _algorithms(collective: str, asked: str | None) -> list[str]:
 
 def _priced(
     collective: str, names: Sequence[str], where: Topology | Cluster, ranks: int, sizes: Sequence[int]
-) -> list[Case]:
+) -> list[SweepLine]:
     topology = where if isinstance(where, Topology) else where.topology()
     if topology.ranks != ranks:
         raise ValueError(f"{topology.name} has {topology.ranks} ranks; expected {ranks}")
@@ -129,7 +129,7 @@ def _priced(
         )
     bounds = Bounds(where)
     return [
-        Case(
+        SweepLine(
             collective,
             ranks,
             nbytes,
@@ -164,7 +164,7 @@ def _times_s(collective: str, name: str, topology: Topology, sizes: Sequence[int
     return scale.at_sizes(schedule, topology, sizes)
 
 
-def _record(name: str, cases: Sequence[Case]) -> dict[str, Any]:
+def _record(name: str, cases: Sequence[SweepLine]) -> dict[str, Any]:
     """As bench writes it, a row an algorithm."""
     rows = []
     for case in cases:

@@ -9,24 +9,24 @@ from math import ceil, inf, log
 
 from ringtree.bench.record import bandwidths
 from ringtree.cli import table
-from ringtree.draw.text.lines import Line, Span
+from ringtree.draw.text.lines import Line, TextSpan
 from ringtree.draw.text.plot import plot
 from ringtree.ir.units import duration, size
-from ringtree.price import Bound
+from ringtree.price import LowerBound
 
 MOST_TABLES = 4
 """With more sizes than this at several numbers of ranks, a table of the best alone."""
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class SweepLine:
     """One line of a table: seconds by algorithm."""
 
     collective: str
     ranks: int
     nbytes: int
     times_s: dict[str, float]
-    bound: Bound
+    bound: LowerBound
 
     @property
     def best(self) -> str:
@@ -34,10 +34,10 @@ class Case:
         return min(self.times_s, key=self.times_s.__getitem__)
 
 
-def lines(name: str, cases: Sequence[Case]) -> Iterator[Line]:
+def lines(name: str, cases: Sequence[SweepLine]) -> Iterator[Line]:
     """All of it: over sizes for one number of ranks, over ranks for each size, or the best of both."""
     sizes, counts = ({getattr(c, field): None for c in cases} for field in ("nbytes", "ranks"))
-    yield (Span(f"# {cases[0].collective} on {name}, priced by its links and latencies: nothing was run"),)
+    yield (TextSpan(f"# {cases[0].collective} on {name}, priced by its links and latencies: nothing was run"),)
     if len(counts) == 1:
         yield from _part(f"{cases[0].ranks:,} ranks", cases, "nbytes")
     elif len(sizes) <= MOST_TABLES:
@@ -47,17 +47,17 @@ def lines(name: str, cases: Sequence[Case]) -> Iterator[Line]:
         yield from _best_of_all(cases, list(sizes), list(counts))
 
 
-def _part(what: str, cases: Sequence[Case], over: str) -> Iterator[Line]:
+def _part(what: str, cases: Sequence[SweepLine], over: str) -> Iterator[Line]:
     """A table over sizes or ranks, what it says, and its plot."""
     names = list(dict.fromkeys(name for c in cases for name in c.times_s))
     yield ()
-    yield (Span(f"# {what}: microseconds by algorithm, and the best's bandwidth"),)
+    yield (TextSpan(f"# {what}: microseconds by algorithm, and the best's bandwidth"),)
     widths = [max(len(name) + 2, 11) for name in names]
     heads = ["size" if over == "nbytes" else "ranks", *names, "best", "algbw", "busbw", "of bound"]
     units = ["(B)" if over == "nbytes" else "", *["(us)"] * len(names), "", "(GB/s)", "(GB/s)", ""]
     spans = [13, *widths, max(map(len, names)) + 2, 10, 10, 10]
     for words in (heads, units):
-        yield (Span(table.head(words, spans), "faint"),)
+        yield (TextSpan(table.head(words, spans), "faint"),)
     for case in cases:
         yield _row(case, names, spans, over)
     yield ()
@@ -70,37 +70,37 @@ def _part(what: str, cases: Sequence[Case], over: str) -> Iterator[Line]:
     yield from [(), *drawn] if drawn else []
 
 
-def _row(case: Case, names: Sequence[str], widths: Sequence[int], over: str) -> Line:
+def _row(case: SweepLine, names: Sequence[str], widths: Sequence[int], over: str) -> Line:
     best_s = case.times_s[case.best]
     algbw, busbw = bandwidths(case.collective, case.ranks, case.nbytes, best_s * 1e6)
-    cells = [Span(f"{getattr(case, over):>{widths[0]}}")]
+    cells = [TextSpan(f"{getattr(case, over):>{widths[0]}}")]
     for name, width in zip(names, widths[1:], strict=False):
         time_s = case.times_s.get(name)
         told = "-" if time_s is None else table.microseconds(time_s)
-        cells.append(Span(f"{told:>{width}}", "kept" if name == case.best else ""))
+        cells.append(TextSpan(f"{told:>{width}}", "kept" if name == case.best else ""))
     fraction = f"{min(case.bound.time_s / best_s, 1.0):.0%}" if best_s else "-"
     ends = (case.best, f"{algbw:.2f}", f"{busbw:.2f}", fraction)
-    return (*cells, Span(table.row(ends, widths[1 + len(names) :])))
+    return (*cells, TextSpan(table.row(ends, widths[1 + len(names) :])))
 
 
-def _changes(cases: Sequence[Case], over: str) -> Iterator[Line]:
+def _changes(cases: Sequence[SweepLine], over: str) -> Iterator[Line]:
     """From where on which is the best, and what holds up the last."""
     told = _size if over == "nbytes" else _count
     since = {float(getattr(cases[0], over)): cases[0].best}  # two may be as quick at the first
     for before, after in pairwise(cases):
         if after.best != before.best:
             since[_crossing(before, after, over)] = after.best
-    yield (Span(f"# best: {', '.join(f'{name} from {told(x)}' for x, name in since.items())}"),)
+    yield (TextSpan(f"# best: {', '.join(f'{name} from {told(x)}' for x, name in since.items())}"),)
     last = cases[-1]
     least = f"{duration(last.bound.time_s)}, {last.bound.bottleneck}"
-    yield (Span(f"# the least possible at {told(getattr(last, over))}: {least}"),)
+    yield (TextSpan(f"# the least possible at {told(getattr(last, over))}: {least}"),)
 
 
 def _size(nbytes: float) -> str:
     return size(ceil(nbytes))
 
 
-def _crossing(before: Case, after: Case, over: str) -> float:
+def _crossing(before: SweepLine, after: SweepLine, over: str) -> float:
     """Where the second's best overtakes the first's, both lines being straight on logarithmic axes."""
     low, high = (float(getattr(case, over)) for case in (before, after))
     old, new = ([case.times_s.get(name, inf) for case in (before, after)] for name in (before.best, after.best))
@@ -110,15 +110,15 @@ def _crossing(before: Case, after: Case, over: str) -> float:
     return low * (high / low) ** (behind / (behind + ahead)) if behind + ahead else high
 
 
-def _best_of_all(cases: Sequence[Case], sizes: Sequence[int], counts: Sequence[int]) -> Iterator[Line]:
+def _best_of_all(cases: Sequence[SweepLine], sizes: Sequence[int], counts: Sequence[int]) -> Iterator[Line]:
     """The best by size (down) and ranks (across)."""
     found = {(c.nbytes, c.ranks): c.best for c in cases}
     width = max(*(len(name) for name in found.values()), 8) + 2
     yield ()
-    yield (Span("# the best, by size (down) and ranks (across)"),)
-    yield (Span(f"#{'size':>11}" + "".join(f"{count:>{width},}" for count in counts), "faint"),)
+    yield (TextSpan("# the best, by size (down) and ranks (across)"),)
+    yield (TextSpan(f"#{'size':>11}" + "".join(f"{count:>{width},}" for count in counts), "faint"),)
     for nbytes in sizes:
-        yield (Span(f"{size(nbytes):>12}" + "".join(f"{found[nbytes, count]:>{width}}" for count in counts)),)
+        yield (TextSpan(f"{size(nbytes):>12}" + "".join(f"{found[nbytes, count]:>{width}}" for count in counts)),)
 
 
 def _count(number: float) -> str:

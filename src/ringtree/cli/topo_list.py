@@ -8,7 +8,7 @@ from typing import Any
 
 from ringtree.cli import terminal
 from ringtree.draw import machine_words
-from ringtree.draw.text.lines import Span
+from ringtree.draw.text.lines import TextSpan
 from ringtree.machines.catalogue import NAMES, machine
 from ringtree.machines.machine import Machine
 from ringtree.topology.fabrics import FABRICS
@@ -73,4 +73,4 @@ def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
     """Columns as wide as need be; the head in bold where a person looks on."""
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
     lines = ["  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)) for row in [head, *rows]]
-    terminal.show([(Span(line, "head" if n == 0 else ""),) for n, line in enumerate(lines)])
+    terminal.show([(TextSpan(line, "head" if n == 0 else ""),) for n, line in enumerate(lines)])

@@ -10,7 +10,7 @@ from pathlib import Path
 from ringtree.cli import terminal
 from ringtree.cli.cluster import cluster as cluster_of
 from ringtree.cli.destination import check_destination, write_page
-from ringtree.draw.text.lines import Line, Span
+from ringtree.draw.text.lines import Line, TextSpan
 from ringtree.draw.text.machine import head_line, link_lines, note_lines, tree_lines
 from ringtree.draw.text.machine_matrix import matrix_lines, verdict_lines
 from ringtree.draw.text.machine_ways import channel_lines, copy_lines
@@ -56,7 +56,7 @@ def _pair(cluster: Cluster, text: str) -> tuple[int, int]:
 
 def _copies(cluster: Cluster, between: tuple[int, int], width: int) -> list[Line]:
     source, target = (cluster.machine.devices[cluster.machine.gpus[g]].name for g in between)
-    head = Span(f"{cluster.machine.name}: from {source} to {target}, and to another such machine", "head")
+    head = TextSpan(f"{cluster.machine.name}: from {source} to {target}, and to another such machine", "head")
     return [(head,), (), *copy_lines(side_by_side(cluster.machine, *between, cluster.fabric), width)]
 
 
@@ -64,7 +64,7 @@ def lines(cluster: Cluster, graphs: Sequence[Channels], width: int, sources: boo
     """All that is to be said of it for a terminal."""
     machine, paths = cluster.machine, Paths(cluster.machine)
     parts: list[list[Line]] = [
-        [head_line(machine), *([(Span(_network(cluster)),)] if cluster.nodes > 1 else [])],
+        [head_line(machine), *([(TextSpan(_network(cluster)),)] if cluster.nodes > 1 else [])],
         tree_lines(machine, width),
         link_lines(machine, width),
         matrix_lines(paths, width),

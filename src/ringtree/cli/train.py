@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from ringtree.cli import terminal, train_plan
 from ringtree.cli.destination import check_destination, check_folder
 from ringtree.cli.options.train import EXPERTS, GROUPS, NEEDS
-from ringtree.training import Layout, Plan, Settings, Shape
+from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
 from ringtree.training.core.layout import AXES
 from ringtree.training.strategies.registry import check
 
@@ -40,7 +40,7 @@ def _check_torch() -> None:
         raise ImportError("training needs torch: pip install torch (--plan needs none)")
 
 
-def plan_of(args: argparse.Namespace) -> Plan:
+def plan_of(args: argparse.Namespace) -> TrainingPlan:
     """What the options say, checked. LayoutError or ValueError, one line, where it cannot be."""
     for name, (others, why) in NEEDS.items():
         alone = all(getattr(args, o) is None or (o in AXES and getattr(args, o) == 1) for o in others)
@@ -53,7 +53,7 @@ def plan_of(args: argparse.Namespace) -> Plan:
         said[0].setdefault("micro_batches", args.pp)
     if (args.ep or 1) > 1:
         said[2].setdefault("experts", EXPERTS)
-    plan = Plan(Layout(**said[0]), settings=Settings(**said[1]), shape=Shape(**said[2]))  # type: ignore[arg-type]
+    plan = TrainingPlan(ParallelLayout(**said[0]), settings=TrainingSettings(**said[1]), shape=Shape(**said[2]))  # type: ignore[arg-type]
     check(plan)
     if args.picture and plan.layout.staleness is not None:
         raise ValueError("--picture of asynchronous training: its calls are in no order that ranks share; take --trace")

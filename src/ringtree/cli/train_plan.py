@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ringtree.cli.table import aligned
-from ringtree.draw.text.lines import Line, Span
+from ringtree.draw.text.lines import Line, TextSpan
 from ringtree.draw.text.mesh import groups, mesh
 from ringtree.ir import units
-from ringtree.training import Plan
+from ringtree.training import TrainingPlan
 from ringtree.training.core.layout import AXES
 from ringtree.training.core.placement import layers, most_parameters
 from ringtree.training.core.sizes import parameters
@@ -16,14 +16,14 @@ from ringtree.training.strategies.registry import STRATEGIES, named_groups, traf
 from ringtree.training.strategies.strategy import Traffic
 
 
-def lines(plan: Plan, width: int) -> list[Line]:
+def lines(plan: TrainingPlan, width: int) -> list[Line]:
     """All of it, within `width` columns."""
     axes = {axis: getattr(plan.layout, axis) for axis in AXES}
     before, after = [*_head(plan), ""], ["", *_groups(plan, width), *_held(plan), "", *_sent(plan)]
-    return [*((Span(line),) for line in before), *mesh(axes, width), *((Span(line),) for line in after)]
+    return [*((TextSpan(line),) for line in before), *mesh(axes, width), *((TextSpan(line),) for line in after)]
 
 
-def _head(plan: Plan) -> Iterator[str]:
+def _head(plan: TrainingPlan) -> Iterator[str]:
     layout, shape, settings = plan.layout, plan.shape, plan.settings
     along = [f"{axis} {size}" for axis in AXES if (size := getattr(layout, axis)) > 1]
     yield f"{units.count(layout.ranks, 'rank')}{': ' if along else ''}{' x '.join(along)}"
@@ -36,14 +36,14 @@ def _head(plan: Plan) -> Iterator[str]:
     yield f"a step reads {units.count(settings.batch, 'sequence')} of {shape.context} bytes{_rows(plan)}"
 
 
-def _rows(plan: Plan) -> str:
+def _rows(plan: TrainingPlan) -> str:
     """How many of a step's sequences a rank reads, and in how many parts."""
     rows = f", each rank {plan.settings.batch // plan.layout.pieces}" if plan.layout.pieces > 1 else ""
     count = plan.layout.micro_batches
     return rows if count == 1 else f"{rows}, in {count} micro-batches"
 
 
-def _groups(plan: Plan, width: int) -> Iterator[str]:
+def _groups(plan: TrainingPlan, width: int) -> Iterator[str]:
     found = named_groups(plan)
     if not found:
         return
@@ -55,7 +55,7 @@ def _groups(plan: Plan, width: int) -> Iterator[str]:
     yield ""
 
 
-def _held(plan: Plan) -> Iterator[str]:
+def _held(plan: TrainingPlan) -> Iterator[str]:
     """Which layers and how many parameters a rank has."""
     if plan.layout.pp == 1:
         yield f"each rank has {most_parameters(plan, 0):,} parameters"
@@ -67,7 +67,7 @@ def _held(plan: Plan) -> Iterator[str]:
         yield f"each rank at pp {place} has {most_parameters(plan, place):,} parameters: {word} {parts}{ends}"
 
 
-def _sent(plan: Plan) -> Iterator[str]:
+def _sent(plan: TrainingPlan) -> Iterator[str]:
     rows = [t for t in traffic(plan) if t.wire_nbytes]
     if not rows:
         yield "a step sends nothing"
@@ -78,7 +78,7 @@ def _sent(plan: Plan) -> Iterator[str]:
     yield from aligned(table, 3)
 
 
-def _sizes(rows: Sequence[Traffic], plan: Plan) -> tuple[str, str]:
+def _sizes(rows: Sequence[Traffic], plan: TrainingPlan) -> tuple[str, str]:
     """On the wire in all, and what a rank receives on the average."""
     nbytes, bound = sum(t.wire_nbytes for t in rows), "≤ " * any(t.at_most for t in rows)
     return bound + units.size(nbytes), bound + units.size(nbytes / plan.layout.ranks)

@@ -19,7 +19,7 @@ import ringtree
 from ringtree.cli import one_line
 from ringtree.runtime.bootstrap.environment import World, detect
 from ringtree.runtime.launch import launch
-from ringtree.training import Plan
+from ringtree.training import TrainingPlan
 
 ERRORS = "RINGTREE_TRAIN_ERRORS"
 """The variable that names the folder in which the ranks that this command started leave their errors."""
@@ -33,7 +33,7 @@ SESSION = "ringtree.cli.train_session"
 """The module that trains, which needs torch: each rank loads it, and not who starts the ranks."""
 
 
-def run(plan: Plan, args: argparse.Namespace, words: Sequence[str]) -> int:
+def run(plan: TrainingPlan, args: argparse.Namespace, words: Sequence[str]) -> int:
     """Trains: as one of the ranks that somebody started, or by starting them. `words`: the options again."""
     world, ranks = detect(), plan.layout.ranks
     if world.launcher == "none" and ranks > 1:

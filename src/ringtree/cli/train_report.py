@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ringtree.cli.table import aligned
-from ringtree.draw.text.lines import Line, Span
+from ringtree.draw.text.lines import Line, TextSpan
 from ringtree.draw.text.pipeline import has_pipeline, pipeline
 from ringtree.draw.text.plot import plot
 from ringtree.ir import units
-from ringtree.training.measure.measured import Measured
+from ringtree.training.measure.measured import TrainingRecord
 from ringtree.training.strategies.layers.pipeline_order import bubble
 
 FEWEST = 5
@@ -17,7 +17,7 @@ FEWEST = 5
 PLOT_WIDTH, PLOT_HEIGHT = 60, 10
 
 
-def lines(measured: Measured) -> list[Line]:
+def lines(measured: TrainingRecord) -> list[Line]:
     text = [
         "",
         *_rate(measured),
@@ -30,10 +30,10 @@ def lines(measured: Measured) -> list[Line]:
         *_experts(measured),
         *_pipeline(measured),
     ]
-    return [*_curve(measured), *((Span(line),) for line in text)]
+    return [*_curve(measured), *((TextSpan(line),) for line in text)]
 
 
-def _curve(measured: Measured) -> list[Line]:
+def _curve(measured: TrainingRecord) -> list[Line]:
     """The loss over the steps, where there are some and all are finite."""
     from math import isfinite
 
@@ -44,7 +44,7 @@ def _curve(measured: Measured) -> list[Line]:
     return [(), *drawn] if drawn else []
 
 
-def _rate(measured: Measured) -> Iterator[str]:
+def _rate(measured: TrainingRecord) -> Iterator[str]:
     whole_s = sum(measured.step_s)
     yield (
         f"{units.count(len(measured.losses), 'step')} in {units.duration(whole_s)}: loss {measured.losses[0]:.4f} at "
@@ -56,7 +56,7 @@ def _rate(measured: Measured) -> Iterator[str]:
     )
 
 
-def _memory(measured: Measured) -> Iterator[str]:
+def _memory(measured: TrainingRecord) -> Iterator[str]:
     """Of the rank that holds the most."""
     held = measured.held
     most = max(held, key=lambda its: its.in_all)
@@ -69,13 +69,13 @@ def _memory(measured: Measured) -> Iterator[str]:
     yield f"between steps {who} {units.size(most.in_all)}: {', '.join(f'{what} {units.size(n)}' for what, n in parts)}"
 
 
-def _staleness(measured: Measured) -> Iterator[str]:
+def _staleness(measured: TrainingRecord) -> Iterator[str]:
     if measured.staleness:
         reads = ", ".join(f"{k}: {reads:,}" for k, reads in sorted(measured.staleness.items()))
         yield f"steps by which reads were behind the slowest worker ({measured.plan.layout.staleness} at most): {reads}"
 
 
-def _time(measured: Measured) -> Iterator[str]:
+def _time(measured: TrainingRecord) -> Iterator[str]:
     step_s, found = measured.traced_s, measured.shares
     table = [(f"of the last step, {units.duration(step_s)}, a rank spent", "at work", "waiting")]
     table += [
@@ -86,7 +86,7 @@ def _time(measured: Measured) -> Iterator[str]:
     yield from aligned(table, 1)
 
 
-def _pipeline(measured: Measured) -> Iterator[str]:
+def _pipeline(measured: TrainingRecord) -> Iterator[str]:
     """The last step's passes, and the bubble beside the formula, where there is a pipeline."""
     if has_pipeline(measured.trace):
         yield ""
@@ -98,7 +98,7 @@ def _percent(part_s: float, whole_s: float) -> str:
     return f"{100 * part_s / whole_s:.1f} %" if whole_s else "-"
 
 
-def _bytes(measured: Measured) -> Iterator[str]:
+def _bytes(measured: TrainingRecord) -> Iterator[str]:
     if not measured.sent and not measured.counted_nbytes:
         yield "nothing was sent"
         return
@@ -126,7 +126,7 @@ def _beside(formula: int, counted: int | None) -> tuple[str, str, str]:
     return f"{formula:,}", f"{counted:,}", f"{100 * (counted - formula) / formula:+.1f} %" if formula else "more"
 
 
-def _experts(measured: Measured) -> Iterator[str]:
+def _experts(measured: TrainingRecord) -> Iterator[str]:
     """Of the last step, over all layers and ranks."""
     load = measured.load
     if load is None:

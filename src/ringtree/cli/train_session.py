@@ -15,17 +15,17 @@ from ringtree.cli.terminal import Bar
 from ringtree.formats import chrome
 from ringtree.formats.replacing import replace_with_json, replacing
 from ringtree.pages.train_page import train_page
-from ringtree.training import Plan
+from ringtree.training import TrainingPlan
 from ringtree.training.core.checkpoint import latest, load, save
 from ringtree.training.core.trainer import Trainer
-from ringtree.training.measure.measured import Measured
+from ringtree.training.measure.measured import TrainingRecord
 from ringtree.training.session import Session
 
 LINES = 20
 """About so many steps are told in a line."""
 
 
-def train(plan: Plan, args: argparse.Namespace) -> None:
+def train(plan: TrainingPlan, args: argparse.Namespace) -> None:
     """As one of the ranks; the first one speaks."""
     speaks = dist.get_rank() == 0
     with terminal.progress("training", total=plan.settings.steps) if speaks else nullcontext(terminal.SILENT) as bar:
@@ -39,7 +39,7 @@ def train(plan: Plan, args: argparse.Namespace) -> None:
         _write(measured, args)
 
 
-def _telling(plan: Plan, bar: Bar) -> Callable[[int, float, float], None]:
+def _telling(plan: TrainingPlan, bar: Bar) -> Callable[[int, float, float], None]:
     """What is done after each step: the bar goes on, and some lines are printed."""
     steps = plan.settings.steps
     tokens = plan.settings.batch * plan.shape.context
@@ -53,7 +53,7 @@ def _telling(plan: Plan, bar: Bar) -> Callable[[int, float, float], None]:
     return told
 
 
-def _write(measured: Measured, args: argparse.Namespace) -> None:
+def _write(measured: TrainingRecord, args: argparse.Namespace) -> None:
     """The files that were asked for."""
     record = {"machine": describe(), **measured.record()}
     if args.json:

@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
         file.write(tuned.text(parameters, tuple(sorted(set(ranks))), date).encode())
     machine = describe()
     print(f"{count(machine['cores'], 'core')} of {machine['cpu']}, {span(ranks)} ranks, {_said(measured)}")
-    for line in told(parameters, crowded=max(ranks) > machine["cores"], most_nbytes=2 * most):
+    for line in told(parameters, oversubscribed=max(ranks) > machine["cores"], most_nbytes=2 * most):
         print(line)
     found = errors(parameters, measured.calls)
     print(f"these calls, predicted: median error {found[0]:.0%}, 90th percentile {found[1]:.0%}")
@@ -67,14 +67,14 @@ def usual_ranks(cores: int) -> list[int]:
     return sorted({2, max(few, 2), 2 * few if few > 1 else 3})
 
 
-def told(parameters: CostParameters, crowded: bool, most_nbytes: int) -> Iterator[str]:
-    """The cost parameters in words. `crowded`, `most_nbytes`: whether turns, and up to how many bytes in arrays rates,
-    were measured; the others are near those built in."""
+def told(parameters: CostParameters, oversubscribed: bool, most_nbytes: int) -> Iterator[str]:
+    """The cost parameters in words. `oversubscribed`: whether turns on a shared core were measured; `most_nbytes`: up
+    to how many bytes in arrays rates were. What was not measured is near the built-in parameters."""
     f = parameters
     yield f"a call {duration(f.call_s)}, a step {duration(f.step_s)}"
     yield f"a message {duration(f.message_s)} at either end and {duration(f.latency_s)} on its way"
     turns = f"a turn {duration(f.turn_s)}, a meeting {duration(f.switch_s)}"
-    yield f"where ranks share a core, for each of them: {turns}{'' if crowded else ' (not measured)'}"
+    yield f"where ranks share a core, for each of them: {turns}{'' if oversubscribed else ' (not measured)'}"
     yield f"{'bytes in arrays':>15}  {'copy':>10}  {'from a peer':>12}  {'reduce':>10}"
     for nbytes, *rates in zip(f.memory_nbytes, f.copy_Bps, f.fetch_Bps, f.reduce_Bps, strict=True):
         copy, fetch, reduce = map(_rate, rates)

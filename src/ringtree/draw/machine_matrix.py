@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.machines.machine import DeviceKind, PathKind
-from ringtree.machines.paths import Paths, Verdict, gdr, p2p
+from ringtree.machines.paths import Paths, RuleVerdict, gdr, p2p
 from ringtree.topology.fabrics import Fabric
 
 MOST = 640
@@ -107,11 +107,11 @@ def rules(paths: Paths, fabric: Fabric | None = None) -> tuple[Rule, ...]:
     gpus = range(len(paths.machine.gpus))
     pairs = [p2p(paths, a, b) for a, b in combinations(gpus, 2)]
     near = [gdr(paths, g, nic, fabric) for g in gpus for nic in paths.nearest_nics(g)[:1]]
-    alone = [Verdict(False, "no NIC to do it with")] * (len(gpus) - len(near))
+    alone = [RuleVerdict(False, "no NIC to do it with")] * (len(gpus) - len(near))
     return (*_ruled("p2p", pairs), *_ruled("gdr", near + alone))
 
 
-def _ruled(what: str, verdicts: Iterable[Verdict]) -> Iterator[Rule]:
+def _ruled(what: str, verdicts: Iterable[RuleVerdict]) -> Iterator[Rule]:
     """A rule's reason begins with the kind of path where that decides."""
     found: dict[tuple[bool, str], list[str]] = {}
     for verdict in verdicts:

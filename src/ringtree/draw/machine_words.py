@@ -65,7 +65,7 @@ def link(k: Link) -> str:
     return f"{many}{LINKS[k.kind]}{generation}"
 
 
-class Joined(NamedTuple):
+class JoinedLinks(NamedTuple):
     """The links of the GPU that has most to others: in words, and their bandwidth together."""
 
     links: str
@@ -75,7 +75,7 @@ class Joined(NamedTuple):
         return f"{self.links}, {units.bandwidth(self.bandwidth_Bps)} a GPU"
 
 
-def joined(machine: Machine) -> Joined | None:
+def joined(machine: Machine) -> JoinedLinks | None:
     """What joins its GPUs, as (NVSwitch, 18 × NVLink 4; 450 GB/s); their PCIe slots where there are no other links.
     None for fewer than two GPUs, or where nothing is told."""
     if len(machine.gpus) < 2:
@@ -89,9 +89,9 @@ def joined(machine: Machine) -> Joined | None:
         if links:
             switched = any(machine.devices[k.target].kind is DeviceKind.NVSWITCH for k in links)
             together = replace(links[0], width=sum(k.width for k in links))
-            return Joined(f"{'NVSwitch, ' * switched}{link(together)}", total)
+            return JoinedLinks(f"{'NVSwitch, ' * switched}{link(together)}", total)
     slots = _of(LinkKind.PCIE, next(iter(leaving.values())))
-    return Joined(link(slots[0]), slots[0].bandwidth_Bps) if slots else None
+    return JoinedLinks(link(slots[0]), slots[0].bandwidth_Bps) if slots else None
 
 
 def _of(kind: LinkKind, links: Iterable[Link]) -> list[Link]:

@@ -44,7 +44,7 @@ text { font: 12px system-ui, sans-serif; fill: #222 } .faint { fill: #777 } .ban
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class DrawnCall:
     """A call as one rank made it. `key` is the same on all ranks of one call. A message's `ranks` are who sends it and
     who receives it; a collective's are its group's. `nbytes`: of the whole vector."""
 
@@ -58,14 +58,14 @@ class Call:
     def message(self) -> bool:
         return self.name == "send"
 
-    def beside(self, other: Call) -> bool:
+    def beside(self, other: DrawnCall) -> bool:
         """Whether both fit into one row: alike, and neither drawn over the other."""
         alike = (self.name, self.phase, self.nbytes) == (other.name, other.phase, other.nbytes)
         apart = max(self.ranks) - min(other.ranks), max(other.ranks) - min(self.ranks)
         return alike and (min(apart) < 0 or (self.message and min(apart) == 0))
 
 
-def step_picture(calls: Sequence[Sequence[Call]]) -> str:
+def step_picture(calls: Sequence[Sequence[DrawnCall]]) -> str:
     """SVG. `calls`: of each rank, those of a step, in its order: collectives and sends where it made them, what it
     received where it had it. ValueError where the ranks' orders are at odds."""
     blocks = folded([row for level in levels(calls) for row in in_rows(level)])
@@ -84,7 +84,7 @@ def step_picture(calls: Sequence[Sequence[Call]]) -> str:
     return "\n".join(parts) + "\n"
 
 
-def levels(calls: Sequence[Sequence[Call]]) -> list[list[Call]]:
+def levels(calls: Sequence[Sequence[DrawnCall]]) -> list[list[DrawnCall]]:
     """Each call once: after all that its ranks had done before it, and as early as that allows."""
     makers: dict[tuple[object, ...], set[int]] = {}
     for rank, mine in enumerate(calls):
@@ -93,7 +93,7 @@ def levels(calls: Sequence[Sequence[Call]]) -> list[list[Call]]:
                 makers.setdefault(call.key, set()).add(rank)
     waiting = [deque(call for call in mine if call.key in makers) for mine in calls]  # without what came from earlier
     reached = [0] * len(calls)
-    found: list[list[Call]] = []
+    found: list[list[DrawnCall]] = []
     made: dict[tuple[object, ...], int] = {}
     while any(waiting):
         heads = {rank: mine[0] for rank, mine in enumerate(waiting) if mine}
@@ -113,9 +113,9 @@ def levels(calls: Sequence[Sequence[Call]]) -> list[list[Call]]:
     return found
 
 
-def in_rows(level: Sequence[Call]) -> list[list[Call]]:
+def in_rows(level: Sequence[DrawnCall]) -> list[list[DrawnCall]]:
     """What is alike and has room side by side in one row, the others below."""
-    rows: list[list[Call]] = []
+    rows: list[list[DrawnCall]] = []
     for call in sorted(level, key=lambda call: call.ranks):
         row = next((row for row in rows if all(call.beside(other) for other in row)), None)
         if row is not None:
@@ -125,7 +125,7 @@ def in_rows(level: Sequence[Call]) -> list[list[Call]]:
     return rows
 
 
-def folded(rows: Sequence[list[Call]]) -> list[tuple[list[list[Call]], int]]:
+def folded(rows: Sequence[list[DrawnCall]]) -> list[tuple[list[list[DrawnCall]], int]]:
     """Blocks of rows that follow one another and are alike, once, with how often: of up to MOST_ROWS rows, the block
     that spares the most."""
     looks = [[(c.name, c.ranks, c.nbytes, c.phase) for c in row] for row in rows]
@@ -181,7 +181,7 @@ def _repeats(blocks: Sequence[tuple[int, int]], x: int) -> list[str]:
     return drawn
 
 
-def _drawn(call: Call, row: int) -> str:
+def _drawn(call: DrawnCall, row: int) -> str:
     y = HEAD + row * ROW + ROW // 2
     text = f"{escape(call.name)} {units.size(call.nbytes)}"
     first, last = _centre(min(call.ranks)), _centre(max(call.ranks))

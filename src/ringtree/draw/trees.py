@@ -25,7 +25,7 @@ FEW = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class ChunkTree:
     """`parent` of each participant: ROOT, or ABSENT for one that none of the `chunks` reaches. With `upward` chunks go
     from child to parent, as reductions and gathers do. A chunk for one rank only goes along its part of the tree."""
 
@@ -34,7 +34,7 @@ class Tree:
     upward: bool
 
 
-def trees(schedule: Schedule) -> tuple[Tree, ...]:
+def trees(schedule: Schedule) -> tuple[ChunkTree, ...]:
     """Upward ones first, then by their first chunk. None where some chunk flows otherwise (in exchanges, say), or where
     the collective transposes, so that every chunk is for one rank. Cost: as verify.prove's."""
     s = schedule
@@ -49,7 +49,7 @@ def trees(schedule: Schedule) -> tuple[Tree, ...]:
     return () if None in ways else tuple(tree for way in ways if way for tree in way)
 
 
-def few(found: tuple[Tree, ...]) -> bool:
+def few(found: tuple[ChunkTree, ...]) -> bool:
     """Whether these are trees worth drawing, and not a path for each chunk."""
     return bool(found) and len(found[0].parent) > 2 and len({t.parent for t in found}) <= FEW
 
@@ -73,7 +73,7 @@ def _hops(s: Schedule) -> tuple[Ints, Ints, Ints, NDArray[np.bool_]]:
 
 def _grown(
     s: Schedule, child: Ints, parent: Ints, chunk: Ints, here: NDArray[np.bool_], upward: bool
-) -> tuple[Tree, ...] | None:
+) -> tuple[ChunkTree, ...] | None:
     """The trees in which `child` is below `parent` for that chunk, of the hops `here`; None where one is no tree."""
     table = np.full((s.chunks, s.participants), ABSENT, dtype=np.int32)
     table[chunk[here], child[here]] = parent[here]
@@ -90,7 +90,7 @@ def _grown(
     chunks = defaultdict[tuple[int, ...], list[int]](list)
     for shape, merged in zip(used.nonzero()[0].tolist(), _merged(shapes[used]), strict=True):
         chunks[merged] += (which == shape).nonzero()[0].tolist()
-    found = (Tree(shape, tuple(sorted(c)), upward) for shape, c in chunks.items())
+    found = (ChunkTree(shape, tuple(sorted(c)), upward) for shape, c in chunks.items())
     return tuple(sorted(found, key=lambda tree: tree.chunks))
 
 

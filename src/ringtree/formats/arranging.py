@@ -20,7 +20,7 @@ MOST_ROUNDS = 256
 Columns = dict[str, NDArray[np.int64]]
 
 
-class Row(NamedTuple):
+class ChunkMove(NamedTuple):
     """One chunk's way; cells are (rank, buffer, chunk). `order`: among the rows of its round into its target; `move`:
     rows of one are one transfer where they adjoin."""
 
@@ -32,7 +32,7 @@ class Row(NamedTuple):
     move: int
 
 
-def arrange(placed: Sequence[Row], schedule: Schedule) -> Transfers:
+def arrange(placed: Sequence[ChunkMove], schedule: Schedule) -> Transfers:
     """The rows as columns of `schedule` (its own blocks do not matter)."""
     names = ("round", "order", "source", "sbuf", "chunk", "target", "tbuf", "to", "reduce", "move")
     table = np.array([(r.round, r.order, *r.source, *r.target, r.reduce, r.move) for r in placed], dtype=np.int64)

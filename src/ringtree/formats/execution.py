@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from ringtree.formats.imported import FormatError
-from ringtree.ir.collective import Collective, Part, collective
+from ringtree.ir.collective import BufferExtent, Collective, collective
 from ringtree.ir.program import Instruction, Kind, Operand, Program, Space
 from ringtree.ir.schedule import Buffer
 
@@ -29,7 +29,7 @@ NAMES = {space: name for name, space in SPACES.items()}
 
 
 @dataclass(frozen=True)
-class Memory:
+class NamedMemory:
     """What operands stand for. `aliased`: input and output are windows of one vector (Buffer.DATA), as in place."""
 
     collective: str
@@ -44,7 +44,7 @@ class Memory:
     @cached_property
     def _held(self) -> tuple[range, ...]:
         n, chunks = self.ranks, self.chunks
-        if self.promise.before is Part.OWN and chunks % n:
+        if self.promise.before is BufferExtent.OWN and chunks % n:
             return tuple(range(rank * chunks // n, (rank + 1) * chunks // n) for rank in range(n))
         return tuple(self.promise.held(rank, n, chunks) for rank in range(n))
 
@@ -99,7 +99,7 @@ Where = Callable[[int, int, int], str]
 """Says (rank, thread, step) in the words of the file."""
 
 
-def check_size(programs: Sequence[Program], memory: Memory, path: Path) -> None:
+def check_size(programs: Sequence[Program], memory: NamedMemory, path: Path) -> None:
     """Refuses programs of so many chunks that to execute them would take minutes or all memory."""
     moved = sum(o.count for p in programs for code in p.threads for i in code for o in (*i.targets, *i.sources))
     for many, what in ((memory.ranks * memory.chunks, "has"), (moved, "moves")):
@@ -107,7 +107,9 @@ def check_size(programs: Sequence[Program], memory: Memory, path: Path) -> None:
             raise FormatError(f"{path}: {what} {many} chunks over all gpus; expected at most {MOST_CHUNKS}")
 
 
-def execute(programs: Sequence[Program], memory: Memory, where: Where, name: Callable[[Operand], str]) -> Execution:
+def execute(
+    programs: Sequence[Program], memory: NamedMemory, where: Where, name: Callable[[Operand], str]
+) -> Execution:
     """Plays the programs to their end, in time and memory proportional to the chunks there are and that are moved.
     FormatError where one reads what nothing has written, or they get stuck."""
     machine = _Machine(programs, memory, where, name)
@@ -118,7 +120,7 @@ def execute(programs: Sequence[Program], memory: Memory, where: Where, name: Cal
 
 class _Machine:
     def __init__(
-        self, programs: Sequence[Program], memory: Memory, where: Where, name: Callable[[Operand], str]
+        self, programs: Sequence[Program], memory: NamedMemory, where: Where, name: Callable[[Operand], str]
     ) -> None:
         self.programs, self.memory, self.where, self.name = programs, memory, where, name
         self.done = Execution()

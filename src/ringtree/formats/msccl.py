@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
 
-from ringtree.formats.execution import NAMES, SPACES, Memory, check_size, execute
+from ringtree.formats.execution import NAMES, SPACES, NamedMemory, check_size, execute
 from ringtree.formats.imported import FormatError, Imported
-from ringtree.formats.msccl_file import RECEIVES, SENDS, Algo, Gpu, Step, ThreadBlock, read_algo
+from ringtree.formats.msccl_file import RECEIVES, SENDS, Algo, MscclGpu, MscclStep, ThreadBlock, read_algo
 from ringtree.formats.raising import raise_schedule
 from ringtree.formats.settle import settle
 from ringtree.ir.program import Instruction, Kind, Operand, Program, Space
@@ -61,7 +61,7 @@ def _facts(algo: Algo) -> dict[str, str | int]:
     }
 
 
-def _memory(algo: Algo) -> Memory:
+def _memory(algo: Algo) -> NamedMemory:
     coll, chunks, ranks = algo.words["coll"], algo.numbers["nchunksperloop"], algo.numbers["ngpus"]
     if coll not in COLLECTIVES:
         raise FormatError(f"{algo.path}: coll {coll[:20]!r}; expected one of {', '.join(COLLECTIVES)}")
@@ -70,7 +70,7 @@ def _memory(algo: Algo) -> Memory:
     for key in ("inplace", "outofplace"):
         if algo.numbers.get(key, 0) not in (0, 1):
             raise FormatError(f"{algo.path}: {key} is {algo.numbers[key]}; expected 0 or 1")
-    memory = Memory(COLLECTIVES[coll], ranks, chunks, algo.numbers["inplace"] == 1)
+    memory = NamedMemory(COLLECTIVES[coll], ranks, chunks, algo.numbers["inplace"] == 1)
     for gpu in algo.gpus:
         for buffer, window in (("i", memory.held(gpu.id)), ("o", memory.owed(gpu.id))):
             if gpu.chunks[buffer] not in (0, len(window)) and not (memory.promise.blocked and chunks % ranks):
@@ -88,7 +88,7 @@ def _step_numbers(block: ThreadBlock) -> list[int]:
     return [number for number, step in enumerate(block.steps) for _ in range(_length(step))]
 
 
-def _length(step: Step) -> int:
+def _length(step: MscclStep) -> int:
     """How many instructions a step becomes: its move, a wait and a release to receive, a signal to send."""
     return (step.type != "nop") + 2 * (step.type in RECEIVES) + (step.type in SENDS)
 
@@ -101,7 +101,7 @@ def _name(o: Operand) -> str:
 class _Writer:
     """Writes one gpu's program, in the file's own terms: labels are open, and i and o may be the same memory."""
 
-    def __init__(self, algo: Algo, gpu: Gpu, memory: Memory) -> None:
+    def __init__(self, algo: Algo, gpu: MscclGpu, memory: NamedMemory) -> None:
         self.algo, self.gpu, self.memory = algo, gpu, memory
         self.index = {b.id: at for at, b in enumerate(gpu.blocks)}
         self.last = [[n - 1 for n in accumulate(_length(s) for s in b.steps)] for b in gpu.blocks]
@@ -147,7 +147,7 @@ class _Writer:
                 raise FormatError(f"{self.algo.where(self.gpu.id, at, number)}: nops that wait for too many nops")
         return found
 
-    def _step(self, at: int, block: ThreadBlock, number: int, step: Step) -> Iterator[Instruction]:
+    def _step(self, at: int, block: ThreadBlock, number: int, step: MscclStep) -> Iterator[Instruction]:
         """Receive, move, send, release. Registers have the thread's number: it has one message and one slot at most."""
         kind, count, channel = step.type, step.count, block.channel
         message, slot = (Operand(space, at, -1, count) for space in (Space.MESSAGE, Space.SLOT))
@@ -187,7 +187,7 @@ class _Writer:
         return Operand(SPACES[buffer], first, -1, count)
 
 
-def _check_order(algo: Algo, gpu: Gpu) -> None:
+def _check_order(algo: Algo, gpu: MscclGpu) -> None:
     """Refuses steps that wait for each other in a circle, which nops could hide from the execution."""
     waits: dict[tuple[int, int], int] = {}
     then: dict[tuple[int, int], list[tuple[int, int]]] = {}

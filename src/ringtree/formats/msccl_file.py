@@ -28,7 +28,7 @@ _PARENT = {"algo": "", "gpu": "algo", "tb": "gpu", "step": "tb"}
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class MscclStep:
     """`line`: where it stands in the file. `depends`: (thread block's id, step) that must be done before, or None."""
 
     line: int
@@ -48,11 +48,11 @@ class ThreadBlock:
     recv: int
     channel: int
     line: int
-    steps: list[Step] = field(default_factory=list)
+    steps: list[MscclStep] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class Gpu:
+class MscclGpu:
     id: int
     chunks: dict[str, int]  # by buffer: i, o, s
     blocks: list[ThreadBlock] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Algo:
     path: Path
     words: dict[str, str]
     numbers: dict[str, int]
-    gpus: list[Gpu] = field(default_factory=list)
+    gpus: list[MscclGpu] = field(default_factory=list)
 
     def where(self, gpu: int, block: int = -1, step: int = -1) -> str:
         """`file: gpu 0 tb 1 step 2 (rrs), line 7`; `block` is a position in the gpu's blocks."""
@@ -131,7 +131,7 @@ class _Reader:
         gpus = self.algo.gpus
         line = self.parser.CurrentLineNumber
         if tag == "gpu":
-            gpus.append(Gpu(numbers["id"], {b: numbers[f"{b}_chunks"] for b in "ios"}))
+            gpus.append(MscclGpu(numbers["id"], {b: numbers[f"{b}_chunks"] for b in "ios"}))
         elif tag == "tb":
             gpus[-1].blocks.append(ThreadBlock(numbers["id"], numbers["send"], numbers["recv"], numbers["chan"], line))
         else:
@@ -147,7 +147,7 @@ class _Reader:
                 raise self.refuse(f"{key} {words[key][:20]!r}; expected i, o or s")
         depends = None if numbers["depid"] == -1 else (numbers["depid"], numbers["deps"])
         source, target = (words["srcbuf"], numbers["srcoff"]), (words["dstbuf"], numbers["dstoff"])
-        block.steps.append(Step(line, words["type"], source, target, numbers["cnt"], depends))
+        block.steps.append(MscclStep(line, words["type"], source, target, numbers["cnt"], depends))
 
     def _attributes(self, tag: str, attributes: dict[str, str]) -> tuple[dict[str, str], dict[str, int]]:
         words, numbers = _WORDS[tag], _NUMBERS[tag]
@@ -196,7 +196,7 @@ def _check(algo: Algo) -> None:
             _check_steps(algo, gpu, at, dict(zip(ids, gpu.blocks, strict=True)))
 
 
-def _check_steps(algo: Algo, gpu: Gpu, at: int, blocks: dict[int, ThreadBlock]) -> None:
+def _check_steps(algo: Algo, gpu: MscclGpu, at: int, blocks: dict[int, ThreadBlock]) -> None:
     block = gpu.blocks[at]
     for number, step in enumerate(block.steps):
         where = algo.where(gpu.id, at, number)

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ringtree.formats.execution import NAMES, SPACES, Memory, check_size, execute
+from ringtree.formats.execution import NAMES, SPACES, NamedMemory, check_size, execute
 from ringtree.formats.imported import FormatError, Imported
 from ringtree.formats.raising import raise_schedule
 from ringtree.formats.settle import settle
@@ -93,9 +93,9 @@ class _File:
             "thread_blocks": sum(len(self.item(g, "threadblocks", list)) for g in self.gpus),
         }
 
-    def _memory(self, coll: str, n: int, inplace: bool) -> Memory:
+    def _memory(self, coll: str, n: int, inplace: bool) -> NamedMemory:
         given, made = (self.number(self.gpus[0], key) for key in ("input_chunks", "output_chunks"))
-        memory = Memory(COLLECTIVES[coll], n, given * n if coll == "allgather" else given, inplace)
+        memory = NamedMemory(COLLECTIVES[coll], n, given * n if coll == "allgather" else given, inplace)
         if not 1 <= memory.chunks < 2**20 or (memory.promise.blocked and memory.chunks % n):
             raise self.refuse(f"input_chunks is {given}; expected at least 1, and whole blocks for {n} gpus")
         for rank, gpu in enumerate(self.gpus):

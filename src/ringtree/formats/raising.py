@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ringtree.formats.arranging import Row, arrange
-from ringtree.formats.execution import At, Cell, Execution, Memory
+from ringtree.formats.arranging import ChunkMove, arrange
+from ringtree.formats.execution import At, Cell, Execution, NamedMemory
 from ringtree.ir.program import Instruction, Kind, Operand, Program, Space
 from ringtree.ir.schedule import Block, Buffer, Schedule
 
@@ -28,7 +28,7 @@ class Content(NamedTuple):
 
 
 def raise_schedule(
-    programs: Sequence[Program], memory: Memory, execution: Execution, name: str, root: int | None = None
+    programs: Sequence[Program], memory: NamedMemory, execution: Execution, name: str, root: int | None = None
 ) -> Schedule:
     """The schedule, as one block. Cost: O(instructions * chunks each moves)."""
     raiser = _Raiser(programs, memory, execution)
@@ -55,7 +55,7 @@ class _Rows:
     """Rows being placed in rounds."""
 
     def __init__(self, scratch: list[int]) -> None:
-        self.placed: list[Row] = []
+        self.placed: list[ChunkMove] = []
         self.scratch = scratch  # chunks in use, by rank
         self.history: dict[Cell, _History] = {}
         self.orders: dict[tuple[Cell, int], int] = {}
@@ -118,7 +118,7 @@ class _Rows:
                 source.read = max(source.read, at)
         order = self.orders.get((target, at), 0)
         self.orders[target, at] = order + 1
-        self.placed.append(Row(at, order, content.cell, target, reduce, move))
+        self.placed.append(ChunkMove(at, order, content.cell, target, reduce, move))
         history = self.at(target)
         history.ended.append(at)
         history.written.append(at)
@@ -127,7 +127,7 @@ class _Rows:
 
 
 class _Raiser:
-    def __init__(self, programs: Sequence[Program], memory: Memory, execution: Execution) -> None:
+    def __init__(self, programs: Sequence[Program], memory: NamedMemory, execution: Execution) -> None:
         self.programs, self.memory = programs, memory
         self.rows = _Rows([p.scratch for p in programs])
         self.dead = _unneeded(programs, memory, execution)
@@ -196,7 +196,7 @@ class _Raiser:
         return into, there
 
 
-def _unneeded(programs: Sequence[Program], memory: Memory, execution: Execution) -> set[At]:
+def _unneeded(programs: Sequence[Program], memory: NamedMemory, execution: Execution) -> set[At]:
     """The sums that go into slots only, and whose first source is of the rank's own memory, writable, and not read
     again before it is overwritten."""
     buffer = Buffer.DATA if memory.aliased else Buffer.OUTPUT

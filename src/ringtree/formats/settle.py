@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ringtree.formats.execution import At, Execution, Memory, Where
+from ringtree.formats.execution import At, Execution, NamedMemory, Where
 from ringtree.formats.imported import FormatError
 from ringtree.ir.program import Instruction, Kind, Operand, Program, Space
 from ringtree.ir.schedule import Buffer
 
 
-def settle(programs: Sequence[Program], memory: Memory, execution: Execution, where: Where) -> tuple[Program, ...]:
+def settle(programs: Sequence[Program], memory: NamedMemory, execution: Execution, where: Where) -> tuple[Program, ...]:
     """The programs, ready to be proved and run. FormatError where a step's chunks cannot be kept together."""
     settler = _Settler(programs, memory, execution, where)
     threads = [settler.threads(p) for p in programs]  # all, before it is known whose homes reach into scratch
@@ -26,7 +26,7 @@ def settle(programs: Sequence[Program], memory: Memory, execution: Execution, wh
 
 
 class _Settler:
-    def __init__(self, programs: Sequence[Program], memory: Memory, execution: Execution, where: Where) -> None:
+    def __init__(self, programs: Sequence[Program], memory: NamedMemory, execution: Execution, where: Where) -> None:
         self.memory, self.execution, self.where = memory, execution, where
         self.scratch = [p.scratch for p in programs]
         self.mirrors = [False] * len(programs)  # whose homes reach into scratch

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class Part(Enum):
+class BufferExtent(Enum):
     """Which part of the whole vector a rank's buffer is."""
 
     ALL = "all"
@@ -40,8 +40,8 @@ class Collective:
     `reach` counts where it reduces."""
 
     name: str
-    before: Part
-    after: Part
+    before: BufferExtent
+    after: BufferExtent
     reduces: bool = False
     transposes: bool = False
     repeats: bool = False
@@ -49,12 +49,12 @@ class Collective:
 
     @property
     def rooted(self) -> bool:
-        return Part.ROOT in (self.before, self.after)
+        return BufferExtent.ROOT in (self.before, self.after)
 
     @property
     def blocked(self) -> bool:
         """Whether the whole vector is n blocks, so that `chunks` must be a multiple of n."""
-        return self.transposes or Part.OWN in (self.before, self.after)
+        return self.transposes or BufferExtent.OWN in (self.before, self.after)
 
     @property
     def prefix(self) -> bool:
@@ -85,7 +85,7 @@ class Collective:
         label = position
         if self.reduces:
             origin = np.full_like(position, REDUCED)
-        elif self.transposes or self.before is Part.OWN:
+        elif self.transposes or self.before is BufferExtent.OWN:
             origin = position // max(chunks // ranks, 1)
         else:
             origin = np.full_like(position, root)
@@ -130,16 +130,16 @@ class Collective:
         if self.repeats:
             return 0.0
         share = (ranks - 1) / ranks
-        if self.reduces and not self.prefix and self.before is self.after is Part.ALL:
+        if self.reduces and not self.prefix and self.before is self.after is BufferExtent.ALL:
             return 2 * share
         return share if self.blocked else 1.0
 
 
-def _window(part: Part, rank: int, ranks: int, chunks: int, root: int) -> range:
-    if part is Part.OWN:
+def _window(part: BufferExtent, rank: int, ranks: int, chunks: int, root: int) -> range:
+    if part is BufferExtent.OWN:
         block = chunks // ranks
         return range(rank * block, (rank + 1) * block)
-    if (part is Part.ROOT and rank != root) or (part is Part.LATER and rank == 0):
+    if (part is BufferExtent.ROOT and rank != root) or (part is BufferExtent.LATER and rank == 0):
         return range(0)
     return range(chunks)
 
@@ -147,17 +147,17 @@ def _window(part: Part, rank: int, ranks: int, chunks: int, root: int) -> range:
 COLLECTIVES: dict[str, Collective] = {
     c.name: c
     for c in (
-        Collective("all_reduce", Part.ALL, Part.ALL, reduces=True),
-        Collective("reduce_scatter", Part.ALL, Part.OWN, reduces=True),
-        Collective("all_gather", Part.OWN, Part.ALL),
-        Collective("broadcast", Part.ROOT, Part.ALL),
-        Collective("reduce", Part.ALL, Part.ROOT, reduces=True),
-        Collective("gather", Part.OWN, Part.ROOT),
-        Collective("scatter", Part.ROOT, Part.OWN),
-        Collective("all_to_all", Part.ALL, Part.ALL, transposes=True),
-        Collective("barrier", Part.ALL, Part.ALL, reduces=True, repeats=True),
-        Collective("scan", Part.ALL, Part.ALL, reduces=True, reach=Reach.UP_TO),
-        Collective("exscan", Part.ALL, Part.LATER, reduces=True, reach=Reach.BEFORE),
+        Collective("all_reduce", BufferExtent.ALL, BufferExtent.ALL, reduces=True),
+        Collective("reduce_scatter", BufferExtent.ALL, BufferExtent.OWN, reduces=True),
+        Collective("all_gather", BufferExtent.OWN, BufferExtent.ALL),
+        Collective("broadcast", BufferExtent.ROOT, BufferExtent.ALL),
+        Collective("reduce", BufferExtent.ALL, BufferExtent.ROOT, reduces=True),
+        Collective("gather", BufferExtent.OWN, BufferExtent.ROOT),
+        Collective("scatter", BufferExtent.ROOT, BufferExtent.OWN),
+        Collective("all_to_all", BufferExtent.ALL, BufferExtent.ALL, transposes=True),
+        Collective("barrier", BufferExtent.ALL, BufferExtent.ALL, reduces=True, repeats=True),
+        Collective("scan", BufferExtent.ALL, BufferExtent.ALL, reduces=True, reach=Reach.UP_TO),
+        Collective("exscan", BufferExtent.ALL, BufferExtent.LATER, reduces=True, reach=Reach.BEFORE),
     )
 }
 

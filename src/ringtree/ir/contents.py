@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.ir.collective import REDUCED
-from ringtree.ir.moves import Ints, Layout, Moves
+from ringtree.ir.moves import CellLayout, Ints, Moves
 from ringtree.ir.schedule import Schedule
 
 Bits = NDArray[np.uint64]
@@ -25,7 +25,7 @@ NOTHING = -1
 """As a label: nobody wrote here. Labels below it are spoiled contents: row r of the schedule spoiled it, -2-r."""
 
 
-class Round(NamedTuple):
+class PlayedRound(NamedTuple):
     """One round that was played: its moves are those from `first` to before `last`, and what each of them carried."""
 
     first: int
@@ -42,7 +42,7 @@ class Contents:
     sets: Bits
 
     @staticmethod
-    def at_start(s: Schedule, layout: Layout) -> Contents:
+    def at_start(s: Schedule, layout: CellLayout) -> Contents:
         """Every cell before the first round: each rank's input, and nothing elsewhere."""
         reduces = s.promise.reduces
         label = np.full(layout.cells, NOTHING, dtype=np.int64)
@@ -83,7 +83,7 @@ class Promised:
     everyone: Bits  # by rank: whose contributions a reduction there has
 
     @staticmethod
-    def of(s: Schedule, layout: Layout) -> Promised:
+    def of(s: Schedule, layout: CellLayout) -> Promised:
         columns: list[tuple[Ints, Ints, Ints, Ints, Ints]] = []
         for rank in range(s.ranks):
             position, label, origin = s.promise.promised(rank, s.ranks, s.chunks, s.root or 0)
@@ -115,7 +115,7 @@ def play(moves: Moves, contents: Contents, repeats: bool) -> None:
         pass
 
 
-def rounds(moves: Moves, contents: Contents, repeats: bool) -> Iterator[Round]:
+def rounds(moves: Moves, contents: Contents, repeats: bool) -> Iterator[PlayedRound]:
     """As `play`, but stops after each round that moves anything: `contents` is then what it is after that round."""
     label, sets = contents.label, contents.sets
     for first, layers in moves.rounds:
@@ -130,7 +130,7 @@ def rounds(moves: Moves, contents: Contents, repeats: bool) -> Iterator[Round]:
             label[target] = arrived
             if len(sets):
                 sets[target] = origins
-        yield Round(first, last, carried)
+        yield PlayedRound(first, last, carried)
 
 
 def _added(

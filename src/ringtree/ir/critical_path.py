@@ -23,7 +23,7 @@ _WHAT: dict[int, What] = {
 }
 
 
-class Step(NamedTuple):
+class PathStep(NamedTuple):
     """A piece of the path. A message's rank is its sender; one that took no time is no step, but leads to its sender.
     Idle (event -1) is a rank of which nothing is recorded: it has not begun, or does something between two events. A
     wait is the receiver's own share: the message is there."""
@@ -35,7 +35,7 @@ class Step(NamedTuple):
     end_s: float
 
 
-def critical_path(trace: Trace) -> list[Step]:
+def critical_path(trace: Trace) -> list[PathStep]:
     """The path in the order of time, without a gap from the trace's first start to its last end. Going back, a WAIT
     that really waited leads over its message to the sender; all else to what the rank did before. O(n log n)."""
     if not trace.makespan_s > 0:
@@ -45,7 +45,7 @@ def critical_path(trace: Trace) -> list[Step]:
     return path if cut is trace else [s._replace(event=int(event[s.event])) if s.event >= 0 else s for s in path]
 
 
-def _back(trace: Trace) -> Iterator[Step]:
+def _back(trace: Trace) -> Iterator[PathStep]:
     rank, call, start, end = (c.tolist() for c in (trace.rank, trace.call, trace.start_s, trace.end_s))
     is_send = trace.kind == Event.SEND
     sent, taken = trace.messages()
@@ -54,27 +54,27 @@ def _back(trace: Trace) -> Iterator[Step]:
     at = int(np.lexsort((is_send, -trace.end_s))[0])  # of those that end last, one that its rank did itself
     r, c, t, first = rank[at], call[at], end[at], float(trace.start_s.min())
     if is_send[at] and start[at] < t:
-        yield Step(at, r, "message", start[at], t)
+        yield PathStep(at, r, "message", start[at], t)
         t = start[at]
     while t > first:
         at = before(r, c, t)
         if at < 0:
-            yield Step(-1, r, "idle", first, t)
+            yield PathStep(-1, r, "idle", first, t)
             return
         c = call[at]
         if end[at] < t:
-            yield Step(-1, r, "idle", end[at], t)
+            yield PathStep(-1, r, "idle", end[at], t)
             t = end[at]
         send = send_of.pop(at, -1)  # once: times that are equal could else lead round in a circle
         arrived = min(end[send], t) if send >= 0 else start[at]
         if arrived <= start[at] or start[send] > arrived:
-            yield Step(at, r, _WHAT[int(trace.kind[at])], start[at], t)
+            yield PathStep(at, r, _WHAT[int(trace.kind[at])], start[at], t)
             t = start[at]
             continue
         if arrived < t:
-            yield Step(at, r, "wait", arrived, t)
+            yield PathStep(at, r, "wait", arrived, t)
         if start[send] < arrived:
-            yield Step(send, rank[send], "message", start[send], arrived)
+            yield PathStep(send, rank[send], "message", start[send], arrived)
         r, c, t = rank[send], call[send], start[send]
 
 
@@ -114,17 +114,17 @@ class _Sorted:
         return int(self._events[place - 1]) if place > low else -1
 
 
-def seconds_by_what(path: Iterable[Step]) -> dict[What, float]:
+def seconds_by_what(path: Iterable[PathStep]) -> dict[What, float]:
     """How much of the path each kind of step takes, the most first."""
     return _seconds((step.what, step) for step in path)
 
 
-def seconds_by_rank(path: Iterable[Step]) -> dict[int, float]:
+def seconds_by_rank(path: Iterable[PathStep]) -> dict[int, float]:
     """How much of the path lies on each rank, the most first."""
     return _seconds((step.rank, step) for step in path)
 
 
-def _seconds(steps: Iterable[tuple[Key, Step]]) -> dict[Key, float]:
+def _seconds(steps: Iterable[tuple[Key, PathStep]]) -> dict[Key, float]:
     total: dict[Key, float] = {}
     for key, step in steps:
         total[key] = total.get(key, 0.0) + step.end_s - step.start_s

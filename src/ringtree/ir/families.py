@@ -45,7 +45,7 @@ class Loop(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class RowFamily:
     """Rows `row` and those after it, as many as the loops say. `first`: the fields of the first; the innermost loop
     comes first. `folds` replaces fields by folds (there is one loop then, over consecutive sources). Fields with
     modulus 0 are not reduced. An interleaved family has one loop, and `members` with one each instead of steps."""
@@ -55,10 +55,10 @@ class Family:
     moduli: Five
     loops: tuple[Loop, ...] = ()
     folds: tuple[tuple[int, Fold], ...] = ()
-    members: tuple[Family, ...] = ()
+    members: tuple[RowFamily, ...] = ()
 
 
-def find(rows: Transfers, ranks: int, lengths: NDArray[np.int64]) -> list[Family]:
+def find(rows: Transfers, ranks: int, lengths: NDArray[np.int64]) -> list[RowFamily]:
     """The families of the rows, in order; together they are all rows, each once. `lengths`: chunks per buffer."""
     if not len(rows):
         return []
@@ -75,7 +75,7 @@ def find(rows: Transfers, ranks: int, lengths: NDArray[np.int64]) -> list[Family
     )
     kind = np.stack([rows.source_buffer, rows.target_buffer, rows.count, rows.reduce.astype(np.int32)], axis=1)
 
-    def found(interleaved: _Interleaved | None) -> list[Family]:
+    def found(interleaved: _Interleaved | None) -> list[RowFamily]:
         families = _runs(table, moduli, kind, interleaved)
         for _ in range(DEEPEST - 1):
             families = _nest(families, kind, ranks)
@@ -126,7 +126,7 @@ def _run_ends(steps: NDArray[np.int64], joined: NDArray[np.bool_]) -> NDArray[np
 
 def _runs(
     table: NDArray[np.int64], moduli: NDArray[np.int64], kind: NDArray[np.int32], interleaved: _Interleaved | None
-) -> list[Family]:
+) -> list[RowFamily]:
     """Greedy: at each row the family that starts there and repeats most."""
     joined = np.all(kind[1:] == kind[:-1], axis=1) & np.all(moduli[1:] == moduli[:-1], axis=1)
     steps = _steps(table, moduli)
@@ -140,12 +140,12 @@ def _runs(
         first, mod = _five(table[i]), _five(moduli[i])
         if folded.end(i) > end:
             end, by, folds = folded.family(i)
-            found.append(Family(i, first, mod, (Loop(end - i + 1, by),), folds))
+            found.append(RowFamily(i, first, mod, (Loop(end - i + 1, by),), folds))
         elif interleaved is not None and (family := interleaved.family(i, end - i + 1)):
             found.append(family)
             end = i + family.loops[0].times * len(family.members) - 1
         else:
-            found.append(Family(i, first, mod, (Loop(end - i + 1, _five(steps[i])),) if end > i else ()))
+            found.append(RowFamily(i, first, mod, (Loop(end - i + 1, _five(steps[i])),) if end > i else ()))
         i = end + 1
     return found
 
@@ -225,7 +225,7 @@ class _Interleaved:
             ends = _ends(np.append(~keeps, True))
             self.times[lag] = (ends - np.arange(len(ends))) // lag + 2
 
-    def family(self, i: int, more_than: int) -> Family | None:
+    def family(self, i: int, more_than: int) -> RowFamily | None:
         """The one at row i that repeats most, if it does so at least SHORTEST times and more often than that."""
         times, lag = max(((int(t[i]), -lag) for lag, t in self.times.items() if i < len(t)), default=(0, 0))
         lag = -lag
@@ -233,13 +233,13 @@ class _Interleaved:
         if times < max(SHORTEST, more_than + 1) or np.any(rounds != rounds[0]):
             return None
         members = tuple(
-            Family(k, _five(self.table[k]), _five(self.moduli[k]), (Loop(times, _five(self.steps[lag][k])),))
+            RowFamily(k, _five(self.table[k]), _five(self.moduli[k]), (Loop(times, _five(self.steps[lag][k])),))
             for k in range(i, i + lag)
         )
-        return Family(i, members[0].first, members[0].moduli, (Loop(times, (0, 0, 0, 0, 0)),), members=members)
+        return RowFamily(i, members[0].first, members[0].moduli, (Loop(times, (0, 0, 0, 0, 0)),), members=members)
 
 
-def _nest(families: list[Family], kind: NDArray[np.int32], ranks: int) -> list[Family]:
+def _nest(families: list[RowFamily], kind: NDArray[np.int32], ranks: int) -> list[RowFamily]:
     """Joins consecutive families of one shape whose first rows move by a constant into one with an outer loop."""
     if len(families) < SHORTEST:
         return families
@@ -265,24 +265,26 @@ def _nest(families: list[Family], kind: NDArray[np.int32], ranks: int) -> list[F
     return found
 
 
-def _nests(f: Family, ranks: int) -> bool:
+def _nests(f: RowFamily, ranks: int) -> bool:
     """Whether an outer loop around the family reads well: rounds may move in the outermost only."""
     if not f.loops or f.folds or f.members or any(loop.by[ROUND] for loop in f.loops):
         return False
     return f.loops[0].times >= SHORTEST or _all_ranks(f, ranks)
 
 
-def _all_ranks(f: Family, ranks: int) -> bool:
+def _all_ranks(f: RowFamily, ranks: int) -> bool:
     times, by = f.loops[0]
     return times == ranks and f.first[SOURCE] == 0 and by[SOURCE] == 1 and not by[ROUND]
 
 
-def _explode(families: list[Family], table: NDArray[np.int64], moduli: NDArray[np.int64], ranks: int) -> list[Family]:
+def _explode(
+    families: list[RowFamily], table: NDArray[np.int64], moduli: NDArray[np.int64], ranks: int
+) -> list[RowFamily]:
     """Pairs that stand alone are said as two rows, unless they are all ranks."""
     found = []
     for f in families:
         if len(f.loops) == 1 and f.loops[0].times < SHORTEST and not f.members and not _all_ranks(f, ranks):
-            found += [Family(i, _five(table[i]), _five(moduli[i])) for i in (f.row, f.row + 1)]
+            found += [RowFamily(i, _five(table[i]), _five(moduli[i])) for i in (f.row, f.row + 1)]
         else:
             found.append(f)
     return found

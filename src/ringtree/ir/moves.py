@@ -15,7 +15,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class CellLayout:
     """All chunks of all participants' buffers as one run of cells: [buffer, participant] -> first cell, length."""
 
     first: Ints
@@ -23,7 +23,7 @@ class Layout:
     cells: int
 
     @staticmethod
-    def of(s: Schedule) -> Layout:
+    def of(s: Schedule) -> CellLayout:
         length = np.zeros((len(Buffer), s.participants), dtype=np.int64)
         length[Buffer.SCRATCH] = s.scratch
         if s.in_place:
@@ -32,7 +32,7 @@ class Layout:
             for rank in range(s.ranks):
                 length[Buffer.INPUT, rank], length[Buffer.OUTPUT, rank] = len(s.held(rank)), len(s.owed(rank))
         ends = np.cumsum(length.T).reshape(length.T.shape).T
-        return Layout(ends - length, length, int(length.sum()))
+        return CellLayout(ends - length, length, int(length.sum()))
 
     def held(self, s: Schedule, rank: int) -> slice:
         """The cells of the rank's input."""
@@ -52,7 +52,7 @@ class Moves:
     """The schedule's transfers of single chunks, ordered by round and then by *layer*: the k-th write of a round to
     one cell is in layer k, so that a layer writes every cell at most once."""
 
-    layout: Layout
+    layout: CellLayout
     rows: Transfers
     row: Ints  # which transfer, of the expanded schedule
     source: Ints  # cells
@@ -62,7 +62,7 @@ class Moves:
 
     @staticmethod
     def of(s: Schedule) -> Moves:
-        layout, rows = Layout.of(s), s.expand()
+        layout, rows = CellLayout.of(s), s.expand()
         source, target = (_cells(s, layout, rows, side) for side in ("source", "target"))
         count = rows.count.astype(np.int64)
         row = np.repeat(np.arange(len(rows)), count)
@@ -90,7 +90,7 @@ class Moves:
         )
 
 
-def _cells(s: Schedule, layout: Layout, rows: Transfers, side: str) -> Ints:
+def _cells(s: Schedule, layout: CellLayout, rows: Transfers, side: str) -> Ints:
     """The first cell of each row's range; refuses rows outside the rank's own window."""
     rank, buffer = getattr(rows, side), getattr(rows, f"{side}_buffer")
     chunk = getattr(rows, f"{side}_chunk").astype(np.int64)

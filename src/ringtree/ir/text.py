@@ -44,8 +44,8 @@ from ringtree.ir.families import (
     SOURCE_CHUNK,
     TARGET,
     TARGET_CHUNK,
-    Family,
     Fold,
+    RowFamily,
     find,
     signed,
 )
@@ -143,7 +143,7 @@ class _Variable:
     origin: int
     step: int
 
-    def factor(self, family: Family, field: int) -> int:
+    def factor(self, family: RowFamily, field: int) -> int:
         """How often it counts in that field of the family."""
         return family.loops[self.level].by[field] // self.step
 
@@ -157,7 +157,7 @@ class _Variable:
 class _Writer:
     """Writes one family. The variable of a loop is the rank or the number that makes its expressions shortest."""
 
-    def __init__(self, family: Family, rows: Transfers, ranks: int) -> None:
+    def __init__(self, family: RowFamily, rows: Transfers, ranks: int) -> None:
         self.family, self.rows, self.ranks = family, rows, ranks
         self.members = family.members or (family,)
         self.variables: list[_Variable] = []
@@ -175,7 +175,7 @@ class _Writer:
         text = f"{{{'; '.join(texts)}}}" if self.family.members else texts[0]
         return self._field(self.members[0], ROUND), text + self._loops()
 
-    def _row(self, f: Family) -> str:
+    def _row(self, f: RowFamily) -> str:
         source = Buffer(int(self.rows.source_buffer[f.row])).name.lower()
         target = Buffer(int(self.rows.target_buffer[f.row])).name.lower()
         chunk, to = self._field(f, SOURCE_CHUNK), self._field(f, TARGET_CHUNK)
@@ -209,11 +209,11 @@ class _Writer:
                     return _Variable(name, level, times, first, step)
         return _Variable(name, level, times, 0, 1)
 
-    def _constant(self, f: Family, field: int) -> int:
+    def _constant(self, f: RowFamily, field: int) -> int:
         """The field where all variables are 0."""
         return f.first[field] - sum(v.factor(f, field) * v.origin for v in self.variables)
 
-    def _field(self, f: Family, field: int) -> str:
+    def _field(self, f: RowFamily, field: int) -> str:
         for at, fold in f.folds:
             if at == field:
                 return _fold(fold)

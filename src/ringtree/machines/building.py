@@ -9,7 +9,7 @@ from ringtree.machines import parts
 from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine, Note, NoteKind, both_ways
 
 
-class Builder:
+class MachineBuilder:
     """Devices keep the order they are added in: the k-th GPU is local rank k. A link may name devices that are added
     later; `machine` settles it. What a part's table says of a figure's source becomes a note, once each."""
 
@@ -97,7 +97,7 @@ class Builder:
         """Both ways; the bandwidth is each way's, of all `width` together."""
         self._links.append((a, b, Link(0, 1, kind, bandwidth_Bps, latency_s, generation, width)))
 
-    def wired(self, a: str, b: str, wire: parts.Wire, width: int) -> None:
+    def wired(self, a: str, b: str, wire: parts.LinkGeneration, width: int) -> None:
         """`width` links (PCIe: lanes) of a generation of `parts`, both ways."""
         name = f"{wire.kind.value} {wire.generation}" if wire.generation else wire.kind.value
         self.note(NoteKind.SOURCE, name, wire.source)

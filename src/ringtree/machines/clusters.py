@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ringtree.machines.contraction import contract, seats, shared_switch
+from ringtree.machines.contraction import contract, gpu_slots, shared_switch
 from ringtree.machines.machine import Machine
 from ringtree.machines.wiring import wire
 from ringtree.topology.fabrics import Fabric
 from ringtree.topology.graph import Topology
-from ringtree.topology.networks import Network, machines_of_leaf
+from ringtree.topology.networks import NetworkShape, machines_of_leaf
 
-__all__ = ["Cluster", "Network"]
+__all__ = ["Cluster", "NetworkShape"]
 
 MOST_OVERSUBSCRIPTION = 1e6
 
@@ -24,7 +24,7 @@ class Cluster:
     machine: Machine
     nodes: int = 1
     fabric: Fabric | None = None
-    network: Network = Network.RAILS
+    network: NetworkShape = NetworkShape.RAILS
     oversubscription: float = 1.0
     sharp: bool = False
 
@@ -39,7 +39,7 @@ class Cluster:
             raise ValueError(
                 f"{self.name}: oversubscription {self.oversubscription}; expected at least 1, at most {most}"
             )
-        if self.network is Network.TORUS and self.oversubscription > 1:
+        if self.network is NetworkShape.TORUS and self.oversubscription > 1:
             raise ValueError(f"{self.name}: oversubscription {self.oversubscription}; expected 1, a torus has no spine")
 
     @property
@@ -50,12 +50,12 @@ class Cluster:
     @property
     def ranks(self) -> int:
         """GPUs in all, machine by machine; CPUs where a machine has no GPU."""
-        return self.nodes * len(seats(self.machine))
+        return self.nodes * len(gpu_slots(self.machine))
 
     @property
     def thinned(self) -> float:
         """The oversubscription that traffic between machines meets: 1 where one leaf of a fat tree has all of them."""
-        if self.network is not Network.FAT_TREE or self.oversubscription == 1 or not self.machine.nics:
+        if self.network is not NetworkShape.FAT_TREE or self.oversubscription == 1 or not self.machine.nics:
             return self.oversubscription
         each = len(contract(self.machine).machine.nics)
         return 1.0 if self.nodes <= machines_of_leaf(each) else self.oversubscription

@@ -13,11 +13,11 @@ _NEAREST = (LinkKind.NVLINK, LinkKind.XGMI, LinkKind.C2C, LinkKind.PCIE, LinkKin
 
 @dataclass(frozen=True)
 class Contracted:
-    """`machine` begins with the `seats` devices that are ranks; `home[r]` is the NIC, by its place among the machine's,
+    """The first `gpu_slots` devices of `machine` are ranks; `home[r]` is the NIC, by its position among the machine's,
     that local rank r has to itself or shares, -1 where it reaches none."""
 
     machine: Machine
-    seats: int
+    gpu_slots: int
     home: tuple[int, ...]
 
     @cached_property
@@ -26,7 +26,7 @@ class Contracted:
         return Paths(self.machine)
 
 
-def seats(machine: Machine) -> tuple[int, ...]:
+def gpu_slots(machine: Machine) -> tuple[int, ...]:
     """The devices that are ranks, in order: the GPUs, or the CPUs of a machine that has none. ValueError where there
     is neither."""
     found = machine.gpus or machine.of_kind(DeviceKind.CPU)
@@ -44,7 +44,7 @@ def shared_switch(machine: Machine) -> int | None:
 def contract(machine: Machine) -> Contracted:
     """NVSwitches of the same GPUs are one (so they are to NCCL); NICs that one GPU has to itself are one, of their
     rates' sum, where they hang side by side. Storage is left out, and what is beyond the NICs."""
-    ranks = seats(machine)
+    ranks = gpu_slots(machine)
     shares = _shares(machine, ranks)
     stands_for = {n: n for n in range(len(machine.devices))}
     for group in [*_switches(machine), *(s for s in dict.fromkeys(shares) if _side_by_side(machine, s))]:

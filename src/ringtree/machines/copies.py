@@ -6,21 +6,21 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ringtree.machines.contraction import contract
-from ringtree.machines.copy_steps import Copy, Mover, Steps
+from ringtree.machines.copy_steps import Copy, CopySteps, Mover
 from ringtree.machines.machine import DeviceKind, Machine, PathKind
 from ringtree.machines.nics import usual_fabric
-from ringtree.machines.paths import Paths, Verdict, gdr, p2p
+from ringtree.machines.paths import Paths, RuleVerdict, gdr, p2p
 from ringtree.topology.fabrics import FABRICS, Fabric
 
-__all__ = ["Copy", "Mover", "Transfer", "copies", "from_storage", "in_machine", "side_by_side", "to_machine"]
+__all__ = ["Copy", "Mover", "CopyRoute", "copies", "from_storage", "in_machine", "side_by_side", "to_machine"]
 
 
 @dataclass(frozen=True, slots=True)
-class Transfer:
+class CopyRoute:
     """One way: its copies, in order, and whether it is the way that is taken."""
 
     way: str
-    verdict: Verdict
+    verdict: RuleVerdict
     copies: tuple[Copy, ...]
 
     @property
@@ -50,11 +50,11 @@ def copies(machine: Machine, a: int, b: int, fabric: Fabric | None = None) -> tu
     return (taken or to_machine(machine, a, b, FABRICS["tcp"])[0]).copies
 
 
-def side_by_side(machine: Machine, a: int = 0, b: int = 1, fabric: Fabric | None = None) -> tuple[Transfer, ...]:
+def side_by_side(machine: Machine, a: int = 0, b: int = 1, fabric: Fabric | None = None) -> tuple[CopyRoute, ...]:
     """Every way from GPU a, by local rank: to GPU b by P2P and by the host; to its like in another such machine by TCP
     and by RDMA (the fabric's, by default the one that the NICs are made for); from the first disk. Those are left out
     for which a device is missing."""
-    found: list[Transfer] = []
+    found: list[CopyRoute] = []
     if not machine.gpus:
         return ()
     if a != b and max(a, b) < len(machine.gpus):
@@ -62,7 +62,7 @@ def side_by_side(machine: Machine, a: int = 0, b: int = 1, fabric: Fabric | None
     if machine.nics:
         own = fabric or FABRICS[usual_fabric(machine) or "infiniband"]
         for each in dict.fromkeys((FABRICS["tcp"], own, own if own.rdma else FABRICS["roce"])):
-            other = Verdict(False, f"for comparison: the fabric is {own.name}")
+            other = RuleVerdict(False, f"for comparison: the fabric is {own.name}")
             ways = to_machine(machine, a, a, each)
             found += ways if each is own else (replace(w, verdict=other) for w in ways)
     if disks := machine.of_kind(DeviceKind.STORAGE):
@@ -70,69 +70,69 @@ def side_by_side(machine: Machine, a: int = 0, b: int = 1, fabric: Fabric | None
     return tuple(found)
 
 
-def in_machine(machine: Machine, a: int, b: int) -> tuple[Transfer, ...]:
+def in_machine(machine: Machine, a: int, b: int) -> tuple[CopyRoute, ...]:
     """P2P, and by the host's memory."""
-    steps = Steps(Paths(machine))
+    steps = CopySteps(Paths(machine))
     direct, one, other = p2p(steps.paths, a, b), machine.gpus[a], machine.gpus[b]
     found = []
     if steps.paths.between(one, other).kind is not PathKind.DIS:
-        found.append(Transfer("P2P", direct, steps.between_gpus(one, other)))
+        found.append(CopyRoute("P2P", direct, steps.between_gpus(one, other)))
     cpu = steps.paths.cpu(one)
     if found and (cpu is None or steps.paths.between(cpu, other).kind is PathKind.DIS):
         return tuple(found)  # as between the trays of a rack
-    return (*found, Transfer("by the host's memory", _instead(direct), steps.by_host(one, other)))
+    return (*found, CopyRoute("by the host's memory", _instead(direct), steps.by_host(one, other)))
 
 
-def to_machine(machine: Machine, a: int, b: int, fabric: Fabric) -> tuple[Transfer, ...]:
+def to_machine(machine: Machine, a: int, b: int, fabric: Fabric) -> tuple[CopyRoute, ...]:
     """To GPU b of another such machine: by the kernel where the fabric neither has RDMA nor reaches a GPU, else into
     its memory, and with RDMA also by buffers in the hosts' memories."""
     one = contract(machine)
-    steps, nics = Steps(one.paths), one.machine.nics
+    steps, nics = CopySteps(one.paths), one.machine.nics
     if -1 in (one.home[a], one.home[b]):
         raise ValueError(f"{machine.name}: GPU {a} or {b} reaches no NIC; expected a path to one")
     leaves, enters = one.home[a], one.home[b]
     path = steps.paths.to_nic(a, enters, fabric)
     if path.kind is PathKind.PXN:
-        leaves, sends = enters, Verdict(True, "PXN: another GPU is near the NIC and an NVLink away")
+        leaves, sends = enters, RuleVerdict(True, "PXN: another GPU is near the NIC and an NVLink away")
     else:
         path, sends = steps.paths.between(a, nics[leaves]), gdr(steps.paths, a, leaves, fabric)
     receives = gdr(steps.paths, b, enters, fabric, sends=False)
     direct = receives if sends.applies else sends
     ports = nics[leaves], nics[enters]
     if not fabric.gdr and not fabric.rdma:
-        verdict = Verdict(True, f"{fabric.name}: sockets, which are the kernel's")
-        return (Transfer(fabric.name, verdict, steps.by_kernel(a, b, *ports, fabric)),)
+        verdict = RuleVerdict(True, f"{fabric.name}: sockets, which are the kernel's")
+        return (CopyRoute(fabric.name, verdict, steps.by_kernel(a, b, *ports, fabric)),)
     directly = steps.by_gdr(path, b, ports[1], fabric)
     if not fabric.rdma:
-        return (Transfer(fabric.name, direct, directly),)
+        return (CopyRoute(fabric.name, direct, directly),)
     return (
-        Transfer(f"{fabric.name}, GPUDirect RDMA", direct, directly),
-        Transfer(f"{fabric.name} by the hosts' memories", _instead(direct), steps.by_rdma(a, b, *ports, fabric)),
+        CopyRoute(f"{fabric.name}, GPUDirect RDMA", direct, directly),
+        CopyRoute(f"{fabric.name} by the hosts' memories", _instead(direct), steps.by_rdma(a, b, *ports, fabric)),
     )
 
 
-def from_storage(machine: Machine, disk: int, gpu: int) -> tuple[Transfer, ...]:
+def from_storage(machine: Machine, disk: int, gpu: int) -> tuple[CopyRoute, ...]:
     """From a disk, by device number, to a GPU, by local rank: GPUDirect Storage, and by the host's memory."""
-    steps, target = Steps(Paths(machine)), machine.gpus[gpu]
+    steps, target = CopySteps(Paths(machine)), machine.gpus[gpu]
     path = steps.paths.between(disk, target)
     direct = _gds(machine, disk, target, path.kind)
-    staged = Transfer("disk by the host's memory", _instead(direct), steps.from_disk(disk, target))
+    staged = CopyRoute("disk by the host's memory", _instead(direct), steps.from_disk(disk, target))
     if path.kind is PathKind.DIS:
         return (staged,)
-    return Transfer("GPUDirect Storage", direct, (steps.copy("disk to device", path, Mover.DISK),)), staged
+    return CopyRoute("GPUDirect Storage", direct, (steps.copy("disk to device", path, Mover.DISK),)), staged
 
 
-def _instead(direct: Verdict) -> Verdict:
-    return Verdict(not direct.applies, f"{'not taken' if direct.applies else 'taken instead'}: {direct.why}")
+def _instead(direct: RuleVerdict) -> RuleVerdict:
+    return RuleVerdict(not direct.applies, f"{'not taken' if direct.applies else 'taken instead'}: {direct.why}")
 
 
-def _gds(machine: Machine, disk: int, gpu: int, kind: PathKind) -> Verdict:
+def _gds(machine: Machine, disk: int, gpu: int, kind: PathKind) -> RuleVerdict:
     """By NVIDIA's GPUDirect Storage documentation: NVMe, a GPU with GPUDirect, and no way between two CPUs."""
     drive, card = machine.devices[disk], machine.devices[gpu]
     if "sata" in f"{drive.name} {drive.model}".lower():
-        return Verdict(False, f"{drive.name} is on SATA: GPUDirect Storage takes NVMe")
+        return RuleVerdict(False, f"{drive.name} is on SATA: GPUDirect Storage takes NVMe")
     if not card.gdr:
-        return Verdict(False, f"{card.name} has no GPUDirect: take a data centre's GPU")
+        return RuleVerdict(False, f"{card.name} has no GPUDirect: take a data centre's GPU")
     if kind > PathKind.PHB:
-        return Verdict(False, f"{kind.name} between {drive.name} and {card.name}: take a disk of the GPU's own CPU")
-    return Verdict(True, f"{kind.name} between {drive.name} and {card.name} is within PHB")
+        return RuleVerdict(False, f"{kind.name} between {drive.name} and {card.name}: take a disk of the GPU's own CPU")
+    return RuleVerdict(True, f"{kind.name} between {drive.name} and {card.name} is within PHB")

@@ -40,7 +40,7 @@ class Copy:
         return self.latency_s + nbytes / self.bandwidth_Bps
 
 
-class Steps:
+class CopySteps:
     """The copies of a machine, and of another like it at the far end. Devices by number; `leaves` and `enters` are the
     NICs of a transfer."""
 

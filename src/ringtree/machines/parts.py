@@ -11,7 +11,7 @@ from ringtree.machines.machine import Device, LinkKind
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
+class LinkGeneration:
     """A generation of a link: what one link (PCIe: one lane) carries each way, and what it adds to the latency."""
 
     kind: LinkKind
@@ -35,7 +35,7 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True)
-class Gpu:
+class GpuPart:
     """`sm`: compute capability times 10, 0 where it is not NVIDIA's. `wire`, `wires`: NVLINK's generation (XGMI's name
     for others) and how many links; `pcie` the generation; `ids` PCI device ids; `p2p`: whether its driver lets two of
     them reach one another over PCIe."""
@@ -98,22 +98,38 @@ _HOP = "latency: about that of one switch or port, Broadcom PEX 88000 product br
 PCIE_GTps = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 """The generation by its transfers a second and lane, as Linux names link speeds."""
 PCIE = {
-    1: Wire(LinkKind.PCIE, 1, 2.5 * Gbps * 8 / 10, 150e-9, f"PCI-SIG base specification: 2.5 GT/s, 8b/10b; {_HOP}"),
-    2: Wire(LinkKind.PCIE, 2, 5 * Gbps * 8 / 10, 150e-9, f"PCI-SIG base specification: 5 GT/s, 8b/10b; {_HOP}"),
-    3: Wire(LinkKind.PCIE, 3, 8 * Gbps * 128 / 130, 150e-9, f"PCI-SIG: 8 GT/s, 128b/130b; {_HOP}"),
-    4: Wire(LinkKind.PCIE, 4, 16 * Gbps * 128 / 130, 150e-9, f"PCI-SIG: 16 GT/s, 128b/130b; {_HOP}"),
-    5: Wire(LinkKind.PCIE, 5, 32 * Gbps * 128 / 130, 150e-9, f"PCI-SIG: 32 GT/s, 128b/130b; {_HOP}"),
-    6: Wire(LinkKind.PCIE, 6, 64 * Gbps * 242 / 256, 150e-9, f"PCI-SIG: 64 GT/s, 242 of 256 bytes a flit; {_HOP}"),
+    1: LinkGeneration(
+        LinkKind.PCIE, 1, 2.5 * Gbps * 8 / 10, 150e-9, f"PCI-SIG base specification: 2.5 GT/s, 8b/10b; {_HOP}"
+    ),
+    2: LinkGeneration(
+        LinkKind.PCIE, 2, 5 * Gbps * 8 / 10, 150e-9, f"PCI-SIG base specification: 5 GT/s, 8b/10b; {_HOP}"
+    ),
+    3: LinkGeneration(LinkKind.PCIE, 3, 8 * Gbps * 128 / 130, 150e-9, f"PCI-SIG: 8 GT/s, 128b/130b; {_HOP}"),
+    4: LinkGeneration(LinkKind.PCIE, 4, 16 * Gbps * 128 / 130, 150e-9, f"PCI-SIG: 16 GT/s, 128b/130b; {_HOP}"),
+    5: LinkGeneration(LinkKind.PCIE, 5, 32 * Gbps * 128 / 130, 150e-9, f"PCI-SIG: 32 GT/s, 128b/130b; {_HOP}"),
+    6: LinkGeneration(
+        LinkKind.PCIE, 6, 64 * Gbps * 242 / 256, 150e-9, f"PCI-SIG: 64 GT/s, 242 of 256 bytes a flit; {_HOP}"
+    ),
 }
 """One lane."""
 
 _NVLINK_HOP = "latency: of the order of one switch crossing; NVIDIA states no figure"
 NVLINK = {
-    1: Wire(LinkKind.NVLINK, 1, 20 * GBps, 250e-9, f"NVIDIA Tesla P100 whitepaper: 40 GB/s both ways; {_NVLINK_HOP}"),
-    2: Wire(LinkKind.NVLINK, 2, 25 * GBps, 250e-9, f"NVIDIA Tesla V100 whitepaper: 50 GB/s both ways; {_NVLINK_HOP}"),
-    3: Wire(LinkKind.NVLINK, 3, 25 * GBps, 250e-9, f"NVIDIA A100 whitepaper: 50 GB/s both ways; {_NVLINK_HOP}"),
-    4: Wire(LinkKind.NVLINK, 4, 25 * GBps, 250e-9, f"NVIDIA H100 whitepaper: 50 GB/s both ways; {_NVLINK_HOP}"),
-    5: Wire(LinkKind.NVLINK, 5, 50 * GBps, 250e-9, f"NVIDIA Blackwell brief: 100 GB/s both ways; {_NVLINK_HOP}"),
+    1: LinkGeneration(
+        LinkKind.NVLINK, 1, 20 * GBps, 250e-9, f"NVIDIA Tesla P100 whitepaper: 40 GB/s both ways; {_NVLINK_HOP}"
+    ),
+    2: LinkGeneration(
+        LinkKind.NVLINK, 2, 25 * GBps, 250e-9, f"NVIDIA Tesla V100 whitepaper: 50 GB/s both ways; {_NVLINK_HOP}"
+    ),
+    3: LinkGeneration(
+        LinkKind.NVLINK, 3, 25 * GBps, 250e-9, f"NVIDIA A100 whitepaper: 50 GB/s both ways; {_NVLINK_HOP}"
+    ),
+    4: LinkGeneration(
+        LinkKind.NVLINK, 4, 25 * GBps, 250e-9, f"NVIDIA H100 whitepaper: 50 GB/s both ways; {_NVLINK_HOP}"
+    ),
+    5: LinkGeneration(
+        LinkKind.NVLINK, 5, 50 * GBps, 250e-9, f"NVIDIA Blackwell brief: 100 GB/s both ways; {_NVLINK_HOP}"
+    ),
 }
 """One link."""
 
@@ -126,14 +142,22 @@ NVSWITCH = {
 
 _XGMI_HOP = "latency: as of an NVLink; AMD states no figure"
 XGMI = {
-    "MI50": Wire(
+    "MI50": LinkGeneration(
         LinkKind.XGMI, 1, 46 * GBps, 250e-9, f"AMD Instinct MI50/MI60 data sheet: 92 GB/s a link; {_XGMI_HOP}"
     ),
-    "MI100": Wire(LinkKind.XGMI, 2, 46 * GBps, 250e-9, f"AMD CDNA whitepaper: 3 links, 276 GB/s; {_XGMI_HOP}"),
-    "MI250": Wire(LinkKind.XGMI, 3, 50 * GBps, 250e-9, f"AMD CDNA 2 whitepaper: 100 GB/s both ways; {_XGMI_HOP}"),
-    "MI300": Wire(LinkKind.XGMI, 4, 64 * GBps, 250e-9, f"AMD CDNA 3 whitepaper: 128 GB/s both ways; {_XGMI_HOP}"),
-    "MI350": Wire(LinkKind.XGMI, 4, 76.8 * GBps, 250e-9, f"AMD CDNA 4 whitepaper: 153.6 GB/s both ways; {_XGMI_HOP}"),
-    "HCCS": Wire(
+    "MI100": LinkGeneration(
+        LinkKind.XGMI, 2, 46 * GBps, 250e-9, f"AMD CDNA whitepaper: 3 links, 276 GB/s; {_XGMI_HOP}"
+    ),
+    "MI250": LinkGeneration(
+        LinkKind.XGMI, 3, 50 * GBps, 250e-9, f"AMD CDNA 2 whitepaper: 100 GB/s both ways; {_XGMI_HOP}"
+    ),
+    "MI300": LinkGeneration(
+        LinkKind.XGMI, 4, 64 * GBps, 250e-9, f"AMD CDNA 3 whitepaper: 128 GB/s both ways; {_XGMI_HOP}"
+    ),
+    "MI350": LinkGeneration(
+        LinkKind.XGMI, 4, 76.8 * GBps, 250e-9, f"AMD CDNA 4 whitepaper: 153.6 GB/s both ways; {_XGMI_HOP}"
+    ),
+    "HCCS": LinkGeneration(
         LinkKind.XGMI,
         0,
         28 * GBps,
@@ -145,10 +169,10 @@ XGMI = {
 """One link, by the generation of accelerators that has it."""
 
 C2C = {
-    "GH200": Wire(
+    "GH200": LinkGeneration(
         LinkKind.C2C, 1, 450 * GBps, 200e-9, "NVIDIA GH200 whitepaper: 900 GB/s both ways; latency: none told"
     ),
-    "GB200": Wire(
+    "GB200": LinkGeneration(
         LinkKind.C2C,
         1,
         225 * GBps,
@@ -158,7 +182,9 @@ C2C = {
 }
 """From a GPU to its CPU."""
 
-SATA = Wire(LinkKind.PCIE, 0, 6 * Gbps * 8 / 10, 150e-9, f"SATA-IO: 6 Gb/s, 8b/10b, as a lane of PCIe; {_HOP}")
+SATA = LinkGeneration(
+    LinkKind.PCIE, 0, 6 * Gbps * 8 / 10, 150e-9, f"SATA-IO: 6 Gb/s, 8b/10b, as a lane of PCIe; {_HOP}"
+)
 """One disk."""
 
 CPU_LATENCY_S = 100e-9
@@ -168,52 +194,52 @@ _NV, _AMD = "nvidia", "amd"
 GPUS = {
     g.model: g
     for g in (
-        Gpu("P100 SXM2", _NV, 60, 1, 4, 3, 732e9, (0x15F9,), "NVIDIA Tesla P100 whitepaper"),
-        Gpu("P100 PCIe", _NV, 60, 0, 0, 3, 732e9, (0x15F7, 0x15F8), "NVIDIA Tesla P100 PCIe data sheet"),
-        Gpu("V100 SXM2", _NV, 70, 2, 6, 3, 900e9, (0x1DB1, 0x1DB5), "NVIDIA Tesla V100 whitepaper"),
-        Gpu("V100 SXM3", _NV, 70, 2, 6, 3, 980e9, (0x1DB8,), "NVIDIA DGX-2 data sheet"),
-        Gpu("V100 PCIe", _NV, 70, 0, 0, 3, 900e9, (0x1DB4, 0x1DB6, 0x1DF6), "NVIDIA V100 data sheet"),
-        Gpu("T4", _NV, 75, 0, 0, 3, 320e9, (0x1EB8,), "NVIDIA T4 data sheet"),
-        Gpu("A100 SXM4 40GB", _NV, 80, 3, 12, 4, 1555e9, (0x20B0,), "NVIDIA A100 whitepaper"),
-        Gpu("A100 SXM4 80GB", _NV, 80, 3, 12, 4, 2039e9, (0x20B2,), "NVIDIA A100 data sheet"),
-        Gpu("A100 PCIe 40GB", _NV, 80, 3, 12, 4, 1555e9, (0x20F1,), "NVIDIA A100 data sheet"),
-        Gpu("A100 PCIe 80GB", _NV, 80, 3, 12, 4, 1935e9, (0x20B5,), "NVIDIA A100 data sheet"),
-        Gpu("A800 SXM4 80GB", _NV, 80, 3, 8, 4, 2039e9, (0x20F3,), "NVIDIA A800 data sheet: 400 GB/s of NVLink"),
-        Gpu("A30", _NV, 80, 3, 4, 4, 933e9, (0x20B7,), "NVIDIA A30 data sheet"),
-        Gpu("A10", _NV, 86, 0, 0, 4, 600e9, (0x2236, 0x2237), "NVIDIA A10 data sheet"),
-        Gpu("A40", _NV, 86, 3, 4, 4, 696e9, (0x2235,), "NVIDIA A40 data sheet"),
-        Gpu("RTX A6000", _NV, 86, 3, 4, 4, 768e9, (0x2230,), "NVIDIA RTX A6000 data sheet"),
-        Gpu("RTX 3090", _NV, 86, 3, 4, 4, 936e9, (0x2204,), "NVIDIA GA102 whitepaper", p2p=False, gdr=False),
-        Gpu("L4", _NV, 89, 0, 0, 4, 300e9, (0x27B8,), "NVIDIA L4 data sheet"),
-        Gpu("L40", _NV, 89, 0, 0, 4, 864e9, (0x26B5,), "NVIDIA L40 data sheet"),
-        Gpu("L40S", _NV, 89, 0, 0, 4, 864e9, (0x26B9,), "NVIDIA L40S data sheet"),
-        Gpu("RTX 4090", _NV, 89, 0, 0, 4, 1008e9, (0x2684,), "NVIDIA Ada whitepaper", p2p=False, gdr=False),
-        Gpu("H100 SXM5", _NV, 90, 4, 18, 5, 3350e9, (0x2330, 0x2336), "NVIDIA H100 data sheet"),
-        Gpu("H100 PCIe", _NV, 90, 4, 12, 5, 2000e9, (0x2331,), "NVIDIA H100 PCIe product brief"),
-        Gpu("H100 NVL", _NV, 90, 4, 12, 5, 3900e9, (0x2321,), "NVIDIA H100 NVL product brief"),
-        Gpu("H800 SXM5", _NV, 90, 4, 8, 5, 3350e9, (0x2324,), "NVIDIA H800 data sheet: 400 GB/s of NVLink"),
-        Gpu("H20", _NV, 90, 4, 18, 5, 4000e9, (0x2329,), "NVIDIA H20 data sheet"),
-        Gpu("H200 SXM5", _NV, 90, 4, 18, 5, 4800e9, (0x2335,), "NVIDIA H200 data sheet"),
-        Gpu("H200 NVL", _NV, 90, 4, 18, 5, 4800e9, (0x233B,), "NVIDIA H200 NVL product brief"),
-        Gpu("GH200 96GB", _NV, 90, 4, 18, 5, 4000e9, (0x2342,), "NVIDIA GH200 data sheet"),
-        Gpu("GH200 144GB", _NV, 90, 4, 18, 5, 4900e9, (0x2348,), "NVIDIA GH200 data sheet"),
-        Gpu("B200", _NV, 100, 5, 18, 5, 8000e9, (0x2901,), "NVIDIA DGX B200 data sheet"),
-        Gpu("GB200", _NV, 100, 5, 18, 6, 8000e9, (0x2941,), "NVIDIA GB200 NVL72 data sheet"),
-        Gpu("B300", _NV, 103, 5, 18, 6, 8000e9, (0x3182,), "NVIDIA DGX B300 data sheet"),
-        Gpu("GB300", _NV, 103, 5, 18, 6, 8000e9, (0x31C2,), "NVIDIA GB300 NVL72 data sheet"),
-        Gpu("RTX 5090", _NV, 120, 0, 0, 5, 1792e9, (0x2B85,), "NVIDIA Blackwell whitepaper", p2p=False, gdr=False),
-        Gpu("MI50", _AMD, 0, "MI50", 2, 4, 1024e9, (0x66A0, 0x66A1), "AMD Instinct MI50 data sheet"),
-        Gpu("MI100", _AMD, 0, "MI100", 3, 4, 1229e9, (0x738C,), "AMD CDNA whitepaper"),
-        Gpu("MI210", _AMD, 0, "MI250", 3, 4, 1638e9, (0x740F,), "AMD Instinct MI210 data sheet"),
-        Gpu("MI250", _AMD, 0, "MI250", 7, 4, 1638e9, (0x740C,), "AMD CDNA 2 whitepaper; one GCD of two"),
-        Gpu("MI250X", _AMD, 0, "MI250", 8, 4, 1638e9, (0x7408,), "AMD CDNA 2 whitepaper; one GCD of two"),
-        Gpu("MI300A", _AMD, 0, "MI300", 6, 5, 5300e9, (0x74A0,), "AMD CDNA 3 whitepaper"),
-        Gpu("MI300X", _AMD, 0, "MI300", 7, 5, 5300e9, (0x74A1, 0x74B5), "AMD Instinct MI300X data sheet"),
-        Gpu("MI325X", _AMD, 0, "MI300", 7, 5, 6000e9, (0x74A5, 0x74B9), "AMD Instinct MI325X data sheet"),
-        Gpu("MI350X", _AMD, 0, "MI350", 7, 5, 8000e9, (0x75A0,), "AMD CDNA 4 whitepaper"),
-        Gpu("MI355X", _AMD, 0, "MI350", 7, 5, 8000e9, (0x75A3,), "AMD CDNA 4 whitepaper"),
-        Gpu("DCU Z100", "hygon", 0, 0, 0, 3, 1024e9, (0x53B7, 0x54B7), "Hygon DCU Z100 product page"),
-        Gpu("Ascend 910B", "huawei", 0, "HCCS", 7, 4, 1600e9, (0xD802,), "Huawei Atlas 800T A2 data sheet"),
+        GpuPart("P100 SXM2", _NV, 60, 1, 4, 3, 732e9, (0x15F9,), "NVIDIA Tesla P100 whitepaper"),
+        GpuPart("P100 PCIe", _NV, 60, 0, 0, 3, 732e9, (0x15F7, 0x15F8), "NVIDIA Tesla P100 PCIe data sheet"),
+        GpuPart("V100 SXM2", _NV, 70, 2, 6, 3, 900e9, (0x1DB1, 0x1DB5), "NVIDIA Tesla V100 whitepaper"),
+        GpuPart("V100 SXM3", _NV, 70, 2, 6, 3, 980e9, (0x1DB8,), "NVIDIA DGX-2 data sheet"),
+        GpuPart("V100 PCIe", _NV, 70, 0, 0, 3, 900e9, (0x1DB4, 0x1DB6, 0x1DF6), "NVIDIA V100 data sheet"),
+        GpuPart("T4", _NV, 75, 0, 0, 3, 320e9, (0x1EB8,), "NVIDIA T4 data sheet"),
+        GpuPart("A100 SXM4 40GB", _NV, 80, 3, 12, 4, 1555e9, (0x20B0,), "NVIDIA A100 whitepaper"),
+        GpuPart("A100 SXM4 80GB", _NV, 80, 3, 12, 4, 2039e9, (0x20B2,), "NVIDIA A100 data sheet"),
+        GpuPart("A100 PCIe 40GB", _NV, 80, 3, 12, 4, 1555e9, (0x20F1,), "NVIDIA A100 data sheet"),
+        GpuPart("A100 PCIe 80GB", _NV, 80, 3, 12, 4, 1935e9, (0x20B5,), "NVIDIA A100 data sheet"),
+        GpuPart("A800 SXM4 80GB", _NV, 80, 3, 8, 4, 2039e9, (0x20F3,), "NVIDIA A800 data sheet: 400 GB/s of NVLink"),
+        GpuPart("A30", _NV, 80, 3, 4, 4, 933e9, (0x20B7,), "NVIDIA A30 data sheet"),
+        GpuPart("A10", _NV, 86, 0, 0, 4, 600e9, (0x2236, 0x2237), "NVIDIA A10 data sheet"),
+        GpuPart("A40", _NV, 86, 3, 4, 4, 696e9, (0x2235,), "NVIDIA A40 data sheet"),
+        GpuPart("RTX A6000", _NV, 86, 3, 4, 4, 768e9, (0x2230,), "NVIDIA RTX A6000 data sheet"),
+        GpuPart("RTX 3090", _NV, 86, 3, 4, 4, 936e9, (0x2204,), "NVIDIA GA102 whitepaper", p2p=False, gdr=False),
+        GpuPart("L4", _NV, 89, 0, 0, 4, 300e9, (0x27B8,), "NVIDIA L4 data sheet"),
+        GpuPart("L40", _NV, 89, 0, 0, 4, 864e9, (0x26B5,), "NVIDIA L40 data sheet"),
+        GpuPart("L40S", _NV, 89, 0, 0, 4, 864e9, (0x26B9,), "NVIDIA L40S data sheet"),
+        GpuPart("RTX 4090", _NV, 89, 0, 0, 4, 1008e9, (0x2684,), "NVIDIA Ada whitepaper", p2p=False, gdr=False),
+        GpuPart("H100 SXM5", _NV, 90, 4, 18, 5, 3350e9, (0x2330, 0x2336), "NVIDIA H100 data sheet"),
+        GpuPart("H100 PCIe", _NV, 90, 4, 12, 5, 2000e9, (0x2331,), "NVIDIA H100 PCIe product brief"),
+        GpuPart("H100 NVL", _NV, 90, 4, 12, 5, 3900e9, (0x2321,), "NVIDIA H100 NVL product brief"),
+        GpuPart("H800 SXM5", _NV, 90, 4, 8, 5, 3350e9, (0x2324,), "NVIDIA H800 data sheet: 400 GB/s of NVLink"),
+        GpuPart("H20", _NV, 90, 4, 18, 5, 4000e9, (0x2329,), "NVIDIA H20 data sheet"),
+        GpuPart("H200 SXM5", _NV, 90, 4, 18, 5, 4800e9, (0x2335,), "NVIDIA H200 data sheet"),
+        GpuPart("H200 NVL", _NV, 90, 4, 18, 5, 4800e9, (0x233B,), "NVIDIA H200 NVL product brief"),
+        GpuPart("GH200 96GB", _NV, 90, 4, 18, 5, 4000e9, (0x2342,), "NVIDIA GH200 data sheet"),
+        GpuPart("GH200 144GB", _NV, 90, 4, 18, 5, 4900e9, (0x2348,), "NVIDIA GH200 data sheet"),
+        GpuPart("B200", _NV, 100, 5, 18, 5, 8000e9, (0x2901,), "NVIDIA DGX B200 data sheet"),
+        GpuPart("GB200", _NV, 100, 5, 18, 6, 8000e9, (0x2941,), "NVIDIA GB200 NVL72 data sheet"),
+        GpuPart("B300", _NV, 103, 5, 18, 6, 8000e9, (0x3182,), "NVIDIA DGX B300 data sheet"),
+        GpuPart("GB300", _NV, 103, 5, 18, 6, 8000e9, (0x31C2,), "NVIDIA GB300 NVL72 data sheet"),
+        GpuPart("RTX 5090", _NV, 120, 0, 0, 5, 1792e9, (0x2B85,), "NVIDIA Blackwell whitepaper", p2p=False, gdr=False),
+        GpuPart("MI50", _AMD, 0, "MI50", 2, 4, 1024e9, (0x66A0, 0x66A1), "AMD Instinct MI50 data sheet"),
+        GpuPart("MI100", _AMD, 0, "MI100", 3, 4, 1229e9, (0x738C,), "AMD CDNA whitepaper"),
+        GpuPart("MI210", _AMD, 0, "MI250", 3, 4, 1638e9, (0x740F,), "AMD Instinct MI210 data sheet"),
+        GpuPart("MI250", _AMD, 0, "MI250", 7, 4, 1638e9, (0x740C,), "AMD CDNA 2 whitepaper; one GCD of two"),
+        GpuPart("MI250X", _AMD, 0, "MI250", 8, 4, 1638e9, (0x7408,), "AMD CDNA 2 whitepaper; one GCD of two"),
+        GpuPart("MI300A", _AMD, 0, "MI300", 6, 5, 5300e9, (0x74A0,), "AMD CDNA 3 whitepaper"),
+        GpuPart("MI300X", _AMD, 0, "MI300", 7, 5, 5300e9, (0x74A1, 0x74B5), "AMD Instinct MI300X data sheet"),
+        GpuPart("MI325X", _AMD, 0, "MI300", 7, 5, 6000e9, (0x74A5, 0x74B9), "AMD Instinct MI325X data sheet"),
+        GpuPart("MI350X", _AMD, 0, "MI350", 7, 5, 8000e9, (0x75A0,), "AMD CDNA 4 whitepaper"),
+        GpuPart("MI355X", _AMD, 0, "MI350", 7, 5, 8000e9, (0x75A3,), "AMD CDNA 4 whitepaper"),
+        GpuPart("DCU Z100", "hygon", 0, 0, 0, 3, 1024e9, (0x53B7, 0x54B7), "Hygon DCU Z100 product page"),
+        GpuPart("Ascend 910B", "huawei", 0, "HCCS", 7, 4, 1600e9, (0xD802,), "Huawei Atlas 800T A2 data sheet"),
     )
 }
 """By model. Device ids: the PCI ID repository."""
@@ -330,7 +356,7 @@ NICS = {
 """By model."""
 
 
-def gpu_by_id(vendor: int, device: int) -> Gpu | None:
+def gpu_by_id(vendor: int, device: int) -> GpuPart | None:
     """The GPU of a PCI vendor and device id; None where the tables do not know it."""
     maker = PCI_VENDORS.get(vendor)
     return next((g for g in GPUS.values() if g.vendor == maker and device in g.ids), None)

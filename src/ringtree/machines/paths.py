@@ -36,7 +36,7 @@ class Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RuleVerdict:
     """Whether something applies, and the rule that says so; where it does not, also what would change that."""
 
     applies: bool
@@ -254,64 +254,66 @@ def _kind(link: Link, ends: set[DeviceKind]) -> PathKind:
     return PathKind.PXB if ends == {DeviceKind.PCI} else PathKind.PIX
 
 
-def p2p(paths: Paths, a: int, b: int, level: PathKind | None = None) -> Verdict:
+def p2p(paths: Paths, a: int, b: int, level: PathKind | None = None) -> RuleVerdict:
     """Whether a GPU reads and writes another's memory, both by local rank. `level`: NCCL_P2P_LEVEL, the farthest path
     on which NCCL does, by default `paths.p2p_level`."""
     machine, path = paths.machine, paths.gpus(a, b)
     one, other = machine.devices[machine.gpus[a]], machine.devices[machine.gpus[b]]
     between = f"{path.kind.name} between {one.name} and {other.name}"
     if path.kind is PathKind.LOC:
-        return Verdict(True, f"{one.name} is one GPU")
+        return RuleVerdict(True, f"{one.name} is one GPU")
     if path.kind is PathKind.DIS:
-        return Verdict(False, f"no path between {one.name} and {other.name}: is a link missing in the file?")
+        return RuleVerdict(False, f"no path between {one.name} and {other.name}: is a link missing in the file?")
     if one.vendor and other.vendor and one.vendor != other.vendor:
-        return Verdict(False, f"{one.name} is {one.vendor}'s and {other.name} {other.vendor}'s: data goes by the host")
+        return RuleVerdict(
+            False, f"{one.name} is {one.vendor}'s and {other.name} {other.vendor}'s: data goes by the host"
+        )
     if path.kind >= PathKind.PIX and (without := next((d for d in (one, other) if not _over_pcie(d)), None)):
-        return Verdict(
+        return RuleVerdict(
             False,
             f"{without.name} ({without.model or 'its model'}) has no P2P over PCIe in its driver: data goes by the "
             "host's memory, and NCCL_P2P_LEVEL does not help",
         )
     level = paths.p2p_level if level is None else level
     if path.kind <= level:
-        return Verdict(True, f"{between} is within {level.name}, NCCL_P2P_LEVEL")
+        return RuleVerdict(True, f"{between} is within {level.name}, NCCL_P2P_LEVEL")
     remedy = f"NCCL_P2P_LEVEL={path.kind.name} allows it" if path.kind <= PathKind.SYS else "no level allows it"
-    return Verdict(False, f"{between} is farther than {level.name}, NCCL_P2P_LEVEL: {remedy}")
+    return RuleVerdict(False, f"{between} is farther than {level.name}, NCCL_P2P_LEVEL: {remedy}")
 
 
 def gdr(
     paths: Paths, gpu: int, nic: int, fabric: Fabric | None = None, level: PathKind | None = None, sends: bool = True
-) -> Verdict:
+) -> RuleVerdict:
     """Whether a NIC reads (`sends`) or writes a GPU's memory: the GPU by local rank, the NIC by its place among the
     machine's. `level`: NCCL_NET_GDR_LEVEL, by default P2C. A send that goes through another GPU is that one's."""
     machine = paths.machine
     card, port = machine.devices[machine.gpus[gpu]], machine.devices[machine.nics[nic]]
     path = paths.between(machine.gpus[gpu], machine.nics[nic])
     if fabric is not None and not fabric.gdr:
-        return Verdict(
+        return RuleVerdict(
             False, f"{fabric.name} has the kernel copy: a fabric with RDMA and its NCCL plugin would do without"
         )
     if not card.gdr:
         remedy = "load nvidia-peermem, or have DMA-BUF" if _over_pcie(card) else "a data centre's GPU has it"
-        return Verdict(False, f"{card.name} ({card.model or 'its model'}) has no GPUDirect RDMA: {remedy}")
+        return RuleVerdict(False, f"{card.name} ({card.model or 'its model'}) has no GPUDirect RDMA: {remedy}")
     if not port.gdr:
-        return Verdict(
+        return RuleVerdict(
             False, f"{port.name} cannot register a GPU's memory: it takes an RDMA NIC, and nvidia-peermem or DMA-BUF"
         )
     if path.kind is PathKind.DIS:
-        return Verdict(False, f"no path between {card.name} and {port.name}: is a link missing in the file?")
+        return RuleVerdict(False, f"no path between {card.name} and {port.name}: is a link missing in the file?")
     limit = PathKind.P2C if level is None else level
     between = f"{path.kind.name} between {card.name} and {port.name}"
     if path.kind > limit:
         remedy = f"NCCL_NET_GDR_LEVEL={path.kind.name} allows it" if path.kind <= PathKind.SYS else "no level allows it"
-        return Verdict(False, f"{between} is farther than {limit.name}, NCCL_NET_GDR_LEVEL: {remedy}")
+        return RuleVerdict(False, f"{between} is farther than {limit.name}, NCCL_NET_GDR_LEVEL: {remedy}")
     if sends and 0 < card.sm < AMPERE and not _near_others(paths, gpu):
-        return Verdict(
+        return RuleVerdict(
             False,
             f"{card.name} is sm{card.sm}, below sm{AMPERE}, and has no NVLink to others: NCCL keeps NICs from reading "
             "its memory; NCCL_NET_GDR_READ=1 allows it",
         )
-    return Verdict(True, f"{between} is within {limit.name}, NCCL_NET_GDR_LEVEL")
+    return RuleVerdict(True, f"{between} is within {limit.name}, NCCL_NET_GDR_LEVEL")
 
 
 def _over_pcie(device: Device) -> bool:

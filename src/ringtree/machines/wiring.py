@@ -12,16 +12,16 @@ from ringtree.machines.contraction import Contracted, contract
 from ringtree.machines.link_figures import data_Bps, latency_s
 from ringtree.machines.machine import DeviceKind, Link, Machine, PathKind
 from ringtree.machines.paths import NOWHERE, Path, Paths, gdr, p2p
-from ringtree.topology.cluster_topology import ClusterTopology, Ways
+from ringtree.topology.cluster_topology import ClusterTopology, MachineRoutes
 from ringtree.topology.fabrics import Fabric
 from ringtree.topology.graph import Topology
-from ringtree.topology.networks import NO_WIRES, Network, Ports, Wires, leaves, torus
+from ringtree.topology.networks import NO_WIRES, NetworkShape, Ports, Wires, leaves, torus
 
 Ints = NDArray[np.int64]
 
 
 def wire(
-    name: str, machine: Machine, nodes: int, fabric: Fabric | None, network: Network, oversubscription: float
+    name: str, machine: Machine, nodes: int, fabric: Fabric | None, network: NetworkShape, oversubscription: float
 ) -> ClusterTopology:
     """The topology of a cluster: see Cluster.topology."""
     one = contract(machine)
@@ -32,7 +32,7 @@ def wire(
         ports = Ports(places.of(np.array(one.machine.nics)), _port_Bps(one, fabric))
         wires = (
             torus(ports, fabric)
-            if network is Network.TORUS
+            if network is NetworkShape.TORUS
             else leaves(ports, fabric, places.count, network, oversubscription)
         )
     links = one.machine.links
@@ -41,13 +41,13 @@ def wire(
     bandwidth, latency = np.array(inside).reshape(-1, 2).T
     topology = Topology.of(
         name,
-        nodes * one.seats,
+        nodes * one.gpu_slots,
         (*places.names(), *wires.switches),
         np.concatenate([source.ravel(), wires.source]),
         np.concatenate([target.ravel(), wires.target]),
         np.concatenate([np.tile(latency, nodes), wires.latency_s]),
         np.concatenate([np.tile(bandwidth, nodes), wires.bandwidth_Bps]),
-        np.repeat(np.arange(nodes), one.seats),
+        np.repeat(np.arange(nodes), one.gpu_slots),
     )
     return ClusterTopology.with_ways(topology, _ways(one, fabric, wires if nodes > 1 else None, places.shared))
 
@@ -80,12 +80,12 @@ class _Places:
         self.one, self.nodes = one, nodes
         kinds = [d.kind for d in one.machine.devices]
         shared = [n for n, kind in enumerate(kinds) if kind is DeviceKind.SWITCH]
-        own = [n for n in range(one.seats, len(kinds)) if n not in shared]
+        own = [n for n in range(one.gpu_slots, len(kinds)) if n not in shared]
         self.shared, self.own = tuple(shared), tuple(own)
-        self.count = nodes * (one.seats + len(own)) + len(shared)
+        self.count = nodes * (one.gpu_slots + len(own)) + len(shared)
         first, step = np.zeros(len(kinds), np.int64), np.zeros(len(kinds), np.int64)
-        first[: one.seats], step[: one.seats] = np.arange(one.seats), one.seats
-        first[own], step[own] = nodes * one.seats + np.arange(len(own)), len(own)
+        first[: one.gpu_slots], step[: one.gpu_slots] = np.arange(one.gpu_slots), one.gpu_slots
+        first[own], step[own] = nodes * one.gpu_slots + np.arange(len(own)), len(own)
         first[shared] = self.count - len(shared) + np.arange(len(shared))
         self._first, self._step = first, step
 
@@ -96,20 +96,20 @@ class _Places:
     def names(self) -> tuple[str, ...]:
         names = [d.name for d in self.one.machine.devices]
         prefixes = [f"node{i}/" for i in range(self.nodes)] if self.nodes > 1 else [""]
-        ranks = (f"rank{r}" for r in range(self.nodes * self.one.seats))
+        ranks = (f"rank{r}" for r in range(self.nodes * self.one.gpu_slots))
         own = (prefix + names[n] for prefix in prefixes for n in self.own)
         return tuple(chain(ranks, own, (names[n] for n in self.shared)))
 
 
-def _ways(one: Contracted, fabric: Fabric | None, wires: Wires | None, shared: tuple[int, ...]) -> Ways:
+def _ways(one: Contracted, fabric: Fabric | None, wires: Wires | None, shared: tuple[int, ...]) -> MachineRoutes:
     """The ways inside a machine, of each pair of ranks, and of each rank and port: the NICs, or the first switch that
     all machines share; none where there are no others (`wires` None). What may not go directly, P2P or GPUDirect RDMA,
     goes by the CPU."""
-    paths, ranks = one.paths, range(one.seats)
+    paths, ranks = one.paths, range(one.gpu_slots)
     inside = [[_inside(paths, a, b) for b in ranks] for a in ranks]
-    home: tuple[int, ...] = (0,) * one.seats
-    out = into = [[NOWHERE] * one.seats] * one.seats
-    leaves_by = [[0] * one.seats] * one.seats
+    home: tuple[int, ...] = (0,) * one.gpu_slots
+    out = into = [[NOWHERE] * one.gpu_slots] * one.gpu_slots
+    leaves_by = [[0] * one.gpu_slots] * one.gpu_slots
     if shared:
         out = [[paths.between(a, shared[0])] for a in ranks]
         into = [[paths.between(shared[0], b) for b in ranks]]
@@ -118,8 +118,8 @@ def _ways(one: Contracted, fabric: Fabric | None, wires: Wires | None, shared: t
         out = [[_out(paths, one, a, nic, fabric) for nic in ports] for a in ranks]
         into = [[_into(paths, one, nic, b, fabric) for b in ranks] for nic in ports]
         leaves_by = [[_leaves_by(out[a], home[a], home[b]) for b in ranks] for a in ranks]
-    return Ways(
-        one.seats,
+    return MachineRoutes(
+        one.gpu_slots,
         len(one.machine.links),
         _table(inside),
         _there(inside),

@@ -16,7 +16,7 @@ from ringtree.mpi.request import Connected, started
 
 
 @translating
-class Collectives(Connected):
+class CollectiveMethods(Connected):
     """All ranks of the Comm make the same calls in the same order. IN_PLACE, or None, as MPI has it."""
 
     def Barrier(self, **how: Any) -> Any:

@@ -7,14 +7,14 @@ import sys
 import threading
 from typing import Any, NoReturn
 
-from ringtree.mpi.collectives import Collectives
+from ringtree.mpi.collectives import CollectiveMethods
 from ringtree.mpi.constants import CONGRUENT, IDENT, SIMILAR, UNDEFINED, UNEQUAL
 from ringtree.mpi.errors import ERR_COMM, Exception, translating
 from ringtree.mpi.group import Group
-from ringtree.mpi.messages import Messages
+from ringtree.mpi.messages import MessageMethods
 from ringtree.mpi.missing import missing_method
-from ringtree.mpi.objects import Objects
-from ringtree.mpi.uneven import Uneven
+from ringtree.mpi.objects import ObjectMethods
+from ringtree.mpi.uneven import UnevenForms
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.world import init
 
@@ -22,7 +22,7 @@ _joining = threading.RLock()  # joining COMM_SELF joins COMM_WORLD
 
 
 @translating
-class Comm(Collectives, Uneven, Objects, Messages):
+class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods):
     """A group of ranks, and this rank's place in it. `Comm(communicator)` is the MPI face of any Communicator."""
 
     def __init__(self, comm: Comm | Communicator | None = None, name: str = "") -> None:

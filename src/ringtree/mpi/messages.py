@@ -21,7 +21,7 @@ ROOM = 1 << 15
 
 
 @translating
-class Messages(Connected):
+class MessageMethods(Connected):
     """A message shorter than the buffer is received; a longer one is an error (ERR_TRUNCATE). PROC_NULL is nobody."""
 
     @direct

@@ -14,7 +14,7 @@ Reduction = Callable[[Any, Any], Any]
 
 
 @translating
-class Objects(Connected):
+class ObjectMethods(Connected):
     """Convenient, and slow beside the upper-case methods; from ranks that one trusts, as a pickle may run anything."""
 
     def barrier(self) -> None:

@@ -49,7 +49,7 @@ class Blocks:
 
 
 @translating
-class Uneven(Connected):
+class UnevenForms(Connected):
     """Counts and displacements as MPI has them. A call whose counts not all ranks know exchanges them first."""
 
     def Gatherv(self, sendbuf: Any, recvbuf: Any, root: int = 0, **how: Any) -> Any:

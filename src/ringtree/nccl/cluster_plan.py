@@ -18,7 +18,7 @@ from ringtree.nccl import transport, tuning
 from ringtree.nccl.estimate import Estimate
 from ringtree.nccl.graphs import graphs
 from ringtree.nccl.tuning.figures import ALGORITHMS, PROTOCOLS
-from ringtree.price.bounds import SEND_RECV, Bound, Bounds
+from ringtree.price.bounds import SEND_RECV, Bounds, LowerBound
 
 MODELS = {"transport": transport.estimates, "nccl": tuning.estimates}
 """By name: ours of the hardware, and NCCL's own estimate."""
@@ -35,7 +35,7 @@ class Planned:
     nbytes: int
     candidates: tuple[Estimate, ...]
     pick: Estimate
-    bound: Bound
+    bound: LowerBound
 
     @property
     def quicker(self) -> Estimate | None:

@@ -18,7 +18,7 @@ from ringtree.machines.paths import Paths, p2p
 from ringtree.nccl.cluster_plan import ClusterPlan, Planned
 from ringtree.nccl.estimate import Estimate
 from ringtree.nccl.faults import HARDWARE, Fault, faults
-from ringtree.nccl.files.nccl_tests import Log, Row
+from ringtree.nccl.files.nccl_tests import Log, NcclTestsRow
 from ringtree.nccl.tuning.figures import ALGORITHMS, PROTOCOLS
 from ringtree.nccl.tuning.variables import named
 
@@ -55,7 +55,7 @@ APART = 0.3
 """By how much further the second fault must be than the first, for the first to be named."""
 
 
-class Verdict(str, Enum):
+class Diagnosis(str, Enum):
     """CAUSE: one fault. UNDECIDED: several fit alike. UNEXPLAINED: slower than predicted, and none fits. UNTOLD: no
     size of the log tells."""
 
@@ -70,7 +70,7 @@ class Verdict(str, Enum):
 class Compared:
     """A size: measured, and planned for the cluster as it should be."""
 
-    row: Row
+    row: NcclTestsRow
     planned: Planned
 
     @property
@@ -80,7 +80,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class MiddleSize:
     """One size, for several: the one in the middle by `ratio`, the predicted time over the measured (1: as predicted,
     less: slower)."""
 
@@ -99,8 +99,8 @@ class Suspect:
     `denied`: NCCL's words for and against it."""
 
     fault: Fault
-    at_length: Beside | None
-    at_start: Beside | None
+    at_length: MiddleSize | None
+    at_start: MiddleSize | None
     said: tuple[str, ...]
     denied: tuple[str, ...]
 
@@ -127,9 +127,9 @@ class Explanation:
     log: Log
     cluster: Cluster
     rows: tuple[Compared, ...]
-    at_length: Beside | None
-    at_start: Beside | None
-    verdict: Verdict
+    at_length: MiddleSize | None
+    at_start: MiddleSize | None
+    verdict: Diagnosis
     suspects: tuple[Suspect, ...] = ()
     algorithm: str = ""
     remarks: tuple[str, ...] = ()
@@ -147,11 +147,11 @@ def explain(told: Log, cluster: Cluster) -> Explanation:
     at_length, at_start = _beside(large, _picked), _beside(small, _picked)
     remarks = tuple(_remarks(told, cluster, rows, at_start))
     if at_length is None and at_start is None:
-        return Explanation(told, cluster, rows, None, None, Verdict.UNTOLD, remarks=remarks)
+        return Explanation(told, cluster, rows, None, None, Diagnosis.UNTOLD, remarks=remarks)
     beside = at_length or at_start
     ratio = beside.ratio if beside else 1.0
     least = 1 / SLOW_START if at_length is None else WELL_COPIED if _copied(cluster) else WELL
-    found = Explanation(told, cluster, rows, at_length, at_start, Verdict.HEALTHY, remarks=remarks)
+    found = Explanation(told, cluster, rows, at_length, at_start, Diagnosis.HEALTHY, remarks=remarks)
     if ratio >= (max(SLOWED, least) if told.debug else least):
         return found
     suspects = _suspects(told, cluster, forced, large, small)
@@ -161,7 +161,7 @@ def explain(told: Log, cluster: Cluster) -> Explanation:
     if other and other[1] <= min((s.distance for s in suspects), default=inf) and not any(s.said for s in suspects):
         return replace(found, algorithm=other[0])
     verdict, kept = _judged(suspects)
-    if verdict is Verdict.UNEXPLAINED and _copied(cluster) and at_start and at_start.ratio >= OTHERWISE:
+    if verdict is Diagnosis.UNEXPLAINED and _copied(cluster) and at_start and at_start.ratio >= OTHERWISE:
         return replace(found, remarks=(*remarks, UPPER_LIMIT))
     return replace(found, verdict=verdict, suspects=kept)
 
@@ -174,9 +174,9 @@ def _picked(compared: Compared) -> Estimate:
     return compared.planned.pick
 
 
-def _beside(rows: Sequence[Compared], predicted: Callable[[Compared], Estimate]) -> Beside | None:
+def _beside(rows: Sequence[Compared], predicted: Callable[[Compared], Estimate]) -> MiddleSize | None:
     found = sorted(
-        (Beside(c.row.nbytes, c.row.time_s, predicted(c).time_s) for c in rows), key=lambda beside: beside.ratio
+        (MiddleSize(c.row.nbytes, c.row.time_s, predicted(c).time_s) for c in rows), key=lambda beside: beside.ratio
     )
     return found[len(found) // 2] if found else None
 
@@ -226,23 +226,23 @@ def _suspects(
     return sorted(out, key=lambda s: (not s.said, bool(s.denied), s.distance))
 
 
-def _impossible(planned: Planned, row: Row) -> bool:
+def _impossible(planned: Planned, row: NcclTestsRow) -> bool:
     """Whether the row was quicker than anything can be on what it is planned for."""
     return planned.bound.time_s > IMPOSSIBLE * row.time_s
 
 
-def _judged(suspects: Sequence[Suspect]) -> tuple[Verdict, tuple[Suspect, ...]]:
+def _judged(suspects: Sequence[Suspect]) -> tuple[Diagnosis, tuple[Suspect, ...]]:
     """The verdict and those it is about, of each kind the nearest."""
     nearest: dict[str, Suspect] = {}
     for s in suspects:
         nearest.setdefault(s.fault.key, s)
     if said := [s for s in nearest.values() if s.said]:
-        return Verdict.CAUSE, tuple(said)
+        return Diagnosis.CAUSE, tuple(said)
     left = [s for s in nearest.values() if not s.denied]
     fitting = [s for s in left if s.fits and s.distance <= left[0].distance + APART]
     if not fitting:
-        return Verdict.UNEXPLAINED, tuple(left[:TAKEN])
-    return (Verdict.CAUSE if len(fitting) == 1 else Verdict.UNDECIDED), tuple(fitting)
+        return Diagnosis.UNEXPLAINED, tuple(left[:TAKEN])
+    return (Diagnosis.CAUSE if len(fitting) == 1 else Diagnosis.UNDECIDED), tuple(fitting)
 
 
 def _copied(cluster: Cluster) -> bool:
@@ -253,7 +253,7 @@ def _copied(cluster: Cluster) -> bool:
     return not any(p2p(paths, a, b).applies for a in gpus for b in gpus if a != b)
 
 
-def _remarks(told: Log, cluster: Cluster, rows: Sequence[Compared], at_start: Beside | None) -> Iterator[str]:
+def _remarks(told: Log, cluster: Cluster, rows: Sequence[Compared], at_start: MiddleSize | None) -> Iterator[str]:
     yield from told.inferred
     if wrong := next((row for row in told.rows if row.wrong), None):
         yield (

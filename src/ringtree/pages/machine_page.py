@@ -12,7 +12,7 @@ from ringtree.draw.machine_matrix import Matrix, matrix, rules
 from ringtree.draw.machine_tree import Branch, tree
 from ringtree.machines.channels import Channels
 from ringtree.machines.clusters import Cluster
-from ringtree.machines.copies import Transfer, side_by_side
+from ringtree.machines.copies import CopyRoute, side_by_side
 from ringtree.machines.machine import Device, Link, LinkKind, Machine, NoteKind, PathKind
 from ringtree.machines.paths import Paths
 from ringtree.pages import assemble, encode
@@ -60,7 +60,7 @@ def machine_data(
     }
 
 
-def _ways(cluster: Cluster, between: tuple[int, int]) -> tuple[Transfer, ...]:
+def _ways(cluster: Cluster, between: tuple[int, int]) -> tuple[CopyRoute, ...]:
     """None where there are not two GPUs, or a path is not told."""
     if max(between) >= len(cluster.machine.gpus):
         return ()
@@ -70,7 +70,7 @@ def _ways(cluster: Cluster, between: tuple[int, int]) -> tuple[Transfer, ...]:
         return ()
 
 
-def _way(way: Transfer) -> dict[str, Any]:
+def _way(way: CopyRoute) -> dict[str, Any]:
     steps = [
         {
             "what": c.what,

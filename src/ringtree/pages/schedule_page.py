@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ringtree.draw.trees import Tree, few, trees
+from ringtree.draw.trees import ChunkTree, few, trees
 from ringtree.ir.schedule import COLUMNS, Schedule
 from ringtree.ir.spec import check
 from ringtree.ir.trace import Trace
@@ -61,7 +61,7 @@ def schedule_data(s: Schedule, topology: Topology | None = None) -> dict[str, An
 def _trees(s: Schedule) -> list[dict[str, Any]]:
     """The trees that are worth drawing: one that leads up and one that leads down along the same edges are one."""
     found = trees(s)
-    alike: dict[tuple[int, ...], list[Tree]] = {}
+    alike: dict[tuple[int, ...], list[ChunkTree]] = {}
     for tree in found if few(found) else ():
         alike.setdefault(tree.parent, []).append(tree)
     return [

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.draw.text.comparison import all_begun_seconds
-from ringtree.ir.critical_path import Step, critical_path
+from ringtree.ir.critical_path import PathStep, critical_path
 from ringtree.ir.own_work import uncovered
 from ringtree.ir.trace import COLUMNS, Event, Trace
 from ringtree.pages import assemble, encode
@@ -84,7 +84,7 @@ def per_rank(trace: Trace) -> Mapping[str, NDArray[Any]]:
     return seconds | {"sent_nbytes": sent, "received_nbytes": received}
 
 
-def _critical(steps: Sequence[Step], zero_s: float) -> dict[str, Any]:
+def _critical(steps: Sequence[PathStep], zero_s: float) -> dict[str, Any]:
     what = np.array([STEPS.index(step.what) for step in steps], dtype=np.int32)
     columns = {
         name: np.array([getattr(step, name) for step in steps]) for name in ("event", "rank", "start_s", "end_s")

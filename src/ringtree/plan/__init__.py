@@ -11,12 +11,12 @@ from ringtree.plan.choose import (
     shortlist,
 )
 from ringtree.plan.properties import at_once, in_rank_order, order, prove_own
-from ringtree.plan.steps import Steps, steps_for, workload
+from ringtree.plan.steps import CallTuning, steps_for, workload
 
 __all__ = [
     "Candidate",
     "Choice",
-    "Steps",
+    "CallTuning",
     "at_once",
     "candidates",
     "choose",

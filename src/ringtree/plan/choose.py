@@ -14,7 +14,7 @@ from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.units import duration
 from ringtree.plan.properties import COMPARED_RANKS, at_once, in_rank_order, joinings
-from ringtree.plan.steps import Steps, wanted, workload
+from ringtree.plan.steps import CallTuning, wanted, workload
 from ringtree.price.memory import MemoryQuote, SharedMemory, quote
 
 SHORTLIST = 4
@@ -43,7 +43,7 @@ class Candidate:
     """An algorithm, how it is cut for the size, and its price."""
 
     algorithm: str
-    steps: Steps
+    steps: CallTuning
     quote: MemoryQuote
 
 
@@ -98,7 +98,7 @@ def candidates(
 
 
 def predict(
-    algorithm: str, collective: str, ranks: int, root: int | None, nbytes: int, steps: Steps, memory: SharedMemory
+    algorithm: str, collective: str, ranks: int, root: int | None, nbytes: int, steps: CallTuning, memory: SharedMemory
 ) -> MemoryQuote:
     """The price of a call on a whole vector of `nbytes`, cut by these steps."""
     return quote(workload(algorithm, collective, ranks, root, steps), memory, nbytes)

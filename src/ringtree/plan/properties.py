@@ -12,7 +12,7 @@ from functools import lru_cache
 from ringtree.algorithms import build, find, serving
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.schedule import Schedule
-from ringtree.verify import Order, prove, rank_order
+from ringtree.verify import ReductionOrder, prove, rank_order
 
 ORDERED_RANKS = (3, 5, 8)
 """Over which an order is looked at; it is the least of them."""
@@ -31,20 +31,20 @@ class Joinings:
 
 
 @lru_cache(maxsize=1024)
-def order(algorithm: str, collective: str) -> Order:
+def order(algorithm: str, collective: str) -> ReductionOrder:
     """The order in which an algorithm adds up, whatever the root and the number of ranks. ANY where nothing is added
     up, and for a user's own that serves none of ORDERED_RANKS."""
     promise = COLLECTIVES[collective]
     if not promise.reduces or promise.repeats:
-        return Order.ANY
+        return ReductionOrder.ANY
     least = []
     for ranks in ORDERED_RANKS:
         for root in sorted({0, ranks // 2, ranks - 1}) if promise.rooted else (None,):
             if schedule := made_by(algorithm, collective, ranks, root):
-                least.append(Order.ANY if _in_a_row(schedule) is None else rank_order(schedule))
-                if least[-1] is Order.ANY:
-                    return Order.ANY
-    return min(least, default=Order.ANY)
+                least.append(ReductionOrder.ANY if _in_a_row(schedule) is None else rank_order(schedule))
+                if least[-1] is ReductionOrder.ANY:
+                    return ReductionOrder.ANY
+    return min(least, default=ReductionOrder.ANY)
 
 
 def made_by(algorithm: str, collective: str, ranks: int, root: int | None = None, **options: object) -> Schedule | None:
@@ -61,12 +61,12 @@ def made_by(algorithm: str, collective: str, ranks: int, root: int | None = None
 
 def at_once(collective: str) -> tuple[str, ...]:
     """The published algorithms that reduce every element once, over all ranks in order: they agree to the last bit."""
-    return tuple(name for name in serving(collective) if order(name, collective) is Order.FOLD)
+    return tuple(name for name in serving(collective) if order(name, collective) is ReductionOrder.FOLD)
 
 
 def in_rank_order(collective: str) -> tuple[str, ...]:
     """The published algorithms that join only neighbours, the lower first, whatever the root."""
-    return tuple(name for name in serving(collective) if order(name, collective) >= Order.ASSOCIATIVE)
+    return tuple(name for name in serving(collective) if order(name, collective) >= ReductionOrder.ASSOCIATIVE)
 
 
 @lru_cache(maxsize=256)

@@ -38,7 +38,7 @@ MOST_INSTRUCTIONS = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class CallTuning:
     """What is done to an algorithm's schedule, in this order. `slots`: how many staging slots its programs need; 0
     where nothing is done, and the algorithm's own number holds."""
 
@@ -60,7 +60,7 @@ class Steps:
         return transform.channels(transform.pipeline(schedule, self.pipeline), self.channels)
 
     def __bool__(self) -> bool:
-        return self != Steps()
+        return self != CallTuning()
 
     def __str__(self) -> str:
         return ", ".join(self._words()) or "no steps"
@@ -76,7 +76,7 @@ class Steps:
 
 def steps_for(
     algorithm: str, collective: str, ranks: int, root: int | None, nbytes: int, memory: SharedMemory
-) -> Steps:
+) -> CallTuning:
     """The steps for a whole vector of `nbytes` in a group with the memory's staging slots and costs of a message.
 
     They are those of the next power of two, so that ever-new lengths are not proved again and again. Steps that would
@@ -96,9 +96,9 @@ def _steps(
     slots: int,
     slot_bytes: int,
     message_nbytes: float,
-) -> Steps:
+) -> CallTuning:
     if ranks < 2 or find_collective(collective).repeats:
-        return Steps()
+        return CallTuning()
     wanted = _wanted(algorithm, collective, ranks, root, nbytes, slot_bytes, message_nbytes)
     while wanted:
         schedule = wanted.apply(algorithm, collective, ranks, root)
@@ -109,26 +109,28 @@ def _steps(
                 if needed <= (slots // 2 if wanted.channels > 1 else slots):  # half are for who is a call ahead
                     return replace(wanted, slots=needed)
         wanted = _fewer(wanted)
-    return Steps()
+    return CallTuning()
 
 
-def wanted(algorithm: str, collective: str, ranks: int, root: int | None, nbytes: int, memory: SharedMemory) -> Steps:
+def wanted(
+    algorithm: str, collective: str, ranks: int, root: int | None, nbytes: int, memory: SharedMemory
+) -> CallTuning:
     """What `steps_for` tries first: nothing is lowered or proved, and the group may have too few slots for it."""
     if ranks < 2 or find_collective(collective).repeats:
-        return Steps()
+        return CallTuning()
     lengths = memory.slot_bytes, memory.parameters.message_nbytes
     return _wanted(algorithm, collective, ranks, root, _rounded(nbytes), *lengths)
 
 
-def workload(algorithm: str, collective: str, ranks: int, root: int | None, steps: Steps) -> Workload:
+def workload(algorithm: str, collective: str, ranks: int, root: int | None, steps: CallTuning) -> Workload:
     """The algorithm's schedule, cut by these steps, as `price` takes it: what only cuts it is not written out."""
     options = tuple((name, 1 if name == "pieces" else value) for name, value in steps.options)
-    known = _counted(algorithm, collective, ranks, root, Steps(options, steps.many_source))
+    known = _counted(algorithm, collective, ranks, root, CallTuning(options, steps.many_source))
     return Workload(known, dict(steps.options).get("pieces", 1) * steps.pipeline * steps.channels, steps.split)
 
 
 @lru_cache(maxsize=1024)
-def _counted(algorithm: str, collective: str, ranks: int, root: int | None, steps: Steps) -> Counts:
+def _counted(algorithm: str, collective: str, ranks: int, root: int | None, steps: CallTuning) -> Counts:
     what = algorithm, collective, ranks, root
     given = dict(steps.options)
     if given.keys() - {"pieces"} or given.get("pieces", _own(algorithm, collective).get("pieces", 1)) != 1:
@@ -168,7 +170,7 @@ def _wanted(
     nbytes: int,
     slot_bytes: int,
     message_nbytes: float,
-) -> Steps:
+) -> CallTuning:
     """What the model asks for, whatever it needs."""
     plain, own = _plain(algorithm, collective, ranks, root), _own(algorithm, collective)
     chunk_nbytes = nbytes // plain.chunks
@@ -191,7 +193,7 @@ def _wanted(
     if split and "aggregate" in own:
         options["aggregate"], split = 1 << (split.bit_length() - 1), 0
     asked = tuple((name, value) for name, value in options.items() if own[name] != value)
-    return Steps(asked, gathered, split, pieces, channels)
+    return CallTuning(asked, gathered, split, pieces, channels)
 
 
 def _pieces(rounds: int, sent_nbytes: int, message_nbytes: float) -> int:
@@ -204,7 +206,7 @@ def _power(number: float) -> int:
     return 1 << max(int(number).bit_length() - 1, 0)
 
 
-def _fewer(steps: Steps) -> Steps:
+def _fewer(steps: CallTuning) -> CallTuning:
     """The next best: half the pieces, then a step less, until nothing is left."""
     pieces = dict(steps.options).get("pieces", 1)
     if pieces > 1:
@@ -215,4 +217,4 @@ def _fewer(steps: Steps) -> Steps:
         return replace(steps, channels=1)
     if steps.split:
         return replace(steps, split=0)
-    return Steps()
+    return CallTuning()

@@ -9,19 +9,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ringtree.price.bounds import Bound, Bounds, bound
+    from ringtree.price.bounds import Bounds, LowerBound, bound
     from ringtree.price.memory import BUILT_IN, CostParameters, SharedMemory
     from ringtree.price.pricing import Priced, Quote, Where, quote, seconds
 
 _NAMES = {
-    "bounds": ("Bound", "Bounds", "bound"),
+    "bounds": ("LowerBound", "Bounds", "bound"),
     "memory": ("BUILT_IN", "CostParameters", "SharedMemory"),
     "pricing": ("Priced", "Quote", "Where", "quote", "seconds"),
 }
 
 __all__ = [
     "BUILT_IN",
-    "Bound",
+    "LowerBound",
     "Bounds",
     "CostParameters",
     "Priced",

@@ -8,9 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
-from ringtree.ir.collective import Part
+from ringtree.ir.collective import BufferExtent
 from ringtree.ir.collective import collective as find_collective
-from ringtree.machines.clusters import Cluster, Network
+from ringtree.machines.clusters import Cluster, NetworkShape
 from ringtree.machines.machine import Machine
 from ringtree.price import cuts
 from ringtree.price.cuts import Cut, narrow
@@ -27,7 +27,7 @@ SEND_RECV = "send_recv"
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class LowerBound:
     """`time_s` is the longest of the others: `latency_s` (however few the bytes), `bandwidth_s` (the narrowest cut,
     which `bottleneck` names) and `work_s` (adding up)."""
 
@@ -49,7 +49,7 @@ class Bounds:
 
     def __init__(self, where: Topology | Cluster, *, in_network: bool = False, in_hosts: bool = False) -> None:
         few = where
-        if isinstance(where, Cluster) and where.network is Network.TORUS:
+        if isinstance(where, Cluster) and where.network is NetworkShape.TORUS:
             if where.nodes > MOST_TORUS_NODES:
                 raise ValueError(
                     f"{where.name}: {where.nodes:,} nodes of a torus; expected at most {MOST_TORUS_NODES:,}"
@@ -63,7 +63,7 @@ class Bounds:
         self._cuts = dict[tuple[str, int], tuple[Cut, bool]]()
         self._least_s = dict[tuple[int | None, bool], float]()
 
-    def bound(self, collective: str, nbytes: int, root: int = 0) -> Bound:
+    def bound(self, collective: str, nbytes: int, root: int = 0) -> LowerBound:
         """For a whole vector of `nbytes`. `send_recv`: each rank's to the next (nccl-tests' sendrecv). ValueError for a
         topology whose ranks cannot all reach one another."""
         if collective == SEND_RECV:
@@ -75,14 +75,16 @@ class Bounds:
         if not 0 <= root < n:
             raise ValueError(f"root {root}: expected 0..{n - 1}")
         if n == 1:
-            return Bound(0.0, 0.0, 0.0, "one rank alone")
+            return LowerBound(0.0, 0.0, 0.0, "one rank alone")
         if promise.repeats:
             latency_s = least_s(self.topology)
-            return Bound(latency_s, latency_s, 0.0, "latency")
+            return LowerBound(latency_s, latency_s, 0.0, "latency")
         root = root % self.topology.ranks if promise.rooted else 0
         cut, leaves = self._cut(collective, root)
         cut = self._of_all(collective, cut)
-        latency_s = self._latency_s(root if promise.rooted else None, promise.reduces or promise.before is Part.OWN)
+        latency_s = self._latency_s(
+            root if promise.rooted else None, promise.reduces or promise.before is BufferExtent.OWN
+        )
         bandwidth_s = float(cut.per_byte_s * nbytes)
         work_s = 0.0
         if promise.reduces and not promise.prefix and not (self.in_network or self.in_hosts):
@@ -91,15 +93,15 @@ class Bounds:
         words = narrow(self.topology, cut, leaves=leaves, nics=self._nics)
         if time_s > bandwidth_s:
             words = "latency" if time_s == latency_s else f"adding up, {self.topology.reduce_Bps / 1e9:.4g} GB/s a rank"
-        return Bound(time_s, latency_s, bandwidth_s, words, work_s)
+        return LowerBound(time_s, latency_s, bandwidth_s, words, work_s)
 
-    def _to_the_next(self, nbytes: int) -> Bound:
+    def _to_the_next(self, nbytes: int) -> LowerBound:
         if self.ranks == 1:
-            return Bound(0.0, 0.0, 0.0, "one rank alone")
+            return LowerBound(0.0, 0.0, 0.0, "one rank alone")
         cut, _ = self._cut(SEND_RECV, 0)
         latency_s, bandwidth_s = self._to_the_next_s, float(cut.per_byte_s * nbytes)
         words = "latency" if latency_s > bandwidth_s else narrow(self.topology, cut)
-        return Bound(max(latency_s, bandwidth_s), latency_s, bandwidth_s, words)
+        return LowerBound(max(latency_s, bandwidth_s), latency_s, bandwidth_s, words)
 
     @cached_property
     def _to_the_next_s(self) -> float:
@@ -202,7 +204,9 @@ def _nics(machine: Machine) -> frozenset[str]:
     return frozenset(machine.devices[n].name for n in machine.nics)
 
 
-def bound(collective: str, where: Topology | Cluster, nbytes: int, *, root: int = 0, in_network: bool = False) -> Bound:
+def bound(
+    collective: str, where: Topology | Cluster, nbytes: int, *, root: int = 0, in_network: bool = False
+) -> LowerBound:
     """What no schedule can beat there, on a whole vector of `nbytes`. `in_network`: switches add and copy. For many
     sizes `Bounds` looks for the cuts once."""
     return Bounds(where, in_network=in_network).bound(collective, nbytes, root)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.price.rounds import Round, distinct
+from ringtree.price.rounds import MessageRound, distinct
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -24,11 +24,13 @@ MOST_ROWS = 1 << 23
 on average."""
 
 
-class Step:
+class SizedRound:
     """A round with its size: bytes of a chunk on links, and in ranks' own work. Ports are numbered behind the
     participants; `ports` are all of the schedule's."""
 
-    def __init__(self, round: Round, participants: int, ports: Ints, chunk_nbytes: float, work_nbytes: float) -> None:
+    def __init__(
+        self, round: MessageRound, participants: int, ports: Ints, chunk_nbytes: float, work_nbytes: float
+    ) -> None:
         self.round = round
         self.port = participants + np.searchsorted(ports, round.port[round.port_starts])
         count = np.diff(round.port_starts, append=len(round.port))
@@ -61,13 +63,13 @@ class Step:
             clock_s[r.receiver] = np.maximum(began_s, np.maximum.reduceat(arrival_s + self.rest_s, r.receiver_starts))
 
 
-def play(clock_s: Floats, steps: Sequence[Step]) -> None:
+def play(clock_s: Floats, steps: Sequence[SizedRound]) -> None:
     """Each step once."""
     for step in steps:
         step.move(clock_s)
 
 
-def repeat(clock_s: Floats, steps: Sequence[Step], times: int) -> None:
+def repeat(clock_s: Floats, steps: Sequence[SizedRound], times: int) -> None:
     """The steps `times` over. A period in how they move the clocks on is looked for as Brent does: each state is
     compared with one that was kept at a power of two."""
     if times < 1:
@@ -111,7 +113,7 @@ def _same(moved: Floats, last: Floats, now: Floats) -> bool:
     return bool(np.all(np.abs(moved - last) <= SAME * float(now.max())))
 
 
-def _leap(clock_s: Floats, steps: Sequence[Step], touched: Ints, moved: Floats, left: int) -> int:
+def _leap(clock_s: Floats, steps: Sequence[SizedRound], touched: Ints, moved: Floats, left: int) -> int:
     """As many of the repetitions that are left as move each clock on by `moved`; how many they were. The last one is
     played, and says whether those before it did."""
     while left > 1:

@@ -26,7 +26,7 @@ Round = frozenset[tuple[int, int, bool, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class AlikeRounds:
     """Rounds that are alike: `sets` at once, `times` over. `lap`: of a ring, in which each round passes on what the one
     before brought."""
 
@@ -35,7 +35,7 @@ class Step:
     lap: bool = False
 
 
-Steps = Callable[[int, int, int], Sequence[Step]]
+Steps = Callable[[int, int, int], Sequence[AlikeRounds]]
 """For so many ranks, of which so many share a host: the steps, of the first ranks up to so many."""
 
 
@@ -87,10 +87,10 @@ def _round(pairs: Iterable[tuple[int, int, bool, float]]) -> Round:
     return frozenset((*key, round(share, 9)) for key, share in shares.items())
 
 
-def _lap(ranks: int, host: int, most: int) -> list[Step]:
+def _lap(ranks: int, host: int, most: int) -> list[AlikeRounds]:
     """A ring: to the next rank an n-th of the vector, n-1 times."""
     some = np.arange(min(ranks, most))
-    return [Step(((some, (some + 1) % ranks, 1 / ranks),), ranks - 1, lap=True)]
+    return [AlikeRounds(((some, (some + 1) % ranks, 1 / ranks),), ranks - 1, lap=True)]
 
 
 def _laps_s(topology: Topology, hops: Sends, members: int, nbytes: int, laps: Sequence[bool]) -> float:
@@ -105,7 +105,7 @@ def _laps_s(topology: Topology, hops: Sends, members: int, nbytes: int, laps: Se
     return max(moving_s, staying_s) + work_s(topology, nbytes / members)
 
 
-def _grid(ranks: int, host: int, most: int) -> list[Step]:
+def _grid(ranks: int, host: int, most: int) -> list[AlikeRounds]:
     """Rings along rows, then columns: four copies of a quarter each at once, rows or columns first and either way
     round."""
     extents = _factors(ranks)
@@ -123,11 +123,11 @@ def _grid(ranks: int, host: int, most: int) -> list[Step]:
             along = some // apart % extent
             for way in (1, -1):
                 sets.append((some, some + ((along + way) % extent - along) * apart, width / ranks / copies))
-        steps.append(Step(tuple(sets), times))
+        steps.append(AlikeRounds(tuple(sets), times))
     return steps
 
 
-def _groups(ranks: int, host: int, most: int) -> list[Step]:
+def _groups(ranks: int, host: int, most: int) -> list[AlikeRounds]:
     """A ring inside each host; halving and doubling between the ranks of one place, each on its share. Hosts beyond a
     power of two are folded into their neighbours."""
     if ranks % host:
@@ -138,12 +138,12 @@ def _groups(ranks: int, host: int, most: int) -> list[Step]:
     active = np.setdiff1d(np.arange(hosts), np.arange(hosts - power) * 2)
     chosen = np.arange(min(power, few))
 
-    def between(one: Ints, other: Ints, share: float) -> Step:
+    def between(one: Ints, other: Ints, share: float) -> AlikeRounds:
         source, target = ((h[:, None] * host + place).ravel() for h in (one, other))
-        return Step(((source, target, share / host),))
+        return AlikeRounds(((source, target, share / host),))
 
     inside = (some, some // host * host + (some + 1) % host, 1 / host)
-    steps = [Step((inside,), host - 1, lap=True)] if host > 1 else []
+    steps = [AlikeRounds((inside,), host - 1, lap=True)] if host > 1 else []
     if hosts > power:
         folded = chosen[chosen < hosts - power] * 2
         steps.append(between(folded, folded + 1, 1.0))

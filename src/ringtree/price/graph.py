@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.ir.ranges import elements
-from ringtree.price.maxflow import Network
+from ringtree.price.maxflow import FlowNetwork
 from ringtree.topology import Topology
 
 Ints = NDArray[np.int64]
@@ -168,7 +168,7 @@ def flow(graph: Graph, supply: Mapping[int, Fraction], demand: Mapping[int, Frac
     most = sum(c for _, _, c in edges) + 1
     edges += [(source, k, most if c is UNBOUNDED else int(c * scale)) for k, c in supply.items()]
     edges += [(k, target, most if c is UNBOUNDED else int(c * scale)) for k, c in demand.items()]
-    total, side = Network(kinds + 2, edges).flow(source, target)
+    total, side = FlowNetwork(kinds + 2, edges).flow(source, target)
     return Fraction(total, scale), np.isin(graph.kind, list(side))
 
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 
 
-class Network:
+class FlowNetwork:
     """Nodes 0 … nodes-1 and directed edges with whole capacities of any size."""
 
     def __init__(self, nodes: int, edges: Iterable[tuple[int, int, int]]) -> None:

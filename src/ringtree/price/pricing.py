@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ringtree.ir.schedule import Block, Schedule
 from ringtree.price import clocks, memory
-from ringtree.price.rounds import NOTHING, Round, Ways, distinct, read, written
+from ringtree.price.rounds import NOTHING, MessageRound, RoutedPairs, distinct, read, written
 from ringtree.topology import Topology
 
 Ints = NDArray[np.int64]
@@ -39,8 +39,8 @@ class _Part:
     """A block: the rounds of the first repetition, and those of the others. Of its repetitions each may stand for
     `weight`."""
 
-    first: tuple[Round, ...]
-    others: tuple[Round, ...]
+    first: tuple[MessageRound, ...]
+    others: tuple[MessageRound, ...]
     times: int
     weight: float
 
@@ -119,7 +119,7 @@ class Priced:
         for part in self._parts:
             began_s = clock_s.copy() if part.weight != 1 else clock_s
             first, others = (
-                [clocks.Step(r, participants, self._ports, chunk_nbytes, work_nbytes) for r in rounds]
+                [clocks.SizedRound(r, participants, self._ports, chunk_nbytes, work_nbytes) for r in rounds]
                 for rounds in (part.first, part.others)
             )
             clocks.play(clock_s, first)
@@ -186,18 +186,18 @@ def _still(schedule: Schedule, block: Block) -> tuple[Block, float]:
     return Block(schedule.repetitions(block, which)), block.times / len(which)
 
 
-def _ways(topology: Topology, blocks: list[Block]) -> Ways:
+def _ways(topology: Topology, blocks: list[Block]) -> RoutedPairs:
     pairs = [np.zeros((2, 0), np.int64)]
     for b in blocks:
         away = b.rows.source != b.rows.target
         pairs.append(np.stack([b.rows.source[away], b.rows.target[away]]).astype(np.int64))
-    return Ways(topology, *np.concatenate(pairs, axis=1))
+    return RoutedPairs(topology, *np.concatenate(pairs, axis=1))
 
 
-def _read(block: Block, weight: float, ways: Ways, before: Ints, lengths: Ints) -> tuple[_Part, Ints]:
+def _read(block: Block, weight: float, ways: RoutedPairs, before: Ints, lengths: Ints) -> tuple[_Part, Ints]:
     """The block's rounds, and what its last one writes."""
     edges = np.searchsorted(block.rows.round, np.arange(block.rounds + 1))
-    first, ready = list[Round](), before
+    first, ready = list[MessageRound](), before
     for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         if high > low:
             rows = block.rows.take(slice(low, high))

@@ -26,7 +26,7 @@ def distinct(values: Ints) -> Ints:
     return found
 
 
-class Ways:
+class RoutedPairs:
     """The routes of the pairs of ranks that were asked for, each looked up once."""
 
     def __init__(self, topology: Topology, source: Ints, target: Ints) -> None:
@@ -51,7 +51,7 @@ class Ways:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class LinearCost:
     """a + b * chunk_nbytes seconds, a row each."""
 
     fixed_s: Floats
@@ -61,16 +61,16 @@ class Cost:
         total: Floats = self.fixed_s + self.per_chunk_byte_s * chunk_nbytes
         return total
 
-    def take(self, index: Ints) -> Cost:
-        return Cost(self.fixed_s[index], self.per_chunk_byte_s[index])
+    def take(self, index: Ints) -> LinearCost:
+        return LinearCost(self.fixed_s[index], self.per_chunk_byte_s[index])
 
-    def upto(self, group: Ints) -> Cost:
+    def upto(self, group: Ints) -> LinearCost:
         """The sum of each row and those before it in its group; rows of a group lie together."""
-        return Cost(_upto(self.fixed_s, group), _upto(self.per_chunk_byte_s, group))
+        return LinearCost(_upto(self.fixed_s, group), _upto(self.per_chunk_byte_s, group))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Round:
+class MessageRound:
     """Messages are sorted by port, the link of a rank by which they leave; `port_starts` is each port's first row.
     `hand`: when the sender has handed it over, from when it began the round; `ahead`: how long what goes before it
     takes on the port; `wire` its own time, beside those that other ports send in the same turn; `shared` that of all
@@ -81,15 +81,15 @@ class Round:
     port: Ints
     port_starts: Ints
     sender_starts: Ints
-    hand: Cost
-    ahead: Cost
-    wire: Cost
-    shared: Cost
+    hand: LinearCost
+    ahead: LinearCost
+    wire: LinearCost
+    shared: LinearCost
     latency_s: Floats
     arrival: Ints
     receiver: Ints
     receiver_starts: Ints
-    rest: Cost
+    rest: LinearCost
     links: Ints
     link_chunks: Floats
 
@@ -100,7 +100,7 @@ def written(rows: Transfers) -> Ints:
     return np.stack([c.astype(np.int64) for c in columns], axis=1)
 
 
-def read(rows: Transfers, ways: Ways, before: Ints) -> Round:
+def read(rows: Transfers, ways: RoutedPairs, before: Ints) -> MessageRound:
     """One round's rows, priced. `before`: what the round before wrote, which lies ready to be sent."""
     topology = ways.topology
     away = np.flatnonzero(rows.source != rows.target)
@@ -113,12 +113,12 @@ def read(rows: Transfers, ways: Ways, before: Ints) -> Round:
     port_starts = np.flatnonzero(np.diff(port, prepend=-1) != 0)
     group = np.cumsum(np.diff(port, prepend=-1) != 0) - 1
     turn = np.arange(len(port)) - port_starts[group]
-    wire = Cost(np.zeros(len(away)), np.maximum(ways.per_byte_s[way] * chunks, _met(ways, way, turn, chunks)))
+    wire = LinearCost(np.zeros(len(away)), np.maximum(ways.per_byte_s[way] * chunks, _met(ways, way, turn, chunks)))
     whole = wire.upto(group)
-    ahead = Cost(whole.fixed_s - wire.fixed_s, whole.per_chunk_byte_s - wire.per_chunk_byte_s)
+    ahead = LinearCost(whole.fixed_s - wire.fixed_s, whole.per_chunk_byte_s - wire.per_chunk_byte_s)
     shared, links, link_chunks = _shared(ways, way, group, chunks)
     receiver, arrival, rest = _receivers(topology, rows, away)
-    return Round(
+    return MessageRound(
         source,
         port,
         port_starts,
@@ -145,7 +145,7 @@ def _upto(values: Floats, group: Ints) -> Floats:
     return found
 
 
-def _shared(ways: Ways, way: Ints, port: Ints, chunks: Floats) -> tuple[Cost, Ints, Floats]:
+def _shared(ways: RoutedPairs, way: Ints, port: Ints, chunks: Floats) -> tuple[LinearCost, Ints, Floats]:
     """Each row's fullest link among those where several ports meet; and all links with what crosses them."""
     row, link = ways.spread(way)
     used, place = np.unique(link, return_inverse=True)
@@ -157,10 +157,10 @@ def _shared(ways: Ways, way: Ints, port: Ints, chunks: Floats) -> tuple[Cost, In
     most = np.zeros(len(way))
     full = load / ways.topology.bandwidth_Bps[used]
     np.maximum.at(most, row[meet], full[place[meet]])
-    return Cost(np.zeros(len(way)), most), used, load
+    return LinearCost(np.zeros(len(way)), most), used, load
 
 
-def _met(ways: Ways, way: Ints, turn: Ints, chunks: Floats) -> Floats:
+def _met(ways: RoutedPairs, way: Ints, turn: Ints, chunks: Floats) -> Floats:
     """By message what its fullest link has to carry of those that have the same turn at their ports."""
     if not np.any(turn):  # a round's only ones: see _shared
         return np.zeros(len(way))
@@ -176,7 +176,7 @@ def _met(ways: Ways, way: Ints, turn: Ints, chunks: Floats) -> Floats:
     return most
 
 
-def _handed(topology: Topology, rows: Transfers, away: Ints, source: Ints, before: Ints) -> Cost:
+def _handed(topology: Topology, rows: Transfers, away: Ints, source: Ints, before: Ints) -> LinearCost:
     """A message each, and a copy of what does not lie ready; one copy serves all to whom it goes."""
     order = np.lexsort((away, source))
     at = away[order]
@@ -193,14 +193,14 @@ def _handed(topology: Topology, rows: Transfers, away: Ints, source: Ints, befor
         copies = opens & ~ready[number[len(before) :]]
     fixed_s: Floats = topology.message_s + topology.step_s * copies.astype(np.float64)
     copied = np.where(copies, rows.count[at], 0).astype(np.float64)
-    handed = Cost(fixed_s, copied * (1 / topology.copy_Bps))
+    handed = LinearCost(fixed_s, copied * (1 / topology.copy_Bps))
     group = np.cumsum(np.diff(source[order], prepend=-1) != 0) - 1
     back = np.empty_like(order)
     back[order] = np.arange(len(order))
     return handed.upto(group).take(back)
 
 
-def _receivers(topology: Topology, rows: Transfers, away: Ints) -> tuple[Ints, Ints, Cost]:
+def _receivers(topology: Topology, rows: Transfers, away: Ints) -> tuple[Ints, Ints, LinearCost]:
     """(receiver, its message's place in `away` or -1, what it has to do from there on). What several messages add to
     one range is added up when the last is there."""
     message = np.full(len(rows), -1)
@@ -218,8 +218,8 @@ def _receivers(topology: Topology, rows: Transfers, away: Ints) -> tuple[Ints, I
         work_s = np.bincount(last[number], per_byte_s, len(number))
         per_byte_s, fixed_s = work_s, fixed_s + topology.step_s * (last[number] == np.arange(len(number)))
     group = np.cumsum(np.diff(target[::-1], prepend=-1) != 0) - 1
-    rest = Cost(fixed_s[::-1], per_byte_s[::-1]).upto(group)
-    return target, message, Cost(rest.fixed_s[::-1], rest.per_chunk_byte_s[::-1])
+    rest = LinearCost(fixed_s[::-1], per_byte_s[::-1]).upto(group)
+    return target, message, LinearCost(rest.fixed_s[::-1], rest.per_chunk_byte_s[::-1])
 
 
 NOTHING = np.zeros((0, 4), np.int64)

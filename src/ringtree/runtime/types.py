@@ -74,7 +74,7 @@ LOGICAL = ("land", "lor", "lxor")
 LOCATING = ("minloc", "maxloc")
 
 
-class Family(NamedTuple):
+class DtypeFamily(NamedTuple):
     """Types that are reduced alike: by what, in what, and how an average ends."""
 
     dtypes: tuple[Dtype, ...]
@@ -84,27 +84,31 @@ class Family(NamedTuple):
 
 
 FAMILIES = (
-    Family((Dtype.BOOL,), (*ARITHMETIC, *BITWISE, *LOGICAL), "as numpy does: sum and max are or, prod and min are and"),
-    Family(
+    DtypeFamily(
+        (Dtype.BOOL,), (*ARITHMETIC, *BITWISE, *LOGICAL), "as numpy does: sum and max are or, prod and min are and"
+    ),
+    DtypeFamily(
         INTEGERS,
         (*ARITHMETIC, "avg", *BITWISE, *LOGICAL),
         "in the type itself, where it wraps",
         "of the wrapped sum, truncated toward zero",
     ),
-    Family(
+    DtypeFamily(
         SHORT_FLOATS,
         (*ARITHMETIC, "avg", *LOGICAL),
         "in float32 inside one reduction, rounded once at its end, to nearest, ties to even",
         "of the rounded sum, divided in float32 and rounded again",
     ),
-    Family((Dtype.FLOAT32, Dtype.FLOAT64), (*ARITHMETIC, "avg", *LOGICAL), "in the type itself", "of the sum, divided"),
-    Family(
+    DtypeFamily(
+        (Dtype.FLOAT32, Dtype.FLOAT64), (*ARITHMETIC, "avg", *LOGICAL), "in the type itself", "of the sum, divided"
+    ),
+    DtypeFamily(
         COMPLEX,
         ("sum", "prod", "avg"),
         "in the type itself, products by the four of the parts",
         "of the sum, each part divided",
     ),
-    Family(PAIRS, LOCATING, "by value; of equal ones, and of NaNs, which win, the one of the smaller index"),
+    DtypeFamily(PAIRS, LOCATING, "by value; of equal ones, and of NaNs, which win, the one of the smaller index"),
 )
 
 _FAMILY = {dtype: family for family in FAMILIES for dtype in family.dtypes}

@@ -1,4 +1,4 @@
-"""The world communicator: from the environment a rank was started in to its seat in the group of all ranks."""
+"""The world communicator: from the environment a rank was started in to its endpoint in the group of all ranks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 from ringtree.runtime.bootstrap.environment import detect, trace_folder
 from ringtree.runtime.communicator.communicator import Communicator
-from ringtree.runtime.engines.engine import Terms, default_engine
+from ringtree.runtime.engines.engine import GroupParameters, default_engine
 from ringtree.runtime.tracing.files import record_until_exit
 from ringtree.runtime.tuned import parameters_here
 
@@ -20,15 +20,15 @@ def init(*, engine: str | None = None, timeout_s: float | None = None) -> Commun
 
     Rank and size come from `ringtree run`, torchrun, mpirun (Open MPI, MPICH) or srun; without any of them it is a
     world of one. `timeout_s` bounds every wait of the group (default: RINGTREE_TIMEOUT, else 300). Calls are planned by
-    rank 0's cost parameters of this machine, where `ringtree tune` has measured it.
+    rank 0's cost cost of this machine, where `ringtree tune` has measured it.
     """
     global _made
     world = detect()
     _made += 1
     names = tuple(map(str, range(world.size)))
-    parameters = parameters_here() if world.rank == 0 else None
-    terms = Terms(f"{world.job}/init{_made}", world.rank, names, patience(timeout_s), parameters=parameters)
-    communicator = Communicator(engine or default_engine(world.size), terms)
+    cost = parameters_here() if world.rank == 0 else None
+    parameters = GroupParameters(f"{world.job}/init{_made}", world.rank, names, patience(timeout_s), cost=cost)
+    communicator = Communicator(engine or default_engine(world.size), parameters)
     if folder := trace_folder():
         record_until_exit(communicator, folder)
     return communicator

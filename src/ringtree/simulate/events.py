@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.simulate.network import Network
-from ringtree.simulate.steps import AFTER, ASK, FILL, LAND, MARK, REDUCE, SIGNAL, WAIT, Steps
+from ringtree.simulate.network import SimulatedNetwork
+from ringtree.simulate.steps import AFTER, ASK, FILL, LAND, MARK, REDUCE, SIGNAL, WAIT, StepTable
 from ringtree.topology import Topology
 
 UNKNOWN = -1.0
@@ -41,8 +41,8 @@ class Player:
 
     def __init__(
         self,
-        steps: Steps,
-        network: Network,
+        steps: StepTable,
+        network: SimulatedNetwork,
         busy_s: NDArray[np.float64],
         begin_s: Sequence[float],
         slots: int | None,

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.simulate.fairness import MANY, few, many
-from ringtree.simulate.ways import NONE, Ints, Ways
+from ringtree.simulate.ways import NONE, Ints, LaneRoutes
 from ringtree.topology import Topology
 
 INSTANT = 1 + 1e-12
@@ -26,7 +26,7 @@ SAME = 1e-12
 """Rates that differ by less, in proportion, are the same."""
 
 
-class Network:
+class SimulatedNetwork:
     """`lanes`: the source, target and job of each. `lane` and `nbytes` say of each message which it takes and how long
     it is, `stretch` by what the latency of its way is multiplied."""
 
@@ -40,7 +40,7 @@ class Network:
     ) -> None:
         self.lane, self.nbytes = array("q", lane.tobytes()), array("q", nbytes.tobytes())
         self.lost: list[int] = []  # messages that have no route
-        self.ways = Ways(topology, *lanes)
+        self.ways = LaneRoutes(topology, *lanes)
         latency_s = self.ways.routes.latency_s[lane] * stretch if len(lanes[0]) else np.zeros(0)
         self.latency_s = array("d", latency_s.tobytes())
         self._links, self._bandwidth = self.ways.links, self.ways.bandwidth.tolist()

@@ -16,10 +16,10 @@ from ringtree.simulate import levels
 from ringtree.simulate.code import Code, of_job
 from ringtree.simulate.conditions import Conditions
 from ringtree.simulate.events import Player, why
-from ringtree.simulate.network import Network
+from ringtree.simulate.network import SimulatedNetwork
 from ringtree.simulate.reading import read
 from ringtree.simulate.simulation import Job, Simulation, StuckError
-from ringtree.simulate.steps import ASK, COPY, NONE, REDUCE, SIGNAL, WAIT, Steps, busy_s, join, of_code
+from ringtree.simulate.steps import ASK, COPY, NONE, REDUCE, SIGNAL, WAIT, StepTable, busy_s, join, of_code
 from ringtree.topology import Topology
 from ringtree.topology.graph import LONGEST_S
 
@@ -113,12 +113,12 @@ def _check(job: Job, topology: Topology) -> None:
         )
 
 
-def _read(job: Job, slots: int | None) -> Steps:
+def _read(job: Job, slots: int | None) -> StepTable:
     programs = lower(job.what) if isinstance(job.what, Schedule) else job.what
     return read(programs, job.chunk_nbytes, slots is not None)
 
 
-def _network(steps: Steps, topology: Topology, conditions: Conditions) -> Network:
+def _network(steps: StepTable, topology: Topology, conditions: Conditions) -> SimulatedNetwork:
     """With a lane for each (source, target, job) that has messages."""
     messages = steps.messages
     ends = np.stack([column[messages] for column in (steps.rank, steps.peer, steps.job)], axis=1)
@@ -127,7 +127,7 @@ def _network(steps: Steps, topology: Topology, conditions: Conditions) -> Networ
     lane[messages] = which.reshape(-1)
     stretch[messages] = conditions.stretches(len(messages))
     source, target, job = lanes.T
-    return Network(topology, (source, target, job), lane, steps.nbytes, stretch)
+    return SimulatedNetwork(topology, (source, target, job), lane, steps.nbytes, stretch)
 
 
 def _trace(player: Player, topology: Topology, calls: list[str]) -> Trace:

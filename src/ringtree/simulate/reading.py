@@ -12,10 +12,24 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ringtree.ir.program import Instruction, Kind, Operand, Program, Space
-from ringtree.simulate.steps import AFTER, ASK, COLUMNS, FILL, GIVE, LAND, MARK, NONE, SIGNAL, WAIT, Ints, Steps, Thread
+from ringtree.simulate.steps import (
+    AFTER,
+    ASK,
+    COLUMNS,
+    FILL,
+    GIVE,
+    LAND,
+    MARK,
+    NONE,
+    SIGNAL,
+    WAIT,
+    Ints,
+    StepTable,
+    ThreadSteps,
+)
 
 
-def read(programs: Sequence[Program], sizes: Ints, slots: bool) -> Steps:
+def read(programs: Sequence[Program], sizes: Ints, slots: bool) -> StepTable:
     """The steps of every rank's program. `sizes`: bytes of a chunk by its label; `slots`: whether they are counted."""
     table = _Table()
     lanes: dict[tuple[int, int, int], _Lane] = {}
@@ -36,7 +50,7 @@ def read(programs: Sequence[Program], sizes: Ints, slots: bool) -> Steps:
             table.pools.append(lane.payloads)
     columns = np.array(table.rows, dtype=np.int64).reshape(-1, len(COLUMNS)).T.copy()
     named = dict(zip(COLUMNS, columns, strict=True))
-    return Steps(table.threads, **named, uses=table.uses, places=table.places, pools=table.pools)
+    return StepTable(table.threads, **named, uses=table.uses, places=table.places, pools=table.pools)
 
 
 Row = list[int]
@@ -48,7 +62,7 @@ class _Table:
     """Steps as they are written."""
 
     rows: list[Row] = field(default_factory=list)
-    threads: list[Thread] = field(default_factory=list)
+    threads: list[ThreadSteps] = field(default_factory=list)
     uses: list[int] = field(default_factory=list)
     places: list[list[tuple[int, int]]] = field(default_factory=list)
     pools: list[list[int]] = field(default_factory=list)
@@ -104,7 +118,7 @@ class _Reader:
                 self._step(i)
                 if (number, step) in marked:
                     marks[number, step] = self._add(MARK)
-            table.threads.append(Thread(self.rank, 0, first, len(table.rows)))
+            table.threads.append(ThreadSteps(self.rank, 0, first, len(table.rows)))
         for row, dependence in later:
             table.rows[row][NUMBER] = marks.get(dependence, NONE)
 

@@ -28,7 +28,7 @@ NONE = -1
 COLUMNS = ("rank", "channel", "job", "kind", "nbytes", "sources", "peer", "chunk", "number")
 
 
-class Thread(NamedTuple):
+class ThreadSteps(NamedTuple):
     """One thread of one rank's program: steps first … stop-1 of the table."""
 
     rank: int
@@ -38,7 +38,7 @@ class Thread(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Steps:
+class StepTable:
     """A row a step. `peer` of a copy or reduction: whose message it reads. `number`: of a signal or wait its partner's
     row, of LAND the row of its ASK, of AFTER a row, of FILL and GIVE a payload; NONE where there is none. `chunk`: the
     position on the whole vector, NONE where it is several or none.
@@ -47,7 +47,7 @@ class Steps:
     pairs, and `pools` list payloads in the order in which they take the slots of one ring.
     """
 
-    threads: Sequence[Thread]
+    threads: Sequence[ThreadSteps]
     rank: Ints
     channel: Ints
     job: Ints
@@ -67,13 +67,13 @@ class Steps:
         return np.flatnonzero((self.kind == SIGNAL) | (self.kind == ASK))
 
 
-def of_code(code: Code) -> Steps:
+def of_code(code: Code) -> StepTable:
     """The steps of programs of one thread each, which are columns already."""
     rank, number, none = code.rank.astype(np.int64), np.full(len(code.kind), NONE), np.zeros(len(code.kind), np.int64)
     number[code.signal], number[code.wait] = code.wait, code.signal
     edges = code.first.tolist()
-    return Steps(
-        [Thread(r, 0, low, high) for r, (low, high) in enumerate(pairwise(edges))],
+    return StepTable(
+        [ThreadSteps(r, 0, low, high) for r, (low, high) in enumerate(pairwise(edges))],
         rank,
         channel=none,
         job=none,
@@ -86,7 +86,7 @@ def of_code(code: Code) -> Steps:
     )
 
 
-def busy_s(work: Code | Steps, topology: Topology, conditions: Conditions) -> NDArray[np.float64]:
+def busy_s(work: Code | StepTable, topology: Topology, conditions: Conditions) -> NDArray[np.float64]:
     """How long each row keeps its rank busy, waiting aside; what programs do not name costs nothing."""
     copied, reduced = work.kind == COPY, work.kind == REDUCE
     lasts_s = np.where(copied | reduced, topology.step_s, 0.0)
@@ -100,7 +100,7 @@ def busy_s(work: Code | Steps, topology: Topology, conditions: Conditions) -> ND
     return slowed_s
 
 
-def join(parts: Sequence[Steps]) -> Steps:
+def join(parts: Sequence[StepTable]) -> StepTable:
     """The steps of several jobs as one table. Jobs have channels of their own, so that messages pair in the trace."""
     rows, payloads, pools, channels = (
         list(accumulate(counts, initial=0))
@@ -117,8 +117,8 @@ def join(parts: Sequence[Steps]) -> Steps:
     shift = np.where(slotted, np.array(payloads)[job], np.array(rows)[job])
     columns["number"] = np.where(columns["number"] == NONE, NONE, columns["number"] + shift)
     columns |= {"job": job, "channel": columns["channel"] + np.array(channels)[job]}
-    return Steps(
-        [Thread(t.rank, j, t.first + rows[j], t.stop + rows[j]) for j, p in enumerate(parts) for t in p.threads],
+    return StepTable(
+        [ThreadSteps(t.rank, j, t.first + rows[j], t.stop + rows[j]) for j, p in enumerate(parts) for t in p.threads],
         **columns,
         uses=[u for p in parts for u in p.uses],
         places=[[(pool + pools[j], k) for pool, k in places] for j, p in enumerate(parts) for places in p.places],

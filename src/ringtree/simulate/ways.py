@@ -47,7 +47,7 @@ class Routes:
         return place, self.link[at]
 
 
-class Ways:
+class LaneRoutes:
     """By lane: `port` (NONE where there is no route), and its `routes`, as links that are numbered anew, without those
     that no lane takes: `used` are the topology's numbers, `bandwidth` is theirs."""
 

@@ -16,7 +16,7 @@ Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Ways:
+class MachineRoutes:
     """The ways inside each machine and between a GPU and a port, the same in all: numbers of the machine's links,
     filled up with -1; `..._there` whether there is one. `home` is the port by which a GPU receives, `leaves_by[a, b]`
     the one by which a sends to b of another machine."""
@@ -39,10 +39,10 @@ class ClusterTopology(Topology):
     """A topology that knows its routes from rank to rank: those of NCCL's paths, through no GPU but by NVLink. Other
     routes, and where there is no such path or a link of it has failed, are the fewest links."""
 
-    ways: Ways = field(kw_only=True)
+    ways: MachineRoutes = field(kw_only=True)
 
     @staticmethod
-    def with_ways(topology: Topology, ways: Ways) -> ClusterTopology:
+    def with_ways(topology: Topology, ways: MachineRoutes) -> ClusterTopology:
         """The same nodes and links."""
         columns: dict[str, Any] = {f.name: getattr(topology, f.name) for f in fields(Topology)}
         return ClusterTopology(**columns, ways=ways)

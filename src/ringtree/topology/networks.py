@@ -17,7 +17,7 @@ LEAF_PORTS = 32
 """NICs under a leaf: half the ports of a switch of 64 (NVIDIA Quantum-2, Broadcom Tomahawk 4)."""
 
 
-class Network(str, Enum):
+class NetworkShape(str, Enum):
     """RAILS: the k-th NIC of every machine on a leaf of its own, so that rails meet at the spine only; where
     the spine is oversubscribed and there are more machines than a leaf has ports, a pod of such leaves for so many.
     FAT_TREE: machines under leaves. TORUS: machines in a grid, links to neighbours."""
@@ -115,11 +115,11 @@ def machines_of_leaf(each: int) -> int:
     return max(1, LEAF_PORTS // each)
 
 
-def leaves(ports: Ports, fabric: Fabric, first_switch: int, network: Network, oversubscription: float) -> Leaves:
+def leaves(ports: Ports, fabric: Fabric, first_switch: int, network: NetworkShape, oversubscription: float) -> Leaves:
     """RAILS or FAT_TREE; no spine where there is one leaf. The spine carries what all leaves may send to it: each its
     ports' bandwidth over the oversubscription."""
     machines, each = ports.nodes.shape
-    if network is Network.RAILS:
+    if network is NetworkShape.RAILS:
         below = LEAF_PORTS if oversubscription > 1 else machines
         leaf = np.arange(machines)[:, None] // below * each + np.arange(each)
         pods = [f"pod{p}/" for p in range(-(-machines // below))] if machines > below else [""]

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.torch_backend.alarm import Alarm, report
-from ringtree.torch_backend.flight_recorder import RING, Recorder
+from ringtree.torch_backend.flight_recorder import RING, FlightRecorder
 from ringtree.torch_backend.launching import Launching
 from ringtree.torch_backend.registration import NAME
 
@@ -22,7 +22,7 @@ class Administration(Launching):
 
     def _begin(self, communicator: Communicator, store: Any, timeout_s: float) -> None:
         self._store = store
-        self._open(communicator, Recorder(communicator, self.name(), timeout_s, report))
+        self._open(communicator, FlightRecorder(communicator, self.name(), timeout_s, report))
 
     @property
     def communicator(self) -> Communicator:
@@ -84,7 +84,7 @@ class Administration(Launching):
     def errored(self) -> Exception | None:
         """What the group has failed with, or which of its ranks has died; None while it works."""
         try:
-            self._communicator.look("errored()")
+            self._communicator.check_liveness("errored()")
         except Exception as error:  # noqa: BLE001  # whatever it is, it is the answer
             return error
         return None

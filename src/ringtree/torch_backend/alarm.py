@@ -49,7 +49,7 @@ class Alarm:
     def raised(self) -> str | None:
         """Why, if somebody did."""
         try:
-            self._group._seat.look("alarm", [], [])
+            self._group._endpoint.check_liveness("alarm", [], [])
         except FAILURES as error:
             return str(error)
         except RuntimeError:  # closed: at exit, or in a fork
@@ -59,7 +59,7 @@ class Alarm:
     def raise_for(self, why: str) -> None:
         _forget(self)
         with suppress(RuntimeError):  # as above
-            self._group._seat.poison(why)
+            self._group._endpoint.poison(why)
 
 
 def report(rank: int, why: str, error: Exception) -> Path | None:

@@ -17,14 +17,14 @@ from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.torch_backend.forms import taking
 from ringtree.torch_backend.launching import Launching
 from ringtree.torch_backend.tensors import Tensors, elements, filled, sent, together
-from ringtree.torch_backend.work import Work
+from ringtree.torch_backend.work import GroupWork
 
 _ALL_TO_ALL = CODE["all_to_all"]
 
 
 class AllToAll(Launching):
     @taking(AllToAllOptions, output_tensors=1, input_tensors=1)
-    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any) -> Work:
+    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any) -> GroupWork:
         """inputs[r] goes to rank r; outputs[r] came from there."""
         if len(outputs) != self._size or len(inputs) != self._size:
             said = f"got {len(inputs)} inputs and {len(outputs)} outputs"
@@ -38,7 +38,7 @@ class AllToAll(Launching):
     @taking(AllToAllOptions, output=0, input=0, output_split_sizes=0, input_split_sizes=0)
     def all_to_all_single(
         self, output: torch.Tensor, input: torch.Tensor, out_splits: Sequence[int], in_splits: Sequence[int], opts: Any
-    ) -> Work:
+    ) -> GroupWork:
         """The first in_splits[0] rows of `input` go to rank 0, and so on; without splits all are alike."""
         x, (out, after) = sent(input), filled(output)
         given, gotten = self._elements(input, in_splits, "input"), self._elements(output, out_splits, "output")

@@ -14,16 +14,18 @@ import torch.distributed as dist
 
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.torch_backend.administration import Administration
-from ringtree.torch_backend.collectives import Collectives
-from ringtree.torch_backend.memory import Memory
-from ringtree.torch_backend.messages import Messages
+from ringtree.torch_backend.collectives import GroupCollectives
+from ringtree.torch_backend.memory import CommunicationBuffers
+from ringtree.torch_backend.messages import GroupMessages
 from ringtree.torch_backend.monitoring import MonitoredBarrier
 from ringtree.torch_backend.registration import NAME
 from ringtree.torch_backend.tensors import Tensors
-from ringtree.torch_backend.work import Work
+from ringtree.torch_backend.work import GroupWork
 
 
-class Backend(Collectives, Messages, MonitoredBarrier, Memory, Administration, dist.BackendBase):
+class Backend(
+    GroupCollectives, GroupMessages, MonitoredBarrier, CommunicationBuffers, Administration, dist.BackendBase
+):
     """What serves the tensors of the CPU in a process group of torch's own."""
 
     def __init__(self, communicator: Communicator, store: Any, timeout: timedelta) -> None:
@@ -35,7 +37,7 @@ class Backend(Collectives, Messages, MonitoredBarrier, Memory, Administration, d
     def options(self) -> Any:
         return self._options
 
-    def allreduce_sparse(self, tensors: Tensors, opts: Any) -> Work:
+    def allreduce_sparse(self, tensors: Tensors, opts: Any) -> GroupWork:
         return self.allreduce(tensors, opts)
 
     def supports_tensor_alloc(self, device: Any) -> bool:

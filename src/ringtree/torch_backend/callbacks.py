@@ -30,7 +30,7 @@ DEEPEST = 4
 what was in the last queue, so that a chain of callbacks without an end needs no more."""
 
 
-class Place(NamedTuple):
+class CallbackContext(NamedTuple):
     """Where in a program code runs. `depth`: the callbacks around it, at most DEEPEST; `groups`: whose futures those
     hang on; `queue`: where the innermost was."""
 
@@ -39,9 +39,9 @@ class Place(NamedTuple):
     queue: Queue | None
 
 
-PROGRAM = Place(0, frozenset(), None)
+PROGRAM = CallbackContext(0, frozenset(), None)
 """Outside of all callbacks."""
-place: ContextVar[Place] = ContextVar("place", default=PROGRAM)
+place: ContextVar[CallbackContext] = ContextVar("place", default=PROGRAM)
 
 _owners: WeakKeyDictionary[Any, Callbacks] = WeakKeyDictionary()
 
@@ -70,7 +70,7 @@ class Callbacks:
         here = place.get()
         depth = min(here.depth + 1, DEEPEST)
         queue = self._queues.get(depth) or self._queues.setdefault(depth, Queue())
-        hung = Hung(future, callback, hang, Place(depth, here.groups | {self}, queue))
+        hung = Hung(future, callback, hang, CallbackContext(depth, here.groups | {self}, queue))
         if hung.result is not None:
             self.own(hung.result)
         queue.add(hung, inside=here.queue is queue)
@@ -81,7 +81,9 @@ class Callbacks:
 class Hung:
     """A callback that waits for its future, and for its turn. `result` is the future of what it returns."""
 
-    def __init__(self, future: Any, callback: Callback, hang: Callable[[Any, Callback], Any], where: Place) -> None:
+    def __init__(
+        self, future: Any, callback: Callback, hang: Callable[[Any, Callback], Any], where: CallbackContext
+    ) -> None:
         self.future, self._where = future, where
         self._turn = Future([])
         self.result = hang(self._turn, lambda _: callback(future))

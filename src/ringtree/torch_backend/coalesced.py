@@ -25,15 +25,15 @@ from ringtree.torch_backend.tensors import (
     sent,
     together,
 )
-from ringtree.torch_backend.work import Work
+from ringtree.torch_backend.work import GroupWork
 
 PACKED_BYTES = 1 << 14
 """A tensor of so many at most is copied for less than a call of its own would cost."""
 
 
-class Coalesced(Launching):
+class CoalescedOperations(Launching):
     @taking(AllreduceCoalescedOptions, tensors=1)
-    def allreduce_coalesced(self, tensors: Tensors, opts: Any) -> Work:
+    def allreduce_coalesced(self, tensors: Tensors, opts: Any) -> GroupWork:
         """In place. Small tensors of one type go together."""
         op = operation(opts.reduceOp)
         packs = _packs(tensors)
@@ -52,7 +52,7 @@ class Coalesced(Launching):
         return self._together("all_reduce_coalesced", opts, tensors, tensors, begin, xs, places)
 
     @taking(AllgatherOptions, outputs=1, inputs=1)
-    def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any) -> Work:
+    def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any) -> GroupWork:
         """outputs[i]: all ranks' inputs[i], joined or stacked."""
         xs, places = [sent(x) for x in inputs], [filled(out) for out in outputs]
         return self._together("all_gather_into_tensor_coalesced", opts, inputs, outputs, _begin_all_gather, xs, places)
@@ -60,7 +60,7 @@ class Coalesced(Launching):
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
     @taking(ReduceScatterOptions, outputs=1, inputs=1)
-    def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any) -> Work:
+    def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any) -> GroupWork:
         """outputs[i]: this rank's block of the reduction of inputs[i]."""
         op = operation(opts.reduceOp)
         xs, places = [blocks(x, self._size) for x in inputs], [reduced(out) for out in outputs]
@@ -73,7 +73,7 @@ class Coalesced(Launching):
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
     @taking(AllgatherOptions, output_lists=2, input_list=1)
-    def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> Work:
+    def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> GroupWork:
         """outputs[r][i]: what rank r gives as inputs[i], which is of one size on all ranks."""
         if len(outputs) != self._size or any(len(row) != len(inputs) for row in outputs):
             raise ValueError(
@@ -94,7 +94,7 @@ class Coalesced(Launching):
         begin: Callable[[Communicator, torch.Tensor, torch.Tensor, bool], Any],
         xs: Tensors,
         places: Sequence[Place],
-    ) -> Work:
+    ) -> GroupWork:
         """Makes a call from each of `xs` to its place. A group's calls end in order: the last one's end is that of
         all."""
         if not xs or len(xs) != len(places):

@@ -16,22 +16,22 @@ from torch.distributed.distributed_c10d import (
 
 from ringtree.runtime.communicator.calls.calls import CODE
 from ringtree.torch_backend.all_to_all import AllToAll
-from ringtree.torch_backend.coalesced import Coalesced
+from ringtree.torch_backend.coalesced import CoalescedOperations
 from ringtree.torch_backend.forms import taking
 from ringtree.torch_backend.lists import Lists
 from ringtree.torch_backend.sparse import Sparse
 from ringtree.torch_backend.tensors import Tensors, blocks, filled, one, operation, reduced, sent
-from ringtree.torch_backend.work import Work
+from ringtree.torch_backend.work import GroupWork
 
 _ALL_REDUCE, _BROADCAST = CODE["all_reduce"], CODE["broadcast"]
 _ALL_GATHER, _REDUCE_SCATTER = CODE["all_gather"], CODE["reduce_scatter"]
 
 
-class Collectives(Lists, AllToAll, Coalesced, Sparse):
+class GroupCollectives(Lists, AllToAll, CoalescedOperations, Sparse):
     """Tensors come in lists, of which a CPU backend's calls take one each; roots are ranks of this group."""
 
     @taking(AllreduceOptions, tensors=1)
-    def allreduce(self, tensors: Tensors, opts: Any) -> Work:
+    def allreduce(self, tensors: Tensors, opts: Any) -> GroupWork:
         x = one(tensors)
         if x.layout is not torch.strided:
             return self._all_reduce_sparse(tensors, opts)
@@ -48,7 +48,7 @@ class Collectives(Lists, AllToAll, Coalesced, Sparse):
         )
 
     @taking(BroadcastOptions, tensors=1)
-    def broadcast(self, tensors: Tensors, opts: Any) -> Work:
+    def broadcast(self, tensors: Tensors, opts: Any) -> GroupWork:
         root = self._root(opts)
         x, after = filled(one(tensors), read=True)
         if self._rank == root:
@@ -64,7 +64,7 @@ class Collectives(Lists, AllToAll, Coalesced, Sparse):
         )
 
     @taking(ReduceOptions, tensors=1)
-    def reduce(self, tensors: Tensors, opts: Any) -> Work:
+    def reduce(self, tensors: Tensors, opts: Any) -> GroupWork:
         """At the root in place; elsewhere the tensor stays as it is."""
         root, op = self._root(opts), operation(opts.reduceOp)
         x, after = reduced(one(tensors), read=True)
@@ -75,7 +75,7 @@ class Collectives(Lists, AllToAll, Coalesced, Sparse):
         )
 
     @taking(AllgatherOptions, output=0, input=0)
-    def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> Work:
+    def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> GroupWork:
         """`output`: all ranks' `input`, joined or stacked."""
         x, (out, after) = sent(input), filled(output)
         return self.launch(
@@ -91,7 +91,7 @@ class Collectives(Lists, AllToAll, Coalesced, Sparse):
     _allgather_base = all_gather_single
 
     @taking(ReduceScatterOptions, outputTensor=0, inputTensor=0)
-    def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> Work:
+    def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> GroupWork:
         """`output`: this rank's block of the reduction of `input`, which has one a rank, joined or stacked."""
         op, x = operation(opts.reduceOp), blocks(input, self._size)
         out, after = reduced(output)
@@ -108,5 +108,5 @@ class Collectives(Lists, AllToAll, Coalesced, Sparse):
     _reduce_scatter_base = reduce_scatter_single
 
     @taking(BarrierOptions)
-    def barrier(self, opts: Any) -> Work:
+    def barrier(self, opts: Any) -> GroupWork:
         return self.launch("barrier", opts, (), (), lambda c, a: c.barrier(async_op=a))

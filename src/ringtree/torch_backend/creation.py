@@ -20,7 +20,7 @@ from typing import Any
 
 from ringtree.errors import TimedOut
 from ringtree.runtime.communicator.communicator import Communicator
-from ringtree.runtime.engines.engine import Terms, default_engine
+from ringtree.runtime.engines.engine import GroupParameters, default_engine
 from ringtree.runtime.tuned import parameters_here
 from ringtree.torch_backend.locality import Apart, Host, why_apart
 from ringtree.torch_backend.waiting import Waiting
@@ -56,7 +56,7 @@ def join(
     members = tuple(map(int, ranks))
     if parent is not None:
         with (waiting := Waiting(store, parent, members, timeout_s)):
-            return parent.group(members, timeout_s=timeout_s, look=waiting.look)
+            return parent.group(members, timeout_s=timeout_s, check_liveness=waiting.check_liveness)
     meeting = _Meeting(store, rank, members, timeout_s)
     try:
         return meeting.lead() if rank == 0 else meeting.follow()
@@ -78,13 +78,13 @@ class _Meeting:
         self.store.set(PLACE, json.dumps(asdict(_Announced(place, self.host))))
         apart, heard = Apart(self.store, place), dict[int, Host]()
 
-        def look(absent: list[int]) -> None:
-            if not heard and (said := apart.look(absent)):
+        def check_liveness(absent: list[int]) -> None:
+            if not heard and (said := apart.hosts_of(absent)):
                 heard.update(said)
                 raise RuntimeError(why_apart(self.host, heard, self._named))
 
         try:
-            return self._communicator(place, look)
+            return self._communicator(place, check_liveness)
         except Exception as error:
             with contextlib.suppress(RuntimeError):  # the store may be what failed
                 self.store.set(_failed(place), json.dumps({"why": str(error), "heard": sorted(heard)}))
@@ -113,7 +113,7 @@ class _Meeting:
         surely, said = self.host.surely_apart(announced.host), False
         over: bool | None = None  # before this member came: it was another attempt's, or this one comes too late
 
-        def look(absent: list[int]) -> None:
+        def check_liveness(absent: list[int]) -> None:
             nonlocal said, over
             if not absent:  # the first is there, and waits for the others
                 return
@@ -136,13 +136,13 @@ class _Meeting:
             if now_s > deadline_s:
                 raise self._late()
 
-        return look
+        return check_liveness
 
-    def _communicator(self, place: str, look: Callable[[list[int]], None]) -> Communicator:
+    def _communicator(self, place: str, check_liveness: Callable[[list[int]], None]) -> Communicator:
         names = tuple(map(str, self.ranks))
-        parameters = parameters_here() if self.rank == 0 else None
-        terms = Terms(place, self.rank, names, self.timeout_s, look=look, parameters=parameters)
-        return Communicator(default_engine(len(names)), terms)
+        cost = parameters_here() if self.rank == 0 else None
+        parameters = GroupParameters(place, self.rank, names, self.timeout_s, check_liveness=check_liveness, cost=cost)
+        return Communicator(default_engine(len(names)), parameters)
 
     def _late(self) -> TimeoutError:
         return TimeoutError(

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ringtree import __version__
-from ringtree.torch_backend.flight_recorder import RING, Described, Entry, Recorder, living
+from ringtree.torch_backend.flight_recorder import RING, Described, FlightEntry, FlightRecorder, living
 
 VERSION = "2.10"
 """Of PyTorch's format: 2.13's."""
@@ -126,9 +126,9 @@ def _group(name: str, description: str, ranks: Iterable[int]) -> dict[str, str]:
     return {"name": name, "desc": description, "ranks": str(list(ranks))}
 
 
-def _states(entries: list[Entry]) -> list[str]:
+def _states(entries: list[FlightEntry]) -> list[str]:
     """A group's collectives run one after the other: of those that have not ended, one has started."""
-    running: set[Recorder] = set()
+    running: set[FlightRecorder] = set()
     states = []
     for entry in entries:
         waits = entry.peer is None and entry.recorder in running
@@ -138,7 +138,7 @@ def _states(entries: list[Entry]) -> list[str]:
     return states
 
 
-def _common(entry: Entry, state: str) -> dict[str, Any]:
+def _common(entry: FlightEntry, state: str) -> dict[str, Any]:
     return {
         "state": state,
         "time_created_ns": entry.begun_ns,
@@ -151,7 +151,7 @@ def _common(entry: Entry, state: str) -> dict[str, Any]:
     }
 
 
-def _collective(entry: Entry) -> dict[str, Any]:
+def _collective(entry: FlightEntry) -> dict[str, Any]:
     inputs, outputs, name = entry.inputs, entry.outputs, _NAMES.get(entry.name, entry.name)
     if name in ("all_gather", "gather"):
         outputs = _joined(outputs)
@@ -174,7 +174,7 @@ def _collective(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _message(entry: Entry, peer: int) -> tuple[dict[str, str], dict[str, Any]]:
+def _message(entry: FlightEntry, peer: int) -> tuple[dict[str, str], dict[str, Any]]:
     """The group of two ranks that this message is put into, and what is said of it. One from any rank of whom it is not
     known yet is in a group of all."""
     recorder, sends = entry.recorder, entry.name == "send"
@@ -216,7 +216,7 @@ def _joined(tensors: Described) -> Any:
     return (((len(tensors), *shape) if even else (sum(math.prod(shape) for shape, _ in tensors),), dtype),)
 
 
-def _status(recorder: Recorder, entries: list[Entry], states: list[str]) -> dict[str, str]:
+def _status(recorder: FlightRecorder, entries: list[FlightEntry], states: list[str]) -> dict[str, str]:
     def last(*wanted: str) -> str:
         mine = zip(entries, states, strict=True)
         numbers = (e.number for e, s in mine if e.recorder is recorder and e.peer is None and s in wanted)

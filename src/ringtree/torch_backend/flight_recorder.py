@@ -41,17 +41,17 @@ def _size() -> int:
     return 2000
 
 
-RING: deque[Entry] = deque(maxlen=_size())
-_recorders: weakref.WeakSet[Recorder] = weakref.WeakSet()
+RING: deque[FlightEntry] = deque(maxlen=_size())
+_recorders: weakref.WeakSet[FlightRecorder] = weakref.WeakSet()
 _records = itertools.count()  # of collectives, by which the dumps of several ranks are laid side by side
 
 
-def living() -> list[Recorder]:
+def living() -> list[FlightRecorder]:
     """Of the groups that there are, the newest last."""
     return sorted(_recorders, key=lambda recorder: recorder.created)
 
 
-class Recorder:
+class FlightRecorder:
     """One group's part: its names, and the numbers of its operations. All ranks number a group's collectives alike."""
 
     def __init__(self, communicator: Communicator, backend: str, timeout_s: float, report: Report) -> None:
@@ -68,40 +68,40 @@ class Recorder:
         self.created = time_ns()
         _recorders.add(self)
 
-    def beside(self, communicator: Communicator, what: str) -> Recorder:
+    def beside(self, communicator: Communicator, what: str) -> FlightRecorder:
         """Of a group of the same ranks for a purpose of its own."""
-        made = Recorder(communicator, self.backend, self.timeout_s, self.report)
+        made = FlightRecorder(communicator, self.backend, self.timeout_s, self.report)
         made.name = f"{self.name}/{what}"
         if self.description != made.description:
             made.description = f"{self.description}/{what}"
         return made
 
-    def begin(self, name: str, inputs: Tensors, outputs: Tensors) -> Entry:
+    def begin(self, name: str, inputs: Tensors, outputs: Tensors) -> FlightEntry:
         """A collective begins; `name` is torch's for it. Where there are several tensors, they are one operation's."""
         number = self.collectives = self.collectives + 1
         given = _described(inputs)
-        entry = Entry(self, name, number, given, given if outputs is inputs else _described(outputs))
+        entry = FlightEntry(self, name, number, given, given if outputs is inputs else _described(outputs))
         entry.record = next(_records)
         RING.append(entry)
         if profiler._is_profiler_enabled:
-            entry.event = profiling.Event(f"{self.backend}:{name}", inputs)
+            entry.event = profiling.ProfiledOperation(f"{self.backend}:{name}", inputs)
         return entry
 
-    def begin_message(self, name: str, tensors: Tensors, peer: int, tag: int) -> Entry:
+    def begin_message(self, name: str, tensors: Tensors, peer: int, tag: int) -> FlightEntry:
         """A send to, or a receive from, the `peer` of this group (-1: from anyone) begins."""
         self.messages += 1
         given = _described(tensors)
-        entry = Entry(self, name, self.messages, given, given)
+        entry = FlightEntry(self, name, self.messages, given, given)
         entry.peer, entry.tag = peer, tag
         if peer >= 0:
             entry.peer_is(peer)
         RING.append(entry)
         if profiler._is_profiler_enabled:
-            entry.event = profiling.Event(f"{self.backend}:{name}", tensors)
+            entry.event = profiling.ProfiledOperation(f"{self.backend}:{name}", tensors)
         return entry
 
 
-class Entry:
+class FlightEntry:
     """An operation of a group. `number` counts the group's collectives, or its messages; `turn` counts the messages of
     a way, a peer and a tag, `record` the collectives of this process. `ticket`: of an asynchronous collective, by which
     the engine says whether it has ended."""
@@ -112,9 +112,9 @@ class Entry:
     failed = False
     peer: int | None = None
     tag = 0
-    event: profiling.Event | None = None
+    event: profiling.ProfiledOperation | None = None
 
-    def __init__(self, recorder: Recorder, name: str, number: int, inputs: Described, outputs: Described) -> None:
+    def __init__(self, recorder: FlightRecorder, name: str, number: int, inputs: Described, outputs: Described) -> None:
         self.recorder, self.name, self.number = recorder, name, number
         self.inputs, self.outputs = inputs, outputs
         self.begun_ns = time_ns()
@@ -130,7 +130,7 @@ class Entry:
         communicator = self.recorder.communicator()
         if self.ended_ns == 0 and self.ticket > 0 and not self.failed and communicator is not None:
             with suppress(RuntimeError):  # it has failed, or the group is closed
-                if communicator._seat.done(self.ticket) and communicator._seat.wait(self.ticket, 0.0):
+                if communicator._endpoint.done(self.ticket) and communicator._endpoint.wait(self.ticket, 0.0):
                     self.ended_ns = time_ns()
         return self.ended_ns > 0
 

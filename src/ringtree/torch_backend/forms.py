@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from ringtree.torch_backend.compiling import opaque
-from ringtree.torch_backend.work import Work
+from ringtree.torch_backend.work import GroupWork
 
-Method = Callable[..., Work]
+Method = Callable[..., GroupWork]
 
 
 def taking(kind: type, **depths: int) -> Callable[[Method], Method]:
@@ -23,7 +23,7 @@ def taking(kind: type, **depths: int) -> Callable[[Method], Method]:
     def decorate(method: Method) -> Method:
         @wraps(method)
         @opaque
-        def call(self: Any, *given: Any, **named: Any) -> Work:
+        def call(self: Any, *given: Any, **named: Any) -> GroupWork:
             if not named and given and type(given[-1]) is kind:
                 return method(self, *given)
             return method(self, *_canonical(method.__name__, kind, depths, given, named))

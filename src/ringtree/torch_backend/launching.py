@@ -17,10 +17,10 @@ from ringtree.runtime.communicator.calls.operations import Operation
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.torch_backend.callbacks import PROGRAM, Callbacks, place
 from ringtree.torch_backend.completion import Completions, dismiss
-from ringtree.torch_backend.flight_recorder import Recorder
+from ringtree.torch_backend.flight_recorder import FlightRecorder
 from ringtree.torch_backend.tensors import ENGINE_TYPES, After, Tensors, in_order
 from ringtree.torch_backend.under_way import UnderWay
-from ringtree.torch_backend.work import Done, Pending, Work, first_ended
+from ringtree.torch_backend.work import Done, GroupWork, Pending, first_ended
 
 Short = tuple[int, torch.Tensor, torch.Tensor, Operation, int]
 """A call as `_made_shortly` takes it."""
@@ -33,7 +33,7 @@ C++, which holds its C++ half alone and asks it for its future in the backward p
 class Level:
     """Where collectives of a group are made in one order: the program's, or those of its callbacks of one depth."""
 
-    def __init__(self, communicator: Communicator, recorder: Recorder) -> None:
+    def __init__(self, communicator: Communicator, recorder: FlightRecorder) -> None:
         self.communicator, self.recorder = communicator, recorder
         self.completions = Completions(first_ended)
 
@@ -45,7 +45,7 @@ class Launching:
     _rank: int
     _size: int
 
-    def _open(self, communicator: Communicator, recorder: Recorder) -> None:
+    def _open(self, communicator: Communicator, recorder: FlightRecorder) -> None:
         """The state of a group in which nothing was called yet."""
         self._communicator = communicator
         self._rank, self._size = communicator.rank, communicator.size
@@ -54,7 +54,7 @@ class Launching:
         self._under_way = UnderWay(self._callbacks)
         self._program = Level(communicator, recorder)
         self._levels: dict[int, Level] = {}
-        self._kept: deque[Work] = deque(maxlen=KEPT)
+        self._kept: deque[GroupWork] = deque(maxlen=KEPT)
 
     def _root(self, opts: Any) -> int:
         root: int = opts.rootRank
@@ -71,7 +71,7 @@ class Launching:
         call: Callable[[Communicator, bool], Any],
         after: After | None = None,
         short: Short | None = None,
-    ) -> Work:
+    ) -> GroupWork:
         """Makes a collective. `name` is torch's for it, without the backend's; `opts` are torch's for it (asyncOp,
         timeout); `outputs` is what the work's future will hold. `call(communicator, async_op)` calls the communicator,
         whose Work it returns where `async_op`. `after` is run once when it has ended, before anybody may see the

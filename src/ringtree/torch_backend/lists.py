@@ -25,7 +25,7 @@ from ringtree.torch_backend.tensors import (
     reduced,
     sent,
 )
-from ringtree.torch_backend.work import Work
+from ringtree.torch_backend.work import GroupWork
 
 _ALL_GATHER, _REDUCE_SCATTER = CODE["all_gather"], CODE["reduce_scatter"]
 
@@ -34,7 +34,7 @@ class Lists(Launching):
     """Outer lists have one entry, or none where a rank that is not the root has nothing to give or to get."""
 
     @taking(AllgatherOptions, output_tensors=2, input_tensors=1)
-    def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> Work:
+    def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> GroupWork:
         """outputs[0][r]: what rank r gives."""
         row, x = self._row(outputs, "outputs"), sent(one(inputs))
         out, after = filled_jointly(row)
@@ -50,7 +50,7 @@ class Lists(Launching):
         return self.launch("all_gather", opts, inputs, row, call, after, short)
 
     @taking(ReduceScatterOptions, output_tensors=1, input_tensors=2)
-    def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> Work:
+    def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> GroupWork:
         """outputs[0]: this rank's entry of the lists, each reduced over all ranks."""
         row, op = self._row(inputs, "inputs"), operation(opts.reduceOp)
         out, after = reduced(one(outputs))
@@ -66,7 +66,7 @@ class Lists(Launching):
         return self.launch("reduce_scatter", opts, row, outputs, call, after, short)
 
     @taking(GatherOptions, output_tensors=2, input_tensors=1)
-    def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> Work:
+    def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> GroupWork:
         """outputs[0][r] at the root: what rank r gives."""
         root, x = self._root(opts), sent(one(inputs))
         if self._rank != root:
@@ -76,7 +76,7 @@ class Lists(Launching):
         return self.launch("gather", opts, inputs, row, lambda c, a: c.gather(x, root, out=out, async_op=a), after)
 
     @taking(ScatterOptions, output_tensors=1, input_tensors=2)
-    def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> Work:
+    def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> GroupWork:
         """outputs[0]: this rank's entry of the root's list."""
         root = self._root(opts)
         out, after = filled(one(outputs))

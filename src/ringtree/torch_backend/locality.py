@@ -60,7 +60,7 @@ class Apart:
         self._store.set(f"{self._key}/{member}", json.dumps(asdict(host)))
         self._store.set(self._key, "1")
 
-    def look(self, absent: Sequence[int], every_s: float = 0.1) -> dict[int, Host]:
+    def hosts_of(self, absent: Sequence[int], every_s: float = 0.1) -> dict[int, Host]:
         """Of the members that have not come, those that surely will not, and where they are. Asks the store now and
         then only."""
         now_s = time.monotonic()

@@ -10,14 +10,14 @@ import torch
 
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.communicator.windows.heap import Heap
-from ringtree.torch_backend.flight_recorder import Recorder
+from ringtree.torch_backend.flight_recorder import FlightRecorder
 from ringtree.torch_backend.launching import Launching
 
 
-class Memory(Launching):
+class CommunicationBuffers(Launching):
     """What `module.set_allocate_memory_from_process_group_for_comm(True)` of fully_shard calls."""
 
-    def _open(self, communicator: Communicator, recorder: Recorder) -> None:
+    def _open(self, communicator: Communicator, recorder: FlightRecorder) -> None:
         super()._open(communicator, recorder)
         self._heap = Heap(communicator)
 

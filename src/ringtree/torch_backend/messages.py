@@ -10,10 +10,10 @@ from ringtree.runtime.communicator.messages.work import Message, wait_any
 from ringtree.runtime.engines.protocols import ANY
 from ringtree.torch_backend.compiling import opaque
 from ringtree.torch_backend.completion import Completions
-from ringtree.torch_backend.flight_recorder import Entry, Recorder
+from ringtree.torch_backend.flight_recorder import FlightEntry, FlightRecorder
 from ringtree.torch_backend.launching import Launching
 from ringtree.torch_backend.tensors import After, Tensors, filled, one, sent
-from ringtree.torch_backend.work import Pending, Work
+from ringtree.torch_backend.work import GroupWork, Pending
 
 
 class Received(Pending):
@@ -35,29 +35,29 @@ class Received(Pending):
         super()._finish(error)
 
 
-class Messages(Launching):
+class GroupMessages(Launching):
     """A call takes one tensor, in a list. Sends and receives alike begin at once, whatever the calls are that this rank
     is in, and go on while it computes. Two messages of one rank with one tag keep their order."""
 
-    def _open(self, communicator: Communicator, recorder: Recorder) -> None:
+    def _open(self, communicator: Communicator, recorder: FlightRecorder) -> None:
         super()._open(communicator, recorder)
         self._mailed = Completions(_first_ended)
 
     @opaque
-    def send(self, tensors: Tensors, dst: int, tag: int = 0) -> Work:
+    def send(self, tensors: Tensors, dst: int, tag: int = 0) -> GroupWork:
         """The work has ended when the tensor may be changed again."""
         entry = self._recorder.begin_message("send", tensors, dst, tag)
         return self._posted(Pending, entry, tensors, lambda: self._communicator.isend(sent(one(tensors)), dst, tag))
 
     @opaque
-    def recv(self, tensors: Tensors, src: int, tag: int = 0) -> Work:
+    def recv(self, tensors: Tensors, src: int, tag: int = 0) -> GroupWork:
         return self._receive("recv", tensors, src, tag)
 
     @opaque
-    def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Work:
+    def recv_anysource(self, tensors: Tensors, tag: int = 0) -> GroupWork:
         return self._receive("recvAnySource", tensors, ANY, tag)
 
-    def _receive(self, name: str, tensors: Tensors, src: int, tag: int) -> Work:
+    def _receive(self, name: str, tensors: Tensors, src: int, tag: int) -> GroupWork:
         entry = self._recorder.begin_message(name, tensors, src, tag)
         memory, after = filled(one(tensors))
         return self._posted(Received, entry, tensors, lambda: self._communicator.irecv(memory, src, tag), after)
@@ -65,11 +65,11 @@ class Messages(Launching):
     def _posted(
         self,
         kind: type[Pending],
-        entry: Entry,
+        entry: FlightEntry,
         tensors: Tensors,
         post: Callable[[], Message],
         after: After | None = None,
-    ) -> Work:
+    ) -> GroupWork:
         try:
             return kind(post(), tensors, entry, self._under_way, self._mailed, None, after)
         except Exception as error:  # noqa: BLE001  # raised again, with what is known here

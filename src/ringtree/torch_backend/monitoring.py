@@ -67,7 +67,7 @@ class MonitoredBarrier(Launching):
         came = np.zeros(1, np.int64)
         while True:
             left_s = max((until_ns - time.monotonic_ns()) / 1e9, 0.0)
-            if self._communicator._seat.probe(peer, _CAME, left_s) is None:
+            if self._communicator._endpoint.probe(peer, _CAME, left_s) is None:
                 return 0
             self._exchange(False, peer, _CAME, came, 1.0)
             if came[0] > time.monotonic_ns():
@@ -93,7 +93,7 @@ class MonitoredBarrier(Launching):
     def _exchange(self, sends: bool, peer: int, tag: int, array: Ints, timeout_s: float) -> None:
         address: int = array.__array_interface__["data"][0]
         operation = (sends, peer, tag, address, array.nbytes, _INT64, False)
-        self._communicator._seat.exchange([operation], timeout_s)
+        self._communicator._endpoint.exchange([operation], timeout_s)
 
     def _names(self, members: list[int]) -> list[str]:
         return [str(self._recorder.ranks[member]) for member in members]

@@ -10,16 +10,18 @@ import torch.distributed as dist
 
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.torch_backend.administration import Administration
-from ringtree.torch_backend.collectives import Collectives
+from ringtree.torch_backend.collectives import GroupCollectives
 from ringtree.torch_backend.creation import join
-from ringtree.torch_backend.memory import Memory
-from ringtree.torch_backend.messages import Messages
+from ringtree.torch_backend.memory import CommunicationBuffers
+from ringtree.torch_backend.messages import GroupMessages
 from ringtree.torch_backend.monitoring import MonitoredBarrier
 
 CPU = torch.device("cpu")
 
 
-class ProcessGroup(Collectives, Messages, MonitoredBarrier, Memory, Administration, dist.ProcessGroup):
+class ProcessGroup(
+    GroupCollectives, GroupMessages, MonitoredBarrier, CommunicationBuffers, Administration, dist.ProcessGroup
+):
     """A group for torch up to 2.13, which takes a whole process group from a backend written in Python and asks it for
     what its own would answer from C++: names, devices, the backend of a device."""
 

@@ -15,7 +15,7 @@ import torch
 from ringtree.torch_backend.completion import run
 
 
-class Event:
+class ProfiledOperation:
     """An operation under way. Made where a profiler listens only."""
 
     def __init__(self, name: str, inputs: Sequence[torch.Tensor]) -> None:

@@ -14,20 +14,20 @@ import torch
 from torch.distributed import ReduceOp
 
 from ringtree.runtime.communicator.communicator import Communicator
-from ringtree.torch_backend.flight_recorder import Recorder
+from ringtree.torch_backend.flight_recorder import FlightRecorder
 from ringtree.torch_backend.launching import Launching
 from ringtree.torch_backend.tensors import Tensors
-from ringtree.torch_backend.work import Work
+from ringtree.torch_backend.work import GroupWork
 
 
 class Sparse(Launching):
     """A group's sparse calls, of which one is under way at a time in a communicator."""
 
-    def _open(self, communicator: Communicator, recorder: Recorder) -> None:
+    def _open(self, communicator: Communicator, recorder: FlightRecorder) -> None:
         super()._open(communicator, recorder)
         self._last: dict[Communicator, Task] = {}
 
-    def _all_reduce_sparse(self, tensors: Tensors, opts: Any) -> Work:
+    def _all_reduce_sparse(self, tensors: Tensors, opts: Any) -> GroupWork:
         [out] = tensors
         if out.layout is not torch.sparse_coo or out.device.type != "cpu" or opts.reduceOp != ReduceOp.SUM:
             raise TypeError(

@@ -31,12 +31,12 @@ class Waiting:
 
     def __init__(self, store: Any, parent: Communicator, ranks: Sequence[int], timeout_s: float) -> None:
         self._store = getattr(store, "_underlying_non_prefix_store", store)
-        self._rank, self._place, self._ranks = parent.rank, parent.place, list(ranks)
+        self._rank, self._place, self._ranks = parent.rank, parent.key, list(ranks)
         now_s = time.time()  # the same for all, who are on one machine
         self._says_s, self._until_s = now_s + min(SAYS_S, timeout_s / 2), now_s + timeout_s
         self._missing: list[int] = []
 
-    def look(self, absent: list[int]) -> None:
+    def check_liveness(self, absent: list[int]) -> None:
         """Says for whom this rank waits: who has not come, or else the first, who knows."""
         if time.time() < self._says_s:
             return

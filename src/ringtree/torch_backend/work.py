@@ -17,7 +17,7 @@ from ringtree.runtime.communicator.messages.work import Work as Began
 from ringtree.torch_backend.callbacks import Callbacks
 from ringtree.torch_backend.compiling import opaque
 from ringtree.torch_backend.completion import Completions
-from ringtree.torch_backend.flight_recorder import Entry
+from ringtree.torch_backend.flight_recorder import FlightEntry
 from ringtree.torch_backend.tensors import After
 from ringtree.torch_backend.under_way import UnderWay
 
@@ -25,7 +25,7 @@ NO_TIMEOUT = timedelta(0)
 """What torch's C++ passes for none."""
 
 
-class Work(dist.Work):
+class GroupWork(dist.Work):
     """`outputs` are what the future holds: a list of tensors. `callbacks` runs what hangs on it; torch, where None."""
 
     def __init__(self, outputs: Sequence[torch.Tensor], callbacks: Callbacks | None) -> None:
@@ -41,7 +41,7 @@ class Work(dist.Work):
         self.wait()
 
 
-class Done(Work):
+class Done(GroupWork):
     """A call that had ended when it returned."""
 
     @opaque
@@ -66,7 +66,7 @@ class Done(Work):
         return future
 
 
-class Pending(Work):
+class Pending(GroupWork):
     """A call under way: `began` in ringtree's words, `entry` the flight recorder's, `after` what is still to be done
     when it has ended; until then it is one of `under_way`, and `kept` is kept. `completions` completes its future."""
 
@@ -77,7 +77,7 @@ class Pending(Work):
         self,
         began: Began,
         outputs: Sequence[torch.Tensor],
-        entry: Entry,
+        entry: FlightEntry,
         under_way: UnderWay,
         completions: Completions,
         callbacks: Callbacks | None,

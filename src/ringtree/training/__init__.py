@@ -12,13 +12,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ringtree.training.core.layout import Layout
-from ringtree.training.core.plan import Plan, Settings, Shape
+from ringtree.training.core.layout import ParallelLayout
+from ringtree.training.core.plan import Shape, TrainingPlan, TrainingSettings
 
 if TYPE_CHECKING:
     from ringtree.training.core.trainer import Trainer
 
-__all__ = ["Layout", "Plan", "Settings", "Shape", "Trainer"]
+__all__ = ["ParallelLayout", "TrainingPlan", "TrainingSettings", "Shape", "Trainer"]
 
 
 def __getattr__(name: str) -> Any:

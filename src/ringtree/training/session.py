@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import torch.distributed as dist
 
-from ringtree.draw.step_picture import Call
+from ringtree.draw.step_picture import DrawnCall
 from ringtree.torch_backend import communicator
 from ringtree.training.core.experts import Load, load_of, total
 from ringtree.training.core.trainer import Trainer
 from ringtree.training.measure.calls import newest, since
-from ringtree.training.measure.measured import Measured
+from ringtree.training.measure.measured import TrainingRecord
 from ringtree.training.measure.memory import Held, held
 from ringtree.training.measure.shares import named
 from ringtree.training.measure.wire import meet, received_nbytes, without_meetings
@@ -30,7 +30,7 @@ class _Part(NamedTuple):
     traced_s: float
     pace_s: float
     held: Held
-    calls: list[Call]
+    calls: list[DrawnCall]
     staleness: Counter[int]
     routed: Counter[str]
     load: Load | None
@@ -47,9 +47,9 @@ class Session:
     losses: list[float] = field(default_factory=list)
     step_s: list[float] = field(default_factory=list)
     received: list[int] = field(default_factory=list)
-    _calls: list[Call] = field(default_factory=list)
+    _calls: list[DrawnCall] = field(default_factory=list)
 
-    def run(self) -> Measured:
+    def run(self) -> TrainingRecord:
         """The steps that are left. The last one is traced. ValueError where none are."""
         trainer = self.trainer
         first, last = trainer.steps_done + 1, trainer.plan.settings.steps
@@ -64,7 +64,7 @@ class Session:
         mine = _Part(self.received, traced_s, pace_s, held(trainer), self._calls, trainer.staleness, *routed)
         parts = [mine] * dist.get_world_size()
         dist.all_gather_object(parts, mine)
-        return Measured(
+        return TrainingRecord(
             trainer.plan,
             first,
             self.losses if trainer.in_step else trainer.mean_losses(self.losses),

@@ -2,13 +2,13 @@
 
 from ringtree.transform.divide import channels, pipeline, share, split
 from ringtree.transform.many_source import many_source
-from ringtree.transform.nest import Builder, nest
+from ringtree.transform.nest import ScheduleBuilder, nest
 from ringtree.transform.place import in_place
 from ringtree.transform.relabel import relabel
 from ringtree.transform.reverse import reverse
 
 __all__ = [
-    "Builder",
+    "ScheduleBuilder",
     "channels",
     "in_place",
     "many_source",

@@ -17,7 +17,7 @@ from ringtree.transform.rows import expand_block, fuse, single
 Indices = NDArray[np.int64]
 
 
-class Builder(Protocol):
+class ScheduleBuilder(Protocol):
     """What can be nested: something that makes schedules of the collectives it serves, over any number of ranks."""
 
     @property
@@ -43,7 +43,9 @@ PHASES: dict[str, tuple[tuple[Phase, ...], ...]] = {
 """How each collective is nested, the best way first; a way is open if both algorithms serve what it asks of them."""
 
 
-def nest(collective: str, inner: Builder, outer: Builder, ranks: int, group: int, root: int | None = None) -> Schedule:
+def nest(
+    collective: str, inner: ScheduleBuilder, outer: ScheduleBuilder, ranks: int, group: int, root: int | None = None
+) -> Schedule:
     """`collective` over `ranks` ranks in groups of `group` consecutive ones: `inner` in each, `outer` between them.
 
     all_reduce: each group reduce-scatters; ranks of the same index all-reduce their shard; each group all-gathers.
@@ -76,7 +78,7 @@ def nest(collective: str, inner: Builder, outer: Builder, ranks: int, group: int
     )
 
 
-def _way(collective: str, inner: Builder, outer: Builder) -> tuple[Phase, ...]:
+def _way(collective: str, inner: ScheduleBuilder, outer: ScheduleBuilder) -> tuple[Phase, ...]:
     ways = PHASES.get(collective)
     if ways is None:
         raise ValueError(f"nest: {collective} is not nested; expected one of {', '.join(PHASES)}")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ringtree.ir.collective import Part
+from ringtree.ir.collective import BufferExtent
 from ringtree.ir.schedule import Block, Buffer, Column, Schedule, Transfers
 
 
@@ -43,7 +43,9 @@ def in_place(schedule: Schedule) -> Schedule:
 def _own(schedule: Schedule) -> list[Buffer]:
     """The buffers that are the rank's own block."""
     promise = schedule.promise
-    return [b for b, part in ((Buffer.INPUT, promise.before), (Buffer.OUTPUT, promise.after)) if part is Part.OWN]
+    return [
+        b for b, part in ((Buffer.INPUT, promise.before), (Buffer.OUTPUT, promise.after)) if part is BufferExtent.OWN
+    ]
 
 
 def _position(rank: Column, buffer: Column, chunk: Column, size: int, own: list[Buffer]) -> Column:

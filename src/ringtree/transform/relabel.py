@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.ir.collective import Part
+from ringtree.ir.collective import BufferExtent
 from ringtree.ir.schedule import Block, Buffer, Column, Schedule, Transfers
 from ringtree.transform.rows import cut, expand_block, parts
 
@@ -58,7 +58,9 @@ def _chunks(schedule: Schedule, buffer: Column, chunk: Column, names: NDArray[np
     promise = schedule.promise
     if not promise.blocked:
         return chunk
-    own = [b for b, part in ((Buffer.INPUT, promise.before), (Buffer.OUTPUT, promise.after)) if part is Part.OWN]
+    own = [
+        b for b, part in ((Buffer.INPUT, promise.before), (Buffer.OUTPUT, promise.after)) if part is BufferExtent.OWN
+    ]
     size = schedule.chunks // schedule.ranks
     whole = ~np.isin(buffer, [*own, Buffer.SCRATCH])
     moved = names[np.where(whole, chunk // size, 0)] * size + chunk % size

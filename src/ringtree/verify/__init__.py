@@ -1,7 +1,7 @@
 """The proof: is it right for every input, without deadlock and without race?"""
 
 from ringtree.verify.campaign import Case, Failure, Report, prove_many
-from ringtree.verify.order import Order, rank_order
+from ringtree.verify.order import ReductionOrder, rank_order
 from ringtree.verify.programs import ProgramProof, prove_programs
 from ringtree.verify.schedules import Proof, prove
 from ringtree.verify.wording import ProofError
@@ -9,7 +9,7 @@ from ringtree.verify.wording import ProofError
 __all__ = [
     "Case",
     "Failure",
-    "Order",
+    "ReductionOrder",
     "ProgramProof",
     "Proof",
     "ProofError",

@@ -11,7 +11,7 @@ from ringtree.ir.moves import Ints, Moves
 from ringtree.ir.schedule import Schedule
 
 
-class Order(IntEnum):
+class ReductionOrder(IntEnum):
     """What a schedule's sums keep to; each allows for all that those below it do."""
 
     ANY = 0
@@ -22,7 +22,7 @@ class Order(IntEnum):
     """All at once, in rank order, wherever a sum is formed: the same bits by every schedule that does so."""
 
 
-def rank_order(schedule: Schedule) -> Order:
+def rank_order(schedule: Schedule) -> ReductionOrder:
     """The order in which a proved schedule of a reducing collective adds up, the least of all its outputs'.
 
     Runs do not go round: n-1 is no neighbour of 0. ValueError for a collective that reduces nothing. Cost as prove's.
@@ -35,7 +35,7 @@ def rank_order(schedule: Schedule) -> Order:
     for number, (first, layers) in enumerate(moves.rounds):
         runs.round(number, first, layers)
     out = np.concatenate([np.arange(moves.layout.cells)[moves.layout.owed(s, rank)] for rank in range(s.ranks)])
-    return Order(int(runs.order[out].min(initial=Order.FOLD)))
+    return ReductionOrder(int(runs.order[out].min(initial=ReductionOrder.FOLD)))
 
 
 class _Runs:
@@ -51,7 +51,7 @@ class _Runs:
         self.formed = np.full(cells, -1, dtype=np.int64)
         for rank in range(s.ranks):
             here = moves.layout.held(s, rank)
-            self.low[here], self.high[here], self.order[here] = rank, rank + 1, Order.FOLD
+            self.low[here], self.high[here], self.order[here] = rank, rank + 1, ReductionOrder.FOLD
 
     def round(self, number: int, first: int, layers: list[tuple[int, int]]) -> None:
         """Plays one round, whose moves begin with `first`."""
@@ -73,10 +73,12 @@ class _Runs:
     ) -> NDArray[np.int8]:
         """The order of what is there with what arrived added behind it."""
         there = self.low[target], self.high[target], self.order[target]
-        apart = (there[1] != low) | (there[2] == Order.ANY) | (order == Order.ANY)
-        growing = (there[1] - there[0] == 1) | ((self.formed[target] == number) & (there[2] == Order.FOLD))
+        apart = (there[1] != low) | (there[2] == ReductionOrder.ANY) | (order == ReductionOrder.ANY)
+        growing = (there[1] - there[0] == 1) | ((self.formed[target] == number) & (there[2] == ReductionOrder.FOLD))
         fold = growing & (high - low == 1) & ~split
-        return np.where(apart, Order.ANY, np.where(fold, Order.FOLD, Order.ASSOCIATIVE)).astype(np.int8)
+        return np.where(
+            apart, ReductionOrder.ANY, np.where(fold, ReductionOrder.FOLD, ReductionOrder.ASSOCIATIVE)
+        ).astype(np.int8)
 
 
 def _split(moves: Moves) -> NDArray[np.bool_]:

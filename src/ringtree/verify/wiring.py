@@ -27,7 +27,7 @@ INPUT, SLOT, MESSAGE = (int(s) for s in (Space.INPUT, Space.SLOT, Space.MESSAGE)
 
 
 @dataclass(slots=True)
-class Thread:
+class WiredThread:
     """One thread of one rank, and its steps that matter to others as (step, event, number)."""
 
     rank: int
@@ -68,7 +68,7 @@ class Wiring:
     """
 
     programs: Sequence[Program]
-    threads: list[Thread] = field(default_factory=list)
+    threads: list[WiredThread] = field(default_factory=list)
     at: list[list[int]] = field(default_factory=list)
     lanes: list[Lane] = field(default_factory=list)
     pools: list[list[int]] = field(default_factory=list)
@@ -98,7 +98,7 @@ def wire(programs: Sequence[Program], *, in_place: bool = False) -> Wiring:
     w = Wiring(programs, threaded=any(len(p.threads) > 1 for p in programs), in_place=in_place)
     for p in programs:
         w.at.append(list(range(len(w.threads), len(w.threads) + len(p.threads))))
-        w.threads += [Thread(p.rank, i, code) for i, code in enumerate(p.threads)]
+        w.threads += [WiredThread(p.rank, i, code) for i, code in enumerate(p.threads)]
     lengths = [_lengths(p) for p in programs]
     index: dict[tuple[int, int, int], Lane] = {}
     for number in range(len(w.threads)):

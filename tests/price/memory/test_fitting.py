@@ -11,7 +11,7 @@ from ringtree.ir.collective import COLLECTIVES
 from ringtree.plan import workload
 from ringtree.plan.steps import wanted
 from ringtree.price.memory import BUILT_IN, CostParameters, SharedMemory, quote
-from ringtree.price.memory.fitting import Measured, fit
+from ringtree.price.memory.fitting import MeasuredCall, fit
 
 MEMORY = SharedMemory(cores=4, slots=8, slot_bytes=1 << 17)
 TRUE = CostParameters(
@@ -35,7 +35,7 @@ CASES = [
 ]
 
 
-def made(cases: list[tuple[str, str]], ranks: tuple[int, ...], parameters: CostParameters = TRUE) -> list[Measured]:
+def made(cases: list[tuple[str, str]], ranks: tuple[int, ...], parameters: CostParameters = TRUE) -> list[MeasuredCall]:
     found = []
     for collective, algorithm in cases:
         for n in ranks:
@@ -44,11 +44,11 @@ def made(cases: list[tuple[str, str]], ranks: tuple[int, ...], parameters: CostP
                 steps = wanted(algorithm, collective, n, root, nbytes, MEMORY)
                 work = workload(algorithm, collective, n, root, steps)
                 took_s = quote(work, replace(MEMORY, parameters=parameters), nbytes).seconds
-                found.append(Measured(work, MEMORY, nbytes, took_s))
+                found.append(MeasuredCall(work, MEMORY, nbytes, took_s))
     return found
 
 
-def errors(parameters: CostParameters, calls: list[Measured]) -> np.ndarray:
+def errors(parameters: CostParameters, calls: list[MeasuredCall]) -> np.ndarray:
     guesses = [quote(c.work, replace(c.memory, parameters=parameters), c.nbytes).seconds for c in calls]
     return np.abs(np.array(guesses) / [c.time_s for c in calls] - 1)
 

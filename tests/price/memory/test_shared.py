@@ -10,7 +10,7 @@ import pytest
 from ringtree.algorithms import pairs
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.plan import candidates, choose, predict, steps_for
-from ringtree.plan.steps import Steps, wanted
+from ringtree.plan.steps import CallTuning, wanted
 from ringtree.price.memory import BUILT_IN, CostParameters, SharedMemory
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -33,7 +33,7 @@ BUILT = replace(MEMORY, parameters=BUILT_IN)
 
 def test_a_call_is_the_sum_of_its_parts_worked_out_by_hand() -> None:
     """Two ranks, one_shot: each copies the vector into a slot, meets, reads the other's, joins and writes it."""
-    found = predict("one_shot", "all_reduce", 2, None, 100_000, Steps(), MEMORY)
+    found = predict("one_shot", "all_reduce", 2, None, 100_000, CallTuning(), MEMORY)
     assert isclose(found.call_s, 1e-6) and isclose(found.latency_s, 2e-6)
     assert isclose(found.copy_s, 100_000 * 2 / 10e9) and isclose(found.fetch_s, 100_000 / 5e9)
     assert isclose(found.reduce_s, 100_000 / 20e9)
@@ -42,7 +42,7 @@ def test_a_call_is_the_sum_of_its_parts_worked_out_by_hand() -> None:
 
 def test_windows_meet_again_where_ranks_wait_for_one_another() -> None:
     def latency_s(algorithm: str, collective: str, root: int | None) -> float:
-        return predict(algorithm, collective, 2, root, 1024 * KIB, Steps(), MEMORY).latency_s
+        return predict(algorithm, collective, 2, root, 1024 * KIB, CallTuning(), MEMORY).latency_s
 
     assert isclose(latency_s("one_shot", "all_reduce", None), 8 * 2e-6), "8 windows of a slot each"
     assert isclose(latency_s("flat", "broadcast", 0), 2e-6), "the root need not wait for anybody"
@@ -67,15 +67,21 @@ def test_the_size_at_which_the_choice_changes_grows_with_the_latency() -> None:
 
 def test_more_ranks_than_cores_take_turns() -> None:
     parameters = replace(PLAIN, turn_s=10e-6, switch_s=1e-6)
-    alone, crowded = (
+    alone, oversubscribed = (
         predict(
-            "two_shot", "all_reduce", 4, None, 8 * KIB, Steps(), replace(MEMORY, cores=cores, parameters=parameters)
+            "two_shot",
+            "all_reduce",
+            4,
+            None,
+            8 * KIB,
+            CallTuning(),
+            replace(MEMORY, cores=cores, parameters=parameters),
         )
         for cores in (4, 2)
     )
-    assert isclose(crowded.call_s, 2 * alone.call_s)
-    assert isclose(crowded.latency_s, 2 * 10e-6 + 2 * 1e-6), "2 ranks a core, and one more meeting"
-    assert isclose(crowded.copy_s, 2 * alone.copy_s)
+    assert isclose(oversubscribed.call_s, 2 * alone.call_s)
+    assert isclose(oversubscribed.latency_s, 2 * 10e-6 + 2 * 1e-6), "2 ranks a core, and one more meeting"
+    assert isclose(oversubscribed.copy_s, 2 * alone.copy_s)
 
 
 def test_rates_are_those_of_what_is_in_arrays() -> None:
@@ -100,7 +106,7 @@ def test_everything_has_a_price_that_grows_with_its_bytes(algorithm: str, collec
 
 def test_what_is_wanted_is_what_is_done_where_slots_suffice() -> None:
     what = ("chain", "broadcast", 4, 0, MIB)
-    assert wanted(*what, BUILT) == steps_for(*what, BUILT) != Steps()
+    assert wanted(*what, BUILT) == steps_for(*what, BUILT) != CallTuning()
 
 
 def test_candidates_say_why() -> None:

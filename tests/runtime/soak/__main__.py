@@ -20,7 +20,7 @@ from typing import Any
 
 from ringtree.bench.machine import describe, usable_cores
 from ringtree.formats.replacing import replace_with_json
-from tests.runtime.soak.rank import Report, Terms
+from tests.runtime.soak.rank import Report, SoakSettings
 from tests.runtime.soak.script import MIXES
 from tests.runtime.soak.worlds import Failed, run
 
@@ -29,12 +29,12 @@ def main(arguments: list[str] | None = None) -> int:
     options = _options(arguments)
     seed = int.from_bytes(os.urandom(4), "little") if options.seed is None else options.seed
     seconds = 60 * options.minutes / len(options.ranks)
-    terms = Terms(seconds, seconds / 4, seed, options.mix, options.first, options.timeout_s)
+    parameters = SoakSettings(seconds, seconds / 4, seed, options.mix, options.first, options.timeout_s)
     print(f"seed {seed}: {seconds:.0f} s on each of {options.ranks} ranks, {options.load} busy processes", flush=True)
     worlds = []
     for ranks in options.ranks:
         try:
-            reports = run(ranks, terms, options.load)
+            reports = run(ranks, parameters, options.load)
         except Failed as error:
             print(error, file=sys.stderr)
             return 1

@@ -40,7 +40,7 @@ SILENCE_FACTOR = 3.0
 
 
 @dataclass(frozen=True)
-class Terms:
+class SoakSettings:
     """What a soak of one world is; the same on all ranks. Growth is measured from what is held after `warm_s`."""
 
     seconds: float
@@ -72,8 +72,8 @@ class Wrong(Exception):
 
 
 class Soak:
-    def __init__(self, world: Communicator, terms: Terms, tables: Tables, at: NDArray[np.int64]) -> None:
-        self._world, self._terms, self._at = world, terms, at
+    def __init__(self, world: Communicator, parameters: SoakSettings, tables: Tables, at: NDArray[np.int64]) -> None:
+        self._world, self._parameters, self._at = world, parameters, at
         self._arenas = Arenas(world)
         self._caller, self._posts = Caller(tables, self._arenas), Posts(tables)
         self._windows = Windows(world, tables)
@@ -86,12 +86,12 @@ class Soak:
         """Chapters until the time is over; raises where something is wrong."""
         begun = said = time.monotonic()
         begun_cpu_s = time.process_time()
-        chapter = first = self._terms.first // CALLS
-        once = len(MIXES) if self._terms.mix == "all" else 1  # chapters until all has been set up that ever is
+        chapter = first = self._parameters.first // CALLS
+        once = len(MIXES) if self._parameters.mix == "all" else 1  # chapters until all has been set up that ever is
         while not self._over(begun):
-            faulthandler.dump_traceback_later(SILENCE_FACTOR * self._terms.timeout_s, exit=True)
-            mix = mix_of(self._terms.seed, chapter, self._terms.mix)
-            for number, step in enumerate(steps(self._terms.seed, chapter, mix), chapter * CALLS):
+            faulthandler.dump_traceback_later(SILENCE_FACTOR * self._parameters.timeout_s, exit=True)
+            mix = mix_of(self._parameters.seed, chapter, self._parameters.mix)
+            for number, step in enumerate(steps(self._parameters.seed, chapter, mix), chapter * CALLS):
                 self._step(number, step)
                 self.report.calls += 1
                 self.report.calls_by_mix[mix] += 1
@@ -99,8 +99,8 @@ class Soak:
             chapter += 1
             now = time.monotonic()
             self.report.took_s, self.report.cpu_s = now - begun, time.process_time() - begun_cpu_s
-            self._look(warm=now - begun > self._terms.warm_s and chapter - first >= once)
-            if self._terms.progress and self._world.rank == 0 and now - said > PROGRESS_S:
+            self._look(warm=now - begun > self._parameters.warm_s and chapter - first >= once)
+            if self._parameters.progress and self._world.rank == 0 and now - said > PROGRESS_S:
                 said = now
                 print(f"{self._world.size} ranks: {self.brief()}", flush=True)
         faulthandler.cancel_dump_traceback_later()
@@ -117,7 +117,7 @@ class Soak:
 
     def _over(self, begun: float) -> bool:
         """Whether rank 0's clock says so."""
-        over = np.array([time.monotonic() - begun >= self._terms.seconds])
+        over = np.array([time.monotonic() - begun >= self._parameters.seconds])
         self._doing = self._doing[0], "rank 0 says whether the time is over"
         return bool(self._world.broadcast(over, 0)[0])
 
@@ -200,12 +200,12 @@ class Link:
     pipes: list[int]
 
 
-def soak(world: Communicator, terms: Terms, tables: Tables, link: Link) -> None:
+def soak(world: Communicator, parameters: SoakSettings, tables: Tables, link: Link) -> None:
     """A rank's whole life; its report goes into its pipe, whatever happens."""
     die_with(link.parent)
     life, report = None, Report(world.rank)
     try:
-        life = Soak(world, terms, tables, link.at)
+        life = Soak(world, parameters, tables, link.at)
         report = life.report
         life.run()
     except Exception as error:  # noqa: BLE001  # whatever it is, it is what was looked for

@@ -11,7 +11,7 @@ import numpy as np
 from ringtree.errors import RankFailed
 from ringtree.runtime.launch.spawn import spawn
 from tests.runtime.soak.load import load
-from tests.runtime.soak.rank import Link, Report, Terms, soak
+from tests.runtime.soak.rank import Link, Report, SoakSettings, soak
 from tests.runtime.soak.values import Tables
 
 
@@ -19,7 +19,7 @@ class Failed(Exception):
     """A soak in which something was wrong: what each rank says of it."""
 
 
-def run(ranks: int, terms: Terms, busy: int) -> list[Report]:
+def run(ranks: int, parameters: SoakSettings, busy: int) -> list[Report]:
     """The reports of all ranks, with `busy` processes beside them; Failed where something was wrong."""
     tables = Tables(ranks)
     at = np.frombuffer(mmap.mmap(-1, 8 * ranks), np.int64)
@@ -28,7 +28,7 @@ def run(ranks: int, terms: Terms, busy: int) -> list[Report]:
     died = ""
     with load(busy):
         try:
-            spawn(soak, ranks, terms, tables, link, timeout_s=terms.timeout_s)
+            spawn(soak, ranks, parameters, tables, link, timeout_s=parameters.timeout_s)
         except RankFailed as error:
             died = str(error).strip()
         finally:
@@ -39,7 +39,7 @@ def run(ranks: int, terms: Terms, busy: int) -> list[Report]:
     wrong = [report.wrong for report in reports if report.wrong]
     if died or wrong:
         calls = ", ".join(f"rank {rank} at call {call:,}" for rank, call in enumerate(at.tolist()))
-        again = f"--ranks {ranks} --seed {terms.seed} --mix {terms.mix} --first {int(at.min())}"
+        again = f"--ranks {ranks} --seed {parameters.seed} --mix {parameters.mix} --first {int(at.min())}"
         raise Failed("\n".join([*wrong, *([died] if died else []), calls, f'again: make soak ARGS="{again}"']))
     return reports
 

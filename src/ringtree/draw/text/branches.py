@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from ringtree.draw.text.labels import gapped, place, runs
-from ringtree.draw.trees import ROOT, Tree
+from ringtree.draw.trees import ROOT, ChunkTree
 from ringtree.ir.schedule import Buffer
 
 MOST_LINES = 24
@@ -17,9 +17,9 @@ APART = 4
 Children = dict[int, list[int]]
 
 
-def branches(found: Sequence[Tree], width: int) -> list[str]:
+def branches(found: Sequence[ChunkTree], width: int) -> list[str]:
     """The trees, those of one form once, with the chunks that go along each."""
-    forms = defaultdict[tuple[int, ...], list[Tree]](list)
+    forms = defaultdict[tuple[int, ...], list[ChunkTree]](list)
     for tree in found:
         forms[tree.parent].append(tree)
     drawn = [[_caption(alike), *_form(parent)] for parent, alike in forms.items()]
@@ -34,7 +34,7 @@ def branches(found: Sequence[Tree], width: int) -> list[str]:
     return ["".join(parts).rstrip() for parts in zip(*sides, strict=True)]
 
 
-def _caption(alike: list[Tree]) -> str:
+def _caption(alike: list[ChunkTree]) -> str:
     """`chunks 0:4 up, then down`."""
     ways = defaultdict[tuple[int, ...], list[str]](list)
     for tree in alike:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ringtree.draw.text.labels import gapped, place, ranks
 from ringtree.ir.contents import NOTHING, Bits, Contents, Promised
-from ringtree.ir.moves import Ints, Layout
+from ringtree.ir.moves import CellLayout, Ints
 from ringtree.ir.schedule import Buffer, Schedule
 
 MOST_UNFOLDED = 16
@@ -49,7 +49,7 @@ class Grid:
     promised: Promised
 
     @staticmethod
-    def of(s: Schedule, layout: Layout, rows: Sequence[int]) -> Grid:
+    def of(s: Schedule, layout: CellLayout, rows: Sequence[int]) -> Grid:
         buffers = (Buffer.DATA, Buffer.SCRATCH) if s.in_place else (Buffer.OUTPUT, Buffer.SCRATCH)
         here = np.array(rows, dtype=np.intp)
         cells, positions, columns = [], [], list[tuple[Buffer, int]]()

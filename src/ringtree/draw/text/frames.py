@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ringtree.draw.text.buffers import Cell, Column, gap
 from ringtree.draw.text.labels import spread
-from ringtree.draw.text.lines import Line, Span
+from ringtree.draw.text.lines import Line, TextSpan
 
 TITLE = 11
 ABOVE = -2
@@ -63,15 +63,15 @@ class Arrangement:
         heads = "".join(c.head.rjust(w + apart) for c, w in zip(columns, widths, strict=True))
         left = f"{title:<{self.margin}}"
         yield (
-            Span(left, "head"),
-            Span(f"{'rank' if self.sent >= 0 else '':>{self.rank}}{self._sends('sends')}{heads}", "faint"),
+            TextSpan(left, "head"),
+            TextSpan(f"{'rank' if self.sent >= 0 else '':>{self.rank}}{self._sends('sends')}{heads}", "faint"),
         )
         for row, rank in enumerate(self.ranks):
             if row and rank > self.ranks[row - 1] + 1:
                 yield self._gap(self.ranks[row - 1] + 1, rank - 1)
             said = f"{'':{self.margin}}{rank:>{self.rank}}{self._sends(frame.sends.get(rank, ''))}"
             cells = (_cell(c.cells[row], w + apart) for c, w in zip(columns, widths, strict=True))
-            yield (Span(said), *(span for spans in cells for span in spans))
+            yield (TextSpan(said), *(span for spans in cells for span in spans))
 
     def _sends(self, said: str) -> str:
         return f"  {said:<{self.sent}} │" if self.sent >= 0 else " │"
@@ -83,11 +83,11 @@ class Arrangement:
         many = max((self.width - TITLE) // wide, 1)
         for at in range(0, max(len(texts), 1), many):
             line = "".join(text.ljust(wide) for text in texts[at : at + many])
-            yield Span(f"{'' if at else title:<{TITLE}}", "head"), Span(line.rstrip())
+            yield TextSpan(f"{'' if at else title:<{TITLE}}", "head"), TextSpan(line.rstrip())
 
     def _gap(self, first: int, last: int) -> Line:
         which = f"rank {first}" if first == last else f"ranks {first} to {last}"
-        return (Span(f"{'':{self.margin}}{'…':>{self.rank}}  {which}", "faint"),)
+        return (TextSpan(f"{'':{self.margin}}{'…':>{self.rank}}  {which}", "faint"),)
 
     def _widths(self, columns: Sequence[Column]) -> list[int]:
         return [max(self.cell, _wide(c)) for c in columns]
@@ -113,8 +113,8 @@ def _wide(column: Column) -> int:
     return max(len(column.head), *(len(cell.text) for cell in column.cells))
 
 
-def _cell(cell: Cell, width: int) -> tuple[Span, ...]:
+def _cell(cell: Cell, width: int) -> tuple[TextSpan, ...]:
     text = f"*{cell.text}" if cell.new else cell.text
     role = " ".join(word for word, is_so in (("new", cell.new), ("kept", cell.kept)) if is_so)
     role = role or ("faint" if cell.text in ("·", "…") else "")
-    return (Span(" " * (width - len(text))), Span(text, role))
+    return (TextSpan(" " * (width - len(text))), TextSpan(text, role))

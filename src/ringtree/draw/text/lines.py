@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 
-class Span(NamedTuple):
+class TextSpan(NamedTuple):
     """A piece of a line, and what it is: "head", "new", "kept", "new kept", "faint", "wrong" or nothing special; in a
     timeline "copy", "reduce", "wait", "stall", "compute" and "path"; of a machine "gpu" and "nic", and how
     "near", "mid", "far" or "farthest" two devices are."""
@@ -15,7 +15,7 @@ class Span(NamedTuple):
     role: str = ""
 
 
-Line = tuple[Span, ...]
+Line = tuple[TextSpan, ...]
 
 
 def plain(lines: Sequence[Line]) -> str:

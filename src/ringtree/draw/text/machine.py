@@ -7,7 +7,7 @@ from textwrap import wrap
 
 from ringtree.draw import machine_words
 from ringtree.draw.machine_tree import Branch, Bundle, bundles, fold, tree
-from ringtree.draw.text.lines import Line, Span
+from ringtree.draw.text.lines import Line, TextSpan
 from ringtree.ir import units
 from ringtree.machines.machine import DeviceKind, Machine, NoteKind
 
@@ -29,7 +29,7 @@ NOTES = {NoteKind.TRAP: ("trap", "wrong"), NoteKind.ASSUMED: ("assumed", "new"),
 
 def head_line(machine: Machine) -> Line:
     """Its name, and what it has of each kind of device."""
-    return Span(machine.name, "head"), Span(f": {machine_words.kinds(machine)}")
+    return TextSpan(machine.name, "head"), TextSpan(f": {machine_words.kinds(machine)}")
 
 
 def tree_lines(machine: Machine, width: int) -> list[Line]:
@@ -44,7 +44,7 @@ def tree_lines(machine: Machine, width: int) -> list[Line]:
 
 def _beside(left: Line, right: str, column: int) -> Line:
     gap = max(column - sum(len(s.text) for s in left), 0) + 2
-    return (*left, Span(" " * gap + right, "faint")) if right else left
+    return (*left, TextSpan(" " * gap + right, "faint")) if right else left
 
 
 def _rows(machine: Machine, branch: Branch, holders: int, before: str, below: str) -> Iterator[tuple[Line, str]]:
@@ -53,14 +53,14 @@ def _rows(machine: Machine, branch: Branch, holders: int, before: str, below: st
     named = machine_words.names(machine, branch.devices)
     about = machine_words.about(first)
     what = f"{many} × {about or machine_words.KINDS[first.kind]}" if many > 1 else about
-    spans = [Span(before, "faint"), Span(named, ROLES.get(first.kind, ""))]
+    spans = [TextSpan(before, "faint"), TextSpan(named, ROLES.get(first.kind, ""))]
     if what:
-        spans.append(Span(f"  {what}"))
+        spans.append(TextSpan(f"  {what}"))
     if many > holders > 1:
-        spans.append(Span(f", {many // holders} each"))
-    spans += [Span(f"  {text}", "faint") for text in machine_words.further(first) if many == 1]
+        spans.append(TextSpan(f", {many // holders} each"))
+    spans += [TextSpan(f"  {text}", "faint") for text in machine_words.further(first) if many == 1]
     if first.kind in (DeviceKind.GPU, DeviceKind.NIC) and not first.gdr:
-        spans.append(Span("  no GPUDirect RDMA", "new"))
+        spans.append(TextSpan("  no GPUDirect RDMA", "new"))
     link = branch.link
     end = "" if link is None else f"{machine_words.link(link)}  {units.bandwidth(link.bandwidth_Bps):>9}"
     yield tuple(spans), end
@@ -79,8 +79,8 @@ def link_lines(machine: Machine, width: int) -> list[Line]:
         left = f"{what:<{kind}}  {how:<{bandwidth}}  "
         ends = wrap(_ends(machine, bundle), max(width - len(left), 24), break_on_hyphens=False) or [""]
         text = [line.replace(NO_BREAK, " ") for line in ends]
-        lines.append((Span(left, "faint"), Span(text[0])))
-        lines += [(Span(" " * len(left)), Span(more)) for more in text[1:]]
+        lines.append((TextSpan(left, "faint"), TextSpan(text[0])))
+        lines += [(TextSpan(" " * len(left)), TextSpan(more)) for more in text[1:]]
     return lines
 
 
@@ -140,5 +140,5 @@ def _several(about: Sequence[str]) -> str:
 
 def _note(word: str, role: str, text: str, width: int) -> Iterator[Line]:
     first, *rest = wrap(text, max(width - 9, 24), break_on_hyphens=False, break_long_words=False) or [""]
-    yield Span(f"{word:<9}", role), Span(first)
-    yield from ((Span(" " * 9), Span(more)) for more in rest)
+    yield TextSpan(f"{word:<9}", role), TextSpan(first)
+    yield from ((TextSpan(" " * 9), TextSpan(more)) for more in rest)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ringtree.draw.machine_matrix import Matrix, Rule, bandwidth_of, kind_of, matrix, rules
 from ringtree.draw.text.labels import spread
-from ringtree.draw.text.lines import Line, Span
+from ringtree.draw.text.lines import Line, TextSpan
 from ringtree.machines.machine import PathKind
 from ringtree.machines.paths import Paths
 from ringtree.topology.fabrics import Fabric
@@ -43,24 +43,24 @@ def matrix_lines(paths: Paths, width: int) -> list[Line]:
     there = gpus + len(paths.machine.nics)
     cut = f"the first {len(found.devices)} of {there} GPUs and NICs" if len(found.devices) < there else ""
     bandwidths = _table(found, width, "GB/s", lambda a, b: _bandwidth(found, a, b), gpus or len(found.devices))
-    noted: list[Line] = [(Span(cut, "faint"),)] if cut else []
+    noted: list[Line] = [(TextSpan(cut, "faint"),)] if cut else []
     return [*kinds, (), *bandwidths, (), *noted, *_legend(found, width)]
 
 
-def _kind(found: Matrix, a: Group, b: Group) -> Span:
+def _kind(found: Matrix, a: Group, b: Group) -> TextSpan:
     if a == b and len(a) == 1:
-        return Span("X", "faint")
+        return TextSpan("X", "faint")
     kind = kind_of(found, a, b)
-    return Span(kind.name, role_of(kind))
+    return TextSpan(kind.name, role_of(kind))
 
 
-def _bandwidth(found: Matrix, a: Group, b: Group) -> Span:
+def _bandwidth(found: Matrix, a: Group, b: Group) -> TextSpan:
     if a == b and len(a) == 1:
-        return Span("X", "faint")
+        return TextSpan("X", "faint")
     GBps = bandwidth_of(found, a, b) / 1e9
     if not GBps:
-        return Span("-", "faint")
-    return Span(f"{GBps:.0f}" if GBps >= 99.95 else f"{GBps:.1f}", role_of(kind_of(found, a, b)))
+        return TextSpan("-", "faint")
+    return TextSpan(f"{GBps:.0f}" if GBps >= 99.95 else f"{GBps:.1f}", role_of(kind_of(found, a, b)))
 
 
 def role_of(kind: PathKind) -> str:
@@ -72,7 +72,7 @@ def role_of(kind: PathKind) -> str:
     return {PathKind.PHB: "far", PathKind.SYS: "farthest"}.get(kind, "faint")
 
 
-def _table(found: Matrix, width: int, corner: str, cell: Callable[[Group, Group], Span], rows: int) -> list[Line]:
+def _table(found: Matrix, width: int, corner: str, cell: Callable[[Group, Group], TextSpan], rows: int) -> list[Line]:
     """A column a group, and a row one of those before place `rows`; it says its NUMA node at the end."""
     every = [(place,) for place in range(len(found.devices))]
     groups: Sequence[Group] = every if _fits(found, every, width) else found.twins
@@ -81,12 +81,12 @@ def _table(found: Matrix, width: int, corner: str, cell: Callable[[Group, Group]
     kept = spread(len(groups), max((width - label - len("  NUMA")) // (cells + 2), 4))
     cut = [n for n, place in enumerate(kept) if n and kept[n - 1] + 1 < place]
     head = [f"{names[n]:>{cells}}" for n in kept]
-    lines = [_row(corner, [Span(h, "head") for h in head], cut, label, cells, "NUMA")]
+    lines = [_row(corner, [TextSpan(h, "head") for h in head], cut, label, cells, "NUMA")]
     for n, place in enumerate(kept):
         if groups[place][0] >= rows:
             break
         if n in cut:
-            lines.append((Span("…", "faint"),))
+            lines.append((TextSpan("…", "faint"),))
         spans = [cell(groups[place], groups[other]) for other in kept]
         numas = {found.paths.machine.devices[found.devices[p]].numa for p in groups[place]}
         numa = str(numas.pop()) if len(numas) == 1 and -1 not in numas else "-"
@@ -99,12 +99,12 @@ def _fits(found: Matrix, groups: Sequence[Group], width: int) -> bool:
     return max(map(len, names)) + len(names) * (max(map(len, [*names, "0000"])) + 2) + len("  NUMA") <= width
 
 
-def _row(name: str, cells: Sequence[Span], cut: Sequence[int], label: int, room: int, end: str) -> Line:
-    spans = [Span(f"{name:<{label}}", "head")]
+def _row(name: str, cells: Sequence[TextSpan], cut: Sequence[int], label: int, room: int, end: str) -> Line:
+    spans = [TextSpan(f"{name:<{label}}", "head")]
     for n, span in enumerate(cells):
         before = " …" if n in cut else "  "
-        spans += [Span(f"{before}{' ' * (room - len(span.text))}"), span]
-    return (*spans, Span(f"  {end}", "faint"))
+        spans += [TextSpan(f"{before}{' ' * (room - len(span.text))}"), span]
+    return (*spans, TextSpan(f"  {end}", "faint"))
 
 
 def _name(found: Matrix, group: Group) -> str:
@@ -126,11 +126,11 @@ def _legend(found: Matrix, width: int) -> Iterator[Line]:
     for kind, meaning in MEANINGS.items():
         if many := int(np.count_nonzero((found.kinds == kind) & above)):
             pairs = f"{many} pair{'s' * (many > 1)}"
-            yield Span(f"{kind.name:<6}", role_of(kind)), Span(f"{meaning:<28}"), Span(pairs, "faint")
+            yield TextSpan(f"{kind.name:<6}", role_of(kind)), TextSpan(f"{meaning:<28}"), TextSpan(pairs, "faint")
     called = {found.name(gpus + k): machine.devices[n].name for k, n in enumerate(machine.nics)}
     if any(name.lower() != own for name, own in called.items()) and len(called) <= MOST_NAMED:
         said = ", ".join(f"{name} {own}" for name, own in called.items())
-        yield from ((Span(line, "faint"),) for line in wrap(said, width))
+        yield from ((TextSpan(line, "faint"),) for line in wrap(said, width))
 
 
 VERDICTS = {"p2p": ("P2P", "pairs"), "gdr": ("GPUDirect RDMA", "GPUs")}
@@ -144,8 +144,12 @@ def verdict_lines(paths: Paths, width: int, fabric: Fabric | None = None) -> lis
 
 def _verdict(rule: Rule, width: int) -> Iterator[Line]:
     (what, of), (says, role) = VERDICTS[rule.what], ("yes", "near") if rule.applies else ("no", "farthest")
-    spans = (Span(f"{what:<16}"), Span(f"{says:<5}", role), Span(f"{f'{rule.found} of {rule.total} {of}':<24}"))
+    spans = (
+        TextSpan(f"{what:<16}"),
+        TextSpan(f"{says:<5}", role),
+        TextSpan(f"{f'{rule.found} of {rule.total} {of}':<24}"),
+    )
     room = sum(len(span.text) for span in spans)
     first, *rest = wrap(rule.why, max(width - room, 30), break_on_hyphens=False)
-    yield *spans, Span(first, "faint")
-    yield from ((Span(" " * room), Span(more, "faint")) for more in rest)
+    yield *spans, TextSpan(first, "faint")
+    yield from ((TextSpan(" " * room), TextSpan(more, "faint")) for more in rest)

@@ -8,10 +8,10 @@ from itertools import groupby
 from textwrap import wrap
 
 from ringtree.draw.text.labels import gapped
-from ringtree.draw.text.lines import Line, Span
+from ringtree.draw.text.lines import Line, TextSpan
 from ringtree.ir import units
 from ringtree.machines.channels import Channels, Pattern
-from ringtree.machines.copies import Transfer
+from ringtree.machines.copies import CopyRoute
 
 HEADS = (Pattern.NVLS, Pattern.COLLNET_DIRECT)
 MOST_GPUS, MOST_CHANNELS = 16, 8
@@ -29,14 +29,14 @@ def _channels(c: Channels) -> Iterator[Line]:
     inside = f"{units.bandwidth(c.intra_Bps)} each over {c.intra.name}"
     outside = f", {units.bandwidth(c.inter_Bps)} each to the network over {c.inter.name}" if c.nics else ""
     name = c.pattern.value.replace("_", " ")
-    yield Span(name, "head"), Span(f"  {units.count(c.count, 'channel')}, {inside}{outside}", "faint")
+    yield TextSpan(name, "head"), TextSpan(f"  {units.count(c.count, 'channel')}, {inside}{outside}", "faint")
     runs = [(order, len(list(same))) for order, same in groupby(_order(c, n) for n in range(c.count))]
     for place in gapped(len(runs), MOST_CHANNELS):
         if place is None:
-            yield (Span("  …", "faint"),)
+            yield (TextSpan("  …", "faint"),)
             continue
         order, times = runs[place]
-        yield (Span(f"  {order}"), *((Span(f"  {times} times", "faint"),) if times > 1 else ()))
+        yield (TextSpan(f"  {order}"), *((TextSpan(f"  {times} times", "faint"),) if times > 1 else ()))
 
 
 def _order(c: Channels, channel: int) -> str:
@@ -53,7 +53,7 @@ def _order(c: Channels, channel: int) -> str:
     return " → ".join(steps)
 
 
-def copy_lines(ways: Sequence[Transfer], width: int) -> list[Line]:
+def copy_lines(ways: Sequence[CopyRoute], width: int) -> list[Line]:
     """A head a way, with a mark where it is taken, then a line a copy, and why the way is taken or not."""
     steps = [copy for way in ways for copy in way.copies]
     what = max((len(way.way) for way in ways), default=0)
@@ -65,15 +65,15 @@ def copy_lines(ways: Sequence[Transfer], width: int) -> list[Line]:
     return lines
 
 
-def _way(way: Transfer, what: int, name: int, place: int, width: int) -> Iterator[Line]:
-    mark = Span("✓ ", "near") if way.verdict.applies else Span("  ")
+def _way(way: CopyRoute, what: int, name: int, place: int, width: int) -> Iterator[Line]:
+    mark = TextSpan("✓ ", "near") if way.verdict.applies else TextSpan("  ")
     figures = (
         f"  {units.count(way.stops, 'stop'):<8}{units.bandwidth(way.bandwidth_Bps):>10}"
         f"   {units.size(PIECE_NBYTES)} in {units.duration(way.pipelined_s(PIECE_NBYTES))}"
     )
-    yield mark, Span(f"{way.way:<{what}}", "head" if way.verdict.applies else ""), Span(figures)
+    yield mark, TextSpan(f"{way.way:<{what}}", "head" if way.verdict.applies else ""), TextSpan(figures)
     for copy in way.copies:
         moved = f"    {copy.what:<{name}}  {f'{copy.source} → {copy.target}':<{place}}  by the {copy.by.value:<5}"
         cost = f"{units.bandwidth(copy.bandwidth_Bps):>10}  {units.duration(copy.latency_s)}"
-        yield Span(moved, "" if way.verdict.applies else "faint"), Span(cost, "faint")
-    yield from ((Span(f"    {line}", "faint"),) for line in wrap(way.verdict.why, max(width - 4, 24)))
+        yield TextSpan(moved, "" if way.verdict.applies else "faint"), TextSpan(cost, "faint")
+    yield from ((TextSpan(f"    {line}", "faint"),) for line in wrap(way.verdict.why, max(width - 4, 24)))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 
-from ringtree.draw.text.lines import Line, Span
+from ringtree.draw.text.lines import Line, TextSpan
 
 MOST = 8
 """Rows, columns and small tables that are written out; of more, the first ones and the last."""
@@ -26,7 +26,7 @@ def mesh(axes: Mapping[str, int], width: int = 100) -> list[Line]:
     tables: list[list[Line]] = []
     for number in _few(ranks // each, MOST_TABLES if down[1] > 4 else MOST):
         if number is None:
-            tables.append([(Span("…"),)])
+            tables.append([(TextSpan("…"),)])
             continue
         at = _place(number, outer)
         tables.append(_table(at, down, across, number * each, len(str(ranks - 1))))
@@ -44,10 +44,12 @@ def _table(title: str, down: tuple[str, int], across: tuple[str, int], first: in
     cell = max(digits, *map(len, heads)) + 2
     labels = ["…" if r is None else f"{down[0]} {r}" if down[0] else "" for r in rows]
     margin = max(map(len, [title, *labels]))
-    lines: list[Line] = [(Span(f"{title:<{margin}}", "head"), *(Span(f"{head:>{cell}}", "faint") for head in heads))]
+    lines: list[Line] = [
+        (TextSpan(f"{title:<{margin}}", "head"), *(TextSpan(f"{head:>{cell}}", "faint") for head in heads))
+    ]
     for label, row in zip(labels, rows, strict=True):
         cells = ["…" if row is None or c is None else str(first + row * across[1] + c) for c in columns]
-        lines.append((Span(f"{label:<{margin}}", "faint"), *(Span(f"{text:>{cell}}") for text in cells)))
+        lines.append((TextSpan(f"{label:<{margin}}", "faint"), *(TextSpan(f"{text:>{cell}}") for text in cells)))
     return lines
 
 
@@ -64,11 +66,11 @@ def _side_by_side(tables: Sequence[list[Line]], width: int) -> list[Line]:
 
 def _joined(tables: Sequence[list[Line]]) -> Iterator[Line]:
     for y in range(max(map(len, tables))):
-        spans: list[Span] = []
+        spans: list[TextSpan] = []
         for table in tables:
             line = table[y] if y < len(table) else ()
             filled = sum(len(span.text) for span in line)
-            spans += [*line, Span(" " * (_width(table) - filled) + GAP)]
+            spans += [*line, TextSpan(" " * (_width(table) - filled) + GAP)]
         yield tuple(spans)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ringtree.ir.critical_path import Step
+from ringtree.ir.critical_path import PathStep
 from ringtree.ir.trace import Event, Trace
 from ringtree.ir.units import duration, size
 
@@ -28,7 +28,7 @@ class _Run:
         return self.first + self.pattern * self.times
 
 
-def path_lines(trace: Trace, path: Sequence[Step], most: int = 12) -> list[str]:
+def path_lines(trace: Trace, path: Sequence[PathStep], most: int = 12) -> list[str]:
     """A line a step, or a run of like steps: when it begins, how long it takes, what is done and where. At most `most`
     lines; the shortest are left out then, and a last line says so."""
     runs = _runs([(step.what, _nbytes(trace, step)) for step in path])
@@ -46,11 +46,11 @@ def path_lines(trace: Trace, path: Sequence[Step], most: int = 12) -> list[str]:
     return lines
 
 
-def _lasts(path: Sequence[Step], run: _Run) -> float:
+def _lasts(path: Sequence[PathStep], run: _Run) -> float:
     return path[run.stop - 1].end_s - path[run.first].start_s
 
 
-def _nbytes(trace: Trace, step: Step) -> int:
+def _nbytes(trace: Trace, step: PathStep) -> int:
     return int(trace.nbytes[step.event]) if step.event >= 0 else 0
 
 
@@ -71,19 +71,19 @@ def _runs(kinds: Sequence[object]) -> list[_Run]:
     return runs
 
 
-def _said(trace: Trace, path: Sequence[Step], run: _Run) -> str:
+def _said(trace: Trace, path: Sequence[PathStep], run: _Run) -> str:
     steps = path[run.first : run.stop]
     words = ", ".join(_words(trace, step) for step in steps[: run.pattern])
     over = f"{run.times} times: " if run.times > 1 else ""
     return f"{over}{words}  ({_ranks(trace, steps)})"
 
 
-def _words(trace: Trace, step: Step) -> str:
+def _words(trace: Trace, step: PathStep) -> str:
     nbytes = _nbytes(trace, step)
     return step.what + (f" {size(nbytes)}" if nbytes and step.what != "wait" else "")
 
 
-def _ranks(trace: Trace, steps: Sequence[Step]) -> str:
+def _ranks(trace: Trace, steps: Sequence[PathStep]) -> str:
     """The ranks in the order in which the path comes through them."""
     passed = list[int]()
     for step in steps:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from math import log
 
-from ringtree.draw.text.lines import Line, Span
+from ringtree.draw.text.lines import Line, TextSpan
 
 MARKS = "abcdefghijklmnopqrstuvwxyz"
 SERIES = 6
@@ -39,14 +39,14 @@ def plot(
     told[height // 2] = y_label(axes[1].value(height // 2))
     margin = max(map(len, told.values()))
     lines = [
-        (Span(f"{told.get(y, ''):>{margin}} ┤" if y in told else f"{'':>{margin}} │"), *_row(cells, y, width))
+        (TextSpan(f"{told.get(y, ''):>{margin}} ┤" if y in told else f"{'':>{margin}} │"), *_row(cells, y, width))
         for y in reversed(range(height))
     ]
     ends = x_label(axes[0].low), x_label(axes[0].value(width // 2)), x_label(axes[0].high)
     scale = ends[0] + ends[1].center(width - len(ends[0]) - len(ends[2])) + ends[2]
-    lines += [(Span(f"{'':>{margin}} └{'─' * width}"),), (Span(f"{'':>{margin}}  {scale}"),)]
-    legend = [(Span(MARKS[n], role(n)), Span(f" {name}   ")) for n, name in enumerate(curves)]
-    return [*lines, (Span(" " * (margin + 2)), *(span for pair in legend for span in pair))]
+    lines += [(TextSpan(f"{'':>{margin}} └{'─' * width}"),), (TextSpan(f"{'':>{margin}}  {scale}"),)]
+    legend = [(TextSpan(MARKS[n], role(n)), TextSpan(f" {name}   ")) for n, name in enumerate(curves)]
+    return [*lines, (TextSpan(" " * (margin + 2)), *(span for pair in legend for span in pair))]
 
 
 def role(number: int) -> str:
@@ -85,9 +85,9 @@ def _drawn(curve: Curve, across: _Axis, up: _Axis) -> list[tuple[int, int]]:
     return found or [(across.cell(x), up.cell(y)) for x, y in curve]
 
 
-def _row(cells: Mapping[tuple[int, int], int], y: int, width: int) -> list[Span]:
+def _row(cells: Mapping[tuple[int, int], int], y: int, width: int) -> list[TextSpan]:
     spans = []
     for x in range(width):
         number = cells.get((x, y))
-        spans.append(Span(" ") if number is None else Span(MARKS[number], role(number)))
+        spans.append(TextSpan(" ") if number is None else TextSpan(MARKS[number], role(number)))
     return spans

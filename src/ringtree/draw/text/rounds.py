@@ -17,13 +17,13 @@ from ringtree.draw.text.branches import branches
 from ringtree.draw.text.buffers import Grid
 from ringtree.draw.text.frames import Arrangement, Frame
 from ringtree.draw.text.labels import spread
-from ringtree.draw.text.lines import Line, Span
+from ringtree.draw.text.lines import Line, TextSpan
 from ringtree.draw.text.repeats import Repeat, repeats
 from ringtree.draw.text.sends import sends
 from ringtree.draw.trees import few, trees
 from ringtree.ir.contents import Contents, Promised
 from ringtree.ir.contents import rounds as play
-from ringtree.ir.moves import Layout, Moves
+from ringtree.ir.moves import CellLayout, Moves
 from ringtree.ir.schedule import Schedule, Transfers
 
 MOST_RANKS = 16
@@ -35,30 +35,33 @@ MOST_TRANSFERS = 1 << 20
 LEAST_ROUNDS = 8
 SENDS_ROOM = 44
 """What a rank sends in a round is said in about as many characters."""
-NOTHING_YET = (Span("start      ", "head"), Span("no rank has anything in its output", "faint"))
+NOTHING_YET = (TextSpan("start      ", "head"), TextSpan("no rank has anything in its output", "faint"))
 
 
 def rounds(schedule: Schedule, width: int = 100) -> list[Line]:
     """The view, in lines of at most about `width` characters. Cost: as verify.prove's; of what is too large to be
     played for a view it says so."""
     s = schedule
-    lines: list[Line] = [(Span(_title(s), "head"),)]
-    layout = Layout.of(s)
+    lines: list[Line] = [(TextSpan(_title(s), "head"),)]
+    layout = CellLayout.of(s)
     if s.transfers > MOST_TRANSFERS or layout.cells * (1 + s.promise.reduces * s.ranks // 64) > MOST_WORDS:
-        return [*lines, (Span(f"too much to play here: {s.transfers:,} transfers between {layout.cells:,} chunks"),)]
+        return [
+            *lines,
+            (TextSpan(f"too much to play here: {s.transfers:,} transfers between {layout.cells:,} chunks"),),
+        ]
     moves = Moves.of(s)
     found = trees(s)
     if few(found):
-        lines += [(), *((Span(line),) for line in branches(found, width))]
+        lines += [(), *((TextSpan(line),) for line in branches(found, width))]
     repeated = repeats(s)
     frames, end = _played(s, moves, repeated)
     arrangement = Arrangement(spread(s.participants, MOST_RANKS), frames, width)
-    lines += [(), *((Span(line, "faint"),) for line in _legend(s, frames, width))]
+    lines += [(), *((TextSpan(line, "faint"),) for line in _legend(s, frames, width))]
     shown = {frame.number for frame in frames}
     before = -1
     for frame in frames:
         if frame.number > before + 1:
-            lines += [(), (Span(_left_out(before + 1, frame.number - 1, repeated, shown), "head"),)]
+            lines += [(), (TextSpan(_left_out(before + 1, frame.number - 1, repeated, shown), "head"),)]
         lines += [(), *arrangement.frame(frame)] if frame.says_anything else [(), NOTHING_YET]
         before = frame.number
     return [*lines, (), _verdict(s, layout, end)]
@@ -138,13 +141,13 @@ def _goes_round(text: str) -> bool:
     return any(int(a) > int(b) for a, b in re.findall(r"(\d+)-(\d+)", text))
 
 
-def _verdict(s: Schedule, layout: Layout, end: Contents) -> Line:
+def _verdict(s: Schedule, layout: CellLayout, end: Contents) -> Line:
     """Whether every rank has what it was promised."""
     promised = Promised.of(s, layout)
     kept = promised.kept(end)
     if kept.all():
-        return (Span(f"every rank has what {s.collective} promises", "kept"),)
+        return (TextSpan(f"every rank has what {s.collective} promises", "kept"),)
     wrong = np.flatnonzero(~kept)
     rank, chunk = int(promised.rank[wrong[0]]), int(promised.position[wrong[0]])
     more = f", nor in {len(wrong) - 1} others," if len(wrong) > 1 else ""
-    return (Span(f"NOT DONE: rank {rank} has not in chunk {chunk}{more} what {s.collective} promises", "wrong"),)
+    return (TextSpan(f"NOT DONE: rank {rank} has not in chunk {chunk}{more} what {s.collective} promises", "wrong"),)

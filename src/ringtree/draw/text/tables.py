@@ -10,7 +10,7 @@ NCCL_TYPES = {
 }  # fmt: skip
 
 
-class Figures(NamedTuple):
+class BandwidthCells(NamedTuple):
     """One side (out-of-place or in-place) of a line; `wrong` None where nobody checked."""
 
     time_us: float
@@ -47,8 +47,8 @@ def nccl_row(
     dtype: str,
     op: str,
     root: int,
-    out_of_place: Figures | None,
-    in_place: Figures | None,
+    out_of_place: BandwidthCells | None,
+    in_place: BandwidthCells | None,
     note: str = "",
 ) -> str:
     """One line of nccl-tests' table. A side that does not exist (a broadcast always fills its own array) is N/A."""
@@ -56,7 +56,7 @@ def nccl_row(
     return (head + _figures(out_of_place) + _figures(in_place) + (f"  {note}" if note else "")).rstrip()
 
 
-def _figures(side: Figures | None) -> str:
+def _figures(side: BandwidthCells | None) -> str:
     if side is None:
         return _side(("N/A",) * 4)
     wrong = "N/A" if side.wrong is None else f"{side.wrong:g}"

@@ -17,9 +17,9 @@ from itertools import groupby
 
 import numpy as np
 
-from ringtree.draw.text.lines import Line, Span
+from ringtree.draw.text.lines import Line, TextSpan
 from ringtree.ir import units
-from ringtree.ir.critical_path import Step, critical_path, seconds_by_rank, seconds_by_what
+from ringtree.ir.critical_path import PathStep, critical_path, seconds_by_rank, seconds_by_what
 from ringtree.ir.own_work import uncovered
 from ringtree.ir.trace import Event, Trace
 
@@ -41,7 +41,7 @@ _ROLES = {**{glyph: kind.name.lower() for kind, glyph in GLYPHS.items()}, ON_PAT
 def spans(text: str) -> list[Line]:
     """The lines of a timeline, or of whatever has timelines in it, for a terminal to colour."""
     return [
-        tuple(Span("".join(run), role) for role, run in groupby(line, lambda glyph: _ROLES.get(glyph, "")))
+        tuple(TextSpan("".join(run), role) for role, run in groupby(line, lambda glyph: _ROLES.get(glyph, "")))
         for line in text.splitlines()
     ]
 
@@ -53,7 +53,7 @@ def timeline(trace: Trace, width: int = 100, span_s: float | None = None) -> str
     return "\n".join([drawing(trace, path, width, span_s), *legend, "", *table(trace, chosen(trace, path))])
 
 
-def drawing(trace: Trace, path: Sequence[Step], width: int = 100, span_s: float | None = None) -> str:
+def drawing(trace: Trace, path: Sequence[PathStep], width: int = 100, span_s: float | None = None) -> str:
     """The trace and its critical path drawn, no line of the rows longer than `width` (at least 40). `span_s`: what the
     width stands for, at least the makespan, so that several traces can be drawn on one scale."""
     if not trace.makespan_s > 0:
@@ -104,7 +104,7 @@ def _place(name: str | None) -> str:
     return f"on {name}" if name else ""
 
 
-def path_line(path: Sequence[Step]) -> str:
+def path_line(path: Sequence[PathStep]) -> str:
     """What the critical path consists of, and on whom it lies."""
     total = sum(step.end_s - step.start_s for step in path)
     shares = {name: seconds / total for name, seconds in seconds_by_what(path).items()}
@@ -116,7 +116,7 @@ def path_line(path: Sequence[Step]) -> str:
     return f"critical path: {what}; on rank{'s' * (len(by_rank) > 1)} {on}{more}"
 
 
-def chosen(trace: Trace, path: Sequence[Step]) -> list[int]:
+def chosen(trace: Trace, path: Sequence[PathStep]) -> list[int]:
     """The ranks that are drawn, in order."""
     if trace.ranks <= MOST_ROWS:
         return list(range(trace.ranks))
@@ -145,7 +145,7 @@ def _scale(cell_s: float, cells: int, margin: int) -> list[str]:
     return [" " * margin + "".join(line).rstrip() for line in (names, ticks)]
 
 
-def _rows(trace: Trace, path: Sequence[Step], cell_s: float, cells: int, margin: int) -> list[str]:
+def _rows(trace: Trace, path: Sequence[PathStep], cell_s: float, cells: int, margin: int) -> list[str]:
     ranks = chosen(trace, path)
     drawn, marks = _shades(trace, ranks, cell_s, cells), _marks(trace, path, cell_s, cells)
     lines: list[str] = []
@@ -187,7 +187,7 @@ def _shades(trace: Trace, ranks: list[int], cell_s: float, cells: int) -> list[s
     return ["".join(line) for line in glyphs[most].tolist()]
 
 
-def _marks(trace: Trace, path: Sequence[Step], cell_s: float, cells: int) -> dict[int, str]:
+def _marks(trace: Trace, path: Sequence[PathStep], cell_s: float, cells: int) -> dict[int, str]:
     """The line under each rank that the path touches."""
     zero_s = trace.start_s.min(initial=np.inf)
     found: dict[int, list[str]] = {}

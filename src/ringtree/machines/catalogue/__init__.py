@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ringtree.machines.catalogue import aws_gcp, azure_oci, nvidia, others
-from ringtree.machines.catalogue.entry import Entry, build
+from ringtree.machines.catalogue.entry import CatalogueEntry, build
 from ringtree.machines.machine import Machine
 
-ENTRIES: dict[str, Entry] = {
+ENTRIES: dict[str, CatalogueEntry] = {
     e.name: e for e in (*nvidia.ENTRIES, *others.ENTRIES, *aws_gcp.ENTRIES, *azure_oci.ENTRIES)
 }
 NAMES: tuple[str, ...] = tuple(ENTRIES)

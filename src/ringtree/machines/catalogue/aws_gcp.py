@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ringtree.machines.catalogue.entry import Entry
+from ringtree.machines.catalogue.entry import CatalogueEntry
 from ringtree.machines.catalogue.nvidia import HYBRID_CUBE_MESH
 
 _EFA_4 = ("[g0 g1 n0] [g2 g3 n1]", "[g4 g5 n2] [g6 g7 n3]")
@@ -13,7 +13,7 @@ _EFA_32 = (
 _ONE_EACH = ("[g0 n0] [g1 n1] [g2 n2] [g3 n3]", "[g4 n4] [g5 n5] [g6 n6] [g7 n7]")
 
 ENTRIES = (
-    Entry(
+    CatalogueEntry(
         name="aws-p3dn",
         what="p3dn.24xlarge: 8 V100 SXM2 32GB in a hybrid cube mesh, one EFA of 100 Gb/s without GPUDirect RDMA",
         source="AWS EC2 guide, P3 instances and EFA",
@@ -24,7 +24,7 @@ ENTRIES = (
         fabric="efa",
         mesh=HYBRID_CUBE_MESH,
     ),
-    Entry(
+    CatalogueEntry(
         name="aws-p4d",
         what="p4d.24xlarge: 8 A100 SXM4 40GB on NVSwitches, 4 EFA of 100 Gb/s",
         source="AWS EC2 guide, P4 instances; PCIe as AWS's own NCCL topology file of aws-ofi-nccl tells it",
@@ -37,7 +37,7 @@ ENTRIES = (
         nvswitch=2,
         chips=6,
     ),
-    Entry(
+    CatalogueEntry(
         name="aws-p4de",
         what="p4de.24xlarge: 8 A100 SXM4 80GB on NVSwitches, 4 EFA of 100 Gb/s",
         source="AWS EC2 guide, P4 instances; PCIe as AWS's own NCCL topology file of aws-ofi-nccl tells it",
@@ -50,7 +50,7 @@ ENTRIES = (
         nvswitch=2,
         chips=6,
     ),
-    Entry(
+    CatalogueEntry(
         name="aws-p5",
         what="p5.48xlarge: 8 H100 SXM5 on NVSwitches, 32 EFA of 100 Gb/s",
         source="AWS EC2 guide, P5 instances; PCIe as AWS's own NCCL topology file of aws-ofi-nccl tells it: 4 EFAs and "
@@ -64,7 +64,7 @@ ENTRIES = (
         nvswitch=3,
         chips=4,
     ),
-    Entry(
+    CatalogueEntry(
         name="gcp-a3-high",
         what="a3-highgpu-8g: 8 H100 SXM5 on NVSwitches, 4 NICs of 200 Gb/s with GPUDirect-TCPX",
         source="Google Cloud, A3 machine types and GPUDirect-TCPX: a NIC for two GPUs",
@@ -76,7 +76,7 @@ ENTRIES = (
         nvswitch=3,
         chips=4,
     ),
-    Entry(
+    CatalogueEntry(
         name="gcp-a3-mega",
         what="a3-megagpu-8g: 8 H100 SXM5 on NVSwitches, 8 NICs of 200 Gb/s with GPUDirect-TCPXO",
         source="Google Cloud, A3 machine types and GPUDirect-TCPXO: a NIC a GPU",
@@ -88,7 +88,7 @@ ENTRIES = (
         nvswitch=3,
         chips=4,
     ),
-    Entry(
+    CatalogueEntry(
         name="gcp-a3-ultra",
         what="a3-ultragpu-8g: 8 H200 SXM5 on NVSwitches, 8 ConnectX-7 of 400 Gb/s with RoCE",
         source="Google Cloud, A3 Ultra machine types",
@@ -100,7 +100,7 @@ ENTRIES = (
         nvswitch=3,
         chips=4,
     ),
-    Entry(
+    CatalogueEntry(
         name="gcp-a4",
         what="a4-highgpu-8g: 8 B200 on NVSwitches, 8 ConnectX-7 of 400 Gb/s with RoCE",
         source="Google Cloud, A4 machine types",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ringtree.machines.catalogue.entry import Entry
+from ringtree.machines.catalogue.entry import CatalogueEntry
 from ringtree.machines.catalogue.nvidia import HYBRID_CUBE_MESH
 
 _ONE_EACH = ("[g0 n0] [g1 n1] [g2 n2] [g3 n3]", "[g4 n4] [g5 n5] [g6 n6] [g7 n7]")
 _FOUR_NUMA = ("[g2 g3 n2 n3]", "[g0 g1 n0 n1]", "[g6 g7 n6 n7]", "[g4 g5 n4 n5]")
 
 ENTRIES = (
-    Entry(
+    CatalogueEntry(
         name="azure-ndv2",
         what="ND40rs_v2: 8 V100 SXM2 32GB in a hybrid cube mesh, one EDR InfiniBand",
         source="Azure, NDv2 series; PCIe as Azure's NCCL topology file of azhpc-images tells it, the host's switches "
@@ -20,7 +20,7 @@ ENTRIES = (
         nic="ConnectX-5 EDR",
         mesh=HYBRID_CUBE_MESH,
     ),
-    Entry(
+    CatalogueEntry(
         name="azure-ndv4",
         what="ND96asr_v4: 8 A100 SXM4 40GB on NVSwitches, 8 HDR InfiniBand",
         source="Azure, ND A100 v4 series; PCIe as Azure's NCCL topology file of azhpc-images tells it",
@@ -31,7 +31,7 @@ ENTRIES = (
         nvswitch=2,
         chips=6,
     ),
-    Entry(
+    CatalogueEntry(
         name="azure-ndv5",
         what="ND96isr_H100_v5: 8 H100 SXM5 on NVSwitches, 8 NDR InfiniBand",
         source="Azure, ND H100 v5 series; PCIe as Azure's NCCL topology file of azhpc-images tells it",
@@ -42,7 +42,7 @@ ENTRIES = (
         nvswitch=3,
         chips=4,
     ),
-    Entry(
+    CatalogueEntry(
         name="azure-nc96",
         what="NC96ads_A100_v4: 4 A100 PCIe 80GB in two NVLink pairs, each at a NUMA node, 80 Gb/s of Ethernet",
         source="Azure, NC A100 v4 series; NUMA nodes as Azure's NCCL topology file of azhpc-images tells them, pairs "
@@ -55,7 +55,7 @@ ENTRIES = (
         fabric="tcp",
         mesh="0-1x12 2-3x12",
     ),
-    Entry(
+    CatalogueEntry(
         name="oci-gpu4",
         what="BM.GPU4.8: 8 A100 SXM4 40GB on NVSwitches, 8 cards of 2 x 100 Gb/s with RoCE",
         source="Oracle Cloud, GPU bare metal shapes",
@@ -67,7 +67,7 @@ ENTRIES = (
         nvswitch=2,
         chips=6,
     ),
-    Entry(
+    CatalogueEntry(
         name="oci-b4",
         what="BM.GPU.B4.8: 8 A100 SXM4 40GB on NVSwitches, 8 cards of 2 x 100 Gb/s with RoCE",
         source="Oracle Cloud, GPU bare metal shapes",
@@ -79,7 +79,7 @@ ENTRIES = (
         nvswitch=2,
         chips=6,
     ),
-    Entry(
+    CatalogueEntry(
         name="oci-h100",
         what="BM.GPU.H100.8: 8 H100 SXM5 on NVSwitches, 8 cards of 2 x 200 Gb/s with RoCE",
         source="Oracle Cloud, GPU bare metal shapes",

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ringtree.machines import parts
-from ringtree.machines.building import Builder
+from ringtree.machines.building import MachineBuilder
 from ringtree.machines.machine import Device, DeviceKind, LinkKind, Machine, NoteKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class CatalogueEntry:
     """`numa`: what hangs off each NUMA node's PCIe, as `[g0 g1 n0] [g2 g3 n1]`: g a GPU by local rank, n a NIC, s an
     NVMe, d a SATA disk, brackets a switch around what is below it. `switch`: the switches' PCIe generation (0: the
     CPU's). `mesh`: links between GPUs, as `0-1x2 0-3`. `nvswitch`: the generation that joins all GPUs, of so many
@@ -44,9 +44,9 @@ class Entry:
         return self.copies * len(re.findall(r"\bg\d", " ".join(self.numa)))
 
 
-def build(entry: Entry) -> Machine:
+def build(entry: CatalogueEntry) -> Machine:
     """The machine of an entry."""
-    b = Builder()
+    b = MachineBuilder()
     b.note(NoteKind.SOURCE, entry.name, entry.source)
     if entry.note:
         b.note(NoteKind.SOURCE, entry.name, entry.note)
@@ -59,14 +59,14 @@ def build(entry: Entry) -> Machine:
     return b.machine(entry.name)
 
 
-def _switched(entry: Entry, b: Builder, gpus: range, name: str, chips: int) -> None:
+def _switched(entry: CatalogueEntry, b: MachineBuilder, gpus: range, name: str, chips: int) -> None:
     b.nvswitch(name, entry.nvswitch, chips)
     part = parts.GPUS[entry.gpu]
     for g in gpus:
         b.nvlink(f"gpu{g}", name, int(part.wire), part.wires)
 
 
-def _two_levels(entry: Entry, b: Builder) -> None:
+def _two_levels(entry: CatalogueEntry, b: MachineBuilder) -> None:
     each = entry.gpus // entry.copies
     for node in range(entry.copies):
         _switched(entry, b, range(node * each, node * each + each), f"nvswitch{node}", entry.chips)
@@ -78,7 +78,7 @@ def _two_levels(entry: Entry, b: Builder) -> None:
 class _Node:
     """One node's CPUs, PCIe and mesh; its devices are numbered after those of the nodes before."""
 
-    def __init__(self, entry: Entry, b: Builder, node: int) -> None:
+    def __init__(self, entry: CatalogueEntry, b: MachineBuilder, node: int) -> None:
         self.entry, self.b, self.node = entry, b, node
         self.each = {sign: len(re.findall(rf"\b{sign}\d", " ".join(entry.numa))) for sign in "gnsd"}
         self.cpu = parts.CPUS[entry.cpu]

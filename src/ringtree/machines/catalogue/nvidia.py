@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from ringtree.machines.catalogue.entry import Entry
+from ringtree.machines.catalogue.entry import CatalogueEntry
 
 _ONE_EACH = ("[g0 n0] [g1 n1] [g2 n2] [g3 n3]", "[g4 n4] [g5 n5] [g6 n6] [g7 n7]")
 _STORAGE_NICS = "only the NICs of the compute fabric are listed, not those for storage and management"
@@ -16,7 +16,7 @@ HYBRID_CUBE_MESH = "0-1 0-2 0-3x2 0-4x2 1-2x2 1-3 1-5x2 2-3x2 2-6 3-7 4-5 4-6 4-
 """Of six links a GPU: NVIDIA DGX-1 with Tesla V100 system architecture, figure 4."""
 
 ENTRIES = (
-    Entry(
+    CatalogueEntry(
         name="dgx-1-p100",
         what="8 P100 SXM2 in a cube mesh, 4 EDR InfiniBand",
         source="NVIDIA DGX-1 with Tesla P100 system architecture whitepaper",
@@ -26,7 +26,7 @@ ENTRIES = (
         nic="ConnectX-4 EDR",
         mesh=CUBE_MESH,
     ),
-    Entry(
+    CatalogueEntry(
         name="dgx-1-v100",
         what="8 V100 SXM2 in a hybrid cube mesh, 4 EDR InfiniBand",
         source="NVIDIA DGX-1 with Tesla V100 system architecture whitepaper",
@@ -36,7 +36,7 @@ ENTRIES = (
         nic="ConnectX-4 EDR",
         mesh=HYBRID_CUBE_MESH,
     ),
-    Entry(
+    CatalogueEntry(
         name="dgx-2",
         what="16 V100 SXM3 on NVSwitches, 8 EDR InfiniBand",
         source="NVIDIA DGX-2 user guide and NVSwitch technical overview",
@@ -50,7 +50,7 @@ ENTRIES = (
         nvswitch=1,
         chips=12,
     ),
-    Entry(
+    CatalogueEntry(
         name="dgx-a100",
         what="8 A100 SXM4 80GB on NVSwitches, 8 HDR InfiniBand",
         source="NVIDIA DGX A100 user guide: topology of the 640 GB system, 4 NUMA nodes a socket",
@@ -71,7 +71,7 @@ ENTRIES = (
         chips=6,
         note=_STORAGE_NICS,
     ),
-    Entry(
+    CatalogueEntry(
         name="dgx-h100",
         what="8 H100 SXM5 on NVSwitches, 8 NDR InfiniBand",
         source="NVIDIA DGX H100/H200 user guide",
@@ -83,7 +83,7 @@ ENTRIES = (
         chips=4,
         note=_STORAGE_NICS,
     ),
-    Entry(
+    CatalogueEntry(
         name="dgx-h200",
         what="8 H200 SXM5 on NVSwitches, 8 NDR InfiniBand",
         source="NVIDIA DGX H100/H200 user guide",
@@ -95,7 +95,7 @@ ENTRIES = (
         chips=4,
         note=_STORAGE_NICS,
     ),
-    Entry(
+    CatalogueEntry(
         name="dgx-b200",
         what="8 B200 on NVSwitches, 8 NDR InfiniBand",
         source="NVIDIA DGX B200 user guide",
@@ -107,7 +107,7 @@ ENTRIES = (
         chips=2,
         note=_STORAGE_NICS,
     ),
-    Entry(
+    CatalogueEntry(
         name="dgx-h100-superpod",
         what="256 H100 SXM5 of 32 nodes in one NVLink network, half of a node's NVLink going out",
         source="NVIDIA H100 whitepaper, DGX H100 SuperPOD with the NVLink Switch System: 72 NVLink4 out of a node",
@@ -121,7 +121,7 @@ ENTRIES = (
         upper=72,
         note=_STORAGE_NICS,
     ),
-    Entry(
+    CatalogueEntry(
         name="gb200-nvl72",
         what="a rack: 72 GB200 of 18 trays in one NVLink domain, 4 NDR InfiniBand a tray",
         source="NVIDIA GB200 NVL72 data sheet and DGX GB200 user guide: 18 trays of 2 Grace and 4 GPUs, 9 switch trays",
@@ -134,7 +134,7 @@ ENTRIES = (
         c2c="GB200",
         copies=18,
     ),
-    Entry(
+    CatalogueEntry(
         name="gh200x4",
         what="4 GH200 all to all by NVLink, a Grace each, 4 Slingshot 200G",
         source="CSCS documentation, Alps hardware: 6 NVLinks between each two GPUs, one NIC a module",
@@ -147,7 +147,7 @@ ENTRIES = (
         mesh="0-1x6 0-2x6 0-3x6 1-2x6 1-3x6 2-3x6",
         c2c="GH200",
     ),
-    Entry(
+    CatalogueEntry(
         name="v100-pcie",
         what="4 V100 PCIe, two under each socket's PCIe switch, 2 EDR InfiniBand",
         source="the common two-socket server with PCIe switches, NVIDIA Tesla V100 PCIe server design guide",
@@ -156,7 +156,7 @@ ENTRIES = (
         gpu="V100 PCIe",
         nic="ConnectX-5 EDR",
     ),
-    Entry(
+    CatalogueEntry(
         name="a100-pcie-nvlink-pairs",
         what="4 A100 PCIe in two NVLink pairs, 2 HDR InfiniBand",
         source="NVIDIA A100 80GB PCIe product brief: three bridges join a pair, 600 GB/s both ways",
@@ -166,7 +166,7 @@ ENTRIES = (
         nic="ConnectX-6 HDR",
         mesh="0-1x12 2-3x12",
     ),
-    Entry(
+    CatalogueEntry(
         name="h100-pcie-nvlink-pairs",
         what="4 H100 PCIe in two NVLink pairs, 2 NDR InfiniBand",
         source="NVIDIA H100 PCIe product brief: three bridges join a pair, 600 GB/s both ways",
@@ -176,7 +176,7 @@ ENTRIES = (
         nic="ConnectX-7 NDR",
         mesh="0-1x12 2-3x12",
     ),
-    Entry(
+    CatalogueEntry(
         name="rtx4090-pcie",
         what="8 RTX 4090 on PCIe without P2P, one 100 Gb/s Ethernet",
         source="the common two-socket server, a slot of the CPU each; NVIDIA: GeForce RTX 4090 has no P2P over PCIe",

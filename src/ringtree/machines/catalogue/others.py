@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from ringtree.machines.catalogue.entry import Entry
+from ringtree.machines.catalogue.entry import CatalogueEntry
 
 _ALL_8 = " ".join(f"{a}-{b}" for a, b in combinations(range(8), 2))
 
 ENTRIES = (
-    Entry(
+    CatalogueEntry(
         name="mi250x8",
         what="8 MI250, a GPU each of their 16 halves (GCDs), 8 HDR InfiniBand",
         source="AMD CDNA 2 whitepaper, the system of 8 MI250; the wiring as the model topo_16p1h of ROCm/rccl tells it",
@@ -26,7 +26,7 @@ ENTRIES = (
         "0-2 0-4x2 1-2 1-3 1-5 2-6 3-7x2 4-12 5-13 5-14 6-13 6-14 7-15 8-10 8-12x2 9-10 9-11 9-13 10-14 11-15x2",
         note="GPUs 2k and 2k+1 are the two GCDs of one MI250, 4 links apart",
     ),
-    Entry(
+    CatalogueEntry(
         name="mi300x8",
         what="8 MI300X all to all by xGMI, 8 NDR InfiniBand",
         source="AMD Instinct MI300X platform data sheet: 7 links a GPU, one to each other",
@@ -36,7 +36,7 @@ ENTRIES = (
         nic="ConnectX-7 NDR",
         mesh=_ALL_8,
     ),
-    Entry(
+    CatalogueEntry(
         name="dcu-z100x4",
         what="4 Hygon DCU Z100 on PCIe, one at each NUMA node, one HDR InfiniBand",
         source="papers on Hygon's DCU clusters: a C86 7185 of 4 dies, a DCU each over PCIe 3.0 x16",
@@ -46,7 +46,7 @@ ENTRIES = (
         gpu="DCU Z100",
         nic="ConnectX-6 HDR",
     ),
-    Entry(
+    CatalogueEntry(
         name="ascend-910b-x8",
         what="8 Ascend 910B all to all by HCCS, 8 RoCE 200G",
         source="Huawei Atlas 800T A2 user guide: 4 Kunpeng 920, 8 NPUs all to all, a 200 Gb/s RoCE port each",
@@ -59,7 +59,7 @@ ENTRIES = (
         mesh=_ALL_8,
         note="an NPU's RoCE port is its own; given as a NIC below the switch that the NPU is below",
     ),
-    Entry(
+    CatalogueEntry(
         name="cpu-2s",
         what="2 sockets of EPYC 9654 and no accelerator, one 100 Gb/s Ethernet, NVMe and SATA",
         source="AMD EPYC 9004 architecture overview; one NUMA node a socket",

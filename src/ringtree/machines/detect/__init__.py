@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ringtree.machines import parts
-from ringtree.machines.building import Builder
+from ringtree.machines.building import MachineBuilder
 from ringtree.machines.detect import cards, gpus, nodes
 from ringtree.machines.detect.amd import kfd_gpus
 from ringtree.machines.detect.cpus import NumaNode, Processor, numa_nodes, processor
@@ -29,7 +29,7 @@ def detect(root: Path = THIS) -> Machine:
     never an error."""
     sysfs = Sysfs(root)
     pci = pci_devices(sysfs)
-    builder = Builder()
+    builder = MachineBuilder()
     numa, cpu = numa_nodes(sysfs), processor(sysfs)
     cpus = {node.number: f"cpu{max(node.number, 0)}" for node in numa}
     found = gpus.candidates(pci)
@@ -50,11 +50,11 @@ def detect(root: Path = THIS) -> Machine:
 
 
 def _tell(
-    builder: Builder,
+    builder: MachineBuilder,
     sysfs: Sysfs,
     cpu: Processor,
     numa: Sequence[NumaNode],
-    there: Sequence[gpus.Gpu],
+    there: Sequence[gpus.DetectedGpu],
     nics: Mapping[str, bool],
     any_pci: bool,
 ) -> None:

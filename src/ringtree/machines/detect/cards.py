@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from ringtree.machines import parts
-from ringtree.machines.building import Builder
+from ringtree.machines.building import MachineBuilder
 from ringtree.machines.detect.pci import PciDevice, Speed
 from ringtree.machines.detect.places import ASSUMED, GTps, Places
 from ringtree.machines.detect.ports import Disk, Port
@@ -21,7 +21,9 @@ DISK = Speed(8.0, 4)
 """The link of a drive that tells none."""
 
 
-def add_nics(builder: Builder, places: Places, pci: Mapping[str, PciDevice], found: Sequence[Port]) -> dict[str, bool]:
+def add_nics(
+    builder: MachineBuilder, places: Places, pci: Mapping[str, PciDevice], found: Sequence[Port]
+) -> dict[str, bool]:
     """Adds a NIC a PCI device, its ports together; whether each by name does RDMA."""
     cards: dict[str, list[Port]] = {}
     for port in found:
@@ -32,7 +34,7 @@ def add_nics(builder: Builder, places: Places, pci: Mapping[str, PciDevice], fou
     return {card[0].name: bool(card[0].rdma) for card in cards.values()}
 
 
-def _add_nic(builder: Builder, places: Places, device: PciDevice | None, card: Sequence[Port]) -> None:
+def _add_nic(builder: MachineBuilder, places: Places, device: PciDevice | None, card: Sequence[Port]) -> None:
     first = card[0]
     name = builder.free(first.name.partition(":")[0] if len(card) > 1 else first.name)
     part = parts.nic_by_id(device.maker, device.model) if device else None
@@ -70,7 +72,7 @@ def _fabric(device: PciDevice | None, port: Port) -> str:
     return own if FABRICS[own].rdma and own != "infiniband" else by_layer
 
 
-def add_disk(builder: Builder, places: Places, pci: Mapping[str, PciDevice], disk: Disk) -> None:
+def add_disk(builder: MachineBuilder, places: Places, pci: Mapping[str, PciDevice], disk: Disk) -> None:
     if disk.busid in pci and pci[disk.busid].virtual:
         return
     name = builder.free(disk.name)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from ringtree.machines import parts
-from ringtree.machines.building import Builder
+from ringtree.machines.building import MachineBuilder
 from ringtree.machines.detect.amd import KfdGpu
 from ringtree.machines.detect.nvml import INSTALL, NvmlGpu
 from ringtree.machines.detect.pci import PciDevice, Speed
@@ -25,14 +25,14 @@ BOARD = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Gpu:
+class DetectedGpu:
     """One of this machine's. `nvlinks` as NVML tells them, `xgmi` as KFD does."""
 
     busid: str
     model: str
     maker: str
     sm: int
-    part: parts.Gpu | None
+    part: parts.GpuPart | None
     nvlinks: Mapping[tuple[str, str], int] = field(default_factory=lambda: MappingProxyType({}))
     xgmi: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -43,7 +43,7 @@ class Gpu:
         return wire if isinstance(wire, int) and wire else NVLINKS.get(self.sm, 0)
 
 
-def c2c(part: parts.Gpu | None) -> parts.Wire | None:
+def c2c(part: parts.GpuPart | None) -> parts.LinkGeneration | None:
     """The link of a superchip's GPU to its Grace; a GB300 has a GB200's."""
     return parts.C2C.get(part.model.partition(" ")[0].replace("GB300", "GB200")) if part else None
 
@@ -60,7 +60,7 @@ def _computes(d: PciDevice) -> bool:
     return d.kind in kinds.get(d.maker, (COMPUTE, ACCELERATOR) if d.maker in parts.PCI_VENDORS else ())
 
 
-def gpus(found: Sequence[PciDevice], nvml: Sequence[NvmlGpu], kfd: Sequence[KfdGpu]) -> tuple[Gpu, ...]:
+def gpus(found: Sequence[PciDevice], nvml: Sequence[NvmlGpu], kfd: Sequence[KfdGpu]) -> tuple[DetectedGpu, ...]:
     """In the order in which their software counts them. Where NVML speaks, those it shows are all of NVIDIA's that
     this process may use."""
     at = {d.busid: d for d in found}
@@ -71,25 +71,25 @@ def gpus(found: Sequence[PciDevice], nvml: Sequence[NvmlGpu], kfd: Sequence[KfdG
     return (*first, *then, *map(_by_id, rest))
 
 
-def _nvidia(told: NvmlGpu, device: PciDevice | None) -> Gpu:
+def _nvidia(told: NvmlGpu, device: PciDevice | None) -> DetectedGpu:
     part = parts.gpu_by_id(NVIDIA, device.model) if device else None
-    return Gpu(told.busid, told.name, "nvidia", told.sm, part, told.nvlinks)
+    return DetectedGpu(told.busid, told.name, "nvidia", told.sm, part, told.nvlinks)
 
 
-def _amd(told: KfdGpu, device: PciDevice) -> Gpu:
+def _amd(told: KfdGpu, device: PciDevice) -> DetectedGpu:
     known = _by_id(device)
-    return Gpu(told.busid, known.model, known.maker, 0, known.part, xgmi=told.xgmi)
+    return DetectedGpu(told.busid, known.model, known.maker, 0, known.part, xgmi=told.xgmi)
 
 
-def _by_id(device: PciDevice) -> Gpu:
+def _by_id(device: PciDevice) -> DetectedGpu:
     part = parts.gpu_by_id(device.maker, device.model)
     maker = parts.PCI_VENDORS.get(device.maker, f"0x{device.maker:04x}")
     if part is None:
-        return Gpu(device.busid, f"0x{device.model:04x}", maker, 0, None)
-    return Gpu(device.busid, part.model, part.vendor, part.sm, part)
+        return DetectedGpu(device.busid, f"0x{device.model:04x}", maker, 0, None)
+    return DetectedGpu(device.busid, part.model, part.vendor, part.sm, part)
 
 
-def add(builder: Builder, places: Places, pci: Mapping[str, PciDevice], there: Sequence[Gpu]) -> None:
+def add(builder: MachineBuilder, places: Places, pci: Mapping[str, PciDevice], there: Sequence[DetectedGpu]) -> None:
     """Adds them as gpu0, gpu1, …, and the links among them."""
     names = {gpu.busid: f"gpu{k}" for k, gpu in enumerate(there)}
     for gpu in there:
@@ -125,7 +125,7 @@ def add(builder: Builder, places: Places, pci: Mapping[str, PciDevice], there: S
         _assume_nvlinks(builder, pci, there, names)
 
 
-def _join_xgmi(builder: Builder, there: Sequence[Gpu], names: Mapping[str, str]) -> None:
+def _join_xgmi(builder: MachineBuilder, there: Sequence[DetectedGpu], names: Mapping[str, str]) -> None:
     for gpu in there:
         for other, told_Bps in gpu.xgmi.items():
             if other in names and names[gpu.busid] < names[other]:
@@ -143,7 +143,7 @@ def _join_xgmi(builder: Builder, there: Sequence[Gpu], names: Mapping[str, str])
                 )
 
 
-def _join_nvlinks(builder: Builder, there: Sequence[Gpu], names: Mapping[str, str]) -> None:
+def _join_nvlinks(builder: MachineBuilder, there: Sequence[DetectedGpu], names: Mapping[str, str]) -> None:
     switches = {busid for gpu in there for kind, busid in gpu.nvlinks if kind == "nvswitch"}
     generation = max((gpu.nvlink for gpu in there), default=0)
     if switches and generation in SWITCHED:
@@ -158,7 +158,7 @@ def _join_nvlinks(builder: Builder, there: Sequence[Gpu], names: Mapping[str, st
 
 
 def _assume_nvlinks(
-    builder: Builder, pci: Mapping[str, PciDevice], there: Sequence[Gpu], names: Mapping[str, str]
+    builder: MachineBuilder, pci: Mapping[str, PciDevice], there: Sequence[DetectedGpu], names: Mapping[str, str]
 ) -> None:
     """Without NVML: NVSwitches on the bus, or a board that there is only with them, join all that have NVLinks."""
     linked = [gpu for gpu in there if gpu.maker == "nvidia" and gpu.part and gpu.part.wires and gpu.nvlink]

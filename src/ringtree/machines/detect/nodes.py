@@ -7,7 +7,7 @@ from itertools import combinations
 from types import MappingProxyType
 
 from ringtree.machines import parts
-from ringtree.machines.building import Builder
+from ringtree.machines.building import MachineBuilder
 from ringtree.machines.detect.cpus import NumaNode, Processor
 from ringtree.machines.machine import Device, DeviceKind, LinkKind, NoteKind
 
@@ -16,7 +16,11 @@ UNKNOWN_Bps = 60e9
 
 
 def add(
-    builder: Builder, nodes: Sequence[NumaNode], cpu: Processor, names: Mapping[int, str], superchip: bool = False
+    builder: MachineBuilder,
+    nodes: Sequence[NumaNode],
+    cpu: Processor,
+    names: Mapping[int, str],
+    superchip: bool = False,
 ) -> None:
     """Adds a CPU a node by those names. `superchip`: with GPUs that only Grace has, which else calls itself an Arm."""
     part = parts.CPUS["Grace"] if superchip and cpu.attributes.get("arch") == "arm64" else _part(cpu)
@@ -44,7 +48,7 @@ def add(
         builder.note(NoteKind.ASSUMED, "CPU link", f"{text}; put it right in the file that --json writes")
 
 
-def _join(builder: Builder, nodes: Sequence[NumaNode], names: Mapping[int, str], part: parts.Cpu | None) -> None:
+def _join(builder: MachineBuilder, nodes: Sequence[NumaNode], names: Mapping[int, str], part: parts.Cpu | None) -> None:
     """NUMA nodes of a socket are all joined, and of two sockets those of the same place, which share its links."""
     sockets: dict[int, list[NumaNode]] = {}
     for node in nodes:

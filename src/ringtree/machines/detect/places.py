@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from ringtree.machines import parts
-from ringtree.machines.building import Builder
+from ringtree.machines.building import MachineBuilder
 from ringtree.machines.detect.pci import PciDevice, Speed
 from ringtree.machines.machine import Device, DeviceKind, LinkKind, NoteKind
 
@@ -22,7 +22,7 @@ class Places:
     """Adds the switches that devices hang on, and the links. `numbers`: the NUMA nodes there are, each a device named
     cpu and its number."""
 
-    def __init__(self, builder: Builder, pci: Mapping[str, PciDevice], cpus: Mapping[int, str]) -> None:
+    def __init__(self, builder: MachineBuilder, pci: Mapping[str, PciDevice], cpus: Mapping[int, str]) -> None:
         self._builder, self._pci, self._cpus = builder, pci, cpus
         self._switches: dict[str, str] = {}
         self._untold: list[str] = []

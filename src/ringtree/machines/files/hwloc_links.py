@@ -62,7 +62,7 @@ def _links(
         gpu.children.append(Element(tag, {"target": place, "count": str(links), "tclass": code}, own.line, own.file))
 
 
-def _each(tag: str, part: parts.Gpu | None, sm: int) -> float:
+def _each(tag: str, part: parts.GpuPart | None, sm: int) -> float:
     """What one link carries, by the GPU's generation."""
     if tag == "xgmi":
         return parts.XGMI[part.wire if part and isinstance(part.wire, str) else "MI250"].bandwidth_Bps

@@ -182,7 +182,7 @@ class _Tree:
         most = max((p.wires for p in parts.GPUS.values() if p.vendor == "nvidia"), default=0)
         return bool(pairs) and all(pairs) and max(pairs) * (len(self.gpus) - 1) > most
 
-    def _model(self) -> parts.Gpu | None:
+    def _model(self) -> parts.GpuPart | None:
         if self.given.gpu is not None:
             return self.given.gpu
         neighbours = max((sum(self.matrix.nvlinks(a, b) > 0 for b in self.gpus) for a in self.gpus), default=0)

@@ -53,7 +53,7 @@ _CSV_FACT = re.compile(r"#\s*(collective|nranks)\s*:\s*(\w+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class NcclTestsRow:
     """A size. `nbytes` as nccl-tests has it: the whole vector's. Times out of place and in place, where there are;
     `algbw`, `busbw` in GB/s as printed, of the quicker; `wrong` elements of both."""
 
@@ -93,7 +93,7 @@ class Log:
     path: Path
     collective: str
     ranks: int
-    rows: tuple[Row, ...]
+    rows: tuple[NcclTestsRow, ...]
     ran: tuple[Ran, ...] = ()
     debug: Debug = field(default_factory=Debug)
     inferred: tuple[str, ...] = ()
@@ -128,14 +128,14 @@ class _Reading:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.rows: list[Row] = []
+        self.rows: list[NcclTestsRow] = []
         self.ran: list[Ran] = []
         self.debug = Debug()
         self.programs: dict[str, int] = {}
         self.ranks = 0
         self.columns: list[str] = []
         self.csv: list[str] = []
-        self.quick: dict[int, Row] = {}
+        self.quick: dict[int, NcclTestsRow] = {}
 
     def line(self, text: str, number: int) -> None:
         if self.csv:
@@ -221,7 +221,9 @@ class _Reading:
         count = _whole(self.path, number, "count", what[1], 0, 1 << 60)
         root = _whole(self.path, number, "root", what[4], -1, MOST_RANKS)
         times = tuple(m[0] for m in measured)
-        row = Row(nbytes, count, str(what[2]), str(what[3]), root, times, quickest[1], quickest[2], wrong, number)
+        row = NcclTestsRow(
+            nbytes, count, str(what[2]), str(what[3]), root, times, quickest[1], quickest[2], wrong, number
+        )
         before = self.quick.get(nbytes)
         if before is None and len(self.quick) >= MOST_ROWS:
             raise ValueError(f"{where}: more than {MOST_ROWS:,} sizes; expected the table of one test")
@@ -277,19 +279,19 @@ def _whole(path: Path, line: int, what: str, text: object, least: int, most: int
     return int(word)
 
 
-def _per_rank(rows: Sequence[Row]) -> float:
+def _per_rank(rows: Sequence[NcclTestsRow]) -> float:
     """The whole vector over one count of elements: 1, or how many ranks share it."""
     big = [r for r in rows if r.count * TYPE_BYTES.get(r.type, 0)]
     return median(r.nbytes / (r.count * TYPE_BYTES[r.type]) for r in big[-5:]) if big else 1.0
 
 
-def _factor(rows: Sequence[Row]) -> float:
+def _factor(rows: Sequence[NcclTestsRow]) -> float:
     """busbw over algbw; 0 where both are too small to tell."""
     big = [r for r in rows if r.algbw >= 0.5]
     return median(r.busbw / r.algbw for r in big[-5:]) if big else 0.0
 
 
-def _collective(rows: Sequence[Row]) -> str:
+def _collective(rows: Sequence[NcclTestsRow]) -> str:
     """By redop, root and whether the vector is one of blocks. all_to_all prints what all_gather does."""
     one, factor = rows[-1], _factor(rows)
     reduces = one.redop != "none"
@@ -302,7 +304,7 @@ def _collective(rows: Sequence[Row]) -> str:
     return "send_recv" if factor == 0 or factor > 0.97 else "all_gather"
 
 
-def _ranks(name: str, rows: Sequence[Row]) -> int:
+def _ranks(name: str, rows: Sequence[NcclTestsRow]) -> int:
     """By nccl-tests' own definitions; 0 where they tell nothing."""
     shared, factor = round(_per_rank(rows)), _factor(rows)
     if name in ("all_gather", "reduce_scatter", "all_to_all") and shared > 1:

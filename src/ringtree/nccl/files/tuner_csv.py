@@ -41,7 +41,7 @@ HEADER = "# collective,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nR
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TunerRow:
     """From `min_bytes` to `max_bytes`, both counted in. -1: any, and for `channels` what NCCL takes itself."""
 
     collective: str
@@ -77,7 +77,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class TunerChoice:
     """What is best at one size."""
 
     nbytes: int
@@ -86,7 +86,7 @@ class Choice:
     channels: int = -1
 
 
-def rows(collective: str, choices: Sequence[Choice], nodes: int = -1, ranks: int = -1) -> tuple[Row, ...]:
+def rows(collective: str, choices: Sequence[TunerChoice], nodes: int = -1, ranks: int = -1) -> tuple[TunerRow, ...]:
     """A row for each run of sizes with the same choice; from one to the next at the geometric mean of both. `choices`
     go by size, each once. A choice NCCL would make nothing of is left out: it then takes its own."""
     sizes = [c.nbytes for c in choices]
@@ -95,10 +95,10 @@ def rows(collective: str, choices: Sequence[Choice], nodes: int = -1, ranks: int
     if not choices:
         return ()
     edges = [0, *(isqrt(a * b) + 1 for a, b in pairwise(sizes)), BEYOND_BYTES + 1]
-    made: list[Row] = []
+    made: list[TunerRow] = []
     for choice, (low, above) in zip(choices, pairwise(edges), strict=True):
         what = (choice.algorithm, choice.protocol, choice.channels)
-        row = Row(collective, low, above - 1, *what, nodes, ranks)
+        row = TunerRow(collective, low, above - 1, *what, nodes, ranks)
         if made and (made[-1].algorithm, made[-1].protocol, made[-1].channels) == what:
             made[-1] = replace(made[-1], max_bytes=row.max_bytes)
         else:
@@ -106,7 +106,7 @@ def rows(collective: str, choices: Sequence[Choice], nodes: int = -1, ranks: int
     return tuple(row for row in made if row.heard)
 
 
-def write(table: Iterable[Row]) -> str:
+def write(table: Iterable[TunerRow]) -> str:
     """The file: a comment that names the columns, then a line each; rows NCCL would make nothing of are left out."""
     lines = [HEADER]
     for row in table:
@@ -118,7 +118,7 @@ def write(table: Iterable[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def read(text: str, file: str = "tuner CSV") -> tuple[Row, ...]:
+def read(text: str, file: str = "tuner CSV") -> tuple[TunerRow, ...]:
     """The rows as the plugin takes them, its defaults for the last two fields. ValueError, with the line, where the
     plugin would silently take something else."""
     ours = {theirs: name for name, theirs in COLLECTIVES.items()}
@@ -136,7 +136,7 @@ def read(text: str, file: str = "tuner CSV") -> tuple[Row, ...]:
             raise ValueError(f"{where}: collective {fields[0][:40]!r}; expected one of {', '.join(ours)}")
         try:
             low, high, *rest = (int(f) for f in (*fields[1:3], *fields[5:]))
-            found.append(Row(ours[fields[0]], low, high, fields[3], fields[4], *rest))
+            found.append(TunerRow(ours[fields[0]], low, high, fields[3], fields[4], *rest))
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from None
     return tuple(found)

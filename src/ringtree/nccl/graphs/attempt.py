@@ -9,7 +9,7 @@ from enum import Enum
 from ringtree.machines.channels import Pattern
 from ringtree.machines.machine import PathKind
 from ringtree.nccl.graphs.flow import Flow
-from ringtree.nccl.graphs.system import System, Way
+from ringtree.nccl.graphs.system import GraphPath, System
 
 PCI_STEPS = 1 << 10
 """What the GPUs' own order may take, at most, before the search proper."""
@@ -20,7 +20,7 @@ HEADS = (Pattern.NVLS, Pattern.COLLNET_DIRECT)
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class ChannelConstraints:
     """What a channel must be: its speeds, the farthest paths it may take, whether channels are all `same`, whether it
     may leave by another NIC than it came by (`cross_nic` 2: channels in pairs), and how many are wanted."""
 
@@ -39,7 +39,7 @@ class Terms:
 class Found:
     """Channels that fit together: their orders, the NICs of each, and the edges they pass."""
 
-    terms: Terms
+    terms: ChannelConstraints
     orders: tuple[tuple[int, ...], ...]
     nets: tuple[tuple[int, int], ...]
     hops: int
@@ -75,7 +75,7 @@ class Leg(Enum):
     DONE = "complete"
 
 
-class Order(Enum):
+class GpuOrder(Enum):
     """How the next GPU is chosen: any that fits, the GPUs' own order, or the last channel's."""
 
     FREE = "free"
@@ -89,8 +89,8 @@ class Move:
 
     leg: Leg
     to: int = -1
-    flows: tuple[tuple[Way, int], ...] = ()
-    order: Order = Order.FREE
+    flows: tuple[tuple[GraphPath, int], ...] = ()
+    order: GpuOrder = GpuOrder.FREE
 
 
 def legs(pattern: Pattern, gpus: int, inter: bool) -> tuple[Leg, ...]:
@@ -115,7 +115,7 @@ class Attempt:
     The moves made are a stack. Complete channels are in `orders`, `nets` and `rules`; the one being made is `order`,
     from `entry` to `exit`, by `rule`, with `at` legs done."""
 
-    def __init__(self, system: System, terms: Terms, best: Found | None, budget: int, most: int) -> None:
+    def __init__(self, system: System, terms: ChannelConstraints, best: Found | None, budget: int, most: int) -> None:
         self.system, self.terms, self.best, self.budget, self.most = system, terms, best, budget, most
         self.legs = legs(terms.pattern, len(system.gpus), system.inter)
         self.flow = Flow(system)
@@ -124,9 +124,9 @@ class Attempt:
         self.made: list[Move] = []
         self.orders: list[tuple[int, ...]] = []
         self.nets: list[tuple[int, int]] = []
-        self.rules: list[Order] = []
+        self.rules: list[GpuOrder] = []
         self.order: list[int] = []
-        self.rule, self.entry, self.exit, self.at = Order.FREE, -1, -1, 0
+        self.rule, self.entry, self.exit, self.at = GpuOrder.FREE, -1, -1, 0
         self.hops = 0
         self.reached = False
         self._saved_budget = 0
@@ -148,7 +148,7 @@ class Attempt:
     def _enter(self, move: Move) -> bool:
         if self.budget <= 0 or not self.flow.take(move.flows):
             return False
-        if move.leg is Leg.FIRST and move.order is Order.PCI and self.system.inter:
+        if move.leg is Leg.FIRST and move.order is GpuOrder.PCI and self.system.inter:
             self._saved_budget, self.budget = self.budget, PCI_STEPS
         if move.leg is not Leg.NET:
             self.budget -= 1
@@ -181,7 +181,7 @@ class Attempt:
             self.net_left[move.to] += self.net_share
         elif move.leg in (Leg.FIRST, Leg.NEXT):
             self.order.pop()
-            if move.leg is Leg.FIRST and move.order is Order.PCI and self.system.inter:
+            if move.leg is Leg.FIRST and move.order is GpuOrder.PCI and self.system.inter:
                 self.budget = self._saved_budget
 
     def _complete(self) -> None:
@@ -197,7 +197,7 @@ class Attempt:
             if found.count == self.terms.most:
                 self.budget = -1
             self.reached = found.count >= self.most and self.system.switch >= 0
-        self.order, self.rule, self.entry, self.exit, self.at = [], Order.FREE, -1, -1, 0
+        self.order, self.rule, self.entry, self.exit, self.at = [], GpuOrder.FREE, -1, -1, 0
 
     def _moves(self) -> Iterator[Move]:
         if self.at == len(self.legs):
@@ -242,21 +242,21 @@ class Attempt:
 
     def _firsts(self) -> Iterator[Move]:
         system, channel = self.system, len(self.orders)
-        gpus: list[tuple[int, Order]] = []
+        gpus: list[tuple[int, GpuOrder]] = []
         if self.terms.pattern is Pattern.NVLS and not system.inter:
-            gpus = [(channel, Order.FREE)] if channel < len(system.gpus) else []
+            gpus = [(channel, GpuOrder.FREE)] if channel < len(system.gpus) else []
         elif not system.inter:
-            gpus = [(self.orders[-1][0], Order.REPLAY)] if channel else [(0, Order.PCI)]
+            gpus = [(self.orders[-1][0], GpuOrder.REPLAY)] if channel else [(0, GpuOrder.PCI)]
             if not (channel and self.terms.same):
-                gpus += [(g, Order.FREE) for g in range(len(system.gpus))]
+                gpus += [(g, GpuOrder.FREE) for g in range(len(system.gpus))]
         elif self.terms.pattern in HEADS:
-            gpus = [(system.local_gpu[self.entry], Order.FREE)]
+            gpus = [(system.local_gpu[self.entry], GpuOrder.FREE)]
         elif channel and self.terms.same:
-            gpus = [(self.orders[-1][0], Order.REPLAY)]
+            gpus = [(self.orders[-1][0], GpuOrder.REPLAY)]
         else:
             near, local = system.near_gpus[self.entry], system.local_gpu[self.entry]
-            gpus = [(0, Order.PCI)] if channel == 0 and system.switch < 0 else []
-            gpus += [(g, Order.FREE) for g in dict.fromkeys((local, *near)) if g >= 0]
+            gpus = [(0, GpuOrder.PCI)] if channel == 0 and system.switch < 0 else []
+            gpus += [(g, GpuOrder.FREE) for g in dict.fromkeys((local, *near)) if g >= 0]
         for gpu, rule in gpus:
             if not system.inter:
                 yield Move(Leg.FIRST, gpu, (), rule)
@@ -266,20 +266,20 @@ class Attempt:
                 yield Move(Leg.FIRST, gpu, ((way, self.terms.inter_MBps),), rule)
 
     def _nexts(self) -> Iterator[Move]:
-        if self.rule is Order.PCI:
+        if self.rule is GpuOrder.PCI:
             yield from self._peer(Leg.NEXT, self.order[-1], len(self.order), self.rule)
-        elif self.rule is Order.REPLAY:
+        elif self.rule is GpuOrder.REPLAY:
             yield from self._peer(Leg.NEXT, self.order[-1], self.orders[-1][len(self.order)], self.rule)
         else:
             for gpu in self._sorted():
                 yield from self._peer(Leg.NEXT, self.order[-1], gpu, self.rule)
 
-    def _peer(self, leg: Leg, gpu: int, to: int, rule: Order) -> Iterator[Move]:
+    def _peer(self, leg: Leg, gpu: int, to: int, rule: GpuOrder) -> Iterator[Move]:
         way = self.system.gpu_way(gpu, to)
         if self._near_enough(way, self.system.gpu_way(to, gpu), self.terms.intra):
             yield Move(leg, to, ((way, self.terms.intra_MBps),), rule)
 
-    def _near_enough(self, way: Way, back: Way, farthest: PathKind) -> bool:
+    def _near_enough(self, way: GraphPath, back: GraphPath, farthest: PathKind) -> bool:
         both = self.terms.pattern in TREES
         return way.kind <= farthest and (not both or back.kind <= farthest)
 

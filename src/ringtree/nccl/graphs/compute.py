@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ringtree.machines.channels import Pattern
 from ringtree.machines.machine import PathKind
-from ringtree.nccl.graphs.attempt import HEADS, TREES, Attempt, Found, Terms, doubled
+from ringtree.nccl.graphs.attempt import HEADS, TREES, Attempt, ChannelConstraints, Found, doubled
 from ringtree.nccl.graphs.system import System
 
 STEPS = 1 << 12
@@ -58,7 +58,7 @@ class _Search:
         self.found: Found | None = None
         self.left = MOST_ATTEMPTS * self._steps(most)
         self.spent = False
-        self.tried: set[Terms] = set()
+        self.tried: set[ChannelConstraints] = set()
         gpus = len(system.gpus)
         self.total = system.total_MBps
         self.reach = self.total if pattern is Pattern.RING or gpus == 1 else self.total * gpus / (gpus - 1)
@@ -72,7 +72,7 @@ class _Search:
             self._faster()
         return self.found
 
-    def _try(self, terms: Terms) -> bool:
+    def _try(self, terms: ChannelConstraints) -> bool:
         """One attempt; whether no better one can come."""
         most = most_channels(self.system, terms)
         if most < terms.least or not self._worth(terms, most) or self._known(terms):
@@ -91,7 +91,7 @@ class _Search:
         least = SWITCHED_STEPS if self.system.switch >= 0 else STEPS
         return max(least, 2 * most * len(self.system.gpus))
 
-    def _known(self, terms: Terms) -> bool:
+    def _known(self, terms: ChannelConstraints) -> bool:
         """Whether looser terms allow no path that those of an earlier attempt did not."""
         intra = max((k for k in self.system.gpu_kinds if k <= terms.intra), default=PathKind.LOC)
         inter = max((k for k in self.system.net_kinds if k <= terms.inter), default=PathKind.LOC)
@@ -101,7 +101,7 @@ class _Search:
         self.tried.add(alike)
         return False
 
-    def _worth(self, terms: Terms, most: int) -> bool:
+    def _worth(self, terms: ChannelConstraints, most: int) -> bool:
         """Whether so many channels were better than the found ones."""
         if self.found is None:
             return most > 0
@@ -115,7 +115,7 @@ class _Search:
         fits = (s <= widest and s * self.least <= self.reach for s in self.speeds)
         return next((n for n, fit in enumerate(fits) if fit), len(self.speeds) - 1)
 
-    def _looser(self) -> Iterator[Terms]:
+    def _looser(self) -> Iterator[ChannelConstraints]:
         """Terms from the strictest on; what is found meanwhile says where to stop."""
         for MBps in self.speeds[self._start() :]:
             if self.found is not None and MBps / self.found.terms.inter_MBps <= HALF:
@@ -125,7 +125,7 @@ class _Search:
                     for intra in self._intra_kinds(inter):
                         yield from self._variants(MBps, inter, intra, cross)
 
-    def _variants(self, MBps: int, inter: PathKind, intra: PathKind, cross: int) -> Iterator[Terms]:
+    def _variants(self, MBps: int, inter: PathKind, intra: PathKind, cross: int) -> Iterator[ChannelConstraints]:
         pattern = self.found.terms.pattern if self.found else self.pattern
         patterns = [pattern]
         if self.system.sm >= 90 and pattern is Pattern.BALANCED_TREE:
@@ -135,7 +135,7 @@ class _Search:
             sames = sames[:1]
         for kind in patterns:
             for same in sames:
-                yield Terms(kind, MBps, MBps, intra, inter, cross, same, self.least, self.most)
+                yield ChannelConstraints(kind, MBps, MBps, intra, inter, cross, same, self.least, self.most)
 
     def _crossings(self) -> tuple[int, ...]:
         return (0, 2) if len(self.system.nets) > 1 and self.pattern in CROSSING else (0,)
@@ -186,7 +186,7 @@ def ladder(sm: int, across: bool, rccl: bool) -> tuple[int, ...]:
     return tuple(round(GBps * 1000) for GBps in (between if across else inside))
 
 
-def most_channels(system: System, terms: Terms) -> int:
+def most_channels(system: System, terms: ChannelConstraints) -> int:
     """How many channels of those terms there can be at most: what cannot be better than the found ones is not searched.
     What GPUs send one another, and what the usable NICs carry, each bound it."""
     gpus = range(len(system.gpus))
@@ -203,7 +203,7 @@ def most_channels(system: System, terms: Terms) -> int:
     return most
 
 
-def _usable(system: System, terms: Terms, net: int) -> bool:
+def _usable(system: System, terms: ChannelConstraints, net: int) -> bool:
     """Whether a channel can come by a NIC, and where it must leave by the same one, can do that from the right GPU."""
     into, back = system.ends(net, terms.inter)
     if terms.pattern is Pattern.RING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ringtree.machines.machine import DeviceKind, LinkKind, PathKind
-from ringtree.nccl.graphs.system import System, Way
+from ringtree.nccl.graphs.system import GraphPath, System
 
 UNIT = 40
 """Bandwidth is counted in fortieths of a MB/s: a fifth more and an eighth are whole so."""
@@ -21,7 +21,7 @@ class Flow:
         self.left = [edge.capacity_MBps * UNIT for edge in system.edges]
         self._charges: dict[tuple[int, ...], tuple[tuple[int, int], ...]] = {}
 
-    def take(self, flows: tuple[tuple[Way, int], ...]) -> bool:
+    def take(self, flows: tuple[tuple[GraphPath, int], ...]) -> bool:
         """Whether all the paths have their MB/s left, which are taken; else nothing is."""
         for n, (way, MBps) in enumerate(flows):
             if not self._take(way, MBps):
@@ -29,13 +29,13 @@ class Flow:
                 return False
         return True
 
-    def give(self, flows: tuple[tuple[Way, int], ...]) -> None:
+    def give(self, flows: tuple[tuple[GraphPath, int], ...]) -> None:
         """Back to the edges."""
         for way, MBps in flows:
             for edge, units in self._charged(way):
                 self.left[edge] += units * MBps
 
-    def _take(self, way: Way, MBps: int) -> bool:
+    def _take(self, way: GraphPath, MBps: int) -> bool:
         charges = self._charged(way)
         for n, (edge, units) in enumerate(charges):
             if self.left[edge] < units * MBps:
@@ -45,13 +45,13 @@ class Flow:
             self.left[edge] -= units * MBps
         return True
 
-    def _charged(self, way: Way) -> tuple[tuple[int, int], ...]:
+    def _charged(self, way: GraphPath) -> tuple[tuple[int, int], ...]:
         """(edge, units) a path costs each MB/s."""
         if way.edges not in self._charges:
             self._charges[way.edges] = tuple(self._charge(way))
         return self._charges[way.edges]
 
-    def _charge(self, way: Way) -> list[tuple[int, int]]:
+    def _charge(self, way: GraphPath) -> list[tuple[int, int]]:
         devices, edges = self.system.devices, [self.system.edges[e] for e in way.edges]
         if not edges:
             return []

@@ -12,7 +12,7 @@ from ringtree.machines.nics import as_shown
 from ringtree.nccl.graphs.attempt import Found
 from ringtree.nccl.graphs.compute import compute
 from ringtree.nccl.graphs.system import System
-from ringtree.nccl.tuning.communicator import Communicator
+from ringtree.nccl.tuning.communicator import NcclCommunicator
 
 MOST_RINGS = 32
 MOST_CHANNELS = 64
@@ -34,7 +34,7 @@ def communicator_channels(found: dict[Pattern, Channels], cluster: Cluster) -> i
     """How many channels a communicator opens, as in NCCL's "Channel 00/24": twice the rings, the second of each with
     the other tree of a pair; more where CollNet leaves links idle or few fast rings leave the machine. 0 without GPUs.
     """
-    return Communicator(cluster, found).channels
+    return NcclCommunicator(cluster, found).channels
 
 
 def _alike(cluster: Cluster) -> Cluster:

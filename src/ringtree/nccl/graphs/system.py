@@ -37,20 +37,20 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class GraphPath:
     """A path: how far it goes, the edges on it, and the least capacity on it."""
 
     kind: PathKind
     edges: tuple[int, ...]
     capacity_MBps: int
 
-    def then(self, rest: Way, kind: PathKind) -> Way:
+    def then(self, rest: GraphPath, kind: PathKind) -> GraphPath:
         """This path and another, together of that kind."""
-        return Way(kind, self.edges + rest.edges, min(self.capacity_MBps, rest.capacity_MBps))
+        return GraphPath(kind, self.edges + rest.edges, min(self.capacity_MBps, rest.capacity_MBps))
 
 
-HERE = Way(PathKind.LOC, (), MBps(LOCAL_GBps))
-NOWHERE = Way(PathKind.DIS, (), 0)
+HERE = GraphPath(PathKind.LOC, (), MBps(LOCAL_GBps))
+NOWHERE = GraphPath(PathKind.DIS, (), 0)
 
 
 class System:
@@ -66,7 +66,7 @@ class System:
         self.rccl = runs_rccl(self.machine)
         self.sm = RCCL_SM if self.rccl else min((self.devices[g].sm for g in self.gpus), default=0)
         self.cpu = next((cpu_maker(d) for d in self.devices if d.kind is DeviceKind.CPU), "")
-        self._gpu_ways: dict[tuple[int, int], Way] = {}
+        self._gpu_ways: dict[tuple[int, int], GraphPath] = {}
         self._ends: dict[tuple[int, PathKind], tuple[set[int], set[int]]] = {}
         self._tried: dict[tuple[int, PathKind], tuple[int, ...]] = {}
 
@@ -83,24 +83,24 @@ class System:
             edges += [Edge(nic, nic, LinkKind.ETHERNET, rate, out + 1), Edge(nic, nic, LinkKind.ETHERNET, rate, out)]
         return tuple(edges)
 
-    def gpu_way(self, a: int, b: int) -> Way:
+    def gpu_way(self, a: int, b: int) -> GraphPath:
         """From one GPU to another as the data goes: through a CPU where there is no peer access."""
         if (a, b) not in self._gpu_ways:
             self._gpu_ways[a, b] = self._peer(a, b)
         return self._gpu_ways[a, b]
 
-    def to_net(self, gpu: int, net: int) -> Way:
+    def to_net(self, gpu: int, net: int) -> GraphPath:
         """From a GPU to a NIC's port, perhaps through another GPU (PXN)."""
         return self._net_ways[0][net][gpu]
 
-    def from_net(self, net: int, gpu: int) -> Way:
+    def from_net(self, net: int, gpu: int) -> GraphPath:
         """From a NIC's port to a GPU."""
         return self._net_ways[1][net][gpu]
 
-    def switch_way(self, gpu: int, out: bool) -> Way:
+    def switch_way(self, gpu: int, out: bool) -> GraphPath:
         """Between a GPU and the NVSwitches; only where there are some."""
         edge = self._up[gpu] if out else self.edges[self._up[gpu]].reverse
-        return Way(PathKind.NVL, (edge,), self.edges[edge].capacity_MBps)
+        return GraphPath(PathKind.NVL, (edge,), self.edges[edge].capacity_MBps)
 
     @property
     def alone(self) -> bool:
@@ -222,7 +222,7 @@ class System:
         leaving = ((e for e in self.machine.leaving(g) if self.edges[e].target == self.switch) for g in self.gpus)
         return tuple(next(edges, -1) for edges in leaving)
 
-    def _peer(self, a: int, b: int) -> Way:
+    def _peer(self, a: int, b: int) -> GraphPath:
         if a == b:
             return HERE
         if min(self._up[a], self._up[b]) >= 0:
@@ -232,18 +232,18 @@ class System:
         return self._by_cpu(self.gpus[a], self.gpus[b])
 
     @cached_property
-    def _net_ways(self) -> tuple[list[list[Way]], list[list[Way]]]:
+    def _net_ways(self) -> tuple[list[list[GraphPath]], list[list[GraphPath]]]:
         """(to, from) by NIC and GPU."""
-        outward, inward = list[list[Way]](), list[list[Way]]()
+        outward, inward = list[list[GraphPath]](), list[list[GraphPath]]()
         for net in self.nets:
             first = len(self.machine.links) + 2 * net
-            out, into = (Way(PathKind.LOC, (e,), self.edges[e].capacity_MBps) for e in (first, first + 1))
+            out, into = (GraphPath(PathKind.LOC, (e,), self.edges[e].capacity_MBps) for e in (first, first + 1))
             both = [self._to_and_from(gpu, net) for gpu in range(len(self.gpus))]
             outward.append([to.then(out, to.kind) for to, _ in both])
             inward.append([into.then(back, back.kind) for _, back in both])
         return outward, inward
 
-    def _to_and_from(self, gpu: int, net: int) -> tuple[Way, Way]:
+    def _to_and_from(self, gpu: int, net: int) -> tuple[GraphPath, GraphPath]:
         """Between a GPU and a NIC; through the CPU where the NIC may not touch the GPU's memory."""
         ends = (self.gpus[gpu], self.machine.nics[net])
         direct = gdr(self.paths, gpu, net, self.fabric, sends=False).applies
@@ -254,18 +254,18 @@ class System:
             self._way(back) if direct else self._by_cpu(*ends[::-1]),
         )
 
-    def _by_cpu(self, source: int, target: int) -> Way:
+    def _by_cpu(self, source: int, target: int) -> GraphPath:
         """Between devices by way of a CPU; as it is where the machine tells of none."""
         staged = self.paths.through_cpu(source, target)
         return self._way(staged if staged.kind is not PathKind.DIS else self.paths.between(source, target))
 
-    def _way(self, path: Path) -> Way:
+    def _way(self, path: Path) -> GraphPath:
         if path.kind is PathKind.DIS:
             return NOWHERE
-        return Way(path.kind, path.links, min(self.edges[e].capacity_MBps for e in path.links))
+        return GraphPath(path.kind, path.links, min(self.edges[e].capacity_MBps for e in path.links))
 
 
-def _nearest(ways: list[Way]) -> tuple[int, ...]:
+def _nearest(ways: list[GraphPath]) -> tuple[int, ...]:
     """The places of those with the most capacity, of them those of the nearest kind."""
     if not ways or (best := min((-w.capacity_MBps, w.kind) for w in ways))[1] is PathKind.DIS:
         return ()

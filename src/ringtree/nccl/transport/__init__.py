@@ -13,7 +13,7 @@ from ringtree.nccl.transport.hardware import latency_us
 from ringtree.nccl.transport.rings import ring_limits, ring_us
 from ringtree.nccl.transport.trees import tree_limits, tree_us
 from ringtree.nccl.tuning.channels import channels
-from ringtree.nccl.tuning.communicator import Communicator
+from ringtree.nccl.tuning.communicator import NcclCommunicator
 from ringtree.nccl.tuning.enabled import candidates
 
 __all__ = ["estimates"]
@@ -24,13 +24,13 @@ def estimates(
 ) -> tuple[Estimate, ...]:
     """The candidates NCCL has there, as `nccl.tuning.estimates`, the fastest first by what the hardware does; and for
     all_to_all, gather, scatter and send_recv (each rank to the next) its sends and receives, as algorithm `p2p`."""
-    comm = Communicator(as_shown(cluster), graphs)
+    comm = NcclCommunicator(as_shown(cluster), graphs)
     if collective in EXCHANGES:
         return exchange(comm, collective, nbytes)
     return candidates(comm, collective, nbytes, _estimate)
 
 
-def _estimate(comm: Communicator, collective: str, algorithm: str, protocol: str, nbytes: int) -> Estimate:
+def _estimate(comm: NcclCommunicator, collective: str, algorithm: str, protocol: str, nbytes: int) -> Estimate:
     blocks = channels(comm, collective, algorithm, protocol, nbytes)
     latency = latency_us(comm, collective, algorithm, protocol)
     if algorithm == "ring":

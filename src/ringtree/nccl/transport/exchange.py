@@ -12,14 +12,14 @@ from ringtree.nccl.estimate import Estimate
 from ringtree.nccl.link_speeds import link_GBps
 from ringtree.nccl.transport.figures import PEER_CHUNK_bytes, PEER_LL_bytes
 from ringtree.nccl.transport.hardware import block_GBps, hop_us, nics_limit
-from ringtree.nccl.tuning.communicator import Communicator
+from ringtree.nccl.tuning.communicator import NcclCommunicator
 from ringtree.nccl.tuning.figures import PROTOCOLS, BASE_LATENCY_us, HOP_LATENCY_us
 
 EXCHANGES = ("all_to_all", "send_recv", "gather", "scatter")
 """`send_recv` is nccl-tests' sendrecv: each rank sends the vector to the next and has that of the one before."""
 
 
-def exchange(comm: Communicator, collective: str, nbytes: int) -> tuple[Estimate, ...]:
+def exchange(comm: NcclCommunicator, collective: str, nbytes: int) -> tuple[Estimate, ...]:
     """With Simple, and with LL where the pieces are small enough for it."""
     piece = nbytes if collective == "send_recv" else nbytes / comm.ranks
     channels = _channels(comm)
@@ -27,7 +27,7 @@ def exchange(comm: Communicator, collective: str, nbytes: int) -> tuple[Estimate
     return tuple(sorted((_estimate(comm, collective, p, nbytes, channels) for p in kinds), key=lambda e: e.time_s))
 
 
-def _channels(comm: Communicator) -> int:
+def _channels(comm: NcclCommunicator) -> int:
     """For one peer: two for each link there is to it, a power of two, or two for the network (paths.cc)."""
     machine = comm.cluster.machine
     links = [machine.links[n] for n in machine.leaving(machine.gpus[0])]
@@ -41,7 +41,7 @@ def _up(count: int) -> int:
     return 1 << (max(count, 1) - 1).bit_length()
 
 
-def _estimate(comm: Communicator, collective: str, protocol: str, nbytes: int, channels: int) -> Estimate:
+def _estimate(comm: NcclCommunicator, collective: str, protocol: str, nbytes: int, channels: int) -> Estimate:
     s_per_byte, words = _slowest(comm, collective)
     s_per_byte *= 2.0 if protocol == "ll" else 1.0
     latency = _latency_us(comm, collective, protocol) * 1e-6
@@ -52,7 +52,7 @@ def _estimate(comm: Communicator, collective: str, protocol: str, nbytes: int, c
     return Estimate("p2p", protocol, channels, time, latency, 1 / s_per_byte, words)
 
 
-def _latency_us(comm: Communicator, collective: str, protocol: str) -> float:
+def _latency_us(comm: NcclCommunicator, collective: str, protocol: str) -> float:
     """A hop to each peer in the machine, and one to the others, which a CPU posts one by one."""
     p = PROTOCOLS.index(protocol)
     near, far = HOP_LATENCY_us[comm.near("ring")]["ring"][p], HOP_LATENCY_us["net"]["tree"][p] + hop_us(comm, protocol)
@@ -61,13 +61,13 @@ def _latency_us(comm: Communicator, collective: str, protocol: str) -> float:
     return BASE_LATENCY_us["ring"][p] + here * near + over
 
 
-def _slowest(comm: Communicator, collective: str) -> tuple[float, str]:
+def _slowest(comm: NcclCommunicator, collective: str) -> tuple[float, str]:
     """Seconds a byte of the collective's vector takes where most of the time goes, and what that is."""
     found = [(load / GBps / 1e9, words) for load, GBps, words in _loads(comm, collective)]
     return max(found)
 
 
-def _loads(comm: Communicator, collective: str) -> Iterator[tuple[float, float, str]]:
+def _loads(comm: NcclCommunicator, collective: str) -> Iterator[tuple[float, float, str]]:
     """(bytes for one of the vector, GB/s, what) of each link in a machine that carries something, and of its NICs."""
     machine = comm.cluster.machine
     loads: dict[int, float] = defaultdict(float)
@@ -87,7 +87,7 @@ def _loads(comm: Communicator, collective: str) -> Iterator[tuple[float, float, 
         yield _nics(comm, collective)
 
 
-def _blocks(comm: Communicator, collective: str) -> tuple[float, float, str]:
+def _blocks(comm: NcclCommunicator, collective: str) -> tuple[float, float, str]:
     """Half of each block's warps send, the other half receive; there are as many blocks as channels, rounded up to a
     power of two (paths.cc)."""
     count = _up(comm.channels)
@@ -107,7 +107,7 @@ def _pairs(collective: str, per_node: int, ranks: int) -> Iterator[tuple[int, in
         yield from ((a, b, 1 / ranks) for a, b in ends)
 
 
-def _to_nics(comm: Communicator, collective: str) -> Iterator[tuple[int, int]]:
+def _to_nics(comm: NcclCommunicator, collective: str) -> Iterator[tuple[int, int]]:
     """GPUs and the NICs by which they reach other machines, as devices: who sends, and who receives."""
     machine = comm.cluster.machine
     if comm.nodes == 1 or collective == "send_recv":
@@ -121,7 +121,7 @@ def _to_nics(comm: Communicator, collective: str) -> Iterator[tuple[int, int]]:
             yield nic, gpu
 
 
-def _nics(comm: Communicator, collective: str) -> tuple[float, float, str]:
+def _nics(comm: NcclCommunicator, collective: str) -> tuple[float, float, str]:
     """All NICs of a machine for all-to-all, those near one GPU where one GPU has it all."""
     machine, fabric = comm.cluster.machine, comm.cluster.fabric
     assert fabric is not None

@@ -8,19 +8,19 @@ from math import inf
 
 from ringtree.ir.units import count
 from ringtree.machines.channels import Channels
-from ringtree.machines.clusters import Network
+from ringtree.machines.clusters import NetworkShape
 from ringtree.machines.link_figures import data_Bps
 from ringtree.machines.machine import LinkKind, Machine, PathKind
 from ringtree.nccl.link_speeds import link_GBps
 from ringtree.nccl.transport.figures import BLOCKS_OF_A_CHANNEL, NIC_SHARE, UNDER_WAY, NET_LATENCY_us
-from ringtree.nccl.tuning.communicator import Communicator
+from ringtree.nccl.tuning.communicator import NcclCommunicator
 from ringtree.nccl.tuning.figures import PROTOCOLS, HOP_LATENCY_us, TREE_CHANNEL_GBps
 from ringtree.nccl.tuning.latency import parts_us, staged_us
 from ringtree.topology.fabrics import Fabric
 from ringtree.topology.networks import machines_of_leaf
 
 
-def hop_us(comm: Communicator, protocol: str) -> float:
+def hop_us(comm: NcclCommunicator, protocol: str) -> float:
     """What a hop between machines takes here beyond what NCCL takes it for, on InfiniBand. With Simple the receiver
     says first that it is ready, so the wire is crossed twice."""
     if comm.nodes == 1 or comm.cluster.fabric is None:
@@ -31,19 +31,19 @@ def hop_us(comm: Communicator, protocol: str) -> float:
     return max(extra, 0.0) * (2 if protocol == "simple" else 1)
 
 
-def slice_us(comm: Communicator) -> float:
+def slice_us(comm: NcclCommunicator) -> float:
     """What a slice of nothing takes in a ring: to wait for it, and to say that it is there."""
     return parts_us(comm, "ring", "simple")[1]
 
 
-def crossings(comm: Communicator, collective: str) -> int:
+def crossings(comm: NcclCommunicator, collective: str) -> int:
     """How often the longest way round a ring goes over the network."""
     if comm.nodes == 1:
         return 0
     return 2 * comm.nodes - 1 if collective == "all_reduce" else comm.nodes
 
 
-def latency_us(comm: Communicator, collective: str, algorithm: str, protocol: str) -> float:
+def latency_us(comm: NcclCommunicator, collective: str, algorithm: str, protocol: str) -> float:
     """Of the whole collective: NCCL's own latencies, and what the fabric adds to them. A ring's hops between
     machines are counted as they are, and cost what a tree's do: NCCL spreads them over all."""
     base, intra, inter = parts_us(comm, algorithm, protocol)
@@ -65,7 +65,7 @@ class Limit:
     words: str
 
 
-def nic_limit(comm: Communicator, algorithm: str, protocol: str = "simple") -> Limit:
+def nic_limit(comm: NcclCommunicator, algorithm: str, protocol: str = "simple") -> Limit:
     """What all NICs that an algorithm's channels use carry together, each way, in bytes on the wire."""
     graph = comm.graph_of(algorithm)
     if comm.nodes == 1:
@@ -88,11 +88,11 @@ def nic_limit(comm: Communicator, algorithm: str, protocol: str = "simple") -> L
     return least if room >= 1 else Limit(least.GBps * room, f"{least.words}, oversubscribed {comm.cluster.thinned:g}")
 
 
-def _spine_room(comm: Communicator, algorithm: str) -> float:
+def _spine_room(comm: NcclCommunicator, algorithm: str) -> float:
     """What the spine of a fat tree carries of what an algorithm sends there: 1 or more is all. Machines are in order,
     so that of those under a leaf one passes a ring on to the next leaf, and a tree has some three edges out, half the
     vector on each."""
-    if comm.cluster.network is not Network.FAT_TREE:
+    if comm.cluster.network is not NetworkShape.FAT_TREE:
         return 1.0
     machines = machines_of_leaf(len(comm.cluster.machine.nics))
     return machines / comm.cluster.thinned / (1.0 if algorithm == "ring" else 1.5)
@@ -116,7 +116,7 @@ def _slot_GBps(machine: Machine, nic: int) -> float:
     return sum(data_Bps(k) for k in slots if k.kind is LinkKind.PCIE) / 1e9 or inf
 
 
-def _window(comm: Communicator, algorithm: str, fabric: Fabric) -> Limit:
+def _window(comm: NcclCommunicator, algorithm: str, fabric: Fabric) -> Limit:
     """What connections carry with their buffers under way, a hop's latency long."""
     buffer = comm.settings.buffer_bytes
     share = UNDER_WAY["ring" if algorithm == "ring" else "tree"]
@@ -127,18 +127,18 @@ def _window(comm: Communicator, algorithm: str, fabric: Fabric) -> Limit:
     )
 
 
-def block_GBps(comm: Communicator) -> float:
+def block_GBps(comm: NcclCommunicator) -> float:
     """What one of NVIDIA's thread blocks copies: the most that NCCL's source gives a channel, of two of them."""
     return max(TREE_CHANNEL_GBps[comm.generation]) / BLOCKS_OF_A_CHANNEL
 
 
-def link_limit(comm: Communicator, graph: Channels) -> Limit:
+def link_limit(comm: NcclCommunicator, graph: Channels) -> Limit:
     """What the channels carry within a machine, together."""
     GBps = max(graph.count * graph.intra_Bps / 1e9, _mesh_GBps(comm))
     return Limit(GBps, _link_words(comm, graph, GBps))
 
 
-def _mesh_GBps(comm: Communicator) -> float:
+def _mesh_GBps(comm: NcclCommunicator) -> float:
     """What leaves a GPU that has an xGMI link to each other: as many rings as it has others use each link once (RCCL
     is given them, rome_models.cc)."""
     machine = comm.cluster.machine
@@ -153,7 +153,7 @@ def _mesh_GBps(comm: Communicator) -> float:
     return least if len(gpus) > 1 else 0.0
 
 
-def _link_words(comm: Communicator, graph: Channels, GBps: float) -> str:
+def _link_words(comm: NcclCommunicator, graph: Channels, GBps: float) -> str:
     if graph.intra > PathKind.C2C:
         return {
             PathKind.PIX: "PCIe: a switch",

@@ -7,14 +7,14 @@ from math import ceil
 from ringtree.nccl.transport.figures import RING_STEPS, SLICES, STEPS, TREE_STEPS, SLICE_bytes
 from ringtree.nccl.transport.hardware import Limit, block_GBps, crossings, latency_us, link_limit, nic_limit, slice_us
 from ringtree.nccl.tuning.bandwidth import bandwidth_GBps, steps
-from ringtree.nccl.tuning.communicator import Communicator
+from ringtree.nccl.tuning.communicator import NcclCommunicator
 from ringtree.nccl.tuning.latency import parts_us
 
 WIRE = {"ll": 2.0, "ll128": 128 / 120, "simple": 1.0}
 """Bytes on the wire for one of data."""
 
 
-def ring_limits(comm: Communicator, collective: str, protocol: str) -> list[Limit]:
+def ring_limits(comm: NcclCommunicator, collective: str, protocol: str) -> list[Limit]:
     """What a ring is limited by, in bytes of the collective."""
     graph = comm.graph_of("ring")
     times = comm.ranks / steps(comm, collective)
@@ -27,7 +27,7 @@ def ring_limits(comm: Communicator, collective: str, protocol: str) -> list[Limi
     return [*limits, Limit(link.GBps * times, link.words)]
 
 
-def ring_us(comm: Communicator, collective: str, protocol: str, nbytes: int, GBps: float) -> float:
+def ring_us(comm: NcclCommunicator, collective: str, protocol: str, nbytes: int, GBps: float) -> float:
     """With LL and LL128, latency and transfer. With Simple each slice costs what one of nothing does, where that is
     more than the first slice takes all round with the others behind it; and in a machine each loop waits for a slice
     that nothing hides (between machines the buffers keep NICs busy)."""
@@ -46,7 +46,7 @@ def ring_us(comm: Communicator, collective: str, protocol: str, nbytes: int, GBp
     return base + transfer + max(slices * slice_us(comm), latency - base - first / SLICES) + waits
 
 
-def _passed_on_us(comm: Communicator, collective: str, chunk: float, GBps: float) -> float:
+def _passed_on_us(comm: NcclCommunicator, collective: str, chunk: float, GBps: float) -> float:
     """What the first chunk takes to the ring's last rank, but for the hop that transfers: in a machine as quickly as
     a block copies, between machines as quickly as all chunks together."""
     blocks, hops = max(comm.channels, 1), comm.ranks - 2

@@ -9,7 +9,7 @@ from ringtree.nccl.transport.hardware import Limit, block_GBps, latency_us, link
 from ringtree.nccl.transport.rings import WIRE
 from ringtree.nccl.tuning.bandwidth import bandwidth_GBps, correction, steps
 from ringtree.nccl.tuning.channels import chunk_bytes
-from ringtree.nccl.tuning.communicator import Communicator
+from ringtree.nccl.tuning.communicator import NcclCommunicator
 from ringtree.nccl.tuning.figures import NVLS_TREE_CHANNEL_GBps, TREE_CHANNEL_GBps
 
 TREE_SHARE = 0.92
@@ -18,7 +18,7 @@ TWO_NODES = 1
 """The column of NCCL's figures for a channel of NVLSTree that no second child slows, as with the network's SHARP."""
 
 
-def tree_limits(comm: Communicator, collective: str, algorithm: str, protocol: str) -> list[Limit]:
+def tree_limits(comm: NcclCommunicator, collective: str, algorithm: str, protocol: str) -> list[Limit]:
     """Of a tree over the nodes, in bytes of the collective; NCCL's own figure for what its blocks do."""
     graph = comm.graph_of(algorithm)
     nic = nic_limit(comm, algorithm, protocol)
@@ -34,7 +34,7 @@ def tree_limits(comm: Communicator, collective: str, algorithm: str, protocol: s
     return [*limits, Limit(bandwidth_GBps(comm, collective, algorithm, protocol), words)]
 
 
-def _times_a_nic(comm: Communicator, algorithm: str) -> float:
+def _times_a_nic(comm: NcclCommunicator, algorithm: str) -> float:
     """How often a node sends the whole vector, of two trees with half each: up and down on two nodes; up, up and to
     two children on four and more. Switches that reduce take it once."""
     if algorithm not in ("tree", "nvls_tree"):
@@ -42,7 +42,7 @@ def _times_a_nic(comm: Communicator, algorithm: str) -> float:
     return {1: 1.0, 2: 1.0, 3: 1.5}.get(comm.nodes, 2.0)
 
 
-def _switch_limits(comm: Communicator, collective: str, algorithm: str) -> list[Limit]:
+def _switch_limits(comm: NcclCommunicator, collective: str, algorithm: str) -> list[Limit]:
     graph = comm.graph_of(algorithm)
     each = figures.NVLS_BLOCK_GBps[comm.generation]
     words = f"NVLink SHARP: {comm.nvls_channels} blocks of {each:.1f} GB/s"
@@ -58,7 +58,7 @@ def _switch_limits(comm: Communicator, collective: str, algorithm: str) -> list[
     return [Limit(min(own, blocks), words), Limit(wire.GBps / (1 + 1 / graph.count), wire.words)]
 
 
-def tree_us(comm: Communicator, collective: str, algorithm: str, protocol: str, nbytes: int, GBps: float) -> float:
+def tree_us(comm: NcclCommunicator, collective: str, algorithm: str, protocol: str, nbytes: int, GBps: float) -> float:
     """Latency, transfer, and what it takes to fill the stages."""
     latency = latency_us(comm, collective, algorithm, protocol)
     if protocol != "simple" or algorithm.startswith("collnet") or algorithm == "pat":
@@ -70,7 +70,7 @@ def tree_us(comm: Communicator, collective: str, algorithm: str, protocol: str, 
     return latency + (ceil(nbytes / loop) * min(loop, nbytes) + figures.NVLS_STAGES * min(loop, nbytes)) / GBps / 1e3
 
 
-def _fill_us(comm: Communicator, nbytes: int, GBps: float) -> float:
+def _fill_us(comm: NcclCommunicator, nbytes: int, GBps: float) -> float:
     """What a chunk takes up and down the tree, but for the hop that transfers: in a machine as quickly as a block
     copies, between machines as quickly as all chunks together."""
     blocks = max(comm.channels, 1)

@@ -11,7 +11,7 @@ from ringtree.machines.nics import as_shown
 from ringtree.nccl.estimate import Estimate
 from ringtree.nccl.tuning.bandwidth import bandwidth_GBps, correction
 from ringtree.nccl.tuning.channels import channels
-from ringtree.nccl.tuning.communicator import Communicator
+from ringtree.nccl.tuning.communicator import NcclCommunicator
 from ringtree.nccl.tuning.enabled import COLLECTIVES, candidates
 from ringtree.nccl.tuning.latency import latency_us
 
@@ -24,7 +24,7 @@ def estimates(
     """All that NCCL would consider, the fastest first. `nbytes` counts as nccl-tests' size column does (all ranks'
     parts together for all_gather and reduce_scatter). Empty for collectives that NCCL sends and receives without a
     model of them."""
-    return candidates(Communicator(as_shown(cluster), graphs), collective, nbytes, _estimate)
+    return candidates(NcclCommunicator(as_shown(cluster), graphs), collective, nbytes, _estimate)
 
 
 def pick(cluster: Cluster, graphs: Mapping[Pattern, Channels], collective: str, nbytes: int) -> Estimate | None:
@@ -32,7 +32,7 @@ def pick(cluster: Cluster, graphs: Mapping[Pattern, Channels], collective: str, 
     return next(iter(estimates(cluster, graphs, collective, nbytes)), None)
 
 
-def _estimate(comm: Communicator, collective: str, algorithm: str, protocol: str, nbytes: int) -> Estimate:
+def _estimate(comm: NcclCommunicator, collective: str, algorithm: str, protocol: str, nbytes: int) -> Estimate:
     long = bandwidth_GBps(comm, collective, algorithm, protocol)
     here = long * correction(comm, collective, algorithm, protocol, nbytes)
     latency = latency_us(comm, collective, algorithm, protocol, nbytes)
@@ -48,7 +48,7 @@ def _estimate(comm: Communicator, collective: str, algorithm: str, protocol: str
     )
 
 
-def _bandwidth(comm: Communicator, algorithm: str) -> str:
+def _bandwidth(comm: NcclCommunicator, algorithm: str) -> str:
     graph = comm.graph_of(algorithm)
     each = graph.intra_Bps if comm.nodes == 1 else min(graph.intra_Bps, graph.inter_Bps or graph.intra_Bps)
     return f"{algorithm}: {graph.count} channels of {each / 1e9:g} GB/s"

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from ringtree.machines.channels import Channels, Pattern
 from ringtree.nccl.tuning import figures
-from ringtree.nccl.tuning.communicator import Communicator
+from ringtree.nccl.tuning.communicator import NcclCommunicator
 
 
-def steps(comm: Communicator, collective: str) -> int:
+def steps(comm: NcclCommunicator, collective: str) -> int:
     """Of a ring: how often each rank sends."""
     return {"all_reduce": 2 * (comm.ranks - 1), "all_gather": comm.ranks - 1, "reduce_scatter": comm.ranks - 1}.get(
         collective, comm.ranks
     )
 
 
-def bandwidth_GBps(comm: Communicator, collective: str, algorithm: str, protocol: str) -> float:
+def bandwidth_GBps(comm: NcclCommunicator, collective: str, algorithm: str, protocol: str) -> float:
     """In bytes of the collective (algorithm bandwidth), before corrections by size."""
     bus = _bus_GBps(comm, collective, algorithm, protocol)
     if collective in ("all_gather", "reduce_scatter") and algorithm != "ring":
@@ -24,7 +24,7 @@ def bandwidth_GBps(comm: Communicator, collective: str, algorithm: str, protocol
     return bus * 0.5
 
 
-def _bus_GBps(comm: Communicator, collective: str, algorithm: str, protocol: str) -> float:
+def _bus_GBps(comm: NcclCommunicator, collective: str, algorithm: str, protocol: str) -> float:
     graph = comm.graph_of(algorithm)
     if algorithm in ("nvls", "nvls_tree"):
         return _nvls_GBps(comm, graph, collective, algorithm)
@@ -43,7 +43,7 @@ def _bus_GBps(comm: Communicator, collective: str, algorithm: str, protocol: str
     return bus
 
 
-def _ring_GBps(comm: Communicator, graph: Channels, bus: float, protocol: str) -> float:
+def _ring_GBps(comm: NcclCommunicator, graph: Channels, bus: float, protocol: str) -> float:
     if protocol == "ll":
         return min(_ll_max(comm), bus * 0.5)
     if protocol == "ll128":
@@ -51,7 +51,7 @@ def _ring_GBps(comm: Communicator, graph: Channels, bus: float, protocol: str) -
     return bus
 
 
-def _tree_GBps(comm: Communicator, graph: Channels, bus: float, protocol: str) -> float:
+def _tree_GBps(comm: NcclCommunicator, graph: Channels, bus: float, protocol: str) -> float:
     bus = min(bus * 0.92, graph.count * figures.TREE_CHANNEL_GBps[comm.generation][comm.column])
     if protocol == "ll":
         bus = min(bus / 3.8, _ll_max(comm))
@@ -61,7 +61,7 @@ def _tree_GBps(comm: Communicator, graph: Channels, bus: float, protocol: str) -
     return bus * 0.85 if graph.pattern is Pattern.TREE else bus
 
 
-def _nvls_GBps(comm: Communicator, graph: Channels, collective: str, algorithm: str) -> float:
+def _nvls_GBps(comm: NcclCommunicator, graph: Channels, collective: str, algorithm: str) -> float:
     intra = graph.intra_Bps / 1e9 * figures.NVLS_EFFICIENCY[comm.generation] * (graph.count - 1) / graph.count
     intra *= 2 if collective == "all_reduce" else (comm.per_node - 1) / comm.per_node
     each = intra
@@ -72,7 +72,7 @@ def _nvls_GBps(comm: Communicator, graph: Channels, collective: str, algorithm: 
     return graph.count * each
 
 
-def _collnet_direct_GBps(comm: Communicator, graph: Channels, bus: float, collective: str) -> float:
+def _collnet_direct_GBps(comm: NcclCommunicator, graph: Channels, bus: float, collective: str) -> float:
     if collective != "all_reduce":
         return comm.per_node * min(graph.intra_Bps, graph.inter_Bps * 0.9) / 1e9
     factor = comm.per_node / graph.count
@@ -80,12 +80,12 @@ def _collnet_direct_GBps(comm: Communicator, graph: Channels, bus: float, collec
     return bus * 0.85 if comm.sm >= 90 else bus
 
 
-def _ll_max(comm: Communicator) -> float:
+def _ll_max(comm: NcclCommunicator) -> float:
     row = comm.generation if comm.nodes == 1 else int(comm.cpu == "amd")
     return figures.LL_MAX_GBps[row][comm.column]
 
 
-def correction(comm: Communicator, collective: str, algorithm: str, protocol: str, nbytes: int) -> float:
+def correction(comm: NcclCommunicator, collective: str, algorithm: str, protocol: str, nbytes: int) -> float:
     """What trees get of it at a size."""
     place = (nbytes >> 6).bit_length() - 1
     if collective != "all_reduce" or place < 0:

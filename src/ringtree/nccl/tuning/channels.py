@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ringtree.machines.machine import PathKind
 from ringtree.nccl.tuning import figures
-from ringtree.nccl.tuning.communicator import BLACKWELL, Communicator, FAST_NIC_GBps, FASTER_NIC_GBps
+from ringtree.nccl.tuning.communicator import BLACKWELL, FAST_NIC_GBps, FASTER_NIC_GBps, NcclCommunicator
 
 KiB = 1 << 10
 CHUNK_bytes = 128 * KiB
@@ -13,7 +13,7 @@ SHORTER_TREE = ((32, 256 * KiB), (16, 128 * KiB), (4, 64 * KiB), (1, 32 * KiB))
 """Down to the second where fewer loops than the first, of all heads and blocks, are to be done."""
 
 
-def channels(comm: Communicator, collective: str, algorithm: str, protocol: str, nbytes: int) -> int:
+def channels(comm: NcclCommunicator, collective: str, algorithm: str, protocol: str, nbytes: int) -> int:
     """All of them, or so few that each and each of their threads has its least (enqueue.cc)."""
     count = _by_threads(comm, algorithm, protocol, nbytes)
     if algorithm.startswith("collnet") or (algorithm == "nvls" and comm.nodes > 1):
@@ -24,7 +24,7 @@ def channels(comm: Communicator, collective: str, algorithm: str, protocol: str,
     return max(1, min(count, -(-own // max(-(-cell // 16) * 16, 16))))
 
 
-def _by_threads(comm: Communicator, algorithm: str, protocol: str, nbytes: int) -> int:
+def _by_threads(comm: NcclCommunicator, algorithm: str, protocol: str, nbytes: int) -> int:
     if algorithm in ("nvls", "nvls_tree"):
         together = algorithm == "nvls" and comm.nodes > 1
         return min(comm.nvls_channels, comm.channels) if together else comm.nvls_channels
@@ -34,7 +34,7 @@ def _by_threads(comm: Communicator, algorithm: str, protocol: str, nbytes: int) 
     return max(1, min(comm.channels, nbytes // least))
 
 
-def threads(comm: Communicator, algorithm: str, protocol: str) -> int:
+def threads(comm: NcclCommunicator, algorithm: str, protocol: str) -> int:
     """Of a channel, at most."""
     ring = comm.graph("ring")
     if (algorithm, protocol) == ("ring", "simple") and ring is not None:
@@ -43,14 +43,14 @@ def threads(comm: Communicator, algorithm: str, protocol: str) -> int:
     return figures.THREADS[protocol] if algorithm in ("ring", "tree") else 640
 
 
-def thread_bytes(comm: Communicator, algorithm: str, protocol: str) -> int:
+def thread_bytes(comm: NcclCommunicator, algorithm: str, protocol: str) -> int:
     """What a thread should have at least."""
     if algorithm in ("collnet_direct", "collnet_chain"):
         return figures.COLLNET_THREAD_BYTES
     return figures.THREAD_BYTES[protocol] * (comm.ranks if (algorithm, protocol) == ("ring", "ll") else 1)
 
 
-def _collnet_direct(comm: Communicator, nbytes: int) -> int:
+def _collnet_direct(comm: NcclCommunicator, nbytes: int) -> int:
     heads = comm.heads("collnet_direct")
     count, least, few = comm.channels, figures.COLLNET_THREAD_BYTES, 16
     short = True
@@ -63,7 +63,7 @@ def _collnet_direct(comm: Communicator, nbytes: int) -> int:
     return count
 
 
-def chunk_bytes(comm: Communicator, algorithm: str, heads: int, nbytes: int) -> int:
+def chunk_bytes(comm: NcclCommunicator, algorithm: str, heads: int, nbytes: int) -> int:
     """What each head has of a loop on each block, where switches reduce (enqueue.cc)."""
     told, share = comm.settings.nvls_chunk_bytes, nbytes / (comm.nvls_channels * heads)
     if algorithm != "nvls_tree":

@@ -12,7 +12,7 @@ from ringtree.machines.machine import DeviceKind, PathKind
 from ringtree.machines.parts import cpu_maker
 from ringtree.nccl.link_speeds import runs_rccl
 from ringtree.nccl.tuning.figures import GENERATIONS, MAX_CHANNELS
-from ringtree.nccl.tuning.settings import Settings, settings
+from ringtree.nccl.tuning.settings import TuningSettings, settings
 
 TREES = (Pattern.BALANCED_TREE, Pattern.SPLIT_TREE, Pattern.TREE)
 BLACKWELL = 100
@@ -30,7 +30,7 @@ _PATTERNS = {
 
 
 @dataclass(frozen=True)
-class Communicator:
+class NcclCommunicator:
     """All GPUs of a cluster, with the channels a search found on it."""
 
     cluster: Cluster
@@ -57,7 +57,7 @@ class Communicator:
         return min(self._sms)
 
     @cached_property
-    def settings(self) -> Settings:
+    def settings(self) -> TuningSettings:
         """What the fabric's plugin sets."""
         return settings(self.cluster, self.sm)
 

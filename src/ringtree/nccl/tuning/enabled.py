@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ringtree.machines.machine import PathKind
 from ringtree.nccl.estimate import Estimate
-from ringtree.nccl.tuning.communicator import Communicator
+from ringtree.nccl.tuning.communicator import NcclCommunicator
 from ringtree.nccl.tuning.figures import ALGORITHMS, MAX_DIRECT_RANKS, MAX_NVLS_ARITY, PROTOCOLS
 
 COLLECTIVES = {
@@ -20,7 +20,10 @@ COLLECTIVES = {
 
 
 def candidates(
-    comm: Communicator, collective: str, nbytes: int, estimate: Callable[[Communicator, str, str, str, int], Estimate]
+    comm: NcclCommunicator,
+    collective: str,
+    nbytes: int,
+    estimate: Callable[[NcclCommunicator, str, str, str, int], Estimate],
 ) -> tuple[Estimate, ...]:
     """One for each algorithm and protocol that NCCL would consider, the fastest first."""
     found = [
@@ -32,7 +35,7 @@ def candidates(
     return tuple(sorted(found, key=lambda e: e.time_s))
 
 
-def enabled(comm: Communicator, collective: str, algorithm: str, protocol: str) -> bool:
+def enabled(comm: NcclCommunicator, collective: str, algorithm: str, protocol: str) -> bool:
     """Whether NCCL would consider it, no variable set but by the fabric's plugin."""
     graph = comm.graph(algorithm)
     if graph is None or algorithm not in COLLECTIVES.get(collective, ()):
@@ -54,14 +57,14 @@ def enabled(comm: Communicator, collective: str, algorithm: str, protocol: str) 
     return True
 
 
-def _rccl(comm: Communicator, algorithm: str, protocol: str) -> bool:
+def _rccl(comm: NcclCommunicator, algorithm: str, protocol: str) -> bool:
     """Rings and trees; LL128 on the MI200 alone, and no tree with Simple on a single node."""
     if algorithm not in ("ring", "tree") or protocol == "ll128":
         return False
     return not (algorithm == "tree" and protocol == "simple" and comm.nodes == 1)
 
 
-def _ll128(comm: Communicator, algorithm: str) -> bool:
+def _ll128(comm: NcclCommunicator, algorithm: str) -> bool:
     graph = comm.graph_of(algorithm)
     far = PathKind.PXN if comm.sm >= 90 else PathKind.PXB
     return (
@@ -72,7 +75,7 @@ def _ll128(comm: Communicator, algorithm: str) -> bool:
     )
 
 
-def _nvls(comm: Communicator, collective: str, algorithm: str) -> bool:
+def _nvls(comm: NcclCommunicator, collective: str, algorithm: str) -> bool:
     """The switch reduces from Hopper on. Over several nodes the tree needs nothing more, the other one CollNet."""
     graph = comm.graph_of(algorithm)
     if comm.sm < 90 or not comm.nvswitch or graph.count < 2:
@@ -84,7 +87,7 @@ def _nvls(comm: Communicator, collective: str, algorithm: str) -> bool:
     return comm.nodes == 1 or (comm.cluster.sharp and (collective == "all_reduce" or _a_head_each(comm)))
 
 
-def _collnet(comm: Communicator, collective: str, algorithm: str) -> bool:
+def _collnet(comm: NcclCommunicator, collective: str, algorithm: str) -> bool:
     """Switches of the network that reduce; nothing NCCL has on a single node."""
     if not comm.cluster.sharp or comm.nodes == 1 or comm.per_node > MAX_DIRECT_RANKS:
         return False
@@ -93,6 +96,6 @@ def _collnet(comm: Communicator, collective: str, algorithm: str) -> bool:
     return comm.nvswitch and (collective == "all_reduce" or _a_head_each(comm))
 
 
-def _a_head_each(comm: Communicator) -> bool:
+def _a_head_each(comm: NcclCommunicator) -> bool:
     """All-gather and reduce-scatter want a NIC for each GPU."""
     return comm.per_node <= len(comm.cluster.machine.nics)

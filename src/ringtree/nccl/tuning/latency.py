@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ringtree.nccl.tuning.bandwidth import steps
-from ringtree.nccl.tuning.communicator import Communicator
+from ringtree.nccl.tuning.communicator import NcclCommunicator
 from ringtree.nccl.tuning.figures import (
     PROTOCOLS,
     BASE_LATENCY_us,
@@ -13,7 +13,7 @@ from ringtree.nccl.tuning.figures import (
 )
 
 
-def latency_us(comm: Communicator, collective: str, algorithm: str, protocol: str, nbytes: int) -> float:
+def latency_us(comm: NcclCommunicator, collective: str, algorithm: str, protocol: str, nbytes: int) -> float:
     """At a size: a ring's grows once it is long."""
     base, intra, inter = parts_us(comm, algorithm, protocol)
     graph = comm.graph_of(algorithm)
@@ -24,7 +24,7 @@ def latency_us(comm: Communicator, collective: str, algorithm: str, protocol: st
     return staged_us(comm, algorithm, base, intra, inter)
 
 
-def staged_us(comm: Communicator, algorithm: str, base: float, intra: float, inter: float) -> float:
+def staged_us(comm: NcclCommunicator, algorithm: str, base: float, intra: float, inter: float) -> float:
     """Of all but rings, from what one thing costs once, a hop in a machine, and a hop between machines."""
     levels, others = comm.nodes.bit_length() - 1, comm.per_node - 1
     if algorithm == "tree":
@@ -40,7 +40,7 @@ def staged_us(comm: Communicator, algorithm: str, base: float, intra: float, int
     return base + levels * (inter / 3.5) + comm.ranks * 2.8
 
 
-def parts_us(comm: Communicator, algorithm: str, protocol: str) -> tuple[float, float, float]:
+def parts_us(comm: NcclCommunicator, algorithm: str, protocol: str) -> tuple[float, float, float]:
     """Once, per hop in a machine, and per hop between machines without what the NIC tells of itself."""
     p = PROTOCOLS.index(protocol)
     if comm.rccl:
@@ -55,7 +55,7 @@ def parts_us(comm: Communicator, algorithm: str, protocol: str) -> tuple[float, 
 
 
 def _ring_us(
-    comm: Communicator, collective: str, protocol: str, nbytes: int, base: float, intra: float, inter: float
+    comm: NcclCommunicator, collective: str, protocol: str, nbytes: int, base: float, intra: float, inter: float
 ) -> float:
     graph = comm.graph_of("ring")
     p = PROTOCOLS.index(protocol)

@@ -9,7 +9,7 @@ from ringtree.nccl.tuning.figures import ALGORITHMS, PROTOCOLS
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class TuningSettings:
     """`latency_us` is what the plugin tells NCCL of a message; `simple_us` what is known of a hop with Simple beyond
     that. Buffers with Simple, of a connection; NVLS' chunks at most (0: NCCL's own)."""
 
@@ -22,8 +22,8 @@ class Settings:
     nvls_chunk_bytes: int = 0
 
 
-NCCLS_OWN = Settings("NCCL 2.30.7, src/init.cc")
-TCPX = Settings(
+NCCLS_OWN = TuningSettings("NCCL 2.30.7, src/init.cc")
+TCPX = TuningSettings(
     "Google Kubernetes Engine, GPUDirect-TCPX: NCCL_ALGO=Ring, NCCL_PROTO=Simple. simple_us: nobody publishes it; it "
     "is what the table of a3-mega, which has the other transport, shows (all_reduce of 64 MiB: 1262 us, of which "
     "NCCL's latency is 67 and the NICs' time 363, over two hops)",
@@ -31,7 +31,7 @@ TCPX = Settings(
     protocols=("simple",),
     simple_us=415.0,
 )
-TCPXO = Settings(
+TCPXO = TuningSettings(
     "Google Cloud, GPUDirect-TCPXO: NCCL_BUFFSIZE=8388608; LL128 by a profile of its own. simple_us: nobody publishes "
     "it; it is what the table of a3-high, which has the other transport, shows (all_gather of 1 to 4 MiB: 976 us, of "
     "which NCCL's latency is 80, over two hops)",
@@ -39,13 +39,13 @@ TCPXO = Settings(
     simple_us=448.0,
     buffer_bytes=8 << 20,
 )
-EFA_OLD = Settings(
+EFA_OLD = TuningSettings(
     "aws-ofi-nccl 2daf7d3, src/platform-aws.cpp: p4d; no order within 128 bytes, so Simple",
     protocols=("simple",),
     latency_us=75.0,
     buffer_bytes=8 << 20,
 )
-EFA = Settings(
+EFA = TuningSettings(
     "aws-ofi-nccl 2daf7d3, src/platform-aws.cpp: p5",
     latency_us=75.0,
     buffer_bytes=8 << 20,
@@ -53,7 +53,7 @@ EFA = Settings(
 )
 
 
-def settings(cluster: Cluster, sm: int) -> Settings:
+def settings(cluster: Cluster, sm: int) -> TuningSettings:
     """Of the cluster's fabric; NCCL's own where there is no network, or none that needs a plugin."""
     fabric = cluster.fabric.name if cluster.fabric is not None and cluster.nodes > 1 else ""
     if fabric == "efa":

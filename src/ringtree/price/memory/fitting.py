@@ -26,7 +26,7 @@ SMOOTH, USUAL = 0.15, 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredCall:
     """One measured call on a whole vector of `nbytes`. Of `memory` counts how it is shared: cores and slots."""
 
     work: Workload
@@ -39,31 +39,31 @@ class Measured:
         return self.work.counts.ranks
 
 
-def fit(calls: Sequence[Measured], source: str = "") -> CostParameters:
+def fit(calls: Sequence[MeasuredCall], source: str = "") -> CostParameters:
     """The cost parameters of the machine that the calls were measured on: all but turns from ranks with a core each,
     then turns from those without; all at once where there is one core. What no call has stays as it is built in.
     ValueError where no call is of two ranks or more."""
     if not any(c.ranks > 1 for c in calls):
         raise ValueError("no measured call of two ranks or more; expected some to fit cost parameters to")
     apart = [c for c in calls if c.ranks <= c.memory.cores]
-    crowded = [c for c in calls if c.ranks > c.memory.cores]
+    oversubscribed = [c for c in calls if c.ranks > c.memory.cores]
     price = costs(BUILT_IN)
     turns = np.isin(np.arange(len(price)), (TURN, SWITCH))
     if not any(c.ranks > 1 for c in apart):
         return _parameters(_nearer(calls, price, np.ones(len(price), np.bool_)), source)
     price = _nearer(apart, price, ~turns)
-    if crowded:
-        price = _nearer(crowded, price, turns)
+    if oversubscribed:
+        price = _nearer(oversubscribed, price, turns)
     return _parameters(price, source)
 
 
-def errors(parameters: CostParameters, calls: Sequence[Measured]) -> tuple[float, float]:
+def errors(parameters: CostParameters, calls: Sequence[MeasuredCall]) -> tuple[float, float]:
     """The predictions' relative errors: the median, and what 90 % are below."""
     found = np.abs(_times(calls, parameters) @ costs(parameters) / [c.time_s for c in calls] - 1)
     return float(np.median(found)), float(np.quantile(found, 0.9))
 
 
-def _nearer(calls: Sequence[Measured], price: Floats, free: NDArray[np.bool_]) -> Floats:
+def _nearer(calls: Sequence[MeasuredCall], price: Floats, free: NDArray[np.bool_]) -> Floats:
     """The costs with which the calls are predicted best, those that are not `free` as they are."""
     took_s = np.array([c.time_s for c in calls])
     usual, alike = np.log(costs(BUILT_IN)), _alike(len(BUILT_IN.memory_nbytes))
@@ -81,7 +81,7 @@ def _nearer(calls: Sequence[Measured], price: Floats, free: NDArray[np.bool_]) -
     return price
 
 
-def _times(calls: Sequence[Measured], parameters: CostParameters) -> Floats:
+def _times(calls: Sequence[MeasuredCall], parameters: CostParameters) -> Floats:
     """[calls, costs]: how many times each call takes each cost."""
     return np.array([multiples(c.work, replace(c.memory, parameters=parameters), c.nbytes) for c in calls])
 

@@ -23,16 +23,16 @@ from ringtree.ir.collective import collective as find_collective
 from ringtree.runtime.arrays import dtype_named, readable
 from ringtree.runtime.communicator import lifetime
 from ringtree.runtime.communicator.arguments import whole
-from ringtree.runtime.communicator.calls.binding import Bound
+from ringtree.runtime.communicator.calls.binding import BoundPlan
 from ringtree.runtime.communicator.calls.calls import Calls
 from ringtree.runtime.communicator.collectives.coalesced import Coalesced
 from ringtree.runtime.communicator.collectives.objects import Objects
 from ringtree.runtime.communicator.groups import Groups
-from ringtree.runtime.communicator.messages.messages import Mail
+from ringtree.runtime.communicator.messages.messages import PendingMessages
 from ringtree.runtime.communicator.messages.point_to_point import PointToPoint
 from ringtree.runtime.communicator.seated import Algorithm
 from ringtree.runtime.communicator.windows.one_sided import OneSided
-from ringtree.runtime.engines.engine import Terms, join
+from ringtree.runtime.engines.engine import GroupParameters, join
 from ringtree.runtime.engines.protocols import Endpoint
 from ringtree.runtime.tracing.spans import UNRECORDED, Span, Spans
 from ringtree.runtime.tracing.tracing import MOST_EVENTS, Recording
@@ -47,22 +47,22 @@ if TYPE_CHECKING:
 class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
     """A group of ranks on one machine, and this rank's place in it. `ringtree.init()` makes one.
 
-    `call_at` is the engine's short way by addresses (see it in _native.pyi), for who brings arrays of a kind of their
+    `call_at` is the fast path by addresses (see it in _native.pyi), for who brings arrays of a kind of their
     own: what a call looks like is learnt from the methods.
     """
 
-    def __init__(self, engine: str, terms: Terms) -> None:
-        self.rank = terms.rank
-        self.size = terms.ranks
-        joined = join(engine, terms)
+    def __init__(self, engine: str, parameters: GroupParameters) -> None:
+        self.rank = parameters.rank
+        self.size = parameters.ranks
+        joined = join(engine, parameters)
         # this group keeps nothing of the one that it was made from
-        terms = replace(terms, look=None, kin=None, parameters=joined.parameters)
-        self._engine, self._terms = engine, terms
-        self._seat = joined.seat
-        self._call: Any = joined.seat.call
-        self.call_at: Any = joined.seat.call_at
-        self._calls = Calls(joined, engine, terms, self._beside)
-        self._mail = Mail(joined.seat)
+        parameters = replace(parameters, check_liveness=None, inherited=None, cost=joined.cost)
+        self._engine, self._parameters = engine, parameters
+        self._endpoint = joined.endpoint
+        self._call: Any = joined.endpoint.call
+        self.call_at: Any = joined.endpoint.call_at
+        self._calls = Calls(joined, engine, parameters, self._beside)
+        self._mail = PendingMessages(joined.endpoint)
         self._token = np.zeros(1, np.int32)  # what a barrier passes around
         self._made = 0  # groups and symmetric arrays made so far: names the place where the next one meets
         self._grouped = {}
@@ -82,7 +82,7 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         op: str = "sum",
         root: int = 0,
         algorithm: Algorithm = None,
-    ) -> Bound:
+    ) -> BoundPlan:
         """What a call on a whole vector of `count` elements runs: `.part.program` is this rank's program (its `name`,
         its `digest()`), `.why` says why it was chosen. `dtype` may name the type of raw bits, as "bfloat16"."""
         promise = find_collective(collective)
@@ -93,20 +93,20 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
     def counters(self) -> NDArray[np.int64]:
         """[size, 2]: bytes of payload received from each rank, in collectives and in messages between two ranks, and
         how many messages, since the last reset."""
-        counted: NDArray[np.int64] = self._seat.counters()
+        counted: NDArray[np.int64] = self._endpoint.counters()
         for group in self._besides.values():
             counted = counted + group.counters()
         return counted
 
     def reset_counters(self) -> None:
         for group in (self, *self._besides.values()):
-            group._seat.reset_counters()
+            group._endpoint.reset_counters()
 
     @property
     def slots_open(self) -> int:
         """Staging slots of this rank that calls have taken and not closed. Between calls there are none: any other
         number is a fault of the engine, by which a later call would wait in vain for a free slot."""
-        open_here: int = self._seat.slots_open
+        open_here: int = self._endpoint.slots_open
         return open_here + sum(group.slots_open for group in self._besides.values())
 
     def trace(self, *, most_events: int | None = None) -> Recording:
@@ -124,52 +124,54 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
     @property
     def timeout_s(self) -> float:
         """Seconds that a wait of this group lasts at most: see `set_timeout`."""
-        return self._terms.timeout_s
+        return self._parameters.timeout_s
 
     def set_timeout(self, timeout_s: float) -> None:
         """Bounds every wait of this group that begins from now on, on this rank, in seconds."""
         if not timeout_s > 0:
             raise ValueError(f"timeout_s is {timeout_s!r}; expected a positive number of seconds")
         for group in (self, *self._besides.values()):
-            group._terms = group._calls._terms = replace(group._terms, timeout_s=float(timeout_s))
-            group._seat.set_timeout(float(timeout_s))
+            group._parameters = group._calls._parameters = replace(group._parameters, timeout_s=float(timeout_s))
+            group._endpoint.set_timeout(float(timeout_s))
 
     def abort(self, why: str = "") -> None:
         """Fails the group for all its ranks; any thread may. Who waits in it, on whatever rank, gets Poisoned at once,
         and so does every later call."""
-        if isinstance(self._seat, lifetime.Gone):
+        if isinstance(self._endpoint, lifetime.Gone):
             return
-        name = self._terms.names[self.rank]
+        name = self._parameters.names[self.rank]
         for group in (self, *self._besides.copy().values()):
-            group._seat.poison(f"rank {name} aborted the group" + (f": {why}" if why else ""))
+            group._endpoint.poison(f"rank {name} aborted the group" + (f": {why}" if why else ""))
 
-    def look(self, what: str) -> None:
+    def check_liveness(self, what: str) -> None:
         """Raises what the group has failed with, or PeerDied if one of its ranks has; waits for nobody. `what` says for
         whom, in the message."""
-        self._seat.look(what, list(range(self.size)), [])
+        self._endpoint.check_liveness(what, list(range(self.size)), [])
 
     def close(self) -> None:
         """Leaves the group. Peers that still wait for this rank get PeerDied."""
-        if isinstance(self._seat, lifetime.Gone):
+        if isinstance(self._endpoint, lifetime.Gone):
             return
         for recording in list(self._recordings):
             recording.leave(self)
         for group in self._besides.copy().values():
             group.close()
         lifetime.forget(self)
-        seat = self._replace_seat(lifetime.Gone(f"this communicator (rank {self.rank} of {self.size}) is closed"))
+        endpoint = self._replace_endpoint(
+            lifetime.Gone(f"this communicator (rank {self.rank} of {self.size}) is closed")
+        )
         try:
-            seat.close()
+            endpoint.close()
         finally:
             self._calls.let_go()
             self._mail.let_go()
 
-    def _replace_seat(self, other: lifetime.Gone) -> Endpoint:
-        seat, gone = self._seat, cast("Endpoint", other)
-        self._seat, self._call, self.call_at = gone, other, other
-        self._calls.replace_seat(gone)
-        self._mail.replace_seat(gone)
-        return seat
+    def _replace_endpoint(self, other: lifetime.Gone) -> Endpoint:
+        endpoint, gone = self._endpoint, cast("Endpoint", other)
+        self._endpoint, self._call, self.call_at = gone, other, other
+        self._calls.replace_endpoint(gone)
+        self._mail.replace_endpoint(gone)
+        return endpoint
 
     def __enter__(self) -> Self:
         return self
@@ -190,14 +192,19 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         which all ranks come to in the same call; fails, and is closed, with this one."""
         group = self._besides.get(what)
         if group is None:
-            place, ranks = f"{self._terms.place}/{what}", list(range(self.size))
-            look, kin = partial(self._seat.look, what, ranks), self._seat.kin(ranks)
-            terms = replace(self._terms, place=place, slots=slots, look=look, kin=kin)
-            group = self._besides[what] = self._made_from_here(self._of(terms))
+            ranks = list(range(self.size))
+            parameters = replace(
+                self._parameters,
+                key=f"{self._parameters.key}/{what}",
+                slots=slots,
+                check_liveness=partial(self._endpoint.check_liveness, what, ranks),
+                inherited=self._endpoint.inherited(ranks),
+            )
+            group = self._besides[what] = self._made_from_here(self._of(parameters))
         return group
 
-    def _of(self, terms: Terms) -> Communicator:
-        return Communicator(self._engine, terms)
+    def _of(self, parameters: GroupParameters) -> Communicator:
+        return Communicator(self._engine, parameters)
 
     def _beside(self, what: str, slots: int = 0) -> Calls:
         return self.beside(what, slots)._calls

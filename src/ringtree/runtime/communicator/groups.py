@@ -10,7 +10,7 @@ from ringtree.errors import TimedOut
 from ringtree.runtime.communicator.arguments import int64, whole
 from ringtree.runtime.communicator.collectives.collectives import Collectives
 from ringtree.runtime.communicator.mesh import Mesh
-from ringtree.runtime.engines.engine import Terms
+from ringtree.runtime.engines.engine import GroupParameters
 
 if TYPE_CHECKING:
     from ringtree.runtime.communicator.communicator import Communicator
@@ -24,19 +24,19 @@ class Groups(Collectives):
     _offspring: WeakSet[Communicator]
     _recordings: list[Recording]
 
-    def _of(self, terms: Terms) -> Communicator:
+    def _of(self, parameters: GroupParameters) -> Communicator:
         """A communicator by the engine of this one."""
         raise NotImplementedError
 
     @property
-    def place(self) -> str:
+    def key(self) -> str:
         """A text that the members of this group share, and no other group of theirs has."""
-        return self._terms.place
+        return self._parameters.key
 
     @property
     def ranks(self) -> tuple[int, ...]:
         """The members' ranks in the world, in the order of their ranks here."""
-        return tuple(map(int, self._terms.names))
+        return tuple(map(int, self._parameters.names))
 
     def split(self, color: int | None, key: int = 0) -> Communicator | None:
         """The communicator of the ranks that said the same `color`, ordered by `key`, then by rank here; None for
@@ -56,14 +56,15 @@ class Groups(Collectives):
         *,
         label: str = "",
         timeout_s: float | None = None,
-        look: Callable[[list[int]], None] | None = None,
+        check_liveness: Callable[[list[int]], None] | None = None,
     ) -> Communicator:
-        """The communicator of these ranks of this group, in this order. They call it, each with the same list, and
-        nobody else does.
+        """The communicator of these ranks of this group, in this order. The listed ranks call it, each with the same
+        list; other ranks do not.
 
-        Its members meet under the count of such groups that they made; those that agreed on a text that no other group
-        here has may give that as `label`. `timeout_s` bounds the new group's waits (default: as here). `look` is called
-        now and then while others are waited for, with the members that have not come; what it raises ends the wait.
+        The members meet under the number of groups of these ranks that they have made; members that agree on a text
+        which no other group here has may give it as `label`. `timeout_s` bounds the waits of the new group (default:
+        those of this group's). `check_liveness` is called now and then while members are waited for, with the ranks
+        that have not come; an exception that it raises ends the wait.
         """
         members = tuple(whole(r, "rank") for r in ranks)
         if wrong := [r for r in members if not 0 <= r < self.size]:
@@ -74,10 +75,10 @@ class Groups(Collectives):
             raise ValueError(f"a group of ranks {_listed(members)} made by rank {self.rank}: only its members make it")
         call = f"group([{_shown(members)}])"
         if label:
-            return self._communicator(members, f"of {_listed(members)}, {label}", call, timeout_s, look)
+            return self._communicator(members, f"of {_listed(members)}, {label}", call, timeout_s, check_liveness)
         self._grouped[members] = turn = self._grouped.get(members, 0) + 1
         try:
-            return self._communicator(members, f"of {_listed(members)}.{turn}", call, timeout_s, look)
+            return self._communicator(members, f"of {_listed(members)}.{turn}", call, timeout_s, check_liveness)
         except BaseException:  # nobody has it, and they may try again
             self._grouped[members] -= 1
             raise
@@ -106,32 +107,32 @@ class Groups(Collectives):
         label: str,
         call: str,
         timeout_s: float | None = None,
-        look: Callable[[list[int]], None] | None = None,
+        check_liveness: Callable[[list[int]], None] | None = None,
     ) -> Communicator:
         """The communicator of these ranks. `label` is what all of them call it, and nobody else anything in this group;
         `call` is what they are in, for messages."""
-        seat = self._seat
+        endpoint = self._endpoint
 
-        def look_too(absent: list[int]) -> None:
-            seat.look(call, list(members), absent)
-            if look is not None:
-                look(absent)
+        def check_members(absent: list[int]) -> None:
+            endpoint.check_liveness(call, list(members), absent)
+            if check_liveness is not None:
+                check_liveness(absent)
 
-        terms = Terms(
-            f"{self._terms.place}/{label}",
+        parameters = GroupParameters(
+            f"{self._parameters.key}/{label}",
             members.index(self.rank),
-            tuple(self._terms.names[r] for r in members),
-            self._terms.timeout_s if timeout_s is None else timeout_s,
-            self._terms.threads,
-            look_too,
-            kin=self._seat.kin(list(members)),
-            parameters=self._terms.parameters,
-            bootstrap=self._terms.bootstrap,
+            tuple(self._parameters.names[r] for r in members),
+            self._parameters.timeout_s if timeout_s is None else timeout_s,
+            self._parameters.threads,
+            check_members,
+            inherited=self._endpoint.inherited(list(members)),
+            cost=self._parameters.cost,
+            bootstrap=self._parameters.bootstrap,
         )
         try:
-            return self._made_from_here(self._of(terms))
+            return self._made_from_here(self._of(parameters))
         except TimeoutError as late:
-            raise TimedOut(f"{call}: {late}; expected ranks {_shown(terms.names)} to make it alike") from None
+            raise TimedOut(f"{call}: {late}; expected ranks {_shown(parameters.names)} to make it alike") from None
 
     def _made_from_here(self, made: Communicator) -> Communicator:
         """What records this group's calls records those of groups that are made from it, too."""

@@ -16,7 +16,7 @@ _abandoned: list[Any] = []
 
 
 class Gone:
-    """Stands where a seat was; whatever is asked of it raises."""
+    """Stands where an endpoint was; whatever is asked of it raises."""
 
     def __init__(self, message: str) -> None:
         self._message = message
@@ -40,15 +40,15 @@ def forget(communicator: Communicator) -> None:
 
 
 def _after_fork_in_child() -> None:
-    """A seat belongs to the process that took it. It is kept, untouched: to let it go would be to leave the group."""
+    """An endpoint belongs to the process that opened it. The child keeps it untouched: to free it would be to leave."""
     for communicator in list(_open):
-        seat = communicator._replace_seat(
+        endpoint = communicator._replace_endpoint(
             Gone(
                 f"process {os.getpid()} is a fork of rank {communicator.rank} and cannot use its communicator; "
                 "call ringtree.init() where the ranks are started, or use the communicator before fork only"
             )
         )
-        _abandoned.append(seat)
+        _abandoned.append(endpoint)
     _open.clear()
 
 

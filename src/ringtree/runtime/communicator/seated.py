@@ -1,4 +1,4 @@
-"""A rank with a seat in a group: what every family of its calls builds on.
+"""A rank with an endpoint in a group: what every family of its calls builds on.
 
 A communicator's methods come in families, one class and one file each; all of them are `Seated`.
 """
@@ -12,30 +12,30 @@ import numpy as np
 from ringtree.ir.schedule import Schedule
 from ringtree.runtime.communicator.arguments import whole
 from ringtree.runtime.communicator.calls.calls import Calls
-from ringtree.runtime.communicator.messages.messages import Mail
-from ringtree.runtime.engines.engine import Terms
+from ringtree.runtime.communicator.messages.messages import PendingMessages
+from ringtree.runtime.engines.engine import GroupParameters
 from ringtree.runtime.engines.protocols import Endpoint
 
 Algorithm = str | Schedule | None
 
 
-class Seated:
-    """`_call` is the engine's short way, `_calls` the long one. `_made` counts the groups and symmetric arrays made so
+class Member:
+    """`_call` is the fast path, `_calls` the long one. `_made` counts the groups and symmetric arrays made so
     far, and so names the place where the next one meets."""
 
     rank: int
     size: int
     _engine: str
-    _terms: Terms
-    _seat: Endpoint
+    _parameters: GroupParameters
+    _endpoint: Endpoint
     _call: Any
     _calls: Calls
-    _mail: Mail
+    _mail: PendingMessages
     _made: int
     _token: np.ndarray[Any, np.dtype[np.int32]]
 
     def _code(self, collective: int, algorithm: Algorithm) -> int:
-        """By what number the short way knows a collective by a forced algorithm; -1 where it does not."""
+        """By what number the fast path knows a collective by a forced algorithm; -1 where it does not."""
         offset = self._calls.offsets.get(algorithm) if isinstance(algorithm, str) else None
         return -1 if offset is None else collective + offset
 

@@ -1,6 +1,6 @@
 """What an engine is: it gives a rank an endpoint in a group, which runs programs (see `protocols`).
 
-An engine is one line in ENGINES: a module with `join(terms) -> Joined`. All engines pass the same contract suite
+An engine is one line in ENGINES: a module with `join(parameters) -> Joined`. All engines pass the same contract suite
 (tests/runtime/test_contract.py), which reads this table.
 """
 
@@ -26,26 +26,25 @@ ENGINES = {"shm": "ringtree.runtime.engines.shm", "reference": "ringtree.runtime
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """What the members of a group agree on before there is a group. `place` is a text all members derive alike.
+class GroupParameters:
+    """What the members of a group agree on before there is a group. `key` is a text that all members derive alike.
 
     `names` are the members' world ranks, for messages. `threads`: the members are threads of one process.
-    `look`, where they know each other already, raises when one of them has died. `slots`: how
-    many staging slots a rank needs at least; 0 leaves it to the engine. `kin`: in a group made from another, what the
-    endpoint there knows of the members (`Health.kin`). `parameters`: what calls cost, by which they are planned; where
-    members did not know each other before, rank 0's are everybody's, and None is what is built in. `bootstrap`: how the
-    members meet.
+    `check_liveness`, in a group made from another, raises when a member has died. `slots`: how many staging slots a
+    rank needs at least; 0 leaves it to the engine. `inherited`: in a group made from another, what the endpoint there
+    knows of the members (`Health.inherited`). `cost`: the parameters by which calls are planned; a world takes rank
+    0's, and None stands for the built-in ones. `bootstrap`: how the members meet.
     """
 
-    place: str
+    key: str
     rank: int
     names: tuple[str, ...]
     timeout_s: float
     threads: bool = False
-    look: Callable[[list[int]], None] | None = None
+    check_liveness: Callable[[list[int]], None] | None = None
     slots: int = 0
-    kin: Any = None
-    parameters: CostParameters | None = None
+    inherited: Any = None
+    cost: CostParameters | None = None
     bootstrap: HostBootstrap = ABSTRACT_SOCKET
 
     @property
@@ -58,27 +57,27 @@ class Terms:
 
     def bootstrap_group(self, build: str = "") -> BootstrapGroup:
         """Who meets before there is a group."""
-        who = self.place, self.rank, self.names, self.subject, self.timeout_s, self.look
+        who = self.key, self.rank, self.names, self.subject, self.timeout_s, self.check_liveness
         return BootstrapGroup(*who, build=build)
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
-    """A seat, and what the members found out about each other. `slots` staging slots of `slot_bytes` are each rank's;
-    `cores` is how many cores the members may use between them; `parameters` are Terms', the same for all."""
+class JoinedGroup:
+    """An endpoint, and what the members have learnt of each other. Each rank has `slots` staging slots of `slot_bytes`;
+    `cores` is how many cores the members may use between them; `cost` is the same for all members."""
 
-    seat: Endpoint
+    endpoint: Endpoint
     slots: int
     slot_bytes: int
     cores: int
-    parameters: CostParameters | None = None
+    cost: CostParameters | None = None
 
 
-def join(engine: str, terms: Terms) -> Joined:
-    """Takes this rank's seat in a new group; returns when all members have come."""
+def join(engine: str, parameters: GroupParameters) -> JoinedGroup:
+    """Takes this rank's endpoint in a new group; returns when all members have come."""
     if engine not in ENGINES:
         raise ValueError(f"no engine {engine!r}: expected one of {', '.join(ENGINES)}")
-    joined: Joined = import_module(ENGINES[engine]).join(terms)
+    joined: JoinedGroup = import_module(ENGINES[engine]).join(parameters)
     return joined
 
 

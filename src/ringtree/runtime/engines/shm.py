@@ -1,11 +1,11 @@
-"""The shared-memory engine's door: ranks meet, learn which cores they share, and take their native seats."""
+"""The shared-memory engine's door: ranks meet, learn which cores they share, and take their native endpoints."""
 
 from __future__ import annotations
 
 import os
 
 import ringtree.errors  # noqa: F401  # teaches the native errors to say their message
-from ringtree.runtime.engines.engine import Joined, Terms, native_module
+from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup, native_module
 from ringtree.runtime.tuned import as_json, parameters_from
 
 STAGING_BYTES = 1 << 20
@@ -13,33 +13,33 @@ STAGING_BYTES = 1 << 20
 FEWEST_SLOTS, MOST_SLOTS = 8, 4096
 
 
-def join(terms: Terms) -> Joined:
-    """Takes this rank's native seat; returns when all members have met."""
+def join(parameters: GroupParameters) -> JoinedGroup:
+    """Takes this rank's native endpoint; returns when all members have met."""
     native = native_module()
-    slots, slot_bytes = staging(terms.ranks, terms.slots)
+    slots, slot_bytes = staging(parameters.ranks, parameters.slots)
     mine = sum(1 << core for core in os.sched_getaffinity(0))
-    sizes = terms.ranks, slots, slot_bytes
+    sizes = parameters.ranks, slots, slot_bytes
     whole = native.segment_bytes(*sizes)
-    parameters = None if terms.kin or terms.rank else terms.parameters
-    offer = [f"{mine:x}", *([as_json(parameters), parameters.source] if parameters else [])]
-    reserved = native.reserved_bytes(*sizes, lazily=terms.kin is not None)
-    fd, offers = terms.bootstrap.share(terms.bootstrap_group(native.BUILD), whole, offer, reserved)
+    cost = None if parameters.inherited or parameters.rank else parameters.cost
+    offer = [f"{mine:x}", *([as_json(cost), cost.source] if cost else [])]
+    reserved = native.reserved_bytes(*sizes, lazily=parameters.inherited is not None)
+    fd, offers = parameters.bootstrap.share(parameters.bootstrap_group(native.BUILD), whole, offer, reserved)
     cores = _union([mask for mask, *_ in offers]).bit_count()
     said = offers[0][1:]  # rank 0's, which a group that is made from another has already
-    seat = native.Group(
+    endpoint = native.Group(
         fd,
-        terms.rank,
-        terms.ranks,
+        parameters.rank,
+        parameters.ranks,
         slots=slots,
         slot_bytes=slot_bytes,
-        timeout_s=terms.timeout_s,
-        crowded=terms.ranks > cores,
-        threads=terms.threads,
-        names=list(terms.names),
-        kin=terms.kin,
+        timeout_s=parameters.timeout_s,
+        oversubscribed=parameters.ranks > cores,
+        threads=parameters.threads,
+        names=list(parameters.names),
+        inherited=parameters.inherited,
     )
-    agreed = parameters_from(*said) if said else terms.parameters if terms.kin else None
-    return Joined(seat, slots, slot_bytes, cores, agreed)
+    agreed = parameters_from(*said) if said else parameters.cost if parameters.inherited else None
+    return JoinedGroup(endpoint, slots, slot_bytes, cores, agreed)
 
 
 def staging(ranks: int, needed: int = 0) -> tuple[int, int]:

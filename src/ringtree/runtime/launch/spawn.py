@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ringtree.errors import RankFailed
 from ringtree.runtime.bootstrap.environment import SPAWNED, detect
-from ringtree.runtime.engines.engine import Terms, default_engine
+from ringtree.runtime.engines.engine import GroupParameters, default_engine
 from ringtree.runtime.launch.crew import Crew, Outcome, Task
 from ringtree.runtime.launch.spawn_processes import Processes
 from ringtree.runtime.launch.spawn_threads import Threads
@@ -100,11 +100,11 @@ def _crew(n: int, threads: bool, engine: str | None, timeout_s: float | None, pi
         raise ValueError("the reference engine's ranks are threads: say threads=True")
     job = f"{SPAWNED}{os.getpid()}-{next(_numbers)}-{os.urandom(4).hex()}"
     names = tuple(map(str, range(n)))
-    parameters, limit_s = parameters_here(), patience(timeout_s)
-    terms = [Terms(job, rank, names, limit_s, threads, parameters=parameters) for rank in range(n)]
+    cost, limit_s = parameters_here(), patience(timeout_s)
+    parameters = [GroupParameters(job, rank, names, limit_s, threads, cost=cost) for rank in range(n)]
     if threads:
-        return Threads(engine, terms, first, pin)
-    return Processes(engine, terms, first, pin)
+        return Threads(engine, parameters, first, pin)
+    return Processes(engine, parameters, first, pin)
 
 
 def _refuse_a_rank(n: int) -> None:

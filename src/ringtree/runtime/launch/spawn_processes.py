@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from ringtree.runtime.communicator import lifetime
 from ringtree.runtime.communicator.communicator import Communicator
-from ringtree.runtime.engines.engine import Terms
+from ringtree.runtime.engines.engine import GroupParameters
 from ringtree.runtime.launch.crew import Outcome, Task
 
 _parents_ends: weakref.WeakSet[Connection] = weakref.WeakSet()
@@ -25,11 +25,11 @@ _parents_ends: weakref.WeakSet[Connection] = weakref.WeakSet()
 class Processes:
     """The parent's side: see spawn.Crew."""
 
-    def __init__(self, engine: str, terms: list[Terms], first: Task | None, pin: bool) -> None:
+    def __init__(self, engine: str, parameters: list[GroupParameters], first: Task | None, pin: bool) -> None:
         self._pipes: list[Connection] = []
         self._pids: list[int] = []
         try:
-            for terms_of_rank in terms:
+            for terms_of_rank in parameters:
                 mine, theirs = Pipe()
                 _parents_ends.add(mine)
                 self._pipes.append(mine)
@@ -117,8 +117,8 @@ def _fork() -> int:
 class _Child:
     """The rank's side. Never returns to the program that forked it."""
 
-    def __init__(self, engine: str, terms: Terms, pipe: Connection, pin: bool) -> None:
-        self.engine, self.terms, self.pipe, self.pin = engine, terms, pipe, pin
+    def __init__(self, engine: str, parameters: GroupParameters, pipe: Connection, pin: bool) -> None:
+        self.engine, self.parameters, self.pipe, self.pin = engine, parameters, pipe, pin
 
     def live(self, first: Task | None) -> NoReturn:
         code = 1
@@ -141,14 +141,14 @@ class _Child:
 
     def _announce(self) -> None:
         """So that ringtree.init() in here gives this world, and children find it."""
-        t = self.terms
-        os.environ.update(RINGTREE_RANK=str(t.rank), RINGTREE_WORLD_SIZE=str(t.ranks), RINGTREE_JOB=t.place)
+        t = self.parameters
+        os.environ.update(RINGTREE_RANK=str(t.rank), RINGTREE_WORLD_SIZE=str(t.ranks), RINGTREE_JOB=t.key)
         if self.pin:
             pin_to_core(t.rank, t.ranks)
 
     def _serve(self, first: Task | None) -> bool:
         try:
-            communicator = Communicator(self.engine, self.terms)
+            communicator = Communicator(self.engine, self.parameters)
         except Exception as error:  # noqa: BLE001  # whatever it is, the parent raises it
             self._tell(failure(error))
             return False

@@ -7,7 +7,7 @@ import time
 from queue import Empty, SimpleQueue
 
 from ringtree.runtime.communicator.communicator import Communicator
-from ringtree.runtime.engines.engine import Terms
+from ringtree.runtime.engines.engine import GroupParameters
 from ringtree.runtime.launch.crew import Outcome, Task
 from ringtree.runtime.launch.spawn_processes import attempt, failure, pin_to_core
 
@@ -15,12 +15,12 @@ from ringtree.runtime.launch.spawn_processes import attempt, failure, pin_to_cor
 class Threads:
     """See spawn.Crew. A thread cannot be ended from outside: one that does not return is left behind (as a daemon)."""
 
-    def __init__(self, engine: str, terms: list[Terms], first: Task | None, pin: bool) -> None:
+    def __init__(self, engine: str, parameters: list[GroupParameters], first: Task | None, pin: bool) -> None:
         self._engine, self._first, self._pin = engine, first, pin
-        self._tasks: list[SimpleQueue[Task | None]] = [SimpleQueue() for _ in terms]
+        self._tasks: list[SimpleQueue[Task | None]] = [SimpleQueue() for _ in parameters]
         self._outcomes: SimpleQueue[tuple[int, Outcome]] = SimpleQueue()
         self._threads = [
-            threading.Thread(target=self._live, args=(t,), name=f"rank {t.rank}", daemon=True) for t in terms
+            threading.Thread(target=self._live, args=(t,), name=f"rank {t.rank}", daemon=True) for t in parameters
         ]
         for thread in self._threads:
             thread.start()
@@ -48,22 +48,22 @@ class Threads:
         for thread in self._threads:
             thread.join(1.0)
 
-    def _live(self, terms: Terms) -> None:
+    def _live(self, parameters: GroupParameters) -> None:
         try:
             if self._pin:
-                pin_to_core(terms.rank, terms.ranks)
-            communicator = Communicator(self._engine, terms)
+                pin_to_core(parameters.rank, parameters.ranks)
+            communicator = Communicator(self._engine, parameters)
         except BaseException as error:  # noqa: BLE001  # whatever it is, the caller of spawn raises it
-            self._outcomes.put((terms.rank, failure(error)))
+            self._outcomes.put((parameters.rank, failure(error)))
             return
         if self._first is not None:
             outcome = attempt(communicator, self._first)
             closing = attempt(communicator, (Communicator.close, ()))
-            self._outcomes.put((terms.rank, closing if closing.failed and not outcome.failed else outcome))
+            self._outcomes.put((parameters.rank, closing if closing.failed and not outcome.failed else outcome))
             return
         with communicator:
-            while (task := self._tasks[terms.rank].get()) is not None:
+            while (task := self._tasks[parameters.rank].get()) is not None:
                 outcome = attempt(communicator, task)
-                self._outcomes.put((terms.rank, outcome))
+                self._outcomes.put((parameters.rank, outcome))
                 if outcome.failed:
                     return

@@ -12,7 +12,7 @@ import numpy as np
 
 from ringtree.ir.trace import Trace
 from ringtree.runtime.engines.protocols import Recorded
-from ringtree.runtime.tracing.parts import Part, merge
+from ringtree.runtime.tracing.parts import RankRecording, merge
 from ringtree.runtime.tracing.tracing import Recording
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Gathered(NamedTuple):
 
 def gather(folder: Path, ranks: int, place: str) -> Gathered | None:
     """The trace of all parts; channel 0 is the world `place`. None where no rank recorded anything."""
-    parts: list[Part] = []
+    parts: list[RankRecording] = []
     facts: dict[str, str] = {}
     for path in sorted(folder.glob("*.npz")):
         facts, mine = _read(path)
@@ -80,11 +80,11 @@ def gather(folder: Path, ranks: int, place: str) -> Gathered | None:
     return Gathered(merge(ranks, parts, place, {"source": "measured", **facts}), silent)
 
 
-def _read(path: Path) -> tuple[dict[str, str], list[Part]]:
+def _read(path: Path) -> tuple[dict[str, str], list[RankRecording]]:
     with np.load(path) as file:
         said = json.loads(str(file["said"]))
         parts = [
-            Part(
+            RankRecording(
                 part["place"],
                 int(path.stem),
                 tuple(part["members"]),

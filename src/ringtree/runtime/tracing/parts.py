@@ -23,7 +23,7 @@ What = Literal["calls", "messages", "spans"]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RankRecording:
     """What one rank recorded in one group, which all its members call `place`: of its collective calls, its messages or
     the program's own work. `rank`, and the group's `members`, are as the trace counts ranks. `programs`: the names of
     what the calls with these digests ran."""
@@ -50,7 +50,7 @@ class _Piece(NamedTuple):
     in_turn: bool
 
 
-def merge(ranks: int, parts: Iterable[Part], place: str, facts: Mapping[str, str]) -> Trace:
+def merge(ranks: int, parts: Iterable[RankRecording], place: str, facts: Mapping[str, str]) -> Trace:
     """One trace of all parts, in seconds since the first event. The calls of the group `place` have channel 0; the
     others follow, each with a fact that says whose it is. A fact also says how many events were dropped."""
     parts = sorted(parts, key=lambda part: part.rank)
@@ -76,7 +76,7 @@ def merge(ranks: int, parts: Iterable[Part], place: str, facts: Mapping[str, str
     return trace
 
 
-def _pieces(parts: Sequence[Part], place: str, said: dict[str, str]) -> Iterator[_Piece]:
+def _pieces(parts: Sequence[RankRecording], place: str, said: dict[str, str]) -> Iterator[_Piece]:
     """The parts with ranks and channels as the trace counts them. Says in the facts what each channel has."""
     channels: dict[tuple[str, What, int], int] = {(place, "calls", 0): 0}
     apart = _messages_apart(parts)
@@ -99,7 +99,7 @@ def _pieces(parts: Sequence[Part], place: str, said: dict[str, str]) -> Iterator
             yield _Piece(mine, part.calls(), those is not at_once)
 
 
-def _whose(part: Part, level: int) -> str:
+def _whose(part: RankRecording, level: int) -> str:
     """What a channel has, and of which ranks."""
     ranks = f"ranks {', '.join(map(str, part.members))}"
     if part.what == "calls":
@@ -108,7 +108,7 @@ def _whose(part: Part, level: int) -> str:
     return f"{which}{part.what} of {ranks}"
 
 
-def _messages_apart(parts: Sequence[Part]) -> dict[int, tuple[NDArray[np.int64], Recorded]]:
+def _messages_apart(parts: Sequence[RankRecording]) -> dict[int, tuple[NDArray[np.int64], Recorded]]:
     """Of the parts that are messages, by their place in the list: channels among their group's, and what to show."""
     groups: dict[str, list[int]] = {}
     for i, part in enumerate(parts):

@@ -14,7 +14,7 @@ from ringtree.ir.trace import Trace
 from ringtree.ir.units import count
 from ringtree.runtime.communicator.lifetime import Gone
 from ringtree.runtime.engines.protocols import Recorded
-from ringtree.runtime.tracing.parts import Part, What, merge
+from ringtree.runtime.tracing.parts import RankRecording, What, merge
 from ringtree.runtime.tracing.spans import Spans
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Recording:
             raise ValueError(f"most_events is {most_events}; expected at least 1, and less than 2^62")
         self._communicator, self._most_events = communicator, most_events
         self._before: dict[Communicator, dict[What, tuple[int, int]]] = {}  # events and dropped ones that are another's
-        self._parts: list[Part] = []
+        self._parts: list[RankRecording] = []
         self._trace: Trace | None = None
 
     @property
@@ -61,10 +61,10 @@ class Recording:
                     communicator._calls.settle()
         finally:
             parts = self.stop()
-            self._trace = merge(whole.size, parts, whole._terms.place, self.facts())
-        if error is None and not isinstance(whole._seat, Gone):
+            self._trace = merge(whole.size, parts, whole._parameters.key, self.facts())
+        if error is None and not isinstance(whole._endpoint, Gone):
             everybodys = [part for given in whole.all_gather_object(parts) for part in given]
-            self._trace = merge(whole.size, everybodys, whole._terms.place, self.facts())
+            self._trace = merge(whole.size, everybodys, whole._parameters.key, self.facts())
 
     def start(self) -> None:
         """Begins, with the next call of each group."""
@@ -72,9 +72,9 @@ class Recording:
         while groups:
             group = groups.pop()
             self.admit(group)
-            groups += [made for made in group._offspring if not isinstance(made._seat, Gone)]
+            groups += [made for made in group._offspring if not isinstance(made._endpoint, Gone)]
 
-    def stop(self) -> list[Part]:
+    def stop(self) -> list[RankRecording]:
         """Ends it, as soon as a call that still runs does; what this rank recorded."""
         for communicator in list(self._before):
             self.leave(communicator)
@@ -83,7 +83,7 @@ class Recording:
     def admit(self, communicator: Communicator) -> None:
         """Records this group too, from its next call on."""
         if communicator._spans is None:
-            communicator._seat.record(self._most_events)
+            communicator._endpoint.record(self._most_events)
             communicator._spans = Spans(self._most_events)
         so_far = _recorded(communicator)
         self._before[communicator] = {what: (len(all.kind), all.dropped) for what, all in so_far.items()}
@@ -95,18 +95,18 @@ class Recording:
         communicator._recordings.remove(self)
         recorded = _recorded(communicator)
         if not communicator._recordings:
-            communicator._seat.record(0)
+            communicator._endpoint.record(0)
             communicator._spans = None
-        names = self._communicator._terms.names
-        members = tuple(names.index(name) for name in communicator._terms.names)
+        names = self._communicator._parameters.names
+        members = tuple(names.index(name) for name in communicator._parameters.names)
         for what, whole in recorded.items():
             events, dropped = before[what]
             columns: list[Any] = [column[events:] for column in whole[:-2]]
             mine = Recorded._make([*columns, whole.calls, whole.dropped - dropped])
             programs = communicator._calls.plans.programs() if what == "calls" else {}
             if what == "calls" or len(mine.kind) or mine.dropped:
-                place = communicator._terms.place
-                self._parts.append(Part(place, self._communicator.rank, members, mine, programs, what))
+                place = communicator._parameters.key
+                self._parts.append(RankRecording(place, self._communicator.rank, members, mine, programs, what))
 
     def facts(self) -> dict[str, str]:
         return {"source": "measured", "machine": self._machine(), "engine": self._communicator._engine}
@@ -120,8 +120,8 @@ class Recording:
 
 def _recorded(communicator: Communicator) -> dict[What, Recorded]:
     """All that this group's recordings wrote down so far."""
-    seat, spans = communicator._seat, communicator._spans
-    calls, messages = seat.recorded(), seat.recorded_messages()
+    endpoint, spans = communicator._endpoint, communicator._spans
+    calls, messages = endpoint.recorded(), endpoint.recorded_messages()
     assert spans is not None and calls is not None and messages is not None
     return {
         "calls": Recorded._make(calls),

@@ -26,7 +26,7 @@ import torch.distributed.checkpoint as dcp
 from torch import Tensor
 from torch.distributed.checkpoint.api import CheckpointException
 
-from ringtree.training.core.plan import Plan
+from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.stages import named
 from ringtree.training.core.step import holder
 
@@ -119,7 +119,7 @@ def _kinds(checkpoint: Path) -> dict[str, dict[str, torch.Size]]:
     return kinds
 
 
-def _checked(checkpoint: Path, plan: Plan) -> int:
+def _checked(checkpoint: Path, plan: TrainingPlan) -> int:
     """The steps of a checkpoint that is whole, and one of what the plan trains."""
     try:
         facts: dict[str, Any] = json.loads((checkpoint / FACTS).read_text())

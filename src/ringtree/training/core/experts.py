@@ -55,7 +55,7 @@ def imbalance(likelihoods: Tensor, chosen: Tensor) -> Tensor:
     return len(chosen) * (chosen / chosen.sum() * likelihoods.mean(0)).sum()
 
 
-class Beside(torch.autograd.Function):
+class WithLoss(torch.autograd.Function):
     """x as it is; in backward, a loss is minimized beside the one that x leads to. So it need not be carried to where
     that is: through other layers, and other ranks."""
 
@@ -155,7 +155,7 @@ class MixtureOfExperts(nn.Module):
         out = torch.zeros_like(tokens).index_add(0, token, made * gate[:, None])
         uneven = imbalance(likelihoods, chosen)
         self.load += Load(chosen, kept, uneven.detach(), 1)
-        beside: Tensor = Beside.apply(out.view_as(x), self.shape.balance * uneven)
+        beside: Tensor = WithLoss.apply(out.view_as(x), self.shape.balance * uneven)
         return beside
 
 

@@ -49,7 +49,7 @@ class Dense(nn.Module):
         return self.down(gelu(self.up(x)))
 
 
-class Block(nn.Module):
+class TransformerBlock(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.before_attention, self.before_dense = nn.LayerNorm(shape.width), nn.LayerNorm(shape.width)
@@ -83,7 +83,7 @@ class LanguageModel(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.embedding: nn.Module | None = Embedding(shape)
-        self.blocks = nn.ModuleDict({str(k): Block(shape) for k in range(shape.layers)})
+        self.blocks = nn.ModuleDict({str(k): TransformerBlock(shape) for k in range(shape.layers)})
         self.norm: nn.Module | None = nn.LayerNorm(shape.width)
         self.scores: nn.Module | None = nn.Linear(shape.width, shape.vocabulary)
 

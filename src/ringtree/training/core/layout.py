@@ -20,7 +20,7 @@ class LayoutError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ParallelLayout:
     """Ranks along each axis: data, tensor, pipeline, context and expert parallel; in all there are as many as their
     product.
 

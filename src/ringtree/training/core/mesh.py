@@ -6,13 +6,13 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from ringtree.torch_backend import communicator
-from ringtree.training.core.layout import AXES, JOINED, Layout
+from ringtree.training.core.layout import AXES, JOINED, ParallelLayout
 
 
-class Mesh:
+class TrainingMesh:
     """mesh["tp"], mesh["data"]: what torch divides a model over. All ranks of the default group come to make it."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: ParallelLayout) -> None:
         self.whole = init_device_mesh("cpu", tuple(getattr(layout, axis) for axis in AXES), mesh_dim_names=AXES)
         self._parts: dict[str, DeviceMesh] = {axis: self.whole[axis] for axis in AXES}
         # torch has no public way, up to 2.13, to one group along several axes.

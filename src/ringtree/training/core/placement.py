@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil, prod
 
-from ringtree.training.core.plan import Plan
+from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.sizes import EXPERTS, held
 from ringtree.training.strategies.layers import pipeline
 
 
-def layers(plan: Plan, place: int) -> list[range]:
+def layers(plan: TrainingPlan, place: int) -> list[range]:
     """Of each stage of a pipeline that the ranks at a place of "pp" have."""
     return [pipeline.layers(plan, stage) for stage in range(place, pipeline.stages(plan), plan.layout.pp)]
 
 
-def most_parameters(plan: Plan, place: int) -> int:
+def most_parameters(plan: TrainingPlan, place: int) -> int:
     """Of a rank at a place of "pp" between two steps; the most, where they cannot be divided evenly."""
     layout = plan.layout
     total = 0
@@ -28,7 +28,7 @@ def most_parameters(plan: Plan, place: int) -> int:
     return total
 
 
-def _of_place(plan: Plan, place: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _of_place(plan: TrainingPlan, place: int) -> Iterator[tuple[str, tuple[int, ...]]]:
     mine = {str(layer) for part in layers(plan, place) for layer in part}
     for name, its in held(plan).items():
         part, *rest = name.split(".")

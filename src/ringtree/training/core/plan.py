@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ringtree.training.core.layout import Layout
+from ringtree.training.core.layout import ParallelLayout
 
 OPTIMIZERS = ("adamw", "sgd")
 VOCABULARY = 256
@@ -50,7 +50,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class TrainingSettings:
     """`batch`: sequences a step, over all ranks; `rate`: of learning. `slow_rank`: for demonstration, one whose
     computation takes `slow_factor` times as long."""
 
@@ -77,10 +77,10 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    layout: Layout = field(default_factory=Layout)
+class TrainingPlan:
+    layout: ParallelLayout = field(default_factory=ParallelLayout)
     shape: Shape = field(default_factory=Shape)
-    settings: Settings = field(default_factory=Settings)
+    settings: TrainingSettings = field(default_factory=TrainingSettings)
 
     @property
     def places(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil, prod
 
-from ringtree.training.core.plan import Plan, Shape
+from ringtree.training.core.plan import Shape, TrainingPlan
 
 ELEMENT_NBYTES = 4
 """Of float32, which parameters, gradients and activations are."""
@@ -12,16 +12,16 @@ ELEMENT_NBYTES = 4
 Shapes = dict[str, tuple[int, ...]]
 
 
-def parameters(plan: Plan) -> int:
+def parameters(plan: TrainingPlan) -> int:
     """Of the whole model."""
     return sum(prod(size) for size in shapes(plan.shape).values())
 
 
-def parameters_nbytes(plan: Plan) -> int:
+def parameters_nbytes(plan: TrainingPlan) -> int:
     return ELEMENT_NBYTES * parameters(plan)
 
 
-def activations_nbytes(plan: Plan) -> int:
+def activations_nbytes(plan: TrainingPlan) -> int:
     """What one layer hands to the next in a step, of all rows: a vector of `width` for each place."""
     return ELEMENT_NBYTES * plan.settings.batch * plan.shape.context * plan.shape.width
 
@@ -54,7 +54,7 @@ EXPERTS = ".experts."
 """In the name of every parameter that is a stack of all experts'."""
 
 
-def held(plan: Plan) -> Shapes:
+def held(plan: TrainingPlan) -> Shapes:
     """Of every parameter, what one of the tensor parallel ranks has of it."""
     its = shapes(plan.shape)
     for name, (first, *rest) in its.items():
@@ -65,13 +65,13 @@ def held(plan: Plan) -> Shapes:
     return its
 
 
-def held_nbytes(plan: Plan, named: str = "") -> int:
+def held_nbytes(plan: TrainingPlan, named: str = "") -> int:
     """Of the parameters that the ranks of one model hold together: each of `tp` its part, or the whole of one; of
     those whose names have `named` in them."""
     return ELEMENT_NBYTES * plan.layout.tp * sum(prod(size) for name, size in held(plan).items() if named in name)
 
 
-def padded_nbytes(plan: Plan, ranks: int, experts: bool = False) -> int:
+def padded_nbytes(plan: TrainingPlan, ranks: int, experts: bool = False) -> int:
     """Of the same, the first dimension of each being filled up so that `ranks` divide it: of experts, or of all else.
     Of experts, `ep` ranks have a share each, which so many `ranks` divide."""
     groups = plan.layout.ep if experts else 1
@@ -80,7 +80,7 @@ def padded_nbytes(plan: Plan, ranks: int, experts: bool = False) -> int:
     return ELEMENT_NBYTES * plan.layout.tp * sum(rows * ceil(first / rows) * prod(rest) for first, *rest in its)
 
 
-def norms_nbytes(plan: Plan) -> int:
+def norms_nbytes(plan: TrainingPlan) -> int:
     """Of the norms' parameters, two vectors each: two norms in a block, and one before the scores."""
     return ELEMENT_NBYTES * (2 * plan.shape.layers + 1) * 2 * plan.shape.width
 

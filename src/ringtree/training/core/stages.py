@@ -9,10 +9,10 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from ringtree.training.core.mesh import Mesh
-from ringtree.training.core.plan import Plan
+from ringtree.training.core.mesh import TrainingMesh
+from ringtree.training.core.plan import TrainingPlan
 
-Apply = Callable[[nn.Module, Plan, Mesh], nn.Module]
+Apply = Callable[[nn.Module, TrainingPlan, TrainingMesh], nn.Module]
 
 
 class Stages(nn.ModuleList):
@@ -24,7 +24,7 @@ def parts(model: nn.Module) -> Sequence[nn.Module]:
     return list(model) if isinstance(model, Stages) else [model]
 
 
-def each(apply: Apply, model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
+def each(apply: Apply, model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
     """What a strategy makes of the model, or of its stages one by one."""
     if isinstance(model, Stages):
         return Stages(apply(stage, plan, mesh) for stage in model)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from ringtree.torch_backend import communicator
 from ringtree.training.core.language_model import loss_of
-from ringtree.training.core.plan import Settings
+from ringtree.training.core.plan import TrainingSettings
 
 ForwardBackward = Callable[[Tensor, Tensor], Tensor]
 """This rank's rows of a step, and what follows each of their places -> their mean loss, detached. Gradients were none
@@ -78,7 +78,7 @@ STATE = {"adamw": ("exp_avg", "exp_avg_sq"), "sgd": ()}
 """What they remember of each parameter, in tensors of its shape."""
 
 
-def optimizer_of(settings: Settings, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+def optimizer_of(settings: TrainingSettings, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
     return KINDS[settings.optimizer](parameters, lr=settings.rate)
 
 

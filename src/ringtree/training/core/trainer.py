@@ -9,8 +9,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from ringtree.training.core.language_model import language_model
-from ringtree.training.core.mesh import Mesh
-from ringtree.training.core.plan import Plan
+from ringtree.training.core.mesh import TrainingMesh
+from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.stages import each, whole
 from ringtree.training.core.step import ForwardBackward, MicroBatches, optimizer_of, phase, slow_down
 from ringtree.training.core.text import batch
@@ -21,13 +21,13 @@ from ringtree.training.strategies.registry import STRATEGIES, check
 class Trainer:
     """This rank's part of a plan. Without a process group it is the whole of a plan for one rank."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: TrainingPlan) -> None:
         check(plan)
         self.plan, self.steps_done = plan, 0
         ranks = dist.get_world_size() if dist.is_initialized() else 1
         if ranks != plan.layout.ranks:
             raise ValueError(f"the layout is for {plan.layout.ranks} ranks, and there are {ranks}")
-        self.mesh = Mesh(plan.layout) if ranks > 1 else None
+        self.mesh = TrainingMesh(plan.layout) if ranks > 1 else None
         self.at = plan.layout.coordinates(dist.get_rank() if ranks > 1 else 0)
         self.model: nn.Module = language_model(plan.shape, plan.settings.seed)
         if plan.settings.slow_rank == (dist.get_rank() if ranks > 1 else 0):

@@ -8,8 +8,8 @@ from math import prod
 
 import torch.distributed as dist
 
-from ringtree.draw.step_picture import Call
-from ringtree.torch_backend.flight_recorder import RING, Entry
+from ringtree.draw.step_picture import DrawnCall
+from ringtree.torch_backend.flight_recorder import RING, FlightEntry
 from ringtree.training.core.step import phase_at
 from ringtree.training.strategies.strategy import FEWEST
 
@@ -17,22 +17,22 @@ TORCHS = {"allgather": "all_gather", "allreduce": "all_reduce", "_allgather_base
 """torch's names that do not begin with the field's."""
 
 
-def called(step: Callable[[], object]) -> list[list[Call]]:
+def called(step: Callable[[], object]) -> list[list[DrawnCall]]:
     """Takes a step; what each rank called in it, on every rank. All ranks come."""
     before = newest()
     step()
     mine = since(before)
-    everybodys: list[list[Call]] = [[] for _ in range(dist.get_world_size())]
+    everybodys: list[list[DrawnCall]] = [[] for _ in range(dist.get_world_size())]
     dist.all_gather_object(everybodys, mine)
     return everybodys
 
 
-def newest() -> Entry | None:
+def newest() -> FlightEntry | None:
     """What this rank called last."""
     return RING[-1] if RING else None
 
 
-def since(before: Entry | None) -> list[Call]:
+def since(before: FlightEntry | None) -> list[DrawnCall]:
     """What this rank has called after that. Where a process remembers fewer operations (TORCH_FR_BUFFER_SIZE), the
     oldest are missing."""
     entries = list(takewhile(lambda entry: entry is not before, reversed(RING)))[::-1]
@@ -40,21 +40,21 @@ def since(before: Entry | None) -> list[Call]:
     return [call for call in made if call.ranks[0] != call.ranks[-1] or len(call.ranks) == 1]  # none to oneself
 
 
-def _moment_ns(entry: Entry) -> int:
+def _moment_ns(entry: FlightEntry) -> int:
     """What is sent is on its way when it is given; what is received, there when it was waited for."""
     receives = entry.peer is not None and entry.name != "send"
     return entry.ended_ns if receives and entry.ended_ns else entry.begun_ns
 
 
-def _call(entry: Entry) -> Call:
+def _call(entry: FlightEntry) -> DrawnCall:
     group, phase = entry.recorder, phase_at(entry.begun_ns)
     nbytes = max(sum(prod(shape) * kind.itemsize for shape, kind in side) for side in (entry.inputs, entry.outputs))
     if entry.peer is None:
         ranks = tuple(group.ranks)
-        return Call((group.name, ranks, entry.number), _name(entry.name), ranks, nbytes, phase)
+        return DrawnCall((group.name, ranks, entry.number), _name(entry.name), ranks, nbytes, phase)
     peer = group.ranks[entry.peer]
     ranks = (group.rank, peer) if entry.name == "send" else (peer, group.rank)
-    return Call((group.name, ranks, entry.tag, entry.turn), "send", ranks, nbytes, phase)
+    return DrawnCall((group.name, ranks, entry.tag, entry.turn), "send", ranks, nbytes, phase)
 
 
 def _name(torchs: str) -> str:

@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from ringtree.draw.step_picture import Call, step_picture
+from ringtree.draw.step_picture import DrawnCall, step_picture
 from ringtree.ir.trace import Trace
 from ringtree.training.core.layout import AXES
-from ringtree.training.core.plan import Plan
+from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.sizes import parameters
 from ringtree.training.measure.shares import Sent, Share, compare, held_up, shares
 from ringtree.training.strategies.data import data_parallel
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class TrainingRecord:
     """`losses`, `step_s` (rank 0's, its loss known) and `received_nbytes` (by the engine's counters, all ranks
     together), one a step from step `first` on; `trace`: of the last step, which took `traced_s` on the average over the
     ranks, and `calls`, what each rank called in it, where that was remembered. `paces_s`: every rank's median step;
@@ -30,13 +30,13 @@ class Measured:
     synchronous. Of the last step, by all ranks together: `routed`, the bytes that layers of experts sent, by what they
     are in formulas, and their `load`."""
 
-    plan: Plan
+    plan: TrainingPlan
     first: int
     losses: list[float]
     step_s: list[float]
     received_nbytes: list[int]
     trace: Trace
-    calls: list[list[Call]]
+    calls: list[list[DrawnCall]]
     traced_s: float
     paces_s: list[float]
     held: list[Held]

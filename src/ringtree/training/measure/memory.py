@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 from torch.profiler import ProfilerActivity, profile
 
-from ringtree.training.core.plan import Plan
+from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.stages import named
 from ringtree.training.core.step import holder
 from ringtree.training.core.text import text
@@ -37,7 +37,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory(Held):
+class MemoryUse(Held):
     """In a step, `activations` that forward passes left for backward ones, at their most. `peak`: all that torch had
     allocated for this training at one time, with what was gathered, sent and used in between."""
 
@@ -45,7 +45,7 @@ class Memory(Held):
     peak: int
 
 
-def measure(plan: Plan, steps: int = 2) -> Memory:
+def measure(plan: TrainingPlan, steps: int = 2) -> MemoryUse:
     """Trains so many steps, and looks at the last of them; all ranks come here. What the engine stages messages in is
     not torch's, and not counted."""
     text()  # which is read once, and not for this training
@@ -57,7 +57,7 @@ def measure(plan: Plan, steps: int = 2) -> Memory:
         with _saved(trainer) as saved:
             trainer.step()
         trainer.close()  # a profiler that ends before a thread's receive does leaves its event behind, and crashes
-    return Memory(**asdict(held(trainer)), activations=saved.most, peak=_peak(recorded, begun_ns))
+    return MemoryUse(**asdict(held(trainer)), activations=saved.most, peak=_peak(recorded, begun_ns))
 
 
 def held(trainer: Trainer) -> Held:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from ringtree.algorithms import REGISTRY, serving
 from ringtree.ir.trace import Event, Trace
-from ringtree.training.core.layout import AXES, JOINED, Layout
-from ringtree.training.core.plan import Plan
+from ringtree.training.core.layout import AXES, JOINED, ParallelLayout
+from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.strategies.strategy import Traffic
 
 ENGINES = {"exchange_parts": "all_to_all_v", "message": "send"}
@@ -50,7 +50,7 @@ class Sent:
     why: str = ""
 
 
-def shares(trace: Trace, layout: Layout, traffic: Iterable[Traffic]) -> list[Share]:
+def shares(trace: Trace, layout: ParallelLayout, traffic: Iterable[Traffic]) -> list[Share]:
     """The most time first. Groups are called as the traffic calls them."""
     names, channels = _names(layout, traffic), channel_members(trace)
     calls = [call.split("(")[0].split(" ")[0] for call in trace.calls]
@@ -113,7 +113,7 @@ def channel_members(trace: Trace) -> list[tuple[int, ...]]:
     return [tuple(int(rank) for rank in text.split("ranks ")[-1].split(", ") if rank.isdigit()) for text in said]
 
 
-def named(trace: Trace, plan: Plan, name: str) -> Trace:
+def named(trace: Trace, plan: TrainingPlan, name: str) -> Trace:
     """The trace with a name, and its facts saying of each channel that has events over which axis it goes."""
     names, used = _names(plan.layout, ()), set(trace.channel.tolist())
     facts = {key: fact for key, fact in trace.facts.items() if not key.startswith("channel ")}
@@ -124,7 +124,7 @@ def named(trace: Trace, plan: Plan, name: str) -> Trace:
     return replace(trace, facts={"name": name, **facts})
 
 
-def _names(layout: Layout, traffic: Iterable[Traffic]) -> dict[tuple[str, tuple[int, ...]], str]:
+def _names(layout: ParallelLayout, traffic: Iterable[Traffic]) -> dict[tuple[str, tuple[int, ...]], str]:
     """What a group is called in a collective, as strategies call it; in others ("") by its axis."""
     found: dict[tuple[str, tuple[int, ...]], str] = {}
     for collective, name in (*((t.collective, t.axis) for t in traffic), *(("", name) for name in (*AXES, *JOINED))):
@@ -135,7 +135,7 @@ def _names(layout: Layout, traffic: Iterable[Traffic]) -> dict[tuple[str, tuple[
 
 
 def compare(
-    traffic: Sequence[Traffic], found: Sequence[Share], layout: Layout, once: Mapping[str, str] | None = None
+    traffic: Sequence[Traffic], found: Sequence[Share], layout: ParallelLayout, once: Mapping[str, str] | None = None
 ) -> list[Sent]:
     """A row for each collective over each axis, of the formula and of the count. `once`: why a collective sends more
     in this step than in others."""

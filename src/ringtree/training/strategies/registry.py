@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ringtree.training.core.layout import AXES, LayoutError
-from ringtree.training.core.plan import Plan
+from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.strategies.asynchronous import asynchronous
 from ringtree.training.strategies.context import context_parallel
 from ringtree.training.strategies.data import data_parallel, zero1, zero2, zero3
@@ -27,7 +27,7 @@ STRATEGIES: tuple[Strategy, ...] = (
 )
 
 
-def check(plan: Plan) -> None:
+def check(plan: TrainingPlan) -> None:
     """LayoutError where the parts of a plan do not go together, with the reason: of each strategy in turn."""
     slow = plan.settings.slow_rank
     if slow is not None and not 0 <= slow < plan.layout.ranks:
@@ -38,12 +38,12 @@ def check(plan: Plan) -> None:
         strategy.check(plan)
 
 
-def traffic(plan: Plan) -> tuple[Traffic, ...]:
+def traffic(plan: TrainingPlan) -> tuple[Traffic, ...]:
     """What a step of the plan sends, strategy by strategy."""
     return tuple(t for strategy in STRATEGIES if strategy.used(plan) for t in strategy.traffic(plan))
 
 
-def named_groups(plan: Plan) -> list[tuple[list[str], tuple[tuple[int, ...], ...]]]:
+def named_groups(plan: TrainingPlan) -> list[tuple[list[str], tuple[tuple[int, ...], ...]]]:
     """The groups of more than one rank along each axis, and those that something is sent in; names of the same groups
     together."""
     found: dict[tuple[tuple[int, ...], ...], list[str]] = {}

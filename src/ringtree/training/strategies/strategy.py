@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ringtree.training.core.plan import Plan
+from ringtree.training.core.plan import TrainingPlan
 
 if TYPE_CHECKING:
     from torch import nn
     from torch.optim import Optimizer
 
-    from ringtree.training.core.mesh import Mesh
+    from ringtree.training.core.mesh import TrainingMesh
     from ringtree.training.core.step import ForwardBackward
 
 
@@ -84,12 +84,12 @@ class Strategy:
 
     name: str
     axis: str
-    used: Callable[[Plan], bool]
-    check: Callable[[Plan], None]
-    apply: Callable[[nn.Module, Plan, Mesh], nn.Module]
-    traffic: Callable[[Plan], Iterable[Traffic]]
-    optimizer: Callable[[nn.Module, Plan, Mesh], Optimizer] | None = None
-    forward_backward: Callable[[nn.Module, Plan, Mesh], ForwardBackward] | None = None
+    used: Callable[[TrainingPlan], bool]
+    check: Callable[[TrainingPlan], None]
+    apply: Callable[[nn.Module, TrainingPlan, TrainingMesh], nn.Module]
+    traffic: Callable[[TrainingPlan], Iterable[Traffic]]
+    optimizer: Callable[[nn.Module, TrainingPlan, TrainingMesh], Optimizer] | None = None
+    forward_backward: Callable[[nn.Module, TrainingPlan, TrainingMesh], ForwardBackward] | None = None
     after_backward: Callable[[nn.Module], None] | None = None
-    places: Callable[[Plan, int], list[int]] | None = None
-    counted: Callable[[nn.Module, Plan, int], dict[str, int]] | None = None
+    places: Callable[[TrainingPlan, int], list[int]] | None = None
+    counted: Callable[[nn.Module, TrainingPlan, int], dict[str, int]] | None = None

@@ -17,7 +17,7 @@ _KEYS = ("gpu", "nic", "nvlink", "gdr")
 class Assumed:
     """None where nothing was given. `nvlink`: how the GPUs' NVLinks (or xGMI) go, one of NVLINKS."""
 
-    gpu: parts.Gpu | None = None
+    gpu: parts.GpuPart | None = None
     nic_Bps: float | None = None
     nvlink: str | None = None
     gdr: bool | None = None
@@ -53,7 +53,7 @@ def assumptions(text: str) -> dict[str, str]:
     return given
 
 
-def _gpu(text: str) -> parts.Gpu:
+def _gpu(text: str) -> parts.GpuPart:
     """A model, or the start of the name of one; case and what is between the words do not matter."""
     plain = {_plain(model): part for model, part in parts.GPUS.items()}
     wanted = _plain(text)

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from ringtree.machines import parts, pci
 from ringtree.machines.files.nccl_xml import fabric, gpus
 from ringtree.machines.files.nccl_xml.assumed import Assumed
-from ringtree.machines.files.nccl_xml.parsed import Parsed, Slot
+from ringtree.machines.files.nccl_xml.parsed import Parsed, PciSlot
 from ringtree.machines.machine import DeviceKind, LinkKind, NoteKind
 
 _BOARDS = {3: "V100 SXM2", 4: "A100 SXM4 40GB", 5: "H100 SXM5", 6: "B300"}
@@ -66,11 +66,11 @@ def _told_gpus(parsed: Parsed, given: Assumed) -> bool:
     return False
 
 
-def _kind(parsed: Parsed, slot: Slot) -> DeviceKind | None:
+def _kind(parsed: Parsed, slot: PciSlot) -> DeviceKind | None:
     return None if slot.number is None else parsed.draft.devices[slot.number].kind
 
 
-def _models(parsed: Parsed, slots: list[Slot], given: Assumed) -> list[parts.Gpu]:
+def _models(parsed: Parsed, slots: list[PciSlot], given: Assumed) -> list[parts.GpuPart]:
     """Each GPU's: what was given, what its device id is of, or what is likely."""
     models = []
     for slot in slots:
@@ -97,7 +97,7 @@ def _models(parsed: Parsed, slots: list[Slot], given: Assumed) -> list[parts.Gpu
     return models
 
 
-def _likely(parsed: Parsed, slot: Slot, count: int, generation: int) -> parts.Gpu:
+def _likely(parsed: Parsed, slot: PciSlot, count: int, generation: int) -> parts.GpuPart:
     assert slot.number is not None
     code = slot.element.whole("class", 0, 0xFFFFFF)
     vendor = parsed.draft.devices[slot.number].vendor
@@ -110,14 +110,14 @@ def _likely(parsed: Parsed, slot: Slot, count: int, generation: int) -> parts.Gp
     return parts.GPUS[(_BOARDS if count >= 8 else _CARDS)[min(max(generation, 3), 6)]]
 
 
-def _gpu(parsed: Parsed, slot: Slot, part: parts.Gpu, place: int) -> None:
+def _gpu(parsed: Parsed, slot: PciSlot, part: parts.GpuPart, place: int) -> None:
     assert slot.number is not None
     kept = MappingProxyType({**parsed.draft.devices[slot.number].attributes, **part.told})
     parsed.draft.change(slot.number, vendor=part.vendor, model=part.model, sm=part.sm, gdr=part.gdr, attributes=kept)
     parsed.draft.put(slot.number, place)
 
 
-def _nic(parsed: Parsed, slot: Slot, given: Assumed) -> None:
+def _nic(parsed: Parsed, slot: PciSlot, given: Assumed) -> None:
     assert slot.number is not None and slot.link is not None
     device = parsed.draft.devices[slot.number]
     part = parts.nic_by_id(*gpus.ids(device))
@@ -151,6 +151,6 @@ def fastest(slot_Bps: float) -> float:
     return next((r * parts.Gbps for r in _RATES_Gbps if r * parts.Gbps <= slot_Bps), slot_Bps)
 
 
-def _rdma(slot: Slot, maker: str) -> bool:
+def _rdma(slot: PciSlot, maker: str) -> bool:
     """Whether a NIC of no known id is one for GPUs' traffic: by its maker, or its class (InfiniBand, fabric)."""
     return maker in _RDMA_MAKERS or slot.element.whole("class", 0, 0xFFFFFF) >> 8 in (0x0207, 0x0208)

@@ -13,7 +13,7 @@ from ringtree.machines.files.nccl_xml.parsed import Parsed
 from ringtree.machines.machine import Link, NoteKind
 
 
-def link(parsed: Parsed, numbers: list[int], models: list[parts.Gpu], given: Assumed) -> None:
+def link(parsed: Parsed, numbers: list[int], models: list[parts.GpuPart], given: Assumed) -> None:
     """By what was given, else by what the model's boards have; a note says which."""
     model = models[0]
     if not model.wires or len(numbers) < 2 or any(m.model != model.model for m in models):
@@ -48,7 +48,7 @@ def link(parsed: Parsed, numbers: list[int], models: list[parts.Gpu], given: Ass
     parsed.draft.note(NoteKind.ASSUMED, "links between GPUs", f"{said}, {why}")
 
 
-def usual(model: parts.Gpu, count: int) -> str:
+def usual(model: parts.GpuPart, count: int) -> str:
     """Eight of a board's model and all that has no links of its own between GPUs: through switches."""
     if model.vendor != "nvidia":
         return "mesh" if model.wires == count - 1 else "none"
@@ -58,7 +58,7 @@ def usual(model: parts.Gpu, count: int) -> str:
     return "mesh" if direct or (count == 4 and model.sm < 100) else "nvswitch"
 
 
-def _mesh(numbers: list[int], model: parts.Gpu) -> dict[tuple[int, int], int]:
+def _mesh(numbers: list[int], model: parts.GpuPart) -> dict[tuple[int, int], int]:
     """The hybrid cube where the links are too few for all pairs, else the same for all pairs."""
     count = len(numbers)
     if model.vendor == "nvidia" and model.sm < 80 and count in (4, 8):

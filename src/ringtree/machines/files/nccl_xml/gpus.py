@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from ringtree.machines import parts, pci
-from ringtree.machines.files.nccl_xml.parsed import Parsed, Slot
+from ringtree.machines.files.nccl_xml.parsed import Parsed, PciSlot
 from ringtree.machines.files.xml_elements import Element
 from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, NoteKind
 
@@ -100,7 +100,7 @@ def link(parsed: Parsed) -> None:
             parsed.draft.note(NoteKind.TRAP, names, text)
 
 
-def _gpu_link(parsed: Parsed, slot: Slot, number: int, element: Element) -> None:
+def _gpu_link(parsed: Parsed, slot: PciSlot, number: int, element: Element) -> None:
     count = element.whole("count", 1, _MOST_LINKS, 1)
     wire = parts.XGMI[_wire_name(parsed, number)] if element.tag == "xgmi" else _nvlink(parsed, number)
     target = parsed.target(element, slot)
@@ -134,7 +134,7 @@ def _gpu_link(parsed: Parsed, slot: Slot, number: int, element: Element) -> None
     parsed.draft.join(Link(number, other, wire.kind, bandwidth, wire.latency_s, wire.generation, count), both)
 
 
-def pci_kind(slot: Slot) -> DeviceKind:
+def pci_kind(slot: PciSlot) -> DeviceKind:
     """What a place holds, also where it was left out."""
     element = slot.element
     return DeviceKind.GPU if element.inside("gpu") else pci.kind_of_class(element.whole("class", 0, 0xFFFFFF, 0x060400))
@@ -151,7 +151,7 @@ def nvswitch(parsed: Parsed, nvlink: int) -> int:
     return parsed.nvswitch
 
 
-def _nvlink(parsed: Parsed, number: int) -> parts.Wire:
+def _nvlink(parsed: Parsed, number: int) -> parts.LinkGeneration:
     device = parsed.draft.devices[number]
     generation = NVLINK_OF_SM.get(device.sm)
     if generation is None:

@@ -21,7 +21,7 @@ _KEPT = (
 
 
 @dataclass(slots=True, eq=False)
-class Slot:
+class PciSlot:
     """A <pci>: the device there (None: left out), what it hangs from, and the link up to it."""
 
     element: Element
@@ -38,15 +38,15 @@ class Parsed:
     root: Element
     draft: Draft
     maker: str
-    slots: list[Slot] = field(default_factory=list)
-    by_key: dict[Key, Slot] = field(default_factory=dict)
-    by_number: dict[int, Slot] = field(default_factory=dict)
+    slots: list[PciSlot] = field(default_factory=list)
+    by_key: dict[Key, PciSlot] = field(default_factory=dict)
+    by_number: dict[int, PciSlot] = field(default_factory=dict)
     host: str = ""
     nodes: set[tuple[str, int]] = field(default_factory=set)
     cpus: dict[int, Element] = field(default_factory=dict)
     hosts: dict[int, str] = field(default_factory=dict)
     up: dict[int, int] = field(default_factory=dict)
-    derived: list[Slot] = field(default_factory=list)
+    derived: list[PciSlot] = field(default_factory=list)
     nvswitch: int | None = None
     chips: set[str] = field(default_factory=set)
     told: dict[str, int] = field(default_factory=dict)
@@ -63,12 +63,12 @@ class Parsed:
             self.has_ranks |= element.tag == "gpu" and "rank" in element.attributes
             self.has_nics |= element.tag == "nic"
 
-    def place(self, element: Element, busid: str, above: int) -> Slot:
+    def place(self, element: Element, busid: str, above: int) -> PciSlot:
         """A further <pci>; its busid must be its own."""
         key = (self.host, busid)
         if key in self.by_key:
             element.refuse(f"the busid of line {self.by_key[key].element.line} again; expected one that differs")
-        slot = Slot(element, key, above)
+        slot = PciSlot(element, key, above)
         self.slots.append(slot)
         self.by_key[key] = slot
         return slot
@@ -144,14 +144,14 @@ class Parsed:
         self.draft.note(NoteKind.ASSUMED, number, text)
         return generation
 
-    def target(self, element: Element, of: Slot) -> Slot | None:
+    def target(self, element: Element, of: PciSlot) -> PciSlot | None:
         """Where an element's `target` is: on the same host; None where no <pci> is there."""
         busid = element.text("target").strip().lower()
         if not pci.is_busid(busid):
             element.refuse("expected a busid such as 0000:a1:00.0")
         return self.by_key.get((of.key[0], busid))
 
-    def above(self, slot: Slot) -> set[Key]:
+    def above(self, slot: PciSlot) -> set[Key]:
         """The places between a slot and its CPU, its own among them."""
         keys = {slot.key}
         at = self.by_number.get(slot.up)

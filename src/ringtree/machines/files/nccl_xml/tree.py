@@ -13,7 +13,7 @@ _BELOW = (DeviceKind.PCI, DeviceKind.GPU, DeviceKind.NIC, DeviceKind.STORAGE)
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class PciTree:
     """`below`: by device, those under it; `uplink`: each one's link up, where it has one; `host`: by CPU, which of the
     machine's hosts it is of; `cpu`: by device, what it hangs from in the end; `busid`: by device, NVSwitches too."""
 
@@ -24,7 +24,7 @@ class Tree:
     busid: dict[int, str]
 
 
-def tree(machine: Machine) -> Tree:
+def tree(machine: Machine) -> PciTree:
     """ValueError where the machine has no CPU, from which all else hangs in this format."""
     cpus = machine.of_kind(DeviceKind.CPU)
     if not cpus:
@@ -43,7 +43,7 @@ def tree(machine: Machine) -> Tree:
     below: dict[int, list[int]] = {}
     for n in sorted(up):
         below.setdefault(up[n], []).append(n)
-    return Tree(below, uplink, _hosts(machine, cpus), {n: _top(up, n) for n in (*up, *cpus)}, _busids(machine))
+    return PciTree(below, uplink, _hosts(machine, cpus), {n: _top(up, n) for n in (*up, *cpus)}, _busids(machine))
 
 
 def _spread(machine: Machine, start: int, up: dict[int, int]) -> Iterator[Link]:

@@ -13,7 +13,7 @@ from ringtree.machines import parts, pci
 from ringtree.machines.files.nccl_xml.gpus import vendor_id
 from ringtree.machines.files.nccl_xml.nics import MBPS
 from ringtree.machines.files.nccl_xml.reading import machine_of
-from ringtree.machines.files.nccl_xml.tree import Tree, tree
+from ringtree.machines.files.nccl_xml.tree import PciTree, tree
 from ringtree.machines.files.xml_elements import elements
 from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine
 
@@ -58,7 +58,7 @@ def _links(machine: Machine) -> Figures:
 class _Writer:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.tree: Tree = tree(machine)
+        self.tree: PciTree = tree(machine)
         self.amd = any(machine.devices[g].vendor == "amd" for g in machine.gpus)
         self.switches = machine.of_kind(DeviceKind.NVSWITCH)
         self.rank = {device: rank for rank, device in enumerate(machine.gpus)}

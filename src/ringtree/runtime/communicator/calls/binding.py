@@ -15,19 +15,19 @@ from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.lower import lower, lower_rank
 from ringtree.ir.program import Program
 from ringtree.ir.schedule import COLUMNS, Schedule
-from ringtree.plan import Steps
-from ringtree.runtime.engines.engine import Joined
+from ringtree.plan import CallTuning
+from ringtree.runtime.engines.engine import JoinedGroup
 from ringtree.runtime.types import Dtype
 from ringtree.verify import prove_programs, rank_order
 
 if TYPE_CHECKING:
-    from ringtree.verify import Order
+    from ringtree.verify import ReductionOrder
 
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Part:
+class RankProgram:
     """One rank's part of a schedule, and what the ranks that run it share: `digest` tells it from other schedules;
     `widest` is the most chunks that a message of any rank has."""
 
@@ -42,12 +42,12 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundPlan:
     """A plan of the engine's, and how it came about. Offsets are the windows' first elements on the whole vector;
     `aliasable` says whether input and output may be the same memory, position by position."""
 
     plan: int
-    part: Part
+    part: RankProgram
     why: str
     input_start: int
     output_start: int
@@ -55,7 +55,9 @@ class Bound:
 
 
 @lru_cache(maxsize=512)
-def built(algorithm: str, collective: str, ranks: int, root: int, rank: int, steps: Steps | None = None) -> Part:
+def built(
+    algorithm: str, collective: str, ranks: int, root: int, rank: int, steps: CallTuning | None = None
+) -> RankProgram:
     """A registered algorithm's program for `rank`, cut by these steps."""
     return part_of(_scheduled(algorithm, collective, ranks, root, steps), rank)
 
@@ -66,31 +68,31 @@ def slots_needed(schedule: Schedule) -> int:
 
 
 @lru_cache(maxsize=512)
-def slots_needed_by(algorithm: str, collective: str, ranks: int, root: int, steps: Steps | None = None) -> int:
+def slots_needed_by(algorithm: str, collective: str, ranks: int, root: int, steps: CallTuning | None = None) -> int:
     """The same for a registered algorithm, cut by these steps, which may have been proved already."""
     if steps is not None and steps.slots:
         return steps.slots
     return slots_needed(_scheduled(algorithm, collective, ranks, root, steps))
 
 
-def _scheduled(algorithm: str, collective: str, ranks: int, root: int, steps: Steps | None) -> Schedule:
-    return (steps or Steps()).apply(algorithm, collective, ranks, root if root >= 0 else None)
+def _scheduled(algorithm: str, collective: str, ranks: int, root: int, steps: CallTuning | None) -> Schedule:
+    return (steps or CallTuning()).apply(algorithm, collective, ranks, root if root >= 0 else None)
 
 
 @lru_cache(maxsize=512)
-def order_of(algorithm: str, collective: str, ranks: int, root: int) -> Order:
+def order_of(algorithm: str, collective: str, ranks: int, root: int) -> ReductionOrder:
     """In which order a registered algorithm adds up."""
     return rank_order(_scheduled(algorithm, collective, ranks, root, None))
 
 
-def part_of(schedule: Schedule, rank: int) -> Part:
+def part_of(schedule: Schedule, rank: int) -> RankProgram:
     widest = max((int(block.rows.count.max(initial=1)) for block in schedule.blocks), default=1)
-    return Part(lower_rank(schedule, rank), _digest(schedule), widest)
+    return RankProgram(lower_rank(schedule, rank), _digest(schedule), widest)
 
 
 def bind(
-    joined: Joined,
-    part: Part,
+    joined: JoinedGroup,
+    part: RankProgram,
     rank: int,
     dtype: Dtype,
     op: int,
@@ -98,7 +100,7 @@ def bind(
     why: str,
     counts: Ints | None = None,
     packed: int = 0,
-) -> Bound:
+) -> BoundPlan:
     """Prepares the program for a whole vector of `count` elements (a multiple of ranks where it is n blocks).
 
     `counts`: elements of each block, [ranks], or where the collective transposes from each rank (row) to each (column),
@@ -111,7 +113,7 @@ def bind(
     where = (rank, p.ranks, p.chunks, max(root, 0))
     given, gotten = sizes[promise.held_labels(*where)], sizes[promise.owed_labels(*where)]
     instructions, operands = part.tables
-    plan = joined.seat.prepare(
+    plan = joined.endpoint.prepare(
         instructions,
         operands,
         sizes,
@@ -127,7 +129,7 @@ def bind(
         part.digest ^ packed ^ (0 if counts is None else zlib.crc32(counts.astype(np.int64).tobytes())),
     )
     moved = promise.transposes and counts is not None  # a position of the input is elsewhere in the output
-    return Bound(
+    return BoundPlan(
         plan,
         part,
         why,
@@ -142,7 +144,7 @@ def chunk_sizes(program: Program, count: int, counts: Ints | None = None) -> Int
     return find_collective(program.collective).chunk_sizes(program.ranks, program.chunks, count, counts)
 
 
-def window(part: Part, slot_bytes: int, dtype: Dtype) -> int:
+def window(part: RankProgram, slot_bytes: int, dtype: Dtype) -> int:
     """Elements of a chunk that are done at a time, so that the widest message fits a slot; the same on all ranks."""
     elements = slot_bytes // dtype.itemsize // part.widest
     if elements < 1:

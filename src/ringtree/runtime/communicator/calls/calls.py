@@ -1,4 +1,4 @@
-"""The long way of a collective call: choose, build, prove, lower, bind, run, and teach the engine the short way."""
+"""The slow path of a collective call: choose, build, prove, lower, bind, run, and teach the engine the fast path."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ import numpy as np
 from ringtree.algorithms import find
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.schedule import Schedule
-from ringtree.plan import Steps, choose_whole
+from ringtree.plan import CallTuning, choose_whole
 from ringtree.price.memory import BUILT_IN, SharedMemory
 from ringtree.runtime.arrays import Array
 from ringtree.runtime.communicator.calls import function_reductions
 from ringtree.runtime.communicator.calls.binding import (
-    Bound,
+    BoundPlan,
     Ints,
-    Part,
+    RankProgram,
     bind,
     built,
     order_of,
@@ -36,13 +36,13 @@ from ringtree.runtime.communicator.calls.operations import Op, as_named, as_op
 from ringtree.runtime.communicator.calls.plans import Given, Plans, Same
 from ringtree.runtime.communicator.calls.request import Request
 from ringtree.runtime.communicator.messages.work import Work
-from ringtree.runtime.engines.engine import Joined, Terms
+from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup
 from ringtree.runtime.engines.protocols import Endpoint
 from ringtree.runtime.types import Dtype, op_code
-from ringtree.verify import Order, ProofError, prove, rank_order
+from ringtree.verify import ProofError, ReductionOrder, prove, rank_order
 
 CODE = {name: code for code, name in enumerate(COLLECTIVES)}
-"""What the engine's short way knows the collectives by; a forced algorithm's calls have numbers of their own."""
+"""What the fast path knows the collectives by; a forced algorithm's calls have numbers of their own."""
 
 RANK_ORDER = "in rank order"
 """Stands where an algorithm's name does: any of those that reduce all ranks in order at once."""
@@ -51,26 +51,28 @@ RANK_ORDER = "in rank order"
 class Calls:
     """What one rank's communicator remembers about its calls."""
 
-    def __init__(self, joined: Joined, engine: str, terms: Terms, beside: Callable[..., Calls]) -> None:
-        self._joined, self._terms, self._beside = joined, terms, beside
+    def __init__(
+        self, joined: JoinedGroup, engine: str, parameters: GroupParameters, beside: Callable[..., Calls]
+    ) -> None:
+        self._joined, self._parameters, self._beside = joined, parameters, beside
         self.cores = joined.cores
         self._room = (joined.slots, joined.slot_bytes)  # what calls are cut for, also where a roomier group makes them
-        self._seat = joined.seat
-        self.plans = Plans(joined.seat)
+        self._endpoint = joined.endpoint
+        self.plans = Plans(joined.endpoint)
         self.offsets: dict[str, int] = {}  # by algorithm: what is added to CODE where it is forced
-        self._parts = Given[Part]()
+        self._parts = Given[RankProgram]()
         self._proved = Given[int]()  # the slots they need
         self._vouched = Given[bool]()  # unproved ones that a caller asked for all the same
         self._pending: deque[tuple[int, Request, Array | None]] = deque()  # keeps arrays alive until done
         self._nowhere = np.empty(1, np.int64)  # of meetings
         self._wished = os.environ.get("RINGTREE_ALGORITHM") or None
         self._forced = _serving(self._wished) if self._wished is not None else {}
-        self._speaks = terms.rank == 0 and os.environ.get("RINGTREE_DEBUG") in ("info", "trace")
+        self._speaks = parameters.rank == 0 and os.environ.get("RINGTREE_DEBUG") in ("info", "trace")
         if self._speaks:
-            crowded = ", more ranks than cores" if terms.ranks > joined.cores else ""
+            shared = ", more ranks than cores" if parameters.ranks > joined.cores else ""
             _say(
-                f"{terms.ranks} ranks ({', '.join(terms.names)}) on one machine, {joined.cores} cores{crowded}; engine "
-                f"{engine}, {joined.slots} slots of {joined.slot_bytes} bytes a rank"
+                f"{parameters.ranks} ranks ({', '.join(parameters.names)}) on one machine, "
+                f"{joined.cores} cores{shared}; engine {engine}, {joined.slots} slots of {joined.slot_bytes} bytes a rank"
             )
 
     def perform(self, request: Request, algorithm: str | Schedule | None, async_op: bool) -> Any:
@@ -79,7 +81,7 @@ class Calls:
         What was asked for by name or by hand may send more before it receives than the group has staging slots for:
         then a group of the same ranks that has more makes the call. (The rule's own choices fit; a test says so.)
         """
-        if not async_op and self._short(request, algorithm):
+        if not async_op and self._by_fast_path(request, algorithm):
             return request.result
         if not isinstance(algorithm, str | Schedule | None):
             raise TypeError(f"algorithm is {algorithm!r}; expected a name or a ringtree.ir.schedule.Schedule")
@@ -103,8 +105,8 @@ class Calls:
                 return beside._make(request, algorithm, async_op)
         return self._make(request, algorithm, async_op)
 
-    def _short(self, request: Request, algorithm: str | Schedule | None) -> bool:
-        """The engine's short way by addresses, for what it does not know as a buffer: tensors, ml_dtypes' types."""
+    def _by_fast_path(self, request: Request, algorithm: str | Schedule | None) -> bool:
+        """The fast path by addresses, for what it does not know as a buffer: tensors, ml_dtypes' types."""
         r, shown = request, request.x or request.out
         offset = 0 if algorithm is None else self.offsets.get(algorithm) if isinstance(algorithm, str) else None
         if (
@@ -117,7 +119,7 @@ class Calls:
             return False
         x = (0, 0) if r.x is None else (r.x.address, r.x.count)
         out = (0, 0) if r.out is None else (r.out.address, r.out.count)
-        short: bool = self._seat.call_at(CODE[r.collective] + offset, r.dtype, r.op, r.root, *x, *out)
+        short: bool = self._endpoint.call_at(CODE[r.collective] + offset, r.dtype, r.op, r.root, *x, *out)
         return short
 
     def _make(self, request: Request, algorithm: str | Schedule | None, async_op: bool) -> Any:
@@ -125,14 +127,14 @@ class Calls:
         bound = self.bound(r.collective, r.dtype, r.op, r.root, r.count, algorithm, r.counts, r.packed)
         x = self._apart(request, bound)
         addresses = (0 if x is None else x.address, 0 if request.out is None else request.out.address)
-        seat = self._seat
+        endpoint = self._endpoint
         if async_op:
-            ticket = seat.start(bound.plan, *addresses)
-            while self._pending and seat.done(self._pending[0][0]):
+            ticket = endpoint.start(bound.plan, *addresses)
+            while self._pending and endpoint.done(self._pending[0][0]):
                 self._pending.popleft()
             self._pending.append((ticket, request, x))
-            return Work(seat, ticket, request.result)
-        seat.run(bound.plan, *addresses)
+            return Work(endpoint, ticket, request.result)
+        endpoint.run(bound.plan, *addresses)
         if not isinstance(algorithm, Schedule) and r.counts is None and not r.packed:
             self._teach(request, bound, algorithm)
         return request.result
@@ -148,34 +150,34 @@ class Calls:
         function_reductions.check(part.program, op, op.commutative or self._in_rank_order(part, algorithm))
         request.x, request.out = as_named(request.x), None if request.out is None else as_named(request.out)
         self._meet(request, part)
-        apart = self._beside("functions")._seat
-        function_reductions.perform(part.program, op, request, apart, (apart, self._seat), self._terms)
+        apart = self._beside("functions")._endpoint
+        function_reductions.perform(part.program, op, request, apart, (apart, self._endpoint), self._parameters)
         return request.result
 
-    def _meet(self, request: Request, part: Part) -> None:
+    def _meet(self, request: Request, part: RankProgram) -> None:
         """A message without payload from everyone to everyone, which the engine takes for the call that it opens: ranks
         that called with other counts, types, roots or algorithms hear of it here."""
         r = request
         digest = part.digest ^ r.packed ^ (0 if r.counts is None else zlib.crc32(r.counts.tobytes()))
-        self._seat.run(*self._meeting(r.collective, r.dtype, r.root, r.count, digest))
+        self._endpoint.run(*self._meeting(r.collective, r.dtype, r.root, r.count, digest))
 
     def meet_for(self, what: str, async_op: bool) -> Work | None:
         """The same before a call of which no rank knows what the others exchange."""
         meeting = self._meeting(what, Dtype.UINT8, -1, 0, 0)
         if async_op:
-            return Work(self._seat, self._seat.start(*meeting), None)
-        self._seat.run(*meeting)
+            return Work(self._endpoint, self._endpoint.start(*meeting), None)
+        self._endpoint.run(*meeting)
         return None
 
     def _meeting(self, collective: str, dtype: Dtype, root: int, count: int, digest: int) -> tuple[int, int, int]:
         """The plan of such a meeting, and the addresses that it is run with, where nothing is read or written."""
-        n = self._terms.ranks
+        n = self._parameters.ranks
         key = ("meeting", collective, dtype, root, count, digest)
         found = self.plans.find(key)
         if found is None:
-            meeting = built("bruck", "all_gather", n, -1, self._terms.rank)
+            meeting = built("bruck", "all_gather", n, -1, self._parameters.rank)
             none = np.zeros(n, np.int64)
-            plan = self._seat.prepare(
+            plan = self._endpoint.prepare(
                 *meeting.tables,
                 none,
                 none[:1],
@@ -189,17 +191,17 @@ class Calls:
                 count,
                 digest,
             )
-            found = Bound(plan, meeting, "ranks meet before a call that is made elsewhere", 0, 0, False)
+            found = BoundPlan(plan, meeting, "ranks meet before a call that is made elsewhere", 0, 0, False)
             self.plans.keep(key, found)
         address = self._nowhere.__array_interface__["data"][0]
         return found.plan, address, address
 
-    def _in_rank_order(self, part: Part, algorithm: str | Schedule | None) -> bool:
+    def _in_rank_order(self, part: RankProgram, algorithm: str | Schedule | None) -> bool:
         """Whether it joins only neighbouring runs of ranks, the lower on the left."""
         if isinstance(algorithm, Schedule):
-            return rank_order(algorithm) >= Order.ASSOCIATIVE
+            return rank_order(algorithm) >= ReductionOrder.ASSOCIATIVE
         p = part.program
-        return order_of(p.name, p.collective, p.ranks, -1 if p.root is None else p.root) >= Order.ASSOCIATIVE
+        return order_of(p.name, p.collective, p.ranks, -1 if p.root is None else p.root) >= ReductionOrder.ASSOCIATIVE
 
     def bound(
         self,
@@ -211,7 +213,7 @@ class Calls:
         algorithm: str | Schedule | None,
         counts: Ints | None = None,
         packed: int = 0,
-    ) -> Bound:
+    ) -> BoundPlan:
         """The plan for such a call, made at the first one."""
         forced = Same(algorithm) if isinstance(algorithm, Schedule) else algorithm
         key = (collective, dtype, op, root, count, forced, None if counts is None else counts.tobytes(), packed)
@@ -222,22 +224,22 @@ class Calls:
             if promise.prefix and op == "avg":
                 raise ValueError(f"{collective} has no avg: each rank reduces over another number of ranks; try sum")
             part, why = self._part(collective, root, count * dtype.itemsize, algorithm)
-            found = bind(self._joined, part, self._terms.rank, dtype, number, count, why, counts, packed)
+            found = bind(self._joined, part, self._parameters.rank, dtype, number, count, why, counts, packed)
             self.plans.keep(key, found)
             if self._speaks:
                 p = part.program
                 where = f", root {root}" if root >= 0 else ""
                 _say(
-                    f"{collective} of {count * dtype.itemsize} bytes ({dtype.label}{where}) over {self._terms.ranks} "
-                    f"ranks: {p.name}, program {p.digest()}, because {why}"
+                    f"{collective} of {count * dtype.itemsize} bytes ({dtype.label}{where}) over "
+                    f"{self._parameters.ranks} ranks: {p.name}, program {p.digest()}, because {why}"
                 )
         return found
 
     def _part(
         self, collective: str, root: int, nbytes: int, algorithm: str | Schedule | None, whole: bool = False
-    ) -> tuple[Part, str]:
+    ) -> tuple[RankProgram, str]:
         if isinstance(algorithm, Schedule):
-            part = self._parts.find(algorithm) or self._parts.keep(algorithm, part_of(algorithm, self._terms.rank))
+            part = self._parts.find(algorithm) or self._parts.keep(algorithm, part_of(algorithm, self._parameters.rank))
             return part, "the caller gave this schedule"
         if algorithm is not None and algorithm != RANK_ORDER:
             return self._cut(algorithm, collective, root, nbytes, "the caller asked for it", whole)
@@ -245,38 +247,42 @@ class Calls:
         if free and collective in self._forced:
             return self._cut(self._forced[collective], collective, root, nbytes, "RINGTREE_ALGORITHM asks for it")
         said = "" if self._wished is None else f" (RINGTREE_ALGORITHM, {self._wished}, does not serve here)"
-        ordered, ranks = algorithm == RANK_ORDER, self._terms.ranks
+        ordered, ranks = algorithm == RANK_ORDER, self._parameters.ranks
         if whole:
             choice = choose_whole(collective, ranks, ordered)
             return self._cut(choice.algorithm, collective, root, nbytes, choice.why + said, whole)
-        found = decide(self._seat, collective, ranks, root, nbytes, self._memory(), ordered)
+        found = decide(self._endpoint, collective, ranks, root, nbytes, self._memory(), ordered)
         return self._built(found.algorithm, collective, root, found.steps, found.why + said)
 
     def _cut(
         self, algorithm: str, collective: str, root: int, nbytes: int, why: str, whole: bool = False
-    ) -> tuple[Part, str]:
+    ) -> tuple[RankProgram, str]:
         """A registered algorithm's program, cut for the size unless it must be `whole`."""
-        steps = Steps() if whole else self._steps(algorithm, collective, root, nbytes)
+        steps = CallTuning() if whole else self._steps(algorithm, collective, root, nbytes)
         return self._built(algorithm, collective, root, steps, why)
 
-    def _built(self, algorithm: str, collective: str, root: int, steps: Steps, why: str) -> tuple[Part, str]:
+    def _built(
+        self, algorithm: str, collective: str, root: int, steps: CallTuning, why: str
+    ) -> tuple[RankProgram, str]:
         said = f"; for its size: {steps}" if steps else ""
-        return built(algorithm, collective, self._terms.ranks, root, self._terms.rank, steps or None), why + said
+        return built(
+            algorithm, collective, self._parameters.ranks, root, self._parameters.rank, steps or None
+        ), why + said
 
-    def _steps(self, algorithm: str, collective: str, root: int, nbytes: int) -> Steps:
+    def _steps(self, algorithm: str, collective: str, root: int, nbytes: int) -> CallTuning:
         """How the algorithm is cut for a whole vector of `nbytes`; the same on all ranks."""
-        return cut(self._seat, algorithm, collective, self._terms.ranks, root, nbytes, self._memory()).steps
+        return cut(self._endpoint, algorithm, collective, self._parameters.ranks, root, nbytes, self._memory()).steps
 
     def _memory(self) -> SharedMemory:
         """Where calls are planned for; the same on all ranks."""
-        return SharedMemory(self.cores, *self._room, self._terms.parameters or BUILT_IN)
+        return SharedMemory(self.cores, *self._room, self._parameters.cost or BUILT_IN)
 
-    def replace_seat(self, other: Endpoint) -> None:
+    def replace_endpoint(self, other: Endpoint) -> None:
         """When the group is closed, or this process is a fork: no call finds its way to the engine any more."""
-        self._seat = other
+        self._endpoint = other
         self.plans.clear()
-        self.plans.seat = other
-        self._joined = replace(self._joined, seat=other)
+        self.plans.endpoint = other
+        self._joined = replace(self._joined, endpoint=other)
 
     def let_go(self) -> None:
         """Lets go of the arrays of asynchronous calls; only when the engine works on them no more."""
@@ -286,8 +292,8 @@ class Calls:
         """Refuses a schedule for another number of ranks, and one that cannot be proved; proves each one once."""
         if not isinstance(schedule, Schedule):
             raise TypeError(f"got {type(schedule).__name__} as a schedule; expected a ringtree.ir.schedule.Schedule")
-        if schedule.ranks != self._terms.ranks:
-            raise ValueError(f"{schedule.name} is for {schedule.ranks} ranks; this group has {self._terms.ranks}")
+        if schedule.ranks != self._parameters.ranks:
+            raise ValueError(f"{schedule.name} is for {schedule.ranks} ranks; this group has {self._parameters.ranks}")
         if self._proved.find(schedule) is not None:
             return
         try:
@@ -303,7 +309,7 @@ class Calls:
         if not isinstance(algorithm, Schedule):
             collective, root, nbytes = request.collective, request.root, request.count * request.dtype.itemsize
             steps = self._steps(algorithm, collective, root, nbytes)
-            return slots_needed_by(algorithm, collective, self._terms.ranks, root, steps or None)
+            return slots_needed_by(algorithm, collective, self._parameters.ranks, root, steps or None)
         root = -1 if algorithm.root is None else algorithm.root
         if (algorithm.collective, root) != (request.collective, request.root):
             where = f" with root {request.root}" if request.root >= 0 else ""
@@ -319,9 +325,9 @@ class Calls:
     def settle(self) -> None:
         """Waits for all asynchronous calls."""
         if self._pending:
-            self._seat.wait(self._pending[-1][0], -1.0)
+            self._endpoint.wait(self._pending[-1][0], -1.0)
 
-    def _apart(self, request: Request, bound: Bound) -> Array | None:
+    def _apart(self, request: Request, bound: BoundPlan) -> Array | None:
         """The input, copied where it overlaps the output in a way that the program does not allow for."""
         x, out = request.x, request.out
         if x is None or out is None or not x.overlaps(out):
@@ -330,16 +336,16 @@ class Calls:
         aligned = x.address - bound.input_start * item == out.address - bound.output_start * item
         return x if aligned and bound.aliasable else x.copy()
 
-    def _teach(self, request: Request, bound: Bound, algorithm: str | None) -> None:
-        """Lets the engine's short way serve calls that look like this one."""
+    def _teach(self, request: Request, bound: BoundPlan, algorithm: str | None) -> None:
+        """Lets the fast path serve calls that look like this one."""
         x, out = request.x, request.out
         shown = x or out
         assert shown is not None
         counts = (0 if x is None else x.count, 0 if out is None else out.count)
         offset = 0 if algorithm is None else self.offsets.setdefault(algorithm, (len(self.offsets) + 1) * len(CODE))
         code = CODE[request.collective] + offset
-        look = (code, shown.format() or "", int(request.dtype), request.op, request.root, *counts)
-        self.plans.teach(look, bound)
+        signature = (code, shown.format() or "", int(request.dtype), request.op, request.root, *counts)
+        self.plans.teach(signature, bound)
 
 
 @cache

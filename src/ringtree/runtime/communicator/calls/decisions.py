@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from ringtree.algorithms import serving
-from ringtree.plan import Steps, choose, steps_for
+from ringtree.plan import CallTuning, choose, steps_for
 from ringtree.price.memory import SharedMemory
 from ringtree.runtime.engines.protocols import Memo
 
@@ -28,7 +28,7 @@ class Decision:
     """An algorithm, how it is cut for the size, and in words why."""
 
     algorithm: str
-    steps: Steps
+    steps: CallTuning
     why: str
 
 
@@ -98,4 +98,4 @@ def _shared(memo: Memo, key: int, make: Callable[[], Decision]) -> Decision:
 def _decoded(value: bytes) -> Decision:
     said = json.loads(value)
     options = tuple((name, number) for name, number in said["steps"].pop("options"))
-    return Decision(said["algorithm"], Steps(options, **said["steps"]), said["why"])
+    return Decision(said["algorithm"], CallTuning(options, **said["steps"]), said["why"])

@@ -14,7 +14,7 @@ from ringtree.plan import choose_whole
 from ringtree.runtime.arrays import Array, new, readable
 from ringtree.runtime.communicator.calls.operations import Op
 from ringtree.runtime.communicator.calls.request import Request
-from ringtree.runtime.engines.engine import Terms
+from ringtree.runtime.engines.engine import GroupParameters
 from ringtree.runtime.engines.over_messages import ProgramOverMessages
 from ringtree.runtime.engines.protocols import Health, Messages
 
@@ -37,7 +37,12 @@ def check(program: Program, op: Op, in_rank_order: bool) -> None:
 
 
 def perform(
-    program: Program, op: Op, request: Request, messages: Messages, poisoned: tuple[Health, ...], terms: Terms
+    program: Program,
+    op: Op,
+    request: Request,
+    messages: Messages,
+    poisoned: tuple[Health, ...],
+    parameters: GroupParameters,
 ) -> None:
     """Reduces the request's `x` into its `out`. Where the function fails, the groups `poisoned` fail too: a rank that
     waits for the result would wait in vain."""
@@ -49,7 +54,7 @@ def perform(
         try:
             return _guarded(_joined(op, a, b))
         except BaseException as error:
-            name = terms.names[terms.rank]
+            name = parameters.names[parameters.rank]
             for group in poisoned:
                 group.poison(f"the operation {op.name} failed on rank {name}: {type(error).__name__}: {error}")
             raise
@@ -57,7 +62,7 @@ def perform(
     def empty(label: int) -> Array:
         return _guarded(new(x, chunks[label].shape))
 
-    result = ProgramOverMessages(program, messages, terms.timeout_s, combine, empty).run(chunks)
+    result = ProgramOverMessages(program, messages, parameters.timeout_s, combine, empty).run(chunks)
     if out is not None:
         out.owner.reshape(-1)[:] = result[0].owner.reshape(-1)
 

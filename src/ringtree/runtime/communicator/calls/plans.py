@@ -6,49 +6,49 @@ from __future__ import annotations
 from typing import Any, Generic, TypeVar
 
 from ringtree.ir.schedule import Schedule
-from ringtree.runtime.communicator.calls.binding import Bound
+from ringtree.runtime.communicator.calls.binding import BoundPlan
 from ringtree.runtime.engines.protocols import PreparedPrograms
 
 KEPT = 1024
 
 Key = tuple[Any, ...]
 """What a call was asked for, with all that decides its plan."""
-Look = tuple[int, str, int, str, int, int, int]
-"""What the engine's short way knows a call by: as `remember` takes it, less the plan."""
+CallSignature = tuple[int, str, int, str, int, int, int]
+"""What the fast path knows a call by: as `remember` takes it, less the plan."""
 
 
 class Plans:
-    """At most KEPT of them; the one that was not asked for the longest makes room. What the short way serves is not
+    """At most KEPT of them; the one that was not asked for the longest makes room. What the fast path serves is not
     asked for here: a plan that is forgotten all the same is made anew at the next call."""
 
-    def __init__(self, seat: PreparedPrograms) -> None:
-        self.seat = seat
-        self._bound: dict[Key, Bound] = {}  # the last used last
-        self._taught: dict[Look, int] = {}
-        self._looks: dict[int, set[Look]] = {}  # by plan: what was ever taught of it
+    def __init__(self, endpoint: PreparedPrograms) -> None:
+        self.endpoint = endpoint
+        self._bound: dict[Key, BoundPlan] = {}  # the last used last
+        self._taught: dict[CallSignature, int] = {}
+        self._signatures: dict[int, set[CallSignature]] = {}  # by plan: what was ever taught of it
 
-    def find(self, key: Key) -> Bound | None:
+    def find(self, key: Key) -> BoundPlan | None:
         found = self._bound.pop(key, None)
         if found is not None:
             self._bound[key] = found
         return found
 
-    def keep(self, key: Key, bound: Bound) -> None:
+    def keep(self, key: Key, bound: BoundPlan) -> None:
         while len(self._bound) >= KEPT:
             oldest = self._bound.pop(next(iter(self._bound))).plan
-            for look in self._looks.pop(oldest, ()):
-                if self._taught.get(look) == oldest:
-                    del self._taught[look]
-            self.seat.forget(oldest)
+            for signature in self._signatures.pop(oldest, ()):
+                if self._taught.get(signature) == oldest:
+                    del self._taught[signature]
+            self.endpoint.forget(oldest)
         self._bound[key] = bound
 
-    def teach(self, look: Look, bound: Bound) -> None:
-        """Lets the short way serve calls that look like this one."""
-        if self._taught.get(look) != bound.plan:
-            self._taught[look] = bound.plan
-            self._looks.setdefault(bound.plan, set()).add(look)
+    def teach(self, signature: CallSignature, bound: BoundPlan) -> None:
+        """Lets the fast path serve calls that look like this one."""
+        if self._taught.get(signature) != bound.plan:
+            self._taught[signature] = bound.plan
+            self._signatures.setdefault(bound.plan, set()).add(signature)
             offset = bound.input_start - bound.output_start if bound.aliasable else None
-            self.seat.remember(*look, plan=bound.plan, offset=offset)
+            self.endpoint.remember(*signature, plan=bound.plan, offset=offset)
 
     def programs(self) -> dict[int, str]:
         """By the digests of their calls, the names of what they run."""
@@ -57,7 +57,7 @@ class Plans:
     def clear(self) -> None:
         self._bound.clear()
         self._taught.clear()
-        self._looks.clear()
+        self._signatures.clear()
 
     def __len__(self) -> int:
         return len(self._bound)

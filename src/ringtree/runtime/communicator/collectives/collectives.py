@@ -1,6 +1,6 @@
 """The collectives that move equal blocks, and the barrier; and any schedule as the collective it says it is.
 
-Each method first tries the engine's short way, as those that reduce do.
+Each method first tries the fast path, as those that reduce do.
 """
 
 from __future__ import annotations
@@ -164,4 +164,4 @@ class Collectives(Reductions):
 
     def _agreed(self, text: str, numbers: Sequence[int] = (0, 0, 0)) -> NDArray[np.int64]:
         """All ranks' numbers, a row a rank; Mismatch, alike on every rank, unless all say the same text."""
-        return agreed(self.all_gather, self._terms.names, text, numbers)
+        return agreed(self.all_gather, self._parameters.names, text, numbers)

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.runtime.communicator.calls.operations import Op, as_op
-from ringtree.runtime.communicator.collectives.uneven import Uneven
+from ringtree.runtime.communicator.collectives.uneven import UnevenCollectives
 
 Bytes = NDArray[np.uint8]
 
 
-class Objects(Uneven):
+class Objects(UnevenCollectives):
     """All ranks of the group make the same calls in the same order; objects are any that pickle can write."""
 
     def broadcast_object(self, obj: Any = None, root: int = 0) -> Any:

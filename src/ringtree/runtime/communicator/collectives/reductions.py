@@ -1,7 +1,7 @@
 """The collectives that reduce. Their options are all_reduce's.
 
-Each method first tries the engine's short way, `_call`: one native call that knows buffers which look like earlier
-ones. What that does not know takes the long way, through `Calls`, which teaches it.
+Each method first tries the fast path, `_call`: one native call that knows buffers which look like earlier
+ones. What that does not know takes the slow path, through `Calls`, which teaches it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ringtree.runtime.arrays import readable, target
 from ringtree.runtime.communicator.calls.calls import CODE, RANK_ORDER
 from ringtree.runtime.communicator.calls.operations import Operation
 from ringtree.runtime.communicator.calls.request import Request
-from ringtree.runtime.communicator.seated import Algorithm, Seated
-from ringtree.verify import Order, rank_order
+from ringtree.runtime.communicator.seated import Algorithm, Member
+from ringtree.verify import ReductionOrder, rank_order
 
 _ALL_REDUCE, _REDUCE_SCATTER, _REDUCE = CODE["all_reduce"], CODE["reduce_scatter"], CODE["reduce"]
 _SCAN, _EXSCAN = CODE["scan"], CODE["exscan"]
@@ -25,7 +25,7 @@ _SCAN, _EXSCAN = CODE["scan"], CODE["exscan"]
 _ndarray, _empty = np.ndarray, np.empty
 
 
-class Reductions(Seated):
+class Reductions(Member):
     """All ranks of the group make the same calls in the same order."""
 
     def all_reduce(
@@ -183,8 +183,8 @@ class Reductions(Seated):
         if isinstance(algorithm, Schedule):
             name, found = algorithm.name, rank_order(algorithm)
         else:
-            name, found = algorithm, order(algorithm, collective) if isinstance(algorithm, str) else Order.ANY
-        if found < Order.FOLD:
+            name, found = algorithm, order(algorithm, collective) if isinstance(algorithm, str) else ReductionOrder.ANY
+        if found < ReductionOrder.FOLD:
             raise ValueError(
                 f"{name} does not reduce {collective} in rank order at once: deterministic='rank_order' expects one "
                 f"of {', '.join(at_once(collective))}"

@@ -25,7 +25,7 @@ Counts = NDArray[np.int64]
 Rows = Sequence[int] | NDArray[Any] | None
 
 
-class Uneven(Collectives):
+class UnevenCollectives(Collectives):
     """All ranks of the group make the same calls in the same order."""
 
     def all_gather_v(
@@ -222,7 +222,7 @@ class Uneven(Collectives):
     def _at_odds(self, said: str, alone: bool) -> NoReturn:
         """Mismatch. Where this rank is `alone` in seeing it, the others are told, for they would wait in vain."""
         if alone:
-            self._seat.poison(said)
+            self._endpoint.poison(said)
         raise Mismatch(said)
 
     def _listed_rows(self, matrix: NDArray[Any]) -> NDArray[Any]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class Status(NamedTuple):
+class MessageStatus(NamedTuple):
     """What a message is: whose, with which tag, how many bytes."""
 
     source: int
@@ -35,20 +35,20 @@ def receiving(x: Any, src: int, tag: int, size: int, at_most: bool = False) -> t
     return (False, whose, which, array.address, array.nbytes, int(array.dtype), bool(at_most)), array
 
 
-class Mail:
+class PendingMessages:
     """A rank's non-blocking messages. An array stays alive until the engine is done with it, its Message or not."""
 
-    def __init__(self, seat: Messages) -> None:
-        self._seat = seat
+    def __init__(self, endpoint: Messages) -> None:
+        self._endpoint = endpoint
         self._kept: dict[int, Array] = {}
         self._dropped: deque[int] = deque()  # whose Message is gone
 
     def post(self, operation: Operation, array: Array, result: Any) -> Message:
         """Begins it. `result`: what the Message is to return, or how to make that from the number of bytes."""
         self._sweep()
-        number = self._seat.post(operation)
+        number = self._endpoint.post(operation)
         self._kept[number] = array
-        return Message(self, self._seat, number, result)
+        return Message(self, self._endpoint, number, result)
 
     def done(self, number: int) -> None:
         """The engine will not touch the array any more."""
@@ -72,13 +72,13 @@ class Mail:
                 number = self._dropped.popleft()
             except IndexError:  # another thread took the last
                 return None
-            if not self._seat.drop(number):
+            if not self._endpoint.drop(number):
                 return number
             self._kept.pop(number, None)
         return None
 
-    def replace_seat(self, other: Messages) -> None:
-        self._seat = other
+    def replace_endpoint(self, other: Messages) -> None:
+        self._endpoint = other
 
     def let_go(self) -> None:
         """Lets go of the arrays; only when the engine works on them no more."""

@@ -12,7 +12,7 @@ import numpy as np
 from ringtree.runtime.arrays import Array, readable, target, writable
 from ringtree.runtime.communicator.messages.messages import (
     Batch,
-    Status,
+    MessageStatus,
     peer,
     receiving,
     sending,
@@ -21,14 +21,14 @@ from ringtree.runtime.communicator.messages.messages import (
     tag_wanted,
 )
 from ringtree.runtime.communicator.messages.work import Message, Together
-from ringtree.runtime.communicator.seated import Seated
+from ringtree.runtime.communicator.seated import Member
 from ringtree.runtime.engines.protocols import ANY, COPY, PARTS, Operation
 
 _ndarray = np.ndarray
 _BYTES = 5  # uint8's code: pickles
 
 
-class PointToPoint(Seated):
+class PointToPoint(Member):
     """Messages between two ranks with one tag keep their order. A receive takes the earliest message that fits, and a
     message goes to the earliest receive that fits, whatever the wildcards: MPI's rules. `ringtree.ANY` is any source,
     any tag. Several threads of a rank may be here at once.
@@ -38,7 +38,7 @@ class PointToPoint(Seated):
 
     def send(self, x: Any, dst: int, tag: int = 0) -> None:
         """Returns when `x` may be changed again, which may be before `dst` has received it."""
-        if type(x) is _ndarray and self._seat.send(x, dst, tag):
+        if type(x) is _ndarray and self._endpoint.send(x, dst, tag):
             return
         operation, _array = sending(x, dst, tag, self.size)
         self._exchange([operation])
@@ -51,9 +51,9 @@ class PointToPoint(Seated):
         """
         if type(x) is _ndarray:
             if not at_most:
-                if self._seat.recv(x, src, tag):
+                if self._endpoint.recv(x, src, tag):
                     return x
-            elif (nbytes := self._seat.recv_at_most(x, src, tag)) >= 0:
+            elif (nbytes := self._endpoint.recv_at_most(x, src, tag)) >= 0:
                 return x if x.ndim == 1 and nbytes == x.nbytes else x.reshape(-1)[: nbytes // x.itemsize]
         operation, array = receiving(x, src, tag, self.size, at_most)
         [(_, _, nbytes)] = self._exchange([operation])
@@ -69,16 +69,16 @@ class PointToPoint(Seated):
         operation, array = receiving(x, src, tag, self.size, at_most)
         return self._mail.post(operation, array, (lambda nbytes: _front(array, nbytes)) if at_most else x)
 
-    def probe(self, src: int = ANY, tag: int = ANY) -> Status:
+    def probe(self, src: int = ANY, tag: int = ANY) -> MessageStatus:
         """Waits until a message that fits has begun to arrive, and says what it is; it is still to be received."""
-        found = self._seat.probe(source(src, self.size), tag_wanted(tag), -1.0)
+        found = self._endpoint.probe(source(src, self.size), tag_wanted(tag), -1.0)
         assert found is not None  # without a limit it waits, or raises
-        return Status(*found)
+        return MessageStatus(*found)
 
-    def iprobe(self, src: int = ANY, tag: int = ANY) -> Status | None:
+    def iprobe(self, src: int = ANY, tag: int = ANY) -> MessageStatus | None:
         """The same without waiting; None if there is no such message yet."""
-        found = self._seat.probe(source(src, self.size), tag_wanted(tag), 0.0)
-        return None if found is None else Status(*found)
+        found = self._endpoint.probe(source(src, self.size), tag_wanted(tag), 0.0)
+        return None if found is None else MessageStatus(*found)
 
     def sendrecv(self, x: Any, dst: int, y: Any, src: int, tag: int = 0, recv_tag: int | None = None) -> Any:
         """Sends `x` and receives into `y` at once, so that a circle of ranks does not block; returns `y`."""
@@ -142,7 +142,7 @@ class PointToPoint(Seated):
         """The earliest object of that tag from `src`. It is unpickled, which runs whatever code its sender says: only
         for groups whose ranks trust each other (all are one user's processes)."""
         whose, which = source(src, self.size), tag_wanted(tag)
-        data, sender, tag = self._seat.receive(whose, which, _BYTES, self._terms.timeout_s)
+        data, sender, tag = self._endpoint.receive(whose, which, _BYTES, self._parameters.timeout_s)
         if not (data.startswith(pickle.PROTO) and data.endswith(pickle.STOP)):
             said = f"{len(data)} bytes from rank {sender} with tag {tag} are no object"
             raise ValueError(f"{said}: expected what send_object sent; recv takes an array")
@@ -153,7 +153,7 @@ class PointToPoint(Seated):
         return Batch(self.size, self._exchange)
 
     def _exchange(self, operations: list[Operation]) -> list[tuple[int, int, int]]:
-        said: list[tuple[int, int, int]] = self._seat.exchange(operations, self._terms.timeout_s)
+        said: list[tuple[int, int, int]] = self._endpoint.exchange(operations, self._parameters.timeout_s)
         return said
 
 

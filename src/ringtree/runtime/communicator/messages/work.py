@@ -12,7 +12,7 @@ from ringtree.runtime.communicator.arguments import described, seconds
 from ringtree.runtime.engines.protocols import Messages, Programs
 
 if TYPE_CHECKING:
-    from ringtree.runtime.communicator.messages.messages import Mail
+    from ringtree.runtime.communicator.messages.messages import PendingMessages
 
 _SLICE_S = 0.0005  # how long the others go unlooked at while one is waited for
 
@@ -20,18 +20,18 @@ _SLICE_S = 0.0005  # how long the others go unlooked at while one is waited for
 class Work:
     """What `async_op=True` returns. Until it is done, neither read its output nor write its input."""
 
-    __slots__ = ("_result", "_seat", "_ticket")
+    __slots__ = ("_endpoint", "_result", "_ticket")
 
-    def __init__(self, seat: Programs, ticket: int, result: Any) -> None:
-        self._seat, self._ticket, self._result = seat, ticket, result
+    def __init__(self, endpoint: Programs, ticket: int, result: Any) -> None:
+        self._endpoint, self._ticket, self._result = endpoint, ticket, result
 
     def done(self) -> bool:
         """Whether it has ended, well or badly; never waits."""
-        return self._seat.done(self._ticket)
+        return self._endpoint.done(self._ticket)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits; False when `timeout` seconds passed first. Raises what the collective raised."""
-        return self._seat.wait(self._ticket, -1.0 if timeout is None else seconds(timeout))
+        return self._endpoint.wait(self._ticket, -1.0 if timeout is None else seconds(timeout))
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -53,7 +53,7 @@ class Message(Work):
 
     __slots__ = ("_mail", "_messages", "_status")
 
-    def __init__(self, mail: Mail, messages: Messages, number: int, result: Any) -> None:
+    def __init__(self, mail: PendingMessages, messages: Messages, number: int, result: Any) -> None:
         self._messages, self._ticket, self._result = messages, number, result
         self._mail = mail
         self._status: tuple[int, int, int] | None = None

@@ -20,7 +20,7 @@ from typing import Any
 from ringtree.errors import Mismatch, PeerDied, Poisoned
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 from ringtree.runtime.bootstrap.shared_memory import memory_available_bytes
-from ringtree.runtime.communicator.seated import Seated
+from ringtree.runtime.communicator.seated import Member
 
 PAGE_BYTES = 4096
 LARGE_PAGE_BYTES = 2 << 20
@@ -36,10 +36,10 @@ MAPPED_S = 1.0
 class Heap:
     """This rank's part of the heap that the members of `group` share."""
 
-    def __init__(self, group: Seated) -> None:
-        self._group: Seated | None = group  # until the heap is there, or known never to be
+    def __init__(self, group: Member) -> None:
+        self._group: Member | None = group  # until the heap is there, or known never to be
         self._lock = Lock()
-        self._seat: Any = None
+        self._endpoint: Any = None
         self._mapped = memoryview(b"")  # a byte a rank: 1 where it has mapped the memory
         self._ready = False  # all have
         self._memory = memoryview(b"")
@@ -62,20 +62,22 @@ class Heap:
         weakref.finalize(view, self._returned.append, (begin, begin + size)).atexit = False
         return view
 
-    def _meet(self, group: Seated) -> None:
-        terms, seat, ranks = group._terms, group._seat, group.size
+    def _meet(self, group: Member) -> None:
+        parameters, endpoint, ranks = group._parameters, group._endpoint, group.size
         if ranks == 1:
             return  # nobody to read it
         most_bytes = min(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), MOST_BYTES // ranks)
-        look = partial(seat.look, "allocate_tensor", list(range(ranks)))
-        subject, patience_s = f"the symmetric memory of {ranks} ranks", min(terms.timeout_s, PATIENCE_S)
-        members = BootstrapGroup(f"{terms.place}/heap", terms.rank, terms.names, subject, patience_s, look)
+        check_liveness = partial(endpoint.check_liveness, "allocate_tensor", list(range(ranks)))
+        subject, patience_s = f"the symmetric memory of {ranks} ranks", min(parameters.timeout_s, PATIENCE_S)
+        members = BootstrapGroup(
+            f"{parameters.key}/heap", parameters.rank, parameters.names, subject, patience_s, check_liveness
+        )
         nbytes = (1 + most_bytes // LARGE_PAGE_BYTES * ranks) * LARGE_PAGE_BYTES
         try:
-            fd, _ = terms.bootstrap.share(members, nbytes, reserved=PAGE_BYTES)
+            fd, _ = parameters.bootstrap.share(members, nbytes, reserved=PAGE_BYTES)
             try:
                 whole = os.fstat(fd).st_size  # the leader's
-                address = seat.add_region(fd, whole, 0, PAGE_BYTES)
+                address = endpoint.add_region(fd, whole, 0, PAGE_BYTES)
             finally:
                 os.close(fd)
         except (PeerDied, Mismatch, Poisoned):
@@ -84,10 +86,10 @@ class Heap:
             warnings.warn(f"no symmetric memory, so ordinary memory is used: {error}", RuntimeWarning, stacklevel=4)
             return
         part = (whole - LARGE_PAGE_BYTES) // ranks
-        self._seat, self._address = seat, address + LARGE_PAGE_BYTES + part * terms.rank
-        self._memory, self._mapped = _view(self._address, part, seat), _view(address, ranks, seat)
+        self._endpoint, self._address = endpoint, address + LARGE_PAGE_BYTES + part * parameters.rank
+        self._memory, self._mapped = _view(self._address, part, endpoint), _view(address, ranks, endpoint)
         self._free = [(0, part)]
-        self._mapped[terms.rank] = 1
+        self._mapped[parameters.rank] = 1
         until = time.monotonic() + MAPPED_S
         while not self._shared() and time.monotonic() < until:
             time.sleep(1e-4)
@@ -108,7 +110,7 @@ class Heap:
             return None
         k = min(fitting)[1]
         begin, end = self._free[k]
-        if not self._bring(begin + size):
+        if not self._prefault(begin + size):
             return None
         self._free[k : k + 1] = [(begin + size, end)] if begin + size < end else []
         return begin
@@ -122,7 +124,7 @@ class Heap:
             begin = self._free.pop(k)[0]
         self._free.insert(k, (begin, end))
 
-    def _bring(self, end: int) -> bool:
+    def _prefault(self, end: int) -> bool:
         """Makes all up to there exist, so that no write ends the process for want of memory."""
         more = -(-(end - self._existing_bytes) // LARGE_PAGE_BYTES) * LARGE_PAGE_BYTES
         if more <= 0:
@@ -130,15 +132,15 @@ class Heap:
         if more > memory_available_bytes():
             return False
         try:
-            self._seat.bring(self._address + self._existing_bytes, more)
+            self._endpoint.prefault(self._address + self._existing_bytes, more)
         except OSError:
             return False
         self._existing_bytes += more
         return True
 
 
-def _view(address: int, nbytes: int, seat: Any) -> memoryview:
-    """Mapped memory, which stays so for as long as anything holds the view: the seat is what keeps it."""
+def _view(address: int, nbytes: int, endpoint: Any) -> memoryview:
+    """Mapped memory, which stays so for as long as anything holds the view: the endpoint is what keeps it."""
     memory: Any = (c_char * nbytes).from_address(address)
-    memory.seat = seat
+    memory.endpoint = endpoint
     return memoryview(memory).cast("B")

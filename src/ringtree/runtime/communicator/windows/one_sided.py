@@ -34,8 +34,8 @@ class OneSided(Collectives):
         wanted = dtype_named(dtype)
         self._agreed(symmetric.request(lengths, wanted))  # a rank that died or asks for else is noticed here
         self._made += 1
-        place = f"{self._terms.place}/{self._made}"
-        number, array = symmetric.allocate(self._seat, self._terms, place, lengths, wanted)
+        place = f"{self._parameters.key}/{self._made}"
+        number, array = symmetric.allocate(self._endpoint, self._parameters, place, lengths, wanted)
         begin = array.__array_interface__["data"][0]
         insort(self._windows, (begin, begin + array.nbytes, number))
         return array
@@ -47,9 +47,9 @@ class OneSided(Collectives):
         there, number, offset = self._found(window)
         here = readable(x)
         _alike(here, there, "x")
-        self._seat.put(number, offset, peer, here.address, here.nbytes)
+        self._endpoint.put(number, offset, peer, here.address, here.nbytes)
         if index is not None:
-            self._seat.signal(peer, index)
+            self._endpoint.signal(peer, index)
 
     def get(self, window: Any, src: int, out: Any = None) -> Any:
         """Rank `src`'s copy of `window`, in a new array or in `out`."""
@@ -57,12 +57,12 @@ class OneSided(Collectives):
         there, number, offset = self._found(window)
         here = new(there, there.shape) if out is None else writable(out)
         _alike(here, there, "out")
-        self._seat.get(number, offset, peer, here.address, here.nbytes)
+        self._endpoint.get(number, offset, peer, here.address, here.nbytes)
         return here.owner if out is None else out
 
     def signal(self, dst: int, index: int = 0) -> None:
         """Tells rank `dst`, without data. Each pair of ranks has 8 signals a direction, each of which is counted."""
-        self._seat.signal(self._peer(dst), _index(index))
+        self._endpoint.signal(self._peer(dst), _index(index))
 
     def wait_signal(self, src: int, count: int = 1, index: int = 0, timeout: float | None = None) -> None:
         """Waits until rank `src` has sent `count` more signals of that index than were waited for before; what `src`
@@ -71,10 +71,10 @@ class OneSided(Collectives):
         wanted = int64(count, "count")
         if wanted < 1:
             raise ValueError(f"{wanted} signals to wait for: expected at least 1")
-        timeout_s = self._terms.timeout_s if timeout is None else float(timeout)
+        timeout_s = self._parameters.timeout_s if timeout is None else float(timeout)
         if not timeout_s >= 0:
             raise ValueError(f"timeout is {timeout}: expected seconds, at least 0")
-        self._seat.wait_signal(self._peer(src), _index(index), wanted, timeout_s)
+        self._endpoint.wait_signal(self._peer(src), _index(index), wanted, timeout_s)
 
     def _found(self, window: Any) -> tuple[Array, int, int]:
         """A window as it lies here, its number, and its offset in bytes from where that begins."""

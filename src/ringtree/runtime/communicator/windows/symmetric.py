@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 from ringtree.runtime.bootstrap.shared_memory import reserve
-from ringtree.runtime.engines.engine import Terms
+from ringtree.runtime.engines.engine import GroupParameters
 from ringtree.runtime.engines.protocols import Endpoint
 
 PAGE = 4096
@@ -30,7 +30,7 @@ def share_bytes(nbytes: int) -> int:
 
 
 def allocate(
-    endpoint: Endpoint, terms: Terms, place: str, shape: tuple[int, ...], dtype: np.dtype[Any]
+    endpoint: Endpoint, parameters: GroupParameters, place: str, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> tuple[int, NDArray[Any]]:
     """The window's number, and this rank's array in it, zeroed; all ranks of the group ask for the same shape and type.
 
@@ -40,13 +40,13 @@ def allocate(
         raise ValueError(f"an array of shape {shape}: expected lengths of at least 0")
     nbytes = math.prod(shape) * dtype.itemsize
     share = share_bytes(nbytes)
-    subject = f"{request(shape, dtype)}, {terms.ranks} times in shared memory"
-    if terms.ranks == 1:
+    subject = f"{request(shape, dtype)}, {parameters.ranks} times in shared memory"
+    if parameters.ranks == 1:
         fd = reserve(share, subject)
     else:
-        look = partial(endpoint.look, "empty", list(range(terms.ranks)))
-        group = BootstrapGroup(place, terms.rank, terms.names, subject, terms.timeout_s, look)
-        fd, _ = terms.bootstrap.share(group, share * terms.ranks)
+        check_liveness = partial(endpoint.check_liveness, "empty", list(range(parameters.ranks)))
+        group = BootstrapGroup(place, parameters.rank, parameters.names, subject, parameters.timeout_s, check_liveness)
+        fd, _ = parameters.bootstrap.share(group, share * parameters.ranks)
     try:
         window, address = endpoint.add_window(fd, share)
     finally:

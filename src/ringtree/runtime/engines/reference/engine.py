@@ -6,12 +6,10 @@ native engine's, a thousand times slower. Its slots are small, so that tests pas
 
 from __future__ import annotations
 
-import mmap
 import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from ctypes import addressof, c_char, memmove
 from queue import SimpleQueue
 from typing import Any
 
@@ -22,42 +20,40 @@ from ringtree.errors import Mismatch, Poisoned
 from ringtree.ir.program import Kind, Space
 from ringtree.ir.trace import Event
 from ringtree.runtime.bootstrap.in_process import IN_PROCESS
-from ringtree.runtime.engines.engine import Joined, Terms
-from ringtree.runtime.engines.reference.group import Fingerprint, Group, Slot
+from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup
+from ringtree.runtime.engines.reference.group import Fingerprint, ReferenceGroup, StagingSlot
 from ringtree.runtime.engines.reference.kernel import Values, elements, finish, reduce
-from ringtree.runtime.engines.reference.messages import Messages
-from ringtree.runtime.engines.reference.plan import Part, Plan, Step, decode
+from ringtree.runtime.engines.reference.messages import ReferenceMessages
+from ringtree.runtime.engines.reference.plan import ChunkRange, DecodedInstruction, PreparedProgram, decode
 from ringtree.runtime.engines.reference.recorder import Note, Recordings
-from ringtree.runtime.engines.reference.signals import Signals
+from ringtree.runtime.engines.reference.windows import ReferenceWindows
 from ringtree.runtime.types import Dtype
 
 SLOTS = 8
 SLOT_BYTES = 1 << 14
 
 
-def join(terms: Terms) -> Joined:
+def join(parameters: GroupParameters) -> JoinedGroup:
     """Ranks are threads of this process: all take the group that the first of them brings."""
-    group, *_ = IN_PROCESS.exchange(terms.bootstrap_group(), Group(terms.names))
-    slots = max(SLOTS, terms.ranks, terms.slots)
-    seat = Seat(group, terms.rank, slots, terms.timeout_s)
-    return Joined(seat, slots, SLOT_BYTES, len(os.sched_getaffinity(0)), terms.parameters)
+    group, *_ = IN_PROCESS.exchange(parameters.bootstrap_group(), ReferenceGroup(parameters.names))
+    slots = max(SLOTS, parameters.ranks, parameters.slots)
+    endpoint = ReferenceEndpoint(group, parameters.rank, slots, parameters.timeout_s)
+    return JoinedGroup(endpoint, slots, SLOT_BYTES, len(os.sched_getaffinity(0)), parameters.cost)
 
 
-class Seat(Messages, Signals, Recordings):
+class ReferenceEndpoint(ReferenceMessages, ReferenceWindows, Recordings):
     """See ringtree._native.Group for the contract."""
 
-    def __init__(self, group: Group, rank: int, slots: int, timeout_s: float) -> None:
+    def __init__(self, group: ReferenceGroup, rank: int, slots: int, timeout_s: float) -> None:
         super().__init__(group, rank, timeout_s)
         self.ranks = len(group.names)
         self.calls = 0
-        self.plans: dict[int, tuple[Plan, Fingerprint]] = {}
+        self.plans: dict[int, tuple[PreparedProgram, Fingerprint]] = {}
         self.prepared = 0
         self.memory: dict[tuple[Any, ...], tuple[int, int | None]] = {}
-        self.slots = [Slot(rank, np.empty(SLOT_BYTES, np.uint8)) for _ in range(slots)]
+        self.slots = [StagingSlot(rank, np.empty(SLOT_BYTES, np.uint8)) for _ in range(slots)]
         self.free = group.pools[rank] = deque(self.slots)
         self.received = group.received[rank] = np.zeros((self.ranks, 2), dtype=np.int64)
-        self.regions: list[Any] = []
-        self.windows: list[tuple[int, int]] = []  # where each begins, and a rank's share in bytes
         self.queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self.worker: threading.Thread | None = None
         self.issued = self.finished = 0
@@ -93,9 +89,9 @@ class Seat(Messages, Signals, Recordings):
     def forget(self, plan: int) -> None:
         self._find(plan)
         del self.plans[plan]
-        self.memory = {look: known for look, known in self.memory.items() if known[0] != plan}
+        self.memory = {signature: known for signature, known in self.memory.items() if known[0] != plan}
 
-    def _find(self, plan: int) -> tuple[Plan, Fingerprint]:
+    def _find(self, plan: int) -> tuple[PreparedProgram, Fingerprint]:
         if plan not in self.plans:
             known = 0 <= plan < self.prepared
             raise ValueError(
@@ -175,8 +171,8 @@ class Seat(Messages, Signals, Recordings):
         if views[1] is not None and views[1].readonly:
             return False
         places = [0 if v is None else np.asarray(v).__array_interface__["data"][0] for v in views]
-        look = (collective, known[0].format, op, root, *counts)
-        plan = self._recall(look, places, [0 if v is None else v.nbytes for v in views], known[0].itemsize)
+        signature = (collective, known[0].format, op, root, *counts)
+        plan = self._recall(signature, places, [0 if v is None else v.nbytes for v in views], known[0].itemsize)
         if plan >= 0:
             self.run(plan, *places)
         return plan >= 0
@@ -195,22 +191,22 @@ class Seat(Messages, Signals, Recordings):
         if not isinstance(op, str):
             return False
         itemsize = Dtype(dtype).itemsize
-        look = (collective, dtype, op, root, x_count, out_count)
-        plan = self._recall(look, (x_address, out_address), (x_count * itemsize, out_count * itemsize), itemsize)
+        signature = (collective, dtype, op, root, x_count, out_count)
+        plan = self._recall(signature, (x_address, out_address), (x_count * itemsize, out_count * itemsize), itemsize)
         if plan >= 0:
             self.run(plan, x_address, out_address)
         return plan >= 0
 
-    def _recall(self, look: tuple[Any, ...], places: Sequence[int], nbytes: Sequence[int], itemsize: int) -> int:
+    def _recall(self, signature: tuple[Any, ...], places: Sequence[int], nbytes: Sequence[int], itemsize: int) -> int:
         """The plan for such a call with x and out there; -1 where there is none."""
-        plan, offset = self.memory.get(look, (-1, None))
+        plan, offset = self.memory.get(signature, (-1, None))
         x, out = places
         overlap = x < out + nbytes[1] and out < x + nbytes[0]
         return -1 if overlap and (offset is None or x - out != offset * itemsize) else plan
 
     # -- interpreting
 
-    def _perform(self, plan: Plan, fingerprint: Fingerprint, input: int, output: int) -> None:
+    def _perform(self, plan: PreparedProgram, fingerprint: Fingerprint, input: int, output: int) -> None:
         call, self.calls = self.calls, self.calls + 1
         self._compare(call, fingerprint)
         scratch = np.empty(plan.scratch, np.dtype(f"V{plan.dtype.itemsize}"))
@@ -250,36 +246,6 @@ class Seat(Messages, Signals, Recordings):
         """Group.wait as this rank; without a time of its own the group's."""
         self.group.wait(self.rank, ready, what, peers, self.timeout_s if timeout_s < 0 else timeout_s)
 
-    # -- regions, the rest
-
-    def add_region(self, fd: int, nbytes: int, offset: int, reserved: int | None = None) -> int:
-        memory = mmap.mmap(fd, nbytes)
-        self.regions.append(memory)
-        return addressof(c_char.from_buffer(memory)) + offset
-
-    def add_window(self, fd: int, nbytes: int) -> tuple[int, int]:
-        base = self.add_region(fd, nbytes * self.ranks, 0)
-        self.windows.append((base, nbytes))
-        return len(self.windows) - 1, base + self.rank * nbytes
-
-    def put(self, window: int, offset: int, peer: int, source: int, nbytes: int) -> None:
-        memmove(self._in_window(window, offset, peer, nbytes), source, nbytes)
-
-    def get(self, window: int, offset: int, peer: int, target: int, nbytes: int) -> None:
-        memmove(target, self._in_window(window, offset, peer, nbytes), nbytes)
-
-    def _in_window(self, window: int, offset: int, peer: int, nbytes: int) -> int:
-        self.group.raise_failure(self.rank)
-        if not 0 <= window < len(self.windows):
-            raise ValueError(f"window {window} of {len(self.windows)}")
-        base, share = self.windows[window]
-        if not 0 <= offset <= offset + nbytes <= share:
-            raise ValueError(f"{nbytes} bytes from {offset} on in a window of {share}")
-        return base + peer * share + offset
-
-    def bring(self, address: int, nbytes: int) -> None:
-        """Pages come as they are touched."""
-
     def counters(self) -> NDArray[np.int64]:
         return self.received.copy()
 
@@ -291,10 +257,10 @@ class Seat(Messages, Signals, Recordings):
     def slots_open(self) -> int:
         return 0  # a message is an array of its own: nothing is staged
 
-    def kin(self, ranks: list[int]) -> None:
+    def inherited(self, ranks: list[int]) -> None:
         self.group.raise_failure(self.rank)
 
-    def look(self, what: str, ranks: list[int], absent: list[int]) -> None:
+    def check_liveness(self, what: str, ranks: list[int], absent: list[int]) -> None:
         self.group.raise_failure(self.rank)
 
     def poison(self, message: str) -> None:
@@ -317,13 +283,19 @@ class _Pass:
     """One run of a program over one window of every chunk."""
 
     def __init__(
-        self, seat: Seat, plan: Plan, window: int, bases: dict[int, int], where: str, note: Note | None
+        self,
+        endpoint: ReferenceEndpoint,
+        plan: PreparedProgram,
+        window: int,
+        bases: dict[int, int],
+        where: str,
+        note: Note | None,
     ) -> None:
-        self.seat, self.plan, self.window, self.bases, self.where = (seat, plan, window, bases, where)
+        self.endpoint, self.plan, self.window, self.bases, self.where = (endpoint, plan, window, bases, where)
         self.note: Note = note or (lambda *_: None)
-        self.staged: dict[int, Slot] = {}  # slot register -> slot
-        self.held: dict[int, Slot] = {}  # message register -> the sender's slot
-        self.unreleased: dict[int, deque[Slot]] = {}  # peer -> messages held, oldest first
+        self.staged: dict[int, StagingSlot] = {}  # slot register -> slot
+        self.held: dict[int, StagingSlot] = {}  # message register -> the sender's slot
+        self.unreleased: dict[int, deque[StagingSlot]] = {}  # peer -> messages held, oldest first
 
     def interpret(self) -> None:
         for step in self.plan.steps:
@@ -333,28 +305,28 @@ class _Pass:
             elif step.kind == Kind.SIGNAL:
                 slot = self.staged[step.register] if step.register >= 0 else None
                 self.note(Event.SEND, step.peer, slot.nbytes if slot else 0, step.chunk)
-                self.seat.group.signal(self.seat.rank, step.peer, slot)
+                self.endpoint.group.signal(self.endpoint.rank, step.peer, slot)
             elif step.kind == Kind.WAIT:
                 self.note(Event.WAIT, step.peer, self._take(step), step.chunk)
             else:
-                self.seat.group.release(self.seat.rank, self.unreleased[step.peer].popleft())
+                self.endpoint.group.release(self.endpoint.rank, self.unreleased[step.peer].popleft())
 
-    def _take(self, step: Step) -> int:
+    def _take(self, step: DecodedInstruction) -> int:
         """Takes the next message; its bytes."""
-        group, rank = self.seat.group, self.seat.rank
+        group, rank = self.endpoint.group, self.endpoint.rank
         with group.changed:
             lane = group.lanes.setdefault((step.peer, rank), deque())
             what = f"rank {group.names[step.peer]} in {self.where}"
-            self.seat.await_(lane.__len__, what, lambda: (step.peer,))
+            self.endpoint.await_(lane.__len__, what, lambda: (step.peer,))
             slot = lane.popleft()
             nbytes = 0 if slot is None else slot.nbytes
-            self.seat.received[step.peer] += (nbytes, 1)
+            self.endpoint.received[step.peer] += (nbytes, 1)
         if slot is not None:
             self.held[step.register] = slot
             self.unreleased.setdefault(step.peer, deque()).append(slot)
         return nbytes
 
-    def _compute(self, step: Step) -> int:
+    def _compute(self, step: DecodedInstruction) -> int:
         """Does a copy or a reduction; the bytes of its result."""
         values = [self._read(part) for part in step.sources]
         result = values[0] if step.kind == Kind.COPY else reduce(values, self.plan.op, self.plan.dtype)
@@ -367,13 +339,13 @@ class _Pass:
                 self._write(part, result)
         return result.nbytes
 
-    def _read(self, part: Part) -> Values:
+    def _read(self, part: ChunkRange) -> Values:
         if part.space in (Space.SLOT, Space.MESSAGE):
             slot = (self.staged if part.space == Space.SLOT else self.held)[part.index]
             return elements(slot.address, sum(self.plan.lengths(part, self.window)), self.plan.dtype)
         return np.concatenate([self._memory(part.space, *place) for place in self.plan.places(part, self.window)])
 
-    def _write(self, part: Part, values: Values) -> None:
+    def _write(self, part: ChunkRange, values: Values) -> None:
         at = 0
         for start, count in self.plan.places(part, self.window):
             self._memory(part.space, start, count)[:] = values[at : at + count]
@@ -383,16 +355,16 @@ class _Pass:
         return elements(self.bases[space] + start * self.plan.dtype.itemsize, count, self.plan.dtype)
 
     def _stage(self, register: int, readers: int, values: Values) -> None:
-        seat = self.seat
-        with seat.group.changed:
+        endpoint = self.endpoint
+        with endpoint.group.changed:
             what = f"a free slot in {self.where}"
-            if not seat.free:
-                holders = [r for s in seat.slots for r in s.told]
-                seat.await_(seat.free.__len__, what, lambda: [r for s in seat.slots for r in s.told])
+            if not endpoint.free:
+                holders = [r for s in endpoint.slots for r in s.told]
+                endpoint.await_(endpoint.free.__len__, what, lambda: [r for s in endpoint.slots for r in s.told])
                 self.note(Event.STALL, holders[0] if holders else -1, 0)
-            slot = seat.free.popleft()
+            slot = endpoint.free.popleft()
             slot.readers, slot.nbytes = readers, values.nbytes
             if not readers:
-                seat.free.append(slot)
+                endpoint.free.append(slot)
         slot.data[: values.nbytes] = values.view(np.uint8)
         self.staged[register] = slot

@@ -1,4 +1,4 @@
-"""What the seats of one group of the reference engine share: lanes, slots, calls, mail, and how it failed."""
+"""What the endpoints of one group of the reference engine share: lanes, slots, calls, mail, and how it failed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.errors import PeerDied, Poisoned, TimedOut
-from ringtree.runtime.engines.reference.messages import Box
-from ringtree.runtime.engines.reference.recorder import Recorder
+from ringtree.runtime.engines.reference.messages import MatchingTable
+from ringtree.runtime.engines.reference.recorder import ReferenceRecorder
 from ringtree.runtime.types import OPS, Dtype
 
 
@@ -37,7 +37,7 @@ class Fingerprint(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Slot:
+class StagingSlot:
     """Staging memory of one sender, its own again when all who were told of it have released it."""
 
     owner: int
@@ -52,7 +52,7 @@ class Slot:
 
 
 @dataclass(eq=False)
-class Group:
+class ReferenceGroup:
     """`changed` guards all of it, and is notified whenever something that others may wait for has changed.
 
     `lanes` are per (sender, receiver), None a bare signal; `mail` per receiver; `received` per receiver too, bytes and
@@ -64,14 +64,14 @@ class Group:
     names: tuple[str, ...]
     changed: threading.Condition = field(default_factory=threading.Condition)
     left: set[int] = field(default_factory=set)
-    lanes: dict[tuple[int, int], deque[Slot | None]] = field(default_factory=dict)
+    lanes: dict[tuple[int, int], deque[StagingSlot | None]] = field(default_factory=dict)
     calls: dict[int, dict[int, Fingerprint]] = field(default_factory=dict)
-    mail: dict[int, Box] = field(default_factory=dict)
+    mail: dict[int, MatchingTable] = field(default_factory=dict)
     signals: Counter[tuple[int, int, int]] = field(default_factory=Counter)
-    pools: dict[int, deque[Slot]] = field(default_factory=dict)
+    pools: dict[int, deque[StagingSlot]] = field(default_factory=dict)
     received: dict[int, NDArray[np.int64]] = field(default_factory=dict)
     sent: Counter[tuple[int, int]] = field(default_factory=Counter)
-    recorders: dict[int, Recorder] = field(default_factory=dict)
+    recorders: dict[int, ReferenceRecorder] = field(default_factory=dict)
     failure: tuple[type[Exception], tuple[object, ...]] | None = None
     told: set[int] = field(default_factory=set)  # ranks that have raised the failure itself
 
@@ -128,7 +128,7 @@ class Group:
                 raise self.fail(rank, TimedOut, message)
             self.changed.wait(left_s)
 
-    def signal(self, sender: int, receiver: int, slot: Slot | None) -> None:
+    def signal(self, sender: int, receiver: int, slot: StagingSlot | None) -> None:
         with self.changed:
             self.raise_failure(sender)
             self.lanes.setdefault((sender, receiver), deque()).append(slot)
@@ -136,7 +136,7 @@ class Group:
                 slot.told.append(receiver)
             self.changed.notify_all()
 
-    def release(self, receiver: int, slot: Slot) -> None:
+    def release(self, receiver: int, slot: StagingSlot) -> None:
         with self.changed:
             slot.readers -= 1
             slot.told.remove(receiver)

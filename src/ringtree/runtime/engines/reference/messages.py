@@ -15,14 +15,14 @@ from ringtree.runtime.engines.protocols import ANY, COPY, PARTS, Operation
 from ringtree.runtime.types import Dtype
 
 if TYPE_CHECKING:
-    from ringtree.runtime.engines.reference.group import Group
+    from ringtree.runtime.engines.reference.group import ReferenceGroup
 
 Status = tuple[int, int, int]
 """Source, tag, bytes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Letter:
+class MessageInFlight:
     """A message on its way, with its contents."""
 
     source: int
@@ -38,7 +38,7 @@ class Letter:
 
 
 @dataclass(slots=True, eq=False)
-class Transfer:
+class PostedOperation:
     """A send or a receive, and its letter once there is one. `address` 0 with `at_most` takes whatever comes."""
 
     is_send: bool
@@ -48,9 +48,9 @@ class Transfer:
     nbytes: int
     dtype: int
     at_most: bool
-    letter: Letter | None = None
+    letter: MessageInFlight | None = None
 
-    def wants(self, letter: Letter) -> bool:
+    def wants(self, letter: MessageInFlight) -> bool:
         return self.peer in (ANY, letter.source) and (self.tag == letter.tag or (self.tag == ANY and letter.tag >= 0))
 
     def __str__(self) -> str:
@@ -59,34 +59,34 @@ class Transfer:
 
 
 @dataclass(slots=True, eq=False)
-class Box:
+class MatchingTable:
     """One rank's: receives in the order they were posted, and letters that none of them wants, as they came."""
 
-    posted: list[Transfer] = field(default_factory=list)
-    letters: list[Letter] = field(default_factory=list)
+    posted: list[PostedOperation] = field(default_factory=list)
+    letters: list[MessageInFlight] = field(default_factory=list)
 
 
-class Messages:
-    """The part of a seat that is about messages; see ringtree._native.Group for the contract."""
+class ReferenceMessages:
+    """The part of an endpoint that is about messages; see ringtree._native.Group for the contract."""
 
-    def __init__(self, group: Group, rank: int, timeout_s: float) -> None:
+    def __init__(self, group: ReferenceGroup, rank: int, timeout_s: float) -> None:
         self.group, self.rank, self.timeout_s = group, rank, timeout_s
-        self.transfers: dict[int, Transfer] = {}
+        self.transfers: dict[int, PostedOperation] = {}
         self.numbers = count(1)
 
     def exchange(self, operations: list[Operation], timeout_s: float) -> list[Status]:
-        transfers = [Transfer(*operation) for operation in operations]
+        transfers = [PostedOperation(*operation) for operation in operations]
         self._exchange(transfers, timeout_s)
         return [t.letter.status for t in transfers if t.letter is not None]
 
     def receive(self, peer: int, tag: int, dtype: int, timeout_s: float) -> tuple[bytes, int, int]:
-        transfer = Transfer(False, peer, tag, 0, -1, dtype, True)
+        transfer = PostedOperation(False, peer, tag, 0, -1, dtype, True)
         self._exchange([transfer], timeout_s)
         assert transfer.letter is not None
         return transfer.letter.payload, transfer.letter.source, transfer.letter.tag
 
     def send(self, x: Any, peer: int, tag: int) -> bool:
-        return False  # there is no short way
+        return False  # there is no fast path
 
     def recv(self, x: Any, peer: int, tag: int) -> bool:
         return False
@@ -98,7 +98,7 @@ class Messages:
         with self.group.changed:
             self.group.raise_failure(self.rank)
             number = next(self.numbers)
-            self.transfers[number] = Transfer(*operation)
+            self.transfers[number] = PostedOperation(*operation)
             self._begin(self.transfers[number])
             return number
 
@@ -138,7 +138,7 @@ class Messages:
             return True
 
     def probe(self, peer: int, tag: int, timeout_s: float) -> Status | None:
-        probe = Transfer(False, peer, tag, 0, 0, 0, True)
+        probe = PostedOperation(False, peer, tag, 0, 0, 0, True)
         letters = self.box(self.rank).letters
         with self.group.changed:
 
@@ -148,12 +148,12 @@ class Messages:
             place = self._wait(found, [probe], timeout_s)
             return None if place < 0 else letters[place].status
 
-    def box(self, rank: int) -> Box:
-        return self.group.mail.setdefault(rank, Box())
+    def box(self, rank: int) -> MatchingTable:
+        return self.group.mail.setdefault(rank, MatchingTable())
 
     # -- all of what follows with `changed` held
 
-    def _exchange(self, transfers: list[Transfer], timeout_s: float) -> None:
+    def _exchange(self, transfers: list[PostedOperation], timeout_s: float) -> None:
         with self.group.changed:
             self.group.raise_failure(self.rank)
             with self._waiting(transfers):
@@ -166,18 +166,18 @@ class Messages:
                     box.posted = [t for t in box.posted if t not in transfers]
                     raise
 
-    def _waiting(self, transfers: list[Transfer]) -> AbstractContextManager[None]:
+    def _waiting(self, transfers: list[PostedOperation]) -> AbstractContextManager[None]:
         """While this rank waits for these, as its recorder is told."""
         recorder = self.group.recorders.get(self.rank)
         wants = any(not t.is_send and t.letter is None for t in transfers)
         return recorder.waiting() if recorder is not None and wants else nullcontext()
 
-    def _begin(self, transfer: Transfer) -> None:
+    def _begin(self, transfer: PostedOperation) -> None:
         if transfer.is_send:
             payload = string_at(transfer.address, transfer.nbytes) if transfer.nbytes else b""
             self.group.sent[self.rank, transfer.peer] += 1
             number = self.group.sent[self.rank, transfer.peer]
-            letter = transfer.letter = Letter(self.rank, transfer.tag, transfer.dtype, payload, number)
+            letter = transfer.letter = MessageInFlight(self.rank, transfer.tag, transfer.dtype, payload, number)
             self._note(Event.SEND, letter, self.rank, transfer.peer)
             box = self.box(transfer.peer)
             wanting = next((t for t in box.posted if t.wants(letter)), None)
@@ -196,7 +196,7 @@ class Messages:
             box.letters.remove(found)
             self._give(found, transfer, self.rank)
 
-    def _give(self, letter: Letter, transfer: Transfer, receiver: int) -> None:
+    def _give(self, letter: MessageInFlight, transfer: PostedOperation, receiver: int) -> None:
         nbytes, names = len(letter.payload), self.group.names
         fits = transfer.nbytes in (-1, nbytes) or (transfer.at_most and nbytes < transfer.nbytes)
         if not fits or letter.dtype != transfer.dtype:
@@ -214,7 +214,7 @@ class Messages:
             self.group.received[receiver][letter.source] += (nbytes, 1)
         self._note(Event.WAIT, letter, receiver, letter.source)
 
-    def _note(self, kind: Event, letter: Letter, rank: int, peer: int) -> None:
+    def _note(self, kind: Event, letter: MessageInFlight, rank: int, peer: int) -> None:
         """In what that rank records, where it does; what a rank sends itself is not."""
         recorder = self.group.recorders.get(rank)
         if recorder is not None and rank != peer:
@@ -222,7 +222,11 @@ class Messages:
             recorder.note_message(kind, peer, size, letter.number, message_name(dtype, size, tag), tag)
 
     def _wait(
-        self, found: Callable[[], int], transfers: list[Transfer], limit_s: float, patience_s: float | None = None
+        self,
+        found: Callable[[], int],
+        transfers: list[PostedOperation],
+        limit_s: float,
+        patience_s: float | None = None,
     ) -> int:
         """Until found() is a place. -1 after `limit_s`; below 0 there is none, and running out of patience raises."""
         patience = self.timeout_s if patience_s is None else patience_s
@@ -236,13 +240,13 @@ class Messages:
             raise TimedOut(f"rank {self.group.names[self.rank]} waited {patience:g} s for {what}")
         return found()
 
-    def _where(self, transfer: Transfer) -> str:
+    def _where(self, transfer: PostedOperation) -> str:
         who = "any rank" if transfer.peer == ANY else f"rank {self.group.names[transfer.peer]}"
         if transfer.tag < ANY:
             return f"{_own_name(transfer.tag)} from {who}"
         return f"a message from {who}, {'any tag' if transfer.tag == ANY else f'tag {transfer.tag}'}"
 
-    def _gone(self, transfers: list[Transfer]) -> list[int]:
+    def _gone(self, transfers: list[PostedOperation]) -> list[int]:
         """Ranks that have left and are waited for; one of them all if any would do."""
         others = [rank for rank in range(len(self.group.names)) if rank != self.rank]
         gone = []
@@ -253,7 +257,7 @@ class Messages:
                     gone.append(whose[0])
         return gone
 
-    def _numbered(self, number: int) -> Transfer:
+    def _numbered(self, number: int) -> PostedOperation:
         if number not in self.transfers:
             raise ValueError(f"no message {number} is under way")
         return self.transfers[number]

@@ -13,7 +13,7 @@ from ringtree.ir.program import Kind, Space
 from ringtree.runtime.types import OPS, Dtype, supported
 
 
-class Part(NamedTuple):
+class ChunkRange(NamedTuple):
     """An operand: `count` chunks of `space` from `index`, with the sizes of the whole vector's chunks at `label`."""
 
     space: int
@@ -22,24 +22,24 @@ class Part(NamedTuple):
     count: int  # type: ignore[assignment]
 
 
-class Step(NamedTuple):
+class DecodedInstruction(NamedTuple):
     """An instruction. `readers`: for each target that is a slot, how many signals will tell of what is written. `chunk`
     is the one that it is about, -1 for several; `peer` of a copy or a reduction whose message it reads."""
 
     kind: int
     peer: int
     register: int
-    targets: tuple[Part, ...]
-    sources: tuple[Part, ...]
+    targets: tuple[ChunkRange, ...]
+    sources: tuple[ChunkRange, ...]
     readers: dict[int, int]
     chunk: int
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PreparedProgram:
     """A program bound to sizes; see ringtree._native.Group.prepare. All sizes are in elements."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[DecodedInstruction, ...]
     sizes: list[int]
     offsets: dict[int, list[int]]
     window: int
@@ -53,13 +53,13 @@ class Plan:
         """How many times the program is run: once even where there is nothing to move, so that all ranks take part."""
         return max(-(-max(self.sizes, default=0) // self.window), 1)
 
-    def lengths(self, part: Part, window: int) -> list[int]:
+    def lengths(self, part: ChunkRange, window: int) -> list[int]:
         """Elements of each of the part's chunks that lie in the window."""
         low = window * self.window
         sizes = self.sizes[part.label : part.label + part.count]
         return [min(max(size - low, 0), self.window) for size in sizes]
 
-    def places(self, part: Part, window: int) -> list[tuple[int, int]]:
+    def places(self, part: ChunkRange, window: int) -> list[tuple[int, int]]:
         """(first element, elements) of each of the part's chunks, where they lie in the part's space."""
         starts = self.offsets[part.space][part.index : part.index + part.count]
         return [(s + window * self.window, n) for s, n in zip(starts, self.lengths(part, window), strict=True)]
@@ -75,19 +75,19 @@ def decode(
     window: int,
     dtype: int,
     op: int,
-) -> Plan:
+) -> PreparedProgram:
     """The plan that Program.encode's two tables say, bound to sizes. ValueError for a reduction that the type lacks."""
     name = next((name for name, code in OPS.items() if code == op), None)
     if name is not None and not supported(Dtype(dtype), name):
         raise ValueError(f"{name} of {Dtype(dtype).label} is not supported")
-    parts = [Part(*row) for row in operands.tolist()]
+    parts = [ChunkRange(*row) for row in operands.tolist()]
     heads = instructions.tolist()
-    steps: list[Step] = []
+    steps: list[DecodedInstruction] = []
     for at, (kind, peer, register, first, targets, sources) in enumerate(heads):
         ends = (first + targets, first + targets + sources)
         mine = tuple(parts[first : ends[0]])
         readers = {t.index: _readers(heads[at + 1 :], parts, t.index) for t in mine if t.space == Space.SLOT}
-        steps.append(Step(kind, peer, register, mine, tuple(parts[ends[0] : ends[1]]), readers, -1))
+        steps.append(DecodedInstruction(kind, peer, register, mine, tuple(parts[ends[0] : ends[1]]), readers, -1))
     _find_subjects(steps)
     largest = int(sizes.max(initial=0))
     offsets = {
@@ -97,12 +97,12 @@ def decode(
     }
     written = [p for s in steps for p in s.targets if p.space == Space.OUTPUT]
     ends_at = [offsets[p.space][p.index + i] + int(sizes[p.label + i]) for p in written for i in range(p.count)]
-    return Plan(
+    return PreparedProgram(
         tuple(steps), sizes.tolist(), offsets, window, scratch * largest, Dtype(dtype), op, max(ends_at, default=0)
     )
 
 
-def _find_subjects(steps: list[Step]) -> None:
+def _find_subjects(steps: list[DecodedInstruction]) -> None:
     """A signal is about what was last written to its slot, a wait about what is read of its message."""
     staged: dict[int, int] = {}  # slot register -> chunk
     came: dict[int, int] = {}  # message register -> place of its wait
@@ -121,7 +121,7 @@ def _find_subjects(steps: list[Step]) -> None:
             steps[at] = step._replace(chunk=chunk, peer=steps[waits[0]].peer if waits else -1)
 
 
-def _readers(later: Sequence[Sequence[int]], parts: Sequence[Part], register: int) -> int:
+def _readers(later: Sequence[Sequence[int]], parts: Sequence[ChunkRange], register: int) -> int:
     """Signals of slot `register` until it is written again."""
     told = 0
     for kind, _, named, first, targets, _ in later:

@@ -13,13 +13,13 @@ from ringtree.ir.trace import Event
 from ringtree.runtime.engines.protocols import Recorded
 
 if TYPE_CHECKING:
-    from ringtree.runtime.engines.reference.group import Group
+    from ringtree.runtime.engines.reference.group import ReferenceGroup
 
 Note = Callable[..., None]
 """note(kind, peer, nbytes, chunk=-1): what was done since the last event of this call."""
 
 
-class Recorder:
+class ReferenceRecorder:
     """The events of one rank's calls. A SEND takes no time: it is where the event before it ends."""
 
     def __init__(self, most_events: int) -> None:
@@ -89,18 +89,18 @@ class Recorder:
 
 
 class Recordings:
-    """The part of a seat that is about recording; see ringtree._native.Group for the contract."""
+    """The part of an endpoint that is about recording; see ringtree._native.Group for the contract."""
 
-    group: Group
+    group: ReferenceGroup
     rank: int
-    recorder: Recorder | None = None
+    recorder: ReferenceRecorder | None = None
 
     def record(self, most_events: int) -> None:
-        self.recorder = Recorder(most_events) if most_events else None
+        self.recorder = ReferenceRecorder(most_events) if most_events else None
         with self.group.changed:
             self.group.recorders.pop(self.rank, None)
             if most_events:
-                self.group.recorders[self.rank] = Recorder(most_events)
+                self.group.recorders[self.rank] = ReferenceRecorder(most_events)
 
     def recorded(self) -> Recorded | None:
         return None if self.recorder is None else self.recorder.recorded()

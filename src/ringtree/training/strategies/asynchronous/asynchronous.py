@@ -17,19 +17,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ringtree.training.core.layout import Layout, LayoutError
-from ringtree.training.core.plan import Plan
+from ringtree.training.core.layout import LayoutError, ParallelLayout
+from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.sizes import parameters_nbytes
 from ringtree.training.strategies.strategy import Strategy, Traffic, by_name
 
 WORD_NBYTES = 8
 
 
-def used(plan: Plan) -> bool:
+def used(plan: TrainingPlan) -> bool:
     return plan.layout.staleness is not None
 
 
-def check(plan: Plan) -> None:
+def check(plan: TrainingPlan) -> None:
     layout = plan.layout
     if not used(plan):
         return
@@ -44,7 +44,7 @@ def check(plan: Plan) -> None:
         )
 
 
-def _against(layout: Layout) -> str:
+def _against(layout: ParallelLayout) -> str:
     """Why not with the rest of a layout; "" if it goes."""
     for axis, what in (("tp", "tensor"), ("pp", "pipeline"), ("cp", "context"), ("ep", "expert")):
         if getattr(layout, axis) > 1:
@@ -54,7 +54,7 @@ def _against(layout: Layout) -> str:
     return ""
 
 
-def traffic(plan: Plan) -> Iterable[Traffic]:
+def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
     ranks, others, nbytes = plan.layout.dp, plan.layout.dp - 1, parameters_nbytes(plan)
     if plan.layout.server == "peers":
         yield Traffic("gradients to peers", "send", "dp", ranks, ranks * others * nbytes)
@@ -67,7 +67,7 @@ def traffic(plan: Plan) -> Iterable[Traffic]:
         yield Traffic("the order of updates and reads", "send", "dp", ranks, (servers - 1) * ranks * 4 * WORD_NBYTES)
 
 
-def busiest_nbytes(plan: Plan) -> float:
+def busiest_nbytes(plan: TrainingPlan) -> float:
     """What the busiest rank receives in a step, of weights and gradients; it sends as much."""
     others = plan.layout.dp - 1
     return parameters_nbytes(plan) * (2 * others / plan.layout.dp if plan.layout.server == "sharded" else others)

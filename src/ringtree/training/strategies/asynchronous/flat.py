@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ringtree.training.core.plan import Settings
+from ringtree.training.core.plan import TrainingSettings
 from ringtree.training.core.step import STATE, optimizer_of
 
 
@@ -32,7 +32,7 @@ class Updated:
     """Weights that gradients are applied to as they come: `gathered` of them make one step of the optimizer, by their
     sum over `workers`. `vectors`: the weights and the optimizer's state of each, by their names; `steps`: done."""
 
-    def __init__(self, weights: Tensor, settings: Settings, workers: int, gathered: int) -> None:
+    def __init__(self, weights: Tensor, settings: TrainingSettings, workers: int, gathered: int) -> None:
         self.weights, self._workers, self._gathered = weights, workers, gathered
         self.weights.grad = torch.zeros_like(weights)
         self.optimizer = optimizer_of(settings, [self.weights])

@@ -30,9 +30,9 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ringtree.torch_backend import communicator
-from ringtree.training.core.plan import Plan
+from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.strategies.asynchronous.flat import Flat, Updated
-from ringtree.training.strategies.asynchronous.staleness import UPDATE, Entry, Order, order_of
+from ringtree.training.strategies.asynchronous.staleness import UPDATE, UpdateEvent, UpdateOrder, order_of
 
 REQUEST, GRANT, ENTRY, GRADIENT, WEIGHTS = range(5)
 """Tags of messages."""
@@ -64,7 +64,7 @@ class Server(ABC):
         self._thread.start()
 
     @abstractmethod
-    def _next(self) -> Iterable[Entry] | None:
+    def _next(self) -> Iterable[UpdateEvent] | None:
         """Waits for what is to be done next; None: stop."""
 
     @abstractmethod
@@ -91,7 +91,7 @@ class Server(ABC):
             self._error = error
             self._changed.notify_all()
 
-    def _follow(self, entry: Entry) -> None:
+    def _follow(self, entry: UpdateEvent) -> None:
         weights = self.part.weights
         if entry.staleness == UPDATE:
             gradient = torch.empty_like(weights)
@@ -115,11 +115,11 @@ class Server(ABC):
 class Ordering(Server):
     """Rank 0's, which makes the order."""
 
-    def __init__(self, part: Updated, group: Any, order: Order, servers: int) -> None:
+    def __init__(self, part: Updated, group: Any, order: UpdateOrder, servers: int) -> None:
         self._order, self._servers = order, servers
         super().__init__(part, group)
 
-    def _next(self) -> Iterable[Entry] | None:
+    def _next(self) -> Iterable[UpdateEvent] | None:
         request = words(STOP)
         worker = self._come(request, REQUEST)
         if request.item() == STOP:
@@ -140,9 +140,9 @@ class Ordering(Server):
 class Following(Server):
     """Another's, which is told the order."""
 
-    def _next(self) -> Iterable[Entry] | None:
+    def _next(self) -> Iterable[UpdateEvent] | None:
         entry = words(0, 0)
-        return None if self._come(entry, ENTRY) == self._rank else [Entry(*entry.tolist())]
+        return None if self._come(entry, ENTRY) == self._rank else [UpdateEvent(*entry.tolist())]
 
     def stop(self) -> None:
         self._group.send([words(0, 0)], self._rank, ENTRY)
@@ -152,7 +152,7 @@ class Following(Server):
 class Served:
     """A worker, whose weights lie on servers; and this rank's server, if it has one."""
 
-    def __init__(self, flat: Flat, plan: Plan, group: Any) -> None:
+    def __init__(self, flat: Flat, plan: TrainingPlan, group: Any) -> None:
         self._flat, self._group, self._workers, self._clock = flat, group, plan.layout.dp, 0
         servers, rank = 1 if plan.layout.server == "central" else plan.layout.dp, group.rank()
         self._cuts = cuts(len(flat.weights), servers)

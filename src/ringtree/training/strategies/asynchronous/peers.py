@@ -19,9 +19,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ringtree.training.core.plan import Plan
+from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.strategies.asynchronous.flat import Flat, Updated
-from ringtree.training.strategies.asynchronous.staleness import UPDATE, Entry, order_of
+from ringtree.training.strategies.asynchronous.staleness import UPDATE, UpdateEvent, order_of
 
 GRADIENT = 0
 """Tag of messages."""
@@ -30,11 +30,11 @@ GRADIENT = 0
 class Peer:
     """A worker that has all the weights itself."""
 
-    def __init__(self, flat: Flat, plan: Plan, group: Any) -> None:
+    def __init__(self, flat: Flat, plan: TrainingPlan, group: Any) -> None:
         self._flat, self._group, self._rank = flat, group, group.rank()
         self._bound: float = plan.layout.staleness or 0
         self._order = order_of(plan, readers=(self._rank,))
-        self._due: deque[Entry] = deque()
+        self._due: deque[UpdateEvent] = deque()
         self.updated = Updated(flat.weights, plan.settings, plan.layout.dp, self._order.gathered)
         self._others = [rank for rank in range(plan.layout.dp) if rank != self._rank]
         self._come: dict[int, deque[Tensor]] = {rank: deque() for rank in range(plan.layout.dp)}

@@ -17,20 +17,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ringtree.training.core.plan import Plan
+from ringtree.training.core.plan import TrainingPlan
 
 UPDATE = -1
 """In place of a staleness, which an update has none of."""
 
 
-class Entry(NamedTuple):
+class UpdateEvent(NamedTuple):
     """What happens next: a worker's next update is applied, or its read is answered, and is this stale."""
 
     worker: int
     staleness: int = UPDATE
 
 
-class Order:
+class UpdateOrder:
     """Puts into one order what `workers` ask for and push, as it comes. Whoever follows that order, wherever he is, has
     the same weights at the same entry.
 
@@ -45,24 +45,24 @@ class Order:
         self._waiting: list[tuple[int, int]] = []
         self._asking: list[int] = []
 
-    def ask(self, worker: int) -> list[Entry]:
+    def ask(self, worker: int) -> list[UpdateEvent]:
         """A worker wants to read, at the clock that it is at; what happens now."""
         self._asking.append(worker)
         return self._go_on()
 
-    def push(self, worker: int) -> list[Entry]:
+    def push(self, worker: int) -> list[UpdateEvent]:
         """A worker has pushed its next update; what happens now."""
         self._waiting.append((worker, self._pushed[worker]))
         self._pushed[worker] += 1
         return self._go_on()
 
-    def _go_on(self) -> list[Entry]:
-        now: list[Entry] = []
+    def _go_on(self) -> list[UpdateEvent]:
+        now: list[UpdateEvent] = []
         while more := self._updates() or self._reading():
             now += more
         return now
 
-    def _updates(self) -> list[Entry]:
+    def _updates(self) -> list[UpdateEvent]:
         """Those that every reader allows, once there are enough of them."""
         until = min(self._reads.values()) + self._bound
         ready = [update for update in self._waiting if update[1] < until][: self.gathered]
@@ -71,9 +71,9 @@ class Order:
         for update in ready:
             self._waiting.remove(update)
             self._applied[update[0]] += 1
-        return [Entry(worker) for worker, _ in sorted(ready)]
+        return [UpdateEvent(worker) for worker, _ in sorted(ready)]
 
-    def _reading(self) -> list[Entry]:
+    def _reading(self) -> list[UpdateEvent]:
         """The first read that is not too stale."""
         slowest = min(self._applied)
         for worker in self._asking:
@@ -81,11 +81,11 @@ class Order:
             if staleness <= self._bound:
                 self._asking.remove(worker)
                 self._reads[worker] += 1
-                return [Entry(worker, staleness)]
+                return [UpdateEvent(worker, staleness)]
         return []
 
 
-def order_of(plan: Plan, readers: Iterable[int] | None = None) -> Order:
+def order_of(plan: TrainingPlan, readers: Iterable[int] | None = None) -> UpdateOrder:
     """Single updates are applied where they can be: SGD's step is the sum of its gradients' steps. AdamW's is not, so
     as many gradients as there are workers make one, whosever they are; and so they do where the bound is 0, when they
     are one of each, so that the sum's order is always the same."""
@@ -93,4 +93,4 @@ def order_of(plan: Plan, readers: Iterable[int] | None = None) -> Order:
     if layout.staleness is None:
         raise ValueError("the plan is for synchronous training: it has no staleness")
     single = layout.staleness > 0 and plan.settings.optimizer == "sgd"
-    return Order(layout.dp, layout.staleness, 1 if single else layout.dp, readers)
+    return UpdateOrder(layout.dp, layout.staleness, 1 if single else layout.dp, readers)

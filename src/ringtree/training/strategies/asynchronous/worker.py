@@ -11,8 +11,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from ringtree.training.core.mesh import Mesh, as_patient
-from ringtree.training.core.plan import Plan
+from ringtree.training.core.mesh import TrainingMesh, as_patient
+from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.step import STATE, ForwardBackward, MicroBatches
 from ringtree.training.strategies.asynchronous.flat import Flat, Updated
 from ringtree.training.strategies.asynchronous.parameter_server import Served
@@ -52,7 +52,7 @@ class Exchange(Protocol):
 class Worker(nn.Module):
     """`staleness`: how many of its reads were so stale."""
 
-    def __init__(self, model: nn.Module, plan: Plan) -> None:
+    def __init__(self, model: nn.Module, plan: TrainingPlan) -> None:
         super().__init__()
         self.module = model
         self.flat = Flat(model)
@@ -77,7 +77,7 @@ class Worker(nn.Module):
 class Reading:
     """Forward and backward passes on what the worker reads before."""
 
-    def __init__(self, worker: Worker, plan: Plan) -> None:
+    def __init__(self, worker: Worker, plan: TrainingPlan) -> None:
         self._worker, self._passes = worker, MicroBatches(worker, plan.layout.micro_batches)
 
     def __call__(self, rows: Tensor, wanted: Tensor) -> Tensor:
@@ -88,7 +88,7 @@ class Reading:
 class Pushing(torch.optim.Optimizer):
     """In an optimizer's place: its step is made where the weights lie. It has a state while that is collected."""
 
-    def __init__(self, worker: Worker, plan: Plan) -> None:
+    def __init__(self, worker: Worker, plan: TrainingPlan) -> None:
         super().__init__(worker.parameters(), {"lr": plan.settings.rate})
         self._worker, self._kinds = worker, STATE[plan.settings.optimizer]
 
@@ -122,13 +122,13 @@ class Pushing(torch.optim.Optimizer):
         self._worker.exchange.hand_out(vectors, steps)
 
 
-def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
+def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
     return Worker(model, plan)
 
 
-def optimizer(model: Worker, plan: Plan, mesh: Mesh) -> torch.optim.Optimizer:
+def optimizer(model: Worker, plan: TrainingPlan, mesh: TrainingMesh) -> torch.optim.Optimizer:
     return Pushing(model, plan)
 
 
-def forward_backward(model: Worker, plan: Plan, mesh: Mesh) -> ForwardBackward:
+def forward_backward(model: Worker, plan: TrainingPlan, mesh: TrainingMesh) -> ForwardBackward:
     return Reading(model, plan)

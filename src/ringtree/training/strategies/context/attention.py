@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from ringtree.training.core.language_model import Attention, Embedding
-from ringtree.training.core.mesh import Mesh
-from ringtree.training.core.plan import Plan
+from ringtree.training.core.mesh import TrainingMesh
+from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.strategies.all_to_all import all_to_all
 from ringtree.training.strategies.context.context_parallel import is_ring, places
 from ringtree.training.strategies.context.ring_attention import ring_attention
@@ -43,7 +43,7 @@ def _exchange(x: Tensor, given: int, gotten: int, group: dist.ProcessGroup) -> T
     return torch.cat(came.unbind(), gotten)
 
 
-def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
+def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
     attention = ring_attention if is_ring(plan) else ulysses
     for module in model.modules():
         if isinstance(module, Attention):

@@ -21,32 +21,32 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ringtree.training.core.layout import LayoutError
-from ringtree.training.core.plan import Plan
+from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.sizes import activations_nbytes
 from ringtree.training.strategies.strategy import Strategy, Traffic, by_name
 
 
-def places(plan: Plan, rank: int) -> list[int]:
+def places(plan: TrainingPlan, rank: int) -> list[int]:
     """Those of each sequence that the context parallel rank has."""
     parts = (rank, _parts(plan) - 1 - rank) if is_ring(plan) else (rank,)
     length = plan.shape.context // _parts(plan)
     return [place for part in parts for place in range(part * length, (part + 1) * length)]
 
 
-def is_ring(plan: Plan) -> bool:
+def is_ring(plan: TrainingPlan) -> bool:
     return plan.layout.context == "ring"
 
 
-def _parts(plan: Plan) -> int:
+def _parts(plan: TrainingPlan) -> int:
     """Into how many parts a sequence is divided."""
     return 2 * plan.layout.cp if is_ring(plan) else plan.layout.cp
 
 
-def used(plan: Plan) -> bool:
+def used(plan: TrainingPlan) -> bool:
     return plan.layout.cp > 1
 
 
-def check(plan: Plan) -> None:
+def check(plan: TrainingPlan) -> None:
     layout, shape = plan.layout, plan.shape
     if not used(plan):
         return
@@ -62,7 +62,7 @@ def check(plan: Plan) -> None:
         )
 
 
-def traffic(plan: Plan) -> Iterable[Traffic]:
+def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
     n, queries_nbytes = plan.layout.cp, plan.shape.layers * activations_nbytes(plan)
     if is_ring(plan):
         yield Traffic("keys and values", "send", "cp", n, 2 * 2 * (n - 1) * queries_nbytes)

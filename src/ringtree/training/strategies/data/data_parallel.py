@@ -19,19 +19,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ringtree.training.core.layout import LayoutError
-from ringtree.training.core.plan import Plan
+from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.sizes import EXPERTS, held_nbytes
 from ringtree.training.strategies.strategy import Strategy, Traffic, by_name
 
 SECOND_STEP = "in its second step DDP tells all ranks the order of its buckets, once"
 
 
-def used(plan: Plan) -> bool:
+def used(plan: TrainingPlan) -> bool:
     layout = plan.layout
     return layout.zero <= 1 and layout.staleness is None and layout.size("data") > 1
 
 
-def check(plan: Plan) -> None:
+def check(plan: TrainingPlan) -> None:
     pieces = plan.layout.pieces * plan.layout.micro_batches
     if plan.settings.batch % pieces:
         raise LayoutError(
@@ -40,7 +40,7 @@ def check(plan: Plan) -> None:
         )
 
 
-def traffic(plan: Plan) -> Iterable[Traffic]:
+def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
     data, same = plan.layout.size("data"), plan.layout.size("expert_data")
     experts_nbytes = held_nbytes(plan, EXPERTS) if plan.layout.ep > 1 else 0
     yield Traffic("gradients", "all_reduce", "data", data, held_nbytes(plan) - experts_nbytes)

@@ -13,12 +13,12 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from ringtree.training.core.experts import stacks
-from ringtree.training.core.mesh import Mesh
-from ringtree.training.core.plan import Plan
+from ringtree.training.core.mesh import TrainingMesh
+from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.step import KINDS, ForwardBackward, MicroBatches
 
 
-def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
+def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
     if plan.layout.tp > 1:
         from torch.distributed._composable.replicate_with_fsdp import replicate
 
@@ -48,7 +48,7 @@ def broadcast(model: nn.Module, group: dist.ProcessGroup) -> None:
         dist.broadcast(value.to_local() if isinstance(value, DTensor) else value, group=group, group_src=0)
 
 
-def forward_backward(model: Any, plan: Plan, mesh: Mesh) -> ForwardBackward:
+def forward_backward(model: Any, plan: TrainingPlan, mesh: TrainingMesh) -> ForwardBackward:
     def begin(last: bool) -> None:
         model.require_backward_grad_sync = last
 
@@ -56,7 +56,7 @@ def forward_backward(model: Any, plan: Plan, mesh: Mesh) -> ForwardBackward:
     return MicroBatches(model, plan.layout.micro_batches, once)
 
 
-def optimizer(model: nn.Module, plan: Plan, mesh: Mesh) -> Optimizer:
+def optimizer(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> Optimizer:
     from torch.distributed.optim import ZeroRedundancyOptimizer
 
     kind = KINDS[plan.settings.optimizer]

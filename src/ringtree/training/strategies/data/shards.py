@@ -9,12 +9,12 @@ from torch import nn
 from torch.distributed.fsdp import fully_shard
 
 from ringtree.training.core.experts import layers
-from ringtree.training.core.mesh import Mesh
-from ringtree.training.core.plan import Plan
+from ringtree.training.core.mesh import TrainingMesh
+from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.step import ForwardBackward, MicroBatches
 
 
-def _shard(model: Any, mesh: Mesh, keep: bool) -> nn.Module:
+def _shard(model: Any, mesh: TrainingMesh, keep: bool) -> nn.Module:
     """Block by block, and together what is outside of them; a block's experts among those who have the same ones.
     `keep`: parameters from forward to backward."""
     # Scores are a view, and nobody writes to them in place, which is what it warns of.
@@ -26,15 +26,15 @@ def _shard(model: Any, mesh: Mesh, keep: bool) -> nn.Module:
     return model
 
 
-def keep(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
+def keep(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
     """ZeRO 2."""
     return _shard(model, mesh, keep=True)
 
 
-def give_up(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
+def give_up(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
     """ZeRO 3."""
     return _shard(model, mesh, keep=False)
 
 
-def forward_backward(model: Any, plan: Plan, mesh: Mesh) -> ForwardBackward:
+def forward_backward(model: Any, plan: TrainingPlan, mesh: TrainingMesh) -> ForwardBackward:
     return MicroBatches(model, plan.layout.micro_batches, model.set_reshard_after_backward)

@@ -14,21 +14,21 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ringtree.training.core.layout import LayoutError
-from ringtree.training.core.plan import Plan
+from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.sizes import parameters_nbytes
 from ringtree.training.strategies.strategy import Strategy, Traffic, by_name
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from ringtree.training.core.mesh import Mesh
+    from ringtree.training.core.mesh import TrainingMesh
 
 
-def used(plan: Plan) -> bool:
+def used(plan: TrainingPlan) -> bool:
     return plan.layout.zero == 1
 
 
-def check(plan: Plan) -> None:
+def check(plan: TrainingPlan) -> None:
     """Of all of ZeRO."""
     layout = plan.layout
     if layout.zero and layout.size("data") == 1:
@@ -37,11 +37,11 @@ def check(plan: Plan) -> None:
         raise LayoutError("zero 1 is torch's ZeroRedundancyOptimizer, which knows no DTensors; with tp use zero 2 or 3")
 
 
-def traffic(plan: Plan) -> Iterable[Traffic]:
+def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
     yield Traffic("parameters", "broadcast", "data", plan.layout.size("data"), parameters_nbytes(plan))
 
 
-def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
+def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
     return model
 
 

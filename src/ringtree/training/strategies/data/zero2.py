@@ -17,31 +17,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ringtree.training.core.plan import Plan
+from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.sizes import padded_nbytes
 from ringtree.training.strategies.strategy import Strategy, Traffic, by_name
 
 
-def used(plan: Plan) -> bool:
+def used(plan: TrainingPlan) -> bool:
     return plan.layout.zero == 2
 
 
-def check(plan: Plan) -> None:
+def check(plan: TrainingPlan) -> None:
     """What there is to say of ZeRO, ZeRO 1 says."""
 
 
-def reductions(plan: Plan) -> int:
+def reductions(plan: TrainingPlan) -> int:
     """How often in a step gradients are divided."""
     return plan.layout.micro_batches if plan.layout.pp == 1 else 1
 
 
-def traffic(plan: Plan) -> Iterable[Traffic]:
+def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
     for whose, axis, ranks, nbytes in divided(plan):
         yield Traffic(f"{whose}parameters", "all_gather", axis, ranks, nbytes)
         yield Traffic(f"{whose}gradients", "reduce_scatter", axis, ranks, nbytes * reductions(plan))
 
 
-def divided(plan: Plan) -> Iterable[tuple[str, str, int, int]]:
+def divided(plan: TrainingPlan) -> Iterable[tuple[str, str, int, int]]:
     """What is divided: whose it is, on which axis's groups of so many ranks, and its bytes."""
     data, same = plan.layout.size("data"), plan.layout.size("expert_data")
     yield "", "data", data, padded_nbytes(plan, data)

@@ -16,16 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ringtree.training.core.plan import Plan
+from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.strategies.data.zero2 import check, divided, reductions
 from ringtree.training.strategies.strategy import Strategy, Traffic, by_name
 
 
-def used(plan: Plan) -> bool:
+def used(plan: TrainingPlan) -> bool:
     return plan.layout.zero == 3
 
 
-def traffic(plan: Plan) -> Iterable[Traffic]:
+def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
     layout = plan.layout
     gathers = 2 * layout.micro_batches if layout.pp == 1 else layout.micro_batches + 1
     for whose, axis, ranks, nbytes in divided(plan):

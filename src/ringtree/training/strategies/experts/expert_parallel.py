@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ringtree.training.core.layout import LayoutError
-from ringtree.training.core.plan import Plan
+from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.sizes import ELEMENT_NBYTES, capacity
 from ringtree.training.strategies.strategy import Strategy, Traffic, by_name
 
@@ -23,11 +23,11 @@ COUNT_NBYTES = 8
 TOKENS = "tokens to experts and back"
 
 
-def used(plan: Plan) -> bool:
+def used(plan: TrainingPlan) -> bool:
     return plan.layout.ep > 1
 
 
-def check(plan: Plan) -> None:
+def check(plan: TrainingPlan) -> None:
     layout, shape, ranks = plan.layout, plan.shape, plan.layout.ep
     if shape.experts and not 1 <= shape.top_k <= shape.experts:
         raise LayoutError(f"a token cannot go to {shape.top_k} of {shape.experts} experts")
@@ -44,7 +44,7 @@ def check(plan: Plan) -> None:
         )
 
 
-def traffic(plan: Plan) -> Iterable[Traffic]:
+def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
     layout, shape, n = plan.layout, plan.shape, plan.layout.ep
     times = layout.dp * shape.layers * layout.micro_batches
     yield Traffic("tokens for each expert", "all_to_all_v", "ep", n, times * (n - 1) * COUNT_NBYTES * shape.experts)

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.distributed.tensor import Shard, distribute_tensor
 
 from ringtree.training.core.experts import Experts, layers
-from ringtree.training.core.mesh import Mesh
-from ringtree.training.core.plan import Plan
+from ringtree.training.core.mesh import TrainingMesh
+from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.sizes import ELEMENT_NBYTES
 from ringtree.training.strategies.all_to_all import all_to_all
 from ringtree.training.strategies.experts.expert_parallel import TOKENS
@@ -47,7 +47,7 @@ def _with_gradient_times(factor: float, x: Tensor) -> Tensor:
     return x
 
 
-def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
+def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
     for layer in layers(model):
         layer.dispatch = TokenExchange(mesh.group("ep"))
         for name, stack in list(layer.experts.named_parameters()):
@@ -56,7 +56,7 @@ def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
     return model
 
 
-def counted(model: nn.Module, plan: Plan, rank: int) -> dict[str, int]:
+def counted(model: nn.Module, plan: TrainingPlan, rank: int) -> dict[str, int]:
     """What the layers of a rank, the rank-th of "ep", have sent so far of what `traffic` can only bound: bytes, by its
     names."""
     mine = plan.shape.experts // plan.layout.ep

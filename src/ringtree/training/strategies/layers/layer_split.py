@@ -15,16 +15,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ringtree.training.core.layout import LayoutError
-from ringtree.training.core.plan import Plan
+from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.sizes import activations_nbytes
 from ringtree.training.strategies.strategy import Strategy, Traffic, by_name
 
 
-def used(plan: Plan) -> bool:
+def used(plan: TrainingPlan) -> bool:
     return plan.layout.pp > 1 and plan.layout.schedule == "naive"
 
 
-def check(plan: Plan) -> None:
+def check(plan: TrainingPlan) -> None:
     layout = plan.layout
     if not used(plan):
         return
@@ -42,7 +42,7 @@ def check(plan: Plan) -> None:
         raise LayoutError(f"the naive schedule cuts the graph of whole layers, and {option} divides them")
 
 
-def traffic(plan: Plan) -> Iterable[Traffic]:
+def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
     nbytes = (plan.layout.pp - 1) * activations_nbytes(plan)
     yield Traffic("activations", "send", "pp", plan.layout.pp, nbytes)
     yield Traffic("their gradients", "send", "pp", plan.layout.pp, nbytes)

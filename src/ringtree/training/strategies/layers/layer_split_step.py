@@ -7,18 +7,18 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from ringtree.training.core.language_model import Block, Embedding, loss_of
-from ringtree.training.core.mesh import Mesh
-from ringtree.training.core.plan import Plan
+from ringtree.training.core.language_model import Embedding, TransformerBlock, loss_of
+from ringtree.training.core.mesh import TrainingMesh
+from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.stages import Stages, parts
 from ringtree.training.core.step import phase
 from ringtree.training.strategies.layers.cut_pass import split
 from ringtree.training.strategies.layers.pipeline import layers
-from ringtree.training.strategies.layers.send_receive import Wire
+from ringtree.training.strategies.layers.send_receive import StageLink
 
 
 def through(
-    part: nn.Module, wire: Wire, inputs: Sequence[Tensor], loss_of_output: Callable[[Tensor], Tensor] | None
+    part: nn.Module, wire: StageLink, inputs: Sequence[Tensor], loss_of_output: Callable[[Tensor], Tensor] | None
 ) -> Tensor | None:
     """All ranks of the wire come. `inputs`: the first part's. `loss_of_output`: the last part's; what it gives."""
     with wire:
@@ -33,11 +33,11 @@ def through(
 
 
 class LayerSplit:
-    def __init__(self, model: nn.Module, plan: Plan, mesh: Mesh) -> None:
+    def __init__(self, model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> None:
         (self._part,) = parts(model)
         place = mesh["pp"].get_local_rank()
         self._first, self._last = place == 0, place == mesh["pp"].size() - 1
-        self._wire = Wire(mesh.group("pp"))
+        self._wire = StageLink(mesh.group("pp"))
 
     def __call__(self, rows: Tensor, wanted: Tensor) -> Tensor:
         """The loss of this rank's rows where the last part is, and 0 elsewhere."""
@@ -46,8 +46,8 @@ class LayerSplit:
         return torch.zeros(()) if loss is None else loss.detach()
 
 
-def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
+def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
     rows = torch.zeros(plan.rows, plan.shape.context, dtype=torch.long)
     cuts = [f"blocks.{layers(plan, stage).start}" for stage in range(1, plan.layout.pp)]
-    parts = split(model, cuts, [rows], leaf=lambda module: isinstance(module, (Block, Embedding)))
+    parts = split(model, cuts, [rows], leaf=lambda module: isinstance(module, (TransformerBlock, Embedding)))
     return Stages([parts[mesh["pp"].get_local_rank()]])

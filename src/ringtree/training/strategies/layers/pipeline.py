@@ -18,27 +18,27 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ringtree.training.core.layout import LayoutError
-from ringtree.training.core.plan import Plan
+from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.sizes import activations_nbytes
 from ringtree.training.strategies.layers.pipeline_order import STAGES_A_RANK
 from ringtree.training.strategies.strategy import Strategy, Traffic, by_name
 
 
-def stages(plan: Plan) -> int:
+def stages(plan: TrainingPlan) -> int:
     """In all."""
     return plan.layout.pp * STAGES_A_RANK[plan.layout.schedule]
 
 
-def layers(plan: Plan, stage: int) -> range:
+def layers(plan: TrainingPlan, stage: int) -> range:
     """Those of a stage."""
     return range(stage * plan.shape.layers // stages(plan), (stage + 1) * plan.shape.layers // stages(plan))
 
 
-def used(plan: Plan) -> bool:
+def used(plan: TrainingPlan) -> bool:
     return plan.layout.pp > 1 and plan.layout.schedule != "naive"
 
 
-def check(plan: Plan) -> None:
+def check(plan: TrainingPlan) -> None:
     layout = plan.layout
     if not used(plan):
         return
@@ -57,7 +57,7 @@ def check(plan: Plan) -> None:
         )
 
 
-def traffic(plan: Plan) -> Iterable[Traffic]:
+def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
     copies = 1 if plan.layout.sp else plan.layout.tp
     nbytes = (stages(plan) - 1) * copies * activations_nbytes(plan)
     yield Traffic("activations", "send", "pp", plan.layout.pp, nbytes)

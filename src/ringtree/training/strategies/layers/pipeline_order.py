@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ringtree.ir.trace import Event, Trace
-from ringtree.training.core.layout import Layout
+from ringtree.training.core.layout import ParallelLayout
 
 STAGES_A_RANK = {"naive": 1, "gpipe": 1, "1f1b": 1, "interleaved": 2}
 
@@ -23,14 +23,14 @@ class Pass:
         return f"{'backward' if self.backward else 'forward'} {self.micro_batch}"
 
 
-def bubble(layout: Layout) -> float:
+def bubble(layout: ParallelLayout) -> float:
     """What a rank waits over what it computes, by the formula of the layout's schedule."""
     if layout.schedule == "naive":
         return layout.pp - 1.0
     return (layout.pp - 1) / (STAGES_A_RANK[layout.schedule] * layout.micro_batches)
 
 
-def order(layout: Layout, rank: int) -> list[Pass]:
+def order(layout: ParallelLayout, rank: int) -> list[Pass]:
     """Of a rank's passes. So many forward ones first that those behind it have work, then a backward one for each
     forward one, then what is left."""
     p, m, v = layout.pp, layout.micro_batches, STAGES_A_RANK[layout.schedule]
@@ -52,7 +52,7 @@ def _rounds(m: int, p: int, v: int) -> list[tuple[int, int]]:
     return [(i, k) for begin in range(0, m, length) for k in range(v) for i in range(begin, min(begin + length, m))]
 
 
-def ideal(layout: Layout, forward_s: float = 1.0, backward_s: float = 2.0) -> Trace:
+def ideal(layout: ParallelLayout, forward_s: float = 1.0, backward_s: float = 2.0) -> Trace:
     """When each pass goes, messages taking no time. Seconds of a pass through all that a rank has of the model."""
     v = STAGES_A_RANK[layout.schedule]
     stages = layout.pp * v

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B
 
 from ringtree.training.core.language_model import loss_of
-from ringtree.training.core.mesh import Mesh
-from ringtree.training.core.plan import Plan
+from ringtree.training.core.mesh import TrainingMesh
+from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.stages import Stages, parts
 from ringtree.training.core.step import phase
 from ringtree.training.strategies.layers.pipeline import layers, stages
@@ -24,7 +24,7 @@ class Pipeline:
     """All ranks come to make it: in torch's first step the stages ask each other whether all know their shapes. That
     step is made here, its gradients thrown away, so that all that follow are alike."""
 
-    def __init__(self, model: nn.Module, plan: Plan, mesh: Mesh) -> None:
+    def __init__(self, model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> None:
         layout, group = plan.layout, mesh.group("pp")
         place, of = mesh["pp"].get_local_rank(), stages(plan)
         self.first, self.last = place == 0, place == layout.pp - 1
@@ -58,7 +58,7 @@ class Stage(PipelineStage):
             super().backward_one_chunk(bwd_chunk_id, *args, **kwargs)
 
 
-def _stage(part: nn.Module, k: int, plan: Plan, group: dist.ProcessGroup) -> Stage:
+def _stage(part: nn.Module, k: int, plan: TrainingPlan, group: dist.ProcessGroup) -> Stage:
     """What goes in and out is said beforehand: torch would find out by running the stage, which a DDP one does not
     bear (it reduces that run's gradients)."""
     sent = plan.places // plan.layout.tp if plan.layout.sp else plan.places
@@ -70,11 +70,11 @@ def _stage(part: nn.Module, k: int, plan: Plan, group: dist.ProcessGroup) -> Sta
     return Stage(part, k, of, torch.device("cpu"), input_args=given, output_args=made, group=group)
 
 
-def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
+def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
     return Stages(_layers_of(model, k, plan) for k in range(mesh["pp"].get_local_rank(), stages(plan), plan.layout.pp))
 
 
-def _layers_of(model: nn.Module, k: int, plan: Plan) -> nn.Module:
+def _layers_of(model: nn.Module, k: int, plan: TrainingPlan) -> nn.Module:
     """Those layers of the model that are its k-th stage's."""
     stage = deepcopy(model)
     stage.blocks = nn.ModuleDict({str(i): stage.blocks[str(i)] for i in layers(plan, k)})

@@ -20,10 +20,10 @@ from torch import Tensor
 
 from ringtree.torch_backend import communicator
 
-_WIRE: ContextVar[Wire] = ContextVar("wire")
+_WIRE: ContextVar[StageLink] = ContextVar("wire")
 
 
-class Wire:
+class StageLink:
     """What the Sends and Recvs of a part go over while its block runs: a group whose k-th rank has the k-th part."""
 
     def __init__(self, group: dist.ProcessGroup | None = None) -> None:
@@ -76,7 +76,7 @@ class Wire:
 
 class _Send(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, value: Tensor, wire: Wire, to: int, tag: int) -> Tensor:
+    def forward(ctx: Any, value: Tensor, wire: StageLink, to: int, tag: int) -> Tensor:
         ctx.of, ctx.like = (wire, to, tag), torch.empty_like(value, device="meta")
         wire.send(value, to, tag)
         return torch.zeros(())  # real, whatever the value is: backward begins at it
@@ -89,7 +89,7 @@ class _Send(torch.autograd.Function):
 
 class _Receive(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, anchor: Tensor, value: Tensor, wire: Wire, source: int, tag: int) -> Tensor:
+    def forward(ctx: Any, anchor: Tensor, value: Tensor, wire: StageLink, source: int, tag: int) -> Tensor:
         """The anchor asks for a gradient, as a graph's leaf has to, and has no value of its own."""
         ctx.of = wire, source, tag
         wire.owe(source, tag, value)

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ringtree.training.core.layout import LayoutError
-from ringtree.training.core.plan import Plan
+from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.sizes import activations_nbytes, norms_nbytes
 from ringtree.training.strategies.data.zero2 import reductions
 from ringtree.training.strategies.strategy import Strategy, Traffic
@@ -27,14 +27,14 @@ from ringtree.training.strategies.tensor.tensor_parallel import cut
 if TYPE_CHECKING:
     from torch import nn
 
-    from ringtree.training.core.mesh import Mesh
+    from ringtree.training.core.mesh import TrainingMesh
 
 
-def used(plan: Plan) -> bool:
+def used(plan: TrainingPlan) -> bool:
     return plan.layout.sp
 
 
-def check(plan: Plan) -> None:
+def check(plan: TrainingPlan) -> None:
     layout = plan.layout
     if not layout.sp:
         return
@@ -44,7 +44,7 @@ def check(plan: Plan) -> None:
         raise LayoutError(f"{plan.places} places cannot be divided evenly over {layout.tp} tensor parallel ranks (sp)")
 
 
-def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
+def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
     from torch.distributed.tensor import Replicate, Shard
     from torch.distributed.tensor.parallel import (
         PrepareModuleInput,
@@ -76,7 +76,7 @@ def sum_norms(model: nn.Module) -> None:
             parameter.grad = gradient.redistribute(placements=parameter.placements)
 
 
-def traffic(plan: Plan) -> Iterable[Traffic]:
+def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
     layout, layers, activations = plan.layout, plan.shape.layers, activations_nbytes(plan)
     yield Traffic("activations and their gradients", "all_gather", "tp", layout.tp, (4 * layers + 2) * activations)
     yield Traffic("activations and their gradients", "reduce_scatter", "tp", layout.tp, 4 * layers * activations)

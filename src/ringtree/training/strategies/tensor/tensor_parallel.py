@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ringtree.training.core.layout import LayoutError
-from ringtree.training.core.plan import Plan
+from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.sizes import activations_nbytes
 from ringtree.training.strategies.strategy import Strategy, Traffic
 
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from torch.distributed.tensor import Placement
     from torch.distributed.tensor.parallel import ParallelStyle
 
-    from ringtree.training.core.mesh import Mesh
+    from ringtree.training.core.mesh import TrainingMesh
 
 
-def used(plan: Plan) -> bool:
+def used(plan: TrainingPlan) -> bool:
     return plan.layout.tp > 1 and not plan.layout.sp
 
 
-def check(plan: Plan) -> None:
+def check(plan: TrainingPlan) -> None:
     heads, tp = plan.shape.heads, plan.layout.tp
     if heads % tp:
         raise LayoutError(f"{heads} heads of attention cannot be divided evenly over {tp} tensor parallel ranks (tp)")
 
 
-def apply(model: nn.Module, plan: Plan, mesh: Mesh) -> nn.Module:
+def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
     from torch.distributed.tensor import Replicate
     from torch.distributed.tensor.parallel import parallelize_module
 
@@ -67,7 +67,7 @@ def cut(between: Placement) -> dict[str, ParallelStyle]:
     }
 
 
-def traffic(plan: Plan) -> Iterable[Traffic]:
+def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
     nbytes = 4 * plan.shape.layers * activations_nbytes(plan)
     yield Traffic("activations and their gradients", "all_reduce", "tp", plan.layout.tp, nbytes)
 

@@ -1,8 +1,9 @@
 // The group's thread for messages: moves on what was posted while the program computes and nobody waits here.
 //
-// It sleeps on a bell of its own, which peers ring when they have put something into a pipe or taken something out. The
-// bell is armed (1) only while something is under way and nobody else of this process sees to it; whoever arms it
-// looks once more at the pipes, as a peer's store and its look at the bell are in that order too (Seat::call_courier).
+// It sleeps on a doorbell of its own, which peers ring when they have put something into a pipe or taken something out.
+// The doorbell is armed (1) only while something is under way and nobody else of this process sees to it; whoever arms
+// it looks once more at the pipes, as a peer's store and its look at the doorbell are in that order too
+// (Endpoint::wake_progress_thread).
 #pragma once
 
 #include <atomic>
@@ -11,7 +12,7 @@
 
 namespace ringtree {
 
-class Courier {
+class ProgressThread {
  public:
   enum class Need { none, others_see_to_it, wanted };
   // What it does its work on.
@@ -21,8 +22,8 @@ class Courier {
     virtual Need need() const noexcept = 0;
   };
 
-  Courier(std::atomic<std::uint32_t>& bell, Duty& duty) : bell_(bell), duty_(duty) {}
-  ~Courier() { stop(); }
+  ProgressThread(std::atomic<std::uint32_t>& doorbell, Duty& duty) : doorbell_(doorbell), duty_(duty) {}
+  ~ProgressThread() { stop(); }
 
   // The thread starts at the first call.
   void start();
@@ -31,7 +32,7 @@ class Courier {
   // Has peers ring, if it is wanted. Looks at the pipes once more.
   void arm();
   // Somebody else sees to it: peers need not ring.
-  void disarm() { bell_.store(0, std::memory_order_relaxed); }
+  void disarm() { doorbell_.store(0, std::memory_order_relaxed); }
 
   void stop();
 
@@ -39,7 +40,7 @@ class Courier {
   void loop();
   bool wanted() const { return duty_.need() == Need::wanted; }
 
-  std::atomic<std::uint32_t>& bell_;
+  std::atomic<std::uint32_t>& doorbell_;
   Duty& duty_;
   std::atomic<bool> stopping_ = false, ended_ = false;
   std::thread thread_;

@@ -1,4 +1,4 @@
-#include "messages/courier.h"
+#include "messages/progress_thread.h"
 
 #include "machine.h"
 
@@ -12,40 +12,40 @@ constexpr std::int64_t sleep_ns = 1'000'000'000;
 
 }  // namespace
 
-void Courier::start() {
+void ProgressThread::start() {
   thread_ = std::thread([this] { loop(); });
 }
 
-void Courier::arm() {
+void ProgressThread::arm() {
   if (!wanted()) return;
-  bell_.store(1, std::memory_order_seq_cst);
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with the one in Seat::call_courier()
+  doorbell_.store(1, std::memory_order_seq_cst);
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with the one in Endpoint::wake_progress_thread()
   duty_.move();
 }
 
-void Courier::loop() {
+void ProgressThread::loop() {
   while (!stopping_.load()) {
     for (int idle = 0; idle < yields && wanted(); idle++) {
       if (duty_.move()) idle = 0;
       sched_yield();
     }
     arm();
-    auto heard = bell_.load(std::memory_order_seq_cst);  // before the need: who arms it from then on ends the wait
+    auto heard = doorbell_.load(std::memory_order_seq_cst);  // before the need: who arms it from then on ends the wait
     auto need = duty_.need();
     if (heard == 2) continue;
     if (need == Need::wanted) heard = 1;  // else it was rung already
-    futex_wait(bell_, heard, need == Need::none ? sleep_ns : nap_ns);
+    futex_wait(doorbell_, heard, need == Need::none ? sleep_ns : nap_ns);
   }
   ended_.store(true);
 }
 
-// The bell may be armed or disarmed by others at any moment, so one ring might be lost.
-void Courier::stop() {
+// The doorbell may be armed or disarmed by others at any moment, so one ring might be lost.
+void ProgressThread::stop() {
   if (!thread_.joinable()) return;
   stopping_.store(true);
   while (!ended_.load()) {
-    bell_.store(2, std::memory_order_seq_cst);
-    futex_wake(bell_);
+    doorbell_.store(2, std::memory_order_seq_cst);
+    futex_wake(doorbell_);
     sched_yield();
   }
   thread_.join();

@@ -1,4 +1,4 @@
-// Calls that look like earlier ones, and the plans that serve them: the short way of a call.
+// The fast path: calls that are like earlier ones, and the plans that serve them.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "interpreter/plan.h"
+#include "interpreter/prepared_program.h"
 
 namespace ringtree {
 
@@ -30,8 +30,8 @@ inline Form form_of(int dtype) {
   return 1u << 24 | static_cast<Form>(dtype);
 }
 
-// What a call looks like. Counts are of elements.
-struct Look {
+// What makes calls alike. Counts are of elements.
+struct CallSignature {
   int collective;
   Form form;
   std::string_view op;
@@ -42,41 +42,43 @@ struct Look {
     auto mixed = static_cast<std::uint64_t>(in_count) * 0x9e3779b97f4a7c15 + static_cast<std::uint64_t>(out_count);
     return mixed * 0xbf58476d1ce4e5b9 + static_cast<std::uint64_t>((collective << 16) ^ (root << 8)) + form;
   }
-  bool operator==(const Look&) const = default;
+  bool operator==(const CallSignature&) const = default;
 };
 
 // Where a call's memory lies.
-struct Place {
+struct Bytes {
   std::byte* data = nullptr;
   std::int64_t nbytes = 0;
 };
 
-class Remembered {
+class FastPath {
  public:
   // `offset`: by how many elements x begins after out where the two may overlap; nothing where they may not.
-  void remember(const Look& look, std::shared_ptr<Plan> plan, std::optional<std::int64_t> offset) {
-    auto op = std::make_unique<const std::string>(look.op);
-    auto hash = look.hash();
+  void remember(const CallSignature& signature, std::shared_ptr<PreparedProgram> plan,
+                std::optional<std::int64_t> offset) {
+    auto op = std::make_unique<const std::string>(signature.op);
+    auto hash = signature.hash();
     auto& alike = known_[hash];
-    std::erase_if(alike, [&](auto& k) { return k.look == look; });
+    std::erase_if(alike, [&](auto& k) { return k.signature == signature; });
     hashes_[plan.get()].insert(hash);
-    alike.push_back({look, std::move(op), std::move(plan), offset});
-    alike.back().look.op = *alike.back().op;
+    alike.push_back({signature, std::move(op), std::move(plan), offset});
+    alike.back().signature.op = *alike.back().op;
   }
 
   // nullptr when no plan is remembered for such a call, and these places.
-  std::shared_ptr<Plan> find(const Look& look, Place x, Place out, std::int64_t itemsize) const {
-    auto found = known_.find(look.hash());
+  std::shared_ptr<PreparedProgram> find(const CallSignature& signature, Bytes x, Bytes out,
+                                        std::int64_t itemsize) const {
+    auto found = known_.find(signature.hash());
     if (found == known_.end()) return nullptr;
     for (auto& k : found->second) {
-      if (k.look != look) continue;
+      if (k.signature != signature) continue;
       if (x.data >= out.data + out.nbytes || out.data >= x.data + x.nbytes) return k.plan;
       return k.offset && x.data - out.data == *k.offset * itemsize ? k.plan : nullptr;
     }
     return nullptr;
   }
 
-  void forget(const std::shared_ptr<Plan>& plan) {
+  void forget(const std::shared_ptr<PreparedProgram>& plan) {
     auto mine = hashes_.find(plan.get());
     if (mine == hashes_.end()) return;
     for (auto hash : mine->second) {
@@ -90,14 +92,15 @@ class Remembered {
 
  private:
   struct Known {
-    Look look;                              // its `op` is
+    CallSignature signature;                // its `op` is
     std::unique_ptr<const std::string> op;  // this text
-    std::shared_ptr<Plan> plan;
+    std::shared_ptr<PreparedProgram> plan;
     std::optional<std::int64_t> offset;
   };
 
-  std::unordered_map<std::uint64_t, std::vector<Known>> known_;                // by the look's hash
-  std::unordered_map<const Plan*, std::unordered_set<std::uint64_t>> hashes_;  // of what was ever remembered of a plan
+  std::unordered_map<std::uint64_t, std::vector<Known>> known_;  // by the signature's hash
+  std::unordered_map<const PreparedProgram*, std::unordered_set<std::uint64_t>>
+      hashes_;  // of what was ever remembered of a plan
 };
 
 }  // namespace ringtree

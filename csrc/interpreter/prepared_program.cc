@@ -1,4 +1,4 @@
-#include "interpreter/plan.h"
+#include "interpreter/prepared_program.h"
 
 #include <algorithm>
 #include <set>
@@ -14,7 +14,7 @@ class Binder {
   Binder(const Encoded& program, const Binding& binding, const Limits& limits)
       : program_(program), b_(binding), limits_(limits), held_(limits.ranks, 0) {}
 
-  Plan bind() {
+  PreparedProgram bind() {
     plan_.item = dtype_bytes(b_.dtype);
     if (plan_.item == 0) throw std::invalid_argument("no such type code: " + std::to_string(b_.dtype));
     bind_sizes();
@@ -59,7 +59,7 @@ class Binder {
   }
 
   void add(const Encoded::Instruction& from) {
-    Plan::Instruction to{.kind = static_cast<Kind>(from.kind)};
+    PreparedProgram::Instruction to{.kind = static_cast<Kind>(from.kind)};
     if (from.kind < 0 || from.kind > static_cast<int>(Kind::release)) wrong("is of no known kind");
     if (to.kind == Kind::copy || to.kind == Kind::reduce) {
       add_move(from, to);
@@ -73,7 +73,7 @@ class Binder {
     plan_.instructions.push_back(to);
   }
 
-  void add_message(Plan::Instruction& to) {
+  void add_message(PreparedProgram::Instruction& to) {
     if (to.kind == Kind::signal) {
       sent_.insert(to.peer);
       if (to.reg >= 0 && !written_.contains(to.reg)) wrong("signals a slot that was never written");
@@ -91,9 +91,9 @@ class Binder {
     }
   }
 
-  void add_move(const Encoded::Instruction& from, Plan::Instruction& to) {
+  void add_move(const Encoded::Instruction& from, PreparedProgram::Instruction& to) {
     auto end = std::int64_t(from.first) + from.targets + from.sources;
-    if (from.first < 0 || from.targets < 1 || from.targets > Plan::most_targets || from.sources < 1 ||
+    if (from.first < 0 || from.targets < 1 || from.targets > PreparedProgram::most_targets || from.sources < 1 ||
         end > static_cast<std::int64_t>(program_.operands.size()) || (to.kind == Kind::copy && from.sources != 1))
       wrong("has operands out of place (1 or 2 targets; 1 source for a copy)");
     auto operands = program_.operands.subspan(from.first, from.targets + from.sources);
@@ -111,8 +111,8 @@ class Binder {
     if (to.slots > 1) wrong("writes two slots");
   }
 
-  void add_operand(const Encoded::Operand& o, Plan::Instruction& to, bool target) {
-    Plan::Operand operand{static_cast<Space>(o.space), o.index, 0};
+  void add_operand(const Encoded::Operand& o, PreparedProgram::Instruction& to, bool target) {
+    PreparedProgram::Operand operand{static_cast<Space>(o.space), o.index, 0};
     if (operand.space == Space::slot) {
       check_register(o.index);
       if (target) {
@@ -234,7 +234,7 @@ class Binder {
   // message.
   void find_subjects() {
     std::vector<std::int32_t> staged(plan_.slot_registers, -1);
-    std::vector<Plan::Instruction*> came(plan_.message_registers);
+    std::vector<PreparedProgram::Instruction*> came(plan_.message_registers);
     for (std::size_t at = 0; at < plan_.instructions.size(); at++) {
       auto& i = plan_.instructions[at];
       if (i.kind == Kind::signal && i.reg >= 0) i.chunk = staged[i.reg];
@@ -255,7 +255,7 @@ class Binder {
   const Encoded& program_;
   const Binding& b_;
   const Limits& limits_;
-  Plan plan_;
+  PreparedProgram plan_;
   std::size_t at_ = 0;
   std::int64_t largest_ = 0;
   bool reduces_ = false;
@@ -271,28 +271,29 @@ struct Stretch {
   bool meets(const Stretch& o) const { return scratch == o.scratch && begin < o.end && o.begin < end; }
 };
 
-Stretch stretch(const Plan& plan, const Plan::Operand& o, std::int64_t elements, std::int64_t aliasing) {
+Stretch stretch(const PreparedProgram& plan, const PreparedProgram::Operand& o, std::int64_t elements,
+                std::int64_t aliasing) {
   auto item = static_cast<std::int64_t>(plan.item);
   auto begin = plan.offsets[o.first] * item + (o.space == Space::output ? aliasing : 0);
   return {o.space == Space::scratch, begin, begin + elements * item};
 }
 
-bool in_memory(const Plan::Operand& o) {
+bool in_memory(const PreparedProgram::Operand& o) {
   return o.space != Space::slot && o.space != Space::message;
 }
 
 }  // namespace
 
-void find_overwritten(Plan& plan, const std::byte* input, const std::byte* output) {
+void find_overwritten(PreparedProgram& plan, const std::byte* input, const std::byte* output) {
   bool disjoint = input + plan.input_bytes <= output || output + plan.output_bytes <= input;
-  auto aliasing = disjoint ? Plan::apart : output - input;
+  auto aliasing = disjoint ? PreparedProgram::apart : output - input;
   if (plan.aliasing == aliasing) return;
   plan.aliasing = aliasing;
   for (std::size_t at = 0; at < plan.instructions.size(); at++) {
     auto& i = plan.instructions[at];
     if (!i.lazy || i.pieces != 1) continue;
     // What may be sent in place: a memory target beside the slot, or the source of a copy.
-    const Plan::Operand* left = nullptr;
+    const PreparedProgram::Operand* left = nullptr;
     for (int k = 0; k < i.targets; k++)
       if (in_memory(plan.operands[i.operand + k])) left = &plan.operands[i.operand + k];
     if (!left && i.kind == Kind::copy && in_memory(plan.operands[i.operand + 1])) left = &plan.operands[i.operand + 1];
@@ -312,7 +313,7 @@ void find_overwritten(Plan& plan, const std::byte* input, const std::byte* outpu
   }
 }
 
-Plan bind(const Encoded& program, const Binding& binding, const Limits& limits) {
+PreparedProgram bind(const Encoded& program, const Binding& binding, const Limits& limits) {
   return Binder(program, binding, limits).bind();
 }
 

@@ -60,7 +60,7 @@ def short(comm: Communicator, name: str) -> None:
         again = act(comm)
     finally:
         del calls.perform  # type: ignore[method-assign]
-    assert not performed, f"{name} took the long way"
+    assert not performed, f"{name} took the slow path"
     assert np.array_equal(again, first) if first is not None else again is None
 
 
@@ -95,7 +95,7 @@ def addressed(comm: Communicator, name: str) -> None:
         again = ADDRESSED[name](comm)
     finally:
         del comm._calls._make  # type: ignore[method-assign]
-    assert not made, f"{name} took the long way"
+    assert not made, f"{name} took the slow path"
     assert first is again is None or (np.asarray(first) == again).all()
 
 

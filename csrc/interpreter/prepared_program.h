@@ -45,7 +45,7 @@ struct Limits {
   std::uint64_t depth;
 };
 
-struct Plan {
+struct PreparedProgram {
   static constexpr int most_targets = 2;
   static constexpr std::int64_t never = INT64_MIN, apart = INT64_MIN / 2;
 
@@ -86,7 +86,7 @@ struct Plan {
   std::vector<int> unheard;                        // peers that are sent to but not heard from
   int slot_registers = 0, message_registers = 0;
   int most_sources = 0;
-  std::int64_t windows = 1, window = 0;  // elements of a chunk that one turn covers
+  std::int64_t windows = 1, window = 0;  // elements of a chunk that one run of the program covers
   std::size_t item = 0;                  // bytes of an element
   std::size_t scratch_bytes = 0;
   std::size_t moved_bytes = 0;  // of all copies and reductions: small plans are not worth letting go of the host
@@ -95,12 +95,12 @@ struct Plan {
   Fingerprint print;
 };
 
-// Sets `overwritten` for an input and an output that begin there. Such bytes are not lent: the ranks of
+// Sets `overwritten` for an input and an output that begin there. Such bytes are not sent without a copy: the ranks of
 // a one-shot or recursive-doubling program would all wait for each other. (Bytes that a later copy overwrites were, in
 // all programs known, given back by then.)
-void find_overwritten(Plan& plan, const std::byte* input, const std::byte* output);
+void find_overwritten(PreparedProgram& plan, const std::byte* input, const std::byte* output);
 
 // Throws std::invalid_argument, naming the instruction, for a program that would step outside its memory.
-Plan bind(const Encoded& program, const Binding& binding, const Limits& limits);
+PreparedProgram bind(const Encoded& program, const Binding& binding, const Limits& limits);
 
 }  // namespace ringtree

@@ -1,0 +1,99 @@
+// The part of the interpreter that sends without a copy: bytes in a region are not staged, the peers read them in
+// place.
+//
+// The sender waits for the completion of such a send before it overwrites the bytes, which a sender with slots never
+// does; so two ranks that send each other bytes which they then overwrite with received ones would wait for ever. To
+// rule that out, a rank that waits to overwrite raises the flag `stuck`, and every rank that waits, for anything,
+// copies the messages that the stuck rank sent in place.
+#include <iterator>
+
+#include "interpreter/interpret.h"
+
+namespace ringtree {
+
+void Interpreter::add_region(Region region) {
+  region_at_[region.base] = static_cast<int>(regions_.size());
+  regions_.push_back(region);
+}
+
+// The region that holds these bytes; -1 if none does.
+int Interpreter::region_of(const std::byte* begin, std::size_t nbytes) const {
+  auto after = region_at_.upper_bound(begin);
+  if (after == region_at_.begin()) return -1;
+  int number = std::prev(after)->second;
+  auto& region = regions_[number];
+  return begin + nbytes <= region.base + region.nbytes ? number : -1;
+}
+
+// Waits until nobody reads these bytes in place any more.
+void Interpreter::settle(const std::byte* begin, const std::byte* end) {
+  auto& stuck = endpoint_.segment().member(endpoint_.rank()).stuck;
+  std::erase_if(zero_copy_sends_, [&](const ZeroCopySend& send) {
+    if (send.end <= begin || end <= send.begin) return false;
+    if (complete(send)) return true;
+    stuck.store(1, std::memory_order_relaxed);  // no more than a hint: others see it some time
+    endpoint_.ring(send.peer);
+    await_completion(send);
+    return true;
+  });
+  if (stuck.load(std::memory_order_relaxed)) stuck.store(0, std::memory_order_relaxed);
+}
+
+bool Interpreter::complete(const ZeroCopySend& send) const {
+  return out_[send.peer].released(send.number) ||
+         endpoint_.segment().lane_copied(endpoint_.rank(), send.peer).load(std::memory_order_acquire) >= send.number;
+}
+
+void Interpreter::await_completion(const ZeroCopySend& send) {
+  if (complete(send)) return;
+  stall();
+  Question is_complete([](auto& self, auto& send) { return self.complete(send); }, this, &send);
+  endpoint_.until(is_complete, send.peer, *this, *hooks_);
+  stalled(send.peer);
+}
+
+bool Interpreter::help() {
+  bool copied = false;
+  for (int peer = 0; peer < endpoint_.ranks(); peer++)
+    if (peer != endpoint_.rank() && endpoint_.segment().member(peer).stuck.load(std::memory_order_relaxed))
+      copied |= copy_for_good(peer);
+  return copied;
+}
+
+// Copies every zero-copy message of a peer that has arrived and is not yet released; whether there was any.
+bool Interpreter::copy_for_good(int peer) {
+  auto& lane = in_[peer];
+  auto number = std::max(copied_[peer], lane.released());
+  auto before = number;
+  while (lane.arrived(number + 1)) {
+    auto& descriptor = lane.message(number + 1);
+    if (descriptor.protocol() == Protocol::zero_copy && descriptor.location.base >= regions_.size())
+      break;  // of a call yet to come
+    number++;
+    if (descriptor.protocol() != Protocol::zero_copy) continue;
+    auto data = in_region(descriptor, peer);
+    copies_[{peer, number}].assign(data, data + descriptor.nbytes());
+    for (auto& message : messages_)
+      if (message.peer == peer && message.number == number) message.data = copies_[{peer, number}].data();
+  }
+  if (number == before) return false;
+  copied_[peer] = number;
+  // Pairs with the acquire in complete(): the reads above are over before the sender writes.
+  endpoint_.segment().lane_copied(peer, endpoint_.rank()).store(number, std::memory_order_release);
+  endpoint_.ring(peer);
+  return true;
+}
+
+// Where the bytes of a zero-copy message can be read: in the region, or in the copy made of them.
+const std::byte* Interpreter::in_region(const Descriptor& descriptor, int peer) {
+  auto number = descriptor.number.load(std::memory_order_relaxed);
+  if (auto copy = copies_.find({peer, number}); copy != copies_.end()) return copy->second.data();
+  auto& location = descriptor.location;
+  if (location.base >= regions_.size() || location.offset + descriptor.nbytes() > regions_[location.base].nbytes)
+    endpoint_.fail(Failure::mismatch, -1,
+                   endpoint_.name(peer) + " sent bytes of a shared array that " + endpoint_.name(endpoint_.rank()) +
+                       " does not have, in " + where() + ": every rank must make its shared arrays in the same order");
+  return regions_[location.base].base + location.offset;
+}
+
+}  // namespace ringtree
