@@ -72,7 +72,8 @@ class Calls:
             shared = ", more ranks than cores" if parameters.ranks > joined.cores else ""
             _say(
                 f"{parameters.ranks} ranks ({', '.join(parameters.names)}) on one machine, "
-                f"{joined.cores} cores{shared}; engine {engine}, {joined.slots} slots of {joined.slot_bytes} bytes a rank"
+                f"{joined.cores} cores{shared}; engine {engine}, "
+                f"{joined.slots} slots of {joined.slot_bytes} bytes a rank"
             )
 
     def perform(self, request: Request, algorithm: str | Schedule | None, async_op: bool) -> Any:
