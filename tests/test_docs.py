@@ -1,4 +1,4 @@
-"""The documentation is true: its programs run, its commands print what it shows, its table is the registry's."""
+"""The documentation is true: its programs run, its commands print what it shows, its links lead somewhere."""
 
 from __future__ import annotations
 
