@@ -21,7 +21,6 @@ from ringtree.runtime.types import Dtype
 from ringtree.verify import prove_programs, rank_order
 
 if TYPE_CHECKING:
-    from ringtree.plan import Steps
     from ringtree.verify import Order
 
 Ints = NDArray[np.int64]

@@ -9,14 +9,14 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ringtree.algorithms import find
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.schedule import Schedule
-from ringtree.plan import choose_whole
+from ringtree.plan import Steps, choose_whole
 from ringtree.price.memory import BUILT_IN, SharedMemory
 from ringtree.runtime.arrays import Array
 from ringtree.runtime.communicator.calls import function_reductions
@@ -40,10 +40,6 @@ from ringtree.runtime.engines.engine import Joined, Terms
 from ringtree.runtime.engines.protocols import Endpoint
 from ringtree.runtime.types import Dtype, op_code
 from ringtree.verify import Order, ProofError, prove, rank_order
-
-if TYPE_CHECKING:
-    from ringtree.plan import Steps
-    from ringtree.price.memory import SharedMemory
 
 CODE = {name: code for code, name in enumerate(COLLECTIVES)}
 """What the engine's short way knows the collectives by; a forced algorithm's calls have numbers of their own."""
