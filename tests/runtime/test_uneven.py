@@ -16,6 +16,7 @@ from ringtree.ir.program import Kind, Space
 from ringtree.runtime.communicator.calls.binding import chunk_sizes
 from ringtree.runtime.communicator.calls.plans import KEPT
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.engines.engine import in_threads
 from tests.runtime.conftest import Pools
 
 Act = Callable[[Communicator], Any]
@@ -269,7 +270,7 @@ def at_odds(comm: Communicator, how: str) -> str:
     ],
 )
 def test_what_one_rank_sees_alone_the_others_hear(engine: str, how: str, said: str) -> None:
-    other, seen = spawn(at_odds, 2, how, engine=engine, threads=engine == "reference")
+    other, seen = spawn(at_odds, 2, how, engine=engine, threads=in_threads(engine))
     assert seen == f"Mismatch: {said}"
     assert other.startswith("Poisoned: ")
     assert said in other
