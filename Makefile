@@ -15,8 +15,10 @@ pages := src/ringtree/pages
 scripts := $(shell find $(pages) tests -name '*.js' -o -name '*.mjs' -o -name '*.d.ts' -o -name tsconfig.json 2>/dev/null)
 node := $(shell command -v npm >/dev/null && node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' 2>/dev/null && echo yes)
 csrc := $(shell find csrc -type f 2>/dev/null)
-# An editable install knows the packages that were there when it was made.
-packages := $(shell find src -name __init__.py 2>/dev/null)
+# An editable install knows the packages that were there when it was made: a list of them, written where it changes.
+listed := $(shell { mkdir -p build; find src -name __init__.py | sort > build/packages.now; \
+  cmp -s build/packages.now build/packages || cp build/packages.now build/packages; } 2>/dev/null)
+packages := $(wildcard build/packages)
 cxx_files := $(shell find csrc tests/csrc -name '*.h' -o -name '*.hpp' -o -name '*.cpp' -o -name '*.cc' 2>/dev/null)
 # What the caller's own shell has set must not reach in; without bytecode on disk, each process compiles all again.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV

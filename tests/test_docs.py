@@ -20,7 +20,7 @@ from ringtree.runtime.communicator.collectives.uneven import UnevenCollectives
 from ringtree.runtime.communicator.messages.point_to_point import PointToPoint
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TYPES = re.compile(r"(<!-- written from ringtree\.runtime\.types.*? -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 

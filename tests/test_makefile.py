@@ -65,6 +65,21 @@ def test_what_is_missing_is_said_in_one_line(tmp_path: Path, missing: str, said:
     assert not (tmp_path / ".venv").exists()
 
 
+def test_the_engine_is_built_anew_for_a_new_package_and_not_for_a_changed_one(tmp_path: Path) -> None:
+    (tmp_path / "src" / "one").mkdir(parents=True)
+    (tmp_path / "src" / "one" / "__init__.py").touch()
+    make(tmp_path)
+    listed = tmp_path / "build" / "packages"
+    os.utime(listed, (0, 0))
+    (tmp_path / "src" / "one" / "__init__.py").write_text("changed = True\n")
+    make(tmp_path)
+    assert listed.stat().st_mtime == 0
+    (tmp_path / "src" / "two").mkdir()
+    (tmp_path / "src" / "two" / "__init__.py").touch()
+    make(tmp_path)
+    assert listed.stat().st_mtime > 0 and listed.read_text() == "src/one/__init__.py\nsrc/two/__init__.py\n"
+
+
 def test_make_alone_lists_the_targets(tmp_path: Path) -> None:
     listed = make(tmp_path).stdout.split("\n")
     assert [line.split()[1] for line in listed if line] == [

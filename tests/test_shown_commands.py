@@ -39,7 +39,12 @@ WRONG = "there_and_half_back"
 
 def sources() -> Iterator[tuple[Path, str]]:
     """Pages but for decisions, which are of their day; docstrings."""
-    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")]
+    pages = [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "benchmarks").glob("*.md"),
+    ]
     for page in sorted(set(pages) - set((ROOT / "docs" / "decisions").iterdir())):
         yield page, page.read_text(encoding="utf-8")
     for room in ("src", "examples", "benchmarks"):

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from ringtree import formats
 from ringtree.algorithms import REGISTRY
-from ringtree.formats import FormatError, load
+from ringtree.cli import main
+from ringtree.formats import FORMATS, Format, FormatError, Imported, load
 from ringtree.formats.imported import LARGEST_BYTES
+from ringtree.ir.schedule import Block, Schedule, Transfers
+from ringtree.ir.spec import check
 from tests.formats.writing import ring, write
 
 RING = REGISTRY["ring"].build("all_reduce", 8)
@@ -87,3 +93,23 @@ def test_a_huge_file_is_not_read(tmp_path):
         file.truncate(LARGEST_BYTES + 1)
     with pytest.raises(FormatError, match=r"16777217 bytes; expected at most 16777216"):
         load(path)
+
+
+def hops(path: Path, data: bytes) -> Imported:
+    """`2 0+1 1>0`: of so many ranks; 0 adds to 1's, then 1 stores at 0."""
+    ranks, *words = data.decode().split()[1:]
+    rows = [Transfers.of(int(w[0]), int(w[2]), reduce=w[1] == "+", round=k) for k, w in enumerate(words)]
+    schedule = Schedule(path.stem, "all_reduce", int(ranks), 1, (Block(Transfers.concatenate(rows)),))
+    check(schedule)
+    return Imported(schedule, facts={"format": "hops"})
+
+
+def test_a_new_format_is_a_line_of_the_table(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(formats, "FORMATS", [*FORMATS, Format("hops", lambda s: s.startswith(b"%hops"), hops)])
+    path = str(write(tmp_path, "%hops 2 0+1 1>0", "mine"))
+    assert main(["prove", path]) == 0 and "proved (2 rounds, 2 transfers)" in capsys.readouterr().out
+    assert main(["show", path, "--picture"]) == 0 and "mine all_reduce: 2 ranks" in capsys.readouterr().out
+    with pytest.raises(FormatError, match=r"wrong: block 0, row 0 .*no such rank"):
+        load(write(tmp_path, "%hops 2 0+7", "wrong"))
+    with pytest.raises(FormatError, match=r"XML, an MSCCL.* execution plan or hops"):
+        load(write(tmp_path, "hello", "none"))

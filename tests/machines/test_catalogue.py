@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -54,6 +55,27 @@ DIRECT = (LinkKind.NVLINK, LinkKind.XGMI)
 
 def test_every_machine_of_the_catalogue_is_documented_here() -> None:
     assert set(NAMES) == set(DOCUMENTED)
+
+
+def test_no_two_entries_have_one_name() -> None:
+    assert sorted(e.name for e in catalogue._ALL) == sorted(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"gpu": "H100X"}, "mine: no GPU 'H100X' in machines/parts.py: expected one of .*H100 PCIe"),
+        ({"cpu": ""}, "mine: no CPU ''"),
+        ({"nic": ""}, "mine: numa has n0, and nic is empty"),
+        ({"numa": ("[g0 g1 n0]", "[g2 g4 n1]")}, r"mine: numa has g\[0, 1, 2, 4\]; expected each of g0 to g3 once"),
+        ({"numa": ("[g0 g1 n0]", "[[g2 g3 n1]")}, "brackets do not match"),
+        ({"numa": ("[g0 g1 n0]", "[g2 g3 x1]")}, "'x1' is none; expected g0, n0, s0, d0"),
+        ({"gpu": "L40S"}, "mine: mesh '0-1x12 2-3x12', and a L40S has no links of its own"),
+    ],
+)
+def test_an_entry_that_is_wrong_says_what(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        build(replace(ENTRIES["h100-pcie-nvlink-pairs"], name="mine", **wrong))
 
 
 @pytest.mark.parametrize("name", NAMES)

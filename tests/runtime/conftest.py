@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ringtree.runtime.engines.engine import ENGINES
+from ringtree.runtime.engines.engine import ENGINES, in_threads
 from ringtree.runtime.launch.spawn import Pool
 
 Pools = Callable[..., Pool]
@@ -37,7 +37,7 @@ def pools() -> Iterator[Pools]:
             pytest.skip("the native engine is not built")
         pool = kept.get((engine, n))
         if pool is None or not pool.alive:
-            pool = kept[engine, n] = Pool(n, engine=engine, threads=engine == "reference", timeout_s=60, **options)
+            pool = kept[engine, n] = Pool(n, engine=engine, threads=in_threads(engine), timeout_s=60, **options)
         return pool
 
     yield get

@@ -12,6 +12,7 @@ import pytest
 
 from ringtree import Poisoned, TimedOut, spawn
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.engines.engine import in_threads
 from tests.waiting import Event
 
 Act = Callable[[Communicator], Any]
@@ -51,9 +52,9 @@ def aborted(comm: Communicator, wait: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize("wait", list(WAITS))
 def test_an_abort_ends_every_wait_and_says_whose_it_is(engine: str, wait: str) -> None:
-    if engine == "reference" and wait in ("group", "send"):
+    if in_threads(engine) and wait in ("group", "send"):
         pytest.skip("meets elsewhere; keeps what it sends")
-    for error, text in spawn(aborted, 3, wait, engine=engine, threads=engine == "reference", timeout_s=60):
+    for error, text in spawn(aborted, 3, wait, engine=engine, threads=in_threads(engine), timeout_s=60):
         assert error == "Poisoned", text
         assert "rank 2 aborted the group: enough" in text
 
@@ -105,4 +106,4 @@ def hurried(comm: Communicator, wait: str, gave_up: Event) -> None:
 
 @pytest.mark.parametrize("wait", ["all_reduce", "async all_reduce", "recv", "irecv", "probe", "reduction in Python"])
 def test_a_timeout_may_be_set_later(engine: str, wait: str) -> None:
-    spawn(hurried, 2, wait, Event(), engine=engine, threads=engine == "reference", timeout_s=60)
+    spawn(hurried, 2, wait, Event(), engine=engine, threads=in_threads(engine), timeout_s=60)

@@ -15,6 +15,7 @@ from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
 from ringtree.ir.spec import ScheduleError
 from ringtree.runtime.communicator.calls.binding import slots_needed
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.engines.engine import in_threads
 from ringtree.verify import ProofError
 from tests.runtime.conftest import Pools
 
@@ -140,7 +141,7 @@ def greedy_alone(comm: Communicator) -> str:
 
 
 def test_who_alone_needs_more_slots_is_told(engine: str) -> None:
-    for said in spawn(greedy_alone, 3, engine=engine, threads=engine == "reference", timeout_s=60):
+    for said in spawn(greedy_alone, 3, engine=engine, threads=in_threads(engine), timeout_s=60):
         assert re.search(r"rank 1( called)? all_to_all\(int64, count 54\)", said), said
 
 
@@ -184,7 +185,7 @@ def one_call(comm: Communicator) -> str:
 
 def test_the_environment_forces_an_algorithm_where_it_serves(monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
     monkeypatch.setenv("RINGTREE_ALGORITHM", "double_tree")  # which has no barrier
-    said = spawn(one_call, 3, engine=engine, threads=engine == "reference")
+    said = spawn(one_call, 3, engine=engine, threads=in_threads(engine))
     assert said == ["double_tree"] * 3
 
 
@@ -213,7 +214,7 @@ def test_debug_says_topology_and_each_choice_once(
     monkeypatch: pytest.MonkeyPatch, engine: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("RINGTREE_DEBUG", "info")
-    spawn(one_call, 3, engine=engine, threads=engine == "reference")
+    spawn(one_call, 3, engine=engine, threads=in_threads(engine))
     lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("ringtree: ")]
     assert len(lines) == 3
     assert lines[0].startswith("ringtree: 3 ranks (0, 1, 2) on one machine, ")

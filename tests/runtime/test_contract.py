@@ -10,7 +10,7 @@ import pytest
 from ringtree.algorithms import serving
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.plan import at_once
-from ringtree.runtime.engines.engine import ENGINES
+from ringtree.runtime.engines.engine import ENGINES, in_threads
 from tests.runtime.cases import Case, kinds, sweep
 from tests.runtime.conftest import Pools
 from tests.runtime.pairs import Row, pairwise
@@ -92,8 +92,12 @@ def test_every_type_and_reduction_equals_numpy(pools: Pools, engine: str, collec
 
 
 PAIRS = [(collective, algorithm) for collective in COLLECTIVES for algorithm in (None, *serving(collective))]
-SHARES = [("shm", COMMON), *(("reference", (dtype,)) for dtype in COMMON)]
-"""The complete campaign in tests of some minutes each: the reference engine is slow."""
+SHARES = [
+    (engine, dtypes)
+    for engine in ENGINES
+    for dtypes in ([(dtype,) for dtype in COMMON] if in_threads(engine) else [COMMON])
+]
+"""The complete campaign in tests of some minutes each: engines whose ranks are threads are slow."""
 
 
 @pytest.mark.slow

@@ -33,10 +33,14 @@ class Memo:
     def publish(self, key: int, value: bytes) -> None:
         self.published[key] = value
 
+    def check_liveness(self, what: str, ranks: list[int], absent: list[int]) -> None:
+        pass
+
 
 @pytest.fixture(autouse=True)
 def nothing_decided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decisions, "_decided", {})
+    monkeypatch.setattr(decisions, "WAIT_S", 0.01)
 
 
 def all_reduce(memo: Memo, nbytes: int = 1 << 20) -> Decision:
@@ -94,9 +98,9 @@ def test_who_fails_to_decide_lets_the_others_go_on() -> None:
 def test_what_is_published_is_read_back(decision: Decision) -> None:
     decisions._decided.clear()
     memo = Memo(True)
-    assert decisions._once(memo, "question", lambda: decision) == decision
+    assert decisions._once(memo, 4, "question", lambda: decision) == decision
     decisions._decided.clear()
-    read = decisions._once(Memo(*memo.published.values()), "question", lambda: pytest.fail("decided again"))
+    read = decisions._once(Memo(*memo.published.values()), 4, "question", lambda: pytest.fail("decided again"))
     assert (read, read.steps.slots) == (decision, decision.steps.slots)
 
 
@@ -128,7 +132,7 @@ def test_one_rank_decides_for_all() -> None:
 
 def keeps_a_claim(comm: Communicator) -> str:
     if comm.rank == 0:
-        decisions._shared(comm._endpoint, 77, lambda: os._exit(3))
+        decisions._shared(comm._endpoint, comm.size, 77, lambda: os._exit(3))
     comm._endpoint.known(77)
     return comm.chosen("all_reduce", FRESH + 7).part.program.name
 

@@ -19,6 +19,7 @@ from ringtree import ANY, Mismatch, PeerDied, Poisoned, RankFailed, TimedOut, sp
 from ringtree.runtime.bootstrap.abstract_socket import AbstractSocket
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.communicator.messages.work import Message
+from ringtree.runtime.engines.engine import in_threads
 from tests.waiting import Event, Naps
 
 Act = Callable[[Communicator], object]
@@ -38,7 +39,7 @@ def outcomes(engine: str, n: int, act: Act, timeout_s: float = 60) -> list[tuple
                 return type(error).__name__, str(error), type(after).__name__
         return "none", "", ""
 
-    return spawn(rank, n, engine=engine, threads=engine == "reference", timeout_s=timeout_s)
+    return spawn(rank, n, engine=engine, threads=in_threads(engine), timeout_s=timeout_s)
 
 
 def one_differs(usual: Act, other: Act) -> Act:
@@ -164,7 +165,7 @@ def test_a_rank_that_raises_is_named_to_the_parent_and_the_others_end(engine: st
         comm.barrier()
 
     with pytest.raises(RankFailed, match="rank 1 of 3 failed: KeyError: 'lost'") as caught:
-        spawn(act, 3, engine=engine, threads=engine == "reference", timeout_s=60)
+        spawn(act, 3, engine=engine, threads=in_threads(engine), timeout_s=60)
     assert caught.value.rank == 1
     assert isinstance(caught.value.__cause__, KeyError)
     assert "in act" in str(caught.value)
@@ -292,7 +293,7 @@ def test_who_aborts_ends_the_waits_of_all(engine: str) -> None:
         comm.abort()
         return "done"
 
-    assert spawn(rank, 3, engine=engine, threads=engine == "reference", timeout_s=60) == ["done"] * 3
+    assert spawn(rank, 3, engine=engine, threads=in_threads(engine), timeout_s=60) == ["done"] * 3
 
 
 def test_the_timeout_can_be_set_anew(engine: str) -> None:
@@ -310,7 +311,7 @@ def test_the_timeout_can_be_set_anew(engine: str) -> None:
         told.wait()
         return "done"
 
-    assert spawn(rank, 2, engine=engine, threads=engine == "reference", timeout_s=60) == ["done"] * 2
+    assert spawn(rank, 2, engine=engine, threads=in_threads(engine), timeout_s=60) == ["done"] * 2
 
 
 def test_a_wait_for_a_staging_slot_says_so() -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from ringtree import init, spawn
 from ringtree.runtime.communicator.communicator import Communicator
-from ringtree.runtime.engines.engine import GroupParameters
+from ringtree.runtime.engines.engine import GroupParameters, in_threads
 from tests.runtime.conftest import available
 from tests.waiting import interruptible
 
@@ -40,7 +40,7 @@ def test_a_closed_communicator_says_so(engine: str) -> None:
             with pytest.raises(RuntimeError, match=f"this communicator \\(rank {comm.rank} of 2\\) is closed"):
                 act()
 
-    spawn(rank, 2, engine=engine, threads=engine == "reference")
+    spawn(rank, 2, engine=engine, threads=in_threads(engine))
 
 
 def test_a_with_block_closes() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from ringtree import PeerDied, TimedOut, spawn
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.engines.engine import in_threads
 from tests.runtime.conftest import Pools, available
 
 Act = Callable[[Communicator], None]
@@ -109,7 +110,7 @@ def ping_pong(comm: Communicator, turns: int) -> None:
 
 
 def test_data_and_signals_are_never_torn(pools: Pools, engine: str) -> None:
-    pools(engine, 2).run(ping_pong, 10_000 if engine == "shm" else 1000)
+    pools(engine, 2).run(ping_pong, 1000 if in_threads(engine) else 10_000)
 
 
 @pytest.mark.skipif(not available("shm"), reason="the native engine is not built")
@@ -184,7 +185,7 @@ def test_a_wait_notices_who_leaves_and_what_failed(engine: str) -> None:
         with pytest.raises(PeerDied, match=r"rank 0 left .*rank 1 waited for .*wait_signal, index 0"):
             comm.wait_signal(0)
 
-    spawn(rank, 2, engine=engine, threads=engine == "reference", timeout_s=60)
+    spawn(rank, 2, engine=engine, threads=in_threads(engine), timeout_s=60)
 
 
 @pytest.mark.skipif(not available("shm"), reason="the native engine is not built")

@@ -16,6 +16,7 @@ from ringtree import Mismatch, Op, Poisoned, scaled, spawn
 from ringtree.algorithms import build, serving
 from ringtree.runtime.arrays import readable
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.engines.engine import in_threads
 from tests.runtime.conftest import Pools
 
 Act = Callable[[Communicator], Any]
@@ -235,7 +236,7 @@ def failing(comm: Communicator, how: str) -> str:
     ],
 )
 def test_a_function_that_fails_is_heard_of_everywhere(engine: str, how: str, said: str) -> None:
-    answers = spawn(failing, 3, how, engine=engine, threads=engine == "reference")
+    answers = spawn(failing, 3, how, engine=engine, threads=in_threads(engine))
     assert answers[1].startswith(said)
     for answer in (answers[0], answers[2]):
         assert "the operation function failed on rank 1: " in answer
@@ -273,5 +274,5 @@ def at_odds(comm: Communicator, what: str) -> str:
 
 @pytest.mark.parametrize("what", AT_ODDS)
 def test_who_calls_something_else_is_told_before_a_function_is_called(engine: str, what: str) -> None:
-    for said in spawn(at_odds, 3, what, engine=engine, threads=engine == "reference"):
+    for said in spawn(at_odds, 3, what, engine=engine, threads=in_threads(engine)):
         assert re.search(rf"rank 1( called)? {re.escape(AT_ODDS[what][2])}", said), said

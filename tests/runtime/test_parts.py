@@ -7,6 +7,7 @@ import pytest
 
 from ringtree import Mismatch, spawn
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.engines.engine import in_threads
 from tests.runtime.conftest import Pools
 
 
@@ -75,7 +76,7 @@ def otherwise(comm: Communicator, async_op: bool) -> None:
 
 @pytest.mark.parametrize("async_op", [False, True])
 def test_another_call_is_a_mismatch(engine: str, async_op: bool) -> None:
-    spawn(otherwise, 2, async_op, engine=engine, threads=engine == "reference", timeout_s=60)
+    spawn(otherwise, 2, async_op, engine=engine, threads=in_threads(engine), timeout_s=60)
 
 
 def test_refusals(pools: Pools, engine: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from ringtree import spawn
 from ringtree._native import Group
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.engines.engine import in_threads
 from ringtree.runtime.types import Dtype
 from tests.runtime.native_world import one_shot, prepare, run, two_shot, values, world
 
@@ -66,7 +67,7 @@ def taught_anew(comm: Communicator) -> None:
 
 @pytest.mark.parametrize("act", [forgotten, queued, taught_anew])
 def test_a_plan_is_forgotten(engine: str, act: object) -> None:
-    spawn(act, 2, engine=engine, threads=engine == "reference", timeout_s=60)  # type: ignore[arg-type]
+    spawn(act, 2, engine=engine, threads=in_threads(engine), timeout_s=60)  # type: ignore[arg-type]
 
 
 def resident_bytes() -> int:

@@ -47,7 +47,7 @@ def test_no_ranks_is_a_mistake(n: int) -> None:
 
 
 def test_unknown_engines_are_a_mistake() -> None:
-    with pytest.raises(RankFailed, match="no engine 'magic': expected one of shm, reference"):
+    with pytest.raises(ValueError, match="no engine 'magic': expected one of shm, reference"):
         spawn(print, 1, engine="magic", threads=True)
 
 

@@ -9,6 +9,7 @@ from ringtree.algorithms import build
 from ringtree.ir.lower import lower_rank
 from ringtree.plan import steps_for
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.engines.engine import in_threads
 from tests.runtime.cases import Case, run
 from tests.runtime.conftest import Pools
 
@@ -35,7 +36,7 @@ def call(comm: Communicator, algorithm: str, collective: str, count: int) -> tup
 
 @pytest.mark.parametrize(("algorithm", "collective"), CUT)
 def test_what_runs_is_what_was_cut(pools: Pools, engine: str, algorithm: str, collective: str) -> None:
-    count = 100_003 if engine == "shm" else 5_003
+    count = 5_003 if in_threads(engine) else 100_003
     if algorithm == "ring":
         count *= 3
     for ran, want, why, cut in pools(engine, 3).run(call, algorithm, collective, count):

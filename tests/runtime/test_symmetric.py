@@ -10,6 +10,7 @@ from ml_dtypes import bfloat16
 
 from ringtree import init, spawn
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.engines.engine import in_threads
 from tests.runtime.conftest import Pools
 
 
@@ -76,7 +77,7 @@ def test_an_array_outlives_its_communicator(engine: str) -> None:
         x *= 2
         return float(x.sum())
 
-    assert spawn(rank, 2, engine=engine, threads=engine == "reference") == [6000.0, 6000.0]
+    assert spawn(rank, 2, engine=engine, threads=in_threads(engine)) == [6000.0, 6000.0]
 
 
 def test_ranks_that_ask_for_different_arrays_are_told(engine: str) -> None:
@@ -87,7 +88,7 @@ def test_ranks_that_ask_for_different_arrays_are_told(engine: str) -> None:
             return str(error)
         return ""
 
-    for said in spawn(rank, 2, engine=engine, threads=engine == "reference", timeout_s=60):
+    for said in spawn(rank, 2, engine=engine, threads=in_threads(engine), timeout_s=60):
         three, four = (f"an array of shape ({n},) of float32" for n in (3, 4))
         assert said == f"rank 0 asks for {three}, rank 1 for {four}; expected the same"
 
@@ -100,7 +101,7 @@ def test_more_than_the_machine_has_is_refused_on_every_rank_at_once(engine: str)
             return str(error)
         return ""
 
-    for said in spawn(rank, 3, engine=engine, threads=engine == "reference", timeout_s=60):
+    for said in spawn(rank, 3, engine=engine, threads=in_threads(engine), timeout_s=60):
         assert said.startswith("no room for ")
         assert said.endswith("are available; free memory or raise its limit")
 

@@ -16,6 +16,7 @@ from ringtree.ir.program import Kind
 from ringtree.ir.trace import Event, Trace
 from ringtree.ir.units import count
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.engines.engine import in_threads
 from tests.runtime.conftest import Pools
 
 LARGE = 40_000  # elements: several windows of the reference engine's slots
@@ -53,7 +54,7 @@ def many(comm: Communicator) -> None:
 
 def spawned(engine: str, ranks: int, work: Callable[[Communicator], Any]) -> list[Any]:
     """Runs a closure, which cannot be given to a pool's processes, or what ends a pool."""
-    return ringtree.spawn(work, ranks, engine=engine, threads=engine == "reference", timeout_s=60)
+    return ringtree.spawn(work, ranks, engine=engine, threads=in_threads(engine), timeout_s=60)
 
 
 PROGRAMS = [several, symmetric, many]

@@ -16,6 +16,7 @@ from ringtree.ir.program import Kind, Space
 from ringtree.runtime.communicator.calls.binding import chunk_sizes
 from ringtree.runtime.communicator.calls.plans import KEPT
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.engines.engine import in_threads
 from tests.runtime.conftest import Pools
 
 Act = Callable[[Communicator], Any]
@@ -122,8 +123,8 @@ def trades(comm: Communicator) -> list[str]:
 @pytest.mark.parametrize("act", [gathers, scatters, trades])
 @pytest.mark.parametrize("ranks", [1, 2, 3, 5])
 def test_uneven_blocks_equal_numpys(pools: Pools, engine: str, ranks: int, act: Act) -> None:
-    if engine == "reference" and ranks not in (1, 3):
-        pytest.skip("the reference engine is slow: 1 and 3 ranks say as much")
+    if in_threads(engine) and ranks not in (1, 3):
+        pytest.skip(f"the {engine} engine is slow: 1 and 3 ranks say as much")
     for wrong in pools(engine, ranks).run(act):
         assert not wrong, "\n".join(wrong[:5])
 
@@ -188,7 +189,7 @@ def moved(comm: Communicator, collective: str, algorithm: str) -> tuple[list[int
 @pytest.mark.parametrize("collective", ["all_gather", "reduce_scatter", "all_to_all"])
 def test_bytes_are_the_programs(pools: Pools, engine: str, collective: str) -> None:
     for algorithm in serving(collective):
-        for counted, want in pools(engine, 5 if engine == "shm" else 3).run(moved, collective, algorithm):
+        for counted, want in pools(engine, 3 if in_threads(engine) else 5).run(moved, collective, algorithm):
             assert counted == want, algorithm
 
 
@@ -269,7 +270,7 @@ def at_odds(comm: Communicator, how: str) -> str:
     ],
 )
 def test_what_one_rank_sees_alone_the_others_hear(engine: str, how: str, said: str) -> None:
-    other, seen = spawn(at_odds, 2, how, engine=engine, threads=engine == "reference")
+    other, seen = spawn(at_odds, 2, how, engine=engine, threads=in_threads(engine))
     assert seen == f"Mismatch: {said}"
     assert other.startswith("Poisoned: ")
     assert said in other

@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from ringtree.formats import msccl, mscclpp
 from ringtree.formats.imported import FormatError, Imported, read_bytes
 from ringtree.ir.spec import ScheduleError, check
 from ringtree.ir.text import ScheduleTextError, parse_schedule
 
-__all__ = ["FormatError", "Imported", "load"]
+__all__ = ["FORMATS", "Format", "FormatError", "Imported", "load"]
+
+
+class Format(NamedTuple):
+    """`name`: as errors say it. `begins`: whether a file is one, by its bytes from the first that is no space. `read`:
+    what a file holds, from its path and bytes; FormatError, ScheduleError or UnicodeDecodeError where it is broken."""
+
+    name: str
+    begins: Callable[[bytes], bool]
+    read: Callable[[Path, bytes], Imported]
 
 
 def load(path: str | Path) -> Imported:
-    """The schedule in a file: ringtree's own text, MSCCL XML or an MSCCL++ execution plan. FormatError, in one line,
-    where it is none of them or a broken one; whether it does what it promises is for `verify` to say."""
+    """The schedule in a file of one of FORMATS. FormatError, in one line, where it is none of them or a broken one;
+    whether it does what it promises is for `verify` to say."""
     path = Path(path)
     data = read_bytes(path).removeprefix(b"\xef\xbb\xbf")
     start = data.lstrip()
+    found = next((known for known in FORMATS if known.begins(start)), None)
+    if found is None:
+        *names, last = (known.name for known in FORMATS)
+        raise FormatError(f"{path}: not a schedule; expected {', '.join(names)} or {last}")
     try:
-        if start.startswith(b"<"):
-            return msccl.from_bytes(path, data)
-        if start.startswith(b"{"):
-            return mscclpp.from_bytes(path, data)
-        if not _is_text(start):
-            raise FormatError(
-                f"{path}: not a schedule; expected ringtree's text ('schedule NAME COLLECTIVE: …'), MSCCL XML or an "
-                "MSCCL++ execution plan"
-            )
-        schedule = parse_schedule(data.decode())
-        check(schedule)
+        return found.read(path, data)
     except (ScheduleTextError, ScheduleError) as e:
         raise FormatError(f"{path}: {e}") from None
     except UnicodeDecodeError as e:
         raise FormatError(f"{path}: not text: byte {e.start} is no UTF-8") from None
-    return Imported(schedule, facts={"format": "ringtree text"})
 
 
 def _is_text(start: bytes) -> bool:
@@ -43,3 +47,17 @@ def _is_text(start: bytes) -> bool:
         if line.strip() and not line.lstrip().startswith(b"#"):
             return line.split()[0] == b"schedule"
     return False
+
+
+def _text(path: Path, data: bytes) -> Imported:
+    schedule = parse_schedule(data.decode())
+    check(schedule)
+    return Imported(schedule, facts={"format": "ringtree text"})
+
+
+FORMATS = [
+    Format("ringtree's text ('schedule NAME COLLECTIVE: …')", _is_text, _text),
+    Format("MSCCL XML", lambda start: start.startswith(b"<"), msccl.from_bytes),
+    Format("an MSCCL++ execution plan", lambda start: start.startswith(b"{"), mscclpp.from_bytes),
+]
+"""The formats there are, in the order in which they are tried: a new one is a line here."""

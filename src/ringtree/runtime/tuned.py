@@ -23,7 +23,6 @@ from ringtree.topology import direct
 from ringtree.topology.text import dumps
 
 if TYPE_CHECKING:
-    from ringtree.price.memory import CostParameters
     from ringtree.topology import Topology
 
 VARIABLE = "RINGTREE_TOPOLOGY"

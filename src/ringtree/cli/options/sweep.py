@@ -23,7 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("collective", metavar="COLLECTIVE", help="all_reduce, all_gather, reduce_scatter, broadcast, reduce, …")
     add("--bytes", default=None, metavar="B", help="8:8G (doubling), 8:8G:4 or 1M,64M (default 8:8G; with --ranks 1M)")
     add("--ranks", metavar="N", help="2:100000 (doubling) or 2,8,64 (default: all there are); nodes are kept whole")
-    add("--algorithm", metavar="A", help="some, as ring,double_tree or FILE.py:FUNCTION, or all that serve it")
+    add("--algorithm", metavar="A", help="some, as ring,double_tree or FILE.py:FUNCTION, or all that serve it "
+        "(default: the few that stand for all)")  # fmt: skip
     add("--topology", required=True, metavar="NAME|FILE|SHAPE", help="a machine that `ringtree topo list` knows, a "
         "topology file, or a shape as `ringtree simulate` has them")  # fmt: skip
     cluster.add_arguments(parser, named=False)

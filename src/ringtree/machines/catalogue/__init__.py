@@ -6,9 +6,8 @@ from ringtree.machines.catalogue import aws_gcp, azure_oci, nvidia, others
 from ringtree.machines.catalogue.entry import CatalogueEntry, build
 from ringtree.machines.machine import Machine
 
-ENTRIES: dict[str, CatalogueEntry] = {
-    e.name: e for e in (*nvidia.ENTRIES, *others.ENTRIES, *aws_gcp.ENTRIES, *azure_oci.ENTRIES)
-}
+_ALL = (*nvidia.ENTRIES, *others.ENTRIES, *aws_gcp.ENTRIES, *azure_oci.ENTRIES)
+ENTRIES: dict[str, CatalogueEntry] = {e.name: e for e in _ALL}
 NAMES: tuple[str, ...] = tuple(ENTRIES)
 
 

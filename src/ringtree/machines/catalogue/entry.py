@@ -45,7 +45,8 @@ class CatalogueEntry:
 
 
 def build(entry: CatalogueEntry) -> Machine:
-    """The machine of an entry."""
+    """The machine of an entry. ValueError, which names the entry, where that cannot be one."""
+    _check(entry)
     b = MachineBuilder()
     b.note(NoteKind.SOURCE, entry.name, entry.source)
     if entry.note:
@@ -57,6 +58,36 @@ def build(entry: CatalogueEntry) -> Machine:
     if entry.upper:
         _two_levels(entry, b)
     return b.machine(entry.name)
+
+
+def _check(entry: CatalogueEntry) -> None:
+    for what, name, table in (
+        ("CPU", entry.cpu, parts.CPUS),
+        ("GPU", entry.gpu, parts.GPUS),
+        ("NIC", entry.nic, parts.NICS),
+    ):
+        if name not in table and (name or what == "CPU"):
+            raise ValueError(
+                f"{entry.name}: no {what} {name!r} in machines/parts.py: expected one of {', '.join(table)}"
+            )
+    for tree in entry.numa:
+        if (rest := re.sub(r"\b[gnsd]\d+\b|[\[\]\s]", "", tree)) or tree.count("[") != tree.count("]"):
+            why = f"{rest!r} is none" if rest else "brackets do not match"
+            raise ValueError(f"{entry.name}: numa {tree!r}: {why}; expected g0, n0, s0, d0 within [ and ]")
+    words = " ".join(entry.numa)
+    for sign in "gnsd":
+        numbers = sorted(int(number) for number in re.findall(rf"\b{sign}(\d+)", words))
+        if numbers != list(range(len(numbers))):
+            raise ValueError(
+                f"{entry.name}: numa has {sign}{numbers}; expected each of {sign}0 to {sign}{len(numbers) - 1} once"
+            )
+    for sign, what, name in (("g", "gpu", entry.gpu), ("n", "nic", entry.nic)):
+        if re.search(rf"\b{sign}\d", words) and not name:
+            raise ValueError(
+                f"{entry.name}: numa has {sign}0, and {what} is empty; expected its name in machines/parts.py"
+            )
+    if entry.mesh and not parts.GPUS[entry.gpu].wires:
+        raise ValueError(f"{entry.name}: mesh {entry.mesh!r}, and a {entry.gpu} has no links of its own")
 
 
 def _switched(entry: CatalogueEntry, b: MachineBuilder, gpus: range, name: str, chips: int) -> None:

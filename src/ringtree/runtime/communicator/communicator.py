@@ -41,8 +41,6 @@ from ringtree.runtime.types import BY_LABEL
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from ringtree.runtime.tracing.tracing import Recording
-
 
 class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
     """A group of ranks on one machine, and this rank's place in it. `ringtree.init()` makes one.

@@ -1,7 +1,8 @@
 """What an engine is: it gives a rank an endpoint in a group, which runs programs (see `protocols`).
 
-An engine is one line in ENGINES: a module with `join(parameters) -> Joined`. All engines pass the same contract suite
-(tests/runtime/test_contract.py), which reads this table.
+An engine is one line in ENGINES: a module with `join(parameters) -> JoinedGroup`, and with `IN_THREADS = True` where
+ranks can only be threads of one process. All engines pass the same contract suite (tests/runtime/test_contract.py),
+which reads this table.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ from ringtree.runtime.engines.protocols import Endpoint
 if TYPE_CHECKING:
     from ringtree.price import CostParameters
 
-ENGINES = {"shm": "ringtree.runtime.engines.shm", "reference": "ringtree.runtime.engines.reference.engine"}
+ENGINES = {
+    "shm": "ringtree.runtime.engines.shm",
+    "reference": "ringtree.runtime.engines.reference.engine",
+}
 """Name -> module."""
 
 
@@ -75,10 +79,19 @@ class JoinedGroup:
 
 def join(engine: str, parameters: GroupParameters) -> JoinedGroup:
     """Takes this rank's endpoint in a new group; returns when all members have come."""
+    joined: JoinedGroup = _module(engine).join(parameters)
+    return joined
+
+
+def in_threads(engine: str) -> bool:
+    """Whether that engine's ranks can only be threads of one process."""
+    return bool(getattr(_module(engine), "IN_THREADS", False))
+
+
+def _module(engine: str) -> Any:
     if engine not in ENGINES:
         raise ValueError(f"no engine {engine!r}: expected one of {', '.join(ENGINES)}")
-    joined: JoinedGroup = import_module(ENGINES[engine]).join(parameters)
-    return joined
+    return import_module(ENGINES[engine])
 
 
 def native_module() -> Any:

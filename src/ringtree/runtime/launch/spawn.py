@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ringtree.errors import RankFailed
 from ringtree.runtime.bootstrap.environment import SPAWNED, detect
-from ringtree.runtime.engines.engine import GroupParameters, default_engine
+from ringtree.runtime.engines.engine import GroupParameters, default_engine, in_threads
 from ringtree.runtime.launch.crew import Crew, Outcome, Task
 from ringtree.runtime.launch.spawn_processes import Processes
 from ringtree.runtime.launch.spawn_threads import Threads
@@ -96,8 +96,8 @@ def _crew(n: int, threads: bool, engine: str | None, timeout_s: float | None, pi
         raise ValueError(f"{n} ranks: expected at least 1")
     _refuse_a_rank(n)
     engine = engine or default_engine(n)
-    if engine == "reference" and n > 1 and not threads:
-        raise ValueError("the reference engine's ranks are threads: say threads=True")
+    if in_threads(engine) and n > 1 and not threads:
+        raise ValueError(f"the {engine} engine's ranks are threads: say threads=True")
     job = f"{SPAWNED}{os.getpid()}-{next(_numbers)}-{os.urandom(4).hex()}"
     names = tuple(map(str, range(n)))
     cost, limit_s = parameters_here(), patience(timeout_s)

@@ -68,11 +68,9 @@ def slots_needed(schedule: Schedule) -> int:
 
 
 @lru_cache(maxsize=512)
-def slots_needed_by(algorithm: str, collective: str, ranks: int, root: int, steps: CallTuning | None = None) -> int:
-    """The same for a registered algorithm, cut by these steps, which may have been proved already."""
-    if steps is not None and steps.slots:
-        return steps.slots
-    return slots_needed(_scheduled(algorithm, collective, ranks, root, steps))
+def slots_needed_by(algorithm: str, collective: str, ranks: int, root: int) -> int:
+    """The same for a registered algorithm that is not cut."""
+    return slots_needed(_scheduled(algorithm, collective, ranks, root, None))
 
 
 def _scheduled(algorithm: str, collective: str, ranks: int, root: int, steps: CallTuning | None) -> Schedule:

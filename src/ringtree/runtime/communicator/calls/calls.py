@@ -29,7 +29,6 @@ from ringtree.runtime.communicator.calls.binding import (
     order_of,
     part_of,
     slots_needed,
-    slots_needed_by,
 )
 from ringtree.runtime.communicator.calls.decisions import cut, decide
 from ringtree.runtime.communicator.calls.operations import Op, as_named, as_op
@@ -309,8 +308,7 @@ class Calls:
         """How many staging slots it needs to end; 0 where that is not known, for it was not proved."""
         if not isinstance(algorithm, Schedule):
             collective, root, nbytes = request.collective, request.root, request.count * request.dtype.itemsize
-            steps = self._steps(algorithm, collective, root, nbytes)
-            return slots_needed_by(algorithm, collective, self._parameters.ranks, root, steps or None)
+            return self._steps(algorithm, collective, root, nbytes).slots
         root = -1 if algorithm.root is None else algorithm.root
         if (algorithm.collective, root) != (request.collective, request.root):
             where = f" with root {request.root}" if request.root >= 0 else ""

@@ -10,17 +10,25 @@ import hashlib
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Protocol
 
 from ringtree.algorithms import serving
 from ringtree.plan import CallTuning, choose, steps_for
 from ringtree.price.memory import SharedMemory
-from ringtree.runtime.engines.protocols import Memo
+from ringtree.runtime.communicator.calls.binding import slots_needed_by
+from ringtree.runtime.engines.protocols import Health, Memo
 
 KEPT = 1024
-WAIT_S = 0.1
+WAIT_S = 5.0
 """How long a rank waits for another rank to decide before it decides for itself: that rank may have been stopped."""
 POLL_S = 5e-4
+CHECK_S = 0.05
+"""How often a rank that waits checks whether the others live."""
+
+
+class Endpoint(Memo, Health, Protocol):
+    """What a decision needs of the group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +45,13 @@ _decided: dict[str, Decision] = {}
 
 
 def decide(
-    memo: Memo, collective: str, ranks: int, root: int, nbytes: int, memory: SharedMemory, rank_order: bool = False
+    endpoint: Endpoint,
+    collective: str,
+    ranks: int,
+    root: int,
+    nbytes: int,
+    memory: SharedMemory,
+    rank_order: bool = False,
 ) -> Decision:
     """For a whole vector of `nbytes` in a group of so many ranks (root -1: none). `rank_order` as in plan.choose."""
     at = root if root >= 0 else None
@@ -49,19 +63,21 @@ def decide(
         )
 
     named = f"one of {serving(collective)}" + " in rank order" * rank_order
-    return _once(memo, _question(named, collective, ranks, root, nbytes, memory), make)
+    return _once(endpoint, ranks, _question(named, collective, ranks, root, nbytes, memory), make)
 
 
 def cut(
-    memo: Memo, algorithm: str, collective: str, ranks: int, root: int, nbytes: int, memory: SharedMemory
+    endpoint: Endpoint, algorithm: str, collective: str, ranks: int, root: int, nbytes: int, memory: SharedMemory
 ) -> Decision:
-    """The same for an algorithm that the caller names."""
+    """The same for an algorithm that the caller names; `steps.slots` is how many staging slots it needs, cut or not."""
     at = root if root >= 0 else None
 
     def make() -> Decision:
-        return Decision(algorithm, steps_for(algorithm, collective, ranks, at, nbytes, memory), "")
+        steps = steps_for(algorithm, collective, ranks, at, nbytes, memory)
+        needed = steps.slots or slots_needed_by(algorithm, collective, ranks, root)
+        return Decision(algorithm, replace(steps, slots=needed), "")
 
-    return _once(memo, _question(algorithm, collective, ranks, root, nbytes, memory), make)
+    return _once(endpoint, ranks, _question(algorithm, collective, ranks, root, nbytes, memory), make)
 
 
 def _question(algorithm: str, collective: str, ranks: int, root: int, nbytes: int, memory: SharedMemory) -> str:
@@ -69,20 +85,27 @@ def _question(algorithm: str, collective: str, ranks: int, root: int, nbytes: in
     return repr((algorithm, collective, ranks, root, (nbytes - 1).bit_length() if nbytes else -1, memory))
 
 
-def _once(memo: Memo, question: str, make: Callable[[], Decision]) -> Decision:
+def _once(endpoint: Endpoint, ranks: int, question: str, make: Callable[[], Decision]) -> Decision:
     found = _decided.get(question)
     if found is None:
-        found = _shared(memo, int.from_bytes(hashlib.sha256(question.encode()).digest()[:8], "little") or 1, make)
+        found = _shared(
+            endpoint, ranks, int.from_bytes(hashlib.sha256(question.encode()).digest()[:8], "little") or 1, make
+        )
         while len(_decided) >= KEPT:
             _decided.pop(next(iter(_decided)), None)
         _decided[question] = found
     return found
 
 
-def _shared(memo: Memo, key: int, make: Callable[[], Decision]) -> Decision:
-    until_s = time.monotonic() + WAIT_S
-    while (known := memo.known(key)) is False and time.monotonic() < until_s:
-        time.sleep(POLL_S)
+def _shared(endpoint: Endpoint, ranks: int, key: int, make: Callable[[], Decision]) -> Decision:
+    known = endpoint.known(key)
+    if known is False:
+        began_s = checked_s = time.monotonic()
+        while (known := endpoint.known(key)) is False and (now_s := time.monotonic()) < began_s + WAIT_S:
+            if now_s > checked_s + CHECK_S:
+                endpoint.check_liveness("the choice of an algorithm", list(range(ranks)), [])
+                checked_s = now_s
+            time.sleep(POLL_S)
     if isinstance(known, bytes) and known:
         return _decoded(known)
     value = b""  # so that the others need not wait, should this rank fail
@@ -92,7 +115,7 @@ def _shared(memo: Memo, key: int, make: Callable[[], Decision]) -> Decision:
         return decision
     finally:
         if known is True:
-            memo.publish(key, value)
+            endpoint.publish(key, value)
 
 
 def _decoded(value: bytes) -> Decision:

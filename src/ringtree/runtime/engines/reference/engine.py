@@ -31,6 +31,7 @@ from ringtree.runtime.types import Dtype
 
 SLOTS = 8
 SLOT_BYTES = 1 << 14
+IN_THREADS = True
 
 
 def join(parameters: GroupParameters) -> JoinedGroup:
