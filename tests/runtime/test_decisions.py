@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringtree import RankFailed, spawn
+from ringtree import PeerDied, RankFailed, spawn
 from ringtree.plan import CallTuning
 from ringtree.price.memory import BUILT_IN, SharedMemory
 from ringtree.runtime.communicator.calls import decisions
-from ringtree.runtime.communicator.calls.decisions import Decision, cut, decide
+from ringtree.runtime.communicator.calls.decisions import Decision, Host
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.engines.engine import GroupParameters
 
 MEMORY = SharedMemory(2, 8, 1 << 17, BUILT_IN)
 FRESH = os.getpid() << 20
@@ -40,11 +41,14 @@ class Memo:
 @pytest.fixture(autouse=True)
 def nothing_decided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decisions, "_decided", {})
-    monkeypatch.setattr(decisions, "WAIT_S", 0.01)
+
+
+def host(memo: Memo) -> Host:
+    return Host(memo, GroupParameters("nowhere", 0, ("0", "1", "2", "3"), timeout_s=0.01))
 
 
 def all_reduce(memo: Memo, nbytes: int = 1 << 20) -> Decision:
-    return decide(memo, "all_reduce", 4, -1, nbytes, MEMORY)
+    return host(memo).decide("all_reduce", -1, nbytes, MEMORY)
 
 
 def test_who_claims_publishes_and_others_read_the_same() -> None:
@@ -62,7 +66,9 @@ def test_a_process_asks_once_for_sizes_of_one_kind() -> None:
     assert all_reduce(memo, 1 << 20) is all_reduce(memo, (1 << 19) + 1)
     assert all_reduce(memo, 1 << 21) is not all_reduce(memo, 1 << 20)
     assert memo.asked == 2
-    assert decide(memo, "broadcast", 4, 1, 1 << 20, MEMORY) != cut(memo, "chain", "broadcast", 4, 1, 1 << 20, MEMORY)
+    assert host(memo).decide("broadcast", 1, 1 << 20, MEMORY) != host(memo).cut(
+        "chain", "broadcast", 1, 1 << 20, MEMORY
+    )
     assert memo.asked == 4
 
 
@@ -78,7 +84,7 @@ def test_who_finds_nothing_decides_and_publishes_nothing(answer: bytes | bool | 
 def test_who_fails_to_decide_lets_the_others_go_on() -> None:
     memo = Memo(True)
     with pytest.raises(ValueError, match="ring"):
-        cut(memo, "no such ring", "all_reduce", 4, -1, 8, MEMORY)
+        host(memo).cut("no such ring", "all_reduce", -1, 8, MEMORY)
     assert list(memo.published.values()) == [b""]
 
 
@@ -98,9 +104,9 @@ def test_who_fails_to_decide_lets_the_others_go_on() -> None:
 def test_what_is_published_is_read_back(decision: Decision) -> None:
     decisions._decided.clear()
     memo = Memo(True)
-    assert decisions._once(memo, 4, "question", lambda: decision) == decision
+    assert host(memo)._once(("question",), lambda: decision) == decision
     decisions._decided.clear()
-    read = decisions._once(Memo(*memo.published.values()), 4, "question", lambda: pytest.fail("decided again"))
+    read = host(Memo(*memo.published.values()))._once(("question",), lambda: pytest.fail("decided again"))
     assert (read, read.steps.slots) == (decision, decision.steps.slots)
 
 
@@ -130,17 +136,27 @@ def test_one_rank_decides_for_all() -> None:
     assert len({why for _, why in made}) == 1
 
 
-def keeps_a_claim(comm: Communicator) -> str:
+def dies_with_a_claim(comm: Communicator) -> str:
+    """Rank 0 has claimed the key when the others come."""
+
+    def die() -> Decision:
+        comm.barrier()
+        os._exit(3)
+
     if comm.rank == 0:
-        decisions._shared(comm._endpoint, comm.size, 77, lambda: os._exit(3))
-    comm._endpoint.known(77)
-    return comm.chosen("all_reduce", FRESH + 7).part.program.name
+        comm._calls._host._shared("a question", die)
+    comm.barrier()
+    with pytest.raises(
+        PeerDied, match=r"rank 0 died .* while rank \d waited for its peers in the choice of an algorithm"
+    ):
+        comm._calls._host._shared("a question", lambda: Decision("ring", CallTuning(), ""))
+    return "named"
 
 
-def test_a_rank_that_dies_with_its_claim_keeps_nobody_from_deciding() -> None:
+def test_a_rank_that_dies_with_its_claim_is_named_to_those_who_wait() -> None:
     pytest.importorskip("ringtree._native")
     with pytest.raises(RankFailed, match="rank 0 of 3 failed: its process exited with code 3"):
-        spawn(keeps_a_claim, 3, timeout_s=60)
+        spawn(dies_with_a_claim, 3, timeout_s=60)
 
 
 def fills(comm: Communicator) -> list[object]:

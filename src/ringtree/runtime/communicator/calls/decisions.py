@@ -17,11 +17,10 @@ from ringtree.algorithms import serving
 from ringtree.plan import CallTuning, choose, steps_for
 from ringtree.price.memory import SharedMemory
 from ringtree.runtime.communicator.calls.binding import slots_needed_by
+from ringtree.runtime.engines.engine import GroupParameters
 from ringtree.runtime.engines.protocols import Health, Memo
 
 KEPT = 1024
-WAIT_S = 5.0
-"""How long a rank waits for another rank to decide before it decides for itself: that rank may have been stopped."""
 POLL_S = 5e-4
 CHECK_S = 0.05
 """How often a rank that waits checks whether the others live."""
@@ -40,82 +39,86 @@ class Decision:
     why: str
 
 
-_decided: dict[str, Decision] = {}
+_decided: dict[tuple[object, ...], Decision] = {}
 """By this process, in whatever group; the last KEPT."""
 
 
-def decide(
-    endpoint: Endpoint,
-    collective: str,
-    ranks: int,
-    root: int,
-    nbytes: int,
-    memory: SharedMemory,
-    rank_order: bool = False,
-) -> Decision:
-    """For a whole vector of `nbytes` in a group of so many ranks (root -1: none). `rank_order` as in plan.choose."""
-    at = root if root >= 0 else None
+class Host:
+    """The ranks of a group that decide together: this rank's endpoint, and the parameters of the group."""
 
-    def make() -> Decision:
-        choice = choose(collective, ranks, nbytes, rank_order, memory)
-        return Decision(
-            choice.algorithm, steps_for(choice.algorithm, collective, ranks, at, nbytes, memory), choice.why
-        )
+    def __init__(self, endpoint: Endpoint, group: GroupParameters) -> None:
+        self.endpoint, self.group = endpoint, group
 
-    named = f"one of {serving(collective)}" + " in rank order" * rank_order
-    return _once(endpoint, ranks, _question(named, collective, ranks, root, nbytes, memory), make)
+    def decide(
+        self, collective: str, root: int, nbytes: int, memory: SharedMemory, rank_order: bool = False
+    ) -> Decision:
+        """For a whole vector of `nbytes` (root -1: none). `rank_order` as in plan.choose."""
+        ranks, at = self.group.ranks, root if root >= 0 else None
 
+        def make() -> Decision:
+            choice = choose(collective, ranks, nbytes, rank_order, memory)
+            steps = steps_for(choice.algorithm, collective, ranks, at, nbytes, memory)
+            return Decision(choice.algorithm, steps, choice.why)
 
-def cut(
-    endpoint: Endpoint, algorithm: str, collective: str, ranks: int, root: int, nbytes: int, memory: SharedMemory
-) -> Decision:
-    """The same for an algorithm that the caller names; `steps.slots` is how many staging slots it needs, cut or not."""
-    at = root if root >= 0 else None
+        named = f"one of {serving(collective)}" + " in rank order" * rank_order
+        return self._once((named, collective, ranks, root, _kind(nbytes), memory), make)
 
-    def make() -> Decision:
-        steps = steps_for(algorithm, collective, ranks, at, nbytes, memory)
-        needed = steps.slots or slots_needed_by(algorithm, collective, ranks, root)
-        return Decision(algorithm, replace(steps, slots=needed), "")
+    def cut(self, algorithm: str, collective: str, root: int, nbytes: int, memory: SharedMemory) -> Decision:
+        """The same for an algorithm that the caller names; `steps.slots` is how many staging slots it needs, cut or
+        not."""
+        ranks, at = self.group.ranks, root if root >= 0 else None
 
-    return _once(endpoint, ranks, _question(algorithm, collective, ranks, root, nbytes, memory), make)
+        def make() -> Decision:
+            steps = steps_for(algorithm, collective, ranks, at, nbytes, memory)
+            needed = steps.slots or slots_needed_by(algorithm, collective, ranks, root)
+            return Decision(algorithm, replace(steps, slots=needed), "")
 
+        return self._once((algorithm, collective, ranks, root, _kind(nbytes), memory), make)
 
-def _question(algorithm: str, collective: str, ranks: int, root: int, nbytes: int, memory: SharedMemory) -> str:
-    """All that the decision follows from; sizes up to the next power of two are of one kind."""
-    return repr((algorithm, collective, ranks, root, (nbytes - 1).bit_length() if nbytes else -1, memory))
+    def _once(self, question: tuple[object, ...], make: Callable[[], Decision]) -> Decision:
+        found = _decided.get(question)
+        if found is None:
+            found = self._shared(repr(question), make)
+            while len(_decided) >= KEPT:
+                _decided.pop(next(iter(_decided)), None)
+            _decided[question] = found
+        return found
 
+    def _shared(self, question: str, make: Callable[[], Decision]) -> Decision:
+        key = int.from_bytes(hashlib.sha256(question.encode()).digest()[:8], "little") or 1
+        known = self.endpoint.known(key)
+        if known is False:
+            known = self._awaited(key)
+        if isinstance(known, bytes) and known:
+            return _decoded(known)
+        value = b""  # so that the others need not wait, should this rank fail
+        try:
+            decision = make()
+            value = json.dumps(asdict(decision), separators=(",", ":")).encode()
+            return decision
+        finally:
+            if known is True:
+                self.endpoint.publish(key, value)
 
-def _once(endpoint: Endpoint, ranks: int, question: str, make: Callable[[], Decision]) -> Decision:
-    found = _decided.get(question)
-    if found is None:
-        found = _shared(
-            endpoint, ranks, int.from_bytes(hashlib.sha256(question.encode()).digest()[:8], "little") or 1, make
-        )
-        while len(_decided) >= KEPT:
-            _decided.pop(next(iter(_decided)), None)
-        _decided[question] = found
-    return found
-
-
-def _shared(endpoint: Endpoint, ranks: int, key: int, make: Callable[[], Decision]) -> Decision:
-    known = endpoint.known(key)
-    if known is False:
+    def _awaited(self, key: int) -> bytes | bool | None:
+        """What the rank that claimed the key publishes; False where it has not within the group's time limit, for that
+        rank may have been stopped. Raises PeerDied where a member has died."""
         began_s = checked_s = time.monotonic()
-        while (known := endpoint.known(key)) is False and (now_s := time.monotonic()) < began_s + WAIT_S:
+        while (known := self.endpoint.known(key)) is False:
+            now_s = time.monotonic()
+            if now_s > began_s + self.group.timeout_s:
+                break
             if now_s > checked_s + CHECK_S:
-                endpoint.check_liveness("the choice of an algorithm", list(range(ranks)), [])
+                everyone = list(range(self.group.ranks))
+                self.endpoint.check_liveness("the choice of an algorithm", everyone, [])
                 checked_s = now_s
             time.sleep(POLL_S)
-    if isinstance(known, bytes) and known:
-        return _decoded(known)
-    value = b""  # so that the others need not wait, should this rank fail
-    try:
-        decision = make()
-        value = json.dumps(asdict(decision), separators=(",", ":")).encode()
-        return decision
-    finally:
-        if known is True:
-            endpoint.publish(key, value)
+        return known
+
+
+def _kind(nbytes: int) -> int:
+    """Sizes up to the next power of two are of one kind."""
+    return (nbytes - 1).bit_length() if nbytes else -1
 
 
 def _decoded(value: bytes) -> Decision:
