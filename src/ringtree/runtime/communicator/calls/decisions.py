@@ -21,7 +21,8 @@ from ringtree.runtime.engines.engine import GroupParameters
 from ringtree.runtime.engines.protocols import Health, Memo
 
 KEPT = 1024
-POLL_S = 5e-4
+POLL_S, LONGEST_POLL_S = 2e-4, 2e-2
+"""Between polls, at first and at most: hundreds of ranks that poll would keep the one that decides from its core."""
 CHECK_S = 0.05
 """How often a rank that waits checks whether the others live."""
 
@@ -104,6 +105,7 @@ class Host:
         """What the rank that claimed the key publishes; False where it has not within the group's time limit, for that
         rank may have been stopped. Raises PeerDied where a member has died."""
         began_s = checked_s = time.monotonic()
+        poll_s = POLL_S
         while (known := self.endpoint.known(key)) is False:
             now_s = time.monotonic()
             if now_s > began_s + self.group.timeout_s:
@@ -112,7 +114,8 @@ class Host:
                 everyone = list(range(self.group.ranks))
                 self.endpoint.check_liveness("the choice of an algorithm", everyone, [])
                 checked_s = now_s
-            time.sleep(POLL_S)
+            time.sleep(poll_s)
+            poll_s = min(1.5 * poll_s, LONGEST_POLL_S)
         return known
 
 
