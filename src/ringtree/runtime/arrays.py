@@ -29,7 +29,7 @@ _HINTS = {
     "O": "; other objects travel by the calls whose names end in _object",
     "V": "; a pair is laid out as C does it: np.dtype([...], align=True)",
 }
-"""What those who come with another kind of element may have meant."""
+"""The remedy for an unsupported kind of element."""
 SUPPORTED = ", ".join(BY_LABEL)
 
 
@@ -54,6 +54,7 @@ class Array:
         self.copied, self.named = copied, named
 
     def overlaps(self, other: Array) -> bool:
+        """Whether any byte belongs to both arrays."""
         return self.address < other.address + other.nbytes and other.address < self.address + self.nbytes
 
     def copy(self) -> Array:

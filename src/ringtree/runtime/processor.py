@@ -1,4 +1,4 @@
-"""What tells one machine's measurements from another's: the processor, and how many cores are on line."""
+"""The processor and its online cores: measurements of one machine are not those of another."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def cpu(root: Path = Path("/")) -> str:
-    """The processor's name, as Linux tells below `root`; elsewhere what Python itself knows."""
+    """The processor's name, from Linux's files below `root`; elsewhere from Python."""
     try:
         with open(root / "proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
             for line in lines:  # as far as the first core's: the file is written while it is read
@@ -21,5 +21,5 @@ def cpu(root: Path = Path("/")) -> str:
 
 
 def cores() -> int:
-    """All that are on line, also those that this process may not use: its ranks may be pinned apart."""
+    """The number of online cores, also beyond this process's affinity: its ranks may be pinned apart."""
     return os.cpu_count() or 1

@@ -129,6 +129,7 @@ def text(parameters: CostParameters, ranks: tuple[int, ...], date: str) -> str:
 
 
 def this_machine() -> dict[str, object]:
+    """The CPU model and the number of cores, which a tuned file is checked against."""
     return {"cpu": cpu(), "cores": cores()}
 
 

@@ -33,7 +33,7 @@ RETRY_S = 0.02
 """How long a member that came before the leader sleeps, unless the leader rings."""
 
 GRACE_S = 1.0
-"""How long a leader that gives up stays to tell later members why."""
+"""How long a leader that gives up stays to answer later members with the reason."""
 
 
 class AbstractSocket:
@@ -41,11 +41,13 @@ class AbstractSocket:
     say."""
 
     def exchange(self, group: BootstrapGroup, value: Any = None) -> list[Any]:
+        """Each member's value, by a meeting without memory."""
         return _meet(group, None, value)[1]
 
     def share(
         self, group: BootstrapGroup, nbytes: int, value: Any = None, reserved: int | None = None
     ) -> tuple[int, list[Any]]:
+        """A descriptor of memory that the leader makes, and each member's value."""
         return _meet(group, (nbytes, nbytes if reserved is None else reserved), value)
 
 
@@ -80,6 +82,7 @@ class Leader:
         self._values: dict[int, Any] = {}
 
     def meet(self, memory: tuple[int, int] | None, value: Any) -> tuple[int, list[Any]]:
+        """Admits every member and sends all of them the values; `memory` as in _meet."""
         group, fd = self._group, -1
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
@@ -179,7 +182,7 @@ class Leader:
         return _other_build(group, hello.get("build", ""), name)
 
     def _give_up(self, listener: socket.socket, error: Exception) -> None:
-        """Tells the members why: those that came, and those that come within GRACE_S."""
+        """Sends the reason to the members: those present, and those that come within GRACE_S."""
         refusal = {"refused": str(error), "kind": type(error).__name__}
         _send(self._connections, refusal)
         if isinstance(error, (PeerDied, Mismatch, Poisoned)):  # found by check(), as the others find it themselves
@@ -205,6 +208,7 @@ class Follower:
         self._deadline_s = time.monotonic() + group.timeout_s
 
     def meet(self, value: Any) -> tuple[int, list[Any]]:
+        """Sends the leader this member's value and returns the leader's answer."""
         group = self._group
         # all builds, past and future, use these words: that is how a build can refuse another
         hello = {

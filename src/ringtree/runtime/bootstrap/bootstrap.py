@@ -31,6 +31,7 @@ class BootstrapGroup:
 
     @property
     def size(self) -> int:
+        """The number of members."""
         return len(self.names)
 
     def named(self, ranks: Sequence[int]) -> str:

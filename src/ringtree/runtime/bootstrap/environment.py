@@ -1,4 +1,4 @@
-"""Who am I: rank and world size, as whoever started the processes says it in the environment.
+"""Who am I: rank and world size, from the environment variables of the launcher.
 
 Asked in this order: `ringtree run`, torchrun, Open MPI, MPICH's hydra, srun. None of them: a world of one.
 """
@@ -77,7 +77,8 @@ def _open_mpi(env: Mapping[str, str]) -> World | None:
 
 
 def _hydra(env: Mapping[str, str]) -> World | None:
-    """MPICH and Intel MPI. Hydra tells ranks no job's name: its proxy, one a machine, is the ancestor they share."""
+    """MPICH and Intel MPI. Hydra gives ranks no name of their job: its proxy, one a machine, is the ancestor they
+    share."""
     if "PMI_RANK" not in env or "PMI_SIZE" not in env:
         return None
     size = _number(env, "PMI_SIZE")

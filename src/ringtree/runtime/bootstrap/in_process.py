@@ -28,6 +28,7 @@ class InProcess:
         self._changed = threading.Condition()
 
     def exchange(self, group: BootstrapGroup, value: Any = None) -> list[Any]:
+        """Each member's value, the object itself; raises as Bootstrap.exchange does."""
         names, key = tuple(group.names), f"{os.getpid()}/{group.key}"  # a fork has the table, and none of its threads
         with self._changed:
             meeting = self._meetings.setdefault(key, _Meeting(names))

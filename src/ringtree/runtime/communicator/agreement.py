@@ -1,6 +1,6 @@
 """What all ranks of a group ask for alike: compared before anybody acts on it.
 
-A request travels as so many int64: as the text that it is shown as, and numbers of each rank's own.
+A request travels as int64: its text in words, and then numbers of each rank's own.
 """
 
 from __future__ import annotations

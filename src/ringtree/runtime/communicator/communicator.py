@@ -97,6 +97,7 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         return counted
 
     def reset_counters(self) -> None:
+        """Sets this rank's counters to zero."""
         for group in (self, *self._besides.values()):
             group._endpoint.reset_counters()
 
@@ -133,7 +134,7 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
             group._endpoint.set_timeout(float(timeout_s))
 
     def abort(self, why: str = "") -> None:
-        """Fails the group for all its ranks; any thread may. Who waits in it, on whatever rank, gets Poisoned at once,
+        """Fails the group for all its ranks; any thread may. A rank that waits in the group gets Poisoned at once,
         and so does every later call."""
         if isinstance(self._endpoint, lifetime.Gone):
             return

@@ -40,7 +40,7 @@ class Groups(Collectives):
 
     def split(self, color: int | None, key: int = 0) -> Communicator | None:
         """The communicator of the ranks that said the same `color`, ordered by `key`, then by rank here; None for
-        those who said None. All ranks of this group call it."""
+        ranks that gave None. All ranks of this group call it."""
         mine = (0, 0, 0) if color is None else (1, int64(color, "color"), int64(key, "key"))
         table = self._agreed("a split", mine).tolist()
         self._made += 1

@@ -27,6 +27,7 @@ class Gone:
         raise RuntimeError(self._message)
 
     def __call__(self, *_: object) -> NoReturn:
+        """Raises as every attribute does."""
         raise RuntimeError(self._message)
 
 
@@ -36,6 +37,7 @@ def watch(communicator: Communicator) -> None:
 
 
 def forget(communicator: Communicator) -> None:
+    """Takes the communicator off the list of those closed at exit."""
     _open.discard(communicator)
 
 

@@ -53,10 +53,12 @@ class GroupParameters:
 
     @property
     def ranks(self) -> int:
+        """The number of members."""
         return len(self.names)
 
     @property
     def subject(self) -> str:
+        """What the members meet for, in words."""
         return f"the group of {self.ranks} ranks"
 
     def bootstrap_group(self, build: str = "") -> BootstrapGroup:

@@ -21,6 +21,7 @@ class Outcome:
 
     @property
     def failed(self) -> bool:
+        """Whether the task raised, or the process ended without a result."""
         return bool(self.story)
 
     @property
@@ -32,6 +33,14 @@ class Outcome:
 class Crew(Protocol):
     """The ranks of a pool. `start` gives every rank the task; `finish` waits, and returns outcomes in order of time."""
 
-    def start(self, task: Task) -> None: ...
-    def finish(self, grace_s: float) -> list[tuple[int, Outcome]]: ...
-    def stop(self) -> None: ...
+    def start(self, task: Task) -> None:
+        """Gives every rank the task."""
+        ...
+
+    def finish(self, grace_s: float) -> list[tuple[int, Outcome]]:
+        """(rank, outcome) in order of time; `grace_s`: how long survivors of a failure have to end."""
+        ...
+
+    def stop(self) -> None:
+        """Ends every rank."""
+        ...

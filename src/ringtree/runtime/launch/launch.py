@@ -106,7 +106,7 @@ class _Job:
         self.processes: list[subprocess.Popen[bytes]] = []
         self.lines: list[_Lines] = []
         self.running: set[int] = set()
-        self.endings: list[tuple[int, int]] = []  # (rank, code) of those that failed, in order of time
+        self.endings: list[tuple[int, int]] = []  # (rank, code) of the failed ranks, in order of time
         self.stopped: list[int] = []
         self.signal: int | None = None
         self.deadline: float | None = None
@@ -260,7 +260,7 @@ def _prepare(core: int | None, launcher: int) -> Callable[[], None]:
     prctl = ctypes.CDLL(None).prctl
 
     def prepare() -> None:
-        signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # who is not of a terminal's own group may yet write to it
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # a process outside the terminal's own group may yet write to it
         os.setpgid(0, 0)  # so that Ctrl-C comes once, from us, and what a rank starts can be stopped with it
         prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
         if os.getppid() != launcher:

@@ -75,9 +75,11 @@ class Pool:
 
     @property
     def alive(self) -> bool:
+        """Whether the pool takes another task."""
         return self._crew is not None
 
     def close(self) -> None:
+        """Ends the ranks; a closed pool stays closed."""
         crew, self._crew = self._crew, None
         if crew is not None:
             crew.stop()

@@ -19,7 +19,7 @@ from ringtree.runtime.engines.engine import GroupParameters
 from ringtree.runtime.launch.crew import Outcome, Task
 
 _parents_ends: weakref.WeakSet[Connection] = weakref.WeakSet()
-"""A child closes them all: a pipe that a sibling holds open too would not tell of its parent's end."""
+"""A child closes all of them: a pipe that a sibling holds open would not signal the end of its parent."""
 
 
 class Processes:
@@ -43,11 +43,13 @@ class Processes:
             raise
 
     def start(self, task: Task) -> None:
+        """Sends every rank the task, pickled."""
         text = pickle.dumps(task)
         for pipe in self._pipes:
             pipe.send_bytes(text)
 
     def finish(self, grace_s: float) -> list[tuple[int, Outcome]]:
+        """As Crew.finish; a process that ends without a result is an outcome, too."""
         outcomes: list[tuple[int, Outcome]] = []
         waiting = {pipe: rank for rank, pipe in enumerate(self._pipes)}
         deadline: float | None = None
@@ -74,7 +76,7 @@ class Processes:
             return Outcome(story=f"its process {ending(os.waitstatus_to_exitcode(status))}")
 
     def stop(self) -> None:
-        """Ends the ranks: those that wait for a task by themselves, others by signals; leaves no zombie."""
+        """Ends the ranks: idle ranks by closing their pipe, busy ones by signals; leaves no zombie."""
         for pipe in self._pipes:
             pipe.close()
         for number, after_s in ((0, 1.0), (signal.SIGTERM, 1.0), (signal.SIGKILL, 60.0)):
@@ -191,7 +193,7 @@ def attempt(communicator: Communicator, task: Task) -> Outcome:
 
 
 def failure(error: BaseException) -> Outcome:
-    """What a rank's parent is told of an error."""
+    """The outcome that reports an error to the parent."""
     line = "".join(traceback.format_exception_only(error)).strip()
     trace = "".join(traceback.format_exception(error))
     return Outcome(story=f"{line}\n\n{trace}", cause=error)

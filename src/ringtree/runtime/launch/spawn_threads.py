@@ -26,10 +26,12 @@ class Threads:
             thread.start()
 
     def start(self, task: Task) -> None:
+        """Puts the task into every queue."""
         for queue in self._tasks:
             queue.put(task)
 
     def finish(self, grace_s: float) -> list[tuple[int, Outcome]]:
+        """As Crew.finish."""
         outcomes: list[tuple[int, Outcome]] = []
         deadline: float | None = None
         while len(outcomes) < len(self._threads):
@@ -43,6 +45,7 @@ class Threads:
         return outcomes
 
     def stop(self) -> None:
+        """Ends the threads, each after its current task."""
         for queue in self._tasks:
             queue.put(None)
         for thread in self._threads:

@@ -59,7 +59,7 @@ def _leave(path: Path, process: int) -> None:
 
 
 class Gathered(NamedTuple):
-    """What ranks left. `silent`: those that recorded and left nothing, for they were killed."""
+    """The files that ranks left. `silent`: ranks that recorded and left none, for they were killed."""
 
     trace: Trace
     silent: tuple[int, ...]

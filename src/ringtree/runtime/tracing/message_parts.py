@@ -26,7 +26,7 @@ def channels_apart(recorded: Mapping[int, Recorded]) -> tuple[dict[int, Rows], d
     `chunk` the messages' numbers. For each event its place among the group's channels; and the same without the
     numbers, and with every SEND before the end of the WAIT that took it, for clocks differ by some tens of ns."""
     level = {rank: np.full(len(mine.kind), LONE) + (mine.kind == Event.WAIT) for rank, mine in recorded.items()}
-    told = dict(recorded)
+    apart = dict(recorded)
     start_s = {rank: mine.start_s.copy() for rank, mine in recorded.items()}
     for rank, mine in recorded.items():
         level[rank][mine.kind == Event.STALL] = 0
@@ -41,8 +41,8 @@ def channels_apart(recorded: Mapping[int, Recorded]) -> tuple[dict[int, Rows], d
             level[source][sends] = level[target][waits] = _rising(waits)
             start_s[source][sends] = np.minimum(sender.start_s[sends], receiver.end_s[waits])
     for rank, mine in recorded.items():
-        told[rank] = mine._replace(start_s=start_s[rank], chunk=np.full_like(mine.chunk, -1))
-    return level, told
+        apart[rank] = mine._replace(start_s=start_s[rank], chunk=np.full_like(mine.chunk, -1))
+    return level, apart
 
 
 def _rising(taken: NDArray[np.intp]) -> Rows:

@@ -117,8 +117,8 @@ def _messages_apart(parts: Sequence[RankRecording]) -> dict[int, tuple[NDArray[n
     found: dict[int, tuple[NDArray[np.int64], Recorded]] = {}
     for those in groups.values():
         by_rank = {parts[i].members.index(parts[i].rank): i for i in those}
-        level, told = channels_apart({rank: parts[i].recorded for rank, i in by_rank.items()})
-        found |= {i: (level[rank], told[rank]) for rank, i in by_rank.items()}
+        level, apart = channels_apart({rank: parts[i].recorded for rank, i in by_rank.items()})
+        found |= {i: (level[rank], apart[rank]) for rank, i in by_rank.items()}
     return found
 
 
@@ -130,7 +130,7 @@ def _put_causes_first(trace: Trace, edges: set[int], in_turn: Sequence[tuple[int
     start_s, end_s = trace.start_s, trace.end_s
     late = start_s[send] > end_s[wait]
     for s, w in zip(send[late].tolist(), wait[late].tolist(), strict=True):
-        first = s  # of what was told the same time
+        first = s  # of the events with the same time
         while first not in edges and start_s[first - 1] == end_s[first - 1] == start_s[s]:
             first -= 1
         before_s = -np.inf if first in edges else end_s[first - 1]

@@ -21,6 +21,7 @@ class Spans:
         self._dropped = 0
 
     def add(self, name: str, start_s: float, end_s: float) -> None:
+        """Records a span that has ended; over the limit, counts it as dropped."""
         if len(self._ended) < self._most_events:
             self._ended.append((name, start_s, end_s))
         else:
@@ -33,8 +34,10 @@ class Spans:
         call = np.array([calls.setdefault(name, len(calls)) for name, _, _ in ended], np.int32)
         start_s, end_s = (np.array([span[k] for span in ended], np.float64) for k in (1, 2))
         kind, nobody, nowhere = np.full(n, Event.COMPUTE, np.int32), np.full(n, -1, np.int32), np.full(n, -1, np.int32)
-        told = [(name, 0) for name in calls]
-        return Recorded(kind, start_s, end_s, np.zeros(n, np.int64), nobody, nowhere, call, told, self._dropped)
+        calls_recorded = [(name, 0) for name in calls]
+        return Recorded(
+            kind, start_s, end_s, np.zeros(n, np.int64), nobody, nowhere, call, calls_recorded, self._dropped
+        )
 
 
 class Span:

@@ -109,6 +109,7 @@ class Recording:
                 self._parts.append(RankRecording(place, self._communicator.rank, members, mine, programs, what))
 
     def facts(self) -> dict[str, str]:
+        """The source, machine and engine of the trace."""
         return {"source": "measured", "machine": self._machine(), "engine": self._communicator._engine}
 
     def _machine(self) -> str:

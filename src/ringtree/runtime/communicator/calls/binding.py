@@ -84,6 +84,7 @@ def order_of(algorithm: str, collective: str, ranks: int, root: int) -> Reductio
 
 
 def part_of(schedule: Schedule, rank: int) -> RankProgram:
+    """The rank's program of a schedule, lowered here. Cost: O(transfers)."""
     widest = max((int(block.rows.count.max(initial=1)) for block in schedule.blocks), default=1)
     return RankProgram(lower_rank(schedule, rank), _digest(schedule), widest)
 

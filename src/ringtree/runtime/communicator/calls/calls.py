@@ -44,7 +44,7 @@ CODE = {name: code for code, name in enumerate(COLLECTIVES)}
 """What the fast path knows the collectives by; a forced algorithm's calls have numbers of their own."""
 
 RANK_ORDER = "in rank order"
-"""Stands where an algorithm's name does: any of those that reduce all ranks in order at once."""
+"""In place of an algorithm's name: any algorithm that reduces all ranks in order at once."""
 
 
 class Calls:

@@ -28,12 +28,14 @@ class Plans:
         self._signatures: dict[int, set[CallSignature]] = {}  # by plan: what was ever taught of it
 
     def find(self, key: Key) -> BoundPlan | None:
+        """The plan of such a call, or None; a found plan becomes the last used."""
         found = self._bound.pop(key, None)
         if found is not None:
             self._bound[key] = found
         return found
 
     def keep(self, key: Key, bound: BoundPlan) -> None:
+        """Keeps a plan; over KEPT plans, the engine forgets the one not used for the longest."""
         while len(self._bound) >= KEPT:
             oldest = self._bound.pop(next(iter(self._bound))).plan
             for signature in self._signatures.pop(oldest, ()):
@@ -55,6 +57,7 @@ class Plans:
         return {bound.part.digest: bound.part.program.name for bound in self._bound.values()}
 
     def clear(self) -> None:
+        """Drops all plans without a word to the engine, which is gone."""
         self._bound.clear()
         self._taught.clear()
         self._signatures.clear()
@@ -88,6 +91,7 @@ class Given(Generic[Fact]):
         self._facts: dict[Same, Fact] = {}  # the last used last
 
     def find(self, schedule: Schedule) -> Fact | None:
+        """The fact of a schedule, or None; a found fact becomes the last used."""
         key = Same(schedule)
         found = self._facts.pop(key, None)
         if found is not None:
@@ -95,6 +99,7 @@ class Given(Generic[Fact]):
         return found
 
     def keep(self, schedule: Schedule, fact: Fact) -> Fact:
+        """Keeps and returns the fact; over KEPT facts, the one not used for the longest is dropped."""
         while len(self._facts) >= KEPT:
             del self._facts[next(iter(self._facts))]
         self._facts[Same(schedule)] = fact

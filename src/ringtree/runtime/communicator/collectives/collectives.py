@@ -1,6 +1,6 @@
 """The collectives that move equal blocks, and the barrier; and any schedule as the collective it says it is.
 
-Each method first tries the fast path, as those that reduce do.
+Each method first tries the fast path, as reductions do.
 """
 
 from __future__ import annotations

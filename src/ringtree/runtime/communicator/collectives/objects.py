@@ -1,6 +1,6 @@
 """Collectives of Python objects, by pickle: as bytes of uneven lengths.
 
-To unpickle runs whatever code whoever sent it says: only for groups whose ranks trust each other (all are one user's
+Unpickling runs code that the sender chose: only for groups whose ranks trust each other (all are one user's
 processes). No other collective does it.
 """
 
@@ -34,8 +34,8 @@ class Objects(UnevenCollectives):
         return obj if here else pickle.loads(data)
 
     def gather_object(self, obj: Any, root: int = 0) -> list[Any] | None:
-        """All ranks' objects in a list at the root; None elsewhere. Unpickling runs code of whoever sent it: among
-        ranks that trust each other only."""
+        """All ranks' objects in a list at the root; None elsewhere. Unpickling runs code of the sender: only among
+        ranks that trust each other."""
         root = self._root(root)
         data = _written(obj)
         lengths = self.all_gather(np.array([data.size], np.int64)).reshape(-1)
@@ -43,8 +43,8 @@ class Objects(UnevenCollectives):
         return None if joined is None else _read(joined, lengths)
 
     def all_gather_object(self, obj: Any) -> list[Any]:
-        """All ranks' objects in a list, on every rank. Unpickling runs code of whoever sent it: among ranks that trust
-        each other only."""
+        """All ranks' objects in a list, on every rank. Unpickling runs code of the sender: only among ranks that
+        trust each other."""
         data = _written(obj)
         lengths = self.all_gather(np.array([data.size], np.int64)).reshape(-1)
         return _read(self.all_gather_v(data, lengths), lengths)
@@ -62,22 +62,22 @@ class Objects(UnevenCollectives):
         return pickle.loads(self.scatter_v(data, lengths, root))
 
     def all_to_all_object(self, objs: Sequence[Any]) -> list[Any]:
-        """Object i of the list goes to rank i; object i of the result came from rank i. Unpickling runs code of whoever
-        sent it: among ranks that trust each other only."""
+        """Object i of the list goes to rank i; object i of the result came from rank i. Unpickling runs code of the
+        sender: only among ranks that trust each other."""
         data, lengths = _joined([_written(o) for o in self._one_a_rank(objs)])
         table = self.all_gather(lengths)
         return _read(self.all_to_all_v(data, table), table[:, self.rank])
 
     def reduce_object(self, obj: Any, op: Callable[[Any, Any], Any], root: int = 0) -> Any:
         """The objects folded in rank order, op(op(rank 0's, rank 1's), rank 2's) and so on, at the root; None
-        elsewhere. Unpickling runs code of whoever sent it: among ranks that trust each other only."""
+        elsewhere. Unpickling runs code of the sender: only among ranks that trust each other."""
         fold = _function(op)
         objs = self.gather_object(obj, root)
         return None if objs is None else reduce(fold, objs)
 
     def all_reduce_object(self, obj: Any, op: Callable[[Any, Any], Any]) -> Any:
-        """The objects folded in rank order, on every rank by itself. Unpickling runs code of whoever sent it: among
-        ranks that trust each other only."""
+        """The objects folded in rank order, on every rank by itself. Unpickling runs code of the sender: only among
+        ranks that trust each other."""
         fold = _function(op)
         return reduce(fold, self.all_gather_object(obj))
 

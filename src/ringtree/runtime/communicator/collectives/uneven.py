@@ -71,33 +71,33 @@ class UnevenCollectives(Collectives):
     ) -> Any:
         """The root's first counts[0] rows to rank 0, the next to rank 1 and so on.
 
-        The root gives `x` and `counts`, which a small broadcast tells the others; elsewhere `x` is not looked at, and
-        `out` must be given."""
+        The root gives `x` and `counts`, which a small broadcast sends to the others; elsewhere `x` is not looked at,
+        and `out` must be given."""
         root = self._root(root)
-        told = np.empty(self.size + 1, np.int64)
+        announced = np.empty(self.size + 1, np.int64)
         if self.rank == root:
             if x is None or counts is None:
                 raise ValueError(f"scatter_v needs x and counts on the root, rank {root}")
             a = _rowed(x, "x")
-            told[:-1], told[-1] = self._listed(counts), _width(a)
-            if told[:-1].sum() != a.shape[0]:
-                raise ValueError(f"x has {a.shape[0]} rows; expected {told[:-1].sum()}, the sum of counts")
-            b = target(out, a, (int(told[root]), *a.shape[1:]))
-            self.broadcast(told, root)
-            request = self._uneven("scatter", told[:-1], a, b, b.owner if out is None else out, root=root)
+            announced[:-1], announced[-1] = self._listed(counts), _width(a)
+            if announced[:-1].sum() != a.shape[0]:
+                raise ValueError(f"x has {a.shape[0]} rows; expected {announced[:-1].sum()}, the sum of counts")
+            b = target(out, a, (int(announced[root]), *a.shape[1:]))
+            self.broadcast(announced, root)
+            request = self._uneven("scatter", announced[:-1], a, b, b.owner if out is None else out, root=root)
             return self._calls.perform(request, algorithm, async_op)
         if out is None:
             raise ValueError(f"scatter_v needs out on rank {self.rank}: only the root, {root}, knows what it sends")
         b = writable(out)
-        self.broadcast(told, root)
-        mine = int(told[self.rank])
-        if b.count != mine * told[-1] or (counts is not None and not np.array_equal(counts, told[:-1])):
+        self.broadcast(announced, root)
+        mine = int(announced[self.rank])
+        if b.count != mine * announced[-1] or (counts is not None and not np.array_equal(counts, announced[:-1])):
             listed = np.asarray(counts).tolist()
-            said = f"out has {b.count} elements" if b.count != mine * told[-1] else f"counts are {listed}"
+            said = f"out has {b.count} elements" if b.count != mine * announced[-1] else f"counts are {listed}"
             self._at_odds(
-                f"{said} on rank {self.rank}; rank {root} sends {mine} rows of {told[-1]} elements", alone=True
+                f"{said} on rank {self.rank}; rank {root} sends {mine} rows of {announced[-1]} elements", alone=True
             )
-        request = self._uneven("scatter", told[:-1], None, b, out, root=root, width=int(told[-1]))
+        request = self._uneven("scatter", announced[:-1], None, b, out, root=root, width=int(announced[-1]))
         return self._calls.perform(request, algorithm, async_op)
 
     def reduce_scatter_v(
@@ -154,7 +154,7 @@ class UnevenCollectives(Collectives):
         request = self._uneven("all_to_all", matrix, a, b, b.owner if out is None else out)
         return self._calls.perform(request, algorithm, async_op)
 
-    # -- who has how many rows
+    # -- how many rows each rank has
 
     def _uneven(
         self,
@@ -220,7 +220,8 @@ class UnevenCollectives(Collectives):
             self._at_odds(f"rank {source} sends rank {rank} {sent} rows, and rank {rank} expects {expected}", alone)
 
     def _at_odds(self, said: str, alone: bool) -> NoReturn:
-        """Mismatch. Where this rank is `alone` in seeing it, the others are told, for they would wait in vain."""
+        """Mismatch. Where this rank alone sees the mismatch (`alone`), the group fails, for the others would wait in
+        vain."""
         if alone:
             self._endpoint.poison(said)
         raise Mismatch(said)

@@ -25,11 +25,13 @@ class MessageStatus(NamedTuple):
 
 
 def sending(x: Any, dst: int, tag: int, size: int) -> tuple[Operation, Array]:
+    """The operation that sends x to rank `dst` of `size`, and the array that must outlive it."""
     array = readable(x)
     return (True, peer(dst, size), tag_of(tag), array.address, array.nbytes, int(array.dtype), False), array
 
 
 def receiving(x: Any, src: int, tag: int, size: int, at_most: bool = False) -> tuple[Operation, Array]:
+    """The operation that receives into x from rank `src` of `size` or ANY, and the array that must outlive it."""
     array = writable(x, "the array to receive into")
     whose, which = source(src, size), tag_wanted(tag)
     return (False, whose, which, array.address, array.nbytes, int(array.dtype), bool(at_most)), array
@@ -78,6 +80,7 @@ class PendingMessages:
         return None
 
     def replace_endpoint(self, other: Messages) -> None:
+        """Messages go through `other` from now on."""
         self._endpoint = other
 
     def let_go(self) -> None:
@@ -124,6 +127,7 @@ class Batch:
 
 
 def peer(rank: int, size: int) -> int:
+    """The rank as an int; ValueError unless it is one of `size` ranks."""
     number = whole(rank, "rank")
     if not 0 <= number < size:
         raise ValueError(f"no rank {number} to exchange messages with: expected 0..{size - 1}")
@@ -131,11 +135,13 @@ def peer(rank: int, size: int) -> int:
 
 
 def source(rank: int, size: int) -> int:
+    """The same, where ANY is allowed."""
     number = whole(rank, "rank")
     return ANY if number == ANY else peer(number, size)
 
 
 def tag_of(tag: int) -> int:
+    """The tag of a send as an int; ValueError outside 0..2^31-1."""
     number = whole(tag, "tag")
     if not 0 <= number < 1 << 31:
         raise ValueError(f"tag {number}: expected 0..{(1 << 31) - 1}")
@@ -143,5 +149,6 @@ def tag_of(tag: int) -> int:
 
 
 def tag_wanted(tag: int) -> int:
+    """The tag of a receive, where ANY is allowed."""
     number = whole(tag, "tag")
     return ANY if number == ANY else tag_of(number)

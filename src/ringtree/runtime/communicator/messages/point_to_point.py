@@ -110,7 +110,7 @@ class PointToPoint(Member):
     def exchange_parts(self, xs: Sequence[Any], outs: Sequence[Any], *, async_op: bool = False) -> Any:
         """xs[r] goes to rank r, and what comes from there fills outs[r]; returns `outs`. All ranks call it, in one
         order. Parts may be of any sizes: unlike in all_to_all_v a rank knows its own only, and nothing is asked first.
-        Mismatch, of which both ranks and sizes are told, where a part is not what its receiver expects."""
+        Mismatch, which names both ranks and sizes, where a part is not what its receiver expects."""
         if len(xs) != self.size or len(outs) != self.size:
             raise ValueError(f"got {len(xs)} parts to send and {len(outs)} to fill; expected {self.size} of each")
         given, filled = _apart([readable(x) for x in xs], [writable(out) for out in outs])

@@ -59,6 +59,7 @@ class Message(Work):
         self._status: tuple[int, int, int] | None = None
 
     def done(self) -> bool:
+        """Whether the message has arrived, or has left; never waits."""
         if self._status is not None:
             return True
         if not self._messages.test(self._ticket):
@@ -68,6 +69,7 @@ class Message(Work):
         return True
 
     def wait(self, timeout: float | None = None) -> bool:
+        """Waits; False when `timeout` seconds passed first. Raises what the message failed with."""
         if self._status is not None:
             return True
         if self._messages.complete([self._ticket], False, -1.0 if timeout is None else seconds(timeout)) < 0:
@@ -87,10 +89,12 @@ class Message(Work):
 
     @property
     def tag(self) -> int:
+        """The tag of the message; waits for it."""
         return self._known()[1]
 
     @property
     def nbytes(self) -> int:
+        """The bytes of the message; waits for it."""
         return self._known()[2]
 
     def _end(self) -> None:
@@ -114,6 +118,7 @@ class Together:
         self._works, self._result = works, result
 
     def done(self) -> bool:
+        """Whether all works are done; never waits."""
         return all(work.done() for work in self._works)
 
     def wait(self, timeout: float | None = None) -> bool:

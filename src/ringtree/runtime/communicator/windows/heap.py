@@ -30,7 +30,7 @@ MOST_BYTES = 1 << 41
 PATIENCE_S = 10.0
 """How long the first to take something wait for the others, whose first call may never come."""
 MAPPED_S = 1.0
-"""How long who has mapped the memory waits for the others to have done so."""
+"""How long a rank that has mapped the memory waits for the others to map it."""
 
 
 class Heap:
@@ -100,7 +100,8 @@ class Heap:
         return self._ready
 
     def _claim(self, size: int) -> int | None:
-        """Where so many bytes were free that exist; of such places the tightest."""
+        """The start of `size` existing free bytes, from the smallest free range that holds them; None if there is
+        none."""
         while self._returned:
             self._give(*self._returned.popleft())
         if not self._shared():

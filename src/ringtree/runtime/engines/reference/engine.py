@@ -118,7 +118,7 @@ class ReferenceEndpoint(ReferenceMessages, ReferenceWindows, Recordings):
         def task() -> None:
             try:
                 self._perform(*found, input, output)
-            except Exception as caught:  # noqa: BLE001  # whoever waits for the ticket raises it
+            except Exception as caught:  # noqa: BLE001  # wait() of the ticket raises it
                 self.failed[ticket] = caught
             with self.group.changed:
                 self.finished = ticket
@@ -360,8 +360,8 @@ class _Pass:
         with endpoint.group.changed:
             what = f"a free slot in {self.where}"
             if not endpoint.free:
-                holders = [r for s in endpoint.slots for r in s.told]
-                endpoint.await_(endpoint.free.__len__, what, lambda: [r for s in endpoint.slots for r in s.told])
+                holders = [r for s in endpoint.slots for r in s.receivers]
+                endpoint.await_(endpoint.free.__len__, what, lambda: [r for s in endpoint.slots for r in s.receivers])
                 self.note(Event.STALL, holders[0] if holders else -1, 0)
             slot = endpoint.free.popleft()
             slot.readers, slot.nbytes = readers, values.nbytes

@@ -38,13 +38,13 @@ class Fingerprint(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class StagingSlot:
-    """Staging memory of one sender, its own again when all who were told of it have released it."""
+    """Staging memory of one sender, which may reuse it when every receiver it was signalled to has released it."""
 
     owner: int
     data: NDArray[np.uint8]
     nbytes: int = 0
-    readers: int = 0  # signals told and to be told, less releases
-    told: list[int] = field(default_factory=list)  # receivers that have yet to release it
+    readers: int = 0  # signals sent and to be sent, less releases
+    receivers: list[int] = field(default_factory=list)  # receivers that have yet to release it
 
     @property
     def address(self) -> int:
@@ -73,13 +73,13 @@ class ReferenceGroup:
     sent: Counter[tuple[int, int]] = field(default_factory=Counter)
     recorders: dict[int, ReferenceRecorder] = field(default_factory=dict)
     failure: tuple[type[Exception], tuple[object, ...]] | None = None
-    told: set[int] = field(default_factory=set)  # ranks that have raised the failure itself
+    raised: set[int] = field(default_factory=set)  # ranks that have raised the failure itself
 
     def fail(self, rank: int, kind: type[Exception], *details: object) -> Exception:
         """Poisons the group, and returns what `rank` is to raise: the first failure is the one that counts."""
         with self.changed:
             kind, details = self.poison(kind, *details)
-            self.told.add(rank)
+            self.raised.add(rank)
             return kind(*details)
 
     def poison(self, kind: type[Exception], *details: object) -> tuple[type[Exception], tuple[object, ...]]:
@@ -95,9 +95,9 @@ class ReferenceGroup:
         if self.failure is None:
             return
         kind, details = self.failure
-        if rank in self.told:
+        if rank in self.raised:
             raise Poisoned(f"this group failed before ({details[0]}); close it and make another")
-        self.told.add(rank)
+        self.raised.add(rank)
         raise kind(*details)
 
     def wait(
@@ -133,13 +133,13 @@ class ReferenceGroup:
             self.raise_failure(sender)
             self.lanes.setdefault((sender, receiver), deque()).append(slot)
             if slot is not None:
-                slot.told.append(receiver)
+                slot.receivers.append(receiver)
             self.changed.notify_all()
 
     def release(self, receiver: int, slot: StagingSlot) -> None:
         with self.changed:
             slot.readers -= 1
-            slot.told.remove(receiver)
+            slot.receivers.remove(receiver)
             if slot.readers == 0:
                 self.pools[slot.owner].append(slot)
                 self.changed.notify_all()

@@ -167,7 +167,7 @@ class ReferenceMessages:
                     raise
 
     def _waiting(self, transfers: list[PostedOperation]) -> AbstractContextManager[None]:
-        """While this rank waits for these, as its recorder is told."""
+        """Marks in this rank's recording that it waits for these operations."""
         recorder = self.group.recorders.get(self.rank)
         wants = any(not t.is_send and t.letter is None for t in transfers)
         return recorder.waiting() if recorder is not None and wants else nullcontext()

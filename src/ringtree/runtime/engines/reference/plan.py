@@ -23,7 +23,7 @@ class ChunkRange(NamedTuple):
 
 
 class DecodedInstruction(NamedTuple):
-    """An instruction. `readers`: for each target that is a slot, how many signals will tell of what is written. `chunk`
+    """An instruction. `readers`: for each target that is a slot, how many signals follow the write. `chunk`
     is the one that it is about, -1 for several; `peer` of a copy or a reduction whose message it reads."""
 
     kind: int
@@ -123,10 +123,10 @@ def _find_subjects(steps: list[DecodedInstruction]) -> None:
 
 def _readers(later: Sequence[Sequence[int]], parts: Sequence[ChunkRange], register: int) -> int:
     """Signals of slot `register` until it is written again."""
-    told = 0
+    signals = 0
     for kind, _, named, first, targets, _ in later:
         if kind == Kind.SIGNAL and named == register:
-            told += 1
+            signals += 1
         if any(p.space == Space.SLOT and p.index == register for p in parts[first : first + targets]):
             break
-    return told
+    return signals

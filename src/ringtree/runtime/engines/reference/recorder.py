@@ -26,7 +26,7 @@ class ReferenceRecorder:
         self.most_events, self.dropped = most_events, 0
         self.events: list[tuple[Event, float, float, int, int, int, int]] = []
         self.calls: list[tuple[str, int]] = []
-        self.waiters, self.wanted_s = 0, 0.0  # who waits for messages, and since when they want the next
+        self.waiters, self.wanted_s = 0, 0.0  # calls that wait for messages, and since when for the next one
 
     def begin(self, text: str, digest: int) -> Note:
         """A call begins; what notes its events."""
