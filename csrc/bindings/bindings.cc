@@ -183,7 +183,7 @@ class GroupObject {
   ringtree::FastPath known_;
 };
 
-// What is odd (a numpy integer as root, no operation) is for the long way to take or to refuse.
+// What is odd (a numpy integer as root, no operation) is for the slow path to take or to refuse.
 bool whole(PyObject* given, Py_ssize_t& number) {
   int odd = 0;
   if (!PyLong_Check(given)) return false;
@@ -261,7 +261,7 @@ PyObject* fast(PyObject* self, PyObject* const* args, Py_ssize_t n) {
 template <auto method, Py_ssize_t arguments>
 PyMethodDef fast_definition(const char* name) {
   auto function = reinterpret_cast<void (*)()>(fast<method, arguments>);
-  return {name, reinterpret_cast<PyCFunction>(function), METH_FASTCALL, "The short way; see the stub."};
+  return {name, reinterpret_cast<PyCFunction>(function), METH_FASTCALL, "The fast path; see the stub."};
 }
 
 PyMethodDef fast_definitions[] = {fast_definition<call, 5>("call"), fast_definition<call_at, 8>("call_at")};

@@ -144,7 +144,7 @@ PyMethodDef fast_definition{way == Way::send   ? "send"
                             : way == Way::recv ? "recv"
                                                : "recv_at_most",
                             reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(fast<way>)), METH_FASTCALL,
-                            "The short way; see the stub."};
+                            "The fast path; see the stub."};
 
 }  // namespace
 

@@ -35,7 +35,7 @@ class Receive:
 
 
 @dataclass
-class Letter:
+class SentMessage:
     step: int
     source: int
     tag: int
@@ -47,35 +47,35 @@ class Letter:
 
 @dataclass
 class Model:
-    """By rank: receives that wait, oldest first, and letters that nobody wanted yet, oldest first. `outcomes`: by the
-    step of a receive or a probe, the letter it gets or sees; None where a probe sees nothing."""
+    """By rank: receives that wait and unexpected messages, both oldest first. `outcomes`: by the step of a receive or a
+    probe, the message it gets or sees; None where a probe sees nothing."""
 
     waiting: dict[int, list[Receive]] = field(default_factory=dict)
-    letters: dict[int, list[Letter]] = field(default_factory=dict)
-    outcomes: dict[int, Letter | None] = field(default_factory=dict)
+    unexpected: dict[int, list[SentMessage]] = field(default_factory=dict)
+    outcomes: dict[int, SentMessage | None] = field(default_factory=dict)
 
-    def send(self, dst: int, letter: Letter) -> None:
+    def send(self, dst: int, message: SentMessage) -> None:
         waiting = self.waiting.setdefault(dst, [])
-        taker = next((r for r in waiting if letter.goes_to(r)), None)
+        taker = next((r for r in waiting if message.goes_to(r)), None)
         if taker is None:
-            self.letters.setdefault(dst, []).append(letter)
+            self.unexpected.setdefault(dst, []).append(message)
         else:
             waiting.remove(taker)
-            self.outcomes[taker.step] = letter
+            self.outcomes[taker.step] = message
 
-    def see(self, rank: int, wanted: Receive) -> Letter | None:
-        return next((letter for letter in self.letters.get(rank, []) if letter.goes_to(wanted)), None)
+    def see(self, rank: int, wanted: Receive) -> SentMessage | None:
+        return next((message for message in self.unexpected.get(rank, []) if message.goes_to(wanted)), None)
 
     def receive(self, rank: int, wanted: Receive) -> None:
         found = self.see(rank, wanted)
         if found is None:
             self.waiting.setdefault(rank, []).append(wanted)
         else:
-            self.letters[rank].remove(found)
+            self.unexpected[rank].remove(found)
             self.outcomes[wanted.step] = found
 
 
-def perform(comm: Communicator, script: list[Step], outcomes: dict[int, Letter | None]) -> list[str]:
+def perform(comm: Communicator, script: list[Step], outcomes: dict[int, SentMessage | None]) -> list[str]:
     """Runs the script on this rank; what was not as the model says, if anything."""
     sent: list[Message] = []
     received, seen = {}, {}
@@ -133,7 +133,7 @@ class Program(RuleBasedStateMachine):
         self.script: list[Step] = []
 
     def add_send(self, rank: int, dst: int, tag: int, size: int) -> None:
-        self.model.send(dst, Letter(len(self.script), rank, tag, size))
+        self.model.send(dst, SentMessage(len(self.script), rank, tag, size))
         self.script.append((rank, "isend", dst, tag, size))
 
     def add_receive(self, rank: int, what: str, src: int, tag: int) -> None:
@@ -148,13 +148,13 @@ class Program(RuleBasedStateMachine):
     def irecv(self, rank: int, src: int, tag: int) -> None:
         self.add_receive(rank % self.ranks, "irecv", src if src == ANY else src % self.ranks, tag)
 
-    @precondition(lambda self: any(self.model.letters.values()))
+    @precondition(lambda self: any(self.model.unexpected.values()))
     @rule(data=st.data(), any_source=st.booleans(), any_tag=st.booleans())
     def recv(self, data: st.DataObject, any_source: bool, any_tag: bool) -> None:
         """Of a message that is there, or of an earlier one."""
-        there = [(rank, letter) for rank, letters in self.model.letters.items() for letter in letters]
-        rank, letter = there[data.draw(st.integers(0, len(there) - 1))]
-        self.add_receive(rank, "recv", ANY if any_source else letter.source, ANY if any_tag else letter.tag)
+        there = [(rank, message) for rank, unexpected in self.model.unexpected.items() for message in unexpected]
+        rank, message = there[data.draw(st.integers(0, len(there) - 1))]
+        self.add_receive(rank, "recv", ANY if any_source else message.source, ANY if any_tag else message.tag)
 
     @rule(rank=numbers, tag=wanted_tags, src=numbers | st.just(ANY))
     def iprobe(self, rank: int, src: int, tag: int) -> None:
@@ -165,8 +165,8 @@ class Program(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "script"):
             return
-        for rank, letters in list(self.model.letters.items()):  # what nobody has received yet, and then
-            for _ in range(len(letters)):
+        for rank, unexpected in list(self.model.unexpected.items()):  # what nobody has received yet, and then
+            for _ in range(len(unexpected)):
                 self.add_receive(rank, "recv", ANY, ANY)
         for rank, waiting in list(self.model.waiting.items()):  # what nobody has sent
             while waiting:

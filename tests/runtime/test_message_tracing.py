@@ -179,7 +179,7 @@ def test_what_is_too_much_is_dropped_and_counted(pools: Pools, engine: str) -> N
 
 
 def test_threads_may_send_at_once() -> None:
-    """Each its own tag; the courier moves what they posted."""
+    """Each its own tag; the progress thread moves what they posted."""
     from threading import Thread
 
     def work(comm: Communicator) -> Trace:

@@ -224,7 +224,7 @@ def test_what_lies_in_a_region_is_read_in_place(count: int) -> None:
 
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_lending_does_not_deadlock_where_slots_would_not(ranks: int) -> None:
-    """Everyone lends what it then overwrites with what it received: someone has to make a copy."""
+    """Every rank sends, without a copy, bytes that it then overwrites with received ones: a rank has to make a copy."""
     count = 1024
 
     def rank_of(group: _native.Group, rank: int) -> list[float]:

@@ -200,7 +200,7 @@ def test_anyone_can_poison_the_group() -> None:
     assert all("rank 1 has had enough" in end.text for end in ends)
 
 
-def test_a_forked_child_has_no_seat() -> None:
+def test_a_forked_child_has_no_endpoint() -> None:
     def rank_of(group: _native.Group, rank: int) -> tuple[str, float]:
         plan = prepare(group, one_shot(rank, 2), 1)
         x = np.ones(1, np.float32)

@@ -90,7 +90,7 @@ def idle(comm: Communicator) -> tuple[float, int]:
 
 def test_who_waits_for_nothing_uses_no_core() -> None:
     for nap_s, threads in spawn(idle, 2, timeout_s=60):
-        assert nap_s > 0.025  # the courier's are 0.05 s
+        assert nap_s > 0.025  # the progress thread's are 0.05 s
         assert threads == 0  # Python's; the group's own is not one of them
 
 

@@ -11,7 +11,7 @@ from ringtree import ANY
 from ringtree.runtime.arrays import dtype_named
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.communicator.messages.work import wait_all
-from tests.runtime.soak.script import Exchange, Letter, Window
+from tests.runtime.soak.script import Exchange, ScriptedMessage, Window
 from tests.runtime.soak.values import MOST_OTHERS, Tables, Values, differing
 
 
@@ -56,7 +56,7 @@ class Posts:
                     wait_all(works)
         return self._wrong(comm, [(letters[i], y) for i, y in received])
 
-    def _circle(self, comm: Communicator, letter: Letter) -> str:
+    def _circle(self, comm: Communicator, letter: ScriptedMessage) -> str:
         shift = (letter.target - letter.source) % comm.size
         left = (comm.rank - shift) % comm.size
         y = self._empty(letter)
@@ -66,7 +66,7 @@ class Posts:
         wrong = differing(y, want)
         return wrong and f"from rank {left}: {wrong}"
 
-    def _objects(self, comm: Communicator, letters: list[Letter]) -> str:
+    def _objects(self, comm: Communicator, letters: list[ScriptedMessage]) -> str:
         for letter in letters:
             said = (letter.tag, "a" * letter.count)
             if letter.source == comm.rank:
@@ -75,16 +75,16 @@ class Posts:
                 return f"the object from rank {letter.source} with tag {letter.tag} is another one"
         return ""
 
-    def _wrong(self, comm: Communicator, received: list[tuple[Letter, Values]]) -> str:
+    def _wrong(self, comm: Communicator, received: list[tuple[ScriptedMessage, Values]]) -> str:
         for letter, y in received:
             if wrong := differing(y, self._of(letter)):
                 return f"from rank {letter.source} with tag {letter.tag}: {wrong}"
         return ""
 
-    def _of(self, letter: Letter) -> Values:
+    def _of(self, letter: ScriptedMessage) -> Values:
         return self._tables.of_rank(letter.dtype, letter.source)[letter.offset : letter.offset + letter.count]
 
-    def _empty(self, letter: Letter) -> Values:
+    def _empty(self, letter: ScriptedMessage) -> Values:
         return np.empty(letter.count, dtype_named(letter.dtype))
 
 
@@ -130,7 +130,7 @@ class Windows:
         return ""
 
 
-def _between(letter: Letter, size: int) -> Letter:
+def _between(letter: ScriptedMessage, size: int) -> ScriptedMessage:
     """Its ranks as those of a group, which are two."""
     source, target = letter.source % size, letter.target % size
     return replace(letter, source=source, target=target if target != source else (target + 1) % size)

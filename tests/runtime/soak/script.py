@@ -45,7 +45,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class ScriptedMessage:
     """One message; ranks are those of the group, modulo its size."""
 
     source: int
@@ -62,7 +62,7 @@ class Exchange:
 
     style: str
     group: int
-    letters: tuple[Letter, ...]
+    letters: tuple[ScriptedMessage, ...]
     order: int
     anyone: bool
 
@@ -172,7 +172,7 @@ def _exchange(draw: Random, number: int, grouped: bool) -> Exchange:
         target = source + draw.randint(1, 59)
         dtype = "float32" if draw.random() < 0.7 else draw.choice(DTYPES)
         count = _count(draw, MOST_OTHERS if style != "objects" else 2000)
-        letters.append(Letter(source, target, first + i * apart, count, _offset(draw), dtype))
+        letters.append(ScriptedMessage(source, target, first + i * apart, count, _offset(draw), dtype))
     anyone = apart and draw.random() < 0.3
     group = draw.randint(0, MOST_GROUPS) if grouped else 0
     return Exchange(style, group, tuple(letters), draw.getrandbits(32) if apart else 0, anyone)

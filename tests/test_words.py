@@ -1,0 +1,52 @@
+"""The project speaks the field's words: none of those that docs/glossary.md replaced comes back in its old sense."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = {"src": ("*.py", "*.pyi"), "csrc": ("*.h", "*.cc"), "docs": ("*.md",), "tests": ("*.py", "*.cc", "*.h")}
+OLD = {
+    r"\bseats?\b|\bSeat\b|_seat\b": "endpoint; of GPUs: GPU slots",
+    r"\bcouriers?\b": "progress thread",
+    r"\bKin\b|\bkin\b": "inherited liveness",
+    r"\bloans?\b|\blent\b|\blends?\b": "zero-copy send, its completion",
+    r"\bparcels?\b|\bMail\b|\bLetter\b": "send descriptor, matching table, unexpected message",
+    r"\bTurns::|\bclass Turns\b": "ticket lock",
+    r"\bParty\b|\bTerms\(": "bootstrap group, group parameters",
+    r"\b(short|long) way\b": "fast path, slow path",
+    r"\bfrugal\b|\bcrowded\b": "lazily committed, oversubscribed",
+    r"\broads?\b|\btours?\b": "routes, ring orders",
+    r"\bhas it that\b": "computes, reports, returns (name who does it)",
+}
+"""What is no longer said, and what is."""
+RECORDS = ("docs/decisions/", "docs/torch_suite.md", "docs/glossary.md", "tests/test_words.py")
+"""Pages of what was, and of words."""
+
+
+def texts() -> list[tuple[str, str]]:
+    found = [
+        (str(p.relative_to(ROOT)), p)
+        for folder, kinds in FOLDERS.items()
+        for k in kinds
+        for p in (ROOT / folder).rglob(k)
+    ]
+    return [(name, path.read_text(encoding="utf-8")) for name, path in found if not name.startswith(RECORDS)]
+
+
+@pytest.fixture(scope="module")
+def sources() -> list[tuple[str, str]]:
+    return [*texts(), ("README.md", (ROOT / "README.md").read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize(("old", "now"), OLD.items())
+def test_no_old_word_comes_back(sources: list[tuple[str, str]], old: str, now: str) -> None:
+    found = [
+        f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {match[0]}"
+        for name, text in sources
+        for match in re.finditer(old, text, re.IGNORECASE if old.islower() else 0)
+    ]
+    assert not found, f"expected {now}"
