@@ -99,7 +99,7 @@ class _File:
         if not 1 <= memory.chunks < 2**20 or (memory.promise.blocked and memory.chunks % n):
             raise self.refuse(f"input_chunks is {given}; expected at least 1, and whole blocks for {n} gpus")
         for rank, gpu in enumerate(self.gpus):
-            windows = ("input_chunks", memory.held(rank)), ("output_chunks", memory.owed(rank))
+            windows = ("input_chunks", memory.precondition(rank)), ("output_chunks", memory.postcondition(rank))
             for key, window in windows:
                 unused = key == "output_chunks" and inplace and not made
                 if self.number(gpu, key) != len(window) and not unused:
@@ -253,7 +253,11 @@ class _Gpu:
             said = json.dumps(place)[:60]
             raise FormatError(f"{self.where(thread, op)}: {said} is no buffer i, o or s of 0..{len(file.gpus) - 1}")
         first, count = file.number(place, "index"), file.number(place, "size")
-        windows = {"i": file.memory.held(owner), "o": file.memory.owed(owner), "s": range(file.scratch[owner])}
+        windows = {
+            "i": file.memory.precondition(owner),
+            "o": file.memory.postcondition(owner),
+            "s": range(file.scratch[owner]),
+        }
         if count < 1 or first + count > len(windows[buffer]):
             span = f"gpu {owner}'s {buffer}[{first}:{first + count}]"
             raise FormatError(f"{self.where(thread, op)}: {span}; it has {len(windows[buffer])} chunks")

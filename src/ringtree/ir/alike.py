@@ -197,11 +197,11 @@ def _joined(one: tuple[Ints, Ints, Ints], two: tuple[Ints, Ints, Ints]) -> tuple
 
 
 def _windows(schedule: Schedule) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
-    """Where what each rank holds, and is owed, begins and ends on the whole vector."""
+    """Returns first and last chunk (exclusive) of each rank's precondition and postcondition, [ranks] each."""
     s, ranks = schedule, range(schedule.ranks)
-    spans = [[window(r) for r in ranks] for window in (s.held, s.owed)]
-    held, owed = ((np.array([x.start for x in w]), np.array([x.stop for x in w])) for w in spans)
-    return held, owed
+    spans = [[window(r) for r in ranks] for window in (s.precondition, s.postcondition)]
+    precondition, postcondition = ((np.array([x.start for x in w]), np.array([x.stop for x in w])) for w in spans)
+    return precondition, postcondition
 
 
 def _names(at: Ints, key: Ints, keys: int) -> Ints:
@@ -303,15 +303,17 @@ def _named(said: Ints, names: Ints) -> Ints:
 def _finish(
     schedule: Schedule, ranks: Ints, cell: Ints, written: NDArray[np.bool_], direct: bool
 ) -> tuple[Ints, Ints, Ints]:
-    """As Placement.finish: what each rank is owed and has in its input still, then what it keeps in scratch."""
+    """As Placement.finish: chunks of the postcondition that are still in the input, then chunks kept in scratch."""
     s = schedule
-    (held, held_end), (owed, owed_end) = ((w[0][ranks], w[1][ranks]) for w in _windows(s))
+    (precondition, precondition_end), (postcondition, postcondition_end) = (
+        (w[0][ranks], w[1][ranks]) for w in _windows(s)
+    )
     has = np.zeros((len(ranks), s.chunks), dtype=np.bool_)
     mine = (cell[0] < s.chunks) & written[np.minimum(cell[0], s.chunks - 1)]
     np.put_along_axis(has, cell[:, mine], True, axis=1)
     position = np.arange(s.chunks)
-    within = (position >= owed[:, None]) & (position < owed_end[:, None])
-    untouched = ~has & within & (position >= held[:, None]) & (position < held_end[:, None])
+    within = (position >= postcondition[:, None]) & (position < postcondition_end[:, None])
+    untouched = ~has & within & (position >= precondition[:, None]) & (position < precondition_end[:, None])
     parts = [_runs(untouched)] + ([] if direct else [_runs(has & within)])
     who, start, count = (np.concatenate(c) for c in zip(*parts, strict=True))
     order = np.argsort(who, kind="stable")

@@ -181,7 +181,7 @@ def narrow(topology: Topology, cut: Cut, *, leaves: bool = False, nics: Containe
     small = (ranks, "into") if len(ranks) <= len(others) else (others, "out of")
     if len(ranks) == len(others) and leaves:
         small = others, "out of"
-    alike = f", and {cut.sets - 1:,} more like it" if cut.sets > 1 else ""
+    alike = f", one of {cut.sets:,} such cuts" if cut.sets > 1 else ""
     example = topology.link_name(int(links[0])) if len(links) else "none"
     bandwidth = f"{topology.bandwidth_Bps[links].sum() / 1e9:.4g} GB/s"
     return f"{count} {small[1]} {_ranks(topology, small[0])} ({example}), {bandwidth}{alike}"

@@ -152,7 +152,7 @@ def seconds(schedule: Schedule, where: Where, nbytes: int) -> float:
         return memory.seconds(schedule, where, nbytes)
     if isinstance(where, Topology):
         return Priced(schedule, where).seconds(nbytes)
-    raise TypeError(f"{type(where).__name__} is no place to price a schedule: expected Topology or SharedMemory")
+    raise TypeError(f"{type(where).__name__} is not a machine model: expected Topology or SharedMemory")
 
 
 def quote(schedule: Schedule, topology: Topology, nbytes: int) -> Quote:

@@ -115,7 +115,7 @@ def wire(programs: Sequence[Program], *, in_place: bool = False) -> Wiring:
 def _lengths(p: Program) -> tuple[int, int, int]:
     """The lengths of a rank's input, output and scratch."""
     promise, where = collective(p.collective), (p.rank, p.ranks, p.chunks, p.root or 0)
-    return len(promise.held(*where)), len(promise.owed(*where)), p.scratch
+    return len(promise.precondition(*where)), len(promise.postcondition(*where)), p.scratch
 
 
 def _check_lane(w: Wiring, lane: Lane) -> None:

@@ -127,4 +127,4 @@ def _start(s: Schedule, buffer: Buffer, rank: int) -> int:
     """Which position on the whole vector the rank's buffer begins with; -1 for scratch."""
     if buffer is Buffer.SCRATCH:
         return -1
-    return 0 if buffer is Buffer.DATA else s.owed(rank).start
+    return 0 if buffer is Buffer.DATA else s.postcondition(rank).start
