@@ -10,7 +10,7 @@ from ringtree.algorithms import binary_tree, binomial, double_tree, locality_tre
 from ringtree.machines.catalogue import machine
 from ringtree.machines.clusters import Cluster
 from ringtree.search import arrange, distances
-from ringtree.search.roads import Where, topology_of
+from ringtree.search.routes import Where, topology_of
 from ringtree.simulate import play
 from ringtree.topology.fabrics import FABRICS
 from ringtree.transform import relabel
