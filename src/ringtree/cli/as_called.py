@@ -32,8 +32,11 @@ def cut_in_words(schedule: Schedule, algorithm: str, nbytes: int) -> tuple[Sched
     made, steps = cut(schedule, algorithm, nbytes)
     widest = max((int(b.rows.count.max(initial=1)) for b in made.blocks), default=1)
     chunk, most = nbytes // made.chunks, slot_bytes // widest
-    passing = f"{most} at a time" if most < chunk else "whole"
-    return made, f"{nbytes} bytes through {slots} slots of {slot_bytes}: {steps}; chunks of {chunk} bytes, {passing}"
+    passing = f"sent {most} at a time" if most < chunk else "sent whole"
+    return (
+        made,
+        f"{nbytes} bytes staged through {slots} slots of {slot_bytes}: {steps}; chunks of {chunk} bytes, {passing}",
+    )
 
 
 def programs(schedule: Schedule, nbytes: int, in_place: bool) -> Sequence[Program]:

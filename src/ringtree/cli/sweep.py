@@ -124,8 +124,8 @@ def _priced(
             times[find(name).name] = found
     if not times:
         raise ValueError(
-            f"{', '.join(names)} over {ranks:,} ranks: more than {MOST_TRANSFERS:,} transfers; expected fewer ranks, "
-            "or leave --algorithm out"
+            f"{', '.join(names)} over {ranks:,} ranks need more than {MOST_TRANSFERS:,} transfers; "
+            "expected fewer ranks, or leave --algorithm out"
         )
     bounds = Bounds(where)
     return [

@@ -56,7 +56,7 @@ def plan_of(args: argparse.Namespace) -> TrainingPlan:
     plan = TrainingPlan(ParallelLayout(**said[0]), settings=TrainingSettings(**said[1]), shape=Shape(**said[2]))  # type: ignore[arg-type]
     check(plan)
     if args.picture and plan.layout.staleness is not None:
-        raise ValueError("--picture of asynchronous training: its calls are in no order that ranks share; take --trace")
+        raise ValueError("--picture: ranks of asynchronous training have no common order of calls; use --trace instead")
     return plan
 
 

@@ -79,14 +79,14 @@ class Keeping:
         found = latest(self._folder) if self._folder else None
         if found is None:
             if self._resumes:
-                self._bar.print(f"no checkpoint in {self._folder}: from the beginning")
+                self._bar.print(f"no checkpoint in {self._folder}: training starts from the beginning")
             return
         if not self._resumes:
             raise ValueError(
-                f"{self._folder} has checkpoints; expected --resume, to go on from the last, or a new folder"
+                f"{self._folder} has checkpoints; expected --resume, to continue from the last one, or a new folder"
             )
         load(trainer, found)
-        self._bar.print(f"goes on from {found}")
+        self._bar.print(f"resumed from {found}")
 
     def keep(self, trainer: Trainer) -> None:
         done, steps = trainer.steps_done, trainer.plan.settings.steps

@@ -1,4 +1,4 @@
-"""Describe this machine as ringtree sees it."""
+"""Print this machine's cores, memory and software versions."""
 
 from __future__ import annotations
 
