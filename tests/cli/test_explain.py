@@ -33,8 +33,8 @@ def test_a_healthy_log_is_laid_beside_the_prediction(ringtree: Ringtree, tmp_pat
     assert said.code == 0 and said.err == ""
     assert "# nodes: 1, from the log's hosts" in said.out
     assert "# GPUs of each node: 0, 3" in said.out
-    assert "nothing wrong found" in said.out
-    assert "measured (us)" in said.out and "at length: 44 GB/s busbw measured" in said.out
+    assert "no fault found" in said.out
+    assert "measured (us)" in said.out and "large sizes: 44 GB/s busbw measured" in said.out
 
 
 def test_a_fault_is_named_with_evidence_and_remedy(ringtree: Ringtree, tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_an_undecided_log_says_what_to_run(ringtree: Ringtree, tmp_path: Path) -
     said = ringtree("explain", str(written(tmp_path, 9.0)), "--topology", "dgx-1-v100")
     assert "undecided: slower than predicted, and 2 causes fit" in said.out
     assert said.out.count("to confirm:") == 2
-    assert "run it again with NCCL_DEBUG=INFO" in said.out
+    assert "run the test again with NCCL_DEBUG=INFO" in said.out
 
 
 @pytest.mark.parametrize(("words", "expected"), [

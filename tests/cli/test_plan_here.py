@@ -76,7 +76,7 @@ def test_this_machines_file_is_named(ringtree: Ringtree, tmp_path: Path) -> None
     path = tuned.place()
     path.parent.mkdir()
     path.write_text(tuned.text(BUILT_IN, (2,), "2026-11-21"))
-    assert f"# by what was measured on 2026-11-21 ({path})" in ringtree("plan", "reduce", "--bytes", "8").out
+    assert f"# by parameters measured on 2026-11-21 ({path})" in ringtree("plan", "reduce", "--bytes", "8").out
 
 
 @pytest.mark.parametrize("collective", COLLECTIVES)

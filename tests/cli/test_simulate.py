@@ -64,7 +64,7 @@ def test_another_collective_at_the_same_time(ringtree: Ringtree) -> None:
     both = ringtree("simulate", *RING, "--with", "ring:all_reduce:64K", "--with", "chain:broadcast:8:1ms").out
     assert "time 15.9 µs," in alone and "time 19.9 µs," in both
     assert "concurrent ring:all_reduce:64K ends at 19.9 µs\n" in both
-    assert "beside chain:broadcast:8:1ms, which ends at 1.01 ms\n" in both
+    assert "concurrent chain:broadcast:8:1ms ends at 1.01 ms\n" in both
 
 
 def test_a_file_is_played(ringtree: Ringtree, tmp_path: Path) -> None:

@@ -23,6 +23,6 @@ def run(args: argparse.Namespace) -> int:
         "python": f"{machine['python']}, numpy {machine['numpy']}",
         "ringtree": machine["ringtree"] or "not installed",
     }
-    for name, said in lines.items():
-        print(f"{name:<9}{said}")
+    for name, text in lines.items():
+        print(f"{name:<9}{text}")
     return 0

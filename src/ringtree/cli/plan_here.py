@@ -77,9 +77,9 @@ def run(args: argparse.Namespace) -> int:
     for line in lines(args.collective, ranks, place, memory, rows, every=args.all or len(rows) == 1):
         print(line)
     if args.json:
-        told = [_record(args.collective, ranks, row) for row in rows]
-        said = {"collective": args.collective, "ranks": ranks, "figures": place.source, "rows": told}
-        replace_with_json(args.json, said)
+        records = [_record(args.collective, ranks, row) for row in rows]
+        document = {"collective": args.collective, "ranks": ranks, "figures": place.source, "rows": records}
+        replace_with_json(args.json, document)
     return 0
 
 
@@ -128,8 +128,8 @@ def lines(
             mark = "  <- chosen" if every and candidate is row.chosen else ""
             yield _line(collective, ranks, row, candidate, widths) + mark
     yield "#"
-    told = _explained(collective, ranks, memory, rows[0], place) if len(rows) == 1 else _runs(rows)
-    for line in told:
+    conclusions = _explained(collective, ranks, memory, rows[0], place) if len(rows) == 1 else _runs(rows)
+    for line in conclusions:
         yield f"# {line}"
 
 

@@ -48,8 +48,8 @@ def describe(cluster: Cluster) -> str:
     words = [f"{count(len(machine.gpus), 'GPU')} a node"]
     if cluster.nodes > 1 and cluster.fabric:
         rates = {machine.devices[n].rate_Bps for n in machine.nics}
-        told = " or ".join(f"{bandwidth(r)} ({line_rate(r)})" for r in sorted(rates))
-        words.append(f"{count(len(machine.nics), 'NIC')} of {told}")
+        rates_text = " or ".join(f"{bandwidth(r)} ({line_rate(r)})" for r in sorted(rates))
+        words.append(f"{count(len(machine.nics), 'NIC')} of {rates_text}")
         words.append(f"{cluster.fabric.name} over {NETWORKS[cluster.network]}")
         if cluster.oversubscription > 1:
             words.append(f"oversubscribed {cluster.oversubscription:g} to 1")

@@ -52,8 +52,8 @@ def _algorithms(args: argparse.Namespace) -> Schedule:
         raise ValueError(f"--bytes {args.bytes} chooses the algorithm's options by size; leave --option out")
     schedule = subject.schedule(args)
     if args.bytes:
-        schedule, said = import_module(WAYS["cut"]).cut_in_words(schedule, args.what, parse_bytes(args.bytes))
-        print(f"# {said}")
+        schedule, summary = import_module(WAYS["cut"]).cut_in_words(schedule, args.what, parse_bytes(args.bytes))
+        print(f"# {summary}")
     return schedule
 
 

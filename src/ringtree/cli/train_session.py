@@ -22,7 +22,7 @@ from ringtree.training.measure.measured import TrainingRecord
 from ringtree.training.session import Session
 
 LINES = 20
-"""About so many steps are told in a line."""
+"""Lines printed per training, about."""
 
 
 def train(plan: TrainingPlan, args: argparse.Namespace) -> None:
@@ -44,13 +44,13 @@ def _telling(plan: TrainingPlan, bar: Bar) -> Callable[[int, float, float], None
     steps = plan.settings.steps
     tokens = plan.settings.batch * plan.shape.context
 
-    def told(step: int, loss: float, seconds: float) -> None:
+    def report(step: int, loss: float, seconds: float) -> None:
         bar.reach(step)
         bar.note(f"loss {loss:.4f}, {tokens / seconds:,.0f} tokens/s")
         if step % max(1, steps // LINES) == 0 or step == steps:
             bar.print(f"step {step:>{len(str(steps))}}/{steps}  loss {loss:.4f}  {tokens / seconds:>9,.0f} tokens/s")
 
-    return told
+    return report
 
 
 def _write(measured: TrainingRecord, args: argparse.Namespace) -> None:

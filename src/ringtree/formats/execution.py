@@ -216,8 +216,8 @@ class _Machine:
             for o in i.sources:
                 source = self._cells(rank, o)
                 if source != target and not set(source).isdisjoint(target):
-                    said = f"writes over part of {self.name(o)}, which it reads; expected all of it or none"
-                    raise FormatError(f"{self.where(rank, thread, step)}: {said}")
+                    problem = f"writes over part of {self.name(o)}, which it reads; expected all of it or none"
+                    raise FormatError(f"{self.where(rank, thread, step)}: {problem}")
 
     def _cells(self, rank: int, o: Operand) -> list[Cell]:
         return [] if o.space in (Space.SLOT, Space.MESSAGE) else self.memory.cells(rank, o)
@@ -226,8 +226,8 @@ class _Machine:
         if o.space in (Space.SLOT, Space.MESSAGE):
             labels = self.registers[rank, thread, o.space, o.index]
             if len(labels) != o.count:
-                said = f"takes {o.count} chunks from a message of {len(labels)}; expected as many"
-                raise FormatError(f"{self.where(rank, thread, step)}: {said}")
+                problem = f"takes {o.count} chunks from a message of {len(labels)}; expected as many"
+                raise FormatError(f"{self.where(rank, thread, step)}: {problem}")
             return labels
         found = []
         for k, cell in enumerate(self.memory.cells(rank, o)):

@@ -105,8 +105,8 @@ class _Reader:
         self.parser.EndElementHandler = lambda _: self.open.pop()
         self.parser.CharacterDataHandler = self._text
 
-    def refuse(self, said: str) -> FormatError:
-        return FormatError(f"{self.path}: line {self.parser.CurrentLineNumber}: {said}")
+    def refuse(self, problem: str) -> FormatError:
+        return FormatError(f"{self.path}: line {self.parser.CurrentLineNumber}: {problem}")
 
     def _doctype(self, *_: object) -> None:
         raise self.refuse("has a document type declaration; expected none in an MSCCL program")

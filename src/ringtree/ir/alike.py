@@ -92,7 +92,7 @@ def _told(schedule: Schedule, shared: Columns) -> _Story:
     )
     peer = np.where(local, n, np.where(sends, rows.target[row], rows.source[row])).astype(np.int64)
     ordinal = np.where(sends, 0, shared.ordinal[row])
-    told = (row, peer, shape, count, ordinal, _names(at, peer, n + 1))
+    columns = (row, peer, shape, count, ordinal, _names(at, peer, n + 1))
 
     # the chunks a row touches here: those it reads, then those it writes
     start = np.cumsum([0, *schedule.lengths])
@@ -111,7 +111,7 @@ def _told(schedule: Schedule, shared: Columns) -> _Story:
     else:
         cell_name = _names(cell_at, cell, int(start[-1]))
     touched = _Ragged(where, (cell, cell_name, inside))
-    return _Story(_Ragged(bounds, told), touched, _labels(schedule, shared, row, at, bounds, use, cells, touched))
+    return _Story(_Ragged(bounds, columns), touched, _labels(schedule, shared, row, at, bounds, use, cells, touched))
 
 
 def _labels(
@@ -215,9 +215,9 @@ def _names(at: Ints, key: Ints, keys: int) -> Ints:
         _, index, group = np.unique(whole, return_index=True, return_inverse=True)
         first = index[group.reshape(-1)]
     new = first == np.arange(len(whole))
-    told = np.cumsum(new) - 1
+    numbers = np.cumsum(new) - 1
     before = np.searchsorted(at, at, side="left") if len(at) < 1000 else np.repeat(*_starts(at))
-    names: Ints = told[first] - told[before]
+    names: Ints = numbers[first] - numbers[before]
     return names
 
 
@@ -252,7 +252,7 @@ def _by_use(key: Ints, at: Ints, keys: int, use: Ints, mention: Ints, also: Ints
 
 def _kinds(story: _Story) -> Iterator[Ints]:
     """The ranks whose stories are the same in names."""
-    told = [(story.rows, k) for k in (2, 3, 4, 5)] + [(story.cells, 1), (story.cells, 2), (story.labels, 1)]
+    columns = [(story.rows, k) for k in (2, 3, 4, 5)] + [(story.cells, 1), (story.cells, 2), (story.labels, 1)]
     sizes = np.stack([np.diff(part.first) for part in (story.rows, story.cells, story.labels)], axis=1)
     _, group = np.unique(sizes, axis=0, return_inverse=True)
     for g in range(int(group.max(initial=-1)) + 1):
@@ -260,7 +260,7 @@ def _kinds(story: _Story) -> Iterator[Ints]:
         if len(left) == 1:
             yield left
             continue
-        tables = [part.of(left, k) for part, k in told]
+        tables = [part.of(left, k) for part, k in columns]
         digest = np.zeros(len(left), dtype=np.uint64)
         weights = np.random.default_rng(0)
         for table in tables:
@@ -295,9 +295,9 @@ def _lowered(schedule: Schedule, shared: Columns, story: _Story, ranks: Ints) ->
     )
 
 
-def _named(said: Ints, names: Ints) -> Ints:
+def _named(found: Ints, names: Ints) -> Ints:
     """[ranks, names]: what each rank calls it, from what they say in the same order."""
-    return said[:, np.unique(names, return_index=True)[1]]
+    return found[:, np.unique(names, return_index=True)[1]]
 
 
 def _finish(

@@ -33,10 +33,10 @@ def check(schedule: Schedule) -> None:
 def _check_block(s: Schedule, number: int, block: Block) -> None:
     rows = block.rows
 
-    def refuse_where(bad: NDArray[np.bool_], said: str) -> None:
+    def refuse_where(bad: NDArray[np.bool_], problem: str) -> None:
         if np.any(bad):
             i = int(np.flatnonzero(bad)[0])
-            raise ScheduleError(f"{s.name}: block {number}, row {i} ({describe(rows, i)}): {said}")
+            raise ScheduleError(f"{s.name}: block {number}, row {i} ({describe(rows, i)}): {problem}")
 
     if block.times < 1:
         raise ScheduleError(f"{s.name}: block {number} is repeated {block.times} times; expected at least 1")

@@ -126,9 +126,9 @@ def _chunks(first: Ints, count: Ints) -> Ints:
 
 def _renamed(label: Ints, count: Ints, labels: Ints) -> Ints:
     """[ranks, chunks]: what each rank calls the labels that the first one, labels[0], says."""
-    said = _chunks(label, count)
+    wanted = _chunks(label, count)
     order = np.argsort(labels[0])
-    return labels[:, order[np.searchsorted(labels[0][order], said)]] if len(said) else labels[:, :0]
+    return labels[:, order[np.searchsorted(labels[0][order], wanted)]] if len(wanted) else labels[:, :0]
 
 
 def _assembled(

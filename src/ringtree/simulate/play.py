@@ -104,8 +104,8 @@ def _jobs(what: Schedule | Sequence[Program] | Sequence[Job], nbytes: int | None
 def _check(job: Job, topology: Topology) -> None:
     what = job.what
     if not isinstance(what, Schedule) and [p.rank for p in what] != list(range(what[0].ranks if what else 1)):
-        said = f"{len(what)} programs of ranks {[p.rank for p in what][:8]}"
-        raise ValueError(f"{said}; expected every rank's, in order")
+        given = f"{len(what)} programs of ranks {[p.rank for p in what][:8]}"
+        raise ValueError(f"{given}; expected every rank's, in order")
     head = job.head
     if head.ranks > topology.ranks:
         raise ValueError(

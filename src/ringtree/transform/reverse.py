@@ -104,14 +104,14 @@ def _traced(schedule: Schedule) -> Schedule:
     rows = schedule.expand()
     full, idle = _flags(schedule, rows)
     if not np.any(idle) and (flags := _per_row(rows, full)) is not None:
-        blocks, told, start = [], [], 0
+        blocks, marks, start = [], [], 0
         for b in schedule.blocks:
             mine = flags[start : start + len(b.rows) * b.times].reshape(b.times, len(b.rows))
             start += mine.size
             alike = b.times == 1 or bool(np.all(mine == mine[0]))
             blocks.append(b if alike else expand_block(schedule, b))
-            told.append(mine[0] if alike else mine.reshape(-1))
-        return _told(replace(schedule, blocks=tuple(blocks)), told)
+            marks.append(mine[0] if alike else mine.reshape(-1))
+        return _told(replace(schedule, blocks=tuple(blocks)), marks)
     rows = single(rows)
     while np.any(idle):  # without those, others may have become idle
         rows = rows.take(~idle)

@@ -123,8 +123,8 @@ class _Machine:
         took, size = (
             f"rank {k // self.wide}'s chunk {k % self.wide}" if self.wide else f"chunk {k}" for k in (sized, label)
         )
-        said = f"it takes {took} for one of the size of {size}; expected that label on the operand"
-        return self._refuse(thread, step, said)
+        problem = f"it takes {took} for one of the size of {size}; expected that label on the operand"
+        return self._refuse(thread, step, problem)
 
     def _add(self, a: Sequence[Value], b: Sequence[Value], where: int) -> list[Value]:
         total: list[Value] = []
@@ -150,8 +150,8 @@ class _Machine:
                     "they may be the same memory (aliasable)",
                 )
 
-    def _refuse(self, thread: int, step: int, said: str) -> ProofError:
-        return ProofError(f"{self.w.name}: {self.w.where(thread, step)}: {said}", rank=self.w.threads[thread].rank)
+    def _refuse(self, thread: int, step: int, problem: str) -> ProofError:
+        return ProofError(f"{self.w.name}: {self.w.where(thread, step)}: {problem}", rank=self.w.threads[thread].rank)
 
     def check(self, p: Program, runs: Runs) -> None:
         """Raises ProofError at the first chunk of the rank's output that is not as promised."""

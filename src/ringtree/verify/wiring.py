@@ -191,8 +191,8 @@ class _Reader:
             else:
                 events.append((step, GIVE_BACK, self._release(step, i)))
 
-    def refuse(self, step: int, said: str) -> ProofError:
-        return ProofError(f"{self.w.name}: {self.w.where(self.number, step)}: {said}", rank=self.rank)
+    def refuse(self, step: int, problem: str) -> ProofError:
+        return ProofError(f"{self.w.name}: {self.w.where(self.number, step)}: {problem}", rank=self.rank)
 
     def _check_shape(self, step: int, i: Instruction) -> None:
         if not i.targets or not i.sources or (i.kind == COPY and len(i.sources) > 1):

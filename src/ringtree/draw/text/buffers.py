@@ -96,8 +96,8 @@ class Grid:
         origin = label // self.schedule.chunks
         buffer = np.array([b for b, _ in self.column])
         same: NDArray[np.bool_] = buffer[1:] == buffer[:-1]
-        for said in (apart[:, :, None], origin[:, :, None], sets, marks, (self.cell < 0)[:, :, None]):
-            same &= (said[:, 1:] == said[:, :-1]).all(axis=(0, 2))
+        for contributors in (apart[:, :, None], origin[:, :, None], sets, marks, (self.cell < 0)[:, :, None]):
+            same &= (contributors[:, 1:] == contributors[:, :-1]).all(axis=(0, 2))
         return np.flatnonzero(np.append(True, ~same))
 
     def _texts(self, label: Ints, sets: Bits, column: int, many: int) -> Iterator[str]:
@@ -114,8 +114,8 @@ class Grid:
                 bits = sets[row].tolist()
                 who = [r for r in range(s.ranks) if bits[r // 64] >> r % 64 & 1] if bits else [code // s.chunks]
                 home = chunk == self.position[row, column] or s.chunks == 1
-                said = ranks(who, s.ranks, NARROW if s.ranks > MOST_UNFOLDED // 2 else 7)
-                yield said if home else f"{said}.{place(Buffer.DATA, chunk, many, 0)}"
+                contributors = ranks(who, s.ranks, NARROW if s.ranks > MOST_UNFOLDED // 2 else 7)
+                yield contributors if home else f"{contributors}.{place(Buffer.DATA, chunk, many, 0)}"
 
 
 def gap(rows: int) -> Column:

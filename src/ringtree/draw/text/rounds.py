@@ -4,7 +4,7 @@
                 0  3 +> 1    0    0    0   *23
 
 The buffers are what the symbolic play of the schedule leaves there. What repeats is shown once and says how it goes on;
-of many ranks, chunks or rounds the first, some in the middle and the last are shown, and what is left out is said.
+of many ranks, chunks or rounds the first, some in the middle and the last are shown, and a line names the others.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MOST_WORDS = 1 << 24
 MOST_TRANSFERS = 1 << 20
 LEAST_ROUNDS = 8
 SENDS_ROOM = 44
-"""What a rank sends in a round is said in about as many characters."""
+"""Characters for the transfers that a rank sends in a round, about."""
 NOTHING_YET = (TextSpan("start      ", "head"), TextSpan("all outputs are empty", "faint"))
 
 
@@ -70,8 +70,8 @@ def rounds(schedule: Schedule, width: int = 100) -> list[Line]:
 def _title(s: Schedule) -> str:
     facts = [(s.ranks, "rank"), (s.chunks, "chunk"), (s.rounds, "round"), (s.transfers, "transfer")]
     facts += [(s.switches, "switch")] if s.switches else []
-    said = ", ".join(f"{n:,} {what}{('' if n == 1 else 'es' if what == 'switch' else 's')}" for n, what in facts)
-    return f"{s.name} {s.collective}{'' if s.root is None else f' from root {s.root}'}: {said}"
+    counts = ", ".join(f"{n:,} {what}{('' if n == 1 else 'es' if what == 'switch' else 's')}" for n, what in facts)
+    return f"{s.name} {s.collective}{'' if s.root is None else f' from root {s.root}'}: {counts}"
 
 
 def _played(s: Schedule, moves: Moves, repeated: list[Repeat]) -> tuple[list[Frame], Contents]:
@@ -79,8 +79,8 @@ def _played(s: Schedule, moves: Moves, repeated: list[Repeat]) -> tuple[list[Fra
     shown = spread(s.participants, MOST_RANKS)
     grid = Grid.of(s, moves.layout, shown)
     room = max(LEAST_ROUNDS, MOST_LINES // (len(shown) + 2))
-    told = [number for repeat in repeated for number in repeat.shown]
-    numbers = {told[i] for i in spread(len(told), room)}
+    candidates = [number for repeat in repeated for number in repeat.shown]
+    numbers = {candidates[i] for i in spread(len(candidates), room)}
     contents = Contents.at_start(s, moves.layout)
     nothing = np.zeros(0, dtype=np.int64)
     frames = [Frame(-1, {}, grid.columns(contents, nothing))]
@@ -112,14 +112,14 @@ def _legend(s: Schedule, frames: list[Frame], width: int) -> list[str]:
     """What the notation means, of what is used."""
     cells = [cell.text for frame in frames for column in frame.columns for cell in column.cells]
     heads = [column.head for frame in frames for column in frame.columns]
-    said = " ".join(text for frame in frames for text in frame.sends.values())
+    sent = " ".join(text for frame in frames for text in frame.sends.values())
     notes = (
-        ("+>" in said, "0 +> 1: chunk 0 is added to rank 1's"),
-        ("->" in said, "0 -> 1: chunk 0 is stored at rank 1"),
-        (any(":" in text for text in (said, *heads)), "0:4: chunks 0 to 3"),
-        ("[" in said, "[2]: into chunk 2"),
-        (bool(re.search(r"\bo\d", said)), "o2: chunk 2 of the output"),
-        (bool(re.search(r"\bs\d", said)), "s2: chunk 2 of scratch"),
+        ("+>" in sent, "0 +> 1: chunk 0 is added to rank 1's"),
+        ("->" in sent, "0 -> 1: chunk 0 is stored at rank 1"),
+        (any(":" in text for text in (sent, *heads)), "0:4: chunks 0 to 3"),
+        ("[" in sent, "[2]: into chunk 2"),
+        (bool(re.search(r"\bo\d", sent)), "o2: chunk 2 of the output"),
+        (bool(re.search(r"\bs\d", sent)), "s2: chunk 2 of scratch"),
         (True, "a cell lists the ranks whose data this chunk contains" if s.promise.reduces else
                "a cell names the rank whose data this chunk is"),
         ("·" in cells, "·: empty"),
