@@ -42,6 +42,7 @@ class Counted(Expression):
         self.function, self.rooted, self.rounds = function, rooted, rounds
 
     def evaluate(self, ranks: int, nbytes: float) -> float:
+        """Returns rounds, or bytes sent by the busiest rank, counted in the schedule for `ranks`."""
         made = self.function(ranks, 0) if self.rooted else self.function(ranks)
         return made.rounds if self.rounds else float(made.chunks_sent().max(initial=0)) / made.chunks * nbytes
 
@@ -127,6 +128,7 @@ class Installed:
 
     @property
     def package(self) -> str:
+        """The packages that define the algorithm, joined by "and"."""
         return " and ".join(self.packages)
 
     def load(self) -> Any:

@@ -54,6 +54,7 @@ class Algorithm:
 
     @property
     def serves(self) -> tuple[str, ...]:
+        """The names of the collectives that the algorithm serves."""
         return tuple(self.functions)
 
     @property
