@@ -40,6 +40,7 @@ class Parser(argparse.ArgumentParser):
     """argparse, but an error is one line that names the help to read."""
 
     def error(self, message: str) -> NoReturn:
+        """Prints the error in one line and exits with code 2."""
         print(f"{self.prog}: {message} ({self.prog} --help lists all options)", file=sys.stderr)
         raise SystemExit(2)
 

@@ -21,6 +21,7 @@ from ringtree.nccl.files.nccl_tests import Log
 
 
 def run(args: argparse.Namespace) -> int:
+    """Prints the comparison of a log with its prediction, and the likely cause. Returns the exit code."""
     if args.topology is None:
         raise ValueError("no --topology: expected a name from `ringtree topo list`, or a topology file")
     if args.json:

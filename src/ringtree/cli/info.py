@@ -9,6 +9,7 @@ from ringtree.bench.machine import describe
 
 
 def run(args: argparse.Namespace) -> int:
+    """Prints a description of this machine. Returns the exit code."""
     machine = describe()
     if args.json:
         print(json.dumps(machine, indent=2))

@@ -26,6 +26,7 @@ HERE = "ringtree.cli.plan_here"
 
 
 def run(args: argparse.Namespace) -> int:
+    """Prints predicted times per size. Returns the exit code; ValueError for inconsistent options."""
     args.collective = THEIRS.get(args.collective, args.collective)
     written = [path for path in (args.json, args.export_graph, args.export_tuner) if path]
     for path in written:

@@ -63,6 +63,7 @@ class PlannedSize(NamedTuple):
 
 
 def run(args: argparse.Namespace) -> int:
+    """Prints the choice of algorithm on this machine per size. Returns the exit code."""
     ranks = 2 if args.ranks is None else args.ranks
     if not 1 <= ranks <= MOST_RANKS:
         raise ValueError(f"-n {ranks}: expected 1 to {MOST_RANKS} ranks on this machine")

@@ -23,6 +23,7 @@ SHOWN_FAILURES = 20
 
 
 def run(args: argparse.Namespace) -> int:
+    """Prints a line per proof. Returns 1 where a schedule is refused, else 0."""
     everything = args.what == "all"
     if args.collective:
         collective(args.collective)

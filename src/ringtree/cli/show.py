@@ -25,6 +25,7 @@ WIDTH = 100
 
 
 def run(args: argparse.Namespace) -> int:
+    """Prints a schedule or a trace, or writes a page. Returns the exit code."""
     if args.topology and not args.html:
         raise ValueError("--topology names the machine that a page shows; expected --html FILE as well")
     programs: tuple[Program, ...] = ()  # a file's own

@@ -54,6 +54,7 @@ class _Case:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Prints simulated time, critical path and links, or a table over sizes. Returns the exit code."""
     if args.in_place and not (args.cut and (args.topology or "").startswith(MEASURED)):
         raise ValueError(
             "--in-place applies to a measured machine only: expected --cut and --topology trace:FILE as well"

@@ -39,6 +39,7 @@ MOST_COUNTS = 64
 
 
 def run(args: argparse.Namespace) -> int:
+    """Prints predicted times per algorithm, size and number of ranks. Returns the exit code."""
     args.collective = THEIRS.get(args.collective, args.collective)
     written = [path for path in (args.json, args.html) if path]
     for path in written:

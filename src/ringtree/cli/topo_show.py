@@ -30,6 +30,7 @@ WIDTH = 110
 
 
 def run(args: argparse.Namespace) -> int:
+    """Prints a machine, and writes the files asked for. Returns the exit code."""
     cluster = cluster_of(args)
     channels = partial(_channels, cluster, args.graph)
     between = _pair(cluster, args.copies) if args.copies else (0, 1)

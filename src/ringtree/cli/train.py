@@ -20,6 +20,7 @@ RANKS = "ringtree.cli.train_ranks"
 
 
 def run(args: argparse.Namespace) -> int:
+    """Trains over all ranks, or prints the plan. Returns the exit code."""
     plan = plan_of(args)
     if args.plan:
         terminal.show(train_plan.lines(plan, terminal.columns(WIDTH)))

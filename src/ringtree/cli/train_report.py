@@ -18,6 +18,7 @@ PLOT_WIDTH, PLOT_HEIGHT = 60, 10
 
 
 def lines(measured: TrainingRecord) -> list[Line]:
+    """Returns the report of a training run: loss, memory, times and bytes."""
     text = [
         "",
         *_rate(measured),

@@ -89,6 +89,7 @@ class Keeping:
         self._bar.print(f"resumed from {found}")
 
     def keep(self, trainer: Trainer) -> None:
+        """Writes a checkpoint after the last step, and after every N steps where N was asked for."""
         done, steps = trainer.steps_done, trainer.plan.settings.steps
         if self._folder and (done == steps or (self._every and done % self._every == 0)):
             save(trainer, self._folder)

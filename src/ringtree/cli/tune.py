@@ -24,6 +24,7 @@ MOST_RANKS = 64
 
 
 def run(args: argparse.Namespace) -> int:
+    """Measures, fits cost parameters and writes them to a file. Returns the exit code."""
     from datetime import datetime
 
     ranks = args.ranks or usual_ranks(usable_cores())

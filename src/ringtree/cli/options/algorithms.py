@@ -6,6 +6,7 @@ import argparse
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `ringtree algorithms`."""
     parser.add_argument("--collective", metavar="C", help="only those that serve this collective")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--markdown", action="store_true", help="as the README's table")

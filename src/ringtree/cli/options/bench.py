@@ -32,10 +32,12 @@ class Refuse(argparse.Action):
     """Refuses an option of nccl-tests that would mean something else here."""
 
     def __call__(self, parser: argparse.ArgumentParser, *args: object) -> None:
+        """Ends the program with the option to use instead."""
         parser.error(f"option {args[-1]} is not supported: {MISTAKEN[str(args[-1])]}")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `ringtree bench`."""
     parser.add_argument("collective", metavar="COLLECTIVE", help=", ".join(COLLECTIVES))
     add = parser.add_argument
     add("-n", "--ranks", type=rank_counts, default=[2], metavar="N", help="ranks, or several such as 1,2,4 (default 2)")

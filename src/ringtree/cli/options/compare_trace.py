@@ -14,6 +14,7 @@ from pathlib import Path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `ringtree compare-trace`."""
     parser.add_argument("first", metavar="REAL", help="a trace file, such as `ringtree run --trace` writes")
     parser.add_argument("second", metavar="SIMULATED", help="the trace file to compare it with")
     parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page with both traces")

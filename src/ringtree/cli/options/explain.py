@@ -19,6 +19,7 @@ from ringtree.cli.options import cluster
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `ringtree explain`."""
     parser.add_argument("log", type=Path, metavar="LOG", help="output of nccl-tests: text, JSON, or a table as CSV")
     cluster.add_arguments(parser)
     parser.set_defaults(nodes=None)

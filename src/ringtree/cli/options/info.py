@@ -6,4 +6,5 @@ import argparse
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `ringtree info`."""
     parser.add_argument("--json", action="store_true", help="the same as JSON")

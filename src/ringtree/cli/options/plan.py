@@ -21,6 +21,7 @@ from ringtree.cli.options import cluster
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `ringtree plan`."""
     add = parser.add_argument
     add("collective", metavar="COLLECTIVE", help="all_reduce, all_gather, reduce_scatter, broadcast, reduce, …")
     add("--bytes", default="8:8G", metavar="B", help="8:8G (doubling), 8:8G:4 (times 4), or 1M,64M (default 8:8G)")

@@ -22,6 +22,7 @@ MOST_TRANSFERS = 200_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `ringtree prove`."""
     described = "all, a name from `ringtree algorithms`, or a schedule file"
     subject.add_what(parser, "all|ALGORITHM|FILE", described)
     parser.add_argument("--collective", metavar="C", help="only this collective")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `ringtree report`."""
     parser.add_argument(
         "files", nargs="+", type=Path, metavar="BENCH.json", help="a file that `ringtree bench --json` wrote"
     )

@@ -24,6 +24,7 @@ from pathlib import Path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `ringtree run`."""
     parser.usage = "ringtree run [-h] -n N [-m] [--algorithm A] [--trace FILE] PROGRAM [ARGS …]"
     parser.add_argument("-n", "--ranks", type=int, required=True, metavar="N", help="number of ranks")
     parser.add_argument("-m", "--module", action="store_true", help="PROGRAM is a Python module's name")

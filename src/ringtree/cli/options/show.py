@@ -23,6 +23,7 @@ from ringtree.cli.options import subject
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `ringtree show`."""
     subject.add_arguments(parser)
     parser.add_argument(
         "--bytes", metavar="B", help="cut the schedule as a call on a whole vector of B bytes would, such as 64K or 16M"

@@ -27,6 +27,7 @@ WITH = "ALGORITHM:COLLECTIVE:BYTES[:START]"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `ringtree simulate`."""
     add = parser.add_argument
     subject.add_arguments(parser)
     add(

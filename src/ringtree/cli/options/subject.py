@@ -32,6 +32,7 @@ def add_what(parser: argparse.ArgumentParser, metavar: str, described: str) -> N
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:
+    """Adds --option NAME=VALUE."""
     parser.add_argument(
         "--option",
         type=_option,

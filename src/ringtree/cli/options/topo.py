@@ -18,6 +18,7 @@ from ringtree.cli.options import cluster
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `ringtree topo`."""
     commands = parser.add_subparsers(dest="topo", metavar="COMMAND", required=True)
     for name, (line, add) in COMMANDS.items():
         one = commands.add_parser(

@@ -30,6 +30,7 @@ class Option(NamedTuple):
 
     @property
     def sets(self) -> str:
+        """The name of the field that the option sets."""
         return self.field or self.name.replace("-", "_")
 
     def given(self, args: argparse.Namespace) -> object:
@@ -111,6 +112,7 @@ NEEDS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `ringtree train`."""
     for title, options in GROUPS:
         group = parser.add_argument_group(title)
         for option in options:

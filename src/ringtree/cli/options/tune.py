@@ -20,6 +20,7 @@ SECONDS = 10.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `ringtree tune`."""
     add = parser.add_argument
     add(
         "-n",
