@@ -32,6 +32,8 @@ class Cell(NamedTuple):
 
 
 class Column(NamedTuple):
+    """A column of a view: its heading, and a cell per shown rank."""
+
     head: str
     cells: tuple[Cell, ...]
 
@@ -50,6 +52,7 @@ class Grid:
 
     @staticmethod
     def of(s: Schedule, layout: CellLayout, rows: Sequence[int]) -> Grid:
+        """Returns the grid of `rows` (ranks and switches) for a schedule."""
         buffers = (Buffer.DATA, Buffer.SCRATCH) if s.in_place else (Buffer.OUTPUT, Buffer.SCRATCH)
         here = np.array(rows, dtype=np.intp)
         cells, positions, columns = [], [], list[tuple[Buffer, int]]()

@@ -43,6 +43,7 @@ def bubble(trace: Trace) -> float:
 
 
 def has_pipeline(trace: Trace) -> bool:
+    """Returns whether the trace has compute events of a pipeline."""
     return bool(np.any(trace.kind == Event.COMPUTE)) and len(_passes(trace)[0]) > 0
 
 
