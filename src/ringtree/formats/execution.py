@@ -39,6 +39,7 @@ class NamedMemory:
 
     @cached_property
     def promise(self) -> Collective:
+        """The collective whose precondition and postcondition the memory has."""
         return collective(self.collective)
 
     @cached_property

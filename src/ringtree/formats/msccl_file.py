@@ -53,6 +53,8 @@ class ThreadBlock:
 
 @dataclass(slots=True)
 class MscclGpu:
+    """A gpu of the file: chunks of each buffer, and its thread blocks."""
+
     id: int
     chunks: dict[str, int]  # by buffer: i, o, s
     blocks: list[ThreadBlock] = field(default_factory=list)
