@@ -84,6 +84,7 @@ class Promised:
 
     @staticmethod
     def of(s: Schedule, layout: CellLayout) -> Promised:
+        """Returns the postcondition of all ranks, a row per chunk."""
         columns: list[tuple[Ints, Ints, Ints, Ints, Ints]] = []
         for rank in range(s.ranks):
             position, label, origin = s.promise.promised(rank, s.ranks, s.chunks, s.root or 0)

@@ -24,6 +24,7 @@ class CellLayout:
 
     @staticmethod
     def of(s: Schedule) -> CellLayout:
+        """Returns the layout of all buffers of a schedule, a cell per chunk."""
         length = np.zeros((len(Buffer), s.participants), dtype=np.int64)
         length[Buffer.SCRATCH] = s.scratch
         if s.in_place:
@@ -65,6 +66,7 @@ class Moves:
 
     @staticmethod
     def of(s: Schedule) -> Moves:
+        """Returns the moves of all transfers, a move per chunk. ScheduleError for a chunk outside its buffer."""
         layout, rows = CellLayout.of(s), s.expand()
         source, target = (_cells(s, layout, rows, side) for side in ("source", "target"))
         count = rows.count.astype(np.int64)

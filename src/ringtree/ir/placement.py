@@ -39,6 +39,7 @@ class Placement:
         return Operand(space, chunk - self._start[space], self.label + chunk, count)
 
     def home(self, chunk: int, count: int) -> Operand:
+        """Returns where the range is kept after a write: output or scratch."""
         inside = self.direct and chunk in self.postcondition and chunk + count <= self.postcondition.stop
         return self.operand(Space.OUTPUT if inside else Space.SCRATCH, chunk, count)
 
@@ -58,6 +59,7 @@ class Placement:
         return self.home(chunk, count), moves
 
     def write(self, chunk: int, count: int) -> Operand:
+        """Marks the range as written and returns where it is kept."""
         self.written[chunk : chunk + count] = True
         return self.home(chunk, count)
 

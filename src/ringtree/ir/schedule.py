@@ -92,6 +92,7 @@ class Transfers:
         return Transfers(*(getattr(self, name)[index] for name in COLUMNS))
 
     def same(self, other: Transfers) -> bool:
+        """Returns whether both have equal rows in the same order."""
         return len(self) == len(other) and all(
             np.array_equal(getattr(self, name), getattr(other, name)) for name in COLUMNS
         )
@@ -178,14 +179,17 @@ class Schedule:
 
     @property
     def promise(self) -> Collective:
+        """The collective, with its precondition and postcondition."""
         return find_collective(self.collective)
 
     @property
     def participants(self) -> int:
+        """Number of ranks and switches."""
         return self.ranks + self.switches
 
     @property
     def rounds(self) -> int:
+        """Number of rounds, repetitions included."""
         return sum(b.rounds * b.times for b in self.blocks)
 
     @property
