@@ -38,6 +38,7 @@ class Incidence:
 
     @staticmethod
     def of(ends: Ints, nodes: int) -> Incidence:
+        """Returns the links of every node, given each link's node in `ends`."""
         order = np.argsort(ends, kind="stable")
         return Incidence(order, np.searchsorted(ends[order], np.arange(nodes + 1)))
 
@@ -77,6 +78,7 @@ class Graph:
 
     @property
     def nodes(self) -> int:
+        """Number of nodes: ranks and switches."""
         return len(self.kind)
 
     def reversed(self) -> Graph:

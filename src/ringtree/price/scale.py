@@ -75,6 +75,7 @@ class InPieces:
         return min(max(round(best), 1), MOST_PIECES)
 
     def seconds(self, nbytes: int) -> float:
+        """Returns the seconds for a whole vector of `nbytes`, cut into `count(nbytes)` pieces."""
         count = self.count(nbytes)
         piece = nbytes / count
         rest_s = (count - 1) * (self._next_s + self._next_per_byte_s * piece)

@@ -43,6 +43,7 @@ class Counts:
 
     @property
     def ranks(self) -> int:
+        """Number of ranks."""
         return int(self.work.shape[1])
 
     @property

@@ -61,6 +61,7 @@ class MemoryQuote:
 
     @property
     def seconds(self) -> float:
+        """The sum of all parts, in seconds."""
         return self.call_s + self.latency_s + self.copy_s + self.fetch_s + self.reduce_s
 
 
