@@ -41,6 +41,7 @@ class Code:
 
     @property
     def rank(self) -> NDArray[np.int32]:
+        """The rank of each row, [rows]."""
         return np.repeat(np.arange(len(self.first) - 1, dtype=np.int32), np.diff(self.first))
 
 
