@@ -87,6 +87,7 @@ class Wiring:
 
     @property
     def name(self) -> str:
+        """The program, its collective and its number of ranks, for errors."""
         p = self.programs[0]
         return f"{p.name} {p.collective} over {p.ranks} ranks"
 
