@@ -1,4 +1,4 @@
-"""What a schedule costs on a topology (docs/price.md says by which rules), and there or in a machine's memory."""
+"""Predicted time of a schedule on a topology (rules: docs/price.md) or in a machine's shared memory."""
 
 from __future__ import annotations
 

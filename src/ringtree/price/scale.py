@@ -21,7 +21,7 @@ from ringtree.topology import Topology
 
 Ints = NDArray[np.int64]
 Seconds = Callable[[int], float]
-"""How long a vector of so many bytes takes."""
+"""Seconds as a function of the bytes of the vector."""
 SAMPLE = 1024
 MOST_PIECES = 4096
 SHORTEST_NBYTES = 64 << 10
