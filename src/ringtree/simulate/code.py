@@ -46,7 +46,7 @@ class Code:
 
 
 def of_job(job: Job) -> Code | None:
-    """None for programs that are not told as columns, or whose signals and waits do not pair."""
+    """Returns the job as columns; None for programs without columns, or whose signals and waits do not pair."""
     what, sizes = job.what, job.chunk_nbytes
     return of_schedule(what, sizes) if isinstance(what, Schedule) else of_programs(what, sizes)
 

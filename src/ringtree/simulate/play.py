@@ -36,7 +36,9 @@ def play(
     conditions: Conditions = ALL_IS_WELL,
     slots: int | None = None,
 ) -> Simulation:
-    """What happens, and when: docs/simulate.md says by which rules. `what`: a schedule, every rank's program in order
+    """Returns the simulated events with their times, by the rules of docs/simulate.md.
+
+    `what`: a schedule, every rank's program in order
     of ranks, on a whole vector of `nbytes`; or jobs, which say that themselves. `slots`: how many staging slots a rank
     has (a lane, where ranks have several threads), None for any number.
 
