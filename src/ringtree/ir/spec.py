@@ -9,7 +9,7 @@ from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
 
 
 class ScheduleError(ValueError):
-    """A schedule that breaks the rules of the IR: says which block and row, what is there, what was expected."""
+    """A schedule that breaks the rules of the IR. The message has block, row, the value found and the expected one."""
 
 
 def check(schedule: Schedule) -> None:
