@@ -53,5 +53,5 @@ def test_a_locality_tree_by_distances_enters_each_pair_once() -> None:
 
 
 def test_a_schedule_of_other_ranks_is_refused() -> None:
-    with pytest.raises(ValueError, match="has 4 ranks and dgx-1-v100 8; expected as many"):
+    with pytest.raises(ValueError, match="has 4 ranks and dgx-1-v100 8; expected the same number"):
         arrange(binomial.broadcast(4, 0), V100, 8)
