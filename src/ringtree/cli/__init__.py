@@ -98,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def one_line(error: Exception) -> str:
-    """What a person is told. A mistake of theirs is its message; anything else is ours, and says so."""
+    """Returns the error as one line: the message of a user's mistake, or an internal error with its type."""
     message = "".join(c if c.isprintable() else "?" for c in " ".join(str(error).split()))
     if isinstance(error, FileNotFoundError) and error.filename is not None:
         return f"no such file: {error.filename}"

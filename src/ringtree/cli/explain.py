@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _fill(args: argparse.Namespace, log: Log) -> list[str]:
-    """How many nodes, and which GPUs, where only the log tells; what was taken, in words."""
+    """Sets nodes and GPUs that only the log has; returns these assumptions as lines."""
     there, out = len(find(args.topology).gpus), list[str]()
     ranks = log.ranks
     if args.nodes is None:

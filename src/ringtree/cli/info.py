@@ -18,7 +18,7 @@ def run(args: argparse.Namespace) -> int:
     lines = {
         "cpu": machine["cpu"],
         "cores": f"{cores} usable" + (f", {nodes} NUMA node{'s' * (nodes > 1)}" if nodes else ""),
-        "caches": ", ".join(machine["caches"]) or "not told",
+        "caches": ", ".join(machine["caches"]) or "unknown",
         "memory": f"{machine['memory_bytes'] / 2**30:.1f} GiB",
         "kernel": machine["kernel"],
         "python": f"{machine['python']}, numpy {machine['numpy']}",

@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _places(args: argparse.Namespace) -> tuple[Where, str, list[int]]:
-    """What so many ranks are on, by what name, and how many to look at."""
+    """A topology, its name, and the numbers of ranks to price."""
     if args.topology.partition(":")[0] in SHAPES:
         counts = whole_node_counts(args.ranks or "8", 1)
         return (lambda ranks: parse(args.topology, ranks)), args.topology, counts

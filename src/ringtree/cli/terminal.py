@@ -27,7 +27,7 @@ def console(error: bool = False) -> Console:
 
 
 def columns(otherwise: int) -> int:
-    """The width of the terminal that standard output is; into a pipe, as wide as said."""
+    """Returns the width of the terminal on standard output; the given width into a pipe."""
     return console().width if sys.stdout.isatty() else otherwise
 
 

@@ -62,7 +62,7 @@ def _copies(cluster: Cluster, between: tuple[int, int], width: int) -> list[Line
 
 
 def lines(cluster: Cluster, graphs: Sequence[Channels], width: int, sources: bool) -> list[Line]:
-    """All that is to be said of it for a terminal."""
+    """Returns the machine's description for a terminal."""
     machine, paths = cluster.machine, Paths(cluster.machine)
     parts: list[list[Line]] = [
         [head_line(machine), *([(TextSpan(_network(cluster)),)] if cluster.nodes > 1 else [])],

@@ -42,7 +42,7 @@ def _check_torch() -> None:
 
 
 def plan_of(args: argparse.Namespace) -> TrainingPlan:
-    """What the options say, checked. LayoutError or ValueError, one line, where it cannot be."""
+    """Returns the checked plan of the options. LayoutError or ValueError of one line for impossible ones."""
     for name, (others, why) in NEEDS.items():
         alone = all(getattr(args, o) is None or (o in AXES and getattr(args, o) == 1) for o in others)
         if getattr(args, name) is not None and alone:

@@ -13,7 +13,7 @@ from ringtree.training.measure.measured import TrainingRecord
 from ringtree.training.strategies.layers.pipeline_order import bubble
 
 FEWEST = 5
-"""Steps of which a curve says something."""
+"""Fewest steps for a curve."""
 PLOT_WIDTH, PLOT_HEIGHT = 60, 10
 
 
