@@ -42,12 +42,12 @@ def test_show_prints_one_ranks_program(ringtree: Ringtree) -> None:
 def test_show_cuts_a_schedule_for_a_size(ringtree: Ringtree) -> None:
     shown = ringtree("show", "chain", "-n", "8", "--bytes", "64M").out
     assert shown.splitlines()[:2] == [
-        "# 67108864 bytes through 8 slots of 131072: pieces=256; chunks of 262144 bytes, 131072 at a time",
+        "# 67108864 bytes staged through 8 slots of 131072: pieces=256; chunks of 262144 bytes, sent 131072 at a time",
         "schedule chain broadcast: 8 ranks, 256 chunks, root 0",
     ]
     assert parse_schedule(shown) == REGISTRY["chain"].build("broadcast", 8, pieces=256)
     shown = ringtree("show", "chain", "-n", "8", "--bytes", "64").out
-    assert shown.startswith("# 64 bytes through 8 slots of 131072: no steps; chunks of 64 bytes, whole\n")
+    assert shown.startswith("# 64 bytes staged through 8 slots of 131072: not cut; chunks of 64 bytes, sent whole\n")
 
 
 def test_an_algorithms_own_options_are_passed_on(ringtree: Ringtree) -> None:
@@ -115,7 +115,7 @@ def test_show_draws_a_schedule(ringtree: Ringtree, tmp_path: Path) -> None:
     assert wide.startswith("# 32 columns do not fit a page of 100") and wide.endswith("r data[r] -> r+1\n")
     assert parse_schedule(wide) == REGISTRY["ring"].build("all_reduce", 32)
     for option in (["-n", "4"], ["--root", "0"], ["--bytes", "64"], ["--option", "a=1"]):
-        assert "a file says itself" in ringtree("show", str(path), *option).err
+        assert "applies to algorithms, not to files" in ringtree("show", str(path), *option).err
 
 
 def test_info_describes_the_machine(ringtree: Ringtree) -> None:

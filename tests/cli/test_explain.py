@@ -31,10 +31,10 @@ def written(tmp_path: Path, GBps: float, *said: str) -> Path:
 def test_a_healthy_log_is_laid_beside_the_prediction(ringtree: Ringtree, tmp_path: Path) -> None:
     said = ringtree("explain", str(written(tmp_path, 44.0)), "--topology", "dgx-1-v100")
     assert said.code == 0 and said.err == ""
-    assert "# nodes: 1, by the log's hosts" in said.out
+    assert "# nodes: 1, from the log's hosts" in said.out
     assert "# GPUs of each node: 0, 3" in said.out
-    assert "nothing wrong found" in said.out
-    assert "measured (us)" in said.out and "at length: 44 GB/s busbw measured" in said.out
+    assert "no fault found" in said.out
+    assert "measured (us)" in said.out and "large sizes: 44 GB/s busbw measured" in said.out
 
 
 def test_a_fault_is_named_with_evidence_and_remedy(ringtree: Ringtree, tmp_path: Path) -> None:
@@ -42,8 +42,10 @@ def test_a_fault_is_named_with_evidence_and_remedy(ringtree: Ringtree, tmp_path:
     log, why = written(tmp_path, 9.0, line), tmp_path / "why.json"
     said = ringtree("explain", str(log), "--topology", "dgx-1-v100", "--json", str(why))
     assert said.code == 0
-    for words in ("likely cause: P2P is off", "evidence at length: 9 GB/s busbw measured", "NCCL_P2P_DISABLE=1 was set",
-                  "to be sure:", "remedy: unset NCCL_P2P_DISABLE"):  # fmt: skip
+    for words in (
+        "likely cause: P2P is off",
+        "evidence at large sizes: 9 GB/s busbw measured", "NCCL_P2P_DISABLE=1 was set",
+                  "to confirm:", "remedy: unset NCCL_P2P_DISABLE"):  # fmt: skip
         assert words in said.out
     told = json.loads(why.read_text())
     assert (told["verdict"], [c["key"] for c in told["causes"]]) == ("likely cause", ["p2p_off"])
@@ -54,8 +56,8 @@ def test_a_fault_is_named_with_evidence_and_remedy(ringtree: Ringtree, tmp_path:
 def test_an_undecided_log_says_what_to_run(ringtree: Ringtree, tmp_path: Path) -> None:
     said = ringtree("explain", str(written(tmp_path, 9.0)), "--topology", "dgx-1-v100")
     assert "undecided: slower than predicted, and 2 causes fit" in said.out
-    assert said.out.count("to be sure:") == 2
-    assert "run it again with NCCL_DEBUG=INFO" in said.out
+    assert said.out.count("to confirm:") == 2
+    assert "run the test again with NCCL_DEBUG=INFO" in said.out
 
 
 @pytest.mark.parametrize(("words", "expected"), [
@@ -88,4 +90,4 @@ def test_nodes_are_the_logs_hosts(ringtree: Ringtree) -> None:
     """Eight ranks would fit into one machine of eight GPUs."""
     log = Path(__file__).parents[2] / "examples/slow.log"
     told = ringtree("explain", str(log), "--topology", "dgx-a100").out
-    assert "# nodes: 2, by the log's hosts" in told and "# GPUs of each node: 0, 1, 2, 3" in told
+    assert "# nodes: 2, from the log's hosts" in told and "# GPUs of each node: 0, 1, 2, 3" in told

@@ -42,7 +42,7 @@ def zigzag(monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_a_new_algorithm_shows_everywhere(ringtree: Ringtree, zigzag: str, tmp_path: Path) -> None:
     rounds = ringtree("show", zigzag, "-n", "5", "--rounds").out
-    assert "0 ─ 4 ─ 1 ─ 3 ─ 2" in rounds and rounds.endswith("every rank has what broadcast promises\n")
+    assert "0 ─ 4 ─ 1 ─ 3 ─ 2" in rounds and rounds.endswith("postcondition of broadcast holds on every rank\n")
     assert "round 3" in ringtree("show", zigzag, "-n", "5", "--picture").out
     page = tmp_path / "zigzag.html"
     assert ringtree("show", zigzag, "-n", "5", "--html", str(page)).code == 0 and "zigzag" in page.read_text()

@@ -29,7 +29,7 @@ def test_a_table_in_nccl_tests_manner(ringtree: Ringtree) -> None:
     assert times[0] > 0 and times[-1] > 10 * times[-5]
     assert all(0 < int(row[7].rstrip("%")) <= 100 for row in table)
     assert "# on dgx-h100 x4: 8 GPUs a node, 8 NICs of 50 GB/s (400 Gb/s), infiniband over rails" in got.out
-    assert "of the possible; the bottleneck is " in got.out and "# the least possible: " in got.out
+    assert "of bound; bottleneck: " in got.out and "# lower bound " in got.out
 
 
 def test_records_hold_what_the_table_shows(ringtree: Ringtree, tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_records_hold_what_the_table_shows(ringtree: Ringtree, tmp_path: Path) -
 def test_all_shows_every_candidate_and_marks_the_pick(ringtree: Ringtree) -> None:
     out = ringtree("plan", "all_reduce", "--topology", "dgx-a100", "--bytes", "1M", "--all").out
     assert {row[1] for row in rows(out)} == {"ring", "tree"}
-    assert out.count("<- NCCL's pick") == 1
+    assert out.count("<- NCCL's choice") == 1
     times = [float(row[4]) for row in rows(out)]
     assert times == sorted(times)
 
@@ -108,7 +108,7 @@ MISTAKES = [
     ("all_reduce --topology dgx-h100 --nodes 0", "--nodes 0: expected 1 to"),
     ("all_reduce --topology dgx-h100 --gpus 9", "--gpus 9: dgx-h100 has 8"),
     ("all_reduce --topology dgx-h100 --gpus 1", "is one GPU: expected two ranks at least"),
-    ("all_reduce --topology dgx-h100 --gpus x", "expected how many, such as 4, or which, such as 0,1,4,5"),
+    ("all_reduce --topology dgx-h100 --gpus x", "expected a number of GPUs such as 4, or a list such as 0,1,4,5"),
     ("all_reduce --topology dgx-h100 --nics 8", "expected such as 8x400Gb"),
     ("all_reduce --topology dgx-h100 --nics 8x400", "expected such as 8x400Gb"),
     ("all_reduce --topology dgx-h100 --nodes 2 --fabric string", "--fabric string: expected one of infiniband"),

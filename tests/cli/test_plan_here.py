@@ -35,16 +35,16 @@ def test_one_size_is_explained(ringtree: Ringtree) -> None:
     for words in (
         "# all_reduce over 4 ranks on ",
         "# by built-in cost parameters; `ringtree tune` measures this machine",
-        "meetings (us)",
+        "synchronizing (us)",
         "copying (us)",
         "reading (us)",
         "reducing (us)",
         "<- chosen",
         " is chosen: ",
-        "for its size: ",
-        "through 8 slots of 128 KiB a rank",
-        "% of the possible, ",
-        "6 MiB in all to be read from peers; the bottleneck is ",
+        "staged through ",
+        "8 buffers of 128 KiB per rank",
+        "# lower bound ",
+        "or reading 6 MiB in all from peers; bottleneck: ",
     ):
         assert words in got.out, words
     times = [float(line.split()[2]) for line in got.out.splitlines() if not line.startswith("#")]
@@ -76,7 +76,7 @@ def test_this_machines_file_is_named(ringtree: Ringtree, tmp_path: Path) -> None
     path = tuned.place()
     path.parent.mkdir()
     path.write_text(tuned.text(BUILT_IN, (2,), "2026-11-21"))
-    assert f"# by what was measured on 2026-11-21 ({path})" in ringtree("plan", "reduce", "--bytes", "8").out
+    assert f"# by parameters measured on 2026-11-21 ({path})" in ringtree("plan", "reduce", "--bytes", "8").out
 
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
@@ -92,9 +92,12 @@ def test_everything_can_be_planned(collective: str, ringtree: Ringtree) -> None:
         (("nonsense",), "no collective 'nonsense'"),
         (("all_reduce", "-n", "0"), "-n 0: expected 1 to 256 ranks"),
         (("all_reduce", "--bytes", "lots"), "expected such as 1M"),
-        (("all_reduce", "--nics", "8x400Gb"), "--nics is for a cluster: expected --topology"),
-        (("all_reduce", "--nodes", "4"), "--nodes is for a cluster: expected --topology"),
-        (("all_reduce", "--topology", "dgx-h100", "-n", "4"), "-n 4 is of one machine's memory"),
+        (("all_reduce", "--nics", "8x400Gb"), "--nics applies to a cluster: expected --topology"),
+        (("all_reduce", "--nodes", "4"), "--nodes applies to a cluster: expected --topology"),
+        (
+            ("all_reduce", "--topology", "dgx-h100", "-n", "4"),
+            "-n counts ranks on this machine, got -n 4; for a cluster use --nodes 2",
+        ),
     ],
 )
 def test_a_mistake_is_one_line(words: tuple[str, ...], why: str, ringtree: Ringtree) -> None:

@@ -60,7 +60,7 @@ def test_what_is_shown_into_a_file_is_proved(ringtree: Ringtree, tmp_path: Path)
     path = tmp_path / "tree.txt"
     path.write_text(ringtree("show", "double_tree", "-n", "5").out)
     assert "proved" in ringtree("prove", str(path)).out
-    assert "every rank has what all_reduce promises" in ringtree("show", str(path), "--rounds").out
+    assert "postcondition of all_reduce holds on every rank" in ringtree("show", str(path), "--rounds").out
 
 
 def test_a_file_that_cannot_be_played_still_shows_its_text(ringtree: Ringtree, tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_file_that_cannot_be_played_still_shows_its_text(ringtree: Ringtree, t
     path.write_text("schedule odd exscan: 2 ranks, 1 chunks\nonce: 1 input[0] -> 0 output[0]\n")
     got = ringtree("show", str(path))
     assert got.code == 0 and "once: 1 input[0] -> 0 output[0]\n" in got.out
-    assert "# cannot be played: odd exscan over 2 ranks: round 0" in got.out
+    assert "# cannot be simulated: odd exscan over 2 ranks: round 0" in got.out
     assert ringtree("show", str(path), "--rounds").code == 1
 
 
@@ -88,7 +88,7 @@ def test_switches_have_rows_too(ringtree: Ringtree, tmp_path: Path) -> None:
     )
     got = ringtree("show", str(path), "--rounds").out
     assert "0 +> 3[s0]" in got and re.search(r"^ +3 .*│ +\*all$", got, re.M) and "s0 -> all others[0]" in got
-    assert got.endswith("every rank has what all_reduce promises\n")
+    assert got.endswith("postcondition of all_reduce holds on every rank\n")
 
 
 def test_a_page_is_written(ringtree: Ringtree, tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_page_is_written(ringtree: Ringtree, tmp_path: Path) -> None:
     got = ringtree("show", "double_tree", "-n", "8", "--html", str(path), "--topology", "cluster:hosts=2")
     assert (got.code, got.out) == (0, f"{path}: any browser opens it\n")
     assert "double_tree all_reduce" in path.read_text()
-    assert "give --html FILE too" in ringtree("show", "ring", "--topology", "ring").err
+    assert "expected --html FILE as well" in ringtree("show", "ring", "--topology", "ring").err
     trace = tmp_path / "trace.json"
     chrome.write(Trace.of(2, [0, 1], [Event.COPY, Event.COPY], 0.0, 1e-6, nbytes=8), trace)
     assert ringtree("show", str(trace), "--html", str(path)).code == 0 and "trace" in path.read_text()

@@ -19,10 +19,10 @@ def test_it_says_time_path_and_links(ringtree: Ringtree) -> None:
     got = ringtree("simulate", *RING)
     assert got.code == 0 and got.err == ""
     assert "ring all_reduce over 4 ranks, 65,536 bytes in 4 chunks" in got.out
-    assert "on switch: 4 ranks, 1 switch, 8 links of 1 µs and 25 GB/s (assumed: see --topology)" in got.out
+    assert "on switch: 4 ranks, 1 switch, 8 links of 1 µs and 25 GB/s (default; set another with --topology)" in got.out
     assert "time 15.9 µs, algbw 4.11 GB/s, busbw 6.17 GB/s" in got.out
     assert re.search(r"\n  0 s  \+15.9 µs  6 times: message 16 KiB  \(rank \d → \d → … → \d\)\n", got.out)
-    assert "24.7 %    96 KiB  rank0 -> switch and 7 more like it" in got.out
+    assert "24.7 %    96 KiB  rank0 -> switch and 7 others with the same load" in got.out
     assert "76 events simulated in" in got.out
 
 
@@ -63,8 +63,8 @@ def test_another_collective_at_the_same_time(ringtree: Ringtree) -> None:
     alone = ringtree("simulate", *RING).out
     both = ringtree("simulate", *RING, "--with", "ring:all_reduce:64K", "--with", "chain:broadcast:8:1ms").out
     assert "time 15.9 µs," in alone and "time 19.9 µs," in both
-    assert "beside ring:all_reduce:64K, which ends at 19.9 µs\n" in both
-    assert "beside chain:broadcast:8:1ms, which ends at 1.01 ms\n" in both
+    assert "concurrent ring:all_reduce:64K ends at 19.9 µs\n" in both
+    assert "concurrent chain:broadcast:8:1ms ends at 1.01 ms\n" in both
 
 
 def test_a_file_is_played(ringtree: Ringtree, tmp_path: Path) -> None:
@@ -72,14 +72,14 @@ def test_a_file_is_played(ringtree: Ringtree, tmp_path: Path) -> None:
     path.write_text(ringtree("show", "ring", "-n", "4").out)
     assert "time 15.9 µs," in ringtree("simulate", str(path), "--bytes", "64K").out
     for option in (["-n", "4"], ["--root", "0"], ["--cut"], ["--option", "a=1"]):
-        assert "a file says itself" in ringtree("simulate", str(path), "--bytes", "64K", *option).err
+        assert "applies to algorithms, not to files" in ringtree("simulate", str(path), "--bytes", "64K", *option).err
 
 
 def test_a_schedule_that_is_wrong_is_said_to_be(ringtree: Ringtree, tmp_path: Path) -> None:
     path = tmp_path / "wrong.txt"
     path.write_text("schedule mine broadcast: 3 ranks, 1 chunks, root 0\nonce: 0 data[0] -> 1\n")
     ran = ringtree("simulate", str(path), "--bytes", "1M")
-    assert "not proved, but played: mine broadcast over 3 ranks: rank 2 chunk 0: expected" in ran.err
+    assert "simulated although not proved: mine broadcast over 3 ranks: rank 2 chunk 0: expected" in ran.err
     assert "time " in ran.out
 
 
@@ -121,7 +121,7 @@ MISTAKES = [
     ("ring", "required: --bytes"),
     ("ring --bytes big", "'big' is not a size"),
     ("ring --bytes 99999999999999999999999", "1e+23 bytes; expected at most 1125899906842624"),
-    ("nothing --bytes 8", "no algorithm and no file 'nothing'"),
+    ("nothing --bytes 8", "'nothing' is neither an algorithm nor a file"),
     ("ring --bytes 8 -n 0", "over 0 ranks: expected at least 1"),
     ("ring --bytes 8 -n 1000000000", "1000000000 ranks: expected at most 1048576"),
     ("ring --bytes 8 --topology mesh", "no shape of that name (direct, switch, ring, torus, cluster), and"),
@@ -151,9 +151,9 @@ MISTAKES = [
     ("ring --bytes 8 --jitter -1", "jitter is -1.0; expected at least 0"),
     ("ring --bytes 8 --seed -1", "--seed -1: expected at least 0"),
     ("ring --bytes 8 --slots 0", "slots is 0; expected at least 1"),
-    ("ring --bytes 8 --cut --in-place", "--in-place tells how calls run on a measured machine"),
-    ("chain --bytes 8 --cut --option pieces=2", "--cut: the size says the options; leave --option out"),
-    ("ring --bytes 8,64 --trace t.json", "t.json shows one simulation; expected one size in --bytes"),
+    ("ring --bytes 8 --cut --in-place", "--in-place applies to a measured machine only"),
+    ("chain --bytes 8 --cut --option pieces=2", "--cut chooses the algorithm's options by size; leave --option out"),
+    ("ring --bytes 8,64 --trace t.json", "t.json can contain one simulation only; expected one size in --bytes"),
     ("ring --bytes 8 --trace missing/t.json", "no such folder to write to"),
     ("ring --bytes 8 --html .", "is a folder; expected a file to write to"),
 ]

@@ -54,7 +54,7 @@ def test_every_cell_shows_what_is_there(ranks_: int) -> None:
     for algorithm, name in pairs():
         s = build(algorithm, name, ranks_, ranks_ - 1 if collective(name).rooted else None)
         text = plain(rounds(s, 1000))
-        assert text.endswith(f"every rank has what {name} promises"), f"{algorithm} {name}"
+        assert text.endswith(f"postcondition of {name} holds on every rank"), f"{algorithm} {name}"
         after = list(played(s))
         for number, rank, cells in grid(text):
             for head, cell in cells.items():
@@ -79,7 +79,7 @@ def places(s: Schedule, head: str) -> Iterator[tuple[int, int]]:
 
 def played(s: Schedule) -> Iterator[dict[tuple[int, int, int], Value]]:
     """(rank, buffer, chunk) -> what is there: at the start, then after each round."""
-    held = {r: s.promise.held(r, s.ranks, s.chunks, s.root or 0) for r in range(s.ranks)}
+    held = {r: s.promise.precondition(r, s.ranks, s.chunks, s.root or 0) for r in range(s.ranks)}
     buffer = DATA if s.in_place else INPUT
     there: dict[tuple[int, int, int], Value] = {
         (r, buffer, p if s.in_place else p - window.start): (p, frozenset([r]))
@@ -124,7 +124,7 @@ def value(s: Schedule, cell: str, nth: int, buffer: int, at: int, rank: int) -> 
     if cell == "·":
         return None
     said, _, chunk = cell.partition(".")
-    start = s.promise.owed(rank, s.ranks, s.chunks, s.root or 0).start if buffer == OUTPUT else 0
+    start = s.promise.postcondition(rank, s.ranks, s.chunks, s.root or 0).start if buffer == OUTPUT else 0
     label = int(chunk.partition(":")[0]) + nth if chunk else 0 if buffer == SCRATCH else start + at
     if said == "all":
         return label, frozenset(range(s.ranks))
@@ -158,7 +158,7 @@ def test_what_is_wrong_is_not_called_done() -> None:
     s = build("ring", "all_gather", 4)
     short = replace(s, blocks=(replace(s.blocks[0], times=2),))
     assert plain(rounds(short)).endswith(
-        "NOT DONE: rank 0 has not in chunk 1, nor in 3 others, what all_gather promises"
+        "NOT DONE: rank 0 violates the postcondition of all_gather in chunk 1 and in 3 other chunks"
     )
     spoiled = parse_schedule("schedule x reduce: 2 ranks, 2 chunks, root 0\nonce: 1 data[0] +> 0 data[1]")
     assert "✗" in plain(rounds(spoiled))
@@ -191,7 +191,7 @@ def test_what_repeats_is_shown_once_and_told() -> None:
 
 def test_what_cannot_be_played_here_says_so() -> None:
     block = Block(Transfers.of(0, 1), 1 << 21, Shift())
-    assert "too much to play here: 2,097,152 transfers" in plain(
+    assert "too large for this view: 2,097,152 transfers" in plain(
         rounds(Schedule("long", "broadcast", 2, 1, (block,), root=0))
     )
 

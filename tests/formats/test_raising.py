@@ -40,14 +40,14 @@ class Author:
         """A place that may be written, or is defined all through; None if there is none so."""
         spaces = [Space.OUTPUT, Space.SCRATCH, Space.INPUT]
         chosen = spaces[space % (3 if self.memory.aliased or not write else 2)]
-        windows = {Space.INPUT: self.memory.held(rank), Space.OUTPUT: self.memory.owed(rank)}
+        windows = {Space.INPUT: self.memory.precondition(rank), Space.OUTPUT: self.memory.postcondition(rank)}
         length = len(windows.get(chosen, range(SCRATCH)))
         if count > length:
             return None
         o = Operand(chosen, index % (length - count + 1), -1, count)
         cells = self.memory.cells(rank, o)
         outside = self.memory.aliased and chosen != Space.SCRATCH and self.memory.promise.name == "reduce_scatter"
-        if outside and len({c[2] in self.memory.owed(rank) for c in cells}) > 1:
+        if outside and len({c[2] in self.memory.postcondition(rank) for c in cells}) > 1:
             return None
         return o if write or self.defined.issuperset(cells) else None
 
@@ -110,7 +110,7 @@ class Author:
 
 def run(programs: Sequence[Program], order: Sequence[At], memory: NamedMemory, given: list[Any]) -> dict[Any, Any]:
     """What every cell holds after the instructions ran in that order."""
-    holds = {cell: given[cell[0]][label - memory.held(cell[0]).start] for cell, label in memory.given()}
+    holds = {cell: given[cell[0]][label - memory.precondition(cell[0]).start] for cell, label in memory.given()}
     registers: dict[Any, Any] = {}
     lanes: dict[Any, deque[Any]] = {}
     for rank, thread, step in order:
@@ -172,7 +172,7 @@ def test_random_programs_mean_the_same(case: tuple[str, bool], n: int, script: l
         apart = NamedMemory(case[0], n, 2 * n, aliased=False)
         outputs = run(settled, [*order, *execution.order], apart, given_)
     for rank in range(n):
-        for k, cell in enumerate(memory.cells(rank, Operand(Space.OUTPUT, 0, -1, len(memory.owed(rank))))):
+        for k, cell in enumerate(memory.cells(rank, Operand(Space.OUTPUT, 0, -1, len(memory.postcondition(rank))))):
             if cell in author.written:
                 assert got[rank][k] == want[cell]
             if cell in author.defined:

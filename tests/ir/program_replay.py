@@ -16,8 +16,8 @@ def replay(schedule: Schedule, programs: tuple[Program, ...], seed: int = 0) -> 
     whole = np.random.default_rng(seed).integers(-1000, 1000, (n, chunks))
     spaces = [
         {
-            Space.INPUT: whole[r][list(promise.held(r, n, chunks, root))],
-            Space.OUTPUT: np.full(len(promise.owed(r, n, chunks, root)), 10**9),
+            Space.INPUT: whole[r][list(promise.precondition(r, n, chunks, root))],
+            Space.OUTPUT: np.full(len(promise.postcondition(r, n, chunks, root)), 10**9),
             Space.SCRATCH: np.full(programs[r].scratch, 10**9),
         }
         for r in range(n)
@@ -56,4 +56,4 @@ def replay(schedule: Schedule, programs: tuple[Program, ...], seed: int = 0) -> 
         _, label, origin = promise.promised(r, n, chunks, root)
         want = [whole[:, k].sum() if o < 0 else whole[o, k] for k, o in zip(label, origin, strict=True)]
         assert spaces[r][Space.OUTPUT].tolist() == want, f"{schedule.name}: rank {r}"
-        assert np.array_equal(spaces[r][Space.INPUT], whole[r][list(promise.held(r, n, chunks, root))])
+        assert np.array_equal(spaces[r][Space.INPUT], whole[r][list(promise.precondition(r, n, chunks, root))])

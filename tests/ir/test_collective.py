@@ -36,7 +36,7 @@ def test_promises(name, n):
         whose = c.contributors(rank, n)
         got = [x[whose, k].sum() if o == REDUCED else x[o, k] for k, o in zip(label, origin, strict=True)]
         assert got == want.tolist()
-        assert position.tolist() == list(c.owed(rank, n, chunks, root))
+        assert position.tolist() == list(c.postcondition(rank, n, chunks, root))
 
 
 @pytest.mark.parametrize(

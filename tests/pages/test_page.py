@@ -68,7 +68,7 @@ def test_the_page_has_the_schedule_whole(name: str, collective: str) -> None:
     assert Schedule(*head, (Block(rows),), data["root"], data["scratch"], data["switches"]) == s
     promise, first = data["promise"], 0
     for rank in range(s.ranks):
-        held, owed = s.promise.held(rank, 6, s.chunks, 0), s.promise.owed(rank, 6, s.chunks, 0)
+        held, owed = s.promise.precondition(rank, 6, s.chunks, 0), s.promise.postcondition(rank, 6, s.chunks, 0)
         at = [int(decode(promise[key], 6)[rank]) for key in ("heldStart", "heldCount", "owedStart", "owedCount")]
         assert at == [held.start, len(held), owed.start, len(owed)]
         _, label, origin = s.promise.promised(rank, 6, s.chunks, 0)

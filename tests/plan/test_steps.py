@@ -100,7 +100,7 @@ def test_no_more_slots_are_needed_than_there_are() -> None:
 
 
 def test_steps_say_what_they_are() -> None:
-    assert str(CallTuning()) == "no steps" and not CallTuning()
+    assert str(CallTuning()) == "not cut" and not CallTuning()
     assert (
         str(CallTuning((("pieces", 4),), True, 2, 8, 2)) == "pieces=4, many_source, split(2), pipeline(8), channels(2)"
     )

@@ -48,5 +48,5 @@ def test_bytes_below_nothing_are_refused(where: Where) -> None:
 
 
 def test_nowhere_is_no_place() -> None:
-    with pytest.raises(TypeError, match="int is no place to price a schedule"):
+    with pytest.raises(TypeError, match="int is not a machine model"):
         seconds(build("ring", "all_reduce", 8), 8, 8)  # type: ignore[arg-type]

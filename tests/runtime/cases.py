@@ -101,15 +101,15 @@ def run(comm: Communicator, case: Case) -> None:
     """Makes the call on this rank and checks what it must leave behind, and what it must leave alone."""
     n, me, name = comm.size, comm.rank, case.collective
     promise, sizes = COLLECTIVES[name], blocks(case, comm.size)
-    owed = promise.owed(me, n, n, case.root)
+    owed = promise.postcondition(me, n, n, case.root)
     want, slack = _wanted(case, me, n, sizes) if len(owed) and name != "barrier" else (np.empty(0), np.empty(0))
     if promise.transposes:
         windows = (0, int(sizes[me].sum())), (0, int(sizes[:, me].sum()))
     elif promise.blocked:
-        held = promise.held(me, n, n, case.root)
+        held = promise.precondition(me, n, n, case.root)
         windows = tuple((int(sizes[: w.start].sum()), int(sizes[w.start : w.stop].sum())) for w in (held, owed))
     else:
-        windows = tuple((0, case.count if len(w) else 0) for w in (promise.held(me, n, n, case.root), owed))
+        windows = tuple((0, case.count if len(w) else 0) for w in (promise.precondition(me, n, n, case.root), owed))
     (in_start, m_in), (out_start, m_out) = windows
     x, y = _buffers(comm, case, me, m_in, m_out, in_start, out_start)
     before = None if x is None else x.view(np.uint8).copy()

@@ -46,7 +46,7 @@ def test_what_was_written_is_read_again(here: Path) -> None:
     found = tuned.read(here)
     assert found.parameters == PARAMETERS
     assert (found.date, found.ranks, found.ringtree) == ("2026-11-21", (2, 4), ringtree.__version__)
-    assert found.parameters.source == "what was measured on 2026-11-21"
+    assert found.parameters.source == "parameters measured on 2026-11-21"
 
 
 def test_it_is_a_topology_too(here: Path) -> None:

@@ -28,7 +28,7 @@ def values(origin: int, labels: Ints, sizes: Ints) -> Ints:
 def wanted(promise: Collective, where: tuple[int, int, int, int], sizes: Ints) -> Ints:
     _, _, origins = promise.promised(*where)
     parts = [np.empty(0, np.int64)]
-    for label, origin in zip(promise.owed_labels(*where), origins.tolist(), strict=True):
+    for label, origin in zip(promise.postcondition_labels(*where), origins.tolist(), strict=True):
         whose = promise.contributors(*where[:2]) if origin == REDUCED else [origin]
         parts.append(np.sum([values(o, np.array([label]), sizes) for o in whose], axis=0))
     return np.concatenate(parts)
@@ -56,7 +56,7 @@ def run_all(comm: Communicator, seed: int) -> list[str]:
         op = op_code("sum", Dtype.INT64) if promise.reduces else -1
         bound = bind(joined, part, me, Dtype.INT64, op, total, "a test asks", counts)
         sizes, where = chunk_sizes(part.program, total, counts), (me, n, part.program.chunks, max(root, 0))
-        x = values(me, promise.held_labels(*where), sizes)
+        x = values(me, promise.precondition_labels(*where), sizes)
         want = wanted(promise, where, sizes)
         y = np.full_like(want, -1)
         joined.endpoint.run(bound.plan, readable(x).address, writable(y).address)

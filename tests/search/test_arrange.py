@@ -10,7 +10,7 @@ from ringtree.algorithms import binary_tree, binomial, double_tree, locality_tre
 from ringtree.machines.catalogue import machine
 from ringtree.machines.clusters import Cluster
 from ringtree.search import arrange, distances
-from ringtree.search.roads import Where, topology_of
+from ringtree.search.routes import Where, topology_of
 from ringtree.simulate import play
 from ringtree.topology.fabrics import FABRICS
 from ringtree.transform import relabel
@@ -53,5 +53,5 @@ def test_a_locality_tree_by_distances_enters_each_pair_once() -> None:
 
 
 def test_a_schedule_of_other_ranks_is_refused() -> None:
-    with pytest.raises(ValueError, match="has 4 ranks and dgx-1-v100 8; expected as many"):
+    with pytest.raises(ValueError, match="has 4 ranks and dgx-1-v100 8; expected the same number"):
         arrange(binomial.broadcast(4, 0), V100, 8)

@@ -17,7 +17,7 @@ from ringtree.machines.channels import Pattern
 from ringtree.machines.clusters import Cluster
 from ringtree.nccl.files.graph_xml import read
 from ringtree.search import order, rings
-from ringtree.search.roads import Roads, Where, topology_of
+from ringtree.search.routes import Routes, Where, topology_of
 from ringtree.simulate import play
 from ringtree.topology import Topology
 from ringtree.topology.fabrics import FABRICS
@@ -64,11 +64,11 @@ def test_no_order_is_worse_than_rank_order_where_all_are_alike(where: Where) -> 
 
 
 def test_the_cube_meshs_six_rings_share_no_direction_of_a_link() -> None:
-    roads = Roads(topology_of(V100), range(8))
-    loads = [0] * roads.links()
+    routes = Routes(topology_of(V100), range(8))
+    loads = [0] * routes.links()
     found = rings(V100)
     for one in found:
-        roads.load(one, loads)
+        routes.load(one, loads)
     assert len(found) == 6
     assert sorted(loads) == [0] * loads.count(0) + [1] * 16 + [2] * 16
 
@@ -87,9 +87,9 @@ def test_few_ranks_are_searched_exactly(hidden: list[int], seed: int) -> None:
     bandwidth = 1e9 / slow[source[keep], target[keep]]
     bandwidth[[list(zip(source[keep], target[keep], strict=True)).index(edge) for edge in near]] = 2e9
     topology = Topology.of("random", 6, tuple(f"r{n}" for n in range(6)), source[keep], target[keep], 0, bandwidth)
-    roads = Roads(topology, range(6))
-    least = min(roads.cost((0, *rest))[0] for rest in permutations(range(1, 6)))
-    assert roads.cost(order(topology))[0] == pytest.approx(least)
+    routes = Routes(topology, range(6))
+    least = min(routes.cost((0, *rest))[0] for rest in permutations(range(1, 6)))
+    assert routes.cost(order(topology))[0] == pytest.approx(least)
 
 
 @given(st.integers(1, 4), st.integers(2, 5), st.booleans())

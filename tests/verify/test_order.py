@@ -26,7 +26,7 @@ def formed(programs: tuple[Program, ...], s: Schedule) -> list[Tree]:
     """How each chunk of each rank's output came to be, by running the programs."""
     spaces: list[dict[tuple[Space, int], Tree]] = [{} for _ in programs]
     for p, space in zip(programs, spaces, strict=True):
-        held = s.promise.held(p.rank, s.ranks, s.chunks, s.root or 0)
+        held = s.promise.precondition(p.rank, s.ranks, s.chunks, s.root or 0)
         space.update({(Space.INPUT, k): p.rank for k in range(len(held))})
     lanes: dict[tuple[int, int], deque[list[Tree]]] = defaultdict(deque)
     registers: list[dict[tuple[Space, int], list[Tree]]] = [{} for _ in programs]
@@ -60,7 +60,7 @@ def formed(programs: tuple[Program, ...], s: Schedule) -> list[Tree]:
 
     while any([step(r) for r in range(s.ranks)]):
         pass
-    where = [(r, len(s.promise.owed(r, s.ranks, s.chunks, s.root or 0))) for r in range(s.ranks)]
+    where = [(r, len(s.promise.postcondition(r, s.ranks, s.chunks, s.root or 0))) for r in range(s.ranks)]
     return [spaces[r][Space.OUTPUT, k] for r, many in where for k in range(many)]
 
 

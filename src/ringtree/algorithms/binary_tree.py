@@ -19,6 +19,7 @@ WHEN = "as the baseline that shows what double_tree repairs; else take that."
 
 @cost(2 * (lg(n + 1) - 1), (minimum(n - 1, 2) + (n > 4)) * S, pipelines=True)
 def all_reduce(ranks: int) -> Schedule:
+    """Returns a reduce to rank 0 and a broadcast from it in one block, 1 chunk, so that both overlap when pipelined."""
     down = broadcast(ranks, 0)
     blocks = fuse(reverse(down).blocks + down.blocks)  # one block, so that up and down overlap when pipelined
     return Schedule("binary_tree", "all_reduce", ranks, 1, blocks)
@@ -26,6 +27,7 @@ def all_reduce(ranks: int) -> Schedule:
 
 @cost(lg(n + 1) - 1, minimum(n - 1, 2) * S, pipelines=True)
 def broadcast(ranks: int, root: int) -> Schedule:
+    """Returns the schedule down the tree from `root`, one level per round, 1 chunk."""
     child = np.arange(1, ranks)
     depth = np.frexp(child + 1)[1] - 2  # a level is a round
     rows = Transfers.of((root + (child - 1) // 2) % ranks, (root + child) % ranks, round=depth)
@@ -34,4 +36,5 @@ def broadcast(ranks: int, root: int) -> Schedule:
 
 @cost(lg(n + 1) - 1, S, pipelines=True)
 def reduce(ranks: int, root: int) -> Schedule:
+    """Returns the broadcast in reverse: leaves first, sums end at `root`."""
     return reverse(broadcast(ranks, root))

@@ -18,11 +18,13 @@ WHEN = "as binomial, where ranks near in number are near in the network."
 
 @cost(2 * lg(n), lg(n) * S)
 def all_reduce(ranks: int) -> Schedule:
+    """Returns a reduce to rank 0, then a broadcast from it, 1 chunk."""
     return reduce(ranks, 0).then(broadcast(ranks, 0), "all_reduce")
 
 
 @cost(lg(n), lg(n) * S)
 def broadcast(ranks: int, root: int) -> Schedule:
+    """Returns the schedule from `root`, farthest hops first, 1 chunk."""
     steps, has, parts = ranks.bit_length() - 1, np.zeros(1, dtype=np.int64), list[Transfers]()
     for step in range(steps):
         distance = (1 - (-2) ** (steps - step)) // 3
@@ -37,4 +39,5 @@ def broadcast(ranks: int, root: int) -> Schedule:
 
 @cost(lg(n), S)
 def reduce(ranks: int, root: int) -> Schedule:
+    """Returns the broadcast in reverse: nearest hops first, sums end at `root`."""
     return reverse(broadcast(ranks, root))

@@ -28,17 +28,20 @@ t = Term("t", _greatest_subtree, "t: ranks in the root's greatest subtree")
 
 @cost(lg(n), lg(n) * S)
 def broadcast(ranks: int, root: int) -> Schedule:
+    """Returns the schedule from `root`: lg(n) rounds, 1 chunk."""
     rows, _ = _down(ranks, root)
     return Schedule("binomial", "broadcast", ranks, 1, (Block(rows),) if len(rows) else (), root)
 
 
 @cost(lg(n), S)
 def reduce(ranks: int, root: int) -> Schedule:
+    """Returns the broadcast in reverse: sums end at `root`."""
     return reverse(broadcast(ranks, root))
 
 
 @cost(lg(n), (n - 1) / n * S)
 def scatter(ranks: int, root: int) -> Schedule:
+    """Returns the schedule in which each subtree gets its own chunks of n in one transfer."""
     rows, size = _down(ranks, root)
     subtrees = Transfers.of(rows.source, rows.target, rows.target, count=size, round=rows.round)
     blocks = (Block(wrapped(subtrees, ranks)),) if len(rows) else ()
@@ -47,6 +50,7 @@ def scatter(ranks: int, root: int) -> Schedule:
 
 @cost(lg(n), t / n * S)
 def gather(ranks: int, root: int) -> Schedule:
+    """Returns the scatter in reverse: each subtree's chunks of n arrive in one transfer."""
     return reverse(scatter(ranks, root))
 
 

@@ -19,6 +19,7 @@ WHEN = "medium vectors over any number of ranks: what halving_doubling is for po
 
 @cost(2 * lg(n), 2 * (n - 1) / n * S)
 def all_reduce(ranks: int) -> Schedule:
+    """Returns a reduce_scatter, then an all_gather, n chunks."""
     return reduce_scatter(ranks).then(all_gather(ranks), "all_reduce")
 
 
@@ -37,4 +38,5 @@ def reduce_scatter(ranks: int) -> Schedule:
 
 @cost(lg(n), (n - 1) / n * S)
 def all_gather(ranks: int) -> Schedule:
+    """Returns the reduce_scatter in reverse, n chunks."""
     return reverse(reduce_scatter(ranks))

@@ -24,6 +24,7 @@ m = Term("m", lambda ranks: max(4 * (ranks - 1).bit_length(), 1), "m = 4*lg(n) p
 
 @cost(m - 1 + lg(n), (m - 1 + lg(n)) / m * S)
 def broadcast(ranks: int, root: int, *, pieces: int | None = None) -> Schedule:
+    """Returns the schedule from `root` with the vector in `pieces` chunks; ValueError for fewer than 1."""
     count = m.of(ranks) if pieces is None else pieces
     if count < 1:
         raise ValueError(f"circulant_broadcast: cut into {count} pieces; expected at least 1")
@@ -46,4 +47,5 @@ def broadcast(ranks: int, root: int, *, pieces: int | None = None) -> Schedule:
 
 @cost(m - 1 + lg(n), at_most((m - 1 + lg(n)) / m * S))
 def reduce(ranks: int, root: int, *, pieces: int | None = None) -> Schedule:
+    """Returns the broadcast in reverse, in `pieces` chunks."""
     return reverse(broadcast(ranks, root, pieces=pieces))

@@ -87,12 +87,15 @@ class Expression:
 
 
 class Number(Expression):
+    """A constant."""
+
     __slots__ = ("value",)
 
     def __init__(self, value: int) -> None:
         self.value = value
 
     def evaluate(self, ranks: int, nbytes: float) -> float:
+        """Returns the number."""
         return self.value
 
     def __str__(self) -> str:
@@ -108,6 +111,7 @@ class Term(Expression):
         self.name, self.of, self.meaning = name, of, meaning
 
     def evaluate(self, ranks: int, nbytes: float) -> float:
+        """Returns the term's value for `ranks`."""
         return self.of(ranks)
 
     def __str__(self) -> str:
@@ -134,12 +138,15 @@ class Operation(Expression):
 
     @property
     def precedence(self) -> int:
+        """Returns the binding strength of the operator, for brackets."""
         return _PRECEDENCE.get(self.sign, _ATOM)  # comparisons are always in brackets
 
     def evaluate(self, ranks: int, nbytes: float) -> float:
+        """Returns the value for `ranks` and `nbytes`; a comparison is 1 or 0."""
         return _OPERATIONS[self.sign](self.left.evaluate(ranks, nbytes), self.right.evaluate(ranks, nbytes))
 
     def parts(self) -> tuple[Expression, ...]:
+        """Returns the left and the right operand."""
         return self.left, self.right
 
     def __str__(self) -> str:
@@ -159,9 +166,11 @@ class FunctionCall(Expression):
         self.name, self.function, self.arguments = name, function, arguments
 
     def evaluate(self, ranks: int, nbytes: float) -> float:
+        """Returns the function of the arguments' values."""
         return self.function(*(a.evaluate(ranks, nbytes) for a in self.arguments))
 
     def parts(self) -> tuple[Expression, ...]:
+        """Returns the arguments."""
         return self.arguments
 
     def __str__(self) -> str:
@@ -177,9 +186,11 @@ class AtMost:
         self.bound = bound
 
     def evaluate(self, ranks: int, nbytes: float) -> float:
+        """Returns the value of the bound."""
         return self.bound.evaluate(ranks, nbytes)
 
     def parts(self) -> tuple[Expression, ...]:
+        """Returns the bound alone."""
         return (self.bound,)
 
     def __str__(self) -> str:
@@ -192,6 +203,7 @@ Formula = Expression | AtMost
 
 
 def as_expression(value: Expression | int) -> Expression:
+    """Returns the value as an expression; TypeError for anything but an int or an expression."""
     if isinstance(value, Expression):
         return value
     if type(value) is not int:

@@ -16,6 +16,7 @@ WHEN = "always: no barrier over messages from one to one has fewer rounds."
 
 @cost(lg(n), lg(n) * S)
 def barrier(ranks: int) -> Schedule:
+    """Returns lg(n) rounds of tokens; rank r sends to r + 2**k in round k."""
     rounds = (ranks - 1).bit_length()
     rank = np.tile(np.arange(ranks), rounds)
     round = np.repeat(np.arange(rounds), ranks)

@@ -45,6 +45,7 @@ def broadcast(ranks: int, root: int) -> Schedule:
 
 @cost(lg(n), S, pipelines=True)
 def reduce(ranks: int, root: int) -> Schedule:
+    """Returns the broadcast in reverse: sums end at `root`, 2 chunks, one per tree."""
     return reverse(broadcast(ranks, root))
 
 

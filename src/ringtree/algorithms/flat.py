@@ -16,6 +16,7 @@ WHEN = "short vectors, or few ranks, or memory that all ranks share: one round, 
 
 @cost(1, (n - 1) * S)
 def broadcast(ranks: int, root: int) -> Schedule:
+    """Returns one round in which `root` sends the vector to every other rank."""
     others = (root + np.arange(1, ranks)) % ranks
     blocks = (Block(Transfers.of(root, others)),) if ranks > 1 else ()
     return Schedule("flat", "broadcast", ranks, 1, blocks, root)
@@ -31,6 +32,7 @@ def reduce(ranks: int, root: int) -> Schedule:
 
 @cost(1, S / n)
 def gather(ranks: int, root: int) -> Schedule:
+    """Returns one round in which every other rank sends its chunk of n to `root`."""
     others = (root + np.arange(1, ranks)) % ranks
     blocks = (Block(Transfers.of(others, root, others)),) if ranks > 1 else ()
     return Schedule("flat", "gather", ranks, ranks, blocks, root)
@@ -38,6 +40,7 @@ def gather(ranks: int, root: int) -> Schedule:
 
 @cost(1, (n - 1) / n * S)
 def scatter(ranks: int, root: int) -> Schedule:
+    """Returns one round in which `root` sends every other rank its chunk of n."""
     others = (root + np.arange(1, ranks)) % ranks
     blocks = (Block(Transfers.of(root, others, others)),) if ranks > 1 else ()
     return Schedule("flat", "scatter", ranks, ranks, blocks, root)

@@ -24,6 +24,7 @@ Indices = NDArray[np.int64]
 
 @cost(2 * lg(p) + 2 * (n > p), 2 * (p - 1) / p * S + (n > p) * S)
 def all_reduce(ranks: int) -> Schedule:
+    """Returns halving, then doubling, over p ranks and p chunks; other ranks are folded in first and out last."""
     active, folded = taking_part(ranks)
     ends, chunks = np.arange(len(active) + 1), len(active)
     fold = Transfers.of(folded, folded + 1, 0, count=chunks, reduce=True)
@@ -44,6 +45,7 @@ def reduce_scatter(ranks: int) -> Schedule:
 
 @cost(lg(p) + 2 * (n > p), at_most((p - 1 + minimum(p - 1, (n - p) * lg(p))) / n * S + (n > p) * S))
 def all_gather(ranks: int) -> Schedule:
+    """Returns the reduce_scatter in reverse, n chunks."""
     return reverse(reduce_scatter(ranks))
 
 

@@ -37,6 +37,7 @@ q = Term("q", lambda ranks: power_of_two(h.of(ranks)), "q: the largest power of 
 def all_reduce(
     ranks: int, *, group: int | None = None, inner: str = "ring", outer: str = "halving_doubling"
 ) -> Schedule:
+    """Returns `inner` nested in groups and `outer` between them. ValueError where `group` does not divide n."""
     return _nested("all_reduce", ranks, None, group, inner, outer)
 
 
@@ -44,6 +45,7 @@ def all_reduce(
 def reduce_scatter(
     ranks: int, *, group: int | None = None, inner: str = "ring", outer: str = "halving_doubling"
 ) -> Schedule:
+    """Returns `inner` inside groups and `outer` between them, n chunks. ValueError where `group` does not divide n."""
     return _nested("reduce_scatter", ranks, None, group, inner, outer)
 
 
@@ -54,6 +56,7 @@ def reduce_scatter(
 def all_gather(
     ranks: int, *, group: int | None = None, inner: str = "ring", outer: str = "halving_doubling"
 ) -> Schedule:
+    """Returns `outer` between groups and `inner` inside them, n chunks. ValueError where `group` does not divide n."""
     return _nested("all_gather", ranks, None, group, inner, outer)
 
 
@@ -61,6 +64,7 @@ def all_gather(
 def broadcast(
     ranks: int, root: int, *, group: int | None = None, inner: str = "chain", outer: str = "double_tree"
 ) -> Schedule:
+    """Returns `outer` from the root's group to all groups, then `inner`. ValueError where `group` does not divide n."""
     return _nested("broadcast", ranks, root, group, inner, outer)
 
 
@@ -68,6 +72,7 @@ def broadcast(
 def reduce(
     ranks: int, root: int, *, group: int | None = None, inner: str = "chain", outer: str = "double_tree"
 ) -> Schedule:
+    """Returns `inner` inside groups, then `outer` to the root's group. ValueError where `group` does not divide n."""
     return _nested("reduce", ranks, root, group, inner, outer)
 
 

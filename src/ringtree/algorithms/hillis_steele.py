@@ -18,6 +18,7 @@ WHEN = "a prefix of short vectors, or over many ranks: fewest rounds, at lg(n) t
 
 @cost(lg(n), lg(n) * S)
 def scan(ranks: int) -> Schedule:
+    """Returns the inclusive prefix: a copy of the own chunk, then lg(n) rounds."""
     own = Transfers.of(0, 0, source_buffer=Buffer.INPUT, target_buffer=Buffer.OUTPUT)
     rows = Transfers.concatenate([own, *_doubling(ranks, 0)])
     return Schedule("hillis_steele", "scan", ranks, 1, (Block(rows),), scratch=int(ranks > 2))
@@ -25,6 +26,7 @@ def scan(ranks: int) -> Schedule:
 
 @cost(1 + lg(n - 1), (1 + lg(n - 1)) * S)
 def exscan(ranks: int) -> Schedule:
+    """Returns the exclusive prefix: a shift by one rank, then the scan over ranks 1 to n-1."""
     after = np.arange(ranks - 1)
     shift = Transfers.of(after, after + 1, source_buffer=Buffer.INPUT, target_buffer=_place(after, 0))
     blocks = (Block(Transfers.concatenate([shift, *_doubling(ranks - 1, 1)])),) if ranks > 1 else ()

@@ -22,11 +22,13 @@ LEFT, WHOLE, BEFORE, OWN = ((Buffer.SCRATCH, chunk) for chunk in range(4))
 
 @cost(at_most(4 * lg(n) - 5 + 2 * (n < 3)), at_most(3 * S), pipelines=True)
 def scan(ranks: int) -> Schedule:
+    """Returns the inclusive prefix, 1 chunk and 3 chunks of scratch."""
     return Schedule("inorder_tree", "scan", ranks, 1, (Block(by_round(_rows(ranks, INPUT, 0))),), scratch=3)
 
 
 @cost(at_most(4 * lg(n) - 5 + 3 * (n < 3)), at_most(4 * S), pipelines=True)
 def exscan(ranks: int) -> Schedule:
+    """Returns the exclusive prefix: a shift by one rank, then the scan; 4 chunks of scratch."""
     shift = Transfers.of(np.arange(ranks - 1), np.arange(1, ranks), to=3, source_buffer=INPUT[0], target_buffer=OWN[0])
     blocks = (Block(by_round([shift, *_rows(ranks - 1, OWN, 1)])),) if ranks > 1 else ()
     return Schedule("inorder_tree", "exscan", ranks, 1, blocks, scratch=4)

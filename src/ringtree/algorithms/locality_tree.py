@@ -29,6 +29,7 @@ Matrix = Sequence[Sequence[float]] | NDArray[np.float64]
 
 @cost(2 * (lg(g) + lg(h)), (lg(g) + lg(h)) * S)
 def all_reduce(ranks: int, *, group: int | None = None, distances: Matrix | None = None) -> Schedule:
+    """Returns a reduce to rank 0, then a broadcast from it. `distances`: [n, n], in any unit."""
     down = broadcast(ranks, 0, group=group, distances=distances)
     return reverse(down).then(down, "all_reduce")
 
@@ -56,6 +57,7 @@ def broadcast(ranks: int, root: int, *, group: int | None = None, distances: Mat
 
 @cost(lg(g) + lg(h), S)
 def reduce(ranks: int, root: int, *, group: int | None = None, distances: Matrix | None = None) -> Schedule:
+    """Returns the broadcast in reverse: sums end at `root`. `distances`: [n, n], in any unit."""
     return reverse(broadcast(ranks, root, group=group, distances=distances))
 
 

@@ -18,6 +18,7 @@ WHEN = "short vectors on a machine where every rank reaches every other at once.
 
 @cost(1, (n - 1) * S)
 def all_reduce(ranks: int) -> Schedule:
+    """Returns one round in which every rank sends its vector to all ranks."""
     # Each source's targets begin behind it, so that not all ranks send to the same one first.
     source = np.repeat(np.arange(ranks), ranks)
     return _added("all_reduce", ranks, source, (source + 1 + np.tile(np.arange(ranks), ranks)) % ranks)
@@ -25,11 +26,13 @@ def all_reduce(ranks: int) -> Schedule:
 
 @cost(1, (n - 1) * S)
 def scan(ranks: int) -> Schedule:
+    """Returns one round in which every rank sends its vector to itself and all later ranks."""
     return _added("scan", ranks, *np.triu_indices(ranks))
 
 
 @cost(1, (n - 1) * S)
 def exscan(ranks: int) -> Schedule:
+    """Returns one round in which every rank sends its vector to all later ranks."""
     return _added("exscan", ranks, *np.triu_indices(ranks, 1))
 
 

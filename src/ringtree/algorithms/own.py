@@ -42,6 +42,7 @@ class Counted(Expression):
         self.function, self.rooted, self.rounds = function, rooted, rounds
 
     def evaluate(self, ranks: int, nbytes: float) -> float:
+        """Returns rounds, or bytes sent by the busiest rank, counted in the schedule for `ranks`."""
         made = self.function(ranks, 0) if self.rooted else self.function(ranks)
         return made.rounds if self.rounds else float(made.chunks_sent().max(initial=0)) / made.chunks * nbytes
 
@@ -70,8 +71,8 @@ def load(reference: str) -> Function:
     found = getattr(module, function, None)
     if not callable(found) or isinstance(found, type):
         there = [k for k, f in vars(module).items() if inspect.isfunction(f) and f.__module__ == module.__name__]
-        said = f"one of {', '.join(there)}" if there else "one, and it has none"
-        raise ValueError(f"{reference}: {path} has no function {function!r}; expected {said}")
+        expected = f"one of {', '.join(there)}" if there else "one, and it has none"
+        raise ValueError(f"{reference}: {path} has no function {function!r}; expected {expected}")
     return found  # type: ignore[no-any-return]
 
 
@@ -101,8 +102,8 @@ def _in_words(error: BaseException, file: Path) -> str:
         return f"line {error.lineno}: {error.msg}"
     lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(file)]
     text = " ".join(str(error).split())
-    said = text if isinstance(error, ValueError) and text else f"{type(error).__name__}: {text}"
-    return f"{said} (line {lines[-1]})" if lines else said
+    message = text if isinstance(error, ValueError) and text else f"{type(error).__name__}: {text}"
+    return f"{message} (line {lines[-1]})" if lines else message
 
 
 def installed() -> dict[str, Installed]:
@@ -127,6 +128,7 @@ class Installed:
 
     @property
     def package(self) -> str:
+        """The packages that define the algorithm, joined by "and"."""
         return " and ".join(self.packages)
 
     def load(self) -> Any:

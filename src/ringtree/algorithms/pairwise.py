@@ -16,6 +16,7 @@ WHEN = "long blocks: every block is sent once, and in each round everyone sends 
 
 @cost(n, (n - 1) / n * S)
 def all_to_all(ranks: int) -> Schedule:
+    """Returns n rounds, n chunks: rank r sends chunk r+k to rank r+k in round k."""
     rank = np.arange(ranks)
     rows = Transfers.of(rank, rank, rank, source_buffer=Buffer.INPUT, target_buffer=Buffer.OUTPUT)
     blocks = (Block(rows, ranks, Shift(target=1, source_chunk=1)),)

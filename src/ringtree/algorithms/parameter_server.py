@@ -18,6 +18,7 @@ WHEN = "as the baseline that shows what all the others avoid."
 
 @cost(2, (n - 1) * S)
 def all_reduce(ranks: int, *, servers: int = 1) -> Schedule:
+    """Returns a push to `servers` ranks, then a pull from them; ValueError unless 1 <= servers <= n."""
     if not 1 <= servers <= ranks:
         raise ValueError(f"parameter_server: {servers} servers among {ranks} ranks; expected 1 to {ranks}")
     # Each worker's servers begin behind it, so that not all send to the same one first.

@@ -20,6 +20,7 @@ WHEN = "short vectors, where latency is what counts and every rank sends to one 
 
 @cost(lg(p) + 2 * (n > p), (lg(p) + (n > p)) * S)
 def all_reduce(ranks: int) -> Schedule:
+    """Returns exchanges of whole vectors, 1 chunk; ranks beyond p are folded in first and out last."""
     active, folded = halving_doubling.taking_part(ranks)
     a = np.arange(len(active))
     parts = [Transfers.of(folded, folded + 1, reduce=True)]
@@ -34,6 +35,7 @@ def all_reduce(ranks: int) -> Schedule:
 
 @cost(lg(p) + 2 * (n > p), at_most((p - 1 + minimum(p - 1, (n - p) * lg(p))) / n * S + (n > p) * S))
 def all_gather(ranks: int) -> Schedule:
+    """Returns halving_doubling's all_gather under this algorithm's name."""
     return replace(halving_doubling.all_gather(ranks), name="recursive_doubling")
 
 

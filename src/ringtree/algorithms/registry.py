@@ -54,6 +54,7 @@ class Algorithm:
 
     @property
     def serves(self) -> tuple[str, ...]:
+        """The names of the collectives that the algorithm serves."""
         return tuple(self.functions)
 
     @property
@@ -84,8 +85,8 @@ class Algorithm:
         parameters = inspect.signature(function).parameters.values() if options else ()
         known = {p.name: p for p in parameters if p.kind is p.KEYWORD_ONLY}
         if strange := [o for o in options if o not in known]:
-            said = f"expected one of {', '.join(known)}" if known else "it has none"
-            raise ValueError(f"{self.name} {collective_name} has no option {strange[0]!r}: {said}")
+            expected = f"expected one of {', '.join(known)}" if known else "it has none"
+            raise ValueError(f"{self.name} {collective_name} has no option {strange[0]!r}: {expected}")
         for option, value in options.items():
             if value is not None and str(known[option].annotation).startswith("int"):
                 options[option] = _whole(value, option)
@@ -139,25 +140,27 @@ def register(what: Own, name: str | None = None, *, origin: str | None = None) -
     ValueError for a name that is taken, and for a function that makes no schedule. `origin`: where it is from, in
     errors.
     """
-    said = own.origin_of(what) if origin is None else origin
+    source_name = own.origin_of(what) if origin is None else origin
     called = name or getattr(what, "__name__", "").rpartition(".")[2]
     if not re.fullmatch(r"[^\W\d]\w*", called) or called in RESERVED:
-        raise ValueError(f"{said}: {called!r} cannot be an algorithm's name; expected a word, as register(…, name)")
+        raise ValueError(
+            f"{source_name}: {called!r} cannot be an algorithm's name; expected a word, as register(…, name)"
+        )
     with _lock:
         if called in REGISTRY:
-            raise ValueError(f"{said}: ringtree has an algorithm {called!r}; expected another name")
+            raise ValueError(f"{source_name}: ringtree has an algorithm {called!r}; expected another name")
         if called in _own:
             before, there = _own[called]
             if not own.alike(before, what):
-                raise ValueError(f"{said}: {called!r} is registered, from {there.origin}; expected another name")
+                raise ValueError(f"{source_name}: {called!r} is registered, from {there.origin}; expected another name")
             return what
-        served = _served(what) if isinstance(what, ModuleType) else own.served(what, called, said)
+        served = _served(what) if isinstance(what, ModuleType) else own.served(what, called, source_name)
         if not served:
-            raise ValueError(f"{said}: {called} serves nothing; expected functions named like collectives")
-        functions = {c: own.checked(function, c, called, said) for c, function in served.items()}
+            raise ValueError(f"{source_name}: {called} serves nothing; expected functions named like collectives")
+        functions = {c: own.checked(function, c, called, source_name) for c, function in served.items()}
         costs = {c: own.cost_of(function, collective(c).rooted) for c, function in functions.items()}
         source, when = getattr(what, "SOURCE", ""), getattr(what, "WHEN", "")
-        _own[called] = what, Algorithm(called, what.__doc__ or "", source, when, functions, costs, said)
+        _own[called] = what, Algorithm(called, what.__doc__ or "", source, when, functions, costs, source_name)
         return what
 
 

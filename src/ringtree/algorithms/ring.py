@@ -13,6 +13,7 @@ WHEN = "long vectors, where all that counts is bytes and every rank is near to t
 
 @cost(2 * (n - 1), 2 * (n - 1) / n * S)
 def all_reduce(ranks: int) -> Schedule:
+    """Returns a reduce_scatter, then an all_gather: 2(n-1) rounds, n chunks."""
     return reduce_scatter(ranks).then(all_gather(ranks), "all_reduce")
 
 
@@ -29,7 +30,7 @@ def all_gather(ranks: int) -> Schedule:
 
 
 def _lap(ranks: int, ahead: int, reduce: bool) -> tuple[Block, ...]:
-    """n-1 rounds in which rank r sends block r+ahead first, then one block lower each time."""
+    """Returns the rows of n-1 rounds: in round k rank r sends chunk r+ahead-k to rank r+1."""
     rank = np.arange(ranks)
     rows = Transfers.of(rank, (rank + 1) % ranks, (rank + ahead) % ranks, reduce=reduce)
     return (Block(rows, ranks - 1, Shift.chunk(-1)),) if ranks > 1 else ()

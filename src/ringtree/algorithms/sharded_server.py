@@ -17,4 +17,5 @@ WHEN = "where servers are wanted after all, as a baseline: else two_shot, which 
 
 @cost(2, 2 * (n - 1) / n * S)
 def all_reduce(ranks: int) -> Schedule:
+    """Returns parameter_server's schedule with all n ranks as servers."""
     return replace(parameter_server.all_reduce(ranks, servers=ranks), name="sharded_server")

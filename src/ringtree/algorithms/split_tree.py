@@ -25,6 +25,7 @@ Ranks = NDArray[np.int64]
 
 @cost(2 * (g - 1 + lg(h) * (1 + (g > 1))), at_most(3 * S), pipelines=True)
 def all_reduce(ranks: int, *, group: int | None = None) -> Schedule:
+    """Returns chains inside groups and two trees between them, 2 chunks. ValueError where `group` does not divide n."""
     size = hierarchical.default_group(ranks) if group is None else group
     if size < 1 or ranks % size:
         raise ValueError(f"split_tree: groups of {size} do not divide {ranks} ranks; expected a divisor of {ranks}")

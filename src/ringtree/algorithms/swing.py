@@ -31,11 +31,13 @@ def all_reduce(ranks: int) -> Schedule:
 
 @cost(lg(m), (n - 1) / n * S)
 def reduce_scatter(ranks: int) -> Schedule:
+    """Returns the all_gather in reverse, n chunks."""
     return reverse(all_gather(ranks))
 
 
 @cost(lg(m), (n - 1) / n * S)
 def all_gather(ranks: int) -> Schedule:
+    """Returns the schedule with n chunks, one per rank."""
     blocks = (Block(_rows(ranks, np.arange(ranks))),) if ranks > 1 else ()
     return Schedule("swing", "all_gather", ranks, ranks, blocks)
 

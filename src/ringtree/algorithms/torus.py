@@ -39,6 +39,7 @@ y = Term("y", lambda ranks: shape(ranks, 2)[1])
 
 @cost(2 * (x + y - 2), 2 * (n - 1) / n * S)
 def all_reduce(ranks: int, dimensions: int = 2) -> Schedule:
+    """Returns rotated copies of reduce and broadcast laps, two per axis, n chunks each."""
     axes = _axes(ranks, dimensions)
     turned = [(axes[k:] + axes[:k], way) for k in range(len(axes)) for way in (1, -1)]
     down = by_round([_lap(ranks, order, way, k * ranks) for k, (order, way) in enumerate(turned)])
@@ -48,6 +49,7 @@ def all_reduce(ranks: int, dimensions: int = 2) -> Schedule:
 
 @cost(x + y - 2, (n - 1) / n * S)
 def reduce_scatter(ranks: int, dimensions: int = 2) -> Schedule:
+    """Returns the all_gather in reverse, n chunks."""
     return reverse(all_gather(ranks, dimensions))
 
 

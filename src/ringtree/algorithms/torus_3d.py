@@ -21,14 +21,17 @@ z = Term("z", lambda ranks: torus.shape(ranks, 3)[2])
 
 @cost(2 * (x + y + z - 3), 2 * (n - 1) / n * S)
 def all_reduce(ranks: int) -> Schedule:
+    """Returns torus's all_reduce over three axes, six copies of n chunks."""
     return replace(torus.all_reduce(ranks, 3), name="torus_3d")
 
 
 @cost(x + y + z - 3, (n - 1) / n * S)
 def reduce_scatter(ranks: int) -> Schedule:
+    """Returns torus's reduce_scatter over three axes, n chunks."""
     return replace(torus.reduce_scatter(ranks, 3), name="torus_3d")
 
 
 @cost(x + y + z - 3, (n - 1) / n * S)
 def all_gather(ranks: int) -> Schedule:
+    """Returns torus's all_gather over three axes, n chunks."""
     return replace(torus.all_gather(ranks, 3), name="torus_3d")

@@ -17,6 +17,7 @@ WHEN = "long vectors on a machine where every rank reaches every other at once, 
 
 @cost(2, 2 * (n - 1) / n * S)
 def all_reduce(ranks: int) -> Schedule:
+    """Returns two rounds, n chunks: rank k reduces chunk k, then sends it to all."""
     source, target = _everyone_to_everyone(ranks)
     first = Transfers.of(
         source, target, target, reduce=source > 0, source_buffer=Buffer.INPUT, target_buffer=Buffer.OUTPUT
@@ -31,6 +32,7 @@ def all_reduce(ranks: int) -> Schedule:
 
 @cost(1, (n - 1) / n * S)
 def reduce_scatter(ranks: int) -> Schedule:
+    """Returns one round, n chunks: every rank sends chunk k to rank k, which reduces it."""
     source, target = _everyone_to_everyone(ranks)
     rows = Transfers.of(
         source, target, target, to=0, reduce=source > 0, source_buffer=Buffer.INPUT, target_buffer=Buffer.OUTPUT
@@ -40,6 +42,7 @@ def reduce_scatter(ranks: int) -> Schedule:
 
 @cost(1, (n - 1) / n * S)
 def all_gather(ranks: int) -> Schedule:
+    """Returns one round, n chunks: every rank sends its chunk to all."""
     source, target = _everyone_to_everyone(ranks)
     rows = Transfers.of(source, target, 0, to=source, source_buffer=Buffer.INPUT, target_buffer=Buffer.OUTPUT)
     return Schedule("two_shot", "all_gather", ranks, ranks, (Block(rows),))

@@ -105,11 +105,11 @@ class Data:
 
     def held(self, rank: int) -> range:
         """The blocks that are `rank`'s input."""
-        return self.collective.held(rank, self.ranks, self.blocks, self.root)
+        return self.collective.precondition(rank, self.ranks, self.blocks, self.root)
 
     def owed(self, rank: int) -> range:
         """The blocks that are `rank`'s output."""
-        return self.collective.owed(rank, self.ranks, self.blocks, self.root)
+        return self.collective.postcondition(rank, self.ranks, self.blocks, self.root)
 
     def fill(self, x: Values, rank: int, iteration: int) -> None:
         """Writes `rank`'s input of that iteration into the flat array `x`."""

@@ -1,4 +1,4 @@
-"""The door for people: `ringtree COMMAND`.
+"""The command line: `ringtree COMMAND`.
 
 A command's options and its help are in a file of `options`, its work in one of the same name here. Only those of the
 command that is asked for are imported, and what does the work once the options are known to be right.
@@ -18,29 +18,30 @@ import ringtree
 
 COMMANDS = {
     "run": "start a program as N ranks on this machine",
-    "prove": "prove algorithms, or a file someone wrote, right",
+    "prove": "prove that algorithms or a schedule file are correct",
     "show": "show a schedule, round by round, or a trace",
     "bench": "time a collective, in nccl-tests' columns, every element checked",
-    "simulate": "play a schedule on described links: its time, what it waits for, where links are full",
-    "tune": "measure this machine, so that calls are planned for it",
-    "sweep": "price algorithms beside one another, over sizes and ranks",
-    "report": "show what bench wrote: a page of charts, or the best at each size",
-    "compare-trace": "lay two traces side by side: measured and simulated, before and after",
-    "explain": "say why a collective is slow, from nccl-tests' log and a topology",
-    "algorithms": "list the algorithms and what each costs",
-    "topo": "describe this machine, draw those of the catalogue and of files",
-    "plan": "what a collective should reach on a machine or a cluster, by which algorithm",
-    "train": "train a language model, its work divided over ranks in any of the known ways",
-    "info": "describe this machine as ringtree sees it",
+    "simulate": "simulate a schedule on a topology: its time, critical path and busiest links",
+    "tune": "measure this machine; later calls choose algorithms by the result",
+    "sweep": "compare predicted times of algorithms, over sizes and ranks",
+    "report": "show results of bench: a page of charts, or the best algorithm at each size",
+    "compare-trace": "compare two traces: measured and simulated, or before and after",
+    "explain": "find why a collective is slow, from an nccl-tests log and a topology",
+    "algorithms": "list the algorithms and their costs",
+    "topo": "detect this machine; draw machines of the catalogue or of files",
+    "plan": "predict time and algorithm of a collective on a machine or a cluster",
+    "train": "train a language model: data, tensor, pipeline, context and expert parallel",
+    "info": "print this machine's cores, memory and software versions",
     "version": "print ringtree's version",
 }
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse, but a mistake is one line that says where to read on."""
+    """argparse, but an error is one line that names the help to read."""
 
     def error(self, message: str) -> NoReturn:
-        print(f"{self.prog}: {message} ({self.prog} --help says more)", file=sys.stderr)
+        """Prints the error in one line and exits with code 2."""
+        print(f"{self.prog}: {message} ({self.prog} --help lists all options)", file=sys.stderr)
         raise SystemExit(2)
 
 
@@ -97,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def one_line(error: Exception) -> str:
-    """What a person is told. A mistake of theirs is its message; anything else is ours, and says so."""
+    """Returns the error as one line: the message of a user's mistake, or an internal error with its type."""
     message = "".join(c if c.isprintable() else "?" for c in " ".join(str(error).split()))
     if isinstance(error, FileNotFoundError) and error.filename is not None:
         return f"no such file: {error.filename}"
@@ -106,5 +107,5 @@ def one_line(error: Exception) -> str:
     if isinstance(error, (ValueError, OSError, RuntimeError, ImportError)) and message:
         return message
     if isinstance(error, MemoryError):
-        return f"not enough memory for so much: {message or 'expected less'}"
+        return f"not enough memory: {message or 'expected a smaller problem'}"
     return f"internal error, {type(error).__name__}: {message} (RINGTREE_DEBUG=trace shows where)"

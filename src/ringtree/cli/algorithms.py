@@ -20,6 +20,7 @@ SHARED_TERMS = (
 
 
 def run(args: argparse.Namespace) -> int:
+    """Prints the table of algorithms, or the pages for --markdown and --page. Returns the exit code."""
     if args.collective:
         collective(args.collective)
     algorithms = [a for a in REGISTRY.values() if args.collective in (None, *a.serves)]

@@ -1,4 +1,4 @@
-"""Algorithms as calls here take them: cut for their size, gone through in windows, and proved for so many ranks."""
+"""Algorithms as calls use them: cut for a size, executed in windows of elements, and proved for a number of ranks."""
 
 from __future__ import annotations
 
@@ -20,20 +20,23 @@ from ringtree.simulate.windows import as_run
 
 
 def cut(schedule: Schedule, algorithm: str, nbytes: int) -> tuple[Schedule, CallTuning]:
-    """As a call on that many bytes has it in a group of this machine, and by which steps."""
+    """Returns the schedule as a call on `nbytes` would cut it on this machine, and the tuning."""
     what = algorithm, schedule.collective, schedule.ranks, schedule.root
     steps = steps_for(*what, nbytes, shared_memory(schedule.ranks))
     return steps.apply(*what), steps
 
 
 def cut_in_words(schedule: Schedule, algorithm: str, nbytes: int) -> tuple[Schedule, str]:
-    """As `cut`, and by which steps in a line."""
+    """Returns the schedule as `cut` does, and the tuning as a line of text."""
     slots, slot_bytes = staging(schedule.ranks)
     made, steps = cut(schedule, algorithm, nbytes)
     widest = max((int(b.rows.count.max(initial=1)) for b in made.blocks), default=1)
     chunk, most = nbytes // made.chunks, slot_bytes // widest
-    passing = f"{most} at a time" if most < chunk else "whole"
-    return made, f"{nbytes} bytes through {slots} slots of {slot_bytes}: {steps}; chunks of {chunk} bytes, {passing}"
+    passing = f"sent {most} at a time" if most < chunk else "sent whole"
+    return (
+        made,
+        f"{nbytes} bytes staged through {slots} slots of {slot_bytes}: {steps}; chunks of {chunk} bytes, {passing}",
+    )
 
 
 def programs(schedule: Schedule, nbytes: int, in_place: bool) -> Sequence[Program]:

@@ -20,6 +20,7 @@ from ringtree.ir.trace import Trace
 
 
 def run(args: argparse.Namespace) -> int:
+    """Times the collective and prints nccl-tests' table. Returns 1 where a result was wrong, else 0."""
     step = None if args.stepbytes is None else parse_bytes(args.stepbytes)
     factor = 8.0 if args.stepfactor is None and step is None else args.stepfactor
     nbytes = sizes(parse_bytes(args.minbytes), parse_bytes(args.maxbytes), factor=factor, step=step)

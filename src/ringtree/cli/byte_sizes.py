@@ -1,4 +1,4 @@
-"""Sizes as a command line says them: one, a list, or a range."""
+"""Sizes on a command line: one, a list, or a range."""
 
 from __future__ import annotations
 

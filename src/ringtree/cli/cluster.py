@@ -28,12 +28,12 @@ def cluster(args: argparse.Namespace) -> Cluster:
     if args.nics:
         machine = _with_nics(machine, args.nics)
     if args.nodes > 1 and not machine.nics:
-        raise ValueError(f"{machine.name} has no NICs to join {args.nodes} nodes: say some, as --nics 8x400Gb")
+        raise ValueError(f"{machine.name} has no NICs to connect {args.nodes} nodes: expected --nics, such as 8x400Gb")
     name = args.fabric or usual_fabric(machine)
     networks = {n.value: n for n in NetworkShape}
-    for option, said, known in (("--fabric", name, FABRICS), ("--network", args.network, networks)):
-        if said is not None and said not in known:
-            raise ValueError(f"{option} {said}: expected one of {', '.join(known)}")
+    for option, text, known in (("--fabric", name, FABRICS), ("--network", args.network, networks)):
+        if text is not None and text not in known:
+            raise ValueError(f"{option} {text}: expected one of {', '.join(known)}")
     network = networks[args.network or NetworkShape.RAILS.value]
     return Cluster(machine, args.nodes, FABRICS[name] if name else None, network, args.oversubscription, args.sharp)
 
@@ -45,7 +45,7 @@ def rate_Bps(text: str) -> float:
 
 def _gpus(machine: Machine, text: str) -> range | list[int]:
     if not re.fullmatch(r"\d{1,6}(,\d{1,6})*", text):
-        raise ValueError(f"--gpus {text}: expected how many, such as 4, or which, such as 0,1,4,5")
+        raise ValueError(f"--gpus {text}: expected a number of GPUs such as 4, or a list such as 0,1,4,5")
     there = len(machine.gpus)
     if "," in text:
         return [int(g) for g in text.split(",")]

@@ -14,6 +14,7 @@ from ringtree.pages.trace_page import trace_page
 
 
 def run(args: argparse.Namespace) -> int:
+    """Prints the comparison of two trace files. Returns the exit code."""
     first, second = chrome.read(args.first), chrome.read(args.second)
     terminal.show(spans(comparison(first, second, terminal.columns(WIDTH))))
     if args.html is not None:

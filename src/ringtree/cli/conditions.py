@@ -39,9 +39,9 @@ def _straggler(text: str) -> tuple[int, str, float]:
 
 def _link(text: str, topology: Topology) -> tuple[tuple[int, int], float]:
     """`0-1,factor=0.5` or `rank0-switch,failed`: nodes by name, ranks by number too."""
-    ends, _, said = text.rpartition(",")
+    ends, _, state = text.rpartition(",")
     try:
-        factor = 0.0 if said == "failed" else float(said.removeprefix("factor="))
+        factor = 0.0 if state == "failed" else float(state.removeprefix("factor="))
     except ValueError:
         factor = -1.0
     if not ends or factor < 0:

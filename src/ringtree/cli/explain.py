@@ -21,8 +21,9 @@ from ringtree.nccl.files.nccl_tests import Log
 
 
 def run(args: argparse.Namespace) -> int:
+    """Prints the comparison of a log with its prediction, and the likely cause. Returns the exit code."""
     if args.topology is None:
-        raise ValueError("no --topology: expected a name that `ringtree topo list` knows, or a topology file")
+        raise ValueError("no --topology: expected a name from `ringtree topo list`, or a topology file")
     if args.json:
         check_destination(args.json, args.log)
     log = nccl_tests.read(args.log, THEIRS.get(args.collective, args.collective) or "")
@@ -36,12 +37,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _fill(args: argparse.Namespace, log: Log) -> list[str]:
-    """How many nodes, and which GPUs, where only the log tells; what was taken, in words."""
+    """Sets nodes and GPUs that only the log has; returns these assumptions as lines."""
     there, out = len(find(args.topology).gpus), list[str]()
     ranks = log.ranks
     if args.nodes is None:
         args.nodes = log.nodes or max(-(-ranks // there), 1) if there else 1
-        out.append(f"nodes: {args.nodes}, by the log's {'hosts' if log.nodes else f'{ranks} ranks'}")
+        out.append(f"nodes: {args.nodes}, from the log's {'hosts' if log.nodes else f'{ranks} ranks'}")
     each = ranks // args.nodes if args.nodes > 0 and ranks % args.nodes == 0 else 0
     if not args.gpus and 0 < each < there:
         host = next((r.host for r in log.ran), "")
@@ -49,7 +50,7 @@ def _fill(args: argparse.Namespace, log: Log) -> list[str]:
         if len(named) != each or named[-1] >= there:
             named = list(range(each))
         args.gpus = ",".join(map(str, named)) if each > 1 else "1"
-        out.append(f"GPUs of each node: {', '.join(map(str, named))} (--gpus says which otherwise)")
+        out.append(f"GPUs of each node: {', '.join(map(str, named))} (assumed; --gpus names others)")
     return out
 
 
@@ -60,7 +61,7 @@ WIDTHS = (13, 14, 13, 15, 13, 13, 9)
 def lines(found: Explanation, assumed: Sequence[str] = ()) -> Iterator[str]:
     """All of it. `assumed`: what was taken from the log to name the cluster."""
     log = found.log
-    yield f"# {log.collective} over {found.cluster.ranks} ranks: {log.path} beside what is predicted"
+    yield f"# {log.collective} over {found.cluster.ranks} ranks: {log.path} compared with the prediction"
     yield f"# on {describe(found.cluster)}"
     for text in assumed:
         yield f"# {text}"
@@ -93,16 +94,16 @@ def _row(found: Explanation, compared: Compared) -> str:
 def _summary(found: Explanation) -> Iterator[str]:
     last = [c for c in found.rows if c.latency_bound]
     if last:
-        yield f"up to {size(last[-1].row.nbytes)} latency is most of the time, which is normal"
+        yield f"up to {size(last[-1].row.nbytes)} most of the time is latency, which is normal"
     if found.at_length:
-        yield f"at length: {_length(found, found.at_length)}, {found.at_length.ratio:.0%} of it"
+        yield f"large sizes: {_length(found, found.at_length)}: {found.at_length.ratio:.0%} of predicted"
         best = max(found.rows, key=lambda c: c.row.nbytes)
         of_bound = best.planned.bound.time_s / best.row.time_s
-        yield f"of the possible: {of_bound:.0%} at {size(best.row.nbytes)}, by {best.planned.bound.bottleneck}"
+        yield f"of bound: {of_bound:.0%} at {size(best.row.nbytes)}; the bound is {best.planned.bound.bottleneck}"
     else:
-        yield "at length: the log has no size that is large enough to tell"
+        yield "large sizes: no size in the log is large enough to judge"
     if found.at_start:
-        yield f"small sizes: {_start(found.at_start)}, {1 / found.at_start.ratio:.2g} times it"
+        yield f"small sizes: {_start(found.at_start)}: {1 / found.at_start.ratio:.2g} times predicted"
 
 
 def _length(found: Explanation, beside: MiddleSize) -> str:
@@ -119,15 +120,15 @@ def _start(beside: MiddleSize) -> str:
 def _verdict(found: Explanation) -> Iterator[str]:
     verdict = found.verdict
     if verdict is Diagnosis.HEALTHY:
-        yield "nothing wrong found"
+        yield "no fault found"
         if found.algorithm:
             pick = found.rows[-1].planned.pick
             yield (
-                f"  this is what {found.algorithm} reaches; NCCL as modelled picks {pick.algorithm}/{pick.protocol}: "
-                "an older NCCL, NCCL_ALGO or NCCL_NVLS_ENABLE may have kept it from that"
+                f"  this is the speed of {found.algorithm}; the model of NCCL picks {pick.algorithm}/{pick.protocol}: "
+                "an older NCCL, NCCL_ALGO or NCCL_NVLS_ENABLE may have prevented that choice"
             )
     elif verdict is Diagnosis.UNTOLD:
-        yield "nothing can be told: expected sizes up to 8 KiB, or from 16 MiB on"
+        yield "no conclusion: expected sizes up to 8 KiB, or from 16 MiB on"
     elif verdict is Diagnosis.CAUSE:
         yield f"likely cause: {found.suspects[0].fault.what}"
         yield from _evidence(found, found.suspects[0])
@@ -136,28 +137,28 @@ def _verdict(found: Explanation) -> Iterator[str]:
             yield from _evidence(found, suspect)
     else:
         if verdict is Diagnosis.UNDECIDED:
-            yield f"undecided: slower than predicted, and {len(found.suspects)} causes fit the figures alike"
+            yield f"undecided: slower than predicted, and {len(found.suspects)} causes fit the figures equally well"
         else:
             yield "undecided: slower than predicted, and no cause known here fits the figures" + (
-                "; the nearest are" if found.suspects else ""
+                "; the nearest ones are" if found.suspects else ""
             )
         for suspect in found.suspects:
             yield f"candidate: {suspect.fault.what}"
             yield from _evidence(found, suspect)
         if not found.log.debug:
-            yield "run it again with NCCL_DEBUG=INFO: what NCCL says of its paths decides most of this"
+            yield "run the test again with NCCL_DEBUG=INFO: the paths that NCCL logs decide most of these cases"
 
 
 def _evidence(found: Explanation, suspect: Suspect) -> Iterator[str]:
     if suspect.at_length:
-        yield f"  evidence at length: {_length(found, suspect.at_length)} with this fault{_most(suspect)}"
+        yield f"  evidence at large sizes: {_length(found, suspect.at_length)} with this fault{_most(suspect)}"
     if suspect.at_start:
         yield f"  evidence at small sizes: {_start(suspect.at_start)} with this fault"
-    for said in suspect.said:
-        yield f"  evidence in the log: {said}"
+    for line in suspect.said:
+        yield f"  evidence in the log: {line}"
     if suspect.said and not suspect.fits:
-        yield "  but the figures are not those predicted with this fault: it may not be all"
-    yield f"  to be sure: {suspect.fault.check}"
+        yield "  but the figures differ from those predicted with this fault: there may be another fault"
+    yield f"  to confirm: {suspect.fault.check}"
     yield f"  remedy: {suspect.fault.remedy}"
 
 

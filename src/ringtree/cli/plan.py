@@ -26,6 +26,7 @@ HERE = "ringtree.cli.plan_here"
 
 
 def run(args: argparse.Namespace) -> int:
+    """Prints predicted times per size. Returns the exit code; ValueError for inconsistent options."""
     args.collective = THEIRS.get(args.collective, args.collective)
     written = [path for path in (args.json, args.export_graph, args.export_tuner) if path]
     for path in written:
@@ -34,7 +35,9 @@ def run(args: argparse.Namespace) -> int:
         code: int = import_module(HERE).run(args)
         return code
     if args.ranks is not None:
-        raise ValueError(f"-n {args.ranks} is of one machine's memory: with --topology say --nodes and --gpus")
+        raise ValueError(
+            f"-n counts ranks on this machine, got -n {args.ranks}; for a cluster use --nodes 2 (and --gpus)"
+        )
     plan = ClusterPlan(cluster_of(args), args.model, _named(args.algorithm), _named(args.protocol))
     rows = list(plan.rows(args.collective, byte_sizes(args.bytes)))
     tuner = _tuner(plan, rows) if args.export_tuner else ""

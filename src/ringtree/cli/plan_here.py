@@ -28,24 +28,24 @@ OF_CLUSTERS = ("assume", "nodes", "gpus", "nics", "fabric", "network", "oversubs
                "algorithm", "protocol", "export_graph", "export_tuner")  # fmt: skip
 PARTS = {
     "call_s": "call",
-    "latency_s": "meetings",
+    "latency_s": "synchronizing",
     "copy_s": "copying",
     "fetch_s": "reading",
     "reduce_s": "reducing",
 }
-"""Of a prediction: the column's name."""
+"""Heading of every part of a predicted time."""
 BOTTLENECKS = {
-    "call_s": "the call itself",
-    "latency_s": "ranks that meet",
-    "copy_s": "copying a rank's own bytes",
-    "fetch_s": "reading what peers wrote",
-    "reduce_s": "adding up",
+    "call_s": "call overhead",
+    "latency_s": "synchronization of ranks",
+    "copy_s": "copying own data",
+    "fetch_s": "reading peers' data",
+    "reduce_s": "reducing",
 }
 WIDTHS = (13, 20, 11, *(10,) * len(PARTS), 13, 13, 9)
 
 
 class PlanningTarget(NamedTuple):
-    """Where it is planned for, and at which costs, in words too."""
+    """A machine to plan for: cost parameters, cores, its name, and where the parameters come from."""
 
     parameters: CostParameters
     cores: int
@@ -54,7 +54,7 @@ class PlanningTarget(NamedTuple):
 
 
 class PlannedSize(NamedTuple):
-    """One size: all that came into question, the fastest first, which one is chosen, and the least time there is."""
+    """One size: all candidates, fastest first; the chosen one; and the lower bound of the time in seconds."""
 
     nbytes: int
     found: Sequence[Candidate]
@@ -63,11 +63,14 @@ class PlannedSize(NamedTuple):
 
 
 def run(args: argparse.Namespace) -> int:
+    """Prints the choice of algorithm on this machine per size. Returns the exit code."""
     ranks = 2 if args.ranks is None else args.ranks
     if not 1 <= ranks <= MOST_RANKS:
-        raise ValueError(f"-n {ranks}: expected 1 to {MOST_RANKS} ranks of one machine")
+        raise ValueError(f"-n {ranks}: expected 1 to {MOST_RANKS} ranks on this machine")
     if strange := [name for name in OF_CLUSTERS if getattr(args, name, None) not in (None, False, 1)]:
-        raise ValueError(f"--{strange[0].replace('_', '-')} is for a cluster: expected --topology NAME|FILE too")
+        raise ValueError(
+            f"--{strange[0].replace('_', '-')} applies to a cluster: expected --topology NAME|FILE as well"
+        )
     find_collective(args.collective)
     place = _place(args.topology)
     memory = SharedMemory(place.cores, *staging(ranks), place.parameters)
@@ -75,14 +78,14 @@ def run(args: argparse.Namespace) -> int:
     for line in lines(args.collective, ranks, place, memory, rows, every=args.all or len(rows) == 1):
         print(line)
     if args.json:
-        told = [_record(args.collective, ranks, row) for row in rows]
-        said = {"collective": args.collective, "ranks": ranks, "figures": place.source, "rows": told}
-        replace_with_json(args.json, said)
+        records = [_record(args.collective, ranks, row) for row in rows]
+        document = {"collective": args.collective, "ranks": ranks, "figures": place.source, "rows": records}
+        replace_with_json(args.json, document)
     return 0
 
 
 def _place(topology: str | None) -> PlanningTarget:
-    """This machine, by its tuned file where there is one; or the one a tuned file is of."""
+    """This machine, with its tuned file where there is one; or the machine of the tuned file `topology`."""
     if topology is not None:
         found = tuned.read(Path(topology), anywhere=True)
         here = {"cpu": found.cpu, "cores": found.cores} == tuned.this_machine()
@@ -95,7 +98,7 @@ def _place(topology: str | None) -> PlanningTarget:
 
 
 def _row(collective: str, ranks: int, nbytes: int, memory: SharedMemory, every: bool) -> PlannedSize:
-    """`every`: also those that do not come into question when a call is made."""
+    """The prediction for one size. `every`: also algorithms that calls do not consider."""
     algorithm = choose(collective, ranks, nbytes, memory=memory).algorithm
     names = tuple(serving(collective)) if every else shortlist(collective, ranks)
     found = candidates(names, collective, ranks, nbytes, memory)
@@ -112,7 +115,7 @@ def lines(
     rows: Sequence[PlannedSize],
     every: bool = False,
 ) -> Iterator[str]:
-    """The table, and what follows from it in words. `every`: all candidates of each size."""
+    """Yields the table and the conclusions from it. `every`: all candidates of each size."""
     where = f"{count(place.cores, 'core')} of {place.words}"
     yield f"# {collective} over {count(ranks, 'rank')} on {where}, predicted"
     yield f"# by {place.source}"
@@ -126,8 +129,8 @@ def lines(
             mark = "  <- chosen" if every and candidate is row.chosen else ""
             yield _line(collective, ranks, row, candidate, widths) + mark
     yield "#"
-    told = _explained(collective, ranks, memory, rows[0], place) if len(rows) == 1 else _runs(rows)
-    for line in told:
+    conclusions = _explained(collective, ranks, memory, rows[0], place) if len(rows) == 1 else _runs(rows)
+    for line in conclusions:
         yield f"# {line}"
 
 
@@ -151,29 +154,36 @@ def _bottleneck(candidate: Candidate) -> str:
 def _explained(
     collective: str, ranks: int, memory: SharedMemory, row: PlannedSize, place: PlanningTarget
 ) -> Iterator[str]:
-    """Why the chosen one, how it is cut, and what is left of the possible."""
+    """Yields why the algorithm is chosen, how its schedule is cut, and the lower bound."""
     c, p = row.chosen, row.chosen.quote
     others = [other for other in row.found if other is not c]
     if others:
         more = others[0].quote.seconds / p.seconds - 1
-        beside = f"{more:.0%} more" if more >= 0.005 else "the same" if more > -0.005 else f"{-more:.0%} less, unasked"
-        yield f"{c.algorithm} is chosen: {duration(p.seconds)}; {others[0].algorithm} takes {beside}"
+        beside = (
+            f"{more:.0%} longer"
+            if more >= 0.005
+            else "as long"
+            if more > -0.005
+            else f"{-more:.0%} less (not considered by calls)"
+        )
+        yield f"{c.algorithm} is chosen: {duration(p.seconds)}; next, {others[0].algorithm} takes {beside}"
     else:
-        yield f"{c.algorithm} is chosen: nothing else serves {collective}"
+        yield f"{c.algorithm} is chosen: no other algorithm serves {collective}"
     root = 0 if find_collective(collective).rooted else None
     steps = steps_for(c.algorithm, collective, ranks, root, row.nbytes, memory)
-    yield f"for its size: {steps}, through {memory.slots} slots of {size(memory.slot_bytes)} a rank"
+    cut = f"cut by {steps}" if steps else "not cut"
+    yield f"{cut}; staged through {memory.slots} buffers of {size(memory.slot_bytes)} per rank"
     if ranks > memory.cores:
-        yield f"{ranks} ranks take turns on {count(memory.cores, 'core')}"
+        yield f"{ranks} ranks share {count(memory.cores, 'core')}"
     total = least_fetched(collective, ranks)[0] * row.nbytes
     yield (
-        f"{row.bound_s / p.seconds:.0%} of the possible, {duration(row.bound_s)}: a call in which ranks meet once, "
-        f"or {size(total)} in all to be read from peers; the bottleneck is {_bottleneck(c)}"
+        f"lower bound {duration(row.bound_s)} ({row.bound_s / p.seconds:.0%} of the time): "
+        f"one call with one synchronization, or reading {size(total)} in all from peers; bottleneck: {_bottleneck(c)}"
     )
 
 
 def _runs(rows: Sequence[PlannedSize]) -> Iterator[str]:
-    """Which algorithm from which size on."""
+    """Yields a line per run of sizes with the same algorithm."""
     for algorithm, run in groupby(rows, key=lambda row: row.chosen.algorithm):
         mine = list(run)
         yield f"{algorithm} from {size(mine[0].nbytes)} to {size(mine[-1].nbytes)}"

@@ -18,16 +18,16 @@ WIDTHS = (13, 15, 9, 9, 12, 13, 13, 9)
 
 
 def lines(plan: ClusterPlan, rows: Sequence[Planned], every: bool = False) -> Iterator[str]:
-    """The table and what follows from it. `every`: all candidates of each size, the quickest first."""
-    yield f"# {rows[0].collective} over {rows[0].ranks} ranks, predicted: no GPU was touched"
+    """Yields the table and the conclusions from it. `every`: all candidates of each size, fastest first."""
+    yield f"# {rows[0].collective} over {rows[0].ranks} ranks, predicted, not measured"
     yield f"# on {describe(plan.cluster)}"
-    time = "NCCL's estimate" if plan.model == "nccl" else "our model of the hardware"
-    yield f"# algorithm, protocol and channels: what NCCL picks; time: {time}"
+    time = "NCCL's estimate" if plan.model == "nccl" else "ringtree's model of the hardware"
+    yield f"# algorithm, protocol and channels: NCCL's choice; time: {time}"
     yield "#"
     yield f"{table.head(HEADER, WIDTHS)}  bottleneck"
     for row in rows:
         for estimate in row.candidates if every else (row.pick,):
-            yield _line(row, estimate) + ("  <- NCCL's pick" if every and estimate is row.pick else "")
+            yield _line(row, estimate) + ("  <- NCCL's choice" if every and estimate is row.pick else "")
     yield "#"
     for line in _conclusions(rows):
         yield f"# {line}"
@@ -48,8 +48,8 @@ def describe(cluster: Cluster) -> str:
     words = [f"{count(len(machine.gpus), 'GPU')} a node"]
     if cluster.nodes > 1 and cluster.fabric:
         rates = {machine.devices[n].rate_Bps for n in machine.nics}
-        told = " or ".join(f"{bandwidth(r)} ({line_rate(r)})" for r in sorted(rates))
-        words.append(f"{count(len(machine.nics), 'NIC')} of {told}")
+        rates_text = " or ".join(f"{bandwidth(r)} ({line_rate(r)})" for r in sorted(rates))
+        words.append(f"{count(len(machine.nics), 'NIC')} of {rates_text}")
         words.append(f"{cluster.fabric.name} over {NETWORKS[cluster.network]}")
         if cluster.oversubscription > 1:
             words.append(f"oversubscribed {cluster.oversubscription:g} to 1")
@@ -59,7 +59,7 @@ def describe(cluster: Cluster) -> str:
 
 
 def _conclusions(rows: Sequence[Planned]) -> Iterator[str]:
-    """Which pick from where on, what would be quicker, and what is left of the possible."""
+    """Yields NCCL's choice by size, faster choices, and the lower bound of the largest size."""
     last = rows[-1]
     for first, run in _runs(rows, lambda row: _named(row.pick)):
         yield f"{first} {_span(run, last)}"
@@ -68,15 +68,15 @@ def _conclusions(rows: Sequence[Planned]) -> Iterator[str]:
             saved = max(1 - row.candidates[0].time_s / row.pick.time_s for row in run)
             best = run[0].candidates[0]
             yield (
-                f"{name} would be quicker {_span(run, last)}, by up to {saved:.0%}: "
+                f"{name} is predicted to be faster {_span(run, last)}, by up to {saved:.0%}: "
                 f"NCCL_ALGO={as_variable(best.algorithm)} NCCL_PROTO={as_variable(best.protocol)}"
             )
     reached = f"{duration(last.pick.time_s)}, {last.bandwidths_GBps(last.pick)[1]:.1f} GB/s busbw"
     yield (
-        f"{size(last.nbytes)}: {reached}, {last.bound_fraction(last.pick):.0%} of the possible; "
-        f"the bottleneck is {last.pick.bottleneck}"
+        f"{size(last.nbytes)}: {reached}, {last.bound_fraction(last.pick):.0%} of bound; "
+        f"bottleneck: {last.pick.bottleneck}"
     )
-    yield f"the least possible: {duration(last.bound.time_s)}, by {last.bound.bottleneck}"
+    yield f"lower bound {duration(last.bound.time_s)}: {last.bound.bottleneck}"
 
 
 def _runs(rows: Sequence[Planned], key: Callable[[Planned], str]) -> Iterator[tuple[str, Sequence[Planned]]]:

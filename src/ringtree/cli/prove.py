@@ -23,6 +23,7 @@ SHOWN_FAILURES = 20
 
 
 def run(args: argparse.Namespace) -> int:
+    """Prints a line per proof. Returns 1 where a schedule is refused, else 0."""
     everything = args.what == "all"
     if args.collective:
         collective(args.collective)
@@ -38,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     started = time.monotonic()
     most = args.most_transfers or (MOST_TRANSFERS if everything else None)
     if everything and args.option:
-        raise ValueError("all: an option is one algorithm's own; leave --option out")
+        raise ValueError("all: options belong to a single algorithm; leave --option out")
     reports = _prove(pairs, ranks, args.option, args.jobs, most)
     return _close(reports, time.monotonic() - started)
 
@@ -83,12 +84,12 @@ def _close(reports: Sequence[Report], seconds: float) -> int:
     left_out = sum(len(r.left_out) for r in reports)
     print(
         f"proved {schedules:,} schedule{'s' * (schedules != 1)} with {transfers:,} transfers, and the {programs:,} "
-        f"programs of their ranks, in {seconds:.1f} s (slots: the fewest with which no rank is ever stuck)"
+        f"programs of their ranks, in {seconds:.1f} s (slots: the fewest without deadlock)"
     )
     if left_out:
-        print(f"left out {left_out} that have too many transfers, as said above (--most-transfers sets how many)")
+        print(f"left out {left_out} with too many transfers, listed above (--most-transfers sets the limit)")
     if refused:
-        print(f"ringtree prove: {refused} refused, as said above", file=sys.stderr)
+        print(f"ringtree prove: {refused} refused, listed above", file=sys.stderr)
     return 1 if refused else 0
 
 
@@ -97,9 +98,9 @@ def _prove_file(args: argparse.Namespace) -> int:
     if args.collective not in (None, schedule.collective):
         raise ValueError(f"{args.what} is a schedule for {schedule.collective}, not for {args.collective}")
     if args.option:
-        raise ValueError(f"{args.what} says itself what it is; leave --option out")
+        raise ValueError(f"{args.what} is a file and has no options; leave --option out")
     if args.ranks and args.ranks != [schedule.ranks]:
-        raise ValueError(f"{args.what} is a schedule over {schedule.ranks} ranks; leave -n out")
+        raise ValueError(f"{args.what} has {schedule.ranks} ranks; leave -n out")
     print(prove(schedule))
     print(prove_programs(programs, alike=True))  # files deal in equal blocks
     return 0

@@ -13,6 +13,7 @@ from ringtree.pages.report_page import report_page
 
 
 def run(args: argparse.Namespace) -> int:
+    """Prints the results of bench, or writes a page. Returns the exit code."""
     records = dict(zip(_names(args.files), map(read, args.files), strict=True))
     if args.html is None:
         print("\n".join(map(terminal.printable, report_text(records).split("\n"))))

@@ -13,6 +13,7 @@ PROVES = "ringtree.cli.as_called"
 
 
 def run(args: argparse.Namespace) -> int:
+    """Starts the ranks and waits for them. Returns the exit code of the rank that failed first, else 0."""
     program = args.program[1:] if args.program[:1] == ["--"] else args.program
     if args.trace:
         check_destination(args.trace, *program[:1])

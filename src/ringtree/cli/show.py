@@ -25,8 +25,9 @@ WIDTH = 100
 
 
 def run(args: argparse.Namespace) -> int:
+    """Prints a schedule or a trace, or writes a page. Returns the exit code."""
     if args.topology and not args.html:
-        raise ValueError("--topology says what machine a page shows the ranks on; give --html FILE too")
+        raise ValueError("--topology names the machine that a page shows; expected --html FILE as well")
     programs: tuple[Program, ...] = ()  # a file's own
     if subject.is_file(args.what):
         if show_trace.is_trace(args.what):
@@ -49,11 +50,11 @@ def run(args: argparse.Namespace) -> int:
 def _algorithms(args: argparse.Namespace) -> Schedule:
     """The schedule of the algorithm that the call names."""
     if args.bytes and args.option:
-        raise ValueError(f"--bytes {args.bytes}: the size says the options; leave --option out")
+        raise ValueError(f"--bytes {args.bytes} chooses the algorithm's options by size; leave --option out")
     schedule = subject.schedule(args)
     if args.bytes:
-        schedule, said = import_module(WAYS["cut"]).cut_in_words(schedule, args.what, parse_bytes(args.bytes))
-        print(f"# {said}")
+        schedule, summary = import_module(WAYS["cut"]).cut_in_words(schedule, args.what, parse_bytes(args.bytes))
+        print(f"# {summary}")
     return schedule
 
 
@@ -84,5 +85,5 @@ def _show(schedule: Schedule, args: argparse.Namespace) -> None:
         try:
             lines = rounds(schedule, terminal.columns(WIDTH) - len("# "))
         except ScheduleError as refusal:  # its text may be what is wanted, to put it right
-            lines = [(TextSpan(f"cannot be played: {refusal}"),)]
+            lines = [(TextSpan(f"cannot be simulated: {refusal}"),)]
         terminal.show([(), *lines], before="# ")

@@ -54,16 +54,17 @@ class _Case:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Prints simulated time, critical path and links, or a table over sizes. Returns the exit code."""
     if args.in_place and not (args.cut and (args.topology or "").startswith(MEASURED)):
         raise ValueError(
-            "--in-place tells how calls run on a measured machine: it goes with --cut and --topology trace:FILE"
+            "--in-place applies to a measured machine only: expected --cut and --topology trace:FILE as well"
         )
     sizes = [parse_bytes(text) for text in args.bytes.split(",")]
     read, written = [args.what, (args.topology or "").removeprefix(MEASURED)], [args.trace, args.html]
     for path in filter(None, written):
         check_destination(path, *read, *(other for other in written if other and other is not path))
         if len(sizes) > 1:
-            raise ValueError(f"{path} shows one simulation; expected one size in --bytes")
+            raise ValueError(f"{path} can contain one simulation only; expected one size in --bytes")
     cases = [_case(args, nbytes) for nbytes in sizes]
     ranks = cases[0].schedule.ranks
     topology = topology_of(args.topology or ASSUMED, ranks)
@@ -98,7 +99,7 @@ def _case(args: argparse.Namespace, nbytes: int) -> _Case:
         _warn(schedule)
     if args.cut:
         if args.option:
-            raise ValueError("--cut: the size says the options; leave --option out")
+            raise ValueError("--cut chooses the algorithm's options by size; leave --option out")
         as_called = import_module(AS_CALLED)
         schedule, _ = as_called.cut(schedule, args.what, nbytes)
         if (args.topology or "").startswith(MEASURED):
@@ -111,7 +112,7 @@ def _warn(schedule: Schedule) -> None:
     try:
         prove(schedule)
     except ProofError as refusal:
-        print(f"ringtree simulate: not proved, but played: {refusal}", file=sys.stderr)
+        print(f"ringtree simulate: warning: simulated although not proved: {refusal}", file=sys.stderr)
 
 
 def _other(text: str, ranks: int) -> Job:
@@ -161,7 +162,9 @@ def _described(args: argparse.Namespace, topology: Topology) -> str:
     costs = [f"{key[:-2]} {duration(getattr(t, key))}" for key in ("message_s", "step_s") if getattr(t, key)]
     costs += [f"{k[:-4]} {getattr(t, k) / 1e9:.3g} GB/s" for k in ("copy_Bps", "reduce_Bps") if isfinite(getattr(t, k))]
     own = f"; a rank's {', '.join(costs)}" if costs else ""
-    return f"{t.name}: {t.ranks} ranks{inner}{links}{own}" + ("" if args.topology else " (assumed: see --topology)")
+    return f"{t.name}: {t.ranks} ranks{inner}{links}{own}" + (
+        "" if args.topology else " (default; set another with --topology)"
+    )
 
 
 def _report(args: argparse.Namespace, case: _Case, found: Simulation, wall_s: float) -> None:
@@ -172,7 +175,7 @@ def _report(args: argparse.Namespace, case: _Case, found: Simulation, wall_s: fl
     print(f"on {_described(args, found.topology)}")
     print(f"time {duration(time_s)}, algbw {algbw:.2f} GB/s, busbw {busbw:.2f} GB/s")
     for job, text in enumerate(args.others, start=1):
-        print(f"beside {text}, which ends at {duration(_own_time_s(found, job))}")
+        print(f"concurrent {text} ends at {duration(_own_time_s(found, job))}")
     path = critical_path(trace)
     print(f"\ncritical path, {len(path):,} steps:")
     shares = [f"{what} {duration(s)} ({s / trace.makespan_s:.0%})" for what, s in seconds_by_what(path).items()]
@@ -194,8 +197,8 @@ def _busiest(found: Simulation) -> list[str]:
             alike.setdefault((share[link], nbytes[link]), []).append(link)
     lines = []
     for (permille, carried), links in list(alike.items())[:BUSIEST]:
-        more = f" and {len(links) - 1:,} more like it" if len(links) > 1 else ""
+        more = f" and {len(links) - 1:,} other{'s' * (len(links) > 2)} with the same load" if len(links) > 1 else ""
         lines.append(f"{permille / 10:5.1f} %  {size(carried):>8}  {found.topology.link_name(links[0])}{more}")
     if left := sum(map(len, list(alike.values())[BUSIEST:])):
-        lines.append(f"and {left:,} less busy")
-    return lines or ["none carries anything"]
+        lines.append(f"{left:,} other links are less busy")
+    return lines or ["no link carries data"]

@@ -34,7 +34,7 @@ def is_file(text: str) -> bool:
         return True
     if not exists(text):
         expected = f"{', '.join(known())}, or FILE.py:FUNCTION"
-        raise ValueError(f"no algorithm and no file {text!r}: expected a file, or one of {expected}")
+        raise ValueError(f"{text!r} is neither an algorithm nor a file: expected a file, or one of {expected}")
     return False
 
 
@@ -54,7 +54,7 @@ def from_file(args: argparse.Namespace, *others: str) -> Imported:
     """What the file says; ValueError for arguments, of these and the `others`, that only an algorithm can have."""
     for option in ("ranks", "collective", "root", "option", *others):
         if is_given(getattr(args, option)):
-            raise ValueError(f"a file says itself what it is; leave --{option} out")
+            raise ValueError(f"--{option} applies to algorithms, not to files; leave it out")
     return load(args.what)
 
 

@@ -39,6 +39,7 @@ MOST_COUNTS = 64
 
 
 def run(args: argparse.Namespace) -> int:
+    """Prints predicted times per algorithm, size and number of ranks. Returns the exit code."""
     args.collective = THEIRS.get(args.collective, args.collective)
     written = [path for path in (args.json, args.html) if path]
     for path in written:
@@ -57,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _places(args: argparse.Namespace) -> tuple[Where, str, list[int]]:
-    """What so many ranks are on, by what name, and how many to look at."""
+    """A topology, its name, and the numbers of ranks to price."""
     if args.topology.partition(":")[0] in SHAPES:
         counts = whole_node_counts(args.ranks or "8", 1)
         return (lambda ranks: parse(args.topology, ranks)), args.topology, counts
@@ -124,8 +125,8 @@ def _priced(
             times[find(name).name] = found
     if not times:
         raise ValueError(
-            f"{', '.join(names)} over {ranks:,} ranks: more than {MOST_TRANSFERS:,} transfers; expected fewer ranks, "
-            "or leave --algorithm out"
+            f"{', '.join(names)} over {ranks:,} ranks need more than {MOST_TRANSFERS:,} transfers; "
+            "expected fewer ranks, or leave --algorithm out"
         )
     bounds = Bounds(where)
     return [

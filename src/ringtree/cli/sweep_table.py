@@ -35,9 +35,9 @@ class SweepLine:
 
 
 def lines(name: str, cases: Sequence[SweepLine]) -> Iterator[Line]:
-    """All of it: over sizes for one number of ranks, over ranks for each size, or the best of both."""
+    """Yields the tables: over sizes for one number of ranks, over ranks for each size, or the fastest by both."""
     sizes, counts = ({getattr(c, field): None for c in cases} for field in ("nbytes", "ranks"))
-    yield (TextSpan(f"# {cases[0].collective} on {name}, priced by its links and latencies: nothing was run"),)
+    yield (TextSpan(f"# {cases[0].collective} on {name}, predicted from links and latencies, not measured"),)
     if len(counts) == 1:
         yield from _part(f"{cases[0].ranks:,} ranks", cases, "nbytes")
     elif len(sizes) <= MOST_TABLES:
@@ -48,10 +48,10 @@ def lines(name: str, cases: Sequence[SweepLine]) -> Iterator[Line]:
 
 
 def _part(what: str, cases: Sequence[SweepLine], over: str) -> Iterator[Line]:
-    """A table over sizes or ranks, what it says, and its plot."""
+    """Yields a table over sizes or ranks, conclusions from it, and its plot."""
     names = list(dict.fromkeys(name for c in cases for name in c.times_s))
     yield ()
-    yield (TextSpan(f"# {what}: microseconds by algorithm, and the best's bandwidth"),)
+    yield (TextSpan(f"# {what}: time by algorithm, bandwidth of the fastest"),)
     widths = [max(len(name) + 2, 11) for name in names]
     heads = ["size" if over == "nbytes" else "ranks", *names, "best", "algbw", "busbw", "of bound"]
     units = ["(B)" if over == "nbytes" else "", *["(us)"] * len(names), "", "(GB/s)", "(GB/s)", ""]
@@ -76,24 +76,24 @@ def _row(case: SweepLine, names: Sequence[str], widths: Sequence[int], over: str
     cells = [TextSpan(f"{getattr(case, over):>{widths[0]}}")]
     for name, width in zip(names, widths[1:], strict=False):
         time_s = case.times_s.get(name)
-        told = "-" if time_s is None else table.microseconds(time_s)
-        cells.append(TextSpan(f"{told:>{width}}", "kept" if name == case.best else ""))
+        text = "-" if time_s is None else table.microseconds(time_s)
+        cells.append(TextSpan(f"{text:>{width}}", "kept" if name == case.best else ""))
     fraction = f"{min(case.bound.time_s / best_s, 1.0):.0%}" if best_s else "-"
     ends = (case.best, f"{algbw:.2f}", f"{busbw:.2f}", fraction)
     return (*cells, TextSpan(table.row(ends, widths[1 + len(names) :])))
 
 
 def _changes(cases: Sequence[SweepLine], over: str) -> Iterator[Line]:
-    """From where on which is the best, and what holds up the last."""
-    told = _size if over == "nbytes" else _count
+    """Yields the fastest algorithm by size or ranks, and the lower bound of the last row."""
+    label = _size if over == "nbytes" else _count
     since = {float(getattr(cases[0], over)): cases[0].best}  # two may be as quick at the first
     for before, after in pairwise(cases):
         if after.best != before.best:
             since[_crossing(before, after, over)] = after.best
-    yield (TextSpan(f"# best: {', '.join(f'{name} from {told(x)}' for x, name in since.items())}"),)
+    yield (TextSpan(f"# fastest: {', '.join(f'{name} from {label(x)}' for x, name in since.items())}"),)
     last = cases[-1]
     least = f"{duration(last.bound.time_s)}, {last.bound.bottleneck}"
-    yield (TextSpan(f"# the least possible at {told(getattr(last, over))}: {least}"),)
+    yield (TextSpan(f"# lower bound at {label(getattr(last, over))}: {least}"),)
 
 
 def _size(nbytes: float) -> str:
@@ -115,7 +115,7 @@ def _best_of_all(cases: Sequence[SweepLine], sizes: Sequence[int], counts: Seque
     found = {(c.nbytes, c.ranks): c.best for c in cases}
     width = max(*(len(name) for name in found.values()), 8) + 2
     yield ()
-    yield (TextSpan("# the best, by size (down) and ranks (across)"),)
+    yield (TextSpan("# fastest algorithm, by size (down) and ranks (across)"),)
     yield (TextSpan(f"#{'size':>11}" + "".join(f"{count:>{width},}" for count in counts), "faint"),)
     for nbytes in sizes:
         yield (TextSpan(f"{size(nbytes):>12}" + "".join(f"{found[nbytes, count]:>{width}}" for count in counts)),)

@@ -16,7 +16,7 @@ def row(cells: Sequence[object], widths: Sequence[int]) -> str:
 
 
 def microseconds(time_s: float) -> str:
-    """28.01, 143.2, 12345: as many decimals as tell something."""
+    """Returns microseconds as text: 28.01, 143.2 or 12345."""
     time_us = time_s * 1e6
     return f"{time_us:.0f}" if time_us >= 10_000 else f"{time_us:.1f}" if time_us >= 100 else f"{time_us:.2f}"
 

@@ -27,7 +27,7 @@ def console(error: bool = False) -> Console:
 
 
 def columns(otherwise: int) -> int:
-    """The width of the terminal that standard output is; into a pipe, as wide as said."""
+    """Returns the width of the terminal on standard output; the given width into a pipe."""
     return console().width if sys.stdout.isatty() else otherwise
 
 
@@ -82,10 +82,12 @@ class Bar:
         self._progress, self._task = progress, task
 
     def advance(self, by: float = 1) -> None:
+        """Moves the bar by `by` units."""
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, advance=by, refresh=True)
 
     def reach(self, done: float) -> None:
+        """Moves the bar to `done` units."""
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, completed=done, refresh=True)
 

@@ -10,6 +10,7 @@ from ringtree.machines.detect import detect
 
 
 def run(args: argparse.Namespace) -> int:
+    """Prints this machine as detected, and writes the files asked for. Returns the exit code."""
     if not args.root.is_dir():
         raise ValueError(f"--root {args.root}: no such folder")
     cluster = Cluster(detect(args.root))

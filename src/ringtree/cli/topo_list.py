@@ -15,6 +15,7 @@ from ringtree.topology.fabrics import FABRICS
 
 
 def run(args: argparse.Namespace) -> int:
+    """Prints the machines and networks of the catalogue. Returns the exit code."""
     machines = [_facts(machine(name)) for name in NAMES]
     fabrics: list[dict[str, Any]] = [
         {

@@ -30,6 +30,7 @@ WIDTH = 110
 
 
 def run(args: argparse.Namespace) -> int:
+    """Prints a machine, and writes the files asked for. Returns the exit code."""
     cluster = cluster_of(args)
     channels = partial(_channels, cluster, args.graph)
     between = _pair(cluster, args.copies) if args.copies else (0, 1)
@@ -61,7 +62,7 @@ def _copies(cluster: Cluster, between: tuple[int, int], width: int) -> list[Line
 
 
 def lines(cluster: Cluster, graphs: Sequence[Channels], width: int, sources: bool) -> list[Line]:
-    """All that is to be said of it for a terminal."""
+    """Returns the machine's description for a terminal."""
     machine, paths = cluster.machine, Paths(cluster.machine)
     parts: list[list[Line]] = [
         [head_line(machine), *([(TextSpan(_network(cluster)),)] if cluster.nodes > 1 else [])],

@@ -1,4 +1,4 @@
-"""The topology that a command line names: links between so many ranks."""
+"""The topology that a command line names."""
 
 from __future__ import annotations
 

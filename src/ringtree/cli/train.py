@@ -20,6 +20,7 @@ RANKS = "ringtree.cli.train_ranks"
 
 
 def run(args: argparse.Namespace) -> int:
+    """Trains over all ranks, or prints the plan. Returns the exit code."""
     plan = plan_of(args)
     if args.plan:
         terminal.show(train_plan.lines(plan, terminal.columns(WIDTH)))
@@ -41,22 +42,22 @@ def _check_torch() -> None:
 
 
 def plan_of(args: argparse.Namespace) -> TrainingPlan:
-    """What the options say, checked. LayoutError or ValueError, one line, where it cannot be."""
+    """Returns the checked plan of the options. LayoutError or ValueError of one line for impossible ones."""
     for name, (others, why) in NEEDS.items():
         alone = all(getattr(args, o) is None or (o in AXES and getattr(args, o) == 1) for o in others)
         if getattr(args, name) is not None and alone:
             raise ValueError(f"--{name} without --{' or --'.join(others)}: {why}".replace("_", "-"))
     if args.every is not None and args.every < 1:
         raise ValueError(f"--every {args.every}: expected at least 1")
-    said = [{o.sets: value for o in options if (value := o.given(args)) is not None} for _, options in GROUPS]
+    groups = [{o.sets: value for o in options if (value := o.given(args)) is not None} for _, options in GROUPS]
     if (args.pp or 1) > 1 and args.schedule != "naive":
-        said[0].setdefault("micro_batches", args.pp)
+        groups[0].setdefault("micro_batches", args.pp)
     if (args.ep or 1) > 1:
-        said[2].setdefault("experts", EXPERTS)
-    plan = TrainingPlan(ParallelLayout(**said[0]), settings=TrainingSettings(**said[1]), shape=Shape(**said[2]))  # type: ignore[arg-type]
+        groups[2].setdefault("experts", EXPERTS)
+    plan = TrainingPlan(ParallelLayout(**groups[0]), settings=TrainingSettings(**groups[1]), shape=Shape(**groups[2]))  # type: ignore[arg-type]
     check(plan)
     if args.picture and plan.layout.staleness is not None:
-        raise ValueError("--picture of asynchronous training: its calls are in no order that ranks share; take --trace")
+        raise ValueError("--picture: ranks of asynchronous training have no common order of calls; use --trace instead")
     return plan
 
 

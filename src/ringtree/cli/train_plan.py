@@ -1,4 +1,4 @@
-"""A plan of training as text: the mesh of ranks, who talks to whom, and what a step sends."""
+"""A plan of training as text: the mesh of ranks, communication groups, and what a step sends."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _head(plan: TrainingPlan) -> Iterator[str]:
     along = [f"{axis} {size}" for axis in AXES if (size := getattr(layout, axis)) > 1]
     yield f"{units.count(layout.ranks, 'rank')}{': ' if along else ''}{' x '.join(along)}"
     used = [strategy.name for strategy in STRATEGIES if strategy.used(plan)]
-    yield f"divided by {', '.join(used)}" if used else "nothing is divided"
+    yield f"divided by {', '.join(used)}" if used else "not divided"
     yield (
         f"model of {parameters(plan):,} parameters: {units.count(shape.layers, 'layer')}, width {shape.width}, "
         f"{units.count(shape.heads, 'head')}"
@@ -49,7 +49,7 @@ def _groups(plan: TrainingPlan, width: int) -> Iterator[str]:
         return
     rows = [(f"  {', '.join(names)}", str(len(members[0]))) for names, members in found]
     head, *begun = aligned([("groups", "ranks"), *rows], 1)
-    yield f"{head}  who talks to whom"
+    yield f"{head}  communication groups"
     for text, (_, members) in zip(begun, found, strict=True):
         yield f"{text}  {groups(members, width - len(text) - 2)}"
     yield ""

@@ -28,7 +28,7 @@ BROKEN_PIPE = 141
 WRAPPED = re.compile(r"error when running the callback: RuntimeError: (.*?) At: ")
 """What DDP's C++ makes of an error of the backend's."""
 TIMEOUT_S = 120.0
-"""What ranks wait for one another in a call, unless told."""
+"""Default timeout of a call in seconds."""
 SESSION = "ringtree.cli.train_session"
 """The module that trains, which needs torch: each rank loads it, and not who starts the ranks."""
 
@@ -42,26 +42,26 @@ def run(plan: TrainingPlan, args: argparse.Namespace, words: Sequence[str]) -> i
 
 
 def start(words: Sequence[str], ranks: int) -> int:
-    """Runs the command again as so many ranks; only rank 0 speaks. Returns the exit code."""
-    told: list[str] = []
+    """Runs the command again as `ranks` ranks; only rank 0 prints. Returns the exit code."""
+    printed: list[str] = []
     with TemporaryDirectory(prefix="ringtree-train-") as folder:
         try:
             os.environ[ERRORS] = folder
-            code = launch.run(["ringtree.cli", "train", *words], ranks, module=True, speaker=0, say=told.append)
+            code = launch.run(["ringtree.cli", "train", *words], ranks, module=True, speaker=0, say=printed.append)
         finally:
             del os.environ[ERRORS]
-        said = _first_error(Path(folder)) or told
+        messages = _first_error(Path(folder)) or printed
     if code != BROKEN_PIPE:
-        for line in said:
+        for line in messages:
             print(f"ringtree train: {line}", file=sys.stderr)
     return code
 
 
 def _first_error(folder: Path) -> list[str]:
-    """What the rank said that failed first: with its number, unless all said the same. Nothing where none failed by
-    itself: what others say of a rank that was killed, the launcher says better."""
-    said = [file.read_text(encoding="utf-8").split("\n", 2) for file in sorted(folder.iterdir())]
-    own = [(rank, text) for rank, kind, text in said if kind == "own"]
+    """Returns the message of the rank that failed first, with its number unless all messages are equal. Empty where no
+    rank failed by itself: the launcher's message about a killed rank is better than the other ranks' messages."""
+    reports = [file.read_text(encoding="utf-8").split("\n", 2) for file in sorted(folder.iterdir())]
+    own = [(rank, text) for rank, kind, text in reports if kind == "own"]
     if not own:
         return []
     rank, text = own[0]
@@ -90,9 +90,9 @@ def take_part(work: Callable[[], None], world: World, ranks: int, timeout_s: flo
         if "KeyboardInterrupt" in str(error):  # in a hook of autograd's, whose C++ makes a RuntimeError of it
             raise KeyboardInterrupt from None
         wrapped = WRAPPED.search(" ".join(str(error).split()))
-        told = dist.DistBackendError(wrapped[1]) if wrapped else error
-        hung = "Timed out" in str(told)  # who hangs does not say so itself
-        _tell(told, world, isinstance(told, dist.DistBackendError) and not hung)
+        cause = dist.DistBackendError(wrapped[1]) if wrapped else error
+        hung = "Timed out" in str(cause)  # a rank that hangs reports no error itself
+        _report(cause, world, isinstance(cause, dist.DistBackendError) and not hung)
         return 1
     return 0
 
@@ -121,8 +121,8 @@ def _store(world: World) -> object:
         return master or dist.TCPStore("127.0.0.1", port, is_master=False)
 
 
-def _tell(error: Exception, world: World, of_another: bool) -> None:
-    """Leaves an error for whoever started us; to others it is told here, once."""
+def _report(error: Exception, world: World, of_another: bool) -> None:
+    """Writes the error to the launcher's folder; without a launcher of ours, prints it once."""
     text = one_line(error)
     if folder := os.environ.get(ERRORS):
         kind = "others" if of_another else "own"

@@ -13,11 +13,12 @@ from ringtree.training.measure.measured import TrainingRecord
 from ringtree.training.strategies.layers.pipeline_order import bubble
 
 FEWEST = 5
-"""Steps of which a curve says something."""
+"""Fewest steps for a curve."""
 PLOT_WIDTH, PLOT_HEIGHT = 60, 10
 
 
 def lines(measured: TrainingRecord) -> list[Line]:
+    """Returns the report of a training run: loss, memory, times and bytes."""
     text = [
         "",
         *_rate(measured),
@@ -60,7 +61,7 @@ def _memory(measured: TrainingRecord) -> Iterator[str]:
     """Of the rank that holds the most."""
     held = measured.held
     most = max(held, key=lambda its: its.in_all)
-    who = "each rank holds" if len(set(held)) == 1 else f"rank {held.index(most)} holds the most,"
+    who = "every rank holds" if len(set(held)) == 1 else f"rank {held.index(most)} holds the most:"
     parts = [
         ("parameters", most.parameters),
         ("gradients", most.gradients),
@@ -72,17 +73,18 @@ def _memory(measured: TrainingRecord) -> Iterator[str]:
 def _staleness(measured: TrainingRecord) -> Iterator[str]:
     if measured.staleness:
         reads = ", ".join(f"{k}: {reads:,}" for k, reads in sorted(measured.staleness.items()))
-        yield f"steps by which reads were behind the slowest worker ({measured.plan.layout.staleness} at most): {reads}"
+        most = measured.plan.layout.staleness
+        yield f"staleness of reads, in steps behind the slowest worker ({most} at most): {reads}"
 
 
 def _time(measured: TrainingRecord) -> Iterator[str]:
     step_s, found = measured.traced_s, measured.shares
-    table = [(f"of the last step, {units.duration(step_s)}, a rank spent", "at work", "waiting")]
+    table = [(f"time of a rank in the last step ({units.duration(step_s)}):", "at work", "waiting")]
     table += [
         (f"  in {s.collective} over {s.axis}", _percent(s.work_s, step_s), _percent(s.wait_s, step_s)) for s in found
     ]
     rest_s = max(0.0, step_s - sum(s.work_s + s.wait_s for s in found))
-    table.append(("  computing, and the rest", _percent(rest_s, step_s), ""))
+    table.append(("  computing, and other time", _percent(rest_s, step_s), ""))
     yield from aligned(table, 1)
 
 
@@ -91,7 +93,7 @@ def _pipeline(measured: TrainingRecord) -> Iterator[str]:
     if has_pipeline(measured.trace):
         yield ""
         yield from pipeline(measured.trace).splitlines()
-        yield f"the bubble by the formula, where all stages take as long: {bubble(measured.plan.layout):.1%}"
+        yield f"bubble by the formula for equal stages: {bubble(measured.plan.layout):.1%}"
 
 
 def _percent(part_s: float, whole_s: float) -> str:
@@ -100,9 +102,9 @@ def _percent(part_s: float, whole_s: float) -> str:
 
 def _bytes(measured: TrainingRecord) -> Iterator[str]:
     if not measured.sent and not measured.counted_nbytes:
-        yield "nothing was sent"
+        yield "no bytes were sent"
         return
-    table = [("bytes on the wire, in all", "by", "over", "formula", "counted", "")]
+    table = [("bytes sent, in all", "by", "over", "formula", "counted", "")]
     for sent in measured.sent:
         what, over = _what(sent.whats), f"{sent.axis} of {sent.ranks}"
         by = sent.collective + f" ({', '.join(sent.algorithms)})" * bool(sent.algorithms)
@@ -136,5 +138,5 @@ def _experts(measured: TrainingRecord) -> Iterator[str]:
     yield f"the last step's tokens went to expert 0, 1 …: {shares}"
     yield (
         f"{100 * load.dropped:.1f} % of their choices were dropped, over capacity; balancing loss "
-        f"{load.mean_imbalance:.3f} (1: all alike)"
+        f"{load.mean_imbalance:.3f} (1: even load)"
     )

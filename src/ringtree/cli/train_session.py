@@ -22,7 +22,7 @@ from ringtree.training.measure.measured import TrainingRecord
 from ringtree.training.session import Session
 
 LINES = 20
-"""About so many steps are told in a line."""
+"""Lines printed per training, about."""
 
 
 def train(plan: TrainingPlan, args: argparse.Namespace) -> None:
@@ -44,13 +44,13 @@ def _telling(plan: TrainingPlan, bar: Bar) -> Callable[[int, float, float], None
     steps = plan.settings.steps
     tokens = plan.settings.batch * plan.shape.context
 
-    def told(step: int, loss: float, seconds: float) -> None:
+    def report(step: int, loss: float, seconds: float) -> None:
         bar.reach(step)
         bar.note(f"loss {loss:.4f}, {tokens / seconds:,.0f} tokens/s")
         if step % max(1, steps // LINES) == 0 or step == steps:
             bar.print(f"step {step:>{len(str(steps))}}/{steps}  loss {loss:.4f}  {tokens / seconds:>9,.0f} tokens/s")
 
-    return told
+    return report
 
 
 def _write(measured: TrainingRecord, args: argparse.Namespace) -> None:
@@ -79,16 +79,17 @@ class Keeping:
         found = latest(self._folder) if self._folder else None
         if found is None:
             if self._resumes:
-                self._bar.print(f"no checkpoint in {self._folder}: from the beginning")
+                self._bar.print(f"no checkpoint in {self._folder}: training starts from the beginning")
             return
         if not self._resumes:
             raise ValueError(
-                f"{self._folder} has checkpoints; expected --resume, to go on from the last, or a new folder"
+                f"{self._folder} has checkpoints; expected --resume, to continue from the last one, or a new folder"
             )
         load(trainer, found)
-        self._bar.print(f"goes on from {found}")
+        self._bar.print(f"resumed from {found}")
 
     def keep(self, trainer: Trainer) -> None:
+        """Writes a checkpoint after the last step, and after every N steps where N was asked for."""
         done, steps = trainer.steps_done, trainer.plan.settings.steps
         if self._folder and (done == steps or (self._every and done % self._every == 0)):
             save(trainer, self._folder)

@@ -24,13 +24,14 @@ MOST_RANKS = 64
 
 
 def run(args: argparse.Namespace) -> int:
+    """Measures, fits cost parameters and writes them to a file. Returns the exit code."""
     from datetime import datetime
 
     ranks = args.ranks or usual_ranks(usable_cores())
     if not 0 < args.seconds <= LONGEST_S:
         raise ValueError(f"--seconds {args.seconds:g}: expected more than 0, at most {LONGEST_S:g}")
     if not 2 <= min(ranks) <= max(ranks) <= MOST_RANKS:
-        raise ValueError(f"-n {span(ranks)}: expected 2 to {MOST_RANKS} ranks; one alone sends nothing")
+        raise ValueError(f"-n {span(ranks)}: expected 2 to {MOST_RANKS} ranks; a single rank sends nothing")
     if (most := parse_bytes(args.maxbytes)) < 8:
         raise ValueError(f"--maxbytes {args.maxbytes}: expected 8 bytes at least")
     path = args.output or tuned.place()
@@ -46,17 +47,17 @@ def run(args: argparse.Namespace) -> int:
 
         measured = tune(ranks, args.seconds, step, most)
     date = datetime.now().astimezone().isoformat(timespec="seconds")
-    parameters = fit(measured.calls, f"what was measured on {date}")
+    parameters = fit(measured.calls, f"parameters measured on {date}")
     with replacing(path) as file:
         file.write(tuned.text(parameters, tuple(sorted(set(ranks))), date).encode())
     machine = describe()
-    print(f"{count(machine['cores'], 'core')} of {machine['cpu']}, {span(ranks)} ranks, {_said(measured)}")
-    for line in told(parameters, oversubscribed=max(ranks) > machine["cores"], most_nbytes=2 * most):
+    print(f"{count(machine['cores'], 'core')} of {machine['cpu']}, {span(ranks)} ranks, {_counts(measured)}")
+    for line in lines(parameters, oversubscribed=max(ranks) > machine["cores"], most_nbytes=2 * most):
         print(line)
     found = errors(parameters, measured.calls)
-    print(f"these calls, predicted: median error {found[0]:.0%}, 90th percentile {found[1]:.0%}")
+    print(f"error of predicted times of these calls: median {found[0]:.0%}, 90th percentile {found[1]:.0%}")
     print(
-        f"written to {path}" + ("" if path == tuned.place() else f"; init() reads it where {tuned.VARIABLE} names it")
+        f"written to {path}" + ("" if path == tuned.place() else f"; init() reads it if {tuned.VARIABLE} is set to it")
     )
     return 0
 
@@ -67,14 +68,14 @@ def usual_ranks(cores: int) -> list[int]:
     return sorted({2, max(few, 2), 2 * few if few > 1 else 3})
 
 
-def told(parameters: CostParameters, oversubscribed: bool, most_nbytes: int) -> Iterator[str]:
+def lines(parameters: CostParameters, oversubscribed: bool, most_nbytes: int) -> Iterator[str]:
     """The cost parameters in words. `oversubscribed`: whether turns on a shared core were measured; `most_nbytes`: up
     to how many bytes in arrays rates were. What was not measured is near the built-in parameters."""
     f = parameters
     yield f"a call {duration(f.call_s)}, a step {duration(f.step_s)}"
-    yield f"a message {duration(f.message_s)} at either end and {duration(f.latency_s)} on its way"
-    turns = f"a turn {duration(f.turn_s)}, a meeting {duration(f.switch_s)}"
-    yield f"where ranks share a core, for each of them: {turns}{'' if oversubscribed else ' (not measured)'}"
+    yield f"a message {duration(f.message_s)} at each end and {duration(f.latency_s)} in transit"
+    turns = f"a turn {duration(f.turn_s)}, a synchronization {duration(f.switch_s)}"
+    yield f"for each rank that shares a core: {turns}{'' if oversubscribed else ' (not measured)'}"
     yield f"{'bytes in arrays':>15}  {'copy':>10}  {'from a peer':>12}  {'reduce':>10}"
     for nbytes, *rates in zip(f.memory_nbytes, f.copy_Bps, f.fetch_Bps, f.reduce_Bps, strict=True):
         copy, fetch, reduce = map(_rate, rates)
@@ -83,8 +84,8 @@ def told(parameters: CostParameters, oversubscribed: bool, most_nbytes: int) -> 
 
 
 def _rate(rate_Bps: float) -> str:
-    return "not seen" if rate_Bps >= FASTEST_BPS / 2 else f"{rate_Bps / 1e9:.3g} GB/s"
+    return "not fitted" if rate_Bps >= FASTEST_BPS / 2 else f"{rate_Bps / 1e9:.3g} GB/s"
 
 
-def _said(measured: Tuning) -> str:
+def _counts(measured: Tuning) -> str:
     return f"{len(measured.calls)} calls in {count(measured.turns, 'turn')}"

@@ -8,5 +8,6 @@ import ringtree
 
 
 def run(args: argparse.Namespace) -> int:
+    """Prints the version. Returns the exit code."""
     print(f"ringtree {ringtree.__version__}")
     return 0

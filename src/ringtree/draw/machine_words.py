@@ -52,8 +52,8 @@ def kinds(machine: Machine) -> str:
     """8 GPUs, 2 NUMA nodes, 4 PCIe switches, …: what it has of each kind."""
     there = [(len(machine.of_kind(kind)), word) for kind, word in KINDS.items()]
     plural = {"PCIe switch": "PCIe switches", "NVSwitch": "NVSwitches", "network switch": "network switches"}
-    said = [f"{n} {plural.get(word, f'{word}s') if n > 1 else word}" for n, word in there if n]
-    return ", ".join(said) or "no devices"
+    words = [f"{n} {plural.get(word, f'{word}s') if n > 1 else word}" for n, word in there if n]
+    return ", ".join(words) or "no devices"
 
 
 def link(k: Link) -> str:
@@ -117,10 +117,10 @@ def further(device: Device) -> Iterator[str]:
 
 def names(machine: Machine, devices: Sequence[int], most: int = 6) -> str:
     """gpu0, gpu2–5; of what has no numbers at most `most`, and how many there are."""
-    said = list(_runs(machine.devices[n].name for n in devices))
-    if len(said) > most:
-        return f"{', '.join(said[: most - 2])}, … {said[-1]} ({len(devices)})"
-    return ", ".join(said)
+    words = list(_runs(machine.devices[n].name for n in devices))
+    if len(words) > most:
+        return f"{', '.join(words[: most - 2])}, … {words[-1]} ({len(devices)})"
+    return ", ".join(words)
 
 
 def _runs(called: Iterable[str]) -> Iterable[str]:

@@ -56,6 +56,7 @@ class DrawnCall:
 
     @property
     def message(self) -> bool:
+        """Whether the call is a message between two ranks."""
         return self.name == "send"
 
     def beside(self, other: DrawnCall) -> bool:

@@ -59,8 +59,8 @@ def _write(trace: Trace, file: IO[bytes] | gzip.GzipFile) -> None:
         if lines:
             file.write(separator + ",\n".join(lines).encode())
             separator = b",\n"
-    said = {"ringtree": VERSION, "ranks": trace.ranks, "calls": trace.calls, "facts": dict(trace.facts)}
-    file.write(f'\n],"otherData":{json.dumps(said)}}}\n'.encode())
+    other_data = {"ringtree": VERSION, "ranks": trace.ranks, "calls": trace.calls, "facts": dict(trace.facts)}
+    file.write(f'\n],"otherData":{json.dumps(other_data)}}}\n'.encode())
 
 
 def _lines(trace: Trace) -> Iterator[list[str]]:

@@ -39,27 +39,28 @@ class NamedMemory:
 
     @cached_property
     def promise(self) -> Collective:
+        """The collective whose precondition and postcondition the memory has."""
         return collective(self.collective)
 
     @cached_property
-    def _held(self) -> tuple[range, ...]:
+    def _precondition(self) -> tuple[range, ...]:
         n, chunks = self.ranks, self.chunks
         if self.promise.before is BufferExtent.OWN and chunks % n:
             return tuple(range(rank * chunks // n, (rank + 1) * chunks // n) for rank in range(n))
-        return tuple(self.promise.held(rank, n, chunks) for rank in range(n))
+        return tuple(self.promise.precondition(rank, n, chunks) for rank in range(n))
 
     @cached_property
-    def _owed(self) -> tuple[range, ...]:
-        return tuple(self.promise.owed(rank, self.ranks, self.chunks) for rank in range(self.ranks))
+    def _postcondition(self) -> tuple[range, ...]:
+        return tuple(self.promise.postcondition(rank, self.ranks, self.chunks) for rank in range(self.ranks))
 
-    def held(self, rank: int) -> range:
+    def precondition(self, rank: int) -> range:
         """The positions of a rank's input. Where chunks cannot be dealt out evenly, nearly so: there an all_gather is
         played as far as it goes, to say what is wrong with it before its numbers are blamed."""
-        return self._held[rank]
+        return self._precondition[rank]
 
-    def owed(self, rank: int) -> range:
+    def postcondition(self, rank: int) -> range:
         """The positions of a rank's output."""
-        return self._owed[rank]
+        return self._postcondition[rank]
 
     def cells(self, rank: int, operand: Operand) -> list[Cell]:
         """The chunks of an operand of `rank` that is in somebody's memory."""
@@ -69,7 +70,7 @@ class NamedMemory:
             given = operand.space == Space.INPUT
             buffer = Buffer.INPUT if given else Buffer.OUTPUT
             if self.aliased:
-                start, buffer = (self.held if given else self.owed)(owner).start, Buffer.DATA
+                start, buffer = (self.precondition if given else self.postcondition)(owner).start, Buffer.DATA
         first = start + operand.index
         return [(owner, int(buffer), k) for k in range(first, first + operand.count)]
 
@@ -77,9 +78,9 @@ class NamedMemory:
         """The cells that hold something at the start, and the label of what they hold."""
         buffer = int(Buffer.DATA if self.aliased else Buffer.INPUT)
         for rank in range(self.ranks):
-            held = self.held(rank)
-            for label in held:
-                yield (rank, buffer, label - (0 if self.aliased else held.start)), label
+            precondition = self.precondition(rank)
+            for label in precondition:
+                yield (rank, buffer, label - (0 if self.aliased else precondition.start)), label
 
 
 @dataclass(slots=True)
@@ -216,8 +217,8 @@ class _Machine:
             for o in i.sources:
                 source = self._cells(rank, o)
                 if source != target and not set(source).isdisjoint(target):
-                    said = f"writes over part of {self.name(o)}, which it reads; expected all of it or none"
-                    raise FormatError(f"{self.where(rank, thread, step)}: {said}")
+                    problem = f"writes over part of {self.name(o)}, which it reads; expected all of it or none"
+                    raise FormatError(f"{self.where(rank, thread, step)}: {problem}")
 
     def _cells(self, rank: int, o: Operand) -> list[Cell]:
         return [] if o.space in (Space.SLOT, Space.MESSAGE) else self.memory.cells(rank, o)
@@ -226,13 +227,13 @@ class _Machine:
         if o.space in (Space.SLOT, Space.MESSAGE):
             labels = self.registers[rank, thread, o.space, o.index]
             if len(labels) != o.count:
-                said = f"takes {o.count} chunks from a message of {len(labels)}; expected as many"
-                raise FormatError(f"{self.where(rank, thread, step)}: {said}")
+                problem = f"takes {o.count} chunks from a message of {len(labels)}; expected as many"
+                raise FormatError(f"{self.where(rank, thread, step)}: {problem}")
             return labels
         found = []
         for k, cell in enumerate(self.memory.cells(rank, o)):
             if cell not in self.holds:
-                place, given = self.name(o._replace(index=o.index + k, count=1)), self.memory.held(cell[0])
+                place, given = self.name(o._replace(index=o.index + k, count=1)), self.memory.precondition(cell[0])
                 raise FormatError(
                     f"{self.where(rank, thread, step)}: reads {place}, which nothing has written before; of the "
                     f"{self.memory.chunks} chunks gpu {cell[0]} starts with {given.start}..{given.stop - 1}"

@@ -72,7 +72,7 @@ def _memory(algo: Algo) -> NamedMemory:
             raise FormatError(f"{algo.path}: {key} is {algo.numbers[key]}; expected 0 or 1")
     memory = NamedMemory(COLLECTIVES[coll], ranks, chunks, algo.numbers["inplace"] == 1)
     for gpu in algo.gpus:
-        for buffer, window in (("i", memory.held(gpu.id)), ("o", memory.owed(gpu.id))):
+        for buffer, window in (("i", memory.precondition(gpu.id)), ("o", memory.postcondition(gpu.id))):
             if gpu.chunks[buffer] not in (0, len(window)) and not (memory.promise.blocked and chunks % ranks):
                 raise FormatError(
                     f"{algo.where(gpu.id)}: {buffer}_chunks is {gpu.chunks[buffer]}; {coll} of {chunks} chunks expects "
@@ -171,7 +171,7 @@ class _Writer:
 
     def _operand(self, at: int, number: int, place: tuple[str, int], count: int) -> Operand:
         buffer, first = place
-        window = {"i": self.memory.held, "o": self.memory.owed}.get(buffer)
+        window = {"i": self.memory.precondition, "o": self.memory.postcondition}.get(buffer)
         length = len(window(self.gpu.id)) if window else self.gpu.chunks["s"]
         if self.memory.promise.blocked and self.memory.chunks % self.memory.ranks and window:
             length = max(length, self.gpu.chunks[buffer])

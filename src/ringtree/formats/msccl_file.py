@@ -53,6 +53,8 @@ class ThreadBlock:
 
 @dataclass(slots=True)
 class MscclGpu:
+    """A gpu of the file: chunks of each buffer, and its thread blocks."""
+
     id: int
     chunks: dict[str, int]  # by buffer: i, o, s
     blocks: list[ThreadBlock] = field(default_factory=list)
@@ -105,8 +107,8 @@ class _Reader:
         self.parser.EndElementHandler = lambda _: self.open.pop()
         self.parser.CharacterDataHandler = self._text
 
-    def refuse(self, said: str) -> FormatError:
-        return FormatError(f"{self.path}: line {self.parser.CurrentLineNumber}: {said}")
+    def refuse(self, problem: str) -> FormatError:
+        return FormatError(f"{self.path}: line {self.parser.CurrentLineNumber}: {problem}")
 
     def _doctype(self, *_: object) -> None:
         raise self.refuse("has a document type declaration; expected none in an MSCCL program")

@@ -99,15 +99,15 @@ class _File:
         if not 1 <= memory.chunks < 2**20 or (memory.promise.blocked and memory.chunks % n):
             raise self.refuse(f"input_chunks is {given}; expected at least 1, and whole blocks for {n} gpus")
         for rank, gpu in enumerate(self.gpus):
-            windows = ("input_chunks", memory.held(rank)), ("output_chunks", memory.owed(rank))
+            windows = ("input_chunks", memory.precondition(rank)), ("output_chunks", memory.postcondition(rank))
             for key, window in windows:
                 unused = key == "output_chunks" and inplace and not made
                 if self.number(gpu, key) != len(window) and not unused:
                     raise self.refuse(f"gpu {rank} has {key} {gpu[key]}; {coll} expects {len(window)}")
         return memory
 
-    def refuse(self, said: str) -> FormatError:
-        return FormatError(f"{self.path}: {said}")
+    def refuse(self, problem: str) -> FormatError:
+        return FormatError(f"{self.path}: {problem}")
 
     def get(self, value: object, kind: type, what: str) -> Any:
         """The value, which must be of that kind."""
@@ -204,8 +204,8 @@ class _Gpu:
         sources = self._operands(thread, block, op, "src_buff")
         targets = self._operands(thread, block, op, "dst_buff")
         if op.name in _SUMS and op.fields.get("reduce_op") != "sum":
-            said = json.dumps(op.fields.get("reduce_op"))[:20]
-            raise FormatError(f"{self.where(thread, op)}: reduce_op is {said}; expected sum")
+            problem = json.dumps(op.fields.get("reduce_op"))[:20]
+            raise FormatError(f"{self.where(thread, op)}: reduce_op is {problem}; expected sum")
         expected = (1, 1) if op.name in _MOVES else (2, 1)
         if len(sources) < expected[0] or not targets or (op.name in _MOVES and (len(sources), len(targets)) != (1, 1)):
             counts = f"{len(sources)} sources and {len(targets)} targets"
@@ -250,10 +250,14 @@ class _Gpu:
             )
             owner, buffer = file.number(remote, "rank"), remote.get("type")
         if buffer not in SPACES or owner >= len(file.gpus):
-            said = json.dumps(place)[:60]
-            raise FormatError(f"{self.where(thread, op)}: {said} is no buffer i, o or s of 0..{len(file.gpus) - 1}")
+            problem = json.dumps(place)[:60]
+            raise FormatError(f"{self.where(thread, op)}: {problem} is no buffer i, o or s of 0..{len(file.gpus) - 1}")
         first, count = file.number(place, "index"), file.number(place, "size")
-        windows = {"i": file.memory.held(owner), "o": file.memory.owed(owner), "s": range(file.scratch[owner])}
+        windows = {
+            "i": file.memory.precondition(owner),
+            "o": file.memory.postcondition(owner),
+            "s": range(file.scratch[owner]),
+        }
         if count < 1 or first + count > len(windows[buffer]):
             span = f"gpu {owner}'s {buffer}[{first}:{first + count}]"
             raise FormatError(f"{self.where(thread, op)}: {span}; it has {len(windows[buffer])} chunks")

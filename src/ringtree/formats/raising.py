@@ -200,11 +200,11 @@ def _unneeded(programs: Sequence[Program], memory: NamedMemory, execution: Execu
     """The sums that go into slots only, and whose first source is of the rank's own memory, writable, and not read
     again before it is overwritten."""
     buffer = Buffer.DATA if memory.aliased else Buffer.OUTPUT
-    owed = [memory.owed(rank) for rank in range(memory.ranks)]
+    postcondition = [memory.postcondition(rank) for rank in range(memory.ranks)]
     needed: dict[Cell, bool] = {
-        (rank, int(buffer), k - (0 if memory.aliased else owed[rank].start)): True
+        (rank, int(buffer), k - (0 if memory.aliased else postcondition[rank].start)): True
         for rank in range(memory.ranks)
-        for k in owed[rank]
+        for k in postcondition[rank]
     }
     found: set[At] = set()
     for at in reversed(execution.order):

@@ -33,8 +33,10 @@ class _Settler:
         self.copied: list[set[int]] = [set() for _ in programs]
         if memory.aliased:
             for rank in range(memory.ranks):
-                held, owed = memory.held(rank), memory.owed(rank)
-                self.copied[rank] = set(range(max(held.start, owed.start), min(held.stop, owed.stop)))
+                precondition, postcondition = memory.precondition(rank), memory.postcondition(rank)
+                self.copied[rank] = set(
+                    range(max(precondition.start, postcondition.start), min(precondition.stop, postcondition.stop))
+                )
             self._find_copied(programs)
 
     def _find_copied(self, programs: Sequence[Program]) -> None:
@@ -59,8 +61,8 @@ class _Settler:
         threads = [
             [self._instruction((p.rank, t, s), i) for s, i in enumerate(code)] for t, code in enumerate(p.threads)
         ]
-        owed = set(self.memory.owed(p.rank))
-        inside, outside = self.copied[p.rank] & owed, self.copied[p.rank] - owed
+        postcondition = set(self.memory.postcondition(p.rank))
+        inside, outside = self.copied[p.rank] & postcondition, self.copied[p.rank] - postcondition
         copies = [
             Instruction(Kind.COPY, (self._home(p.rank, k, c),), (self._input(p.rank, k, c),))
             for k, c in _runs(inside) + _runs(outside)
@@ -89,10 +91,10 @@ class _Settler:
         if not self.memory.aliased or o.space not in (Space.INPUT, Space.OUTPUT):
             return o._replace(label=label)
         owner, _, k = self.memory.cells(at[0], o)[0]
-        held, owed = self.memory.held(owner), self.memory.owed(owner)
-        if reads and all(fresh) and k in held and k + o.count <= held.stop:
+        precondition, postcondition = self.memory.precondition(owner), self.memory.postcondition(owner)
+        if reads and all(fresh) and k in precondition and k + o.count <= precondition.stop:
             settled = self._input(owner, k, o.count)
-        elif (k in owed and k + o.count > owed.stop) or k < owed.start < k + o.count:
+        elif (k in postcondition and k + o.count > postcondition.stop) or k < postcondition.start < k + o.count:
             raise FormatError(
                 f"{self.where(*at)}: touches chunks inside and outside of the gpu's output; expected either"
             )
@@ -101,12 +103,12 @@ class _Settler:
         return settled._replace(label=label, rank=o.rank)
 
     def _input(self, rank: int, k: int, count: int) -> Operand:
-        return Operand(Space.INPUT, k - self.memory.held(rank).start, k, count)
+        return Operand(Space.INPUT, k - self.memory.precondition(rank).start, k, count)
 
     def _home(self, rank: int, k: int, count: int) -> Operand:
-        owed = self.memory.owed(rank)
-        if k in owed:
-            return Operand(Space.OUTPUT, k - owed.start, k, count)
+        postcondition = self.memory.postcondition(rank)
+        if k in postcondition:
+            return Operand(Space.OUTPUT, k - postcondition.start, k, count)
         self.mirrors[rank] = True
         return Operand(Space.SCRATCH, self.scratch[rank] + k, k, count)
 

@@ -92,7 +92,7 @@ def _told(schedule: Schedule, shared: Columns) -> _Story:
     )
     peer = np.where(local, n, np.where(sends, rows.target[row], rows.source[row])).astype(np.int64)
     ordinal = np.where(sends, 0, shared.ordinal[row])
-    told = (row, peer, shape, count, ordinal, _names(at, peer, n + 1))
+    columns = (row, peer, shape, count, ordinal, _names(at, peer, n + 1))
 
     # the chunks a row touches here: those it reads, then those it writes
     start = np.cumsum([0, *schedule.lengths])
@@ -111,7 +111,7 @@ def _told(schedule: Schedule, shared: Columns) -> _Story:
     else:
         cell_name = _names(cell_at, cell, int(start[-1]))
     touched = _Ragged(where, (cell, cell_name, inside))
-    return _Story(_Ragged(bounds, told), touched, _labels(schedule, shared, row, at, bounds, use, cells, touched))
+    return _Story(_Ragged(bounds, columns), touched, _labels(schedule, shared, row, at, bounds, use, cells, touched))
 
 
 def _labels(
@@ -197,11 +197,11 @@ def _joined(one: tuple[Ints, Ints, Ints], two: tuple[Ints, Ints, Ints]) -> tuple
 
 
 def _windows(schedule: Schedule) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
-    """Where what each rank holds, and is owed, begins and ends on the whole vector."""
+    """Returns first and last chunk (exclusive) of each rank's precondition and postcondition, [ranks] each."""
     s, ranks = schedule, range(schedule.ranks)
-    spans = [[window(r) for r in ranks] for window in (s.held, s.owed)]
-    held, owed = ((np.array([x.start for x in w]), np.array([x.stop for x in w])) for w in spans)
-    return held, owed
+    spans = [[window(r) for r in ranks] for window in (s.precondition, s.postcondition)]
+    precondition, postcondition = ((np.array([x.start for x in w]), np.array([x.stop for x in w])) for w in spans)
+    return precondition, postcondition
 
 
 def _names(at: Ints, key: Ints, keys: int) -> Ints:
@@ -215,9 +215,9 @@ def _names(at: Ints, key: Ints, keys: int) -> Ints:
         _, index, group = np.unique(whole, return_index=True, return_inverse=True)
         first = index[group.reshape(-1)]
     new = first == np.arange(len(whole))
-    told = np.cumsum(new) - 1
+    numbers = np.cumsum(new) - 1
     before = np.searchsorted(at, at, side="left") if len(at) < 1000 else np.repeat(*_starts(at))
-    names: Ints = told[first] - told[before]
+    names: Ints = numbers[first] - numbers[before]
     return names
 
 
@@ -252,7 +252,7 @@ def _by_use(key: Ints, at: Ints, keys: int, use: Ints, mention: Ints, also: Ints
 
 def _kinds(story: _Story) -> Iterator[Ints]:
     """The ranks whose stories are the same in names."""
-    told = [(story.rows, k) for k in (2, 3, 4, 5)] + [(story.cells, 1), (story.cells, 2), (story.labels, 1)]
+    columns = [(story.rows, k) for k in (2, 3, 4, 5)] + [(story.cells, 1), (story.cells, 2), (story.labels, 1)]
     sizes = np.stack([np.diff(part.first) for part in (story.rows, story.cells, story.labels)], axis=1)
     _, group = np.unique(sizes, axis=0, return_inverse=True)
     for g in range(int(group.max(initial=-1)) + 1):
@@ -260,7 +260,7 @@ def _kinds(story: _Story) -> Iterator[Ints]:
         if len(left) == 1:
             yield left
             continue
-        tables = [part.of(left, k) for part, k in told]
+        tables = [part.of(left, k) for part, k in columns]
         digest = np.zeros(len(left), dtype=np.uint64)
         weights = np.random.default_rng(0)
         for table in tables:
@@ -295,23 +295,25 @@ def _lowered(schedule: Schedule, shared: Columns, story: _Story, ranks: Ints) ->
     )
 
 
-def _named(said: Ints, names: Ints) -> Ints:
+def _named(found: Ints, names: Ints) -> Ints:
     """[ranks, names]: what each rank calls it, from what they say in the same order."""
-    return said[:, np.unique(names, return_index=True)[1]]
+    return found[:, np.unique(names, return_index=True)[1]]
 
 
 def _finish(
     schedule: Schedule, ranks: Ints, cell: Ints, written: NDArray[np.bool_], direct: bool
 ) -> tuple[Ints, Ints, Ints]:
-    """As Placement.finish: what each rank is owed and has in its input still, then what it keeps in scratch."""
+    """As Placement.finish: chunks of the postcondition that are still in the input, then chunks kept in scratch."""
     s = schedule
-    (held, held_end), (owed, owed_end) = ((w[0][ranks], w[1][ranks]) for w in _windows(s))
+    (precondition, precondition_end), (postcondition, postcondition_end) = (
+        (w[0][ranks], w[1][ranks]) for w in _windows(s)
+    )
     has = np.zeros((len(ranks), s.chunks), dtype=np.bool_)
     mine = (cell[0] < s.chunks) & written[np.minimum(cell[0], s.chunks - 1)]
     np.put_along_axis(has, cell[:, mine], True, axis=1)
     position = np.arange(s.chunks)
-    within = (position >= owed[:, None]) & (position < owed_end[:, None])
-    untouched = ~has & within & (position >= held[:, None]) & (position < held_end[:, None])
+    within = (position >= postcondition[:, None]) & (position < postcondition_end[:, None])
+    untouched = ~has & within & (position >= precondition[:, None]) & (position < precondition_end[:, None])
     parts = [_runs(untouched)] + ([] if direct else [_runs(has & within)])
     who, start, count = (np.concatenate(c) for c in zip(*parts, strict=True))
     order = np.argsort(who, kind="stable")

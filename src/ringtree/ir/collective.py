@@ -36,8 +36,10 @@ REDUCED = -1
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """One row of the table. `repeats`: hearing of a rank twice is as good as once (a barrier carries no data).
-    `reach` counts where it reduces."""
+    """A collective: the buffer extents before and after it, and its reduction.
+
+    `repeats`: a contribution may arrive more than once (a barrier carries no data). `reach`: the contributors of a
+    reduction."""
 
     name: str
     before: BufferExtent
@@ -49,6 +51,7 @@ class Collective:
 
     @property
     def rooted(self) -> bool:
+        """Whether the collective has a root."""
         return BufferExtent.ROOT in (self.before, self.after)
 
     @property
@@ -58,19 +61,19 @@ class Collective:
 
     @property
     def prefix(self) -> bool:
-        """Whether what a rank is owed depends on which ranks are before it, so that ranks cannot be exchanged."""
+        """Whether a rank's result depends on the ranks before it, so that ranks cannot be exchanged."""
         return self.reach is not Reach.ALL
 
     def contributors(self, rank: int, ranks: int) -> range:
         """The ranks whose contributions a reduction at `rank` has."""
         return range({Reach.ALL: ranks, Reach.UP_TO: rank + 1, Reach.BEFORE: rank}[self.reach])
 
-    def held(self, rank: int, ranks: int, chunks: int, root: int = 0) -> range:
-        """The positions that are `rank`'s input."""
+    def precondition(self, rank: int, ranks: int, chunks: int, root: int = 0) -> range:
+        """Returns the chunks of the whole vector that `rank` has before the collective: its input."""
         return _window(self.before, rank, ranks, chunks, root)
 
-    def owed(self, rank: int, ranks: int, chunks: int, root: int = 0) -> range:
-        """The positions that are `rank`'s output."""
+    def postcondition(self, rank: int, ranks: int, chunks: int, root: int = 0) -> range:
+        """Returns the chunks of the whole vector that `rank` must have after the collective: its output."""
         return _window(self.after, rank, ranks, chunks, root)
 
     def promised(
@@ -81,7 +84,7 @@ class Collective:
         At `position` there must be what `origin` held at its position `label`; origin REDUCED means the reduction of
         the contributors' position `label`.
         """
-        position = np.array(self.owed(rank, ranks, chunks, root), dtype=np.int64)
+        position = np.array(self.postcondition(rank, ranks, chunks, root), dtype=np.int64)
         label = position
         if self.reduces:
             origin = np.full_like(position, REDUCED)
@@ -94,12 +97,12 @@ class Collective:
             label = rank * block + position % block
         return position, label, origin
 
-    def held_labels(self, rank: int, ranks: int, chunks: int, root: int = 0) -> NDArray[np.int64]:
+    def precondition_labels(self, rank: int, ranks: int, chunks: int, root: int = 0) -> NDArray[np.int64]:
         """The size labels of `rank`'s input: positions, or rank * chunks + position where the collective transposes."""
-        held = self.held(rank, ranks, chunks, root)
-        return np.arange(held.start, held.stop) + (rank * chunks if self.transposes else 0)
+        precondition = self.precondition(rank, ranks, chunks, root)
+        return np.arange(precondition.start, precondition.stop) + (rank * chunks if self.transposes else 0)
 
-    def owed_labels(self, rank: int, ranks: int, chunks: int, root: int = 0) -> NDArray[np.int64]:
+    def postcondition_labels(self, rank: int, ranks: int, chunks: int, root: int = 0) -> NDArray[np.int64]:
         """The size labels of `rank`'s output."""
         _, label, origin = self.promised(rank, ranks, chunks, root)
         return label + origin * chunks if self.transposes else label

@@ -48,9 +48,9 @@ class Contents:
         label = np.full(layout.cells, NOTHING, dtype=np.int64)
         sets = np.zeros((layout.cells if reduces else 0, (s.ranks + 63) // 64), dtype=np.uint64)
         for rank in range(s.ranks):
-            held = s.held(rank)
-            here = layout.held(s, rank)
-            label[here] = np.arange(held.start, held.stop) + (0 if reduces else rank * s.chunks)
+            precondition = s.precondition(rank)
+            here = layout.precondition(s, rank)
+            label[here] = np.arange(precondition.start, precondition.stop) + (0 if reduces else rank * s.chunks)
             if reduces:
                 sets[here, rank // 64] = np.uint64(1 << rank % 64)
         return Contents(label, sets)
@@ -84,11 +84,12 @@ class Promised:
 
     @staticmethod
     def of(s: Schedule, layout: CellLayout) -> Promised:
+        """Returns the postcondition of all ranks, a row per chunk."""
         columns: list[tuple[Ints, Ints, Ints, Ints, Ints]] = []
         for rank in range(s.ranks):
             position, label, origin = s.promise.promised(rank, s.ranks, s.chunks, s.root or 0)
-            owed = layout.owed(s, rank)
-            cell = np.arange(owed.start, owed.stop)
+            postcondition = layout.postcondition(s, rank)
+            cell = np.arange(postcondition.start, postcondition.stop)
             columns.append((np.full_like(position, rank), position, cell, label, origin))
         rank_, position, cell, label, origin = (np.concatenate(c) for c in zip(*columns, strict=True))
         code = np.where(origin == REDUCED, label, label + (0 if s.promise.reduces else origin * s.chunks))

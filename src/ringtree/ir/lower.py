@@ -76,8 +76,8 @@ def _labels(schedule: Schedule, rows: Transfers) -> NDArray[np.int64]:
     there."""
     starts = np.zeros((len(Buffer), schedule.ranks), dtype=np.int64)
     for rank in range(schedule.ranks):
-        starts[Buffer.INPUT, rank] = schedule.held(rank).start
-        starts[Buffer.OUTPUT, rank] = schedule.owed(rank).start
+        starts[Buffer.INPUT, rank] = schedule.precondition(rank).start
+        starts[Buffer.OUTPUT, rank] = schedule.postcondition(rank).start
     label: NDArray[np.int64] = rows.source_chunk + starts[rows.source_buffer, rows.source]
     if schedule.scratch:
         holds = np.zeros((schedule.ranks, schedule.scratch), dtype=np.int64)
@@ -101,7 +101,7 @@ def _followed(schedule: Schedule, rows: Transfers) -> tuple[Transfers, NDArray[n
     holds = np.zeros((s.ranks, sum(lengths)), dtype=np.int64)
     for rank in range(s.ranks):
         for buffer in (Buffer.DATA, Buffer.INPUT):
-            holds[rank, first[buffer] :][: s.chunks] = s.promise.held_labels(rank, s.ranks, s.chunks)
+            holds[rank, first[buffer] :][: s.chunks] = s.promise.precondition_labels(rank, s.ranks, s.chunks)
     row = np.repeat(np.arange(len(rows)), rows.count)
     offset = places(rows.count)
     source = (first[rows.source_buffer] + rows.source_chunk)[row] + offset

@@ -24,23 +24,27 @@ class CellLayout:
 
     @staticmethod
     def of(s: Schedule) -> CellLayout:
+        """Returns the layout of all buffers of a schedule, a cell per chunk."""
         length = np.zeros((len(Buffer), s.participants), dtype=np.int64)
         length[Buffer.SCRATCH] = s.scratch
         if s.in_place:
             length[Buffer.DATA, : s.ranks] = s.chunks
         else:
             for rank in range(s.ranks):
-                length[Buffer.INPUT, rank], length[Buffer.OUTPUT, rank] = len(s.held(rank)), len(s.owed(rank))
+                length[Buffer.INPUT, rank], length[Buffer.OUTPUT, rank] = (
+                    len(s.precondition(rank)),
+                    len(s.postcondition(rank)),
+                )
         ends = np.cumsum(length.T).reshape(length.T.shape).T
         return CellLayout(ends - length, length, int(length.sum()))
 
-    def held(self, s: Schedule, rank: int) -> slice:
+    def precondition(self, s: Schedule, rank: int) -> slice:
         """The cells of the rank's input."""
-        return self._cells(s, rank, Buffer.INPUT, s.held(rank))
+        return self._cells(s, rank, Buffer.INPUT, s.precondition(rank))
 
-    def owed(self, s: Schedule, rank: int) -> slice:
+    def postcondition(self, s: Schedule, rank: int) -> slice:
         """The cells of the rank's output."""
-        return self._cells(s, rank, Buffer.OUTPUT, s.owed(rank))
+        return self._cells(s, rank, Buffer.OUTPUT, s.postcondition(rank))
 
     def _cells(self, s: Schedule, rank: int, buffer: Buffer, window: range) -> slice:
         first = self.first[Buffer.DATA, rank] + window.start if s.in_place else self.first[buffer, rank]
@@ -62,6 +66,7 @@ class Moves:
 
     @staticmethod
     def of(s: Schedule) -> Moves:
+        """Returns the moves of all transfers, a move per chunk. ScheduleError for a chunk outside its buffer."""
         layout, rows = CellLayout.of(s), s.expand()
         source, target = (_cells(s, layout, rows, side) for side in ("source", "target"))
         count = rows.count.astype(np.int64)

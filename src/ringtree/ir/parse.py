@@ -38,11 +38,11 @@ _SHIFTS = {
 
 
 class ScheduleTextError(ValueError):
-    """Text that is not a schedule: says the line, what was expected and what is there."""
+    """Text that is not a schedule. The message has the line, the expected text and the text found."""
 
 
 def parse_schedule(text: str) -> Schedule:
-    """The schedule that the text says. Raises ScheduleTextError; whether the schedule is legal, spec.check says."""
+    """Returns the schedule of the text. Raises ScheduleTextError; legality is checked by spec.check."""
     lines = [
         (number, line.rstrip())
         for number, line in enumerate(text.splitlines(), 1)

@@ -65,11 +65,11 @@ def is_aliasable(code: Sequence[Instruction], placement: Placement) -> bool:
     written: set[int] = set()
     for i in code:
         for s in i.sources:
-            if s.space is Space.INPUT and any(placement.held.start + k in written for k in _chunks(s)):
+            if s.space is Space.INPUT and any(placement.precondition.start + k in written for k in _chunks(s)):
                 return False
         for t in i.targets:
             if t.space is Space.OUTPUT:
-                written.update(placement.owed.start + k for k in _chunks(t))
+                written.update(placement.postcondition.start + k for k in _chunks(t))
     return True
 
 

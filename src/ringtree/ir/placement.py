@@ -21,13 +21,17 @@ class Placement:
     """One rank's DATA chunks while its program is being written; `rows` are all rows that touch the rank."""
 
     def __init__(self, schedule: Schedule, rank: int, rows: Transfers) -> None:
-        self.held, self.owed = schedule.held(rank), schedule.owed(rank)
+        self.precondition, self.postcondition = schedule.precondition(rank), schedule.postcondition(rank)
         self.chunks = schedule.chunks
         self.label = rank * schedule.chunks if schedule.promise.transposes else 0  # of the input's position 0
         self.mirror = schedule.scratch  # scratch chunk mirror+k is the home of chunk k outside the output
-        self._start = {Space.INPUT: self.held.start, Space.OUTPUT: self.owed.start, Space.SCRATCH: -self.mirror}
+        self._start = {
+            Space.INPUT: self.precondition.start,
+            Space.OUTPUT: self.postcondition.start,
+            Space.SCRATCH: -self.mirror,
+        }
         self.written = np.zeros(schedule.chunks, dtype=np.bool_)
-        self.direct = not _crosses(self.owed, rank, rows)
+        self.direct = not _crosses(self.postcondition, rank, rows)
         self.gathered = False  # whether what was read had some chunks in the input that were written, some not
 
     def operand(self, space: Space, chunk: int, count: int) -> Operand:
@@ -35,7 +39,8 @@ class Placement:
         return Operand(space, chunk - self._start[space], self.label + chunk, count)
 
     def home(self, chunk: int, count: int) -> Operand:
-        inside = self.direct and chunk in self.owed and chunk + count <= self.owed.stop
+        """Returns where the range is kept after a write: output or scratch."""
+        inside = self.direct and chunk in self.postcondition and chunk + count <= self.postcondition.stop
         return self.operand(Space.OUTPUT if inside else Space.SCRATCH, chunk, count)
 
     def read(self, chunk: int, count: int) -> tuple[Operand, list[Instruction]]:
@@ -43,10 +48,10 @@ class Placement:
         touched = self.written[chunk : chunk + count]
         if touched.all():
             return self.home(chunk, count), []
-        if chunk in self.held and chunk + count <= self.held.stop and not touched.any():
+        if chunk in self.precondition and chunk + count <= self.precondition.stop and not touched.any():
             return self.operand(Space.INPUT, chunk, count), []
         moves = []
-        low, high = max(chunk, self.held.start), min(chunk + count, self.held.stop)
+        low, high = max(chunk, self.precondition.start), min(chunk + count, self.precondition.stop)
         self.gathered |= bool(self.written[low:high].any())
         for k, c in self._untouched(chunk, count):
             moves.append(Instruction(Kind.COPY, (self.home(k, c),), (self.operand(Space.INPUT, k, c),)))
@@ -54,24 +59,25 @@ class Placement:
         return self.home(chunk, count), moves
 
     def write(self, chunk: int, count: int) -> Operand:
+        """Marks the range as written and returns where it is kept."""
         self.written[chunk : chunk + count] = True
         return self.home(chunk, count)
 
     def finish(self) -> Iterator[Instruction]:
         """Brings what the rank owes into its output: untouched input, and what had to be kept in scratch."""
-        for k, c in self._untouched(self.owed.start, len(self.owed)):
+        for k, c in self._untouched(self.postcondition.start, len(self.postcondition)):
             yield Instruction(Kind.COPY, (self.operand(Space.OUTPUT, k, c),), (self.operand(Space.INPUT, k, c),))
         if not self.direct:
-            for k, c in _runs(self.written, self.owed.start, len(self.owed)):
+            for k, c in _runs(self.written, self.postcondition.start, len(self.postcondition)):
                 yield Instruction(Kind.COPY, (self.operand(Space.OUTPUT, k, c),), (self.home(k, c),))
 
     def _untouched(self, chunk: int, count: int) -> list[tuple[int, int]]:
         """The runs of the range that still lie in the input only."""
-        low, high = max(chunk, self.held.start), min(chunk + count, self.held.stop)
+        low, high = max(chunk, self.precondition.start), min(chunk + count, self.precondition.stop)
         return list(_runs(~self.written, low, max(high - low, 0)))
 
 
-def _crosses(owed: range, rank: int, rows: Transfers) -> bool:
+def _crosses(postcondition: range, rank: int, rows: Transfers) -> bool:
     """Whether the rank touches a range of DATA that lies partly in its output window, partly outside."""
     for at, buffer, chunk in (
         (rows.source, rows.source_buffer, rows.source_chunk),
@@ -79,8 +85,8 @@ def _crosses(owed: range, rank: int, rows: Transfers) -> bool:
     ):
         mine = (at == rank) & (buffer == Buffer.DATA)
         low, high = chunk[mine], chunk[mine] + rows.count[mine]
-        overlaps = (low < owed.stop) & (high > owed.start)
-        if np.any(overlaps & ((low < owed.start) | (high > owed.stop))):
+        overlaps = (low < postcondition.stop) & (high > postcondition.start)
+        if np.any(overlaps & ((low < postcondition.start) | (high > postcondition.stop))):
             return True
     return False
 

@@ -25,6 +25,8 @@ from numpy.typing import NDArray
 
 
 class Kind(IntEnum):
+    """The kind of an instruction."""
+
     COPY = 0
     REDUCE = 1
     SIGNAL = 2
@@ -149,6 +151,7 @@ def format_program(program: Program) -> str:
 
 
 def format_instruction(i: Instruction) -> str:
+    """Returns the instruction as one line of text."""
     after = "".join(f" after {t}.{s}" for t, s in i.after)
     if i.kind in (Kind.COPY, Kind.REDUCE):
         left, right = (" ".join(map(_place, side)) for side in (i.targets, i.sources))

@@ -92,6 +92,7 @@ class Transfers:
         return Transfers(*(getattr(self, name)[index] for name in COLUMNS))
 
     def same(self, other: Transfers) -> bool:
+        """Returns whether both have equal rows in the same order."""
         return len(self) == len(other) and all(
             np.array_equal(getattr(self, name), getattr(other, name)) for name in COLUMNS
         )
@@ -178,14 +179,17 @@ class Schedule:
 
     @property
     def promise(self) -> Collective:
+        """The collective, with its precondition and postcondition."""
         return find_collective(self.collective)
 
     @property
     def participants(self) -> int:
+        """Number of ranks and switches."""
         return self.ranks + self.switches
 
     @property
     def rounds(self) -> int:
+        """Number of rounds, repetitions included."""
         return sum(b.rounds * b.times for b in self.blocks)
 
     @property
@@ -206,16 +210,16 @@ class Schedule:
         if buffer is Buffer.SCRATCH:
             return self.scratch
         at = self.ranks - 1 if self.root is None else self.root
-        window = self.promise.held if buffer is Buffer.INPUT else self.promise.owed
+        window = self.promise.precondition if buffer is Buffer.INPUT else self.promise.postcondition
         return len(window(at, self.ranks, self.chunks, at))
 
-    def held(self, rank: int) -> range:
-        """The positions on the whole vector of the rank's input."""
-        return self.promise.held(rank, self.ranks, self.chunks, self.root or 0)
+    def precondition(self, rank: int) -> range:
+        """Returns the chunks of the whole vector in the rank's input."""
+        return self.promise.precondition(rank, self.ranks, self.chunks, self.root or 0)
 
-    def owed(self, rank: int) -> range:
-        """The positions on the whole vector of what the rank must have in the end."""
-        return self.promise.owed(rank, self.ranks, self.chunks, self.root or 0)
+    def postcondition(self, rank: int) -> range:
+        """Returns the chunks of the whole vector that the rank must have at the end: its output."""
+        return self.promise.postcondition(rank, self.ranks, self.chunks, self.root or 0)
 
     def expand(self) -> Transfers:
         """All transfers as plain rows with absolute rounds. Memory: 33 bytes a transfer; ValueError over MOST_ROWS."""

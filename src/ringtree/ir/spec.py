@@ -9,7 +9,7 @@ from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
 
 
 class ScheduleError(ValueError):
-    """A schedule that breaks the rules of the IR: says which block and row, what is there, what was expected."""
+    """A schedule that breaks the rules of the IR. The message has block, row, the value found and the expected one."""
 
 
 def check(schedule: Schedule) -> None:
@@ -33,10 +33,10 @@ def check(schedule: Schedule) -> None:
 def _check_block(s: Schedule, number: int, block: Block) -> None:
     rows = block.rows
 
-    def refuse_where(bad: NDArray[np.bool_], said: str) -> None:
+    def refuse_where(bad: NDArray[np.bool_], problem: str) -> None:
         if np.any(bad):
             i = int(np.flatnonzero(bad)[0])
-            raise ScheduleError(f"{s.name}: block {number}, row {i} ({describe(rows, i)}): {said}")
+            raise ScheduleError(f"{s.name}: block {number}, row {i} ({describe(rows, i)}): {problem}")
 
     if block.times < 1:
         raise ScheduleError(f"{s.name}: block {number} is repeated {block.times} times; expected at least 1")

@@ -172,5 +172,5 @@ class Trace:
         for bad, expected in rules:
             if np.any(bad):
                 i = int(np.flatnonzero(bad)[0])
-                said = ", ".join(f"{name} {getattr(self, name)[i]}" for name in COLUMNS)
-                raise ValueError(f"event {i} ({said}): {expected}")
+                row = ", ".join(f"{name} {getattr(self, name)[i]}" for name in COLUMNS)
+                raise ValueError(f"event {i} ({row}): {expected}")

@@ -36,7 +36,7 @@ def count(number: int, what: str) -> str:
 
 
 def time_unit(seconds: float) -> str:
-    """The unit in which `duration` says so long a time."""
+    """Returns the unit that `duration` uses for a time."""
     return _unit(seconds, TIMES, "ns")
 
 

@@ -78,7 +78,7 @@ def _promise(s: Schedule) -> dict[str, Any]:
     """Per rank the windows of the whole vector that it holds and is owed, and how many ranks from 0 on contribute to a
     reduction there; per position owed, rank by rank, the label and the origin that it must have."""
     ranks = range(s.ranks)
-    held, owed = [s.held(rank) for rank in ranks], [s.owed(rank) for rank in ranks]
+    held, owed = [s.precondition(rank) for rank in ranks], [s.postcondition(rank) for rank in ranks]
     promised = [s.promise.promised(rank, s.ranks, s.chunks, s.root or 0) for rank in ranks]
     columns: dict[str, ArrayLike] = {
         "heldStart": [h.start for h in held],

@@ -1,7 +1,7 @@
-"""Which algorithm the shared-memory engine runs: the one that is predicted to be done first.
+"""Choice of algorithm for the shared-memory engine: the one with the least predicted time.
 
-Inside one machine every rank reaches every other in one step, so only those come into question that have few rounds, or
-whose busiest rank sends few bytes, by the formulas that the algorithms state.
+Inside one machine every rank reaches every other in one step, so the candidates are the algorithms with few rounds and
+those whose busiest rank sends few bytes, by the algorithms' own cost formulas.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ from ringtree.plan.steps import CallTuning, wanted, workload
 from ringtree.price.memory import MemoryQuote, SharedMemory, quote
 
 SHORTLIST = 4
-"""How many with the fewest rounds, and how many with the fewest bytes."""
+"""Candidates taken by fewest rounds, and candidates taken by fewest bytes."""
 FEW_RANKS = 4
-"""Over more, a Python function is called less often one after another, whatever the rounds."""
+"""Above this number of ranks, reductions by a Python function are chosen by consecutive calls, not by rounds."""
 NOTEWORTHY = 0.01
-"""A later one of the list is chosen if it is predicted to be so much faster. What is equal by rights may differ in the
-last bit between two ranks."""
-MOST_RANKS = 64
-"""More ranks are planned as if there were so many, on as large a part of the cores: to count more takes too long."""
+"""Relative gain at which a later candidate replaces an earlier one: equal predictions may differ in the last bit
+between two ranks, which must choose alike."""
+MAX_RANKS = 64
+"""Above MAX_RANKS, ranks are planned as if there were MAX_RANKS, on a proportional share of the cores: counting the
+messages of more ranks takes too long."""
 EIGHT_RANKS = SharedMemory(cores=1 << 20, slots=8, slot_bytes=1 << 17)
-"""The default: the slots of 8 ranks, a core for each rank, built-in cost parameters."""
+"""Default memory: staging slots of 8 ranks, one core per rank, built-in cost parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """An algorithm's name and, in words, why it was chosen."""
+    """An algorithm's name, and the reason for it as text."""
 
     algorithm: str
     why: str
@@ -40,7 +41,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An algorithm, how it is cut for the size, and its price."""
+    """An algorithm, its tuning for the size, and its predicted time."""
 
     algorithm: str
     steps: CallTuning
@@ -54,20 +55,22 @@ def choose(
     rank_order: bool = False,
     memory: SharedMemory = EIGHT_RANKS,
 ) -> Choice:
-    """The algorithm for a call; `nbytes` is the whole vector's. Every rank must ask with the same values. Sizes up to
-    the next power of two are of one kind, of which the first costs milliseconds.
+    """Returns the algorithm for a call on a whole vector of `nbytes`. Every rank must pass the same values.
 
-    `rank_order`: one of those that agree to the last bit."""
+    `rank_order`: only algorithms that agree with one another to the last bit. Raises ValueError where no algorithm
+    serves the collective. Cost: milliseconds for the first size between two powers of two, then a cache look-up."""
     names = at_once(collective) if rank_order else shortlist(collective, ranks)
     if not names:
         raise ValueError(f"no algorithm for {collective} reduces all ranks in order at once")
     if ranks == 1:
-        return Choice(names[0], "one rank alone has nothing to choose")
+        return Choice(names[0], "a single rank has no choice")
     if len(names) == 1:
-        return Choice(names[0], f"the only one that serves {collective}" + " all at once" * rank_order)
-    if ranks > MOST_RANKS:
-        memory = replace(memory, cores=max(memory.cores * MOST_RANKS // ranks, 1))
-        ranks = MOST_RANKS
+        return Choice(
+            names[0], f"the only algorithm that serves {collective}" + " and reduces all ranks at once" * rank_order
+        )
+    if ranks > MAX_RANKS:
+        memory = replace(memory, cores=max(memory.cores * MAX_RANKS // ranks, 1))
+        ranks = MAX_RANKS
     return _choose(names, collective, ranks, 1 << (nbytes - 1).bit_length() if nbytes else 0, memory)
 
 
@@ -87,8 +90,8 @@ def _choose(names: tuple[str, ...], collective: str, ranks: int, nbytes: int, me
 def candidates(
     names: tuple[str, ...], collective: str, ranks: int, nbytes: int, memory: SharedMemory
 ) -> list[Candidate]:
-    """The algorithms of these names, as they would be cut (`steps_for` may take steps back), and what they would take;
-    root 0 where there is one."""
+    """Returns the algorithms with their tuning for `nbytes` and predicted times, root 0 where there is one. `steps_for`
+    may remove steps of the tuning."""
     root = 0 if find_collective(collective).rooted else None
     found = []
     for name in names:
@@ -100,12 +103,12 @@ def candidates(
 def predict(
     algorithm: str, collective: str, ranks: int, root: int | None, nbytes: int, steps: CallTuning, memory: SharedMemory
 ) -> MemoryQuote:
-    """The price of a call on a whole vector of `nbytes`, cut by these steps."""
+    """Returns the predicted time of a call on a whole vector of `nbytes`, cut by `steps`."""
     return quote(workload(algorithm, collective, ranks, root, steps), memory, nbytes)
 
 
 def chosen(found: list[Candidate]) -> Candidate:
-    """The fastest; of those alike, the one listed first."""
+    """Returns the fastest candidate; among equals (within NOTEWORTHY) the first."""
     best = found[0]
     for other in found[1:]:
         if other.quote.seconds < best.quote.seconds * (1 - NOTEWORTHY):
@@ -114,10 +117,10 @@ def chosen(found: list[Candidate]) -> Candidate:
 
 
 def shortlist(collective: str, ranks: int) -> tuple[str, ...]:
-    """The algorithms that come into question, those with fewer rounds first."""
+    """Returns the names of the candidate algorithms, fewest rounds first."""
     names = serving(collective)
     if not names:
-        raise ValueError(f"nothing to choose from for {collective!r}")
+        raise ValueError(f"no algorithm serves {collective!r}")
     return _shortlist(tuple(names), collective, max(ranks, COMPARED_RANKS))
 
 
@@ -130,11 +133,11 @@ def _shortlist(names: tuple[str, ...], collective: str, ranks: int) -> tuple[str
 
 
 def choose_whole(collective: str, ranks: int, rank_order: bool = False) -> Choice:
-    """The algorithm for a reduction by a function that takes whole vectors (or whole blocks) and may not commute.
-    `rank_order`: joined one after the other.
+    """Returns the algorithm for a reduction by a function of whole vectors (or whole blocks) that may not commute.
+    `rank_order`: contributions are reduced one after the other.
 
-    Each joining costs the function's time and each message some 10 us: over FEW_RANKS what counts is both, over more
-    the joinings that follow one another, for n-1 of them at once are soon too many.
+    Each application costs the function's time, each message about 10 us: up to FEW_RANKS both count, above only the
+    consecutive applications, because their number grows with the ranks.
     """
     names = at_once(collective) if rank_order else in_rank_order(collective)
     found = {name: joined for name in names if (joined := joinings(name, collective)).whole}
@@ -143,6 +146,6 @@ def choose_whole(collective: str, ranks: int, rank_order: bool = False) -> Choic
         raise ValueError(f"no algorithm reduces {collective!r} in rank order: expected one of {known}")
     if ranks > FEW_RANKS and not rank_order:
         name = min(found, key=lambda name: found[name].in_a_row)
-        return Choice(name, "of those in rank order, its joinings one after another are the fewest")
+        return Choice(name, "of the algorithms in rank order, it has the fewest consecutive reductions")
     name = min(found, key=lambda name: (found[name].rounds + found[name].in_a_row, found[name].in_a_row))
-    return Choice(name, "of those in rank order, its rounds and joinings one after another are the fewest")
+    return Choice(name, "of the algorithms in rank order, it has the fewest rounds and consecutive reductions")

@@ -1,6 +1,6 @@
-"""How algorithms grow with the ranks: by a closed form, linearly, or faster; and which stand for all over any number.
+"""Growth of algorithms with the number of ranks: closed form, linear or faster; and the representative algorithms.
 
-Schedules over a few ranks show it.
+The growth is measured on schedules over a few ranks.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ringtree.plan.properties import made_by
 from ringtree.price.closed import CLOSED, ClosedForm, closed_form
 
 GROWING_RANKS, LINEAR = (16, 64), 5.0
-"""Over four times the ranks, at most so many times the transfers: n-1 become 4.2 times as many, n*lg(n) 6 times."""
+"""Linear growth: four times the ranks have at most LINEAR times the transfers. n-1 grows 4.2 times, n*lg(n) 6 times."""
 UNBEATEN_RANKS = 100
-"""Over which algorithms are compared by their costs; no power of two, of which some make better use."""
+"""Ranks at which costs are compared; not a power of two, which favours some algorithms."""
 
 
 @lru_cache(maxsize=256)
 def closed(algorithm: str, collective: str) -> ClosedForm | None:
-    """The closed form that stands for an algorithm's schedules, where one does."""
+    """Returns the closed form of an algorithm's schedules, or None where there is none."""
     grouped = "group" in inspect.signature(find(algorithm).functions[collective]).parameters
 
     def made(ranks: int, group: int) -> Schedule | None:
@@ -34,20 +34,20 @@ def closed(algorithm: str, collective: str) -> ClosedForm | None:
 
 @lru_cache(maxsize=256)
 def _growth(algorithm: str, collective: str) -> tuple[int, int] | None:
-    """How many transfers over GROWING_RANKS; None for a user's own that does not serve so many."""
+    """Returns the transfers over each of GROWING_RANKS; None where a user's algorithm does not serve them."""
     few, many = (made_by(algorithm, collective, ranks) for ranks in GROWING_RANKS)
     return None if few is None or many is None else (few.transfers, many.transfers)
 
 
 def linear(algorithm: str, collective: str) -> bool:
-    """Whether the number of transfers grows as that of the ranks."""
+    """Returns whether the number of transfers grows linearly with the ranks."""
     growth = _growth(algorithm, collective)
     return growth is not None and growth[1] <= LINEAR * growth[0]
 
 
 def transfers(algorithm: str, collective: str, ranks: int) -> float:
-    """An estimate of how many transfers a schedule over many ranks has, without building it: from the growth where that
-    is linear or no cost is stated, else an upper bound from the cost. 0 where neither is known."""
+    """Returns an estimate of a schedule's transfers, without building it: extrapolated where growth is linear or no
+    cost is stated, else an upper bound from the cost formula. 0 where neither is known."""
     cost, (less, more) = find(algorithm).costs[collective], GROWING_RANKS
     if not isinstance(cost.rounds, Counted) and not linear(algorithm, collective):
         return max(cost.evaluate(ranks, ranks)) * ranks
@@ -58,9 +58,8 @@ def transfers(algorithm: str, collective: str, ranks: int) -> float:
 
 
 def representatives(collective: str) -> list[str]:
-    """The published algorithms that stand for all over any number of ranks: first those whose all_reduce has a closed
-    form, in the order of the forms; then those whose all_reduce is linear and has fewer rounds or fewer bytes than each
-    other linear one."""
+    """Returns the names of representative published algorithms: first algorithms whose all_reduce has a closed form,
+    in the order of CLOSED; then linear algorithms that no other linear one beats in rounds and bytes of all_reduce."""
     names = serving("all_reduce")
     forms = {name: form for name in names if (form := closed(name, "all_reduce"))}
     others = {name: find(name).costs["all_reduce"].evaluate(UNBEATEN_RANKS, 1.0) for name in names if name not in forms}

@@ -17,7 +17,7 @@ from ringtree.verify import ReductionOrder, prove, rank_order
 ORDERED_RANKS = (3, 5, 8)
 """Over which an order is looked at; it is the least of them."""
 COMPARED_RANKS = 8
-"""Over fewer ranks many algorithms are the same; over so many they differ."""
+"""Least number of ranks for comparisons: over fewer ranks many algorithms are the same."""
 
 
 @dataclass(frozen=True, slots=True)

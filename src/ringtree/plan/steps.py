@@ -63,7 +63,7 @@ class CallTuning:
         return self != CallTuning()
 
     def __str__(self) -> str:
-        return ", ".join(self._words()) or "no steps"
+        return ", ".join(self._words()) or "not cut"
 
     def _words(self) -> Iterator[str]:
         yield from (f"{name}={value}" for name, value in self.options)

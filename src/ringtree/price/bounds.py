@@ -75,7 +75,7 @@ class Bounds:
         if not 0 <= root < n:
             raise ValueError(f"root {root}: expected 0..{n - 1}")
         if n == 1:
-            return LowerBound(0.0, 0.0, 0.0, "one rank alone")
+            return LowerBound(0.0, 0.0, 0.0, "a single rank")
         if promise.repeats:
             latency_s = least_s(self.topology)
             return LowerBound(latency_s, latency_s, 0.0, "latency")
@@ -92,12 +92,13 @@ class Bounds:
         time_s = max(latency_s, bandwidth_s, work_s)
         words = narrow(self.topology, cut, leaves=leaves, nics=self._nics)
         if time_s > bandwidth_s:
-            words = "latency" if time_s == latency_s else f"adding up, {self.topology.reduce_Bps / 1e9:.4g} GB/s a rank"
+            rate = f"{self.topology.reduce_Bps / 1e9:.4g} GB/s"
+            words = "latency" if time_s == latency_s else f"reducing, {rate} per rank"
         return LowerBound(time_s, latency_s, bandwidth_s, words, work_s)
 
     def _to_the_next(self, nbytes: int) -> LowerBound:
         if self.ranks == 1:
-            return LowerBound(0.0, 0.0, 0.0, "one rank alone")
+            return LowerBound(0.0, 0.0, 0.0, "a single rank")
         cut, _ = self._cut(SEND_RECV, 0)
         latency_s, bandwidth_s = self._to_the_next_s, float(cut.per_byte_s * nbytes)
         words = "latency" if latency_s > bandwidth_s else narrow(self.topology, cut)

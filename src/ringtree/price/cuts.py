@@ -1,7 +1,7 @@
-"""The narrowest cuts of a topology: what no schedule gets round, whatever it is. Exact.
+"""The narrowest cuts of a topology, lower bounds for every schedule. Exact.
 
-Every cut is told by the nodes that bytes must enter. What must leave a set is what must enter it with every link the
-other way round, so a collective that collects is bounded on the reversed graph.
+A cut is given by the nodes that bytes must enter. Bytes that leave a set enter it on the graph with every link
+reversed, so a collective that collects is bounded on the reversed graph.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ringtree.price.graph import UNBOUNDED, Graph, Side, flow
 from ringtree.topology import Topology
 
 MOST_RANKS = 64
-"""With more ranks than this not every rank is looked at for itself."""
+"""Above this number of ranks, not every rank is examined on its own."""
 MANY = 256
-"""Of more links the first tell what all are."""
+"""Above this number of links, the first ones decide the name of all."""
 
 
 Alike = tuple[Sequence[int], int]
-"""A set of ranks, and how many sets there are that are like it."""
+"""A set of ranks, and the number of sets that are like it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +37,7 @@ class Cut:
 
 
 def widest(cuts: Iterable[Cut]) -> Cut:
-    """The one that takes the longest; the first of equals."""
+    """Returns the cut with the longest time; the first of equals."""
     return max(cuts, key=lambda c: c.per_byte_s)
 
 
@@ -181,7 +181,7 @@ def narrow(topology: Topology, cut: Cut, *, leaves: bool = False, nics: Containe
     small = (ranks, "into") if len(ranks) <= len(others) else (others, "out of")
     if len(ranks) == len(others) and leaves:
         small = others, "out of"
-    alike = f", and {cut.sets - 1:,} more like it" if cut.sets > 1 else ""
+    alike = f", one of {cut.sets:,} such cuts" if cut.sets > 1 else ""
     example = topology.link_name(int(links[0])) if len(links) else "none"
     bandwidth = f"{topology.bandwidth_Bps[links].sum() / 1e9:.4g} GB/s"
     return f"{count} {small[1]} {_ranks(topology, small[0])} ({example}), {bandwidth}{alike}"

@@ -38,6 +38,7 @@ class Incidence:
 
     @staticmethod
     def of(ends: Ints, nodes: int) -> Incidence:
+        """Returns the links of every node, given each link's node in `ends`."""
         order = np.argsort(ends, kind="stable")
         return Incidence(order, np.searchsorted(ends[order], np.arange(nodes + 1)))
 
@@ -77,6 +78,7 @@ class Graph:
 
     @property
     def nodes(self) -> int:
+        """Number of nodes: ranks and switches."""
         return len(self.kind)
 
     def reversed(self) -> Graph:
@@ -95,17 +97,17 @@ class Graph:
         for group in groups:
             nodes = np.array(list(group), np.int64)
             kind[nodes] = kind.max() + 1 + np.unique(kind[nodes], return_inverse=True)[1].reshape(-1)
-        told = np.array(list(moved), np.int64)
-        while len(told):
-            told = self._round(kind, told)
+        changed = np.array(list(moved), np.int64)
+        while len(changed):
+            changed = self._round(kind, changed)
         return replace(self, kind=np.unique(kind, return_inverse=True)[1].reshape(-1))
 
-    def _round(self, kind: Ints, told: Ints) -> Ints:
+    def _round(self, kind: Ints, changed: Ints) -> Ints:
         """Splits kinds by what their nodes have to and from the nodes `told`; the nodes whose kind is new."""
         nodes, seen = list[Ints](), list[Hashes]()
         for salt, near, far in ((1, self.leaving, self.target), (2, self.entering, self.source)):
-            link, which = near.links(told)
-            label = kind[told][which] * (2 * len(self.capacities)) + 2 * self.which[link] + salt
+            link, which = near.links(changed)
+            label = kind[changed][which] * (2 * len(self.capacities)) + 2 * self.which[link] + salt
             nodes.append(far[link])
             seen.append(_mixed(label.astype(np.uint64) + ODD))
         ends = np.concatenate(nodes)

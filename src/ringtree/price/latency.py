@@ -58,7 +58,8 @@ def _nearest_s(topology: Topology) -> float:
 
 
 def _told_s(ranks: int, hop_s: float, pause_s: float) -> float:
-    """When the last of `ranks` is told: a message takes `hop_s`, and who knows sends one every `pause_s`."""
+    """Returns the seconds until the last of `ranks` is informed: a message takes `hop_s`, an informed rank sends one
+    every `pause_s`."""
     if pause_s == 0 or ranks == 2:
         return hop_s
     ready, known = {(0, 0): 1}, 1  # by (hops, pauses): how many can send then

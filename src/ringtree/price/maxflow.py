@@ -1,4 +1,4 @@
-"""The most that can flow through a network, and the cut that says why it is no more. Whole numbers, so exact."""
+"""Maximum flow of a network and its minimum cut, in whole numbers, so exact."""
 
 from __future__ import annotations
 

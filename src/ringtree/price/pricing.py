@@ -1,4 +1,4 @@
-"""What a schedule costs on a topology (docs/price.md says by which rules), and there or in a machine's memory."""
+"""Predicted time of a schedule on a topology (rules: docs/price.md) or in a machine's shared memory."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def seconds(schedule: Schedule, where: Where, nbytes: int) -> float:
         return memory.seconds(schedule, where, nbytes)
     if isinstance(where, Topology):
         return Priced(schedule, where).seconds(nbytes)
-    raise TypeError(f"{type(where).__name__} is no place to price a schedule: expected Topology or SharedMemory")
+    raise TypeError(f"{type(where).__name__} is not a machine model: expected Topology or SharedMemory")
 
 
 def quote(schedule: Schedule, topology: Topology, nbytes: int) -> Quote:

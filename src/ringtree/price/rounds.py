@@ -58,10 +58,12 @@ class LinearCost:
     per_chunk_byte_s: Floats
 
     def seconds(self, chunk_nbytes: float) -> Floats:
+        """Returns the seconds of each row for chunks of `chunk_nbytes`."""
         total: Floats = self.fixed_s + self.per_chunk_byte_s * chunk_nbytes
         return total
 
     def take(self, index: Ints) -> LinearCost:
+        """Returns the rows at `index`, in that order."""
         return LinearCost(self.fixed_s[index], self.per_chunk_byte_s[index])
 
     def upto(self, group: Ints) -> LinearCost:

@@ -21,7 +21,7 @@ from ringtree.topology import Topology
 
 Ints = NDArray[np.int64]
 Seconds = Callable[[int], float]
-"""How long a vector of so many bytes takes."""
+"""Seconds as a function of the bytes of the vector."""
 SAMPLE = 1024
 MOST_PIECES = 4096
 SHORTEST_NBYTES = 64 << 10
@@ -75,6 +75,7 @@ class InPieces:
         return min(max(round(best), 1), MOST_PIECES)
 
     def seconds(self, nbytes: int) -> float:
+        """Returns the seconds for a whole vector of `nbytes`, cut into `count(nbytes)` pieces."""
         count = self.count(nbytes)
         piece = nbytes / count
         rest_s = (count - 1) * (self._next_s + self._next_per_byte_s * piece)
@@ -94,9 +95,9 @@ def _there_and_back_s(schedule: Schedule, topology: Topology) -> float:
     source, target = (np.concatenate([getattr(r, end) for r in rows]).astype(np.int64) for end in ("source", "target"))
     some = np.linspace(0, len(source) - 1, min(len(source), SAMPLE)).astype(np.int64)
     asked = distinct(target[some] * schedule.participants + source[some])
-    told = source * schedule.participants + target
-    at = np.minimum(np.searchsorted(asked, told), len(asked) - 1)
-    both = distinct(told[(asked[at] == told) & (source != target)])
+    pairs = source * schedule.participants + target
+    at = np.minimum(np.searchsorted(asked, pairs), len(asked) - 1)
+    both = distinct(pairs[(asked[at] == pairs) & (source != target)])
     if not len(both):
         return 0.0
     ends = np.divmod(both, schedule.participants)
@@ -115,8 +116,8 @@ def at_sizes(schedule: Schedule, topology: Topology, sizes: Sequence[int]) -> li
             return
         a, b, middle = sizes[low], sizes[high], (low + high) // 2
         line = [found[a] + (found[b] - found[a]) * (s - a) / (b - a) for s in sizes[low : high + 1]]
-        found[sizes[middle]] = told = priced.seconds(sizes[middle])
-        if abs(told - line[middle - low]) <= 1e-9 * told:
+        found[sizes[middle]] = exact = priced.seconds(sizes[middle])
+        if abs(exact - line[middle - low]) <= 1e-9 * exact:
             found.update(zip(sizes[low + 1 : high], line[1:-1], strict=True))
             return
         between(low, middle)

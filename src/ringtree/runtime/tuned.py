@@ -94,7 +94,7 @@ def read(path: Path, *, anywhere: bool = False) -> Tuned:
         raise ValueError(f"{path}: of another machine, {_words(machine)}; this is {_words(here)}")
     try:
         return Tuned(
-            parameters_from(said["figures"], f"what was measured on {_line(said['date'])}"),
+            parameters_from(said["figures"], f"parameters measured on {_line(said['date'])}"),
             _line(said["date"]),
             _line(said["ringtree"]),
             tuple(map(int, said["ranks"])),

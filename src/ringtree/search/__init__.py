@@ -1,4 +1,4 @@
-"""Schedules for a topology: orders of the ranks, rings, and how a schedule's ranks are best laid out."""
+"""Orders of the ranks for a topology: ring orders, and the best assignment of a schedule's ranks."""
 
 from ringtree.search.arrange import arrange, distances
 from ringtree.search.order import order, rings

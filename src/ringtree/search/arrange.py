@@ -1,4 +1,4 @@
-"""Orders of the ranks for any schedule, a tree's above all, and distances to build a tree by."""
+"""Orders of the ranks for any schedule, in particular a tree, and distances between ranks for building trees."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ from numpy.typing import NDArray
 from ringtree import price
 from ringtree.ir.schedule import Schedule
 from ringtree.search.order import order
-from ringtree.search.roads import Where, topology_of
+from ringtree.search.routes import Where, topology_of
 from ringtree.topology.graph import Topology
 from ringtree.transform import relabel
 
 FEW = 16
-"""Of so many ranks any two are exchanged to see what that gives; of more, whole orders are tried alone."""
+"""Up to this number of ranks, every exchange of two is tried; above, only whole orders are."""
 MOST_PRICED = 400
 
 
 def arrange(schedule: Schedule, where: Where, nbytes: int) -> tuple[int, ...]:
-    """The order for `relabel` under which `price.seconds` is least, of those tried: the ranks' own, the ring's, both
-    backwards, and of few ranks what exchanges of two make of the best. Never worse than the ranks' own. A root stays
-    who it is. Cost: a price each, at most 400."""
+    """Returns the order for `relabel` with the least `price.seconds` of the orders tried: the ranks' own, the ring's,
+    both reversed, and for few ranks exchanges of two in the best one. Never worse than the ranks' own order. The root
+    keeps its number. Cost: one `price.seconds` per order, at most 400."""
     topology = topology_of(where)
     ranks = schedule.ranks
     if ranks != topology.ranks:
-        raise ValueError(f"{schedule.name} has {ranks} ranks and {topology.name} {topology.ranks}; expected as many")
+        raise ValueError(
+            f"{schedule.name} has {ranks} ranks and {topology.name} {topology.ranks}; expected the same number"
+        )
     plain, ring = tuple(range(ranks)), order(topology)
     tried: dict[tuple[int, ...], float] = {}
     for one in (plain, ring, plain[::-1], ring[::-1]):
@@ -36,8 +38,8 @@ def arrange(schedule: Schedule, where: Where, nbytes: int) -> tuple[int, ...]:
 
 
 def distances(where: Where, nbytes: int = 1) -> NDArray[np.float64]:
-    """Seconds that `nbytes` take from one rank to another alone, the slower way of both: ranks by ranks, for
-    `locality_tree`. Time and memory: O(ranks^2)."""
+    """Returns the seconds for `nbytes` between each pair of ranks without other traffic, the slower direction of both:
+    [ranks, ranks], for `locality_tree`. Time and memory: O(ranks^2)."""
     topology = topology_of(where)
     source, target = np.divmod(np.arange(topology.ranks**2, dtype=np.int64), topology.ranks)
     apart = source != target
@@ -55,7 +57,7 @@ def distances(where: Where, nbytes: int = 1) -> NDArray[np.float64]:
 
 
 def _rooted(one: tuple[int, ...], root: int | None) -> tuple[int, ...]:
-    """The order turned so that the root keeps its place."""
+    """Returns the order rotated so that the root keeps its position."""
     if root is None:
         return one
     turn = one.index(root) - root
@@ -65,7 +67,7 @@ def _rooted(one: tuple[int, ...], root: int | None) -> tuple[int, ...]:
 def _exchanged(
     schedule: Schedule, topology: Topology, nbytes: int, best: tuple[int, ...], tried: dict[tuple[int, ...], float]
 ) -> tuple[int, ...]:
-    """The first order better than `best` that exchanges two ranks; `best` where there is none."""
+    """Returns the first order better than `best` that exchanges two ranks; `best` where there is none."""
     for a in range(len(best)):
         for b in range(a + 1, len(best)):
             if schedule.root in (a, b) or len(tried) >= MOST_PRICED:

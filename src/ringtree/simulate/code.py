@@ -41,11 +41,12 @@ class Code:
 
     @property
     def rank(self) -> NDArray[np.int32]:
+        """The rank of each row, [rows]."""
         return np.repeat(np.arange(len(self.first) - 1, dtype=np.int32), np.diff(self.first))
 
 
 def of_job(job: Job) -> Code | None:
-    """None for programs that are not told as columns, or whose signals and waits do not pair."""
+    """Returns the job as columns; None for programs without columns, or whose signals and waits do not pair."""
     what, sizes = job.what, job.chunk_nbytes
     return of_schedule(what, sizes) if isinstance(what, Schedule) else of_programs(what, sizes)
 
@@ -126,9 +127,9 @@ def _chunks(first: Ints, count: Ints) -> Ints:
 
 def _renamed(label: Ints, count: Ints, labels: Ints) -> Ints:
     """[ranks, chunks]: what each rank calls the labels that the first one, labels[0], says."""
-    said = _chunks(label, count)
+    wanted = _chunks(label, count)
     order = np.argsort(labels[0])
-    return labels[:, order[np.searchsorted(labels[0][order], said)]] if len(said) else labels[:, :0]
+    return labels[:, order[np.searchsorted(labels[0][order], wanted)]] if len(wanted) else labels[:, :0]
 
 
 def _assembled(

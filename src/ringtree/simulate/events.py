@@ -1,4 +1,4 @@
-"""The event player: threads go through their steps, and the network says when their messages arrive;
+"""The event player: threads go through their steps, and the network computes when their messages arrive;
 and why nothing can go on, where it does not.
 
 A thread runs ahead of the others as far as what it needs is known, in its own time: what it does cannot depend on

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MANY = 48
-"""From so many flows on, `many` is quicker."""
+"""Number of flows from which `many` is faster."""
 SLACK = 1 + 1e-12
 
 

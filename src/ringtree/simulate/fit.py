@@ -1,4 +1,4 @@
-"""A machine's constants from what was measured on it: the topology that its traces speak of.
+"""A machine's constants from traces measured on it: the topology that its traces speak of.
 
 For ranks that share memory. What is moved, the ranks move themselves: so links take time and no bytes count on them,
 and copies and reductions cost a start and their bytes. All come from means without their tails: what a scheduler does

@@ -36,7 +36,9 @@ def play(
     conditions: Conditions = ALL_IS_WELL,
     slots: int | None = None,
 ) -> Simulation:
-    """What happens, and when: docs/simulate.md says by which rules. `what`: a schedule, every rank's program in order
+    """Returns the simulated events with their times, by the rules of docs/simulate.md.
+
+    `what`: a schedule, every rank's program in order
     of ranks, on a whole vector of `nbytes`; or jobs, which say that themselves. `slots`: how many staging slots a rank
     has (a lane, where ranks have several threads), None for any number.
 
@@ -104,8 +106,8 @@ def _jobs(what: Schedule | Sequence[Program] | Sequence[Job], nbytes: int | None
 def _check(job: Job, topology: Topology) -> None:
     what = job.what
     if not isinstance(what, Schedule) and [p.rank for p in what] != list(range(what[0].ranks if what else 1)):
-        said = f"{len(what)} programs of ranks {[p.rank for p in what][:8]}"
-        raise ValueError(f"{said}; expected every rank's, in order")
+        given = f"{len(what)} programs of ranks {[p.rank for p in what][:8]}"
+        raise ValueError(f"{given}; expected every rank's, in order")
     head = job.head
     if head.ranks > topology.ranks:
         raise ValueError(

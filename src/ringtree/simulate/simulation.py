@@ -53,4 +53,4 @@ class Simulation:
 
 
 class StuckError(RuntimeError):
-    """Nothing can go on: says in one line which rank waits for whose message, and which link failed."""
+    """Deadlock of a simulation: one line with the waiting rank, the message it waits for, and the failed link."""

@@ -31,6 +31,7 @@ class Routes:
 
     @staticmethod
     def of(topology: Topology, source: Ints, target: Ints) -> Routes:
+        """Returns the routes from each source to its target, [messages] each."""
         first, link, lost = _routes(topology, source, target)
         bandwidth_Bps, latency_s = np.full(len(source), inf), np.zeros(len(source))
         entry = np.full(len(source), NONE)

@@ -75,13 +75,13 @@ def _skewed(rows: Transfers, rounds: int, pieces: int) -> tuple[Block, ...]:
     return tuple(b for b in parts if len(b.rows))
 
 
-def _at_once(rows: Transfers, told: list[tuple[int, int]], pieces: int) -> Transfers:
+def _at_once(rows: Transfers, pairs: list[tuple[int, int]], pieces: int) -> Transfers:
     """The rows of round k on piece j for all these (k, j), in round k + j less the first; oldest piece first."""
     edges = np.searchsorted(rows.round, np.arange(int(rows.round[-1]) + 2))
-    start = min((k + j for k, j in told), default=0)
-    told = sorted(told, key=lambda kj: (kj[0] + kj[1], kj[1]))
+    start = min((k + j for k, j in pairs), default=0)
+    pairs = sorted(pairs, key=lambda kj: (kj[0] + kj[1], kj[1]))
     return Transfers.concatenate(
-        later(_share(rows.take(slice(edges[k], edges[k + 1])), pieces, j), j - start) for k, j in told
+        later(_share(rows.take(slice(edges[k], edges[k + 1])), pieces, j), j - start) for k, j in pairs
     )
 
 

@@ -21,10 +21,15 @@ class ScheduleBuilder(Protocol):
     """What can be nested: something that makes schedules of the collectives it serves, over any number of ranks."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name of the algorithm."""
+
     @property
-    def serves(self) -> Collection[str]: ...
-    def build(self, collective: str, ranks: int, root: int | None = None, /) -> Schedule: ...
+    def serves(self) -> Collection[str]:
+        """The names of the collectives that it serves."""
+
+    def build(self, collective: str, ranks: int, root: int | None = None, /) -> Schedule:
+        """Returns the schedule of a collective that it serves, over any number of ranks."""
 
 
 INSIDE, BETWEEN = "inside", "between"

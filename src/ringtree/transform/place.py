@@ -61,14 +61,14 @@ def _renamed(buffer: Column) -> Column:
 def _home(schedule: Schedule) -> Transfers:
     """Every rank copies its output from behind the schedule's own scratch to where it belongs."""
     s = schedule
-    owed = [s.owed(rank) for rank in range(s.ranks)]
-    rank = np.array([r for r in range(s.ranks) if len(owed[r])])
+    postcondition = [s.postcondition(rank) for rank in range(s.ranks)]
+    rank = np.array([r for r in range(s.ranks) if len(postcondition[r])])
     return Transfers.of(
         rank,
         rank,
         s.scratch,
-        to=[owed[r].start for r in rank],
-        count=[len(owed[r]) for r in rank],
+        to=[postcondition[r].start for r in rank],
+        count=[len(postcondition[r]) for r in rank],
         source_buffer=Buffer.SCRATCH,
         target_buffer=Buffer.DATA,
     )

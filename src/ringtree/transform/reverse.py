@@ -54,14 +54,17 @@ def reverse(schedule: Schedule) -> Schedule:
 
 
 def _stores_each_once(schedule: Schedule) -> bool:
-    """Whether every rank receives what it is owed and lacks, and nothing else: then nothing is overwritten or idle."""
+    """Whether every rank receives exactly the chunks of its output that it lacks, so that none is overwritten."""
     s = schedule
     if s.collective not in STORES or any(np.any(b.rows.source == b.rows.target) for b in s.blocks):
         return False
     lacks = []
     for rank in range(s.ranks):
-        owed, held = s.owed(rank), s.held(rank)
-        lacks.append(len(owed) - max(0, min(owed.stop, held.stop) - max(owed.start, held.start)))
+        postcondition, precondition = s.postcondition(rank), s.precondition(rank)
+        lacks.append(
+            len(postcondition)
+            - max(0, min(postcondition.stop, precondition.stop) - max(postcondition.start, precondition.start))
+        )
     return bool(s.chunks_received().tolist() == lacks)
 
 
@@ -101,14 +104,14 @@ def _traced(schedule: Schedule) -> Schedule:
     rows = schedule.expand()
     full, idle = _flags(schedule, rows)
     if not np.any(idle) and (flags := _per_row(rows, full)) is not None:
-        blocks, told, start = [], [], 0
+        blocks, marks, start = [], [], 0
         for b in schedule.blocks:
             mine = flags[start : start + len(b.rows) * b.times].reshape(b.times, len(b.rows))
             start += mine.size
             alike = b.times == 1 or bool(np.all(mine == mine[0]))
             blocks.append(b if alike else expand_block(schedule, b))
-            told.append(mine[0] if alike else mine.reshape(-1))
-        return _told(replace(schedule, blocks=tuple(blocks)), told)
+            marks.append(mine[0] if alike else mine.reshape(-1))
+        return _told(replace(schedule, blocks=tuple(blocks)), marks)
     rows = single(rows)
     while np.any(idle):  # without those, others may have become idle
         rows = rows.take(~idle)
@@ -159,9 +162,9 @@ def _starts_full(schedule: Schedule, per_rank: int, bases: NDArray[np.int64]) ->
     """Which places hold something before the schedule starts: its inputs."""
     full = np.zeros(schedule.participants * per_rank, dtype=np.bool_)
     for rank in range(schedule.ranks):
-        held = schedule.held(rank)
+        precondition = schedule.precondition(rank)
         at = rank * per_rank + int(bases[Buffer.DATA])
-        full[at + held.start : at + held.stop] = True
+        full[at + precondition.start : at + precondition.stop] = True
         at = rank * per_rank + int(bases[Buffer.INPUT])
-        full[at : at + len(held)] = True
+        full[at : at + len(precondition)] = True
     return full

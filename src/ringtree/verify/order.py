@@ -34,7 +34,9 @@ def rank_order(schedule: Schedule) -> ReductionOrder:
     runs = _Runs(s, moves)
     for number, (first, layers) in enumerate(moves.rounds):
         runs.round(number, first, layers)
-    out = np.concatenate([np.arange(moves.layout.cells)[moves.layout.owed(s, rank)] for rank in range(s.ranks)])
+    out = np.concatenate(
+        [np.arange(moves.layout.cells)[moves.layout.postcondition(s, rank)] for rank in range(s.ranks)]
+    )
     return ReductionOrder(int(runs.order[out].min(initial=ReductionOrder.FOLD)))
 
 
@@ -50,7 +52,7 @@ class _Runs:
         self.order = np.zeros(cells, dtype=np.int8)
         self.formed = np.full(cells, -1, dtype=np.int64)
         for rank in range(s.ranks):
-            here = moves.layout.held(s, rank)
+            here = moves.layout.precondition(s, rank)
             self.low[here], self.high[here], self.order[here] = rank, rank + 1, ReductionOrder.FOLD
 
     def round(self, number: int, first: int, layers: list[tuple[int, int]]) -> None:

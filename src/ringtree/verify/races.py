@@ -75,7 +75,7 @@ class _Watch:
         if not (self.w.in_place or p.aliasable):
             return (0, 0), (1, 0), (2, 0)
         promise, where = collective(p.collective), (rank, p.ranks, p.chunks, p.root or 0)
-        return (0, promise.held(*where).start), (0, promise.owed(*where).start), (2, 0)
+        return (0, promise.precondition(*where).start), (0, promise.postcondition(*where).start), (2, 0)
 
     def step(self, thread: int, step: int) -> None:
         t = self.w.threads[thread]

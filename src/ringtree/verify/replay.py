@@ -55,18 +55,18 @@ class _Machine:
         self.watch = [not w.in_place and p.aliasable for p in w.programs]
 
     def _memory(self, p: Program) -> tuple[tuple[list[Value], int], ...]:
-        held, owed = self._windows(p)
+        precondition, postcondition = self._windows(p)
         whole = [NOTHING] * p.chunks
-        for label in held:
+        for label in precondition:
             whole[label] = (label, 1 << p.rank)
         scratch = ([NOTHING] * p.scratch, 0)
         if self.in_place:
-            return (whole, held.start), (whole, owed.start), scratch
-        return (whole[held.start : held.stop], 0), ([NOTHING] * len(owed), 0), scratch
+            return (whole, precondition.start), (whole, postcondition.start), scratch
+        return (whole[precondition.start : precondition.stop], 0), ([NOTHING] * len(postcondition), 0), scratch
 
     def _windows(self, p: Program) -> tuple[range, range]:
         where = (p.rank, p.ranks, p.chunks, p.root or 0)
-        return self.promise.held(*where), self.promise.owed(*where)
+        return self.promise.precondition(*where), self.promise.postcondition(*where)
 
     def run(self, thread: int, first: int, stop: int) -> None:
         """Steps first … stop-1 of one thread; every message they wait for is there."""
@@ -123,8 +123,8 @@ class _Machine:
         took, size = (
             f"rank {k // self.wide}'s chunk {k % self.wide}" if self.wide else f"chunk {k}" for k in (sized, label)
         )
-        said = f"it takes {took} for one of the size of {size}; expected that label on the operand"
-        return self._refuse(thread, step, said)
+        problem = f"it takes {took} for one of the size of {size}; expected that label on the operand"
+        return self._refuse(thread, step, problem)
 
     def _add(self, a: Sequence[Value], b: Sequence[Value], where: int) -> list[Value]:
         total: list[Value] = []
@@ -139,10 +139,10 @@ class _Machine:
     def _check_alias(self, thread: int, step: int, rank: int, index: int, values: Sequence[Value]) -> None:
         """Refuses the read if it would find something else were the output the same memory."""
         p = self.w.programs[rank]
-        held, owed = self._windows(p)
+        precondition, postcondition = self._windows(p)
         output = self.memory[rank][Space.OUTPUT][0]
-        for position, value in enumerate(values, held.start + index):
-            if position in owed and output[position - owed.start] not in (NOTHING, value):
+        for position, value in enumerate(values, precondition.start + index):
+            if position in postcondition and output[position - postcondition.start] not in (NOTHING, value):
                 raise self._refuse(
                     thread,
                     step,
@@ -150,18 +150,18 @@ class _Machine:
                     "they may be the same memory (aliasable)",
                 )
 
-    def _refuse(self, thread: int, step: int, said: str) -> ProofError:
-        return ProofError(f"{self.w.name}: {self.w.where(thread, step)}: {said}", rank=self.w.threads[thread].rank)
+    def _refuse(self, thread: int, step: int, problem: str) -> ProofError:
+        return ProofError(f"{self.w.name}: {self.w.where(thread, step)}: {problem}", rank=self.w.threads[thread].rank)
 
     def check(self, p: Program, runs: Runs) -> None:
         """Raises ProofError at the first chunk of the rank's output that is not as promised."""
-        owed = self._windows(p)[1]
+        postcondition = self._windows(p)[1]
         position, label, origin = (c.tolist() for c in self.promise.promised(p.rank, p.ranks, p.chunks, p.root or 0))
         cells, start = self.memory[p.rank][Space.OUTPUT]
         contributors = self.promise.contributors(p.rank, p.ranks)
         reduced = (1 << len(contributors)) - 1
         for at, want, whose in zip(position, label, origin, strict=True):
-            value = cells[start + at - owed.start]
+            value = cells[start + at - postcondition.start]
             if value != (want, reduced if whose == REDUCED else 1 << whose):
                 raise self._explain(p, at, promise_in_words(want, whose, contributors), value, runs)
 

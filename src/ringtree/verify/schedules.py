@@ -55,8 +55,8 @@ def prove(schedule: Schedule) -> Proof:
 def _explain(s: Schedule, moves: Moves, end: Contents, promised: Promised, which: int) -> ProofError:
     """The refusal of promise number `which`: where the wrong thing got in, or the last write."""
     rank, chunk, cell = (int(c[which]) for c in (promised.rank, promised.position, promised.cell))
-    owed = s.promise.contributors(rank, s.ranks)
-    expected = promise_in_words(int(promised.label[which]), int(promised.origin[which]), owed)
+    postcondition = s.promise.contributors(rank, s.ranks)
+    expected = promise_in_words(int(promised.label[which]), int(promised.origin[which]), postcondition)
     label, origins = end.read(s, cell)
     written = moves.row[moves.target == cell]
     row = NOTHING - 1 - label if label < NOTHING else int(written.max(initial=-1))
@@ -65,7 +65,7 @@ def _explain(s: Schedule, moves: Moves, end: Contents, promised: Promised, which
     elif row < 0:
         there = f"{value_in_words(label, origins)}, as at the start: no transfer writes it"
     else:
-        missing = sorted(set(owed) - set(origins))
+        missing = sorted(set(postcondition) - set(origins))
         lacks = f" (missing {ranks_in_words(missing)})" if s.promise.reduces and origins and missing else ""
         there = f"{value_in_words(label, origins)}{lacks}, last written in {describe(moves.rows, row)}"
     return ProofError(

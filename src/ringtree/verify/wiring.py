@@ -87,6 +87,7 @@ class Wiring:
 
     @property
     def name(self) -> str:
+        """The program, its collective and its number of ranks, for errors."""
         p = self.programs[0]
         return f"{p.name} {p.collective} over {p.ranks} ranks"
 
@@ -115,7 +116,7 @@ def wire(programs: Sequence[Program], *, in_place: bool = False) -> Wiring:
 def _lengths(p: Program) -> tuple[int, int, int]:
     """The lengths of a rank's input, output and scratch."""
     promise, where = collective(p.collective), (p.rank, p.ranks, p.chunks, p.root or 0)
-    return len(promise.held(*where)), len(promise.owed(*where)), p.scratch
+    return len(promise.precondition(*where)), len(promise.postcondition(*where)), p.scratch
 
 
 def _check_lane(w: Wiring, lane: Lane) -> None:
@@ -191,8 +192,8 @@ class _Reader:
             else:
                 events.append((step, GIVE_BACK, self._release(step, i)))
 
-    def refuse(self, step: int, said: str) -> ProofError:
-        return ProofError(f"{self.w.name}: {self.w.where(self.number, step)}: {said}", rank=self.rank)
+    def refuse(self, step: int, problem: str) -> ProofError:
+        return ProofError(f"{self.w.name}: {self.w.where(self.number, step)}: {problem}", rank=self.rank)
 
     def _check_shape(self, step: int, i: Instruction) -> None:
         if not i.targets or not i.sources or (i.kind == COPY and len(i.sources) > 1):

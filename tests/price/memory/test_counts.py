@@ -49,18 +49,22 @@ def test_a_block_that_repeats_counts_as_much_as_written_out(algorithm: str, coll
         known, plain = counts(s), counts(replace(s, blocks=(Block(s.expand()),)))
         assert np.array_equal(known.total, plain.total)
         assert (known.mutual, known.widest, known.held) == (plain.mutual, plain.widest, plain.held)
-        assert known.meetings <= plain.meetings
+        assert known.synchronizations <= plain.synchronizations
 
 
 def test_a_circle_repeats_and_a_pipeline_follows() -> None:
     ring, chain = build("ring", "all_gather", 5), transform.pipeline(build("chain", "broadcast", 5), 16)
-    assert counts(ring).meetings == 4 and counts(ring).times.tolist() == [4, 3, 1], "the last one keeps its own block"
-    assert counts(chain).meetings == 4 and counts(chain).times[8] == 15, "and 15 more at the pace of the busiest"
+    assert counts(ring).synchronizations == 4 and counts(ring).times.tolist() == [4, 3, 1], (
+        "the last one keeps its own block"
+    )
+    assert counts(chain).synchronizations == 4 and counts(chain).times[8] == 15, (
+        "and 15 more at the pace of the busiest"
+    )
 
 
 def test_a_memory_has_no_switches() -> None:
     schedule = replace(build("ring", "all_gather", 4), switches=1)
-    with pytest.raises(ValueError, match="4 ranks and 1 switches; a shared memory has none"):
+    with pytest.raises(ValueError, match="has 1 switches; expected none in shared memory"):
         counts(schedule)
 
 
@@ -74,4 +78,4 @@ def test_who_waits_for_whom() -> None:
 def test_what_ranks_have_in_arrays() -> None:
     assert counts(build("ring", "all_reduce", 4)).held == 2
     assert counts(build("two_shot", "all_gather", 4)).held == 5 / 4
-    assert counts(build("ring", "all_reduce", 4)).meetings == 6
+    assert counts(build("ring", "all_reduce", 4)).synchronizations == 6

@@ -1,1 +1,1 @@
-"""What each command takes, and says of itself: a file a command. Nothing here needs what does the work."""
+"""Options and help of each command, one file per command; imports none of the modules that do the work."""

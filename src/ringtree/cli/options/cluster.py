@@ -1,4 +1,4 @@
-"""What names a cluster: a machine, how many of it, and the network between them."""
+"""Options that describe a cluster: machine, number of nodes, and network."""
 
 from __future__ import annotations
 
@@ -6,15 +6,21 @@ import argparse
 
 
 def add_arguments(parser: argparse.ArgumentParser, named: bool = True) -> None:
-    """`named` says whether --topology is one of them, or the command has its own."""
+    """`named`: False where the command defines its own --topology."""
     add = parser.add_argument
     if named:
-        add("--topology", metavar="NAME|FILE", help="a machine that `ringtree topo list` knows, or a topology file")
-    add("--assume", metavar="A", help="what a topology file does not tell, as gpu=h100-sxm,nic=400Gb/s")
-    add("--nodes", type=int, default=1, metavar="N", help="so many of that machine (default 1)")
-    add("--gpus", metavar="K", help="only the first K GPUs of each, or those named, as 0,1,4,5")
-    add("--nics", metavar="KxRATE", help="other NICs than the machine's own, as 8x400Gb")
+        add("--topology", metavar="NAME|FILE", help="a machine from `ringtree topo list`, or a topology file")
+    add("--assume", metavar="A", help="facts missing in a topology file, such as gpu=h100-sxm,nic=400Gb/s")
+    add("--nodes", type=int, default=1, metavar="N", help="number of nodes (default 1)")
+    add("--gpus", metavar="K", help="GPUs used in each node: the first K, or a list such as 0,1,4,5")
+    add("--nics", metavar="KxRATE", help="NICs of each node, in place of the machine's own, such as 8x400Gb")
     add("--fabric", metavar="F", help="infiniband, roce, efa, slingshot, tcp, … (default: the NICs' own)")
     add("--network", metavar="W", help="rails, fat_tree or torus (default rails)")
-    add("--oversubscription", type=float, default=1.0, metavar="X", help="of the network's spine (default 1: none)")
+    add(
+        "--oversubscription",
+        type=float,
+        default=1.0,
+        metavar="X",
+        help="oversubscription of the network's spine (default 1: none)",
+    )
     add("--sharp", action="store_true", help="the network's switches reduce (SHARP)")

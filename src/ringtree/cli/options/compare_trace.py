@@ -1,9 +1,9 @@
-"""Compare two traces of as many ranks: what was measured beside what was simulated, or two runs.
+"""Compare two traces with the same number of ranks: measured and simulated, or two runs.
 
     ringtree compare-trace real.json.gz simulated.json.gz
     ringtree compare-trace real.json.gz simulated.json.gz --html both.html
 
-Both are drawn on one scale; then come the makespans, what each rank spent its time on, the bytes between ranks, and the
+Prints both timelines on one scale, then the makespans, each rank's time by activity, the bytes between ranks, and the
 calls and messages whose times differ most.
 """
 
@@ -14,6 +14,7 @@ from pathlib import Path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("first", metavar="REAL", help="a trace's file, such as `ringtree run --trace` writes")
-    parser.add_argument("second", metavar="SIMULATED", help="the trace to lay beside it")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with both as well")
+    """Adds the options of `ringtree compare-trace`."""
+    parser.add_argument("first", metavar="REAL", help="a trace file, such as `ringtree run --trace` writes")
+    parser.add_argument("second", metavar="SIMULATED", help="the trace file to compare it with")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page with both traces")

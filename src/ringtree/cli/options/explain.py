@@ -1,13 +1,13 @@
-"""Why a collective is slow: an nccl-tests or rccl-tests log beside what its machine or cluster should reach.
+"""Find why a collective is slow: compare an nccl-tests or rccl-tests log with the prediction for its machines.
 
     ringtree explain run.log --topology dgx-h100 --nodes 2
     ringtree explain run.log --topology topo.xml --nics 8x400Gb --fabric roce
     ringtree explain table.csv --topology gh200x4 --json why.json
 
-Per size: measured, predicted, and the bound that nothing can beat. Then what is likely wrong, with its evidence: P2P or
-GPUDirect RDMA off, one rail used, PCIe at half its width, traffic over the CPU link, sockets instead of the fabric. Run
-the test with NCCL_DEBUG=INFO, and what NCCL says in between is evidence too. Where the evidence does not decide, it
-says so, and what to run. Without --nodes and --gpus, both follow from the log.
+Prints measured time, predicted time and lower bound of every size, then the likely cause and its evidence: P2P or
+GPUDirect RDMA off, one rail used, PCIe at half its width, traffic over the CPU link, sockets instead of the fabric.
+With NCCL_DEBUG=INFO, NCCL's own lines in the log are evidence too. Where the evidence fits several causes, the report
+lists them and the commands that decide. Without --nodes and --gpus, both are derived from the log.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from ringtree.cli.options import cluster
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("log", type=Path, metavar="LOG", help="what nccl-tests printed: text, JSON, or a table as CSV")
+    """Adds the options of `ringtree explain`."""
+    parser.add_argument("log", type=Path, metavar="LOG", help="output of nccl-tests: text, JSON, or a table as CSV")
     cluster.add_arguments(parser)
     parser.set_defaults(nodes=None)
-    parser.add_argument("--collective", metavar="C", help="what the log is of, where it does not say")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write it all as JSON too")
+    parser.add_argument("--collective", metavar="C", help="collective of the log, where the log does not name it")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the report as JSON")

@@ -1,4 +1,4 @@
-"""Describe this machine as ringtree sees it."""
+"""Print this machine's cores, memory and software versions."""
 
 from __future__ import annotations
 
@@ -6,4 +6,5 @@ import argparse
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `ringtree info`."""
     parser.add_argument("--json", action="store_true", help="the same as JSON")

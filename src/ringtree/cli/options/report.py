@@ -1,10 +1,10 @@
-"""Show what `ringtree bench --json` wrote: as a page with --html, or the best at each size as text.
+"""Show results of `ringtree bench --json`: the best algorithm at each size as text, or a page with --html.
 
     ringtree report rows.json
     ringtree report rows.json --html report.html
-    ringtree report before.json after.json --html report.html        several, one over the other
+    ringtree report before.json after.json --html report.html        several files in one chart
 
-Rows of other programs may stand beside: docs/pages.md says what a row needs.
+Rows from other programs can be included: docs/pages.md lists the fields of a row.
 """
 
 from __future__ import annotations
@@ -14,5 +14,8 @@ from pathlib import Path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", type=Path, metavar="BENCH.json", help="what `ringtree bench --json` wrote")
+    """Adds the options of `ringtree report`."""
+    parser.add_argument(
+        "files", nargs="+", type=Path, metavar="BENCH.json", help="a file that `ringtree bench --json` wrote"
+    )
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page that any browser opens")

@@ -1,4 +1,4 @@
-"""What names one schedule: an algorithm or a file, its ranks and its options."""
+"""Options that name one schedule: an algorithm or a file, its ranks and its options."""
 
 from __future__ import annotations
 
@@ -10,35 +10,36 @@ MOST_RANKS = 1 << 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """All of it."""
-    add_what(parser, "ALGORITHM|FILE", "a name that `ringtree algorithms` lists, or a schedule's file")
+    """Adds the schedule, -n, --collective, --root and --option."""
+    add_what(parser, "ALGORITHM|FILE", "a name from `ringtree algorithms`, or a schedule file")
     add = parser.add_argument
-    add("-n", "--ranks", type=int, metavar="N", help="ranks (default 8; a file knows its own)")
-    add("--collective", metavar="C", help="which of the collectives it serves (default: the first)")
+    add("-n", "--ranks", type=int, metavar="N", help="ranks (default 8; a file has its own number)")
+    add("--collective", metavar="C", help="a collective that the algorithm serves (default: its first)")
     add("--root", type=int, help="the root, where the collective has one (default 0)")
     add_option(parser)
 
 
 def add_what(parser: argparse.ArgumentParser, metavar: str, described: str) -> None:
-    """The algorithm or file, as the first word or as `--algorithm`; one of them."""
+    """Adds the algorithm or file, as the first argument or as `--algorithm`."""
     either = parser.add_mutually_exclusive_group(required=True)
     either.add_argument("what", nargs="?", default=argparse.SUPPRESS, metavar=metavar, help=described)
     either.add_argument(
         "--algorithm",
         dest="what",
         metavar="A",
-        help="the same, as other commands have it: a name, or FILE.py:FUNCTION, a function of your own",
+        help="the same as the first argument: a name, or FILE.py:FUNCTION, a function of your own",
     )
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:
+    """Adds --option NAME=VALUE."""
     parser.add_argument(
         "--option",
         type=_option,
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="an algorithm's own option, such as group=4; may be repeated",
+        help="option of the algorithm, such as group=4; may be repeated",
     )
 
 
@@ -46,7 +47,7 @@ def _option(text: str) -> tuple[str, object]:
     """A name, and a word or any JSON."""
     name, equals, value = text.partition("=")
     if not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is no option: expected such as group=4")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an option: expected NAME=VALUE, such as group=4")
     try:
         return name, json.loads(value)
     except ValueError:
@@ -54,7 +55,7 @@ def _option(text: str) -> tuple[str, object]:
 
 
 def rank_counts(text: str) -> list[int]:
-    """`counts` as argparse wants it."""
+    """Returns `counts(text)`; raises argparse's error type for a mistake."""
     try:
         return counts(text)
     except ValueError as error:
@@ -62,7 +63,7 @@ def rank_counts(text: str) -> list[int]:
 
 
 def counts(text: str) -> list[int]:
-    """`4`, `1-64` or `2,4,8-10`: rank counts."""
+    """Returns the numbers of ranks in `4`, `1-64` or `2,4,8-10`, in that order; ValueError for anything else."""
     found: list[int] = []
     for part in text.split(","):
         low, dash, high = part.partition("-")
@@ -77,7 +78,7 @@ def counts(text: str) -> list[int]:
 
 
 def span(ranks: Sequence[int]) -> str:
-    """Rank counts as `counts` reads them, runs as from-to."""
+    """Returns numbers of ranks as text that `counts` reads; consecutive numbers as FIRST-LAST."""
     runs: list[list[int]] = []
     for n in ranks:
         if runs and n == runs[-1][1] + 1:

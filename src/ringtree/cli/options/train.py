@@ -1,13 +1,13 @@
-"""Train a small language model on the source of Python's standard library, divided over ranks as the options say.
+"""Train a small language model on the source of Python's standard library, in parallel over ranks.
 
     ringtree train --dp 2                                     two ranks of this machine, each with half of the rows
-    ringtree train --dp 2 --plan                              who talks to whom, and how much; nothing is started
-    ringtree train --dp 2 --html page.html                    a page: the plan, the figures, the last step's timeline
-    ringtree train --dp 2 --trace step.json.gz                what every rank did in the last step, for `ringtree show`
-    torchrun --nproc-per-node 2 -m ringtree.cli train --dp 2  ranks that another starts: torchrun, mpirun, srun
+    ringtree train --dp 2 --plan                              communication groups and bytes per step; starts nothing
+    ringtree train --dp 2 --html page.html                    a page with the plan, results and the last step's timeline
+    ringtree train --dp 2 --trace step.json.gz                events of the last step, for `ringtree show`
+    torchrun --nproc-per-node 2 -m ringtree.cli train --dp 2  ranks started by torchrun, mpirun or srun
 
-There are as many ranks as the product of --dp, --tp, --pp, --cp and --ep. The model's weights after so many steps are
-the same, up to rounding, however the work is divided.
+The number of ranks is the product of --dp, --tp, --pp, --cp and --ep. The weights after a given number of steps are the
+same for every layout, up to rounding.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 
 class Option(NamedTuple):
-    """An option that sets a field of Layout, Shape or Settings. `field`: where that is not named as the option is."""
+    """An option that sets a field of Layout, Shape or Settings. `field`: its name where that is not the option's."""
 
     name: str
     kind: Callable[[str], object] | None
@@ -30,22 +30,23 @@ class Option(NamedTuple):
 
     @property
     def sets(self) -> str:
+        """The name of the field that the option sets."""
         return self.field or self.name.replace("-", "_")
 
     def given(self, args: argparse.Namespace) -> object:
-        """None where it was left out: the default is the field's own."""
+        """Returns the value from the command line; None where the option was left out, for the field's default."""
         return getattr(args, self.name.replace("-", "_"))
 
 
 def staleness(text: str) -> float:
-    """A number of steps, or "inf"."""
+    """Returns a number of steps, or infinity for "inf"."""
     if text != "inf" and not text.lstrip("-").isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r}; expected 0, 1, 2 … or inf")
     return inf if text == "inf" else int(text)
 
 
 def seconds(text: str) -> float:
-    """More than none, and fewer than a month has."""
+    """Returns the seconds in `text`: more than 0, less than a month."""
     try:
         if 0 < float(text) < 2.5e6:
             return float(text)
@@ -55,57 +56,63 @@ def seconds(text: str) -> float:
 
 
 LAYOUT = (
-    Option("dp", int, "N", "data parallel ranks: each has a share of the rows"),
+    Option("dp", int, "N", "data parallel ranks: each processes a share of the rows"),
     Option("tp", int, "N", "tensor parallel ranks: each has a share of every layer"),
     Option("pp", int, "N", "pipeline parallel ranks: each has some of the layers"),
     Option("cp", int, "N", "context parallel ranks: each has a part of every sequence"),
     Option("ep", int, "N", "expert parallel ranks: each has some of the experts"),
-    Option("sp", None, "", "with --tp: norms too are divided, by places (sequence parallel)"),
-    Option("zero", int, "0..3", "what --dp ranks divide: 1 the optimizer's state, 2 gradients too, 3 parameters too"),
-    Option("schedule", str, "NAME", "of a pipeline: naive, gpipe, 1f1b (default) or interleaved"),
-    Option("micro-batches", int, "N", "parts of a rank's rows (default 1; of a pipeline as many as --pp)"),
-    Option("context", str, "NAME", "of attention over --cp: ring (default) or ulysses (by all-to-all)"),
+    Option("sp", None, "", "with --tp: norms are divided too, by positions (sequence parallel)"),
+    Option("zero", int, "0..3", "ZeRO over --dp: 1 divides the optimizer's state, 2 also gradients, 3 also parameters"),
+    Option("schedule", str, "NAME", "schedule of the pipeline: naive, gpipe, 1f1b (default) or interleaved"),
+    Option("micro-batches", int, "N", "micro-batches of a rank's rows (default 1; with --pp, its number of stages)"),
+    Option("context", str, "NAME", "attention over --cp: ring (default) or ulysses (by all-to-all)"),
     Option("async-staleness", staleness, "K",
-        "asynchronous: no worker more than K steps ahead of the slowest, or inf", "staleness"),
-    Option("server", str, "NAME", "of asynchronous training: central, sharded over ranks (default) or peers"),
+        "asynchronous training: most steps that a worker may be ahead of the slowest, or inf", "staleness"),
+    Option("server", str, "NAME", "server of asynchronous training: central, sharded over ranks (default) or peers"),
 )  # fmt: skip
 SETTINGS = (
-    Option("steps", int, "N", "of the optimizer (default 100)"),
-    Option("batch", int, "ROWS", "sequences a step, over all ranks (default 16)"),
-    Option("rate", float, "R", "of learning (default 0.001)"),
+    Option("steps", int, "N", "steps of the optimizer (default 100)"),
+    Option("batch", int, "ROWS", "sequences per step, over all ranks (default 16)"),
+    Option("rate", float, "R", "learning rate (default 0.001)"),
     Option("optimizer", str, "NAME", "adamw (default) or sgd"),
-    Option("slow-rank", int, "RANK", "one whose computation takes longer, to see what waits for it"),
-    Option("slow-factor", float, "F", "with --slow-rank: so many times as long (default 4)"),
-    Option("seed", int, "N", "of the weights and of which text is read (default 0)"),
+    Option("slow-rank", int, "RANK", "a rank whose computation is slowed down, to study stragglers"),
+    Option("slow-factor", float, "F", "with --slow-rank: factor on its computing time (default 4)"),
+    Option("seed", int, "N", "seed of the weights and of the order of text (default 0)"),
 )
 SHAPE = (
-    Option("width", int, "N", "elements of a vector (default 96)"),
-    Option("layers", int, "N", "blocks of attention and a dense part (default 4)"),
-    Option("heads", int, "N", "of attention (default 4)"),
+    Option("width", int, "N", "width of the model: elements of a hidden vector (default 96)"),
+    Option("layers", int, "N", "transformer blocks (default 4)"),
+    Option("heads", int, "N", "attention heads (default 4)"),
     Option("sequence", int, "BYTES", "length of a sequence (default 64)", "context"),
-    Option("experts", int, "N", "in each block, in the place of its dense part (default none, with --ep 8)"),
-    Option("top-k", int, "N", "experts that a token goes to (default 2)"),
-    Option("capacity-factor", float, "F", "an expert's most, over an even share of the tokens (default 1.25)"),
-    Option("balance", float, "W", "weight of the loss that evens out the experts' load (default 0.01)"),
+    Option("experts", int, "N", "experts of each block, in place of its feed-forward part (default none; with --ep 8)"),
+    Option("top-k", int, "N", "experts per token (default 2)"),
+    Option(
+        "capacity-factor",
+        float,
+        "F",
+        "an expert's capacity, as a multiple of an even share of the tokens (default 1.25)",
+    ),
+    Option("balance", float, "W", "weight of the load-balancing loss (default 0.01)"),
 )
 EXPERTS = 8
 """With --ep alone: the same model for 2, 4 and 8 ranks."""
 GROUPS = (("how the work is divided", LAYOUT), ("training", SETTINGS), ("the model", SHAPE))
 NEEDS = {
-    "schedule": (("pp",), "it says how a pipeline goes"),
-    "context": (("cp",), "it says how attention sees sequences that are divided"),
-    "every": (("checkpoint",), "it says when one is written"),
-    "resume": (("checkpoint",), "it goes on from one"),
-    "server": (("async_staleness",), "it says who keeps the weights of asynchronous training"),
-    "slow_factor": (("slow_rank",), "it says how slow that one is"),
-    "top_k": (("experts", "ep"), "it says to how many experts a token goes"),
-    "capacity_factor": (("experts", "ep"), "it says how much an expert takes"),
-    "balance": (("experts", "ep"), "it says how much is made of the experts' load"),
+    "schedule": (("pp",), "it sets the order of a pipeline"),
+    "context": (("cp",), "it sets how attention works on divided sequences"),
+    "every": (("checkpoint",), "it sets when a checkpoint is written"),
+    "resume": (("checkpoint",), "it continues from a checkpoint"),
+    "server": (("async_staleness",), "it sets which ranks store the weights of asynchronous training"),
+    "slow_factor": (("slow_rank",), "it sets how slow that rank is"),
+    "top_k": (("experts", "ep"), "it sets the number of experts per token"),
+    "capacity_factor": (("experts", "ep"), "it sets the capacity of an expert"),
+    "balance": (("experts", "ep"), "it weights the load-balancing loss"),
 }
-"""Options that say nothing without another, or one of two others."""
+"""Options that have no effect without another option, or one of two others."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `ringtree train`."""
     for title, options in GROUPS:
         group = parser.add_argument_group(title)
         for option in options:
@@ -113,26 +120,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 group.add_argument(f"--{option.name}", action="store_true", default=None, help=option.help)
             else:
                 group.add_argument(f"--{option.name}", type=option.kind, metavar=option.metavar, help=option.help)
-    group = parser.add_argument_group("checkpoints, which any layout goes on with")
-    group.add_argument("--checkpoint", type=Path, metavar="FOLDER", help="write one after the last step")
-    group.add_argument("--every", type=int, metavar="N", help="and after every N steps")
-    group.add_argument("--resume", action="store_true", default=None, help="go on from the last one in the folder")
+    group = parser.add_argument_group("checkpoints, which any layout can resume")
+    group.add_argument("--checkpoint", type=Path, metavar="FOLDER", help="write a checkpoint after the last step")
+    group.add_argument("--every", type=int, metavar="N", help="also write a checkpoint after every N steps")
+    group.add_argument(
+        "--resume", action="store_true", default=None, help="continue from the last checkpoint in the folder"
+    )
     add_timeout = parser.add_argument_group("when a rank hangs").add_argument
-    add_timeout("--timeout", type=seconds, metavar="S", help="the others say so after so long in a call (default 120)")
-    group = parser.add_argument_group("what is shown and written")
+    add_timeout(
+        "--timeout", type=seconds, metavar="S", help="a call fails on the other ranks after S seconds (default 120)"
+    )
+    group = parser.add_argument_group("output")
     add = group.add_argument
-    add("--plan", action="store_true", help="which rank is where, who talks to whom, what a step sends; starts nothing")
+    add(
+        "--plan",
+        action="store_true",
+        help="print the position of every rank, the communication groups and the bytes of a step; starts nothing",
+    )
     add(
         "--html",
         type=Path,
         metavar="FILE",
-        help="write a page: plan, figures, and what every rank did in the last step",
+        help="write a page: plan, results, and every rank's events of the last step",
     )
-    add("--json", type=Path, metavar="FILE", help="write all figures")
+    add("--json", type=Path, metavar="FILE", help="write all results as JSON")
     add(
         "--trace",
         type=Path,
         metavar="FILE",
-        help="write what every rank did in the last step (JSON, for Perfetto; .gz)",
+        help="write every rank's events of the last step (JSON, for Perfetto; .gz)",
     )
-    add("--picture", type=Path, metavar="FILE", help="write which calls every rank made in the last step (SVG)")
+    add("--picture", type=Path, metavar="FILE", help="write a picture of every rank's calls in the last step (SVG)")

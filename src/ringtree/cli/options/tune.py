@@ -1,12 +1,12 @@
-"""Measure this machine, so that calls are planned for it.
+"""Measure this machine; later calls choose algorithms by the result.
 
-    ringtree tune                       some seconds; writes ~/.config/ringtree/machine.json, which init() reads
+    ringtree tune                       takes some seconds; writes ~/.config/ringtree/machine.json, which init() reads
     ringtree tune -n 2,4,8 --seconds 30 --output machine.json
 
-Calls of a few algorithms are measured in turns, and the cost parameters of a formula fitted to them: a call, a
-message, bytes copied, fetched from a peer and reduced, by what fits the caches, and turns where ranks share a core. By
-them calls are chosen and cut. The file is a topology, for `ringtree simulate --topology FILE` too;
-RINGTREE_TOPOLOGY=FILE makes init() read another than the usual one.
+Measures calls of a few algorithms in turn and fits cost parameters to them: seconds per call and per message, rates of
+bytes copied, fetched from a peer and reduced (by size, because of caches), and the cost of sharing a core. Later calls
+choose algorithms and cut schedules by these parameters. The file is a topology, for `ringtree simulate --topology FILE`
+too; RINGTREE_TOPOLOGY=FILE makes init() read another file.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ SECONDS = 10.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `ringtree tune`."""
     add = parser.add_argument
     add(
         "-n",
         "--ranks",
         type=rank_counts,
         metavar="N",
-        help="numbers of ranks such as 2,4 (default: 2, and to 2 a core)",
+        help="numbers of ranks such as 2,4 (default: 2 ranks up to 2 per core)",
     )
-    add("--seconds", type=float, default=SECONDS, metavar="S", help="how long to measure (default 10)")
-    add("-e", "--maxbytes", default="64M", metavar="SIZE", help="no size over this (default 64M; 8 at least)")
-    add("--output", type=Path, metavar="FILE", help="where to write (default: where init() looks)")
+    add("--seconds", type=float, default=SECONDS, metavar="S", help="seconds to measure (default 10)")
+    add("-e", "--maxbytes", default="64M", metavar="SIZE", help="largest size (default 64M; at least 8)")
+    add("--output", type=Path, metavar="FILE", help="file to write (default: the file that init() reads)")

@@ -6,4 +6,4 @@ import argparse
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    pass
+    """Adds nothing: `ringtree version` has no options."""

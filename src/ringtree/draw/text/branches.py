@@ -43,8 +43,8 @@ def _caption(alike: list[ChunkTree]) -> str:
 
 
 def _chunks(chunks: tuple[int, ...]) -> str:
-    said = [place(Buffer.DATA, run[0], len(run), 0) for run in runs(chunks)]
-    shown = said if len(said) <= 4 else [*said[:2], "…", said[-1]]
+    spans = [place(Buffer.DATA, run[0], len(run), 0) for run in runs(chunks)]
+    shown = spans if len(spans) <= 4 else [*spans[:2], "…", spans[-1]]
     return f"chunk{'s' * (len(chunks) > 1)} {', '.join(shown)}"
 
 

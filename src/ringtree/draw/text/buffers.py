@@ -32,6 +32,8 @@ class Cell(NamedTuple):
 
 
 class Column(NamedTuple):
+    """A column of a view: its heading, and a cell per shown rank."""
+
     head: str
     cells: tuple[Cell, ...]
 
@@ -50,6 +52,7 @@ class Grid:
 
     @staticmethod
     def of(s: Schedule, layout: CellLayout, rows: Sequence[int]) -> Grid:
+        """Returns the grid of `rows` (ranks and switches) for a schedule."""
         buffers = (Buffer.DATA, Buffer.SCRATCH) if s.in_place else (Buffer.OUTPUT, Buffer.SCRATCH)
         here = np.array(rows, dtype=np.intp)
         cells, positions, columns = [], [], list[tuple[Buffer, int]]()
@@ -96,8 +99,8 @@ class Grid:
         origin = label // self.schedule.chunks
         buffer = np.array([b for b, _ in self.column])
         same: NDArray[np.bool_] = buffer[1:] == buffer[:-1]
-        for said in (apart[:, :, None], origin[:, :, None], sets, marks, (self.cell < 0)[:, :, None]):
-            same &= (said[:, 1:] == said[:, :-1]).all(axis=(0, 2))
+        for contributors in (apart[:, :, None], origin[:, :, None], sets, marks, (self.cell < 0)[:, :, None]):
+            same &= (contributors[:, 1:] == contributors[:, :-1]).all(axis=(0, 2))
         return np.flatnonzero(np.append(True, ~same))
 
     def _texts(self, label: Ints, sets: Bits, column: int, many: int) -> Iterator[str]:
@@ -114,8 +117,8 @@ class Grid:
                 bits = sets[row].tolist()
                 who = [r for r in range(s.ranks) if bits[r // 64] >> r % 64 & 1] if bits else [code // s.chunks]
                 home = chunk == self.position[row, column] or s.chunks == 1
-                said = ranks(who, s.ranks, NARROW if s.ranks > MOST_UNFOLDED // 2 else 7)
-                yield said if home else f"{said}.{place(Buffer.DATA, chunk, many, 0)}"
+                contributors = ranks(who, s.ranks, NARROW if s.ranks > MOST_UNFOLDED // 2 else 7)
+                yield contributors if home else f"{contributors}.{place(Buffer.DATA, chunk, many, 0)}"
 
 
 def gap(rows: int) -> Column:
@@ -127,4 +130,4 @@ def _start(s: Schedule, buffer: Buffer, rank: int) -> int:
     """Which position on the whole vector the rank's buffer begins with; -1 for scratch."""
     if buffer is Buffer.SCRATCH:
         return -1
-    return 0 if buffer is Buffer.DATA else s.owed(rank).start
+    return 0 if buffer is Buffer.DATA else s.postcondition(rank).start

@@ -127,19 +127,27 @@ def _messages(both: tuple[Trace, Trace], names: tuple[str, str]) -> list[str]:
     pair = a.pair[in_both[0]]
     nth = np.arange(len(pair)) - np.searchsorted(pair, pair)
     times = tuple((ways.taken_s - ways.sent_s)[there] for ways, there in zip((a, b), in_both, strict=True))
-    said = []
+    differences = []
     for at in _furthest(*times):
         source, target = divmod(int(pair[at]), both[0].ranks)
-        said.append(f"{source} to {target}, message {nth[at]}: {_deviation(times[0][at], times[1][at], names)}")
-    lines = _most("messages from handed over to taken, the furthest apart first:", said, len(pair)) if said else []
+        differences.append(f"{source} to {target}, message {nth[at]}: {_deviation(times[0][at], times[1][at], names)}")
+    lines = (
+        _most("messages from handed over to taken, the furthest apart first:", differences, len(pair))
+        if differences
+        else []
+    )
     wholes = a.whole_s()[in_a][~alike], b.whole_s()[in_b][~alike]
-    said = []
+    differences = []
     for at in _furthest(*wholes):
         source, target = divmod(int(keys[~alike][at]), both[0].ranks)
         counts = f"{a.counts[in_a][~alike][at]} beside {b.counts[in_b][~alike][at]}"
-        said.append(f"{source} to {target}, {counts} messages: {_deviation(wholes[0][at], wholes[1][at], names)}")
-    if said:
-        lines += _most("messages of other lengths, from the first handed over to the last taken:", said, len(wholes[0]))
+        differences.append(
+            f"{source} to {target}, {counts} messages: {_deviation(wholes[0][at], wholes[1][at], names)}"
+        )
+    if differences:
+        lines += _most(
+            "messages of other lengths, from the first handed over to the last taken:", differences, len(wholes[0])
+        )
     return lines or ["no messages in both"]
 
 

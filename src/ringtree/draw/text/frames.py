@@ -69,16 +69,16 @@ class Arrangement:
         for row, rank in enumerate(self.ranks):
             if row and rank > self.ranks[row - 1] + 1:
                 yield self._gap(self.ranks[row - 1] + 1, rank - 1)
-            said = f"{'':{self.margin}}{rank:>{self.rank}}{self._sends(frame.sends.get(rank, ''))}"
+            text = f"{'':{self.margin}}{rank:>{self.rank}}{self._sends(frame.sends.get(rank, ''))}"
             cells = (_cell(c.cells[row], w + apart) for c, w in zip(columns, widths, strict=True))
-            yield (TextSpan(said), *(span for spans in cells for span in spans))
+            yield (TextSpan(text), *(span for spans in cells for span in spans))
 
-    def _sends(self, said: str) -> str:
-        return f"  {said:<{self.sent}} │" if self.sent >= 0 else " │"
+    def _sends(self, transfers: str) -> str:
+        return f"  {transfers:<{self.sent}} │" if self.sent >= 0 else " │"
 
-    def _above(self, title: str, said: dict[int, str]) -> Iterator[Line]:
+    def _above(self, title: str, transfers: dict[int, str]) -> Iterator[Line]:
         """The title, and the sends on as few lines as they have room on."""
-        texts = [f"{rank}: {said[rank]}" for rank in self.ranks if rank in said]
+        texts = [f"{rank}: {transfers[rank]}" for rank in self.ranks if rank in transfers]
         wide = max(map(len, texts), default=0) + 3
         many = max((self.width - TITLE) // wide, 1)
         for at in range(0, max(len(texts), 1), many):

@@ -72,10 +72,10 @@ def _rows(machine: Machine, branch: Branch, holders: int, before: str, below: st
 def link_lines(machine: Machine, width: int) -> list[Line]:
     """The links that the tree has not, those alike together, with their bandwidth each way."""
     there = bundles(machine)
-    said = [(f"{machine_words.link(b.link)}", _bandwidth(b)) for b in there]
-    kind, bandwidth = (max((len(s[i]) for s in said), default=0) for i in (0, 1))
+    texts = [(f"{machine_words.link(b.link)}", _bandwidth(b)) for b in there]
+    kind, bandwidth = (max((len(s[i]) for s in texts), default=0) for i in (0, 1))
     lines: list[Line] = []
-    for (what, how), bundle in zip(said, there, strict=True):
+    for (what, how), bundle in zip(texts, there, strict=True):
         left = f"{what:<{kind}}  {how:<{bandwidth}}  "
         ends = wrap(_ends(machine, bundle), max(width - len(left), 24), break_on_hyphens=False) or [""]
         text = [line.replace(NO_BREAK, " ") for line in ends]
@@ -102,20 +102,20 @@ def _ends(machine: Machine, bundle: Bundle) -> str:
     stars: dict[tuple[int, ...], list[int]] = {}
     for a, reached in leading.items():
         stars.setdefault(tuple(sorted(reached)), []).append(a)
-    said = [_star(machine, some, others) for others, some in stars.items()]
-    if len(said) > MOST_STARS:
-        said[MOST_STARS - 2 : -1] = ["…"]
-        said.append(f"{len(bundle.pairs)} pairs")
-    return "; ".join(said).replace("…;", "…")
+    texts = [_star(machine, some, others) for others, some in stars.items()]
+    if len(texts) > MOST_STARS:
+        texts[MOST_STARS - 2 : -1] = ["…"]
+        texts.append(f"{len(bundle.pairs)} pairs")
+    return "; ".join(texts).replace("…;", "…")
 
 
 def _star(machine: Machine, some: Sequence[int], others: Sequence[int]) -> str:
     """Names are not broken at the end of a line."""
     each = "each of " * (len(some) > 1)
-    said = (
+    texts = (
         f"{each}{machine_words.names(machine, some)} – {each * (len(others) > 1)}{machine_words.names(machine, others)}"
     )
-    return said.replace(" ", NO_BREAK)
+    return texts.replace(" ", NO_BREAK)
 
 
 def note_lines(machine: Machine, width: int, sources: bool = False) -> list[Line]:

@@ -129,8 +129,8 @@ def _legend(found: Matrix, width: int) -> Iterator[Line]:
             yield TextSpan(f"{kind.name:<6}", role_of(kind)), TextSpan(f"{meaning:<28}"), TextSpan(pairs, "faint")
     called = {found.name(gpus + k): machine.devices[n].name for k, n in enumerate(machine.nics)}
     if any(name.lower() != own for name, own in called.items()) and len(called) <= MOST_NAMED:
-        said = ", ".join(f"{name} {own}" for name, own in called.items())
-        yield from ((TextSpan(line, "faint"),) for line in wrap(said, width))
+        legend = ", ".join(f"{name} {own}" for name, own in called.items())
+        yield from ((TextSpan(line, "faint"),) for line in wrap(legend, width))
 
 
 VERDICTS = {"p2p": ("P2P", "pairs"), "gdr": ("GPUDirect RDMA", "GPUs")}
@@ -143,10 +143,10 @@ def verdict_lines(paths: Paths, width: int, fabric: Fabric | None = None) -> lis
 
 
 def _verdict(rule: Rule, width: int) -> Iterator[Line]:
-    (what, of), (says, role) = VERDICTS[rule.what], ("yes", "near") if rule.applies else ("no", "farthest")
+    (what, of), (verdict, role) = VERDICTS[rule.what], ("yes", "near") if rule.applies else ("no", "farthest")
     spans = (
         TextSpan(f"{what:<16}"),
-        TextSpan(f"{says:<5}", role),
+        TextSpan(f"{verdict:<5}", role),
         TextSpan(f"{f'{rule.found} of {rule.total} {of}':<24}"),
     )
     room = sum(len(span.text) for span in spans)

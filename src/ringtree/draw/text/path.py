@@ -39,7 +39,7 @@ def path_lines(trace: Trace, path: Sequence[PathStep], most: int = 12) -> list[s
         for run in kept
     ]
     begins, lasts = (max((len(row[k]) for row in rows), default=0) for k in (0, 1))
-    lines = [f"{begin:>{begins}}  +{last:<{lasts}}  {said}" for begin, last, said in rows]
+    lines = [f"{begin:>{begins}}  +{last:<{lasts}}  {text}" for begin, last, text in rows]
     if left := [run for run in runs if run not in kept]:
         steps = sum(run.pattern * run.times for run in left)
         lines.append(f"and {steps} shorter steps, {duration(sum(_lasts(path, run) for run in left))} in all")

@@ -24,11 +24,11 @@ _WORK = re.compile(r"(forward|backward) (\d+)\b")
 
 def _passes(trace: Trace) -> tuple[Trace, NDArray[np.bool_], NDArray[np.int64]]:
     """The events of the work; of each whether it is backward; and its micro-batch."""
-    said = [_WORK.match(name) for name in trace.calls]
-    is_work = np.array([match is not None for match in said])
+    parts = [_WORK.match(name) for name in trace.calls]
+    is_work = np.array([match is not None for match in parts])
     work = trace.take((trace.kind == Event.COMPUTE) & is_work[trace.call])
-    backward = np.array([match is not None and match[1] == "backward" for match in said])
-    number = np.array([int(match[2]) if match else -1 for match in said])
+    backward = np.array([match is not None and match[1] == "backward" for match in parts])
+    number = np.array([int(match[2]) if match else -1 for match in parts])
     return work, backward[work.call], number[work.call]
 
 
@@ -43,6 +43,7 @@ def bubble(trace: Trace) -> float:
 
 
 def has_pipeline(trace: Trace) -> bool:
+    """Returns whether the trace has compute events of a pipeline."""
     return bool(np.any(trace.kind == Event.COMPUTE)) and len(_passes(trace)[0]) > 0
 
 
@@ -52,13 +53,13 @@ def pipeline(trace: Trace, width: int = 100) -> str:
     margin = len(f"rank {trace.ranks - 1}") + 2
     cells = max(width, 40) - margin
     rows = [f"{f'rank {rank}':<{margin}}{row}" for rank, row in enumerate(_rows(trace, cells))]
-    said = (
+    parts = (
         units.count(trace.ranks, "rank"),
         f"{number.max() + 1} micro-batch{'es' * bool(number.max())}",
         units.duration(work.makespan_s),
         f"a bubble of {bubble(trace):.1%} of what is computed",
     )
-    return "\n".join([f"pipeline: {', '.join(said)}", *rows])
+    return "\n".join([f"pipeline: {', '.join(parts)}", *rows])
 
 
 def _rows(trace: Trace, cells: int) -> list[str]:

@@ -35,11 +35,11 @@ def plot(
     for number, curve in enumerate(curves.values()):
         for cell in _drawn(sorted(curve), *axes):
             cells.setdefault(cell, number)
-    told = {height - 1: y_label(axes[1].high), 0: y_label(axes[1].low)}
-    told[height // 2] = y_label(axes[1].value(height // 2))
-    margin = max(map(len, told.values()))
+    labels = {height - 1: y_label(axes[1].high), 0: y_label(axes[1].low)}
+    labels[height // 2] = y_label(axes[1].value(height // 2))
+    margin = max(map(len, labels.values()))
     lines = [
-        (TextSpan(f"{told.get(y, ''):>{margin}} ┤" if y in told else f"{'':>{margin}} │"), *_row(cells, y, width))
+        (TextSpan(f"{labels.get(y, ''):>{margin}} ┤" if y in labels else f"{'':>{margin}} │"), *_row(cells, y, width))
         for y in reversed(range(height))
     ]
     ends = x_label(axes[0].low), x_label(axes[0].value(width // 2)), x_label(axes[0].high)

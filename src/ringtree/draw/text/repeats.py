@@ -24,6 +24,7 @@ class Repeat(NamedTuple):
 
     @property
     def stop(self) -> int:
+        """The first round after the repetitions."""
         return self.start + self.period * self.times
 
     @property

@@ -4,7 +4,7 @@
                 0  3 +> 1    0    0    0   *23
 
 The buffers are what the symbolic play of the schedule leaves there. What repeats is shown once and says how it goes on;
-of many ranks, chunks or rounds the first, some in the middle and the last are shown, and what is left out is said.
+of many ranks, chunks or rounds the first, some in the middle and the last are shown, and a line names the others.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ MOST_WORDS = 1 << 24
 MOST_TRANSFERS = 1 << 20
 LEAST_ROUNDS = 8
 SENDS_ROOM = 44
-"""What a rank sends in a round is said in about as many characters."""
-NOTHING_YET = (TextSpan("start      ", "head"), TextSpan("no rank has anything in its output", "faint"))
+"""Characters for the transfers that a rank sends in a round, about."""
+NOTHING_YET = (TextSpan("start      ", "head"), TextSpan("all outputs are empty", "faint"))
 
 
 def rounds(schedule: Schedule, width: int = 100) -> list[Line]:
@@ -47,7 +47,7 @@ def rounds(schedule: Schedule, width: int = 100) -> list[Line]:
     if s.transfers > MOST_TRANSFERS or layout.cells * (1 + s.promise.reduces * s.ranks // 64) > MOST_WORDS:
         return [
             *lines,
-            (TextSpan(f"too much to play here: {s.transfers:,} transfers between {layout.cells:,} chunks"),),
+            (TextSpan(f"too large for this view: {s.transfers:,} transfers between {layout.cells:,} chunks"),),
         ]
     moves = Moves.of(s)
     found = trees(s)
@@ -70,8 +70,8 @@ def rounds(schedule: Schedule, width: int = 100) -> list[Line]:
 def _title(s: Schedule) -> str:
     facts = [(s.ranks, "rank"), (s.chunks, "chunk"), (s.rounds, "round"), (s.transfers, "transfer")]
     facts += [(s.switches, "switch")] if s.switches else []
-    said = ", ".join(f"{n:,} {what}{('' if n == 1 else 'es' if what == 'switch' else 's')}" for n, what in facts)
-    return f"{s.name} {s.collective}{'' if s.root is None else f' from root {s.root}'}: {said}"
+    counts = ", ".join(f"{n:,} {what}{('' if n == 1 else 'es' if what == 'switch' else 's')}" for n, what in facts)
+    return f"{s.name} {s.collective}{'' if s.root is None else f' from root {s.root}'}: {counts}"
 
 
 def _played(s: Schedule, moves: Moves, repeated: list[Repeat]) -> tuple[list[Frame], Contents]:
@@ -79,8 +79,8 @@ def _played(s: Schedule, moves: Moves, repeated: list[Repeat]) -> tuple[list[Fra
     shown = spread(s.participants, MOST_RANKS)
     grid = Grid.of(s, moves.layout, shown)
     room = max(LEAST_ROUNDS, MOST_LINES // (len(shown) + 2))
-    told = [number for repeat in repeated for number in repeat.shown]
-    numbers = {told[i] for i in spread(len(told), room)}
+    candidates = [number for repeat in repeated for number in repeat.shown]
+    numbers = {candidates[i] for i in spread(len(candidates), room)}
     contents = Contents.at_start(s, moves.layout)
     nothing = np.zeros(0, dtype=np.int64)
     frames = [Frame(-1, {}, grid.columns(contents, nothing))]
@@ -103,7 +103,7 @@ def _left_out(first: int, last: int, repeated: list[Repeat], shown: set[int]) ->
     rounds = f"round {first}" if first == last else f"rounds {first} to {last}"
     for r in repeated:
         if r.start < first and last < r.stop and shown.issuperset(range(r.start, r.start + r.period)):
-            same = "the same" if r.period == 1 else f"the same {r.period} rounds again"
+            same = "the same" if r.period == 1 else f"the same {r.period} rounds repeated"
             return f"{rounds}: {same}{f', {r.moves} each time' if r.moves else ''}"
     return f"{rounds} are left out" if last > first else f"{rounds} is left out"
 
@@ -112,22 +112,23 @@ def _legend(s: Schedule, frames: list[Frame], width: int) -> list[str]:
     """What the notation means, of what is used."""
     cells = [cell.text for frame in frames for column in frame.columns for cell in column.cells]
     heads = [column.head for frame in frames for column in frame.columns]
-    said = " ".join(text for frame in frames for text in frame.sends.values())
+    sent = " ".join(text for frame in frames for text in frame.sends.values())
     notes = (
-        ("+>" in said, "0 +> 1: chunk 0 is added to rank 1's"),
-        ("->" in said, "0 -> 1: chunk 0 is stored at rank 1"),
-        (any(":" in text for text in (said, *heads)), "0:4: chunks 0 to 3"),
-        ("[" in said, "[2]: as chunk 2 there"),
-        (bool(re.search(r"\bo\d", said)), "o2: of the output"),
-        (bool(re.search(r"\bs\d", said)), "s2: of scratch"),
-        (True, "under a chunk: whose contributions the rank has in it" if s.promise.reduces else
-               "under a chunk: whose it is that the rank has there"),
-        ("·" in cells, "·: nothing"),
-        (any(cell.new for frame in frames for column in frame.columns for cell in column.cells), "*: new"),
-        (any(map(_goes_round, cells)), f"{s.ranks - 2}-1: on from the last rank to the first"),
-        (any("/" in text for text in cells), f"{s.ranks // 2}/{s.ranks}: of so many ranks"),
-        (any("." in text for text in cells), "0.2: of chunk 2"),
-        (not s.in_place, "inputs, which stay as they are, are not shown"),
+        ("+>" in sent, "0 +> 1: chunk 0 is added to rank 1's"),
+        ("->" in sent, "0 -> 1: chunk 0 is stored at rank 1"),
+        (any(":" in text for text in (sent, *heads)), "0:4: chunks 0 to 3"),
+        ("[" in sent, "[2]: into chunk 2"),
+        (bool(re.search(r"\bo\d", sent)), "o2: chunk 2 of the output"),
+        (bool(re.search(r"\bs\d", sent)), "s2: chunk 2 of scratch"),
+        (True, "a cell lists the ranks whose data this chunk contains" if s.promise.reduces else
+               "a cell names the rank whose data this chunk is"),
+        ("·" in cells, "·: empty"),
+        (any(cell.new for frame in frames for column in frame.columns for cell in column.cells),
+         "*: changed this round"),
+        (any(map(_goes_round, cells)), f"{s.ranks - 2}-1: ranks {s.ranks - 2} to {s.ranks - 1}, then 0 to 1"),
+        (any("/" in text for text in cells), f"{s.ranks // 2}/{s.ranks}: data of {s.ranks // 2} of {s.ranks} ranks"),
+        (any("." in text for text in cells), "0.2: rank 0's chunk 2"),
+        (not s.in_place, "inputs do not change and are not shown"),
     )  # fmt: skip
     lines = [""]
     for note in (note for used, note in notes if used):
@@ -146,8 +147,10 @@ def _verdict(s: Schedule, layout: CellLayout, end: Contents) -> Line:
     promised = Promised.of(s, layout)
     kept = promised.kept(end)
     if kept.all():
-        return (TextSpan(f"every rank has what {s.collective} promises", "kept"),)
+        return (TextSpan(f"postcondition of {s.collective} holds on every rank", "kept"),)
     wrong = np.flatnonzero(~kept)
     rank, chunk = int(promised.rank[wrong[0]]), int(promised.position[wrong[0]])
-    more = f", nor in {len(wrong) - 1} others," if len(wrong) > 1 else ""
-    return (TextSpan(f"NOT DONE: rank {rank} has not in chunk {chunk}{more} what {s.collective} promises", "wrong"),)
+    more = f" and in {len(wrong) - 1} other chunks" if len(wrong) > 1 else ""
+    return (
+        TextSpan(f"NOT DONE: rank {rank} violates the postcondition of {s.collective} in chunk {chunk}{more}", "wrong"),
+    )

@@ -86,12 +86,12 @@ def _one(source: int, send: _Send, to: list[int], participants: int) -> str:
     return f"{here} {'+>' if send.reduce else '->'} {targets(to, source, participants)}{where}"
 
 
-def _shortened(said: list[str], room: int) -> str:
+def _shortened(parts: list[str], room: int) -> str:
     """As many as have room, and how many more there are."""
-    text = said[0]
-    for number, one in enumerate(said[1:], 1):
+    text = parts[0]
+    for number, one in enumerate(parts[1:], 1):
         longer = f"{text}{' ' if one[0] == '…' else ', '}{one}"
         if len(longer) > room:
-            return f"{text}, {len(said) - number} more"
+            return f"{text}, {len(parts) - number} more"
         text = longer
     return text

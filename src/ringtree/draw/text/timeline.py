@@ -81,13 +81,13 @@ def heading(trace: Trace) -> str:
     """What was traced, where, and how long it took."""
     facts = trace.facts
     source = " ".join(filter(None, (facts.get("source", ""), _place(facts.get("topology") or facts.get("machine")))))
-    said = [
+    parts = [
         units.count(trace.ranks, "rank"),
         units.count(len(trace), "event"),
         units.duration(trace.makespan_s),
         source,
     ]
-    line = f"{facts.get('name') or _called(trace) or 'trace'}: {', '.join(filter(None, said))}"
+    line = f"{facts.get('name') or _called(trace) or 'trace'}: {', '.join(filter(None, parts))}"
     if "dropped" in facts:
         line += f"\n{facts['dropped']} later events were not recorded: there was no room for more"
     if "missing" in facts:

@@ -28,17 +28,19 @@ def least_fetched(collective: str, ranks: int) -> tuple[float, float, float]:
     promise = find_collective(collective)
     if promise.repeats or ranks < 2:
         return 0.0, 0.0, 0.0
-    owed = [promise.owed(rank, ranks, ranks) for rank in range(ranks)]
-    held = [promise.held(rank, ranks, ranks) for rank in range(ranks)]
-    arrays = max(len(mine) + len(wanted) for mine, wanted in zip(held, owed, strict=True)) / ranks
+    postcondition = [promise.postcondition(rank, ranks, ranks) for rank in range(ranks)]
+    precondition = [promise.precondition(rank, ranks, ranks) for rank in range(ranks)]
+    arrays = max(len(mine) + len(wanted) for mine, wanted in zip(precondition, postcondition, strict=True)) / ranks
     if promise.reduces and not promise.prefix:
-        distinct = len(set().union(*owed))
-        total = (ranks - 1) * distinct + sum(map(len, owed)) - distinct
-        return total / ranks, max(*map(len, owed), total / ranks) / ranks, arrays
+        distinct = len(set().union(*postcondition))
+        total = (ranks - 1) * distinct + sum(map(len, postcondition)) - distinct
+        return total / ranks, max(*map(len, postcondition), total / ranks) / ranks, arrays
     if promise.prefix:
-        each = [len(wanted) if set(promise.contributors(r, ranks)) - {r} else 0 for r, wanted in enumerate(owed)]
+        each = [
+            len(wanted) if set(promise.contributors(r, ranks)) - {r} else 0 for r, wanted in enumerate(postcondition)
+        ]
     elif promise.transposes:
-        each = [len(set(wanted) - {r}) for r, wanted in enumerate(owed)]
+        each = [len(set(wanted) - {r}) for r, wanted in enumerate(postcondition)]
     else:
-        each = [len(set(wanted) - set(mine)) for mine, wanted in zip(held, owed, strict=True)]
+        each = [len(set(wanted) - set(mine)) for mine, wanted in zip(precondition, postcondition, strict=True)]
     return sum(each) / ranks, max(each) / ranks, arrays

@@ -26,22 +26,24 @@ MESSAGES, STEPS, COPIED, FETCHED, REDUCED = range(len(KINDS))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counts:
-    """`work` [rows, ranks, kinds]: what follows one another, such as a round's sending half and its receiving half, and
-    `times` [rows]: how often; the last three kinds in chunks of `chunks` to the vector. `meetings`: how often a rank
-    waits for a message, on the longest way. `mutual`: whether some ranks wait for one another in a circle. `widest`:
-    the most chunks of a message. `held`: the most of the vector, input and output together, that a rank has in arrays
-    of its own; 1 is a vector."""
+    """Work of a schedule, counted per rank and kind.
+
+    `work` [rows, ranks, kinds]: consecutive steps, such as the sending and the receiving half of a round; the last
+    three kinds in chunks, of which a vector has `chunks`. `times` [rows]: repetitions of each row. `synchronizations`:
+    waits for a message on the longest path. `mutual`: whether some ranks wait for one another in a circle. `widest`:
+    most chunks of a message. `held`: largest size of a rank's input and output arrays together, in whole vectors."""
 
     work: Floats
     times: Floats
     chunks: int
-    meetings: int
+    synchronizations: int
     mutual: bool
     widest: int
     held: float
 
     @property
     def ranks(self) -> int:
+        """Number of ranks."""
         return int(self.work.shape[1])
 
     @property
@@ -56,10 +58,10 @@ def counts(schedule: Schedule) -> Counts:
     schedule with switches, which a memory does not have."""
     s = schedule
     if s.switches:
-        raise ValueError(f"{s.name} is for {s.ranks} ranks and {s.switches} switches; a shared memory has none")
+        raise ValueError(f"{s.name} has {s.switches} switches; expected none in shared memory")
     blocks = [expand_block(s, b) if b.shift.source or b.shift.target else b for b in s.blocks if len(b.rows)]
     work, times = [np.zeros((0, s.ranks, len(KINDS)))], [np.zeros(0)]
-    meetings, widest = 0, 1
+    synchronizations, widest = 0, 1
     links = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
     for block in blocks:
         rows = block.rows
@@ -71,18 +73,20 @@ def counts(schedule: Schedule) -> Counts:
         if block.times > 1 and not _circular(*links[-1], s.ranks):
             work += [halves, halves.sum(axis=0, keepdims=True)]
             times += [np.ones(len(halves)), np.array([block.times - 1.0])]
-            meetings += waits
+            synchronizations += waits
         else:
             work.append(halves)
             times.append(np.full(len(halves), float(block.times)))
-            meetings += waits * block.times
+            synchronizations += waits * block.times
     if s.in_place and np.any(kept := _kept(s, blocks)):
         _finish(work, times, kept)
     some = {0, s.ranks - 1, s.root or 0}
-    held = max(len(s.held(rank)) + len(s.owed(rank)) for rank in some)
+    held = max(len(s.precondition(rank)) + len(s.postcondition(rank)) for rank in some)
     source, target = (np.concatenate(ends) for ends in zip(*links, strict=True))
     mutual = _circular(source, target, s.ranks)
-    return Counts(np.concatenate(work), np.concatenate(times), s.chunks, meetings, mutual, widest, held / s.chunks)
+    return Counts(
+        np.concatenate(work), np.concatenate(times), s.chunks, synchronizations, mutual, widest, held / s.chunks
+    )
 
 
 def _halves(rows: Transfers, away: NDArray[np.bool_], rounds: int, ranks: int) -> Floats:
@@ -125,7 +129,7 @@ def _first(at: Ints, buffer: NDArray[np.int32], chunk: NDArray[np.int32], count:
 
 
 def _kept(s: Schedule, blocks: list[Block]) -> Floats:
-    """By rank the chunks that it is owed and nothing was written to: copied at the end from input to output."""
+    """Returns per rank the chunks of its output that no transfer writes: copied from input to output at the end."""
     edge = np.zeros(s.ranks * (s.chunks + 1), np.int64)
     for block in blocks:
         rows, times = block.rows, 1 if not block.shift.target_chunk else block.times
@@ -138,8 +142,10 @@ def _kept(s: Schedule, blocks: list[Block]) -> Floats:
     bare = np.cumsum(edge.reshape(s.ranks, -1), axis=1) == 0
     before = np.cumsum(bare, axis=1) - bare
     rank = np.arange(s.ranks)
-    owed = [s.owed(r) for r in range(s.ranks)]
-    found: Floats = before[rank, [w.stop for w in owed]] - before[rank, [w.start for w in owed]] + 0.0
+    postconditions = [s.postcondition(r) for r in range(s.ranks)]
+    found: Floats = (
+        before[rank, [w.stop for w in postconditions]] - before[rank, [w.start for w in postconditions]] + 0.0
+    )
     return found
 
 

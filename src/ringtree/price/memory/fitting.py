@@ -36,6 +36,7 @@ class MeasuredCall:
 
     @property
     def ranks(self) -> int:
+        """Number of ranks of the call."""
         return self.work.counts.ranks
 
 

@@ -54,7 +54,7 @@ class CostParameters:
                 )
 
     def seconds_a_byte(self, nbytes: float) -> tuple[float, ...]:
-        """By RATES, where the ranks of a core have so many bytes in arrays."""
+        """Returns seconds per byte by RATES, for the bytes in arrays of the ranks of a core."""
         shares = weights(self.memory_nbytes, nbytes)
         return tuple(sum(w / getattr(self, name)[k] for k, w in shares) for name in RATES)
 

@@ -61,6 +61,7 @@ class MemoryQuote:
 
     @property
     def seconds(self) -> float:
+        """The sum of all parts, in seconds."""
         return self.call_s + self.latency_s + self.copy_s + self.fetch_s + self.reduce_s
 
 
@@ -122,11 +123,11 @@ def _spent(work: Workload, memory: SharedMemory, nbytes: int) -> _Spent:
     done = (one + (fragments - 1) * each).tolist()
     done[COPIED:] = [chunks * chunk_nbytes for chunks in done[COPIED:]]
     if share <= 1:
-        return _Spent(1.0, known.meetings * (1 if follows else fragments), 0.0, 0.0, done, held_nbytes)
+        return _Spent(1.0, known.synchronizations * (1 if follows else fragments), 0.0, 0.0, done, held_nbytes)
     # who waits for nobody fills slots until its turn is over
     ahead = 1 if known.mutual else max(memory.slots // 2, 1)
     turns = share * ceil(fragments / ahead)
-    return _Spent(share, 0.0, turns, turns * (known.meetings - 1), done, held_nbytes)
+    return _Spent(share, 0.0, turns, turns * (known.synchronizations - 1), done, held_nbytes)
 
 
 def _slowest(work: Floats, price: Floats, cores: int) -> Floats:

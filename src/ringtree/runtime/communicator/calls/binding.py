@@ -110,7 +110,7 @@ def bind(
     root = -1 if p.root is None else p.root
     sizes = chunk_sizes(p, count, counts)
     where = (rank, p.ranks, p.chunks, max(root, 0))
-    given, gotten = sizes[promise.held_labels(*where)], sizes[promise.owed_labels(*where)]
+    given, gotten = sizes[promise.precondition_labels(*where)], sizes[promise.postcondition_labels(*where)]
     instructions, operands = part.tables
     plan = joined.endpoint.prepare(
         instructions,
@@ -132,8 +132,8 @@ def bind(
         plan,
         part,
         why,
-        int(sizes[: promise.held(*where).start].sum()),
-        int(sizes[: promise.owed(*where).start].sum()),
+        int(sizes[: promise.precondition(*where).start].sum()),
+        int(sizes[: promise.postcondition(*where).start].sum()),
         p.aliasable and not moved,
     )
 
