@@ -1,7 +1,7 @@
-"""A way to divide training over ranks: what it does to the model, and what it sends.
+"""The Strategy: one way to divide training over ranks, with its changes to the model and its traffic.
 
-Its file says in its docstring what is divided, what is sent when, and the bytes of a step as a formula: those that the
-engine's counters are held against. What needs torch is in another file, for a plan needs none.
+The docstring of a strategy's file lists what is divided, what is sent when, and the bytes of a step as a formula, which
+tests compare with the engine's counters. Code that needs torch is in a file of its own: a plan is made without torch.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Traffic:
 
     @property
     def wire_nbytes(self) -> int:
-        """What all ranks together receive from others."""
+        """Bytes that all ranks together receive from others."""
         return FEWEST[self.collective](self.ranks) * self.nbytes if self.ranks > 1 else 0
 
 
@@ -60,7 +60,7 @@ def known(traffic: Iterable[Traffic], counted: Mapping[str, int]) -> tuple[Traff
 
 
 def by_name(module: str, name: str) -> Callable[..., Any]:
-    """A function of a module of this room that needs torch: it is loaded when the function is called."""
+    """Returns a function that imports `module`, which needs torch, when it is called."""
 
     def call(*given: Any) -> Any:
         return getattr(import_module(f"ringtree.training.strategies.{module}"), name)(*given)

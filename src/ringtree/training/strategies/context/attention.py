@@ -44,6 +44,7 @@ def _exchange(x: Tensor, given: int, gotten: int, group: dist.ProcessGroup) -> T
 
 
 def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
+    """Replaces each Attention's core by ring or Ulysses attention over the context parallel group."""
     attention = ring_attention if is_ring(plan) else ulysses
     for module in model.modules():
         if isinstance(module, Attention):

@@ -34,6 +34,7 @@ def places(plan: TrainingPlan, rank: int) -> list[int]:
 
 
 def is_ring(plan: TrainingPlan) -> bool:
+    """Whether the layout asks for ring attention; otherwise Ulysses."""
     return plan.layout.context == "ring"
 
 
@@ -43,10 +44,12 @@ def _parts(plan: TrainingPlan) -> int:
 
 
 def used(plan: TrainingPlan) -> bool:
+    """Whether a sequence is divided over two ranks or more."""
     return plan.layout.cp > 1
 
 
 def check(plan: TrainingPlan) -> None:
+    """Raises LayoutError unless positions, and for Ulysses heads, divide evenly over the ranks."""
     layout, shape = plan.layout, plan.shape
     if not used(plan):
         return
@@ -63,6 +66,7 @@ def check(plan: TrainingPlan) -> None:
 
 
 def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
+    """Messages of keys and values (ring), or all_to_all of queries, keys, values and results (Ulysses)."""
     n, queries_nbytes = plan.layout.cp, plan.shape.layers * activations_nbytes(plan)
     if is_ring(plan):
         yield Traffic("keys and values", "send", "cp", n, 2 * 2 * (n - 1) * queries_nbytes)

@@ -31,10 +31,12 @@ if TYPE_CHECKING:
 
 
 def used(plan: TrainingPlan) -> bool:
+    """Whether tensor parallel ranks divide positions between the divided layers."""
     return plan.layout.sp
 
 
 def check(plan: TrainingPlan) -> None:
+    """Raises LayoutError unless tensor parallelism is used and positions divide evenly over its ranks."""
     layout = plan.layout
     if not layout.sp:
         return
@@ -45,6 +47,7 @@ def check(plan: TrainingPlan) -> None:
 
 
 def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
+    """Divides each block's layers by columns and rows, and the activations between them by positions."""
     from torch.distributed.tensor import Replicate, Shard
     from torch.distributed.tensor.parallel import (
         PrepareModuleInput,
@@ -77,6 +80,7 @@ def sum_norms(model: nn.Module) -> None:
 
 
 def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
+    """all_gather before and reduce_scatter after each divided pair of layers, forward and backward."""
     layout, layers, activations = plan.layout, plan.shape.layers, activations_nbytes(plan)
     yield Traffic("activations and their gradients", "all_gather", "tp", layout.tp, (4 * layers + 2) * activations)
     yield Traffic("activations and their gradients", "reduce_scatter", "tp", layout.tp, 4 * layers * activations)

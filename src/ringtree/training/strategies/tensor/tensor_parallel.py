@@ -29,16 +29,19 @@ if TYPE_CHECKING:
 
 
 def used(plan: TrainingPlan) -> bool:
+    """Whether several ranks divide each layer and all of them have whole activations."""
     return plan.layout.tp > 1 and not plan.layout.sp
 
 
 def check(plan: TrainingPlan) -> None:
+    """Raises LayoutError unless attention heads divide evenly over the ranks."""
     heads, tp = plan.shape.heads, plan.layout.tp
     if heads % tp:
         raise LayoutError(f"{heads} heads of attention cannot be divided evenly over {tp} tensor parallel ranks (tp)")
 
 
 def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
+    """Divides each block's layers by columns and rows over the tensor parallel ranks."""
     from torch.distributed.tensor import Replicate
     from torch.distributed.tensor.parallel import parallelize_module
 
@@ -68,6 +71,7 @@ def cut(between: Placement) -> dict[str, ParallelStyle]:
 
 
 def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
+    """Four all_reduces of activations a layer: two forward, two backward."""
     nbytes = 4 * plan.shape.layers * activations_nbytes(plan)
     yield Traffic("activations and their gradients", "all_reduce", "tp", plan.layout.tp, nbytes)
 
