@@ -34,7 +34,7 @@ def flat(data: Any, dtype: np.dtype[Any] | None = None) -> Array:
     if not data.flags.c_contiguous:
         data = data.T
         if not data.flags.c_contiguous:
-            raise ValueError("a buffer's elements do not lie one after another; expected a contiguous array")
+            raise ValueError("a buffer is not contiguous; expected a contiguous array")
     line: Array = data.reshape(-1)
     if dtype is None or line.dtype == dtype:
         return line
@@ -78,8 +78,9 @@ def octet_blocks(spec: Any, blocks: int, writable: bool = False) -> Array:
 
 
 def checked(line: Array, writable: bool = True) -> Array:
+    """Returns `line`; raises ValueError where it is read-only and `writable` is asked for."""
     if writable and not line.flags.writeable:
-        raise ValueError("a buffer to write to is read-only; expected one that can be written")
+        raise ValueError("a receive buffer is read-only; expected a writable array")
     return line
 
 
@@ -115,9 +116,9 @@ def _parts(spec: Any) -> tuple[Any, Any, Datatype | None]:
         said = rest.pop()
         datatype = Datatype.fromcode(said) if isinstance(said, str) else said
         if datatype is not None and not datatype.size:
-            raise ValueError("DATATYPE_NULL is no type of a buffer's elements")
+            raise ValueError("DATATYPE_NULL cannot describe a buffer's elements; expected a datatype")
     if len(rest) > 2:
-        raise ValueError("a buffer is said as [data, count, type] or [data, counts, displacements, type]")
+        raise ValueError("expected a buffer as [data, count, type] or [data, counts, displacements, type]")
     if len(rest) == 2:
         return data, (rest[0], rest[1]), datatype
     counts = rest[0] if rest else None
