@@ -97,6 +97,7 @@ class Data:
 
     @property
     def blocks(self) -> int:
+        """Blocks of the vector: one a rank in a blocked collective, otherwise 1."""
         return self.ranks if self.collective.blocked else 1
 
     def length(self, window: range) -> int:

@@ -57,10 +57,12 @@ class Sample:
 
     @property
     def median_us(self) -> float:
+        """Median of the measured times, in microseconds."""
         return float(np.median(self.seconds)) * 1e6
 
     @property
     def best_us(self) -> float:
+        """Shortest of the measured times, in microseconds."""
         return min(self.seconds) * 1e6
 
 
