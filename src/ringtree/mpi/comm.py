@@ -106,7 +106,7 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods):
         return CONGRUENT if mine == its else SIMILAR if sorted(mine) == sorted(its) else UNEQUAL
 
     def Split(self, color: int = 0, key: int = 0) -> Comm:
-        """COMM_NULL for a rank that says UNDEFINED."""
+        """COMM_NULL for a rank that passes UNDEFINED."""
         return Intracomm(self._comm.split(None if color == UNDEFINED else color, key))
 
     def Split_type(self, split_type: int, key: int = 0, info: object = None) -> Comm:
@@ -138,7 +138,7 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods):
     Disconnect = Free
 
     def Abort(self, errorcode: int = 0) -> NoReturn:
-        """Ends this process at once; its peers are told that it died, and a launcher ends them."""
+        """Ends this process at once; its peers report that it died, and a launcher ends them."""
         sys.stdout.flush()
         sys.stderr.write(f"MPI.Abort({errorcode}) on rank {self.rank} of {self.size}\n")
         sys.stderr.flush()

@@ -1,6 +1,6 @@
 """Messages between two ranks: buffers (upper case) and pickled objects (lower case).
 
-A message of an object is its pickle, so that its length says how much to make room for.
+A message of an object is its pickle, so that its length is the room to make.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ringtree.mpi.request import Connected, Prequest, Request
 from ringtree.mpi.status import NOTHING, Status
 
 ROOM = 1 << 15
-"""Bytes that irecv makes room for where it is not told, as mpi4py does: its message must not be longer."""
+"""Bytes that irecv makes room for where no size is given, as mpi4py does: its message must not be longer."""
 
 
 @translating
@@ -138,7 +138,7 @@ class MessageMethods(Connected):
     ibsend = isend
 
     def recv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
-        """The object. `buf` is not needed: the message says how long it is."""
+        """The object. `buf` is not needed: the message carries its length."""
         if source == PROC_NULL:
             return self.Recv(None, source, tag, status)
         if status is None:

@@ -94,11 +94,11 @@ def Get_version() -> tuple[int, int]:
 
 
 def Get_library_version() -> str:
-    """ringtree and its version."""
+    """The library's name and version, as text."""
     return f"ringtree {ringtree.__version__}"
 
 
 def get_vendor() -> tuple[str, tuple[int, ...]]:
-    """ "ringtree" and its version as three numbers."""
+    """The library's name, and its version as three numbers."""
     numbers = [int(part) for part in ringtree.__version__.split(".")[:3] if part.isdigit()]
     return "ringtree", tuple((numbers + [0, 0, 0])[:3])

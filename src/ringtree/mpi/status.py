@@ -12,7 +12,7 @@ _BYTE = Datatype.fromcode("BYTE")
 
 
 class Status:
-    """Filled by the call it is given to; an empty one says ANY_SOURCE, ANY_TAG and no bytes."""
+    """Filled by the call it is given to; an empty one has ANY_SOURCE, ANY_TAG and no bytes."""
 
     def __init__(self, status: Status | None = None) -> None:
         if not (status is None or isinstance(status, Status)):
