@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Times = NDArray[np.float64]
 
 AUTO_SECONDS = 0.1
-"""Where nobody says how many iterations: as many calls as take about this long …"""
+"""Where no number of iterations is given: as many calls as take about this long …"""
 AUTO_ITERATIONS = (20, 1000)
 """… but no fewer and no more than these. nccl-tests does 20."""
 
