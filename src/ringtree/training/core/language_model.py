@@ -18,7 +18,7 @@ Core = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """What each place sees of itself and those before it: all [rows, heads, places, width of a head]."""
+    """Attention of each position to itself and those before it: all [rows, heads, positions, width of a head]."""
     return scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
@@ -69,8 +69,8 @@ class TransformerBlock(nn.Module):
 
 
 class Embedding(nn.Module):
-    """Bytes [rows, places] to vectors [rows, places, width]: what is known of the byte and of its place. `at`: the
-    places that these bytes are of, where they are not the first ones."""
+    """Bytes [rows, positions] to vectors [rows, positions, width]: the sum of byte's and position's. `at`:
+    the positions that these bytes are of, where they are not the first ones."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -85,8 +85,8 @@ class Embedding(nn.Module):
 
 
 class LanguageModel(nn.Module):
-    """Bytes [rows, places] to scores of the next [rows, places, vocabulary]. A part of the layers may be absent: what
-    is there is passed through."""
+    """Bytes [rows, positions] to scores of the next [rows, positions, vocabulary]. A part of the layers may be absent:
+    what is there is passed through."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class LanguageModel(nn.Module):
 
 
 def loss_of(scores: Tensor, wanted: Tensor) -> Tensor:
-    """The mean cross-entropy over all places."""
+    """The mean cross-entropy over all positions."""
     return cross_entropy(scores.flatten(0, 1), wanted.flatten())
 
 

@@ -85,7 +85,7 @@ class TrainingPlan:
     settings: TrainingSettings = field(default_factory=TrainingSettings)
 
     @property
-    def places(self) -> int:
+    def positions(self) -> int:
         """Of each sequence, those that a rank has."""
         return self.shape.context // self.layout.cp
 

@@ -22,8 +22,8 @@ from ringtree.training.core.language_model import loss_of
 from ringtree.training.core.plan import TrainingSettings
 
 ForwardBackward = Callable[[Tensor, Tensor], Tensor]
-"""This rank's rows of a step, and what follows each of their places -> their mean loss, detached. Gradients were none
-before; after, each parameter's is that of the mean over the rows of all ranks."""
+"""This rank's rows of a step, and what follows each of their positions -> their mean loss, detached. Gradients were
+none before; after, each parameter's is that of the mean over the rows of all ranks."""
 
 
 class MicroBatches:

@@ -78,7 +78,7 @@ class Strategy:
     trainer's, where a strategy has one; of several the first. `after_backward`: what is left to do for the gradients
     when all passes of a step are made, before the optimizer's step.
 
-    Of the k-th rank along `axis`: `places(plan, k)`, those of each sequence that it has, where not all have all;
+    Of the k-th rank along `axis`: `positions(plan, k)`, those of each sequence that it has, where not all have all;
     `counted(model, plan, k)`, bytes that it has sent so far of the traffic that is known `at_most`, by what they carry.
     """
 
@@ -91,5 +91,5 @@ class Strategy:
     optimizer: Callable[[nn.Module, TrainingPlan, TrainingMesh], Optimizer] | None = None
     forward_backward: Callable[[nn.Module, TrainingPlan, TrainingMesh], ForwardBackward] | None = None
     after_backward: Callable[[nn.Module], None] | None = None
-    places: Callable[[TrainingPlan, int], list[int]] | None = None
+    positions: Callable[[TrainingPlan, int], list[int]] | None = None
     counted: Callable[[nn.Module, TrainingPlan, int], dict[str, int]] | None = None

@@ -52,7 +52,7 @@ def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
     layout, shape, n = plan.layout, plan.shape, plan.layout.ep
     times = layout.dp * shape.layers * layout.micro_batches
     yield Traffic("tokens for each expert", "all_to_all_v", "ep", n, times * (n - 1) * COUNT_NBYTES * shape.experts)
-    tokens = plan.rows * plan.places
+    tokens = plan.rows * plan.positions
     others = shape.experts - shape.experts // n
     most = min(tokens * min(shape.top_k, others), others * capacity(shape, tokens))
     yield Traffic(TOKENS, "all_to_all_v", "ep", n, times * n * 4 * most * ELEMENT_NBYTES * shape.width, at_most=True)

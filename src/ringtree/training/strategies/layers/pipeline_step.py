@@ -34,7 +34,7 @@ class Pipeline:
         kind = TORCHS[layout.schedule]
         several = layout.schedule == "interleaved"
         self._schedule = kind(made if several else made[0], n_microbatches=layout.micro_batches, loss_fn=loss_of)
-        rows = torch.zeros(plan.settings.batch // layout.pieces, plan.places, dtype=torch.long)
+        rows = torch.zeros(plan.settings.batch // layout.pieces, plan.positions, dtype=torch.long)
         self(rows, rows)
         model.zero_grad()
 
@@ -64,10 +64,10 @@ class Stage(PipelineStage):
 def _stage(part: nn.Module, k: int, plan: TrainingPlan, group: dist.ProcessGroup) -> Stage:
     """Returns stage k with given input and output shapes. Without them torch runs the stage once to find out, and DDP
     would reduce that run's gradients."""
-    sent = plan.places // plan.layout.tp if plan.layout.sp else plan.places
+    sent = plan.positions // plan.layout.tp if plan.layout.sp else plan.positions
     between = torch.empty(plan.rows, sent, plan.shape.width, device="meta", requires_grad=True)
-    rows = torch.empty(plan.rows, plan.places, dtype=torch.long, device="meta")
-    scores = torch.empty(plan.rows, plan.places, plan.shape.vocabulary, device="meta", requires_grad=True)
+    rows = torch.empty(plan.rows, plan.positions, dtype=torch.long, device="meta")
+    scores = torch.empty(plan.rows, plan.positions, plan.shape.vocabulary, device="meta", requires_grad=True)
     of = stages(plan)
     given, made = rows if k == 0 else between, scores if k == of - 1 else between
     return Stage(part, k, of, torch.device("cpu"), input_args=given, output_args=made, group=group)

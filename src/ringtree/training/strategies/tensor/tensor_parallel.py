@@ -6,7 +6,7 @@
 - In forward, an all_reduce adds up the parts of attention's result, another those of the dense layers'. In backward, an
   all_reduce each adds up the gradients of what went in: of queries, keys and values together.
 
-Bytes a rank receives in a step, over n ranks, with activations of A bytes (rows x places x width) and L layers:
+Bytes a rank receives in a step, over n ranks, with activations of A bytes (rows x positions x width) and L layers:
 4 L 2(n-1)/n A.
 """
 
@@ -51,7 +51,8 @@ def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module
 
 
 def cut(between: Placement) -> dict[str, ParallelStyle]:
-    """How a block's layers are divided, where what goes from one to the next is Replicate(), or Shard(1): of places."""
+    """How a block's layers are divided, where what goes from one to the next is Replicate(), or Shard(1): of
+    positions."""
     from torch.distributed.tensor import Replicate
     from torch.distributed.tensor.parallel import ColwiseParallel, PrepareModuleInput, RowwiseParallel
 
