@@ -31,7 +31,7 @@ def test_a_row_of_another_program_needs_little(tmp_path: Path) -> None:
         ([], "expected `machine` and `rows`"),
         ({"rows": [ROW]}, "expected `machine` and `rows`"),
         ({"machine": {}, "rows": {}}, "expected `machine` and `rows`"),
-        ({"machine": {}, "rows": []}, "nothing was measured: it has no rows"),
+        ({"machine": {}, "rows": []}, "`rows` is empty; expected a row at least"),
         ({"machine": {}, "rows": [ROW, 3]}, "row 1: expected an object"),
         ({"machine": {}, "rows": [ROW | {"ranks": 0}]}, "row 0: ranks: got 0; expected a whole number, at least 1"),
         ({"machine": {}, "rows": [ROW | {"nbytes": "8"}]}, "row 0: nbytes: got '8'; expected a whole number"),

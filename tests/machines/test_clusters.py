@@ -189,7 +189,7 @@ def test_100000_ranks_take_no_search():
         (lambda m: Cluster(replace(m, devices=(), links=())).ranks, "neither GPU nor CPU"),
         (
             lambda m: Cluster(replace(m, devices=tuple(replace(d, rate_Bps=0.0) for d in m.devices)), 2, IB).topology(),
-            "nic0 tells no rate; expected one, as --nics 8x400Gb",
+            "nic0 has no rate; expected one, as --nics 8x400Gb",
         ),
         (lambda m: Cluster(replace(m, links=()), 2, IB).topology(), "gpu0 reaches no NIC"),
     ],

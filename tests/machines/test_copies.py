@@ -160,7 +160,7 @@ def test_what_is_missing_is_told():
     with pytest.raises(ValueError, match="blind: gpu0 reaches no CPU"):
         in_machine(blind, 0, 1)
     silent = replace(m, devices=tuple(replace(d, rate_Bps=0.0) for d in m.devices))
-    with pytest.raises(ValueError, match="nic0 tells no rate; expected one, as --nics"):
+    with pytest.raises(ValueError, match="nic0 has no rate; expected one, as --nics"):
         to_machine(silent, 0, 0, FABRICS["tcp"])
     with pytest.raises(ValueError, match="reaches no NIC"):
         to_machine(replace(m, links=()), 0, 0, FABRICS["tcp"])

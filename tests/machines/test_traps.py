@@ -37,14 +37,18 @@ TRAPS: dict[str, tuple[Machine, str, str]] = {
     "no PCIe behind 16.0": (machine(slot("16.0 GT/s")), "gpu0", "silently takes PCIe 3 for PCIe 4"),
     "no speed": (machine(slot("")), "gpu0", 'link_speed ""'),
     "32.0 below a switch": (machine(switch("16 GT/s", 16, slot("32.0 GT/s"))), "gpu0", 'write "32.0 GT/s PCIe"'),
-    "an artificial uplink": (machine(switch(ARTIFICIAL, 1, slot("16 GT/s"))), "0000:02:00.0", "an artificial one"),
+    "an artificial uplink": (machine(switch(ARTIFICIAL, 1, slot("16 GT/s"))), "0000:02:00.0", "an artificial speed"),
     "one two switches up": (
         machine(switch(ARTIFICIAL, 1, switch("16 GT/s", 16, slot("16 GT/s"), "0000:03:00.0"))),
         "0000:02:00.0",
         "keeps NCCL's traffic below the switch",
     ),
-    "no NUMA nodes": (machine(slot("16 GT/s"), numa=-1), "cpu", "does not tell its NUMA nodes"),
-    "faster than the CPU": (machine(slot("16 GT/s"), GEN3_CPU), "gpu0", "told as PCIe 4, but Xeon Platinum 8168 has"),
+    "no NUMA nodes": (machine(slot("16 GT/s"), numa=-1), "cpu", "does not report its NUMA nodes"),
+    "faster than the CPU": (
+        machine(slot("16 GT/s"), GEN3_CPU),
+        "gpu0",
+        "PCIe 4 in the file, PCIe 3 in Xeon Platinum 8168",
+    ),
     "a GPU linked to itself": (
         machine(slot("16 GT/s", 16, GPU[:-2] + '><nvlink target="0000:01:00.0" count="12" tclass="0x030200"/></gpu>')),
         "gpu0",

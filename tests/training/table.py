@@ -10,7 +10,7 @@ from ringtree.training.core.layout import CONTEXTS
 SMALL = Shape(width=16, layers=2, heads=4, context=8)
 
 LONG: dict[str, Any] = {"shape": {"context": 32, "heads": 8}}
-"""Of places and heads enough to be divided."""
+"""Of positions and heads enough to be divided."""
 DEEP: dict[str, Any] = {"shape": {"layers": 8}}
 """Of layers enough."""
 BY_SGD = {"optimizer": "sgd", "rate": 0.3}

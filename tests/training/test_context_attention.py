@@ -1,4 +1,4 @@
-"""Attention over ranks that have a part of the places each: what it is in one process, and its gradients."""
+"""Attention over ranks that have a part of the positions each: what it is in one process, and its gradients."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
 
 def _places(kind: str, length: int, ranks: int, rank: int) -> list[int]:
     from ringtree.training import ParallelLayout, Shape, TrainingPlan
-    from ringtree.training.strategies.context.context_parallel import places
+    from ringtree.training.strategies.context.context_parallel import positions
 
-    return places(TrainingPlan(ParallelLayout(cp=ranks, context=kind), Shape(context=length)), rank)
+    return positions(TrainingPlan(ParallelLayout(cp=ranks, context=kind), Shape(context=length)), rank)
 
 
 def _attention(kind: str, causal: bool) -> Any:
@@ -84,14 +84,14 @@ def _derivatives_hold(kind: str) -> bool:
     from torch.autograd import Function, gradcheck
 
     n, length = dist.get_world_size(), 8
-    places = [_places(kind, length, n, rank) for rank in range(n)]
-    mine = places[dist.get_rank()]
+    positions = [_places(kind, length, n, rank) for rank in range(n)]
+    mine = positions[dist.get_rank()]
 
     def gathered(part: Any) -> Any:
         parts = [torch.empty_like(part.contiguous()) for _ in range(n)]
         dist.all_gather(parts, part.contiguous())
         whole = torch.cat(parts, 2)
-        whole[:, :, [place for its in places for place in its]] = whole.clone()
+        whole[:, :, [place for its in positions for place in its]] = whole.clone()
         return whole
 
     class Divided(Function):
@@ -129,12 +129,12 @@ def test_places_are_divided(kind: str, n: int) -> None:
     divided = [_places(kind, 4 * n, n, rank) for rank in range(n)]
     assert sorted(place for its in divided for place in its) == list(range(4 * n))
     assert all(its == sorted(its) and len(its) == 4 for its in divided)
-    if kind == "ring":  # all see as many places
+    if kind == "ring":  # all see as many positions
         assert len({sum(its) for its in divided}) == 1
 
 
 def _kept(kind: str) -> int:
-    """Bytes that a rank keeps for backward, of attention to 64 places by 4 heads of width 8."""
+    """Bytes that a rank keeps for backward, of attention to 64 positions by 4 heads of width 8."""
     import torch
     import torch.distributed as dist
 
@@ -154,23 +154,23 @@ def test_a_rank_keeps_its_share(worlds: Worlds, kind: str, n: int) -> None:
     assert worlds(n).run(_kept, kind) == [4 * 64 * 4 * (4 * 8 + 1) // n] * n
 
 
-def _refused(kind: str, places: int, heads: int) -> str:
+def _refused(kind: str, positions: int, heads: int) -> str:
     import torch
 
     with pytest.raises(ValueError) as refusal:
-        _attention(kind, causal=True)(*(torch.randn(1, heads, places, 4) for _ in range(3)))
+        _attention(kind, causal=True)(*(torch.randn(1, heads, positions, 4) for _ in range(3)))
     return str(refusal.value)
 
 
 @pytest.mark.parametrize(
-    ("kind", "places", "heads", "reason"),
+    ("kind", "positions", "heads", "reason"),
     [
-        ("ring", 5, 2, "ring attention has 5 places on rank 1; expected an even number"),
+        ("ring", 5, 2, "ring attention has 5 positions on rank 1; expected an even number"),
         ("ulysses", 5, 3, "3 heads cannot be divided evenly among 2 context parallel ranks"),
     ],
 )
-def test_what_cannot_be_divided_is_refused(worlds: Worlds, kind: str, places: int, heads: int, reason: str) -> None:
-    assert reason in worlds(2).run(_refused, kind, places, heads)[1]
+def test_what_cannot_be_divided_is_refused(worlds: Worlds, kind: str, positions: int, heads: int, reason: str) -> None:
+    assert reason in worlds(2).run(_refused, kind, positions, heads)[1]
 
 
 def _uneven(kind: str) -> None:
@@ -198,10 +198,10 @@ def test_uneven_parts_are_refused_on_every_rank(worlds: Worlds, kind: str, reaso
 @pytest.mark.parametrize(
     ("layout", "reason"),
     [
-        ({"cp": 3}, "a context of 64 places cannot be divided evenly into 6 parts, 2 for each of 3"),
+        ({"cp": 3}, "a context of 64 positions cannot be divided evenly into 6 parts, 2 for each of 3"),
         (
             {"cp": 3, "context": "ulysses"},
-            "a context of 64 places cannot be divided evenly into 3 parts, 1 for each of 3",
+            "a context of 64 positions cannot be divided evenly into 3 parts, 1 for each of 3",
         ),
         ({"cp": 8, "context": "ulysses"}, "4 heads cannot be divided evenly over 8 ranks"),
         ({"cp": 2, "tp": 4, "context": "ulysses"}, "4 heads cannot be divided evenly over 8 ranks"),

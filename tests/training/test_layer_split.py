@@ -161,7 +161,7 @@ def test_cuts_that_are_not_there(cuts: list[str], expected: str) -> None:
     [
         ("twice", "weight of a in part 1 is that of a in part 0; cut where a parameter's uses are in one part"),
         ("tied", "a.weight in part 1 is that of a in part 0; cut where a parameter's uses are in one part"),
-        ("no gradient", "b is made where gradients are switched off or on, which a graph does not say; expected "),
+        ("no gradient", "b is made where gradients are switched off or on, which a graph does not record; expected "),
         ("in place", "add_ changes a in place, which is another part's: cut elsewhere"),
         ("several", "chunk, a tuple, would be cut off from its uses; only tensors are sent: cut elsewhere"),
     ],

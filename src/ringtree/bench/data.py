@@ -97,6 +97,7 @@ class Data:
 
     @property
     def blocks(self) -> int:
+        """Blocks of the vector: one a rank in a blocked collective, otherwise 1."""
         return self.ranks if self.collective.blocked else 1
 
     def length(self, window: range) -> int:
@@ -130,7 +131,7 @@ class Data:
         return total
 
     def _runs(self, x: Values, number: int, block: int, iteration: int, tiled: Values) -> list[tuple[Values, Values]]:
-        """Pieces of `x`'s block `number` beside what `tiled` says of the whole vector's block `block`."""
+        """Pieces of `x`'s block `number` beside what `tiled` gives for the whole vector's block `block`."""
         size = self.count // self.blocks
         start = block * size + iteration * STEP
         pieces = []

@@ -1,4 +1,4 @@
-"""Where a figure was measured. A number without its machine says nothing, so every record carries this."""
+"""Where a figure was measured. A number without its machine means nothing, so every record carries this."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class MachineDescription(TypedDict):
-    """One machine in words and counts. What it does not tell is "" or 0, never a guess."""
+    """One machine in words and counts. What is unknown is "" or 0, never a guess."""
 
     cpu: str
     cores: int  # that this process may use

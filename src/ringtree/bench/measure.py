@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Times = NDArray[np.float64]
 
 AUTO_SECONDS = 0.1
-"""Where nobody says how many iterations: as many calls as take about this long …"""
+"""Where no number of iterations is given: as many calls as take about this long …"""
 AUTO_ITERATIONS = (20, 1000)
 """… but no fewer and no more than these. nccl-tests does 20."""
 
@@ -57,10 +57,12 @@ class Sample:
 
     @property
     def median_us(self) -> float:
+        """Median of the measured times, in microseconds."""
         return float(np.median(self.seconds)) * 1e6
 
     @property
     def best_us(self) -> float:
+        """Shortest of the measured times, in microseconds."""
         return min(self.seconds) * 1e6
 
 

@@ -12,7 +12,8 @@ from ringtree.runtime.tuned import parameters_here
 
 
 def shared_memory(ranks: int) -> SharedMemory:
-    """This machine's memory as a group of so many ranks has it, at the costs of its tuned file, else those built in."""
+    """The memory of this machine for a group of this many ranks, at the costs of its tuned file, else the built-in
+    ones."""
     return SharedMemory(usable_cores(), *staging(ranks), parameters_here() or BUILT_IN)
 
 

@@ -98,6 +98,8 @@ def measured(comm: Communicator, case: SweepCase, effort: Effort, threads: bool)
 
 
 class Record(TypedDict):
+    """A bench's JSON file: the machine, how it was measured, and a row for each size and call."""
+
     machine: MachineDescription
     effort: dict[str, object]
     rows: list[BenchRow]
@@ -117,18 +119,18 @@ def read(path: Path) -> dict[str, Any]:
     try:
         record = json.loads(path.read_text(encoding="utf-8-sig"))
     except RecursionError:
-        raise ValueError(f"{path}: nested too deeply for a record of a bench") from None
+        raise ValueError(f"{path}: nested too deeply for a bench record") from None
     except ValueError as error:
         raise ValueError(f"{path}: not JSON ({error}); expected what `ringtree bench --json` writes") from None
     rows = record.get("rows") if isinstance(record, dict) else None
     if not isinstance(rows, list) or not isinstance(record.get("machine"), dict):
         raise ValueError(
-            f"{path}: no record of a bench: expected `machine` and `rows`, as `ringtree bench --json` writes"
+            f"{path}: not a bench record: expected `machine` and `rows`, as `ringtree bench --json` writes"
         )
     if not isinstance(record.get("effort", {}), dict):
         raise ValueError(f"{path}: effort: expected an object, as `ringtree bench --json` writes")
     if not rows:
-        raise ValueError(f"{path}: nothing was measured: it has no rows")
+        raise ValueError(f"{path}: `rows` is empty; expected a row at least")
     for number, row in enumerate(rows):
         if lacking := _lacking(row):
             raise ValueError(f"{path}: row {number}: {lacking}")

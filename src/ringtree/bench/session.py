@@ -51,7 +51,7 @@ def traced(comm: Communicator, case: SweepCase, effort: Effort) -> Trace | None:
 
 def in_sequence(traces: Sequence[Trace], name: str) -> Trace:
     """One after another, with a little time between, as of as many ranks as the largest has. Where they have different
-    numbers of ranks, the calls say which."""
+    numbers of ranks; the calls name it."""
     parts, end_s = [], 0.0
     ranks = max(trace.ranks for trace in traces)
     for trace in traces:

@@ -90,5 +90,5 @@ def plan(
         except TypeError as refusal:
             raise ValueError(str(refusal)) from None
         if op == "avg" and promise.prefix:
-            raise ValueError(f"{collective} has no avg: each rank reduces over another number of ranks")
+            raise ValueError(f"{collective} has no avg: every rank reduces over a different number of ranks")
     return [list(cases(collective, n, nbytes, name, op, root, one)) for n in ranks for one in names]

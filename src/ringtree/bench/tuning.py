@@ -1,4 +1,4 @@
-"""Calls whose times tell this machine's cost parameters apart, measured in turns for as long as there is time.
+"""Calls whose times determine this machine's cost parameters, measured in turns for as long as there is time.
 
 A machine's state changes while it is measured (clocks, neighbours, where caches lie), so all sizes are measured in
 turns, next the one that had the least time so far, and what counts is the median over turns.
@@ -35,10 +35,10 @@ PROGRAMS = (
     ("all_gather", "two_shot"),
 )
 """One meeting or two, all ranks alike or one that does the work, bytes copied or joined: no two costs always meet."""
-CROWDED = ("all_reduce",)
+OVERSUBSCRIBED = ("all_reduce",)
 """Those measured over more ranks than cores: all wait for all in them; in others who begins last need not wait."""
 ALONE = PROGRAMS[:1]
-"""What one rank alone, which is measured always, tells: a call, and what it copies by itself."""
+"""What one rank alone, which is always measured, determines: a call, and what it copies by itself."""
 SIZES = (8, 512, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20, 64 << 20)
 WARMUP = 1
 MOST_CALLS, FEWEST_CALLS = 15, 2
@@ -55,7 +55,7 @@ class Tuning:
 
 
 def tune(ranks: Sequence[int], seconds: float, step: Callable[[str], None], most_nbytes: int = SIZES[-1]) -> Tuning:
-    """Measures for about `seconds`, each size up to `most_nbytes` once at least. `step` is told what is measured next.
+    """Measures for about `seconds`, each size up to `most_nbytes` once at least. `step` receives the next case.
     RankFailed where ranks cannot be started or do not come through."""
     cores = usable_cores()
     table = [row for n in sorted({1, *ranks}) for row in rows(n, cores, most_nbytes)]
@@ -90,7 +90,7 @@ def rows(ranks: int, cores: int, most_nbytes: int = SIZES[-1]) -> list[list[Swee
     for nbytes in filter(lambda nbytes: nbytes <= most_nbytes, SIZES):
         here: list[SweepCase] = []
         for collective, algorithm in PROGRAMS if ranks > 1 else ALONE:
-            if ranks <= cores or collective in CROWDED:
+            if ranks <= cores or collective in OVERSUBSCRIBED:
                 here += cases(collective, ranks, [nbytes], "float32", "sum", 0, algorithm)
         found.append(here)
     return found

@@ -1,4 +1,4 @@
-"""Clusters: a machine so many times, on a network."""
+"""Clusters: several copies of a machine, on a network."""
 
 from __future__ import annotations
 
@@ -65,5 +65,5 @@ class Cluster:
         switches. Routes from rank to rank are NCCL's paths, and cost no search. O(nodes times the machine's links).
 
         Bandwidths are what is left for data. NVSwitches of the same GPUs are one node, and so are NICs that one GPU
-        has to itself, side by side. ValueError where a rank reaches no NIC, or a NIC tells no rate."""
+        has to itself, side by side. ValueError where a rank reaches no NIC, or a NIC has no rate."""
         return wire(self.name, self.machine, self.nodes, self.fabric, self.network, self.oversubscription)

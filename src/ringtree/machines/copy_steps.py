@@ -139,7 +139,7 @@ class CopySteps:
         rate_Bps = min(self.machine.devices[n].rate_Bps for n in (leaves, enters))
         if not rate_Bps > 0:
             name = self.machine.devices[leaves].name
-            raise ValueError(f"{self.machine.name}: {name} tells no rate; expected one, as --nics 8x400Gb")
+            raise ValueError(f"{self.machine.name}: {name} has no rate; expected one, as --nics 8x400Gb")
         latency = fabric.latency_s if fabric.rdma else fabric.hop_s
         source, target = self._name(leaves, False), self._name(enters, True)
         return Copy("wire", source, target, Mover.WIRE, rate_Bps * fabric.payload, latency, lands=False)

@@ -40,12 +40,12 @@ LATENCY_S: Mapping[LinkKind, float] = MappingProxyType(
         LinkKind.INFINIBAND: FABRICS["infiniband"].hop_s / 2,
     }
 )
-"""One way, of a link that tells none of its own: as the parts that machines are made of; to a network's switch half of
+"""One way, of a link without figures of its own: as the parts that machines are made of; to a network's switch half of
 what the switch takes. SHM: a cache line from core to core."""
 
 
 def latency_s(link: Link) -> float:
-    """The link's own, or its kind's where it tells none."""
+    """The link's own, or its kind's where it has none."""
     return link.latency_s or LATENCY_S[link.kind]
 
 

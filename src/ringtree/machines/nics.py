@@ -16,7 +16,7 @@ FASTEST_BPS = 1e14
 def with_nics(machine: Machine, count: int, rate_Bps: float) -> Machine:
     """The machine with `count` NICs of that rate instead of its own: at the places of its own where it has as many,
     else each where a GPU has its PCIe link, the GPUs in turn. A slot that is slower than the rate is taken to be as
-    quick, and a note says so: who asks for eight NICs of 400 Gb/s means to use them."""
+    quick, and a note records it: a request for eight NICs of 400 Gb/s means to use them."""
     if not 1 <= count <= 1024 or not 0 < rate_Bps <= FASTEST_BPS:
         most = f"{FASTEST_BPS / 1e9:,.0f} GB/s"
         raise ValueError(f"{count} NICs of {rate_Bps / 1e9:g} GB/s: expected 1 to 1024, and a rate of at most {most}")
@@ -90,16 +90,18 @@ _ETHERNET = "0x0200"
 
 
 def usual_fabric(machine: Machine) -> str | None:
-    """The name of the fabric that the machine's NICs are made for: what they say of it (attribute `fabric`), else
+    """The name of the fabric that the machine's NICs are made for: their attribute `fabric`, else
     their maker's, where Mellanox' cards of PCI class Ethernet are RoCE's; None for a machine without NICs. ValueError
     for a fabric that is not known."""
     if not machine.nics:
         return None
     nic = machine.devices[machine.nics[0]]
-    if (said := nic.attributes.get("fabric")) is not None:
-        if said not in FABRICS:
-            raise ValueError(f"{machine.name}: {nic.name} is for fabric {said!r}; expected one of {', '.join(FABRICS)}")
-        return said
+    if (wanted := nic.attributes.get("fabric")) is not None:
+        if wanted not in FABRICS:
+            raise ValueError(
+                f"{machine.name}: {nic.name} is for fabric {wanted!r}; expected one of {', '.join(FABRICS)}"
+            )
+        return wanted
     found = MAKERS.get(nic.vendor.lower(), "infiniband" if nic.gdr else "tcp")
     ethernet = nic.attributes.get("class", "").startswith(_ETHERNET)
     return "roce" if found == "infiniband" and ethernet else found

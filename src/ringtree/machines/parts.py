@@ -60,7 +60,7 @@ class GpuPart:
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """A socket. `vendor` as CPUID says it; `pcie` the generation; `to_socket_Bps` what goes to another socket,
+    """A socket. `vendor` as CPUID reports it; `pcie` the generation; `to_socket_Bps` what goes to another socket,
     all links there together, each way, and `to_numa_Bps` to another NUMA node of the same socket."""
 
     model: str
@@ -170,14 +170,14 @@ XGMI = {
 
 C2C = {
     "GH200": LinkGeneration(
-        LinkKind.C2C, 1, 450 * GBps, 200e-9, "NVIDIA GH200 whitepaper: 900 GB/s both ways; latency: none told"
+        LinkKind.C2C, 1, 450 * GBps, 200e-9, "NVIDIA GH200 whitepaper: 900 GB/s both ways; latency: none published"
     ),
     "GB200": LinkGeneration(
         LinkKind.C2C,
         1,
         225 * GBps,
         200e-9,
-        "NVIDIA GB200 NVL72 data sheet: 900 GB/s both ways for a Grace, which two GPUs share; latency: none told",
+        "NVIDIA GB200 NVL72 data sheet: 900 GB/s both ways for a Grace, which two GPUs share; latency: none published",
     ),
 }
 """From a GPU to its CPU."""
@@ -188,7 +188,7 @@ SATA = LinkGeneration(
 """One disk."""
 
 CPU_LATENCY_S = 100e-9
-"""What another NUMA node adds: Intel's and AMD's memory latency tables tell 60 to 130 ns."""
+"""What another NUMA node adds: Intel's and AMD's memory latency tables list 60 to 130 ns."""
 
 _NV, _AMD = "nvidia", "amd"
 GPUS = {
@@ -376,8 +376,10 @@ def cpu_by_id(vendor: str, family: int, modelid: int) -> Cpu | None:
 
 
 def cpu_maker(cpu: Device) -> str:
-    """A CPU's maker: intel, amd, zhaoxin, ibm, arm, or nothing where it is not told."""
-    told = f"{cpu.vendor} {cpu.model} {cpu.attributes.get('vendor', '')} {cpu.attributes.get('arch', '')}".lower()
+    """A CPU's maker: intel, amd, zhaoxin, ibm, arm, "" where unknown."""
+    description = (
+        f"{cpu.vendor} {cpu.model} {cpu.attributes.get('vendor', '')} {cpu.attributes.get('arch', '')}".lower()
+    )
     words = {
         "intel": "intel",
         "xeon": "intel",
@@ -394,4 +396,4 @@ def cpu_maker(cpu: Device) -> str:
         "graviton": "arm",
         "aarch": "arm",
     }
-    return next((maker for word, maker in words.items() if word in told), "")
+    return next((maker for word, maker in words.items() if word in description), "")

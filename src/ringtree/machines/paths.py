@@ -37,7 +37,7 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class RuleVerdict:
-    """Whether something applies, and the rule that says so; where it does not, also what would change that."""
+    """Whether something applies, and the rule behind it; where it does not, also what would change that."""
 
     applies: bool
     why: str
@@ -95,7 +95,7 @@ class Paths:
 
     def through_cpu(self, source: int, target: int) -> Path:
         """By device number: the path that data takes which may not go directly, by the source's own CPU. DIS where the
-        machine tells of no CPU."""
+        machine lists no CPU."""
         cpu = self.cpu(source)
         if cpu is None:
             return NOWHERE

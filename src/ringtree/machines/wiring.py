@@ -1,4 +1,4 @@
-"""From a cluster to its topology: a machine's devices and links so many times, the network between, and the ways that
+"""From a cluster to its topology: a machine's devices and links for each node, the network between, and the ways that
 NCCL's data takes from GPU to GPU and between a GPU and a NIC, as tables."""
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _port_Bps(one: Contracted, fabric: Fabric) -> NDArray[np.float64]:
     rates = np.array([machine.devices[n].rate_Bps for n in machine.nics])
     if not np.all(rates > 0):
         nic = machine.devices[machine.nics[int(np.argmin(rates))]].name
-        raise ValueError(f"{machine.name}: {nic} tells no rate; expected one, as --nics {len(rates)}x400Gb")
+        raise ValueError(f"{machine.name}: {nic} has no rate; expected one, as --nics {len(rates)}x400Gb")
     return np.minimum(rates * fabric.payload, np.maximum(users, 1) * fabric.kernel_Bps)
 
 

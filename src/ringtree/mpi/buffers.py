@@ -1,4 +1,4 @@
-"""Buffer arguments: what mpi4py's programs say about memory, as flat numpy arrays over that memory.
+"""Buffer arguments: mpi4py's descriptions of memory, as flat numpy arrays over that memory.
 
     data                                   an array, or anything with the buffer protocol (or torch's, or DLPack's)
     [data, type]  [data, count]  [data, count, type]  [data, (count, displacement), type]
@@ -34,7 +34,7 @@ def flat(data: Any, dtype: np.dtype[Any] | None = None) -> Array:
     if not data.flags.c_contiguous:
         data = data.T
         if not data.flags.c_contiguous:
-            raise ValueError("a buffer's elements do not lie one after another; expected a contiguous array")
+            raise ValueError("a buffer is not contiguous; expected a contiguous array")
     line: Array = data.reshape(-1)
     if dtype is None or line.dtype == dtype:
         return line
@@ -43,12 +43,12 @@ def flat(data: Any, dtype: np.dtype[Any] | None = None) -> Array:
 
 
 def block(spec: Any, blocks: int = 1) -> Array:
-    """The elements that `spec` means, where it says how many there are in each of `blocks`; all of them without."""
+    """The elements that `spec` means, where it gives the number in each of `blocks`; all of them without."""
     if type(spec) is np.ndarray and spec.flags.c_contiguous:
         return _whole(spec if spec.ndim == 1 else spec.reshape(-1), blocks)
-    data, said, datatype = _parts(spec)
+    data, given, datatype = _parts(spec)
     line = flat(data, None if datatype is None else datatype.dtype)
-    count, start = said if isinstance(said, tuple) else (said, None)
+    count, start = given if isinstance(given, tuple) else (given, None)
     start = 0 if start is None else operator.index(start)
     if not 0 <= start <= line.size:
         raise ValueError(f"a buffer of {line.size} elements has no element {start} to start at")
@@ -78,16 +78,17 @@ def octet_blocks(spec: Any, blocks: int, writable: bool = False) -> Array:
 
 
 def checked(line: Array, writable: bool = True) -> Array:
+    """Returns `line`; raises ValueError where it is read-only and `writable` is asked for."""
     if writable and not line.flags.writeable:
-        raise ValueError("a buffer to write to is read-only; expected one that can be written")
+        raise ValueError("a receive buffer is read-only; expected a writable array")
     return line
 
 
 def placed(spec: Any, ranks: int) -> tuple[Array, list[int], list[int]]:
     """Uneven blocks: the buffer as a line, and each rank's count and displacement in elements of it."""
-    data, said, datatype = _parts(spec)
+    data, given, datatype = _parts(spec)
     line = flat(data, None if datatype is None else datatype.dtype)
-    counts, starts = said if isinstance(said, tuple) else (said, None)
+    counts, starts = given if isinstance(given, tuple) else (given, None)
     if counts is None:
         if line.size % ranks:
             raise ValueError(f"a buffer of {line.size} elements without counts: expected one that {ranks} ranks divide")
@@ -106,18 +107,18 @@ def placed(spec: Any, ranks: int) -> tuple[Array, list[int], list[int]]:
 
 
 def _parts(spec: Any) -> tuple[Any, Any, Datatype | None]:
-    """data; a count, a (counts, displacements) or None; the type, if one is said."""
+    """data; a count, a (counts, displacements) or None; the type, if one is given."""
     if not isinstance(spec, list | tuple):
         return spec, None, None
     data, *rest = spec
     datatype = None
     if rest and (isinstance(rest[-1], Datatype | str) or rest[-1] is None):
-        said = rest.pop()
-        datatype = Datatype.fromcode(said) if isinstance(said, str) else said
+        given = rest.pop()
+        datatype = Datatype.fromcode(given) if isinstance(given, str) else given
         if datatype is not None and not datatype.size:
-            raise ValueError("DATATYPE_NULL is no type of a buffer's elements")
+            raise ValueError("DATATYPE_NULL cannot describe a buffer's elements; expected a datatype")
     if len(rest) > 2:
-        raise ValueError("a buffer is said as [data, count, type] or [data, counts, displacements, type]")
+        raise ValueError("expected a buffer as [data, count, type] or [data, counts, displacements, type]")
     if len(rest) == 2:
         return data, (rest[0], rest[1]), datatype
     counts = rest[0] if rest else None
@@ -131,10 +132,10 @@ def _is_placing(counts: Sequence[Any]) -> bool:
     return isinstance(counts, tuple) or any(x is None or isinstance(x, Sequence | np.ndarray) for x in counts)
 
 
-def _per_rank(said: Any, ranks: int, what: str) -> list[int]:
-    if isinstance(said, int | np.integer):
-        return [int(said)] * ranks
-    numbers = [operator.index(x) for x in said]
+def _per_rank(given: Any, ranks: int, what: str) -> list[int]:
+    if isinstance(given, int | np.integer):
+        return [int(given)] * ranks
+    numbers = [operator.index(x) for x in given]
     if len(numbers) != ranks:
         raise ValueError(f"{len(numbers)} {what}; expected one a rank, {ranks}")
     return numbers
@@ -175,7 +176,7 @@ def _plain_octets(spec: Any, blocks: int = 1) -> Array | None:
             if count > 0:
                 return _frombuffer(data, _OCTET, count * datatype.size * blocks)
             return _NOTHING if count == 0 else None
-    except _UNFIT:  # also where it is no list of three, or does not say its size
+    except _UNFIT:  # also where it is no list of three, or does not have its size
         pass
     return None
 

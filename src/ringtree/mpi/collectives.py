@@ -20,12 +20,15 @@ class CollectiveMethods(Connected):
     """All ranks of the Comm make the same calls in the same order. IN_PLACE, or None, as MPI has it."""
 
     def Barrier(self, **how: Any) -> Any:
+        """Returns when all ranks have entered."""
         return self._comm.barrier(**how)
 
     def Bcast(self, buf: Any, root: int = 0, **how: Any) -> Any:
+        """Copies the root's `buf` into every rank's."""
         return self._comm.broadcast(octets(buf), root, **how)
 
     def Gather(self, sendbuf: Any, recvbuf: Any, root: int = 0, **how: Any) -> Any:
+        """Collects every rank's `sendbuf` into the root's `recvbuf`, a block a rank."""
         comm = self._comm
         if comm.rank != root:
             return comm.gather(octets(sendbuf), root, **how)
@@ -33,6 +36,7 @@ class CollectiveMethods(Connected):
         return comm.gather(out[root] if in_place(sendbuf) else octets(sendbuf), root, out=out, **how)
 
     def Scatter(self, sendbuf: Any, recvbuf: Any, root: int = 0, **how: Any) -> Any:
+        """Sends block r of the root's `sendbuf` into rank r's `recvbuf`."""
         comm = self._comm
         if comm.rank != root:
             return comm.scatter(None, root, octets(recvbuf, writable=True), **how)
@@ -40,21 +44,25 @@ class CollectiveMethods(Connected):
         return comm.scatter(octet_blocks(sendbuf, comm.size), root, out, **how)
 
     def Allgather(self, sendbuf: Any, recvbuf: Any, **how: Any) -> Any:
+        """Collects every rank's `sendbuf` into all `recvbuf`s, a block a rank."""
         comm = self._comm
         out = octet_blocks(recvbuf, comm.size, writable=True)
         return comm.all_gather(out[comm.rank] if in_place(sendbuf) else octets(sendbuf), out=out, **how)
 
     def Alltoall(self, sendbuf: Any, recvbuf: Any, **how: Any) -> Any:
+        """Sends block r of `sendbuf` to rank r; block r of `recvbuf` came from rank r."""
         comm = self._comm
         out = octet_blocks(recvbuf, comm.size, writable=True)
         return comm.all_to_all(out if in_place(sendbuf) else octet_blocks(sendbuf, comm.size), out=out, **how)
 
     def Reduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, root: int = 0, **how: Any) -> Any:
+        """Reduces every rank's `sendbuf` by `op` into the root's `recvbuf`."""
         comm = self._comm
         out = checked(block(recvbuf)) if comm.rank == root else None
         return comm.reduce(block(recvbuf if in_place(sendbuf) else sendbuf), native(op), root, out=out, **how)
 
     def Allreduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, **how: Any) -> Any:
+        """Reduces every rank's `sendbuf` by `op` into all `recvbuf`s."""
         out = checked(block(recvbuf))
         return self._comm.all_reduce(out if in_place(sendbuf) else block(sendbuf), native(op), out=out, **how)
 
@@ -66,6 +74,7 @@ class CollectiveMethods(Connected):
         return comm.reduce_scatter(x, native(op), out=checked(out), **how)
 
     def Scan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, **how: Any) -> Any:
+        """Reduces the `sendbuf`s of ranks 0 to this rank, inclusive, into `recvbuf`."""
         out = checked(block(recvbuf))
         return self._comm.scan(out if in_place(sendbuf) else block(sendbuf), native(op), out=out, **how)
 

@@ -41,18 +41,21 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods):
         return self._comm
 
     def _join(self) -> Communicator:
-        raise Exception(ERR_COMM, "COMM_NULL: there is no communicator here (any more)")
+        raise Exception(ERR_COMM, "COMM_NULL: this rank has no communicator, or it was freed")
 
     @property
     def size(self) -> int:
+        """Number of ranks."""
         return self._comm.size
 
     @property
     def rank(self) -> int:
+        """This rank, from 0."""
         return self._comm.rank
 
     @property
     def name(self) -> str:
+        """The name that `Set_name` gave."""
         return self._name
 
     @name.setter
@@ -61,40 +64,49 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods):
 
     @property
     def group(self) -> Group:
+        """The ranks as a Group."""
         return self.Get_group()
 
     is_inter, is_intra = False, True
 
     def Get_size(self) -> int:
+        """Number of ranks."""
         return self._comm.size
 
     def Get_rank(self) -> int:
+        """This rank, from 0."""
         return self._comm.rank
 
     def Get_name(self) -> str:
+        """The name that `Set_name` gave."""
         return self._name
 
     def Set_name(self, name: str) -> None:
+        """Names the communicator, on this rank only."""
         self._name = name
 
     def Is_inter(self) -> bool:
+        """False: there are no intercommunicators."""
         return False
 
     def Is_intra(self) -> bool:
+        """True: every communicator is one group."""
         return True
 
     def Get_group(self) -> Group:
+        """The ranks as a Group, without communication."""
         members = self._comm.ranks
         return Group(members, members[self._comm.rank])
 
     def Compare(self, other: Comm) -> int:
+        """IDENT, CONGRUENT (same ranks, same order), SIMILAR (other order) or UNEQUAL."""
         if self == other:
             return IDENT
         mine, its = self._comm.ranks, other._comm.ranks
         return CONGRUENT if mine == its else SIMILAR if sorted(mine) == sorted(its) else UNEQUAL
 
     def Split(self, color: int = 0, key: int = 0) -> Comm:
-        """COMM_NULL for a rank that says UNDEFINED."""
+        """COMM_NULL for a rank that passes UNDEFINED."""
         return Intracomm(self._comm.split(None if color == UNDEFINED else color, key))
 
     def Split_type(self, split_type: int, key: int = 0, info: object = None) -> Comm:
@@ -102,6 +114,7 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods):
         return self.Split(split_type, key)
 
     def Dup(self, info: object = None) -> Comm:
+        """A new communicator of the same ranks; all ranks call it together. `info` is ignored."""
         return Intracomm(self._comm.duplicate())
 
     Clone = Dup
@@ -125,7 +138,7 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods):
     Disconnect = Free
 
     def Abort(self, errorcode: int = 0) -> NoReturn:
-        """Ends this process at once; its peers are told that it died, and a launcher ends them."""
+        """Ends this process at once; its peers report that it died, and a launcher ends them."""
         sys.stdout.flush()
         sys.stderr.write(f"MPI.Abort({errorcode}) on rank {self.rank} of {self.size}\n")
         sys.stderr.flush()

@@ -30,5 +30,5 @@ IN_PLACE: Final = InPlace()
 
 
 def in_place(spec: object) -> bool:
-    """Whether a buffer argument says IN_PLACE; None says it too, where the other argument is given."""
+    """Whether a buffer argument is IN_PLACE; None means it too, where the other argument is given."""
     return spec is None or spec is IN_PLACE

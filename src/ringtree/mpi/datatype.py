@@ -43,25 +43,31 @@ class Datatype:
         return found
 
     def Get_size(self) -> int:
+        """Bytes of one element."""
         return self.size
 
     def Get_extent(self) -> tuple[int, int]:
+        """Lower bound, always 0, and extent, both in bytes."""
         return 0, self.extent
 
     def Get_name(self) -> str:
+        """MPI's name, such as "MPI_INT"."""
         return f"MPI_{self.name}"
 
     def tocode(self) -> str:
+        """numpy's typestring, such as "<f8"."""
         return self.dtype.str
 
     @property
     def is_predefined(self) -> bool:
+        """True: there are no derived datatypes."""
         return True
 
     is_named = is_predefined
 
     @property
     def typestr(self) -> str:
+        """numpy's typestring, such as "<f8"."""
         return self.dtype.str
 
     def __getattr__(self, name: str) -> Any:

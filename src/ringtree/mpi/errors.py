@@ -34,11 +34,13 @@ class Exception(RuntimeError):
         self.error_class, self.text = error_class, text
 
     def Get_error_class(self) -> int:
+        """MPI's error class, such as ERR_TRUNCATE."""
         return self.error_class
 
     Get_error_code = Get_error_class
 
     def Get_error_string(self) -> str:
+        """The error's text."""
         return self.text
 
     def __str__(self) -> str:

@@ -15,6 +15,7 @@ class Group:
 
     @property
     def size(self) -> int:
+        """Number of ranks."""
         return len(self.members)
 
     @property
@@ -23,33 +24,42 @@ class Group:
         return self.members.index(self._own) if self._own in self.members else UNDEFINED
 
     def Get_size(self) -> int:
+        """Number of ranks."""
         return self.size
 
     def Get_rank(self) -> int:
+        """This process's rank in the group; UNDEFINED where it is no member."""
         return self.rank
 
     def Incl(self, ranks: Sequence[int]) -> Group:
+        """The group of these ranks, in this order."""
         return self._of([self.members[r] for r in ranks])
 
     def Excl(self, ranks: Sequence[int]) -> Group:
+        """The group without these ranks, in the same order."""
         return self._of([m for r, m in enumerate(self.members) if r not in set(ranks)])
 
     def Range_incl(self, ranks: Sequence[tuple[int, int, int]]) -> Group:
+        """The group of the ranks of each (first, last, step), `last` included."""
         return self.Incl([r for first, last, step in ranks for r in _inclusive(first, last, step)])
 
     def Range_excl(self, ranks: Sequence[tuple[int, int, int]]) -> Group:
+        """The group without the ranks of each (first, last, step), `last` included."""
         return self.Excl([r for first, last, step in ranks for r in _inclusive(first, last, step)])
 
     @staticmethod
     def Union(a: Group, b: Group) -> Group:
+        """The members of `a`, then the members that only `b` has."""
         return a._of([*a.members, *(m for m in b.members if m not in a.members)])
 
     @staticmethod
     def Intersection(a: Group, b: Group) -> Group:
+        """The members of both groups, in the order of `a`."""
         return a._of([m for m in a.members if m in b.members])
 
     @staticmethod
     def Difference(a: Group, b: Group) -> Group:
+        """The members of `a` that `b` lacks, in the order of `a`."""
         return a._of([m for m in a.members if m not in b.members])
 
     def Translate_ranks(self, ranks: Sequence[int] | None = None, group: Group | None = None) -> list[int]:
@@ -61,14 +71,17 @@ class Group:
         return [of[r if r == PROC_NULL else self.members[r]] for r in (range(self.size) if ranks is None else ranks)]
 
     def Compare(self, group: Group) -> int:
+        """IDENT, SIMILAR (same members, other order) or UNEQUAL."""
         if self.members == group.members:
             return IDENT
         return SIMILAR if sorted(self.members) == sorted(group.members) else UNEQUAL
 
     def Dup(self) -> Group:
+        """A group of the same members."""
         return self._of(self.members)
 
     def Free(self) -> None:
+        """Makes this a null group without members."""
         self.members, self._null = (), True
 
     def _of(self, members: Sequence[int]) -> Group:

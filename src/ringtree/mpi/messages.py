@@ -1,6 +1,6 @@
 """Messages between two ranks: buffers (upper case) and pickled objects (lower case).
 
-A message of an object is its pickle, so that its length says how much to make room for.
+A message of an object is its pickle, so that its length is the room to make.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ringtree.mpi.request import Connected, Prequest, Request
 from ringtree.mpi.status import NOTHING, Status
 
 ROOM = 1 << 15
-"""Bytes that irecv makes room for where it is not told, as mpi4py does: its message must not be longer."""
+"""Bytes that irecv makes room for where no size is given, as mpi4py does: its message must not be longer."""
 
 
 @translating
@@ -26,6 +26,7 @@ class MessageMethods(Connected):
 
     @direct
     def Send(self, buf: Any, dest: int, tag: int = 0) -> None:
+        """Sends `buf` to rank `dest`; returns when `buf` may be overwritten."""
         if dest != PROC_NULL:
             try:
                 self._comm.send(octets(buf), dest, tag)
@@ -40,6 +41,7 @@ class MessageMethods(Connected):
 
     @direct
     def Recv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> None:
+        """Receives a message into `buf`, which may be longer than the message."""
         if status is not None or source == PROC_NULL:
             self.Irecv(buf, source, tag).Wait(status)
             return
@@ -49,27 +51,33 @@ class MessageMethods(Connected):
             reraise(error)
 
     def Isend(self, buf: Any, dest: int, tag: int = 0) -> Request:
+        """Begins to send `buf`, which must not change before the request is done."""
         return Request(NOTHING if dest == PROC_NULL else self._comm.isend(octets(buf), dest, tag))
 
     Irsend = Isend
 
     def Ibsend(self, buf: Any, dest: int, tag: int = 0) -> Request:
+        """Begins to send a copy of `buf`, which may change at once."""
         return Request(NOTHING if dest == PROC_NULL else self._comm.isend(octets(buf).copy(), dest, tag))
 
     def Irecv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
+        """Begins to receive a message into `buf`, which may be longer than the message."""
         if source == PROC_NULL:
             return Request(NOTHING)
         return Request(self._comm.irecv(octets(buf, True), source, tag, at_most=True))
 
     def Send_init(self, buf: Any, dest: int, tag: int = 0) -> Prequest:
+        """A persistent request whose every Start is an Isend of `buf`."""
         return Prequest(lambda: self.Isend(buf, dest, tag))
 
     Rsend_init = Send_init
 
     def Bsend_init(self, buf: Any, dest: int, tag: int = 0) -> Prequest:
+        """A persistent request whose every Start is an Ibsend of `buf`."""
         return Prequest(lambda: self.Ibsend(buf, dest, tag))
 
     def Recv_init(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Prequest:
+        """A persistent request whose every Start is an Irecv into `buf`."""
         return Prequest(lambda: self.Irecv(buf, source, tag))
 
     def Sendrecv(
@@ -82,6 +90,7 @@ class MessageMethods(Connected):
         recvtag: int = ANY_TAG,
         status: Status | None = None,
     ) -> None:
+        """Sends and receives at the same time, so that ranks in a circle do not deadlock."""
         incoming = self.Irecv(recvbuf, source, recvtag)
         self.Isend(sendbuf, dest, sendtag).Wait()
         incoming.Wait(status)
@@ -95,15 +104,18 @@ class MessageMethods(Connected):
         recvtag: int = ANY_TAG,
         status: Status | None = None,
     ) -> None:
+        """Sends a copy of `buf` and receives into `buf`."""
         self.Sendrecv(octets(buf).copy(), dest, sendtag, buf, source, recvtag, status)
 
     def Probe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> bool:
+        """Waits until a message can be received and fills `status`; the message stays."""
         found = NOTHING if source == PROC_NULL else self._comm.probe(source, tag)
         if status is not None:
             status.fill(found)
         return True
 
     def Iprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> bool:
+        """Whether a message can be received now; if so, fills `status`. The message stays."""
         found = NOTHING if source == PROC_NULL else self._comm.iprobe(source, tag)
         if found is not None and status is not None:
             status.fill(found)
@@ -112,18 +124,21 @@ class MessageMethods(Connected):
     probe, iprobe = Probe, Iprobe
 
     def send(self, obj: Any, dest: int, tag: int = 0) -> None:
+        """Sends an object, pickled, to rank `dest`."""
         self.Send(pickle.dumps(obj, pickle.HIGHEST_PROTOCOL), dest, tag)
 
     def bsend(self, obj: Any, dest: int, tag: int = 0) -> None:
+        """Begins to send an object, pickled; returns at once."""
         self.isend(obj, dest, tag)
 
     def isend(self, obj: Any, dest: int, tag: int = 0) -> Request:
+        """Begins to send an object, pickled; returns its request."""
         return self.Isend(pickle.dumps(obj, pickle.HIGHEST_PROTOCOL), dest, tag)
 
     ibsend = isend
 
     def recv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
-        """The object. `buf` is not needed: the message says how long it is."""
+        """The object. `buf` is not needed: the message carries its length."""
         if source == PROC_NULL:
             return self.Recv(None, source, tag, status)
         if status is None:
@@ -151,6 +166,7 @@ class MessageMethods(Connected):
         recvtag: int = ANY_TAG,
         status: Status | None = None,
     ) -> Any:
+        """Sends an object and returns a received one, both at the same time."""
         outgoing = self.isend(sendobj, dest, sendtag)
         obj = self.recv(recvbuf, source, recvtag, status)
         outgoing.wait()

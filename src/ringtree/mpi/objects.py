@@ -18,21 +18,27 @@ class ObjectMethods(Connected):
     """Convenient, and slow beside the upper-case methods; from ranks that one trusts, as a pickle may run anything."""
 
     def barrier(self) -> None:
+        """Returns when all ranks have entered."""
         self._comm.barrier()
 
     def bcast(self, obj: Any, root: int = 0) -> Any:
+        """The root's object, on every rank."""
         return self._comm.broadcast_object(obj, root)
 
     def gather(self, sendobj: Any, root: int = 0) -> list[Any] | None:
+        """Every rank's object, by rank, on the root; None elsewhere."""
         return self._comm.gather_object(sendobj, root)
 
     def scatter(self, sendobj: Sequence[Any] | None, root: int = 0) -> Any:
+        """The object that the root's sequence has for this rank."""
         return self._comm.scatter_object(sendobj, root)
 
     def allgather(self, sendobj: Any) -> list[Any]:
+        """Every rank's object, by rank, on every rank."""
         return self._comm.all_gather_object(sendobj)
 
     def alltoall(self, sendobj: Sequence[Any]) -> list[Any]:
+        """The objects that all ranks have sent to this one, by rank."""
         return self._comm.all_to_all_object(sendobj)
 
     def reduce(self, sendobj: Any, op: Reduction = SUM, root: int = 0) -> Any:
@@ -40,6 +46,7 @@ class ObjectMethods(Connected):
         return self._comm.reduce_object(sendobj, op, root)
 
     def allreduce(self, sendobj: Any, op: Reduction = SUM) -> Any:
+        """The reduction of all ranks' objects, on every rank."""
         return self._comm.all_reduce_object(sendobj, op)
 
     def scan(self, sendobj: Any, op: Reduction = SUM) -> Any:

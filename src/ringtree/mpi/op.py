@@ -49,12 +49,15 @@ class Op:
         return cls(f"user {name}", Native(on_arrays, commutative=commute, name=name), on_objects, commute)
 
     def Is_commutative(self) -> bool:
+        """Whether operands may be exchanged."""
         return self.is_commutative
 
     def Free(self) -> None:
+        """Makes this the null operation, which reduces nothing."""
         self.__init__()  # type: ignore[misc]
 
     def __call__(self, a: Any, b: Any) -> Any:
+        """The reduction of two objects; ValueError where the operation serves buffers only."""
         if self._function is None:
             raise ValueError(f"{self.name} does not reduce objects")
         return self._function(a, b)

@@ -17,6 +17,7 @@ _attached: object = None
 
 
 def Wtick() -> float:
+    """Resolution of `Wtime`, in seconds."""
     return time.get_clock_info("perf_counter").resolution
 
 
@@ -26,6 +27,7 @@ def Init() -> None:
 
 
 def Init_thread(required: int = THREAD_MULTIPLE) -> int:
+    """Joins the group; returns THREAD_MULTIPLE whatever `required` is."""
     Init()
     return THREAD_MULTIPLE
 
@@ -40,24 +42,29 @@ def Finalize() -> None:
 
 
 def Is_initialized() -> bool:
+    """Whether this process has joined the group, now or before Finalize."""
     return _finalized or "_comm" in vars(COMM_WORLD)
 
 
 def Is_finalized() -> bool:
+    """Whether Finalize was called."""
     return _finalized
 
 
 def Query_thread() -> int:
+    """THREAD_MULTIPLE: every thread may make calls."""
     return THREAD_MULTIPLE
 
 
 def Is_thread_main() -> bool:
+    """Whether the caller is Python's main thread."""
     import threading
 
     return threading.current_thread() is threading.main_thread()
 
 
 def Alloc_mem(size: int, info: object = None) -> memoryview:
+    """Zeroed memory of `size` bytes; `info` is ignored."""
     return memoryview(bytearray(size))
 
 
@@ -72,10 +79,12 @@ def Attach_buffer(buf: object) -> None:
 
 
 def Detach_buffer() -> object:
+    """The attached buffer, or None."""
     return _attached
 
 
 def Get_processor_name() -> str:
+    """The host's name."""
     return platform.node()
 
 
@@ -85,9 +94,11 @@ def Get_version() -> tuple[int, int]:
 
 
 def Get_library_version() -> str:
+    """The library's name and version, as text."""
     return f"ringtree {ringtree.__version__}"
 
 
 def get_vendor() -> tuple[str, tuple[int, ...]]:
+    """The library's name, and its version as three numbers."""
     numbers = [int(part) for part in ringtree.__version__.split(".")[:3] if part.isdigit()]
     return "ringtree", tuple((numbers + [0, 0, 0])[:3])

@@ -34,6 +34,7 @@ class Request:
             self._work, self._finish = work._work, work._finish
 
     def Wait(self, status: Status | None = None) -> bool:
+        """Waits until the call is done; always True."""
         self._wait(status)
         return True
 
@@ -42,9 +43,11 @@ class Request:
         return self._wait(status)
 
     def Test(self, status: Status | None = None) -> bool:
+        """Whether the call is done, without waiting."""
         return self._test(status)[0]
 
     def test(self, status: Status | None = None) -> tuple[bool, Any]:
+        """Whether the call is done, and the received object, without waiting."""
         return self._test(status)
 
     def Get_status(self, status: Status | None = None) -> bool:
@@ -61,7 +64,10 @@ class Request:
         self._work = self._finish = None
 
     def Cancel(self) -> None:
-        raise NotImplementedError("Request.Cancel: ringtree takes no started call back; every wait has a deadline")
+        """Raises NotImplementedError: a started call cannot be cancelled."""
+        raise NotImplementedError(
+            "Request.Cancel: ringtree does not cancel a started call; every wait ends at the group's timeout"
+        )
 
     cancel = Cancel
 
@@ -94,27 +100,32 @@ class Request:
 
     @classmethod
     def Waitall(cls, requests: Sequence[Self], statuses: Statuses = None) -> bool:
+        """Waits until all calls are done; always True."""
         cls.waitall(requests, statuses)
         return True
 
     @classmethod
     def waitall(cls, requests: Sequence[Self], statuses: Statuses = None) -> list[Any]:
+        """Waits until all calls are done; returns their objects in order."""
         return [
             request._wait(status) for request, status in zip(requests, _padded(statuses, len(requests)), strict=False)
         ]
 
     @classmethod
     def Testall(cls, requests: Sequence[Self], statuses: Statuses = None) -> bool:
+        """Whether all calls are done, without waiting."""
         return cls.testall(requests, statuses)[0]
 
     @classmethod
     def testall(cls, requests: Sequence[Self], statuses: Statuses = None) -> tuple[bool, list[Any] | None]:
+        """Whether all calls are done, and their objects if so, without waiting."""
         if not all(request.Get_status() for request in requests):
             return False, None
         return True, cls.waitall(requests, statuses)
 
     @classmethod
     def Waitany(cls, requests: Sequence[Self], status: Status | None = None) -> int:
+        """Waits until one call is done; returns its index."""
         return cls.waitany(requests, status)[0]
 
     @classmethod
@@ -128,10 +139,12 @@ class Request:
 
     @classmethod
     def Testany(cls, requests: Sequence[Self], status: Status | None = None) -> tuple[int, bool]:
+        """The index of a call that is done, and whether there is one, without waiting."""
         return cls.testany(requests, status)[:2]
 
     @classmethod
     def testany(cls, requests: Sequence[Self], status: Status | None = None) -> tuple[int, bool, Any]:
+        """The index of a call that is done, whether there is one, and its object, without waiting."""
         if not any(requests):
             return UNDEFINED, True, _nothing(status)
         for index, request in enumerate(requests):
@@ -141,6 +154,7 @@ class Request:
 
     @classmethod
     def Waitsome(cls, requests: Sequence[Self], statuses: Statuses = None) -> list[int] | None:
+        """Waits until a call at least is done; returns the indices of all that are, None where none is active."""
         return cls.waitsome(requests, statuses)[0]
 
     @classmethod
@@ -153,10 +167,12 @@ class Request:
 
     @classmethod
     def Testsome(cls, requests: Sequence[Self], statuses: Statuses = None) -> list[int] | None:
+        """The indices of all calls that are done, without waiting; None where none is active."""
         return cls.testsome(requests, statuses)[0]
 
     @classmethod
     def testsome(cls, requests: Sequence[Self], statuses: Statuses = None) -> tuple[list[int] | None, list[Any] | None]:
+        """The indices of all calls that are done and their objects, without waiting; None where none is active."""
         if not any(requests):
             return None, None
         done = [index for index, request in enumerate(requests) if request and request._work.done()]
@@ -173,16 +189,19 @@ class Prequest(Request):
         self._begin: Callable[[], Request] | None = begin
 
     def Start(self) -> None:
+        """Begins the call once more; Exception of ERR_REQUEST after Free."""
         if self._begin is None:
             raise Exception(ERR_REQUEST, "REQUEST_NULL: this request was freed")
         self._work = self._begin()._work
 
     @classmethod
     def Startall(cls, requests: Sequence[Prequest]) -> None:
+        """Begins each of the requests once more, in order."""
         for request in requests:
             request.Start()
 
     def Free(self) -> None:
+        """Makes this REQUEST_NULL, which cannot be started."""
         super().Free()
         self._begin = None
 

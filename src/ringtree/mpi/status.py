@@ -12,7 +12,7 @@ _BYTE = Datatype.fromcode("BYTE")
 
 
 class Status:
-    """Filled by the call it is given to; an empty one says ANY_SOURCE, ANY_TAG and no bytes."""
+    """Filled by the call it is given to; an empty one has ANY_SOURCE, ANY_TAG and no bytes."""
 
     def __init__(self, status: Status | None = None) -> None:
         if not (status is None or isinstance(status, Status)):
@@ -30,12 +30,15 @@ class Status:
         self.error, self.cancelled = SUCCESS, False
 
     def Get_source(self) -> int:
+        """The sender's rank; ANY_SOURCE in an empty status."""
         return self.source
 
     def Get_tag(self) -> int:
+        """The message's tag; ANY_TAG in an empty status."""
         return self.tag
 
     def Get_error(self) -> int:
+        """The error class, SUCCESS where nothing failed."""
         return self.error
 
     def Get_count(self, datatype: Datatype | str = _BYTE) -> int:
@@ -46,25 +49,32 @@ class Status:
     Get_elements = Get_count
 
     def Set_elements(self, datatype: Datatype, count: int) -> None:
+        """Sets the message's length to `count` elements of this type."""
         self.nbytes = datatype.size * count
 
     def Is_cancelled(self) -> bool:
+        """What `Set_cancelled` set; no call of this library cancels."""
         return self.cancelled
 
     def Set_cancelled(self, flag: bool) -> None:
+        """Sets what `Is_cancelled` returns."""
         self.cancelled = bool(flag)
 
     def Set_source(self, source: int) -> None:
+        """Sets the sender's rank."""
         self.source = source
 
     def Set_tag(self, tag: int) -> None:
+        """Sets the tag."""
         self.tag = tag
 
     def Set_error(self, error: int) -> None:
+        """Sets the error class."""
         self.error = error
 
     @property
     def count(self) -> int:
+        """The message's length in bytes."""
         return self.nbytes
 
     @count.setter
@@ -78,9 +88,11 @@ class Nothing:
     source, tag, nbytes = PROC_NULL, ANY_TAG, 0
 
     def done(self) -> bool:
+        """True."""
         return True
 
     def wait(self, timeout: float | None = None) -> bool:
+        """True at once, whatever `timeout`."""
         return True
 
 

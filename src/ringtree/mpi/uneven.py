@@ -31,6 +31,7 @@ class Blocks:
         )
 
     def of(self, rank: int) -> Array:
+        """The elements of one rank's block, without a copy."""
         return self.line[self.places[rank] : self.places[rank] + self.counts[rank]]
 
     def packed(self) -> Array:
@@ -53,6 +54,7 @@ class UnevenForms(Connected):
     """Counts and displacements as MPI has them. A call whose counts not all ranks know exchanges them first."""
 
     def Gatherv(self, sendbuf: Any, recvbuf: Any, root: int = 0, **how: Any) -> Any:
+        """Collects every rank's `sendbuf` into the root's `recvbuf`, by its counts and displacements."""
         comm = self._comm
         into = Blocks(recvbuf, comm.size, writable=True) if comm.rank == root else None
         x = into.of(root) if into is not None and in_place(sendbuf) else octets(sendbuf)
@@ -65,6 +67,7 @@ class UnevenForms(Connected):
         return _unpacking(comm.gather_v(x, root, sent, out=room, **how), into, room)
 
     def Scatterv(self, sendbuf: Any, recvbuf: Any, root: int = 0, **how: Any) -> Any:
+        """Sends each rank its block of the root's `sendbuf`, by its counts and displacements."""
         comm = self._comm
         if comm.rank != root:
             return comm.scatter_v(None, root=root, out=octets(recvbuf, writable=True), **how)
@@ -73,6 +76,7 @@ class UnevenForms(Connected):
         return comm.scatter_v(blocks.packed(), blocks.counts, root, out=out, **how)
 
     def Allgatherv(self, sendbuf: Any, recvbuf: Any, **how: Any) -> Any:
+        """Collects every rank's `sendbuf` into all `recvbuf`s, by their counts and displacements."""
         comm = self._comm
         into = Blocks(recvbuf, comm.size, writable=True)
         x = into.of(comm.rank) if in_place(sendbuf) else octets(sendbuf)
@@ -80,6 +84,7 @@ class UnevenForms(Connected):
         return _unpacking(comm.all_gather_v(x, into.counts, out=room, **how), into, room)
 
     def Alltoallv(self, sendbuf: Any, recvbuf: Any, **how: Any) -> Any:
+        """Sends block r of `sendbuf` to rank r, by counts and displacements; receives likewise."""
         comm = self._comm
         into = Blocks(recvbuf, comm.size, writable=True)
         blocks = into if in_place(sendbuf) else Blocks(sendbuf, comm.size)

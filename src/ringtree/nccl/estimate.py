@@ -1,4 +1,4 @@
-"""What a collective is said to take on a cluster, with one algorithm and one protocol."""
+"""The predicted time of a collective on a cluster, with one algorithm and one protocol."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Estimate:
     """`latency_s` is the part of `time_s` that does not grow with the size; `bandwidth_Bps` what the algorithm comes
     to at length, in bytes of the collective a second (nccl-tests' algbw). `channels` run side by side at this size.
-    `bottleneck` says in words what most of the time is spent on."""
+    `bottleneck`: a text that names what most of the time is spent on."""
 
     algorithm: str
     protocol: str

@@ -1,7 +1,7 @@
-"""Why a cluster is slow: what was measured beside what was predicted, for it as it should be and with each fault.
+"""Why a cluster is slow: measured times beside predicted times, for the cluster without faults and with each fault.
 
-A fault is named where NCCL's own words tell it, or where it alone brings the prediction to what was measured, at length
-and at small sizes. Where several do, all are named, with what to run to tell them apart.
+A fault is named where NCCL's log shows it, or where it alone brings the prediction to the measured times, at length and
+at small sizes. Where several faults do, all are named, with a command for each that confirms or excludes it.
 """
 
 from __future__ import annotations
@@ -23,41 +23,41 @@ from ringtree.nccl.tuning.figures import ALGORITHMS, PROTOCOLS
 from ringtree.nccl.tuning.variables import named
 
 WELL = 0.7
-"""A plateau from this share of the predicted on is no fault: what models, hosts and fabrics differ by."""
+"""A plateau of at least this share of the predicted one is no fault: models, hosts and fabrics differ by as much."""
 WELL_COPIED = 0.4
-"""The same where a kernel or a CPU copies in a cluster that is as it should be."""
+"""The same where a kernel or a CPU copies data in a cluster without faults."""
 SLOWED = 0.85
-"""A fault is one that leaves at most this share of the speed; where NCCL's words tell of one, a plateau below this
-share is slow."""
+"""A fault leaves at most this share of the speed; where NCCL's log shows one, a plateau below this share is slow."""
 RING = ("ring", "simple")
-"""What every NCCL has, and takes where it has no better or is told to."""
+"""The algorithm and protocol of every NCCL, its choice where nothing better applies or its variables demand it."""
 DOUBT = 0.6
-"""The least distance of a fault of which only the most that it leaves is known, without small sizes to tell."""
+"""The least distance of a fault of which only an upper bound of the speed is known, in a log without small sizes."""
 OTHERWISE = 0.5
 """The largest distance at which a plateau is taken for the ring's."""
 UPPER_LIMIT = (
-    "slower at length than predicted, as no cause known here would have it: these GPUs reach one another through the "
+    "slower at length than predicted, and no known cause fits: these GPUs reach one another through the "
     "CPUs' memory, where the prediction is what the links would carry and how fast the copies are is the host's"
 )
 SLOW_START = 3.0
-"""Small sizes that take longer than so many times the predicted are remarked on."""
+"""Small sizes that take more than this many times the predicted time are remarked on."""
 IMPOSSIBLE = 1.05
-"""A bound over a measured time, from which on the topology cannot be the one that was measured."""
+"""A lower bound at least this many times the measured time proves that the log is of another topology."""
 SMALL_BYTES = 1 << 13
 LARGE_BYTES = 1 << 24
 TAKEN = 3
-"""So many sizes make a plateau: the largest."""
+"""The plateau is that of this many sizes, the largest ones."""
 SMALL_WITHIN = 2.5
-"""By what factor small sizes may lie beside a fault's prediction: hosts differ more in that than at length."""
+"""The factor between small sizes' times and a fault's prediction that still fits: hosts differ more there than at
+length."""
 FITS = 1.15
 """The largest distance at which a fault fits."""
 APART = 0.3
-"""By how much further the second fault must be than the first, for the first to be named."""
+"""The least difference in distance between the second fault and the first for which the first is named alone."""
 
 
 class Diagnosis(str, Enum):
-    """CAUSE: one fault. UNDECIDED: several fit alike. UNEXPLAINED: slower than predicted, and none fits. UNTOLD: no
-    size of the log tells."""
+    """CAUSE: one fault. UNDECIDED: several faults fit alike. UNEXPLAINED: slower than predicted, and no fault fits.
+    UNTOLD: no size of the log is small or large enough to judge."""
 
     HEALTHY = "nothing wrong found"
     CAUSE = "likely cause"
@@ -68,7 +68,7 @@ class Diagnosis(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A size: measured, and planned for the cluster as it should be."""
+    """One size of the log: its measured row, and the plan for the cluster without faults."""
 
     row: NcclTestsRow
     planned: Planned
@@ -90,13 +90,14 @@ class MiddleSize:
 
     @property
     def ratio(self) -> float:
+        """Predicted over measured time: the measured speed as a share of the predicted."""
         return self.predicted_s / self.measured_s
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A fault beside the log, `at_length` and at small sizes (`at_start`), None where the log has none. `said`,
-    `denied`: NCCL's words for and against it."""
+    """A fault compared with the log, `at_length` and at small sizes (`at_start`); None where the log has no such sizes.
+    `said`, `denied`: the log's lines for and against the fault."""
 
     fault: Fault
     at_length: MiddleSize | None
@@ -106,7 +107,8 @@ class Suspect:
 
     @property
     def distance(self) -> float:
-        """How far the figures are from the prediction: 1 at the most that either may be beside it and still fit."""
+        """The distance of the measured times from the fault's prediction; 1 is the largest deviation that fits, at
+        length or at small sizes."""
         length = log(self.at_length.ratio) if self.at_length else 0.0
         start = log(self.at_start.ratio) if self.at_start else 0.0
         within = self.fault.slower if length < 0 and self.fault.slower else self.fault.within
@@ -115,14 +117,14 @@ class Suspect:
 
     @property
     def fits(self) -> bool:
-        """Whether the figures are what the fault would bring about."""
+        """Whether the fault explains the measured times."""
         return self.distance <= FITS
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`at_length`, `at_start`: the cluster as it should be; `suspects` the likeliest first; `algorithm` where the
-    figures are those of another than NCCL's pick."""
+    """`at_length`, `at_start`: the cluster without faults; `suspects`: the likeliest first; `algorithm`: where the
+    times are those of another algorithm than NCCL's pick."""
 
     log: Log
     cluster: Cluster
@@ -135,26 +137,28 @@ class Explanation:
     remarks: tuple[str, ...] = ()
 
 
-def explain(told: Log, cluster: Cluster) -> Explanation:
+def explain(nccl_log: Log, cluster: Cluster) -> Explanation:
     """The log's rows beside the cluster's predictions, and what is wrong. ValueError where the cluster has another
     number of ranks than the log."""
-    if told.ranks and told.ranks != cluster.ranks:
-        raise ValueError(f"{told.path}: has {told.ranks} ranks; expected {cluster.ranks}, as {cluster.name} has")
-    forced = _forced(told)
+    if nccl_log.ranks and nccl_log.ranks != cluster.ranks:
+        raise ValueError(
+            f"{nccl_log.path}: has {nccl_log.ranks} ranks; expected {cluster.ranks}, as {cluster.name} has"
+        )
+    forced = _forced(nccl_log)
     plan = ClusterPlan(cluster, **forced)
-    rows = tuple(Compared(row, plan.row(told.collective, row.nbytes)) for row in told.rows)
+    rows = tuple(Compared(row, plan.row(nccl_log.collective, row.nbytes)) for row in nccl_log.rows)
     large, small = _large(rows), [c for c in rows if c.row.nbytes <= SMALL_BYTES]
     at_length, at_start = _beside(large, _picked), _beside(small, _picked)
-    remarks = tuple(_remarks(told, cluster, rows, at_start))
+    remarks = tuple(_remarks(nccl_log, cluster, rows, at_start))
     if at_length is None and at_start is None:
-        return Explanation(told, cluster, rows, None, None, Diagnosis.UNTOLD, remarks=remarks)
+        return Explanation(nccl_log, cluster, rows, None, None, Diagnosis.UNTOLD, remarks=remarks)
     beside = at_length or at_start
     ratio = beside.ratio if beside else 1.0
     least = 1 / SLOW_START if at_length is None else WELL_COPIED if _copied(cluster) else WELL
-    found = Explanation(told, cluster, rows, at_length, at_start, Diagnosis.HEALTHY, remarks=remarks)
-    if ratio >= (max(SLOWED, least) if told.debug else least):
+    found = Explanation(nccl_log, cluster, rows, at_length, at_start, Diagnosis.HEALTHY, remarks=remarks)
+    if ratio >= (max(SLOWED, least) if nccl_log.debug else least):
         return found
-    suspects = _suspects(told, cluster, forced, large, small)
+    suspects = _suspects(nccl_log, cluster, forced, large, small)
     if ratio >= least and not any(s.said for s in suspects):
         return found
     other = _as_ring(large)
@@ -193,17 +197,17 @@ def _as_ring(large: Sequence[Compared]) -> tuple[str, float] | None:
     return ("/".join(RING), distance) if distance <= OTHERWISE else None
 
 
-def _forced(told: Log) -> dict[str, str]:
-    """The one algorithm and the one protocol that NCCL was told to take, where it was."""
+def _forced(nccl_log: Log) -> dict[str, str]:
+    """The algorithm and the protocol that NCCL's variables demand, where they name one each."""
     out = {}
     for what, variable, known in (("algorithm", "NCCL_ALGO", ALGORITHMS), ("protocol", "NCCL_PROTO", PROTOCOLS)):
-        if (name := named(told.debug.environment.get(variable, ""))) in known:
+        if (name := named(nccl_log.debug.environment.get(variable, ""))) in known:
             out[what] = name
     return out
 
 
 def _suspects(
-    told: Log, cluster: Cluster, forced: dict[str, str], large: Sequence[Compared], small: Sequence[Compared]
+    nccl_log: Log, cluster: Cluster, forced: dict[str, str], large: Sequence[Compared], small: Sequence[Compared]
 ) -> list[Suspect]:
     """Every fault that would slow the cluster, beside the log; the likeliest first. Without those that would
     fit, but with which nothing is as quick as what was measured, unless NCCL speaks of them."""
@@ -213,15 +217,15 @@ def _suspects(
         plan = ClusterPlan(fault.cluster, **forced)
 
         def predicted(c: Compared, plan: ClusterPlan = plan) -> Estimate:
-            return plan.candidates(told.collective, c.row.nbytes)[1]
+            return plan.candidates(nccl_log.collective, c.row.nbytes)[1]
 
         slowed = (predicted(c).time_s > c.planned.pick.time_s / SLOWED for c in large or some)
         if any(slowed):
             at_length, at_start = _beside(large, predicted), _beside(some, predicted)
-            said, denied = fault.said_for(told.debug), fault.said_against(told.debug)
-            suspect = Suspect(fault, at_length, at_start, said, denied)
-            tried = large if suspect.fits and not said else ()
-            if not any(_impossible(plan.row(told.collective, c.row.nbytes), c.row) for c in tried):
+            evidence, denied = fault.said_for(nccl_log.debug), fault.said_against(nccl_log.debug)
+            suspect = Suspect(fault, at_length, at_start, evidence, denied)
+            tried = large if suspect.fits and not evidence else ()
+            if not any(_impossible(plan.row(nccl_log.collective, c.row.nbytes), c.row) for c in tried):
                 out.append(suspect)
     return sorted(out, key=lambda s: (not s.said, bool(s.denied), s.distance))
 
@@ -236,8 +240,8 @@ def _judged(suspects: Sequence[Suspect]) -> tuple[Diagnosis, tuple[Suspect, ...]
     nearest: dict[str, Suspect] = {}
     for s in suspects:
         nearest.setdefault(s.fault.key, s)
-    if said := [s for s in nearest.values() if s.said]:
-        return Diagnosis.CAUSE, tuple(said)
+    if confirmed := [s for s in nearest.values() if s.said]:
+        return Diagnosis.CAUSE, tuple(confirmed)
     left = [s for s in nearest.values() if not s.denied]
     fitting = [s for s in left if s.fits and s.distance <= left[0].distance + APART]
     if not fitting:
@@ -253,32 +257,34 @@ def _copied(cluster: Cluster) -> bool:
     return not any(p2p(paths, a, b).applies for a in gpus for b in gpus if a != b)
 
 
-def _remarks(told: Log, cluster: Cluster, rows: Sequence[Compared], at_start: MiddleSize | None) -> Iterator[str]:
-    yield from told.inferred
-    if wrong := next((row for row in told.rows if row.wrong), None):
+def _remarks(nccl_log: Log, cluster: Cluster, rows: Sequence[Compared], at_start: MiddleSize | None) -> Iterator[str]:
+    yield from nccl_log.inferred
+    if wrong := next((row for row in nccl_log.rows if row.wrong), None):
         yield (
             f"WRONG RESULTS: line {wrong.line} has {wrong.wrong} wrong elements at {wrong.nbytes} B: memory or a link "
-            "corrupts data, which comes before any question of speed"
+            "corrupts data: repair that before speed"
         )
     if at_start and at_start.ratio < 1 / SLOW_START:
         yield (
-            f"small sizes take {1 / at_start.ratio:.1f} times the predicted: look at CPU frequency, at what else runs "
+            f"small sizes take {1 / at_start.ratio:.1f} times the predicted: look at CPU frequency, at other programs "
             "on these cores, and at the fabric's set-up"
         )
     if over := next((c for c in reversed(rows) if _impossible(c.planned, c.row)), None):
         yield (
-            f"{over.row.nbytes} B took less than is possible there: this ran on more than the topology has; look at "
+            f"{over.row.nbytes} B took less time than the topology allows: the log is from a larger machine; check "
             "--topology, --nics and --nodes"
         )
-    ran = {r.model for r in told.ran if r.model}
+    ran = {r.model for r in nccl_log.ran if r.model}
     for model in sorted({cluster.machine.devices[g].model for g in cluster.machine.gpus} - {""}):
         if ran and not any(model.split()[0].lower() in name.lower() for name in ran):
             yield f"the log ran on {', '.join(sorted(ran))}; the topology has {model}: is it the right one?"
-    for name in sorted({"NCCL_ALGO", "NCCL_PROTO"} & told.debug.environment.keys()):
-        yield f"{name}={told.debug.environment[name]} was set" + ("" if _forced(told) else ": not taken into account")
-    if "no_nvls" in told.debug.signs and Pattern.NVLS in ClusterPlan(cluster).graphs:
-        said = told.debug.signs["no_nvls"]
-        yield f"line {said.line}: {said.text}; what is predicted is with NVLink SHARP: is Fabric Manager running?"
+    for name in sorted({"NCCL_ALGO", "NCCL_PROTO"} & nccl_log.debug.environment.keys()):
+        yield f"{name}={nccl_log.debug.environment[name]} was set" + (
+            "" if _forced(nccl_log) else ": not taken into account"
+        )
+    if "no_nvls" in nccl_log.debug.signs and Pattern.NVLS in ClusterPlan(cluster).graphs:
+        seen = nccl_log.debug.signs["no_nvls"]
+        yield f"line {seen.line}: {seen.text}; the prediction is with NVLink SHARP: is Fabric Manager running?"
     for note in cluster.machine.notes:
         if note.kind is NoteKind.TRAP:
             yield f"trap in the topology: {note.about}: {note.text}"

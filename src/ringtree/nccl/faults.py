@@ -1,4 +1,4 @@
-"""What can be wrong with a cluster, each as a change of it: what is predicted for that is what one would measure."""
+"""Faults of a cluster, each as a changed Cluster, whose predicted times are those expected with the fault."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ringtree.topology.fabrics import FABRICS
 
 DIRECT = frozenset({LinkKind.NVLINK, LinkKind.XGMI})
 HARDWARE, SOFTWARE = 1.35, 2.5
-"""By what factor a measurement may lie beside a prediction and still fit: where a link is what is measured, and where
-the copies of a kernel or a CPU are, which differ by that between hosts."""
+"""The factor between a measurement and a prediction that still fits: for links, and for copies by a kernel or a CPU,
+which differ more between hosts."""
 KERNEL = 16.0
-"""What the kernel's TCP is predicted to reach, with a core to each connection, is the most: it may be so much less."""
+"""The factor for the kernel's TCP: its prediction is an upper bound, with a core for each connection."""
 
 
 @dataclass(frozen=True)
 class Fault:
     """`cluster`: as it would be with the fault. A measurement fits its prediction by a factor of `within`, or of
-    `slower` where it is the slower one. Faults of one `key` are variants. `signs` are what NCCL says then
-    (debug_log), `unless` what it says where it is not so, `settings` the variables that make it so. `check`: what to
-    run to be sure; `remedy`: what helps."""
+    `slower` where the measurement is slower. Faults of one `key` are variants. `signs`: what NCCL prints with the fault
+    (debug_log); `unless`: what it prints without it; `settings`: variables that cause it. `check`: a command that
+    confirms it; `remedy`: its repair."""
 
     key: str
     what: str
@@ -39,7 +39,7 @@ class Fault:
     settings: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
 
     def said_for(self, debug: Debug) -> tuple[str, ...]:
-        """What NCCL said in its favour, in words."""
+        """The log's evidence for the fault, one text each."""
         out = [
             f"{name}={debug.environment[name]} was set"
             for name, values in self.settings.items()
@@ -52,7 +52,7 @@ class Fault:
         return tuple(out)
 
     def said_against(self, debug: Debug) -> tuple[str, ...]:
-        """What NCCL said against it, in words; nothing where it said something in its favour."""
+        """The log's evidence against the fault, one text each; empty where there is evidence for it."""
         if self.said_for(debug):
             return ()
         out = [_quoted(debug, sign) for sign in self.unless if debug.times(sign)]
@@ -70,11 +70,11 @@ class Fault:
 
 
 def _quoted(debug: Debug, sign: str) -> str:
-    said = debug.signs[sign]
+    seen = debug.signs[sign]
     return (
-        f"line {said.line} says, as {said.times} do: {said.text}"
-        if said.times > 1
-        else f"line {said.line}: {said.text}"
+        f"line {seen.line}, the first of {seen.times} alike: {seen.text}"
+        if seen.times > 1
+        else f"line {seen.line}: {seen.text}"
     )
 
 
@@ -94,7 +94,7 @@ def _p2p_off(cluster: Cluster) -> Iterator[Fault]:
             "CPU link",
             replace(cluster, machine=_changed(_without_direct(machine), DeviceKind.GPU, _no_p2p)),
             SOFTWARE,
-            "NCCL_DEBUG=INFO says `via SHM` where it is off, `via P2P` where it is on; `nvidia-smi topo -p2p r`",
+            "NCCL_DEBUG=INFO prints `via SHM` where it is off, `via P2P` where it is on; `nvidia-smi topo -p2p r`",
             "unset NCCL_P2P_DISABLE and NCCL_P2P_LEVEL; switch off ACS and the IOMMU's translation",
             signs=("shm", "p2p_disabled"),
             unless=("p2p",),
@@ -111,8 +111,8 @@ def _nvlink_unused(cluster: Cluster) -> Iterator[Fault]:
             "CPU link",
             replace(cluster, machine=_without_direct(machine)),
             SOFTWARE,
-            "`nvidia-smi topo -m` says NV# between all GPUs and `nvidia-smi nvlink --status` has no link down; "
-            "NCCL_DEBUG_SUBSYS=GRAPH says what NCCL sees",
+            "`nvidia-smi topo -m` shows NV# between all GPUs and `nvidia-smi nvlink --status` has no link down; "
+            "NCCL_DEBUG_SUBSYS=GRAPH prints the links that NCCL found",
             "reset GPUs whose links are down, start Fabric Manager where there are NVSwitches, give a container or VM "
             "all the GPUs that are linked",
         )
@@ -124,10 +124,10 @@ def _gdr_off(cluster: Cluster) -> Iterator[Fault]:
     if cluster.nodes > 1 and cluster.fabric and cluster.fabric.gdr and able:
         yield Fault(
             "gdr_off",
-            "GPUDirect RDMA is off: what goes to other nodes is copied through the host's memory",
+            "GPUDirect RDMA is off: data to other nodes is copied through the host's memory",
             replace(cluster, machine=_changed(machine, DeviceKind.NIC, _no_gdr)),
             HARDWARE,
-            "NCCL_DEBUG=INFO says `via NET/…/GDRDMA` where it is on; `lsmod | grep nvidia_peermem`",
+            "NCCL_DEBUG=INFO prints `via NET/…/GDRDMA` where it is on; `lsmod | grep nvidia_peermem`",
             "load nvidia-peermem or use DMA-BUF, unset NCCL_NET_GDR_LEVEL, switch off ACS",
             signs=("staged", "gdr_disabled"),
             unless=("gdrdma", "socket", "using_socket"),
@@ -144,7 +144,7 @@ def _few_nics(cluster: Cluster) -> Iterator[Fault]:
                 f"one rail is used: 1 of {there} NICs" if used == 1 else f"{used} of {there} NICs are used",
                 replace(cluster, machine=_first_nics(cluster.machine, used)),
                 HARDWARE,
-                "NCCL_DEBUG=INFO says `NET/IB : Using` and the ports; `ibstat` says which are up",
+                "NCCL_DEBUG=INFO prints `NET/IB : Using` and the ports; `ibstat` lists the ports that are up",
                 "unset NCCL_IB_HCA or name all, bring all ports up, give a container all devices",
                 unless=("socket", "using_socket"),
             )
@@ -171,7 +171,7 @@ def _cpu_link(cluster: Cluster) -> Iterator[Fault]:
             "traffic to other nodes goes over the CPU link: GPUs use NICs of another socket",
             replace(cluster, machine=_far(machine)),
             HARDWARE,
-            "`nvidia-smi topo -m` says PIX or PXB, not SYS, between each GPU and its NIC; "
+            "`nvidia-smi topo -m` shows PIX or PXB, not SYS, between each GPU and its NIC; "
             "NCCL_DEBUG_SUBSYS=GRAPH names each channel's NIC",
             "list NICs in the GPUs' order, bind ranks to their GPU's NUMA node, give a VM its instance's "
             "NCCL_TOPO_FILE",
@@ -192,7 +192,7 @@ def _sockets(cluster: Cluster) -> Iterator[Fault]:
                 "plugin",
                 replace(cluster, machine=plain, fabric=FABRICS["tcp"]),
                 HARDWARE,
-                "NCCL_DEBUG=INFO says `Using network` and Socket, or the fabric's name",
+                "NCCL_DEBUG=INFO prints `Using network` and Socket, or the fabric's name",
                 "put the fabric's NCCL plugin where NCCL finds it (aws-ofi-nccl, the cloud's own), unset NCCL_NET and "
                 "NCCL_IB_DISABLE",
                 slower=KERNEL,

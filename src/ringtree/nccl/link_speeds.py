@@ -23,9 +23,9 @@ INTEL_MODEL_GBps = ((0xCF, 40.0), (0x8F, 22.0), (0x55, 10.0), (0, 6.0))
 SKYLAKE_GBps = 10.0
 LOCAL_GBps = 5000.0
 NIC_UNTOLD_GBps = 10 / 8
-"""A NIC of no told speed is one of 10 Gbit/s."""
+"""GB/s of a NIC of unknown speed: 10 Gbit/s, as in NCCL."""
 PCI_OF_NOMINAL = 12 / 15.754
-"""For a PCIe link whose generation was not told: what NCCL gives Gen3 x16, over what that carries."""
+"""For a PCIe link of unknown generation: NCCL's bandwidth of Gen3 x16 over what Gen3 x16 carries."""
 
 
 def seen(machine: Machine) -> Machine:
@@ -89,5 +89,5 @@ def runs_rccl(machine: Machine) -> bool:
 
 
 def _xgmi_GBps(gpu: Device) -> float:
-    told = f"{gpu.attributes.get('gcn', '')} {gpu.model}".lower()
-    return next((GBps for start, GBps in XGMI_LINK_GBps.items() if start in told), XGMI_OLD_GBps)
+    names = f"{gpu.attributes.get('gcn', '')} {gpu.model}".lower()
+    return next((GBps for start, GBps in XGMI_LINK_GBps.items() if start in names), XGMI_OLD_GBps)

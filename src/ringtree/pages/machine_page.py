@@ -19,7 +19,7 @@ from ringtree.pages import assemble, encode
 
 MOST_DEVICES = 4096
 NOTES = (NoteKind.TRAP, NoteKind.ASSUMED, NoteKind.SOURCE)
-"""In the order in which they are told."""
+"""In the order in which the page lists them."""
 MOST_ROUTED = 160
 """GPUs and NICs of a machine whose paths the page has link by link."""
 
@@ -61,7 +61,7 @@ def machine_data(
 
 
 def _ways(cluster: Cluster, between: tuple[int, int]) -> tuple[CopyRoute, ...]:
-    """None where there are not two GPUs, or a path is not told."""
+    """None where there are not two GPUs, or a path is unknown."""
     if max(between) >= len(cluster.machine.gpus):
         return ()
     try:

@@ -16,7 +16,7 @@ MACHINE = ("cpu", "cores", "caches", "numa_nodes", "memory_bytes")
 
 
 def report_page(records: Mapping[str, Record], command: str = "bench") -> str:
-    """The page that shows these records, by names that tell them apart. `command`: what they are from. ValueError where
+    """The page that shows these records, by distinct names. `command`: what they are from. ValueError where
     they are too many rows."""
     return assemble(f"ringtree {command}: {', '.join(records)}", ["report"], {"report": report_data(records)})
 

@@ -112,7 +112,7 @@ FABRICS: dict[str, Fabric] = {
             hop_s=0.6e-6,
             core_Bps=42e9 / 8,
             source="payload: frames of 1500 bytes, IEEE 802.3, RFC 9293 and 7323; latency: two kernels, their "
-            f"interrupts and wake-ups, and a switch, as netperf's TCP_RR tells; {_LINUX}; one thread a rank, its "
+            f"interrupts and wake-ups, and a switch, as netperf's TCP_RR measures; {_LINUX}; one thread a rank, its "
             "proxy's: NCCL's documentation of NCCL_SOCKET_NTHREADS (NCCL takes 2 on AWS' cards and 4 on Google's)",
         ),
         Fabric(

@@ -205,9 +205,9 @@ class Topology:
         if len(self._numbers) < len(self.nodes):
             twice = next(n for number, n in enumerate(self.nodes) if self._numbers[n] != number)
             raise ValueError(f"{self.name}: two nodes are named {twice!r}; expected names that differ")
-        for link, said in self._faults():
+        for link, problem in self._faults():
             ends = ", ".join(f"{key} {getattr(self, key)[link]}" for key in LINK_COLUMNS)
-            raise ValueError(f"{self.name}: link {link} ({ends}): {said}")
+            raise ValueError(f"{self.name}: link {link} ({ends}): {problem}")
         for key in COSTS:
             value, is_time = getattr(self, key), key.endswith("_s")
             if not (0 <= value <= LONGEST_S if is_time else value >= SLOWEST_BPS):

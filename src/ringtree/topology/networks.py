@@ -71,6 +71,7 @@ class Leaves(Wires):
     leaf: Ints
 
     def between(self, node: Ints, leaves: Ints, other: Ints, enters: Ints) -> Ints:
+        """Port up, leaf up, leaf down and port down of each pair; -1 for both leaf links under one leaf."""
         machines, each = self.leaf.shape
         below, above = self.leaf[node, leaves], self.leaf[other, enters]
         up = 2 * machines * each
@@ -95,6 +96,7 @@ class Torus(Wires):
     number: Ints
 
     def between(self, node: Ints, leaves: Ints, other: Ints, enters: Ints) -> Ints:
+        """The links of each pair, dimension by dimension along the shorter way round, filled up with -1."""
         at, to = np.unravel_index(node, self.dims), np.unravel_index(other, self.dims)
         place, columns = [np.array(a) for a in at], []
         for d, size in enumerate(self.dims):
@@ -107,6 +109,7 @@ class Torus(Wires):
         return np.stack(columns, axis=1)
 
     def arrives(self, leaves: Ints, enters: Ints) -> Ints:
+        """The ports of departure: a message stays on one port through the whole torus."""
         return leaves
 
 

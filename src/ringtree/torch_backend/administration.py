@@ -26,6 +26,7 @@ class Administration(Launching):
 
     @property
     def communicator(self) -> Communicator:
+        """The communicator of the group's ranks."""
         return self._communicator
 
     # what other backends have and this one does not
@@ -37,16 +38,19 @@ class Administration(Launching):
     supports_window = False
 
     def name(self) -> str:
+        """The backend's name, "ringtree"."""
         return NAME
 
     getBackendName = _get_backend_name = name
 
     def rank(self) -> int:
+        """This process's rank in the group, from 0."""
         return self._rank
 
     getRank = rank
 
     def size(self) -> int:
+        """Number of ranks in the group."""
         return self._size
 
     getSize = size
@@ -55,6 +59,7 @@ class Administration(Launching):
         self._recorder.name = name
 
     def get_group_store(self) -> Any:
+        """The group's store, for torch's own bookkeeping."""
         return self._store
 
     def _get_sequence_number_for_group(self) -> int:

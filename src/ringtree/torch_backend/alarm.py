@@ -20,9 +20,10 @@ from ringtree.torch_backend.failures import FAILURES
 from ringtree.torch_backend.flight_dump import dump, prefix
 
 LOOK_S = 0.2
-"""How long until a rank that is in no call hears the alarm."""
+"""Seconds between two looks at the alarm by a rank that is in no call."""
 WAIT_S = 1.0
-"""How long at most who raises it waits for the others' dumps: a launcher may end them once one has failed."""
+"""Seconds at most that the rank that raises the alarm waits for the others' dumps: a launcher may end all ranks once
+one has failed."""
 
 _alarms: set[Alarm] = set()
 _lock = threading.Lock()  # of this and the next
@@ -30,7 +31,7 @@ _watched = False
 
 
 class Alarm:
-    """Among the ranks of `communicator`, all of which make it. It ends with `close`."""
+    """An alarm among the ranks of `communicator`: all of them construct it together. `close` ends it."""
 
     def __init__(self, communicator: Communicator) -> None:
         self.ranks, self.rank = communicator.ranks, communicator.ranks[communicator.rank]
@@ -43,11 +44,12 @@ class Alarm:
             threading.Thread(target=_watch, name="ringtree-alarm", daemon=True).start()
 
     def close(self) -> None:
+        """Ends the watch of this group and frees its communicator."""
         _forget(self)
         self._group.close()
 
     def raised(self) -> str | None:
-        """Why, if somebody did."""
+        """The reason that another rank gave when it raised the alarm; None if no rank did."""
         try:
             self._group._endpoint.check_liveness("alarm", [], [])
         except FAILURES as error:
@@ -57,6 +59,7 @@ class Alarm:
         return None
 
     def raise_for(self, why: str) -> None:
+        """Poisons the alarm's group with the reason `why`, which its other ranks then read."""
         _forget(self)
         with suppress(RuntimeError):  # as above
             self._group._endpoint.poison(why)

@@ -23,12 +23,14 @@ _ALL_TO_ALL = CODE["all_to_all"]
 
 
 class AllToAll(Launching):
+    """The backend's all_to_all, of lists of tensors and of one tensor with even or uneven parts."""
+
     @taking(AllToAllOptions, output_tensors=1, input_tensors=1)
     def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any) -> GroupWork:
         """inputs[r] goes to rank r; outputs[r] came from there."""
         if len(outputs) != self._size or len(inputs) != self._size:
-            said = f"got {len(inputs)} inputs and {len(outputs)} outputs"
-            raise ValueError(f"{said}; expected {self._size} of each, one for each rank")
+            got = f"got {len(inputs)} inputs and {len(outputs)} outputs"
+            raise ValueError(f"{got}; expected {self._size} of each, one for each rank")
         xs, places = [sent(x) for x in inputs], [filled(out) for out in outputs]
         outs, after = [out for out, _ in places], together([after for _, after in places])
         return self.launch(

@@ -35,9 +35,11 @@ class Backend(
 
     @property
     def options(self) -> Any:
+        """The options that the group was made with."""
         return self._options
 
     def allreduce_sparse(self, tensors: Tensors, opts: Any) -> GroupWork:
+        """All-reduce of sparse tensors, in place."""
         return self.allreduce(tensors, opts)
 
     def supports_tensor_alloc(self, device: Any) -> bool:

@@ -89,6 +89,7 @@ class Hung:
         self.result = hang(self._turn, lambda _: callback(future))
 
     def run(self) -> None:
+        """Runs the callback in its own context; torch keeps its exception in the result."""
         around = place.set(self._where)
         try:
             with suppress(Exception):  # the callback's, which torch has put into the result
@@ -98,7 +99,7 @@ class Hung:
 
 
 class Queue:
-    """Callbacks of one depth. Whoever completes the future that the first of them waits for runs it."""
+    """Callbacks of one depth. The thread that completes the first callback's future runs the callback."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -107,6 +108,7 @@ class Queue:
         self._running = False
 
     def busy(self) -> bool:
+        """Whether a callback runs, or may run now."""
         with self._lock:
             return self._running or self._may_run()
 
@@ -154,16 +156,19 @@ class Queue:
 
 
 def then(self: Any, callback: Callback) -> Any:
+    """Replaces torch's Future.then: futures of this backend run callbacks in order, others as torch does."""
     owner = _owners.get(self)
     return _then(self, callback) if owner is None else owner.hang(self, callback, _then)
 
 
 def add_done_callback(self: Any, callback: Callback) -> None:
+    """Replaces torch's Future.add_done_callback: futures of this backend run callbacks in order."""
     owner = _owners.get(self)
     _add_done_callback(self, callback) if owner is None else owner.hang(self, callback, _add_done_callback)
 
 
 def wait(self: Any) -> Any:
+    """Replaces torch's Future.wait: a callback that waits lets the callbacks of the awaited future run first."""
     queue = place.get().queue
     if queue is not None and not self.done():
         queue.let_go(self)

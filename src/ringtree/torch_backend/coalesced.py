@@ -32,6 +32,8 @@ PACKED_BYTES = 1 << 14
 
 
 class CoalescedOperations(Launching):
+    """Coalesced calls: several tensors in one call of the engine where they are small."""
+
     @taking(AllreduceCoalescedOptions, tensors=1)
     def allreduce_coalesced(self, tensors: Tensors, opts: Any) -> GroupWork:
         """In place. Small tensors of one type go together."""

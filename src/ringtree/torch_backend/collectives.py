@@ -32,6 +32,7 @@ class GroupCollectives(Lists, AllToAll, CoalescedOperations, Sparse):
 
     @taking(AllreduceOptions, tensors=1)
     def allreduce(self, tensors: Tensors, opts: Any) -> GroupWork:
+        """Reduces the tensor over all ranks, in place; sparse tensors too."""
         x = one(tensors)
         if x.layout is not torch.strided:
             return self._all_reduce_sparse(tensors, opts)
@@ -49,6 +50,7 @@ class GroupCollectives(Lists, AllToAll, CoalescedOperations, Sparse):
 
     @taking(BroadcastOptions, tensors=1)
     def broadcast(self, tensors: Tensors, opts: Any) -> GroupWork:
+        """Copies the root's tensor into every rank's."""
         root = self._root(opts)
         x, after = filled(one(tensors), read=True)
         if self._rank == root:
@@ -109,4 +111,5 @@ class GroupCollectives(Lists, AllToAll, CoalescedOperations, Sparse):
 
     @taking(BarrierOptions)
     def barrier(self, opts: Any) -> GroupWork:
+        """Completes when all ranks have entered."""
         return self.launch("barrier", opts, (), (), lambda c, a: c.barrier(async_op=a))

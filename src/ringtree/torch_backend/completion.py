@@ -1,4 +1,4 @@
-"""Who completes futures: threads that wait for works to end, and then run what a program hung on them.
+"""Threads that complete futures: each waits for works to end, then runs the callbacks of their futures.
 
 Such a callback may make the group's next call and wait for it, or for its future. So nobody on whom others depend runs
 callbacks: one thread leads, which is to wait for the next work to end, and it hands the lead on before it completes
@@ -73,7 +73,7 @@ class _Threads:
     """As many threads as there are tasks under way at once."""
 
     def __init__(self) -> None:
-        self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()  # None: whoever gets it ends
+        self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()  # None ends the thread that gets it
         self._lock = threading.Lock()
         self._busy = 0  # tasks that have not ended
         self._spare = 0  # threads that wait for a task, less the tasks that wait for a thread

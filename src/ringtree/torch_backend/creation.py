@@ -1,10 +1,9 @@
 """How a process group's members find each other.
 
-Those of a group that is made from the default one know where: they meet as the sub-groups of a communicator do, and ask
-no store. Others ask torch's store first: their first member makes up the place where they meet, which nobody else ever
-had, and writes it into the store; the others read it there and go. A store may hold what an earlier attempt left, or an
-earlier group of that name: at its place nobody answers, so who goes there looks into the store again, until there is
-another.
+A group that is made from the default group needs no store: its members bootstrap as sub-groups of a communicator do.
+Otherwise the first member makes a unique bootstrap key and writes it into torch's store, where the other members read
+it. The store may still hold the key of an earlier attempt, or of an earlier group of that name. Nobody answers at such
+a key, so a member that gets no answer reads the store again until the key changes.
 """
 
 from __future__ import annotations
@@ -26,22 +25,22 @@ from ringtree.torch_backend.locality import Apart, Host, why_apart
 from ringtree.torch_backend.waiting import Waiting
 
 PLACE = "ringtree/place"
-"""The key under which a group's store says where its members meet."""
+"""The key of a group's store that holds its bootstrap key and the first member's host."""
 
 CONNECTS_S = 1.0
-"""So long a member may find nobody at a place that is announced before it says so."""
+"""Seconds that a member gets no answer at an announced key before it reports its host in the store."""
 
 RETRY_S = 10.0
-"""So long a new attempt is waited for after one is found to have failed without this member."""
+"""Seconds that a member waits for a new attempt after an attempt failed without it."""
 
 
 class _Elsewhere(Exception):
-    """The members meet at another place than the one that was read."""
+    """The store holds another bootstrap key than the one that was read."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Announced:
-    """What the store says."""
+    """The store's entry: the bootstrap key, and the first member's host."""
 
     place: str
     host: Host
@@ -79,8 +78,8 @@ class _Meeting:
         apart, heard = Apart(self.store, place), dict[int, Host]()
 
         def check_liveness(absent: list[int]) -> None:
-            if not heard and (said := apart.hosts_of(absent)):
-                heard.update(said)
+            if not heard and (hosts := apart.hosts_of(absent)):
+                heard.update(hosts)
                 raise RuntimeError(why_apart(self.host, heard, self._named))
 
         try:
@@ -104,25 +103,25 @@ class _Meeting:
             if time.monotonic() < deadline_s:
                 raise  # not the time: the store itself
             raise self._late() from None
-        said = json.loads(self.store.get(PLACE))
-        return _Announced(**{**said, "host": Host(**said["host"])})
+        fields = json.loads(self.store.get(PLACE))
+        return _Announced(**{**fields, "host": Host(**fields["host"])})
 
     def _look(self, announced: _Announced, deadline_s: float) -> Callable[[list[int]], None]:
-        """What a member does while nobody answers at the place that was announced."""
+        """Returns the liveness check of a member that gets no answer at the announced key."""
         began_s, apart, failed = time.monotonic(), Apart(self.store, announced.place), _failed(announced.place)
-        surely, said = self.host.surely_apart(announced.host), False
+        surely, reported = self.host.surely_apart(announced.host), False
         over: bool | None = None  # before this member came: it was another attempt's, or this one comes too late
 
         def check_liveness(absent: list[int]) -> None:
-            nonlocal said, over
+            nonlocal reported, over
             if not absent:  # the first is there, and waits for the others
                 return
             now_s = time.monotonic()
             if over is None:
                 over = bool(self.store.check([failed]))
-            if not said and (surely or now_s > began_s + CONNECTS_S):
+            if not reported and (surely or now_s > began_s + CONNECTS_S):
                 apart.say(self.rank, self.host)
-                said = True
+                reported = True
             if json.loads(self.store.get(PLACE))["place"] != announced.place:
                 raise _Elsewhere
             if over or self.store.check([failed]):

@@ -1,4 +1,4 @@
-"""What a torch program is told when a call fails: ringtree's errors, which are torch's DistBackendError too."""
+"""The errors that a torch program catches: ringtree's, which are torch's DistBackendError too."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ringtree import errors
 
 
 class PeerDied(errors.PeerDied, DistBackendError):
-    """A rank of the group ended; `rank` says which, by its rank in the world."""
+    """A rank of the group ended: `rank`, by its number in the world."""
 
 
 class Mismatch(errors.Mismatch, DistBackendError):

@@ -103,10 +103,10 @@ class FlightRecorder:
 
 class FlightEntry:
     """An operation of a group. `number` counts the group's collectives, or its messages; `turn` counts the messages of
-    a way, a peer and a tag, `record` the collectives of this process. `ticket`: of an asynchronous collective, by which
-    the engine says whether it has ended."""
+    a direction, a peer and a tag, `record` the collectives of this process. `ticket`: the engine's handle of an
+    asynchronous collective."""
 
-    # No slots: what is seldom said costs nothing as long as it is as here.
+    # Class attributes instead of slots: a default costs nothing until an entry changes it.
     record, turn, ticket = -1, 0, 0
     ended_ns = 0
     failed = False
@@ -120,13 +120,13 @@ class FlightEntry:
         self.begun_ns = time_ns()
 
     def peer_is(self, peer: int) -> None:
-        """Whom this message is from, or to: known at the end only of one from anyone."""
+        """Sets the peer of this message; with any source it is known at the end only."""
         self.peer, channels = peer, self.recorder.channels
         key = ("to" if self.name == "send" else "from", peer, self.tag)
         self.turn = channels[key] = channels.get(key, 0) + 1
 
     def has_ended(self) -> bool:
-        """Well; also where nobody has noticed yet."""
+        """Whether the operation has ended without an error; asks the engine where no call has noticed yet."""
         communicator = self.recorder.communicator()
         if self.ended_ns == 0 and self.ticket > 0 and not self.failed and communicator is not None:
             with suppress(RuntimeError):  # it has failed, or the group is closed
@@ -135,35 +135,36 @@ class FlightEntry:
         return self.ended_ns > 0
 
     def end(self) -> None:
-        """It has ended well. Again does no harm."""
+        """Records the end of the operation without an error. Further calls change nothing."""
         if self.ended_ns == 0:
             self.ended_ns = time_ns()
         if self.event is not None:
             self.event.end()
 
     def fail(self, error: Exception, *, over: bool = True) -> Exception:
-        """It raised `error`; `over`: and is at its end. Returns what the program is to be told instead."""
+        """Records that the operation raised `error`; `over`: the operation has ended. Returns the error to raise
+        instead."""
         if self.event is not None and over:
             self.event.end()
         if not isinstance(error, FAILURES):
             self._take_back()
             return error
         self.failed = True
-        recorder, said = self.recorder, str(error)
+        recorder, text = self.recorder, str(error)
         if isinstance(error, errors.Poisoned):
             if recorder.failure is not None:
-                said = f"the group failed before ({recorder.failure})"
-            said += "; destroy_process_group() and init_process_group() make another"
+                text = f"the group failed before ({recorder.failure})"
+            text += "; destroy_process_group() and init_process_group() make another"
         elif isinstance(error, errors.TimedOut):
-            said = f"Timed out waiting: {said}"  # as Gloo's do, for those who look for that
+            text = f"Timed out waiting: {text}"  # as Gloo's texts begin: programs search for it
         first = recorder.failure is None
         if over and first:
-            recorder.failure = said
-        said = f"rank {recorder.rank}: {self}: {said}"
-        return retold(error, said + self._reported(error, said) if first else said)
+            recorder.failure = text
+        text = f"rank {recorder.rank}: {self}: {text}"
+        return retold(error, text + self._reported(error, text) if first else text)
 
-    def _reported(self, error: Exception, said: str) -> str:
-        path = self.recorder.report(self.recorder.rank, said, error)
+    def _reported(self, error: Exception, text: str) -> str:
+        path = self.recorder.report(self.recorder.rank, text, error)
         if path is None:
             return ""
         some = "--allow-incomplete-ranks " if isinstance(error, errors.PeerDied) else ""  # the dead write nothing

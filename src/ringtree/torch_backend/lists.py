@@ -87,6 +87,6 @@ class Lists(Launching):
     def _row(self, lists: Sequence[Tensors], what: str) -> Tensors:
         """The only list of them, which has a tensor for each rank."""
         if len(lists) != 1 or len(lists[0]) != self._size:
-            said = f"a list of {len(lists[0])} tensors" if len(lists) == 1 else f"{len(lists)} lists"
-            raise ValueError(f"{what} are {said}; expected a list of {self._size} tensors, one for each rank")
+            got = f"a list of {len(lists[0])} tensors" if len(lists) == 1 else f"{len(lists)} lists"
+            raise ValueError(f"{what} are {got}; expected a list of {self._size} tensors, one for each rank")
         return lists[0]

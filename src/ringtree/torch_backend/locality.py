@@ -1,7 +1,7 @@
-"""Whether ranks are on one machine, said by those who cannot reach one another.
+"""Reports ranks that are not on one machine.
 
-That they are is proved by their meeting (runtime.bootstrap.abstract_socket) and not guessed. A member that cannot
-reach the first says through the store where it is; what the first makes of that is every member's error.
+A successful bootstrap (runtime.bootstrap.abstract_socket) proves that ranks are on one machine. A member that cannot
+reach the first member writes its host into the store; the first member makes the error that every member raises.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 AGAIN_S = 0.5
-"""So long after a member said that it cannot reach the first, it may still come: it may have been early."""
+"""Seconds for which a member that reported that it cannot reach the first may still arrive: it may have been early."""
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
     """Where a process is. `boot` is one machine's from its start to its end, `network` one network namespace's there,
-    which an abstract unix socket does not leave; "" where the system does not tell."""
+    which an abstract unix socket does not leave; "" where the system does not report it."""
 
     name: str
     boot: str
@@ -30,6 +30,7 @@ class Host:
 
     @classmethod
     def here(cls) -> Host:
+        """The host of this process, from /proc."""
         try:
             boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         except OSError:
@@ -41,6 +42,7 @@ class Host:
         return cls(socket.gethostname(), boot, network)
 
     def surely_apart(self, other: Host) -> bool:
+        """Whether the two differ in boot id or network namespace, both known."""
         return _differ(self.boot, other.boot) or _differ(self.network, other.network)
 
 
@@ -49,7 +51,7 @@ def _differ(one: str, other: str) -> bool:
 
 
 class Apart:
-    """What members that cannot reach the first have said about one meeting, in its store."""
+    """The hosts of members that cannot reach the first member in one bootstrap, in its store."""
 
     def __init__(self, store: Any, place: str) -> None:
         self._store, self._key = store, f"ringtree/{place}/apart"
@@ -57,12 +59,13 @@ class Apart:
         self._looked_s = 0.0
 
     def say(self, member: int, host: Host) -> None:
+        """Writes into the store that `member` on `host` cannot reach the first member."""
         self._store.set(f"{self._key}/{member}", json.dumps(asdict(host)))
         self._store.set(self._key, "1")
 
     def hosts_of(self, absent: Sequence[int], every_s: float = 0.1) -> dict[int, Host]:
-        """Of the members that have not come, those that surely will not, and where they are. Asks the store now and
-        then only."""
+        """The hosts of those absent members that reported that they cannot reach the first. Asks the store at most
+        every `every_s` seconds, and returns nothing in between."""
         now_s = time.monotonic()
         if not absent or now_s < self._looked_s + every_s:
             return {}
@@ -72,14 +75,14 @@ class Apart:
         for m in absent:
             if m not in self._seen_s and self._store.check([f"{self._key}/{m}"]):
                 self._seen_s[m] = now_s
-        said = [m for m in absent if m in self._seen_s]
-        if not any(now_s > self._seen_s[m] + AGAIN_S for m in said):
+        reported = [m for m in absent if m in self._seen_s]
+        if not any(now_s > self._seen_s[m] + AGAIN_S for m in reported):
             return {}
-        return {m: Host(**json.loads(self._store.get(f"{self._key}/{m}"))) for m in said}
+        return {m: Host(**json.loads(self._store.get(f"{self._key}/{m}"))) for m in reported}
 
 
 def why_apart(first: Host, others: dict[int, Host], named: Callable[[Sequence[int]], str]) -> str:
-    """The error of ranks that are not on one machine. `named` says members as ranks."""
+    """The error text for ranks that are not on one machine. `named` writes members as ranks."""
     groups: dict[Host, list[int]] = {}
     for member, host in sorted(others.items()):
         groups.setdefault(host, []).append(member)

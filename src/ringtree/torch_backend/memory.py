@@ -22,6 +22,7 @@ class CommunicationBuffers(Launching):
         self._heap = Heap(communicator)
 
     def supports_tensor_alloc(self, device: Any) -> bool:
+        """Whether the backend allocates tensors on the device: CPU only."""
         return bool(torch.device(device).type == "cpu")
 
     def allocate_tensor(

@@ -51,10 +51,12 @@ class GroupMessages(Launching):
 
     @opaque
     def recv(self, tensors: Tensors, src: int, tag: int = 0) -> GroupWork:
+        """Receives a message from rank `src` of the group into the tensor."""
         return self._receive("recv", tensors, src, tag)
 
     @opaque
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> GroupWork:
+        """Receives a message from any rank of the group into the tensor."""
         return self._receive("recvAnySource", tensors, ANY, tag)
 
     def _receive(self, name: str, tensors: Tensors, src: int, tag: int) -> GroupWork:

@@ -1,8 +1,8 @@
-"""A barrier that says who did not come, to everyone who did, in words that begin as Gloo's do.
+"""A barrier that names the missing ranks to every rank that entered; error texts begin as Gloo's do.
 
-The group's first rank waits for a message of each other one and answers it with who is missing. They go beside the
-program's messages. Each carries its sender's deadline, by which those of calls long given up are told apart: a rank
-that comes too late fails alone, and the group goes on.
+The group's first rank waits for a message of every other rank, and answers with the list of missing ranks. These
+messages use tags of their own, apart from the program's. Each message carries its sender's deadline, so that messages
+of calls long given up are recognized: a rank that enters too late fails alone, and the group goes on.
 """
 
 from __future__ import annotations
@@ -22,26 +22,29 @@ from ringtree.torch_backend.launching import Launching
 
 _CAME, _ANSWER = FREE, FREE - 1
 _ANSWERS_S = 1.0
-"""How much longer than the timeout a rank waits for the answer of the first, which may have come later."""
+"""Seconds beyond the timeout that a rank waits for the answer of the first rank, which may have entered later."""
 _INT64 = int(BY_LABEL["int64"])
 
 Ints = NDArray[np.int64]
 
 
 class MonitoredBarrier(Launching):
+    """The backend's monitored_barrier, which names the ranks that have not entered."""
+
     def monitored_barrier(self, timeout: timedelta | float | None = None, wait_all_ranks: bool = False) -> None:
-        """Returns when all ranks of the group have come; raises after `timeout` (seconds; None: the group's) on those
-        that have, naming all that have not. `wait_all_ranks` changes how that is said: one rank, or all of them."""
+        """Returns when all ranks of the group have entered. After `timeout` (seconds; None: the group's) every rank
+        that entered raises TimedOut with the missing ranks. `wait_all_ranks`: the text begins with all missing ranks,
+        as Gloo's, and not with the first."""
         limit_s = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         if limit_s is None:
             limit_s = self._recorder.timeout_s
         try:
-            said = self._counts(limit_s, wait_all_ranks) if self._rank == 0 else self._comes(limit_s)
+            problem = self._counts(limit_s, wait_all_ranks) if self._rank == 0 else self._comes(limit_s)
         except failures.FAILURES as error:  # a rank died
             raise failures.retold(error, f"rank {self._recorder.rank}: monitored_barrier: {error}") from None
-        if said:
-            path = report(self._recorder.rank, said, TimedOut(said))
-            raise failures.TimedOut(said if path is None else f"{said} ({path} has what this rank did last)")
+        if problem:
+            path = report(self._recorder.rank, problem, TimedOut(problem))
+            raise failures.TimedOut(problem if path is None else f"{problem} ({path} has what this rank did last)")
 
     def _counts(self, limit_s: float, wait_all_ranks: bool) -> str:
         until_ns = time.monotonic_ns() + int(limit_s * 1e9)
@@ -77,7 +80,7 @@ class MonitoredBarrier(Launching):
         deadline_ns = time.monotonic_ns() + int((limit_s + _ANSWERS_S) * 1e9)
         answer = np.zeros(1 + self._size, np.int64)
         first = self._recorder.ranks[0]
-        said = (
+        problem = (
             f"Rank {self._recorder.rank} successfully reached monitoredBarrier, but received errors while waiting for "
             f"send/recv from rank {first}: "
         )
@@ -86,9 +89,9 @@ class MonitoredBarrier(Launching):
             while answer[0] != deadline_ns:
                 self._exchange(False, 0, _ANSWER, answer, max((deadline_ns - time.monotonic_ns()) / 1e9, 0.0))
         except TimedOut:
-            return f"{said}it did not come within {limit_s:g} s"
+            return f"{problem}it did not come within {limit_s:g} s"
         absent = self._names([peer for peer in range(1, self._size) if answer[1 + peer]])
-        return f"{said}{_ranks(absent)} did not come" if absent else ""
+        return f"{problem}{_ranks(absent)} did not come" if absent else ""
 
     def _exchange(self, sends: bool, peer: int, tag: int, array: Ints, timeout_s: float) -> None:
         address: int = array.__array_interface__["data"][0]

@@ -31,10 +31,12 @@ class ProcessGroup(
 
     @property
     def group_name(self) -> str:
+        """The name that torch gave the group."""
         return self._recorder.name
 
     @property
     def group_desc(self) -> str:
+        """The description that the program gave the group."""
         return self._recorder.description
 
     def _set_group_desc(self, description: str) -> None:

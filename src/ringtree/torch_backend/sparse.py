@@ -57,14 +57,16 @@ class Sparse(Launching):
 def _sum(c: Communicator, x: torch.Tensor) -> torch.Tensor:
     """The sum of all ranks' tensors of this shape."""
     indices, values = x.indices().t().contiguous(), x.values()
-    said = f"all_reduce of a sparse {x.dtype} tensor of shape {tuple(x.shape)}, {x.sparse_dim()} dimensions sparse"
-    counts = c._agreed(said, (len(values),))[:, 0]
+    description = (
+        f"all_reduce of a sparse {x.dtype} tensor of shape {tuple(x.shape)}, {x.sparse_dim()} dimensions sparse"
+    )
+    counts = c._agreed(description, (len(values),))[:, 0]
     indices, values = c.all_gather_v(indices, counts), c.all_gather_v(values, counts)
     return torch.sparse_coo_tensor(indices.t(), values, x.shape, check_invariants=False).coalesce()
 
 
 class Task:
-    """Something under way in a thread of its own, after the task before it. Waited for as a call of the engine is."""
+    """A call in a thread of its own, which starts after the task `before`. It has the interface of an engine's work."""
 
     def __init__(self, run: Callable[[], object], before: Task | None) -> None:
         self._run, self._before = run, before
@@ -73,9 +75,11 @@ class Task:
         threading.Thread(target=self._work, name="ringtree-sparse", daemon=True).start()
 
     def done(self) -> bool:
+        """Whether the operation has ended, well or with an error."""
         return self._ended.is_set()
 
     def wait(self, timeout: float | None) -> bool:
+        """Waits at most `timeout` seconds (None: without end); False after that, raises the operation's error."""
         if not self._ended.wait(timeout):
             return False
         if self._error is not None:

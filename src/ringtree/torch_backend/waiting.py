@@ -1,7 +1,7 @@
-"""Who waits for whom while groups are made: ranks that make theirs in different orders may wait in a circle.
+"""Detects circular waits while groups are made: ranks that make groups in different orders may deadlock.
 
-A member that waits for long writes down for whom, where all ranks of the job can read it; who gives up reads what the
-others were in, that did not come.
+A member that waits for more than SAYS_S writes the rank it waits for into the job's store. A member that gives up reads
+there which groups the missing ranks were making.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from ringtree.errors import TimedOut
 from ringtree.runtime.communicator.communicator import Communicator
 
 SAYS_S = 1.0
-"""How long a member waits before it says so."""
+"""Seconds that a member waits before it writes its wait into the store."""
 
 READ_S = 2.0
-"""How long what it said is believed after it gave up."""
+"""Seconds after a member's deadline for which its entry in the store counts as valid."""
 
 MOST_STEPS = 8
-"""Of a long circle so many are named."""
+"""At most this many ranks of a circle are named."""
 
 
 class Waiting:
-    """One rank's wait for the other members of a group that is made from `parent`. `with` it, a TimedOut says what the
-    others are in. `ranks`: the members; `store`: any of the job's."""
+    """One rank's wait for the other members of a group that is made from `parent`. As a context manager it adds to a
+    TimedOut the groups that the missing ranks are making. `ranks`: the members; `store`: any store of the job."""
 
     def __init__(self, store: Any, parent: Communicator, ranks: Sequence[int], timeout_s: float) -> None:
         self._store = getattr(store, "_underlying_non_prefix_store", store)
@@ -37,7 +37,8 @@ class Waiting:
         self._missing: list[int] = []
 
     def check_liveness(self, absent: list[int]) -> None:
-        """Says for whom this rank waits: who has not come, or else the first, who knows."""
+        """Writes into the store for which rank this one waits: the first absent one, or else the group's first rank,
+        which knows the absent ones."""
         if time.time() < self._says_s:
             return
         missing = [self._ranks[m] for m in absent or [0]]
@@ -56,10 +57,10 @@ class Waiting:
                 self._store.set(self._key(self._rank), "")
 
     def _why(self) -> str:
-        """What those are in for whom this rank waits, and for whom they wait there."""
+        """The groups that the awaited ranks are making, and the ranks that they wait for there, as text."""
         seen, steps, rank = list[int](), list[str](), self._rank
-        while rank not in seen and (said := self._said_by(rank)):
-            ranks, missing, until_s = json.loads(said)
+        while rank not in seen and (entry := self._said_by(rank)):
+            ranks, missing, until_s = json.loads(entry)
             if time.time() > until_s + READ_S:
                 break
             if rank != self._rank:

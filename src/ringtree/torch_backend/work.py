@@ -34,10 +34,12 @@ class GroupWork(dist.Work):
         self._outputs = list(outputs)
 
     def result(self) -> list[torch.Tensor]:
+        """Waits, and returns the output tensors."""
         self.wait()
         return self._outputs
 
     def synchronize(self) -> None:
+        """Waits until the operation has ended."""
         self.wait()
 
 
@@ -46,19 +48,24 @@ class Done(GroupWork):
 
     @opaque
     def wait(self, timeout: timedelta | None = None) -> bool:
+        """True at once."""
         return True
 
     def is_completed(self) -> bool:
+        """True."""
         return True
 
     def is_success(self) -> bool:
+        """True."""
         return True
 
     def exception(self) -> Any:
+        """None: nothing failed."""
         return None
 
     @opaque
     def get_future(self) -> Any:
+        """A completed future of the output tensors."""
         future: torch.futures.Future[list[torch.Tensor]] = torch.futures.Future()
         future.set_result(self._outputs)
         if self._callbacks is not None:
@@ -159,6 +166,7 @@ class Pending(GroupWork):
         self._under_way.discard(self)
 
     def is_completed(self) -> bool:
+        """Whether the operation has ended, well or with an error; does not wait."""
         return self._finished or (self._has_ended() and self.ended(None))
 
     def _has_ended(self) -> bool:
@@ -168,13 +176,16 @@ class Pending(GroupWork):
             return True
 
     def is_success(self) -> bool:
+        """Whether the operation has ended without an error; does not wait."""
         return self.is_completed() and self._exception is None
 
     def exception(self) -> Any:
+        """The error of an operation that has ended; None where it ended well or has not ended."""
         return self._exception if self.is_completed() else None
 
     @opaque
     def get_future(self) -> Any:
+        """The future of the output tensors, the same one at every call."""
         with self._lock:
             if self._future is None:
                 self._promise = torch._C.Future([])  # less to do than torch.futures.Future()

@@ -27,7 +27,7 @@ ENTRIES = (
     CatalogueEntry(
         name="aws-p4d",
         what="p4d.24xlarge: 8 A100 SXM4 40GB on NVSwitches, 4 EFA of 100 Gb/s",
-        source="AWS EC2 guide, P4 instances; PCIe as AWS's own NCCL topology file of aws-ofi-nccl tells it",
+        source="AWS EC2 guide, P4 instances; PCIe as AWS's own NCCL topology file of aws-ofi-nccl has it",
         cpu="Xeon Platinum 8275CL",
         numa=_EFA_4,
         gpu="A100 SXM4 40GB",
@@ -40,7 +40,7 @@ ENTRIES = (
     CatalogueEntry(
         name="aws-p4de",
         what="p4de.24xlarge: 8 A100 SXM4 80GB on NVSwitches, 4 EFA of 100 Gb/s",
-        source="AWS EC2 guide, P4 instances; PCIe as AWS's own NCCL topology file of aws-ofi-nccl tells it",
+        source="AWS EC2 guide, P4 instances; PCIe as AWS's own NCCL topology file of aws-ofi-nccl has it",
         cpu="Xeon Platinum 8275CL",
         numa=_EFA_4,
         gpu="A100 SXM4 80GB",
@@ -53,7 +53,7 @@ ENTRIES = (
     CatalogueEntry(
         name="aws-p5",
         what="p5.48xlarge: 8 H100 SXM5 on NVSwitches, 32 EFA of 100 Gb/s",
-        source="AWS EC2 guide, P5 instances; PCIe as AWS's own NCCL topology file of aws-ofi-nccl tells it: 4 EFAs and "
+        source="AWS EC2 guide, P5 instances; PCIe as AWS's own NCCL topology file of aws-ofi-nccl has it: 4 EFAs and "
         "a GPU a switch",
         cpu="EPYC 7R13",
         numa=_EFA_32,

@@ -12,7 +12,7 @@ ENTRIES = (
     CatalogueEntry(
         name="azure-ndv2",
         what="ND40rs_v2: 8 V100 SXM2 32GB in a hybrid cube mesh, one EDR InfiniBand",
-        source="Azure, NDv2 series; PCIe as Azure's NCCL topology file of azhpc-images tells it, the host's switches "
+        source="Azure, NDv2 series; PCIe as Azure's NCCL topology file of azhpc-images has it, the host's switches "
         "are not shown to the VM",
         cpu="Xeon Platinum 8168",
         numa=("g0 g1 g2 g3 n0", "g4 g5 g6 g7"),
@@ -23,7 +23,7 @@ ENTRIES = (
     CatalogueEntry(
         name="azure-ndv4",
         what="ND96asr_v4: 8 A100 SXM4 40GB on NVSwitches, 8 HDR InfiniBand",
-        source="Azure, ND A100 v4 series; PCIe as Azure's NCCL topology file of azhpc-images tells it",
+        source="Azure, ND A100 v4 series; PCIe as Azure's NCCL topology file of azhpc-images has it",
         cpu="EPYC 7V12",
         numa=_FOUR_NUMA,
         gpu="A100 SXM4 40GB",
@@ -34,7 +34,7 @@ ENTRIES = (
     CatalogueEntry(
         name="azure-ndv5",
         what="ND96isr_H100_v5: 8 H100 SXM5 on NVSwitches, 8 NDR InfiniBand",
-        source="Azure, ND H100 v5 series; PCIe as Azure's NCCL topology file of azhpc-images tells it",
+        source="Azure, ND H100 v5 series; PCIe as Azure's NCCL topology file of azhpc-images has it",
         cpu="Xeon Platinum 8480C",
         numa=_ONE_EACH,
         gpu="H100 SXM5",
@@ -45,7 +45,7 @@ ENTRIES = (
     CatalogueEntry(
         name="azure-nc96",
         what="NC96ads_A100_v4: 4 A100 PCIe 80GB in two NVLink pairs, each at a NUMA node, 80 Gb/s of Ethernet",
-        source="Azure, NC A100 v4 series; NUMA nodes as Azure's NCCL topology file of azhpc-images tells them, pairs "
+        source="Azure, NC A100 v4 series; NUMA nodes as Azure's NCCL topology file of azhpc-images has them, pairs "
         "as its graph file orders them",
         cpu="EPYC 7V13",
         numa=("g0 n0", "g1", "g2", "g3"),

@@ -12,7 +12,7 @@ ENTRIES = (
     CatalogueEntry(
         name="mi250x8",
         what="8 MI250, a GPU each of their 16 halves (GCDs), 8 HDR InfiniBand",
-        source="AMD CDNA 2 whitepaper, the system of 8 MI250; the wiring as the model topo_16p1h of ROCm/rccl tells it",
+        source="AMD CDNA 2 whitepaper, the system of 8 MI250; the wiring as the model topo_16p1h of ROCm/rccl has it",
         cpu="EPYC 7742",
         numa=(
             "[[g0 g1 n0] [g2 g3 n1]]",

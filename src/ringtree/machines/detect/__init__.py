@@ -1,4 +1,4 @@
-"""This machine, from what Linux tells without rights: /sys and /proc, and NVML where it is there. In milliseconds."""
+"""This machine, from what Linux reports without rights: /sys and /proc, and NVML where it is there. In milliseconds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TWO_SOCKETS = 4
 
 
 def detect(root: Path = THIS) -> Machine:
-    """The machine below `root`; of another root than `/` no driver is asked. What is not told is assumed and noted,
+    """The machine below `root`; of another root than `/` no driver is asked. What is unknown is assumed and noted,
     never an error."""
     sysfs = Sysfs(root)
     pci = pci_devices(sysfs)
@@ -61,14 +61,12 @@ def _tell(
     """What there is to be known of the whole."""
     note = builder.note
     if not any_pci:
-        note(
-            NoteKind.ASSUMED, "PCI", "/sys tells of no PCI device, as in some containers: what hangs on it is not told"
-        )
+        note(NoteKind.ASSUMED, "PCI", "/sys lists no PCI device, as in some containers: devices on PCI are unknown")
     if not there:
-        note(NoteKind.ASSUMED, "GPUs", "none are here: ranks are processes on its CPUs, not GPUs")
+        note(NoteKind.ASSUMED, "GPUs", "none are here: ranks are processes on the CPUs, not GPUs")
     if cpu.guest and len(numa) == 1 and len(there) >= TWO_SOCKETS:
-        text = f"a virtual machine that shows one NUMA node for {len(there)} GPUs: what is near what may be untrue"
-        note(NoteKind.TRAP, "NUMA", f"{text}; the provider's topology file (NCCL_TOPO_FILE) tells it")
+        text = f"a virtual machine that shows one NUMA node for {len(there)} GPUs: the GPUs' distances may be wrong"
+        note(NoteKind.TRAP, "NUMA", f"{text}; the provider's topology file (NCCL_TOPO_FILE) has them")
     if sysfs.real(VIRTUAL):
         note(NoteKind.TRAP, "NCCL", f"it reads /{VIRTUAL} here instead of the hardware: ringtree topo show /{VIRTUAL}")
     modules = ("nvidia_peermem", "nv_peer_mem")

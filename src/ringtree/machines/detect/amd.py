@@ -1,4 +1,4 @@
-"""AMD's GPUs and the xGMI links between them, as the kernel's KFD tells of them: no library is needed."""
+"""AMD's GPUs and the xGMI links between them, as the kernel's KFD reports them: no library is needed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ XGMI = 11
 @dataclass(frozen=True, slots=True)
 class KfdGpu:
     """`target` is the architecture, such as gfx942; `xgmi`: the bandwidth in B/s to each GPU by busid, 0 where there is
-    a link whose bandwidth is not told."""
+    a link of unknown bandwidth."""
 
     busid: str
     target: str
@@ -34,12 +34,12 @@ def kfd_gpus(sysfs: Sysfs) -> tuple[KfdGpu, ...]:
 
 def _properties(sysfs: Sysfs, path: str) -> dict[str, int]:
     pairs = (line.partition(" ") for line in sysfs.text(path).splitlines())
-    return {key: number(said.strip(), 0) for key, _, said in pairs}
+    return {key: number(value.strip(), 0) for key, _, value in pairs}
 
 
-def _busid(said: Mapping[str, int]) -> str:
-    at = said.get("location_id", 0)
-    return f"{said.get('domain', 0):04x}:{at >> 8 & 0xFF:02x}:{at >> 3 & 0x1F:02x}.{at & 7}"
+def _busid(node: Mapping[str, int]) -> str:
+    at = node.get("location_id", 0)
+    return f"{node.get('domain', 0):04x}:{at >> 8 & 0xFF:02x}:{at >> 3 & 0x1F:02x}.{at & 7}"
 
 
 def _target(version: int) -> str:
@@ -52,8 +52,8 @@ def _xgmi(sysfs: Sysfs, node: str, busids: Mapping[str, str]) -> dict[str, float
     found: dict[str, float] = {}
     folder = f"{NODES}/{node}/io_links"
     for name in sysfs.folder(folder):
-        said = _properties(sysfs, f"{folder}/{name}/properties")
-        to = str(said.get("node_to", -1))
-        if said.get("type") == XGMI and to in busids:
-            found[busids[to]] = max(said.get("max_bandwidth", 0), 0) * 1e6
+        properties = _properties(sysfs, f"{folder}/{name}/properties")
+        to = str(properties.get("node_to", -1))
+        if properties.get("type") == XGMI and to in busids:
+            found[busids[to]] = max(properties.get("max_bandwidth", 0), 0) * 1e6
     return found

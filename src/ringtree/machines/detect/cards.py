@@ -16,9 +16,9 @@ from ringtree.machines.pci import VENDORS
 from ringtree.topology.fabrics import FABRICS
 
 UNKNOWN_Bps = 1.25e9
-"""Of a NIC that tells no rate: 10 Gb/s, as NCCL takes it."""
+"""Of a NIC without a known rate: 10 Gb/s, as NCCL takes it."""
 DISK = Speed(8.0, 4)
-"""The link of a drive that tells none."""
+"""The link of a drive without a known one."""
 
 
 def add_nics(
@@ -41,13 +41,13 @@ def _add_nic(builder: MachineBuilder, places: Places, device: PciDevice | None, 
     rate_Bps = sum(port.rate_Bps for port in card)
     if not rate_Bps:
         rate_Bps = part.rate_Bps if part else UNKNOWN_Bps
-        text = f"no rate is told: taken as {rate_Bps * 8e-9:g} Gb/s, {f'a {part.model}' if part else 'as NCCL does'}"
-        builder.note(NoteKind.ASSUMED, name, f"{text}; say another as --nics 1x25Gb")
+        text = f"no reported rate: taken as {rate_Bps * 8e-9:g} Gb/s, {f'a {part.model}' if part else 'as NCCL does'}"
+        builder.note(NoteKind.ASSUMED, name, f"{text}; set it by --nics 1x25Gb")
     if down := [port.name for port in card if port.down]:
         builder.note(NoteKind.TRAP, name, f"the link of {', '.join(down)} is down")
-    told = dict(device.attributes) if device else {}
-    told |= {"ports": str(len(card)), "fabric": _fabric(device, first)}
-    told |= {key: text for key, text in (("guid", first.guid), ("rdma", first.rdma)) if text}
+    attributes = dict(device.attributes) if device else {}
+    attributes |= {"ports": str(len(card)), "fabric": _fabric(device, first)}
+    attributes |= {key: text for key, text in (("guid", first.guid), ("rdma", first.rdma)) if text}
     builder.add(
         Device(
             name,
@@ -58,7 +58,7 @@ def _add_nic(builder: MachineBuilder, places: Places, device: PciDevice | None, 
             places.numa(first.busid),
             gdr=bool(first.rdma) and device is not None and (part is None or part.gdr),
             rate_Bps=rate_Bps,
-            attributes=MappingProxyType(told),
+            attributes=MappingProxyType(attributes),
         )
     )
     places.join(name, first.busid, DeviceKind.NIC, Speed(GTps[part.pcie], 16) if part else ASSUMED)
@@ -73,6 +73,7 @@ def _fabric(device: PciDevice | None, port: Port) -> str:
 
 
 def add_disk(builder: MachineBuilder, places: Places, pci: Mapping[str, PciDevice], disk: Disk) -> None:
+    """Adds an NVMe disk and its place on PCIe; nothing where the PCI device is virtual."""
     if disk.busid in pci and pci[disk.busid].virtual:
         return
     name = builder.free(disk.name)

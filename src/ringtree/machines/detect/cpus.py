@@ -15,7 +15,7 @@ MOST_CPUS = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class NumaNode:
-    """`number` is -1 where the system has none. `package`: the socket that its CPUs are of, -1 where not told;
+    """`number` is -1 where the system has none. `package`: the socket that its CPUs are of, -1 where unknown;
     `caches` in words."""
 
     number: int
@@ -27,7 +27,7 @@ class NumaNode:
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """As /proc/cpuinfo names the first: `attributes` are NCCL's, arch, vendor, familyid, modelid, where told."""
+    """As /proc/cpuinfo names the first: `attributes` are NCCL's, arch, vendor, familyid, modelid, where known."""
 
     name: str
     attributes: Mapping[str, str]
@@ -35,7 +35,7 @@ class Processor:
 
 
 def numa_nodes(sysfs: Sysfs) -> tuple[NumaNode, ...]:
-    """Those with CPUs, by number; one of all CPUs where the system tells of none."""
+    """Those with CPUs, by number; one of all CPUs where the system lists none."""
     found = []
     for name in sysfs.folder(NODES):
         if match := re.fullmatch(r"node(\d{1,4})", name, re.ASCII):
@@ -50,23 +50,23 @@ def numa_nodes(sysfs: Sysfs) -> tuple[NumaNode, ...]:
 
 def processor(sysfs: Sysfs) -> Processor:
     """The CPU's maker, family and model; on ARM the implementer's."""
-    said = _cpuinfo(sysfs)
+    fields = _cpuinfo(sysfs)
     attributes = {
-        "vendor": said.get("vendor_id", ""),
-        "familyid": said.get("cpu family", ""),
-        "modelid": said.get("model", ""),
+        "vendor": fields.get("vendor_id", ""),
+        "familyid": fields.get("cpu family", ""),
+        "modelid": fields.get("model", ""),
     }
-    name = "".join(filter(str.isprintable, said.get("model name", "")))
-    if "CPU implementer" in said:
-        maker = ARM_MAKERS.get(number(said["CPU implementer"]), "")
-        part = said.get("CPU part", "")
+    name = "".join(filter(str.isprintable, fields.get("model name", "")))
+    if "CPU implementer" in fields:
+        maker = ARM_MAKERS.get(number(fields["CPU implementer"]), "")
+        part = fields.get("CPU part", "")
         attributes = {"arch": "arm64", "vendor": maker, "modelid": part}
         name = name or f"{maker} {part}".strip()
     elif attributes["vendor"]:
         attributes["arch"] = "x86_64"
-    elif "POWER" in said.get("cpu", ""):
-        attributes, name = {"arch": "ppc64"}, said["cpu"]
-    guest = "hypervisor" in said.get("flags", "").split()
+    elif "POWER" in fields.get("cpu", ""):
+        attributes, name = {"arch": "ppc64"}, fields["cpu"]
+    guest = "hypervisor" in fields.get("flags", "").split()
     return Processor(name, {key: text for key, text in attributes.items() if text}, guest)
 
 

@@ -1,4 +1,4 @@
-"""The GPUs of this machine: what NVML or the kernel tells of them, else what their PCI ids tell."""
+"""The GPUs of this machine: from NVML or the kernel, else from their PCI ids."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BOARD = 8
 
 @dataclass(frozen=True, slots=True)
 class DetectedGpu:
-    """One of this machine's. `nvlinks` as NVML tells them, `xgmi` as KFD does."""
+    """A GPU of this machine. `nvlinks`: from NVML; `xgmi`: from KFD."""
 
     busid: str
     model: str
@@ -64,21 +64,21 @@ def gpus(found: Sequence[PciDevice], nvml: Sequence[NvmlGpu], kfd: Sequence[KfdG
     """In the order in which their software counts them. Where NVML speaks, those it shows are all of NVIDIA's that
     this process may use."""
     at = {d.busid: d for d in found}
-    first = [_nvidia(told, at.get(told.busid)) for told in nvml]
-    then = [_amd(told, at[told.busid]) for told in kfd if told.busid in at]
+    first = [_nvidia(gpu, at.get(gpu.busid)) for gpu in nvml]
+    then = [_amd(gpu, at[gpu.busid]) for gpu in kfd if gpu.busid in at]
     taken = {gpu.busid for gpu in (*first, *then)}
     rest = [d for d in found if d.busid not in taken and not (nvml and d.maker == NVIDIA)]
     return (*first, *then, *map(_by_id, rest))
 
 
-def _nvidia(told: NvmlGpu, device: PciDevice | None) -> DetectedGpu:
+def _nvidia(gpu: NvmlGpu, device: PciDevice | None) -> DetectedGpu:
     part = parts.gpu_by_id(NVIDIA, device.model) if device else None
-    return DetectedGpu(told.busid, told.name, "nvidia", told.sm, part, told.nvlinks)
+    return DetectedGpu(gpu.busid, gpu.name, "nvidia", gpu.sm, part, gpu.nvlinks)
 
 
-def _amd(told: KfdGpu, device: PciDevice) -> DetectedGpu:
+def _amd(gpu: KfdGpu, device: PciDevice) -> DetectedGpu:
     known = _by_id(device)
-    return DetectedGpu(told.busid, known.model, known.maker, 0, known.part, xgmi=told.xgmi)
+    return DetectedGpu(gpu.busid, known.model, known.maker, 0, known.part, xgmi=gpu.xgmi)
 
 
 def _by_id(device: PciDevice) -> DetectedGpu:
@@ -94,12 +94,12 @@ def add(builder: MachineBuilder, places: Places, pci: Mapping[str, PciDevice], t
     names = {gpu.busid: f"gpu{k}" for k, gpu in enumerate(there)}
     for gpu in there:
         part, device = gpu.part, pci.get(gpu.busid)
-        told = dict(device.attributes) if device else {}
+        attributes = dict(device.attributes) if device else {}
         if part is not None:
             builder.note(NoteKind.SOURCE, part.model, part.source)
-            told |= {"memory_Bps": f"{part.memory_Bps:.0f}"} | ({} if part.p2p else {"p2p": "0"})
+            attributes |= {"memory_Bps": f"{part.memory_Bps:.0f}"} | ({} if part.p2p else {"p2p": "0"})
         else:
-            text = "no table knows its PCI id: its NVLinks, and whether it reaches others directly, are not told"
+            text = "no table knows its PCI id: its NVLinks, and whether it reaches others directly, are unknown"
             builder.note(NoteKind.ASSUMED, names[gpu.busid], text)
         builder.add(
             Device(
@@ -111,7 +111,7 @@ def add(builder: MachineBuilder, places: Places, pci: Mapping[str, PciDevice], t
                 places.numa(gpu.busid),
                 gpu.sm,
                 gdr=part.gdr if part else True,
-                attributes=MappingProxyType(told),
+                attributes=MappingProxyType(attributes),
             )
         )
         usual = Speed(GTps[part.pcie], 16) if part else ASSUMED
@@ -167,7 +167,7 @@ def _assume_nvlinks(
     if len(linked) < 2:
         return
     if not chips and not boards:
-        text = f"NVLinks between GPUs are told by NVML alone ({INSTALL}): none are taken to be there"
+        text = f"only NVML reports NVLinks between GPUs ({INSTALL}): none are assumed"
         builder.note(NoteKind.ASSUMED, "NVLink", text)
         return
     generation = linked[0].nvlink
@@ -178,5 +178,5 @@ def _assume_nvlinks(
         builder.nvlink(names[gpu.busid], "nvswitch", generation, gpu.part.wires if gpu.part else 0)
     why = f"{chips} NVSwitches are on the bus" if chips else f"{len(linked)} such GPUs are built with NVSwitches only"
     builder.note(
-        NoteKind.ASSUMED, "NVLink", f"all links of every GPU lead to NVSwitches: {why}; NVML would tell ({INSTALL})"
+        NoteKind.ASSUMED, "NVLink", f"all links of every GPU lead to NVSwitches: {why}; NVML reports them ({INSTALL})"
     )

@@ -27,10 +27,10 @@ def add(
     if part is not None:
         builder.note(NoteKind.SOURCE, part.model, part.source)
     for node in nodes:
-        told = dict(cpu.attributes) | {"cpus": str(len(node.cpus)), "affinity": _mask(node.cpus)}
-        told |= {"caches": "; ".join(node.caches)} if node.caches else {}
-        told |= {"socket": str(node.package)} if node.package >= 0 else {}
-        told |= {"memory_bytes": str(node.memory_bytes)} if node.memory_bytes else {}
+        attributes = dict(cpu.attributes) | {"cpus": str(len(node.cpus)), "affinity": _mask(node.cpus)}
+        attributes |= {"caches": "; ".join(node.caches)} if node.caches else {}
+        attributes |= {"socket": str(node.package)} if node.package >= 0 else {}
+        attributes |= {"memory_bytes": str(node.memory_bytes)} if node.memory_bytes else {}
         vendor = part.vendor if superchip and part else cpu.attributes.get("vendor", "")
         builder.add(
             Device(
@@ -39,7 +39,7 @@ def add(
                 vendor,
                 part.model if superchip and part else cpu.name,
                 numa=node.number,
-                attributes=MappingProxyType({key: text for key, text in told.items() if key != "vendor"}),
+                attributes=MappingProxyType({key: text for key, text in attributes.items() if key != "vendor"}),
             )
         )
     _join(builder, nodes, names, part)

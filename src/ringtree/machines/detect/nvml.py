@@ -1,4 +1,4 @@
-"""NVIDIA's GPUs as their driver tells of them, through NVML (the package nvidia-ml-py, the extra `gpu`)."""
+"""NVIDIA's GPUs as their driver reports them, through NVML (the package nvidia-ml-py, the extra `gpu`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 INSTALL = "pip install nvidia-ml-py"
-MISSING = f"NVML's Python package, nvidia-ml-py, is not installed: {INSTALL} has NVLinks and models told"
+MISSING = f"NVML's Python package, nvidia-ml-py, is not installed: {INSTALL} makes NVLinks and models known"
 MOST_NVLINKS = 36
 SWITCH, CPU = 2, 1
 """What NVML calls the device at the other end of an NVLink; a GPU is 0."""
@@ -27,7 +27,7 @@ class NvmlGpu:
 
 
 def nvml_gpus() -> tuple[tuple[NvmlGpu, ...], str]:
-    """(the GPUs that this process may use, in NVML's order; "" or, in one line, why none are told)."""
+    """(the GPUs that this process may use, in NVML's order; "" or, in one line, why none are known)."""
     try:
         import pynvml
     except ImportError:
@@ -39,7 +39,7 @@ def nvml_gpus() -> tuple[tuple[NvmlGpu, ...], str]:
     try:
         return tuple(_gpu(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount())), ""
     except pynvml.NVMLError as error:
-        return (), f"NVML does not tell of the GPUs ({error})"
+        return (), f"NVML does not report the GPUs ({error})"
     finally:
         pynvml.nvmlShutdown()
 
@@ -59,7 +59,7 @@ def _nvlinks(nvml: Any, handle: Any) -> Mapping[tuple[str, str], int]:
                 continue
             kind = _end(nvml, handle, n)
             found[kind, _short(nvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, n).busId)] += 1
-        except nvml.NVMLError:  # this one is not there, or not told in this machine
+        except nvml.NVMLError:  # this one is not there, or not reported in this machine
             continue
     return dict(found)
 
@@ -69,8 +69,8 @@ def _end(nvml: Any, handle: Any, n: int) -> str:
     return {SWITCH: "nvswitch", CPU: "cpu"}.get(kind, "gpu")
 
 
-def _text(said: bytes | str) -> str:
-    return said.decode("utf-8", "replace") if isinstance(said, bytes) else said
+def _text(text: bytes | str) -> str:
+    return text.decode("utf-8", "replace") if isinstance(text, bytes) else text
 
 
 def _short(busid: bytes | str) -> str:

@@ -1,4 +1,4 @@
-"""The PCI devices that sysfs tells of, and what each hangs on."""
+"""The PCI devices that sysfs lists, and the bridges above each."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ringtree.machines.detect.sysfs import Sysfs
 DEVICES = "sys/bus/pci/devices"
 BUSID = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 WIDTHS = (1, 2, 4, 8, 12, 16, 32)
-"""What a link can be wide; kernels say 0, 63 or 255 where they do not know."""
+"""What a link can be wide; kernels report 0, 63 or 255 where unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """A link's: transfers of a lane in GT/s and lanes, 0 where not told; and as sysfs spells the first."""
+    """A link's: transfers of a lane in GT/s and lanes, 0 where unknown; and as sysfs spells the first."""
 
     GTps: float = 0.0
     width: int = 0
@@ -28,7 +28,7 @@ class Speed:
 
 @dataclass(frozen=True, slots=True)
 class PciDevice:
-    """`above`: the busids of the bridges over it, the nearest first. `numa` is -1 where not told. `virtual`: a part
+    """`above`: the busids of the bridges over it, the nearest first. `numa` is -1 where unknown. `virtual`: a part
     of another device (SR-IOV)."""
 
     busid: str
@@ -46,10 +46,12 @@ class PciDevice:
 
     @property
     def maker(self) -> int:
+        """PCI vendor id."""
         return int(self.attributes["vendor"], 16)
 
     @property
     def model(self) -> int:
+        """PCI device id."""
         return int(self.attributes["device"], 16)
 
     @property
@@ -60,7 +62,7 @@ class PciDevice:
 
 
 def pci_devices(sysfs: Sysfs) -> dict[str, PciDevice]:
-    """By busid, those whose place, class, vendor and device are told."""
+    """By busid, those whose place, class, vendor and device are known."""
     found = (_read(sysfs, name) for name in sysfs.folder(DEVICES))
     return {device.busid: device for device in found if device is not None}
 
@@ -74,14 +76,14 @@ def busid_of(sysfs: Sysfs, path: str) -> str:
 def _read(sysfs: Sysfs, busid: str) -> PciDevice | None:
     at = f"{DEVICES}/{busid}"
     hexes = {name: sysfs.text(f"{at}/{name}") for name in _HEXES}
-    told = {name: text for name, text in hexes.items() if re.fullmatch(r"0x[0-9a-f]{4,6}", text)}
-    if not BUSID.fullmatch(busid) or not {"class", "vendor", "device"} <= told.keys():
+    ids = {name: text for name, text in hexes.items() if re.fullmatch(r"0x[0-9a-f]{4,6}", text)}
+    if not BUSID.fullmatch(busid) or not {"class", "vendor", "device"} <= ids.keys():
         return None
     parts = sysfs.real(at).split("/")
     above = tuple(part for part in reversed(parts[:-1]) if BUSID.fullmatch(part))
     speed, most = (_speed(sysfs, at, which) for which in ("current", "max"))
-    said = {"link_speed": speed.spelled, "link_width": str(speed.width) if speed.width else ""}
-    attributes = told | {name: text for name, text in said.items() if text}
+    link = {"link_speed": speed.spelled, "link_width": str(speed.width) if speed.width else ""}
+    attributes = ids | {name: text for name, text in link.items() if text}
     virtual = bool(sysfs.real(f"{at}/physfn"))
     return PciDevice(busid, above, attributes, speed, most, sysfs.number(f"{at}/numa_node"), virtual)
 

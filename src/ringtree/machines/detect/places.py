@@ -11,7 +11,7 @@ from ringtree.machines.detect.pci import PciDevice, Speed
 from ringtree.machines.machine import Device, DeviceKind, LinkKind, NoteKind
 
 ASSUMED = Speed(8.0, 16)
-"""What NCCL takes a link for that says nothing."""
+"""What NCCL assumes of a link without figures."""
 GTps = {generation: speed for speed, generation in parts.PCIE_GTps.items()}
 """Of a lane, by PCIe's generation."""
 EMULATED = {(0x104C, 0x8232), (0x1B36, 0x000C)}
@@ -29,17 +29,17 @@ class Places:
         self._homeless: list[str] = []
 
     def numa(self, busid: str) -> int:
-        """The NUMA node that a device is near, as it or a bridge over it tells; -1 where none does."""
+        """The NUMA node that a device is near, as the device or a bridge over it reports; -1 where none does."""
         device = self._pci.get(busid)
         chain = [] if device is None else [device, *(self._pci[b] for b in device.above if b in self._pci)]
         return next((d.numa for d in chain if d.numa in self._cpus), -1)
 
     def cpu(self, busid: str) -> str:
-        """The name of the NUMA node that a device is near, the first where none is told."""
+        """The name of the NUMA node that a device is near, the first where none is known."""
         return self._cpus.get(self.numa(busid), self._first_cpu)
 
     def join(self, name: str, busid: str, kind: DeviceKind, usual: Speed = ASSUMED) -> None:
-        """Hangs the device on its switch or NUMA node. `usual`: its link, where sysfs does not tell."""
+        """Hangs the device on its switch or NUMA node. `usual`: its link, where sysfs does not report it."""
         device = self._pci.get(busid)
         if device is None:
             self._untold.append(name)
@@ -58,12 +58,12 @@ class Places:
         """Notes what was assumed for several devices."""
         note = self._builder.note
         if self._untold:
-            text = "sysfs tells no link speed or width, as in a virtual machine: taken as what the part has, else as "
+            text = "sysfs reports no link speed or width, as in a virtual machine: taken as what the part has, else as "
             text += "PCIe 3 x16, as NCCL does; put it right in the file that --xml or --json writes"
             for name in self._untold:
                 note(NoteKind.ASSUMED, name, text)
         if self._homeless and len(self._cpus) > 1:
-            text = f"sysfs tells no NUMA node of it: taken to be near {self._first_cpu}, which may be the wrong one"
+            text = f"sysfs reports no NUMA node for it: taken to be near {self._first_cpu}, which may be the wrong one"
             for name in self._homeless:
                 note(NoteKind.TRAP, name, text)
 
@@ -92,7 +92,7 @@ class Places:
     def _speed(self, name: str, device: PciDevice, kind: DeviceKind, usual: Speed) -> Speed:
         if (device.maker, device.model) in EMULATED:
             fastest = self._fastest_below(device.busid)
-            text = f"a switch that QEMU makes up says {device.speed}; NCCL takes it at its word, this file as {fastest}"
+            text = f"a switch emulated by QEMU reports {device.speed}; NCCL uses that, this file {fastest}"
             self._builder.note(NoteKind.TRAP, name, text)
             return fastest
         now, most = device.speed, device.most

@@ -1,4 +1,4 @@
-"""Network cards and storage, as sysfs tells them."""
+"""Network cards and storage, as sysfs lists them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ringtree.machines.detect.sysfs import Sysfs
 
 NET, RDMA, NVME, BLOCK = "sys/class/net", "sys/class/infiniband", "sys/class/nvme", "sys/class/block"
 SATA_Bps = {"1.5": 150e6, "3.0": 300e6, "6.0": 600e6}
-"""By what /sys/class/ata_link says, Gb/s on the wire: eight of ten bits are data."""
+"""By the text of /sys/class/ata_link, Gb/s on the wire: eight of ten bits are data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Port:
     """A network card's: `rdma` is its RDMA device, empty where it has none; `layer` InfiniBand or Ethernet; `rate_Bps`
-    0 where not told; `down` whether its link is."""
+    0 where unknown; `down` whether its link is."""
 
     name: str
     busid: str
@@ -68,7 +68,7 @@ def _rdma_port(sysfs: Sysfs, name: str, busid: str, number: int, many: int, guid
     at = f"{RDMA}/{name}/ports/{number}"
     rate = re.match(r"(\d{1,5}(?:\.\d+)?) Gb/sec", sysfs.text(f"{at}/rate"))
     state = sysfs.text(f"{at}/state")
-    said = guid if re.fullmatch(r"[0-9a-f]{16}", guid) and int(guid, 16) else ""
+    known = guid if re.fullmatch(r"[0-9a-f]{16}", guid) and int(guid, 16) else ""
     return Port(
         name if many == 1 else f"{name}:{number}",
         busid,
@@ -77,14 +77,14 @@ def _rdma_port(sysfs: Sysfs, name: str, busid: str, number: int, many: int, guid
         sysfs.text(f"{at}/link_layer"),
         float(rate[1]) * 1e9 / 8 if rate else 0.0,
         "DOWN" in state,
-        f"0x{said}" if said else "",
+        f"0x{known}" if known else "",
     )
 
 
 def _interface(sysfs: Sysfs, name: str) -> Port:
     at = f"{NET}/{name}"
     Mbps = sysfs.number(f"{at}/speed", 0)
-    rate_Bps = Mbps * 1e6 / 8 if 0 < Mbps < 1 << 31 else 0.0  # 4294967295 is -1, as some drivers say it
+    rate_Bps = Mbps * 1e6 / 8 if 0 < Mbps < 1 << 31 else 0.0  # 4294967295 is -1, as some drivers report it
     return Port(
         name, busid_of(sysfs, f"{at}/device"), "", 1, "Ethernet", rate_Bps, sysfs.text(f"{at}/operstate") == "down"
     )
@@ -98,5 +98,5 @@ def _sata_Bps(sysfs: Sysfs, name: str) -> float:
     """By the link of the ATA port that a disk hangs on."""
     path = sysfs.real(f"{BLOCK}/{name}")
     port = re.search(r"/ata(\d{1,4})/", path)
-    said = sysfs.text(f"sys/class/ata_link/link{port[1]}/sata_spd") if port else ""
-    return SATA_Bps.get(said.split(" ")[0], 0.0)
+    speed = sysfs.text(f"sys/class/ata_link/link{port[1]}/sata_spd") if port else ""
+    return SATA_Bps.get(speed.split(" ")[0], 0.0)

@@ -31,12 +31,12 @@ class DistanceMatrix:
         return re.fullmatch(r"GPU\d+", self.names[place]) is not None
 
     def nvlinks(self, a: int, b: int) -> int:
-        """How many NVLinks a cell says."""
+        """Number of NVLinks in a cell."""
         return int(self.cells[a][b][2:]) if self.cells[a][b].startswith("NV") else 0
 
-    def refuse(self, a: int, b: int, said: str) -> ValueError:
-        """To be raised: where, then what is said."""
-        return ValueError(f"{self.file}: line {self.lines[a]}, {self.names[a]} to {self.names[b]}: {said}")
+    def refuse(self, a: int, b: int, problem: str) -> ValueError:
+        """Returns the ValueError to raise: the cell's position, then the problem."""
+        return ValueError(f"{self.file}: line {self.lines[a]}, {self.names[a]} to {self.names[b]}: {problem}")
 
 
 def looks_like(data: bytes) -> bool:
@@ -102,8 +102,8 @@ def _row(line: str, names: tuple[str, ...], where: str) -> tuple[list[str], str]
         raise ValueError(f"{where}: {len(cells)} cells; expected {len(names)}, one a column")
     rest = [*parts[len(names) + 1 :], "", ""]
     cores, node = rest[0], rest[1]
-    told = node if re.fullmatch(r"\d{1,4}", node) else cores if re.fullmatch(r"[\d,-]+", cores) else ""
-    return cells, told
+    numa = node if re.fullmatch(r"\d{1,4}", node) else cores if re.fullmatch(r"[\d,-]+", cores) else ""
+    return cells, numa
 
 
 def _check(matrix: DistanceMatrix) -> None:

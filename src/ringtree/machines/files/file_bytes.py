@@ -32,7 +32,7 @@ def file_bytes(path: str | Path, expected: str, most: int) -> bytes:
         if not stat.S_ISREG(found.st_mode):
             raise ValueError(f"{path}: {_kind(found.st_mode)}; expected {expected}")  # it was another a moment ago
         try:
-            data = file.read(most + 1)  # what is said of its size may change meanwhile
+            data = file.read(most + 1)  # the reported size may change meanwhile
         except OSError as error:
             raise ValueError(f"{path}: {_said(error)}; expected {expected}") from None
     if len(data) > most:

@@ -24,7 +24,7 @@ _FABRIC, _NETWORK = 0x20, 0x10
 
 
 def read(path: str | Path, assume: Mapping[str, str] | None = None) -> Machine:
-    """The machine of a file; ValueError, in one line with file and element, where it is none. hwloc tells neither NIC
+    """The machine of a file; ValueError, in one line with file and element, where it is none. hwloc has neither NIC
     rates nor, mostly, NVLinks: they are assumed as for a cloud's NCCL file, and `assume` gives them alike."""
     data = file_bytes(path, "hwloc's XML", MOST_BYTES)
     return machine_of(elements(data, str(path)), assume)
@@ -40,9 +40,9 @@ def machine_of(root: Element, assume: Mapping[str, str] | None = None) -> Machin
     top = next((o for o in root.inside("object") if o.attributes.get("type") in ("Machine", "System")), None)
     if top is None:
         root.refuse("has no object of the type Machine; expected one, as lstopo writes it")
-    said = _Said(root, top, version_3=version.startswith("3"))
-    machine = nccl_xml.machine_of(said.system(), assume)
-    return replace(machine, notes=(*said.notes, *machine.notes))
+    reading = _Said(root, top, version_3=version.startswith("3"))
+    machine = nccl_xml.machine_of(reading.system(), assume)
+    return replace(machine, notes=(*reading.notes, *machine.notes))
 
 
 class _Said:
@@ -81,13 +81,13 @@ class _Said:
     def _numa(self, objects: list[tuple[Element, list[Element]]]) -> None:
         """A <cpu> for each NUMA node that has cores; without one, the whole machine is one."""
         self.packages = [o for o, _ in objects if o.attributes.get("type") in ("Package", "Socket")]
-        told = _info(self.packages[0]) if self.packages else {}
-        arch = self.info.get("Architecture", "") or told.get("Architecture", "")
+        info = _info(self.packages[0]) if self.packages else {}
+        arch = self.info.get("Architecture", "") or info.get("Architecture", "")
         shared = {
             "arch": _ARCHITECTURES.get(arch, arch or "x86_64"),
-            "vendor": told.get("CPUVendor", ""),
-            "familyid": told.get("CPUFamilyNumber", ""),
-            "modelid": told.get("CPUModelNumber", ""),
+            "vendor": info.get("CPUVendor", ""),
+            "familyid": info.get("CPUFamilyNumber", ""),
+            "modelid": info.get("CPUModelNumber", ""),
         }
         for node, above in objects:
             if node.attributes.get("type") == "NUMANode" and _bits(node.attributes.get("cpuset", "0x1")):
@@ -113,7 +113,7 @@ class _Said:
                 break
         first = min(nodes) if above and nodes else min(self.cpus)
         if len(self.cpus) > 1:
-            text = f"hwloc does not tell which NUMA node it is at: taken as {first}"
+            text = f"hwloc does not report its NUMA node: taken as {first}"
             self.notes.append(Note(NoteKind.ASSUMED, f"line {element.line}, PCI below it", text))
         return self.cpus[first]
 
@@ -225,7 +225,7 @@ def _lanes(bandwidth_Bps: float, generation: int) -> tuple[str, int]:
 
 
 def _model(element: Element) -> str:
-    """The model that the driver tells, where it is one of ours: `NVIDIA A100-SXM4-40GB`, `Tesla V100-SXM2-32GB`."""
-    told = {value for system in element.inside("object") for value in (_info(system).get("GPUModel", ""),) if value}
-    words = [set(re.findall(r"[a-z0-9]+", text.lower())) for text in told]
+    """The model that the driver reports, where it is one of ours: `NVIDIA A100-SXM4-40GB`, `Tesla V100-SXM2-32GB`."""
+    models = {value for system in element.inside("object") for value in (_info(system).get("GPUModel", ""),) if value}
+    words = [set(re.findall(r"[a-z0-9]+", text.lower())) for text in models]
     return next((m for m in parts.GPUS if any(set(m.lower().split()) <= w for w in words)), "")

@@ -58,8 +58,8 @@ def parse(data: str | bytes, file: str) -> Machine:
     except json.JSONDecodeError as error:
         raise ValueError(f"{file}: not JSON: {error}") from None
     except ValueError as error:
-        said = str(error)
-        raise ValueError(said if said.startswith(file) else f"{file}: a number has too many digits") from None
+        text = str(error)
+        raise ValueError(text if text.startswith(file) else f"{file}: a number has too many digits") from None
 
 
 def built(data: object, file: str) -> Machine:
@@ -125,10 +125,10 @@ def _value(kind: type, field: Field[Any], value: object, where: str) -> object:
             raise ValueError(f"{where} is {_short(value)}; expected one of {', '.join(k.value for k in of)}")
         return of(value)
     if field.name == "attributes":
-        told = _typed(value, dict, where)
-        for key, of_key in told.items():
+        by_key = _typed(value, dict, where)
+        for key, of_key in by_key.items():
             _typed(of_key, str, f"{where}: {_short(key)}")
-        return MappingProxyType(dict(told))
+        return MappingProxyType(dict(by_key))
     wanted = {"str": str, "int": int, "float": float, "bool": bool}[str(field.type)]
     if wanted is float:
         if value == "inf":
@@ -158,11 +158,11 @@ def _list(value: object, where: str, most: int) -> list[Any]:
 
 
 def _short(value: object) -> str:
-    said = (
+    text = (
         json.dumps(value)
         if not isinstance(value, (dict, list))
         else "an object"
         if isinstance(value, dict)
         else "a list"
     )
-    return said if len(said) <= 40 else said[:40] + "…"
+    return text if len(text) <= 40 else text[:40] + "…"

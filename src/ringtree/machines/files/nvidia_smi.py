@@ -1,5 +1,5 @@
 """A machine from what `nvidia-smi topo -m` prints: a tree of CPUs and PCIe switches in which every two devices meet at
-the level that the matrix says, and its NVLinks. Which parts these are it does not tell: notes say what was assumed."""
+the level that the matrix says, and its NVLinks. The file does not name the parts: notes list the assumptions."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _PCIE = 4
 _SWITCHED = {18: "H100 SXM5", 12: "A100 SXM4 40GB", 8: "A800 SXM4 80GB", 6: "V100 SXM3"}
 _DIRECT = {18: "H100 SXM5", 12: "A100 SXM4 40GB", 6: "V100 SXM2", 4: "P100 SXM2"}
 _BRIDGED = {18: "H200 NVL", 12: "A100 PCIe 80GB", 4: "RTX A6000"}
-"""What GPUs with so many NVLinks most likely are: to all through switches, to some, to one other."""
+"""The likeliest GPUs by number of NVLinks: to all through switches, to some, to one other."""
 
 __all__ = ["looks_like", "parse", "read"]
 
 
 def read(path: str | Path, assume: Mapping[str, str] | None = None) -> Machine:
-    """The machine of a file; ValueError, in one line, where it is none. `assume` gives what the text does not tell, as
+    """The machine of a file; ValueError, in one line, where it is none. `assume` gives what the text lacks, as
     `nccl_xml.read` has it: {"gpu": "h100-sxm", "nic": "400Gb/s"}."""
     return parse(file_bytes(path, "what nvidia-smi topo -m prints", MOST_BYTES), str(path), assume)
 
@@ -42,8 +42,8 @@ def parse(data: bytes, file: str, assume: Mapping[str, str] | None = None) -> Ma
     try:
         return _Tree(matrix, given).machine()
     except ValueError as error:
-        said = str(error)
-        raise ValueError(said if said.startswith((file, "assume")) else f"{file}: {said}") from None
+        text = str(error)
+        raise ValueError(text if text.startswith((file, "assume")) else f"{file}: {text}") from None
 
 
 class _Tree:
@@ -68,7 +68,7 @@ class _Tree:
             for b in cpus[k + 1 :]:
                 self.draft.join(Link(a, b, LinkKind.CPU, part.to_socket_Bps, parts.CPU_LATENCY_S))
         if len(cpus) > 1:
-            text = f"joined as {part.model} are, which are not told: {part.to_socket_Bps / 1e9:g} GB/s each way"
+            text = f"joined as {part.model} are, for want of a report: {part.to_socket_Bps / 1e9:g} GB/s each way"
             self.draft.note(NoteKind.ASSUMED, f"{len(cpus)} NUMA nodes", text)
         self._nvlinks()
         return self.draft.machine()
@@ -109,16 +109,20 @@ class _Tree:
         return {self.matrix.numa[p] for p in places if self.matrix.numa[p]}
 
     def _may_be_one(self, own: list[int], node: list[int]) -> bool:
-        said, other = self._said(own), self._said(node)
-        return not (said and other and said != other) and not any(
+        mine, other = self._said(own), self._said(node)
+        return not (mine and other and mine != other) and not any(
             self.matrix.cells[p][q] == "SYS" for p in own for q in node
         )
 
     def _node(self, members: list[int], inner: list[int], outer: list[int]) -> int:
         """A CPU, and what is below it: a switch for those that are PIX, another above several such that are PXB."""
-        told = next((self.matrix.numa[p] for p in members if self.matrix.numa[p].isdecimal()), "")
+        numa_text = next((self.matrix.numa[p] for p in members if self.matrix.numa[p].isdecimal()), "")
         known = {d.numa for d in self.draft.devices if d.kind is DeviceKind.CPU}
-        numa = int(told) if told and int(told) not in known else next(n for n in range(10_000) if n not in known)
+        numa = (
+            int(numa_text)
+            if numa_text and int(numa_text) not in known
+            else next(n for n in range(10_000) if n not in known)
+        )
         cpu = self.draft.add(Device(f"cpu{numa}", DeviceKind.CPU, numa=numa), (numa,))
         for group in dict.fromkeys(outer[p] for p in members):
             below = [p for p in members if outer[p] == group]
@@ -166,9 +170,9 @@ class _Tree:
                 )
                 self.draft.note(NoteKind.ASSUMED, self.number[place], of_rate(rate, why, gdr))
         why = "as it was given" if self.given.gpu else "by their NVLinks; if not: assume gpu=MODEL"
-        about = f"taken as {self.part.model}, {why}" if self.part else "their model is not told: assume gpu=MODEL"
+        about = f"taken as {self.part.model}, {why}" if self.part else "their model is not reported: assume gpu=MODEL"
         self.draft.note(NoteKind.ASSUMED, "GPUs", about)
-        text = f"generation and width are not told: all taken as PCIe {self.generation} x{_WIDTH}"
+        text = f"generation and width are not reported: all taken as PCIe {self.generation} x{_WIDTH}"
         self.draft.note(NoteKind.ASSUMED, "PCIe", text)
 
     def _most_links(self) -> int:
@@ -202,8 +206,8 @@ class _Tree:
         if self.switched:
             how = "through NVSwitches: a GPU has too few for all others"
             chip = next((s for s in parts.NVSWITCH.values() if s.nvlink == wire), None)
-            told = {"generation": str(chip.generation), "sharp": str(int(chip.sharp))} if chip else {}
-            attributes = MappingProxyType(told)
+            known = {"generation": str(chip.generation), "sharp": str(int(chip.sharp))} if chip else {}
+            attributes = MappingProxyType(known)
             switch = self.draft.add(Device("nvswitch0", DeviceKind.NVSWITCH, "nvidia", attributes=attributes))
             ends = [(self.number[g], switch, max(self.matrix.nvlinks(g, o) for o in self.gpus)) for g in self.gpus]
         else:

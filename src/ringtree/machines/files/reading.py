@@ -1,4 +1,4 @@
-"""Machines from files of any form that is known, and by name. What a file holds tells its form, not its name."""
+"""Machines from files of any form that is known, and by name. A file's content decides its form, not its name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXPECTED = "a machine: topology XML of NCCL, RCCL or hwloc, what `nvidia-smi top
 
 def read(path: str | Path, assume: Mapping[str, str] | None = None) -> Machine:
     """The machine of a file; ValueError, in one line with file and element, where it is none. `assume` gives what a
-    file does not tell, as `nccl_xml.read` has it: {"gpu": "h100-sxm", "nic": "400Gb/s"}."""
+    file does not contain, as `nccl_xml.read` has it: {"gpu": "h100-sxm", "nic": "400Gb/s"}."""
     data = file_bytes(path, EXPECTED, MOST_BYTES)
     file, start = str(path), data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if start == b"<" or data.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -46,21 +46,21 @@ def find(name: str | Path, assume: Mapping[str, str] | None = None) -> Machine:
     text = str(name)
     if text in catalogue.NAMES:
         if assume:
-            raise ValueError(f"{text} is of the catalogue, which tells all; expected to assume nothing of it")
+            raise ValueError(f"{text} is a machine of the catalogue, which is complete; expected no assumptions")
         return catalogue.machine(text)
     if text and (os.path.exists(text) or re.search(r"[/\\]|\.(xml|json|txt)$", text)):
         return read(name, assume)
     near = get_close_matches(text.lower(), catalogue.NAMES, n=3, cutoff=0.5)
-    said = f"nearest are {', '.join(near)}" if near else f"known are {', '.join(catalogue.NAMES)}"
-    raise ValueError(f"{text!r} is neither a machine's name nor a file: {said}")
+    hint = f"nearest are {', '.join(near)}" if near else f"known are {', '.join(catalogue.NAMES)}"
+    raise ValueError(f"{text!r} is neither a machine's name nor a file: {hint}")
 
 
 def _json(data: bytes, file: str) -> Machine:
-    """Of ringtree's own, told apart by what a machine has and a topology has not."""
+    """A machine or topology of ringtree's own JSON, recognized by the keys that only a machine has."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):
-        return machine_json.parse(data, file)  # it says what is wrong
+        return machine_json.parse(data, file)  # its error names the problem
     if isinstance(found, dict) and "machine" not in found and {"ranks", "nodes"} <= set(found):
         raise ValueError(
             f"{file}: a topology of ranks and links, as simulate and price take it; expected {EXPECTED}; "

@@ -46,12 +46,12 @@ class Element:
     def where(self) -> str:
         """`topo.xml: line 12, <pci busid="0000:a1:00.0">`."""
         names = ("busid", "numaid", "dev", "target", "name", "type")
-        told = next((f' {n}="{short(self.attributes[n])}"' for n in names if n in self.attributes), "")
-        return f"{self.file}: line {self.line}, <{self.tag}{told}>"
+        label = next((f' {n}="{short(self.attributes[n])}"' for n in names if n in self.attributes), "")
+        return f"{self.file}: line {self.line}, <{self.tag}{label}>"
 
-    def refuse(self, said: str) -> NoReturn:
-        """Raises ValueError: where, then what is said."""
-        raise ValueError(f"{self.where}: {said}")
+    def refuse(self, problem: str) -> NoReturn:
+        """Raises ValueError: the element's position, then the problem."""
+        raise ValueError(f"{self.where}: {problem}")
 
     def text(self, name: str) -> str:
         """An attribute that must be there."""
@@ -118,8 +118,8 @@ class _Reader:
         self.parser.UnparsedEntityDeclHandler = self._entity
         self.parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
 
-    def _refuse(self, said: str) -> NoReturn:
-        raise ValueError(f"{self.file}: line {self.parser.CurrentLineNumber}: {said}")
+    def _refuse(self, problem: str) -> NoReturn:
+        raise ValueError(f"{self.file}: line {self.parser.CurrentLineNumber}: {problem}")
 
     def _entity(self, *_: object) -> None:
         self._refuse("declares an entity; expected none in a topology")

@@ -1,4 +1,4 @@
-"""What NCCL and RCCL say of themselves under NCCL_DEBUG=INFO, as far as it tells which way the data goes."""
+"""Reads the lines that NCCL and RCCL print under NCCL_DEBUG=INFO, as far as they show which path the data takes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Said:
-    """How often something was said, and the first time: the words, and the line of the file."""
+    """How often a kind of line occurs, and its first occurrence: text and line number in the file."""
 
     times: int
     text: str
@@ -41,8 +41,8 @@ words over time: the later ones come second."""
 
 @dataclass(slots=True)
 class Debug:
-    """All that was said. `hcas` and `interfaces`: InfiniBand devices and sockets that NCCL uses, by name; `environment`
-    what it was told; `channels` of its rings."""
+    """Everything read from a log. `hcas` and `interfaces`: InfiniBand devices and sockets that NCCL uses, by name;
+    `environment`: NCCL's variables; `channels`: number of rings."""
 
     signs: dict[str, Said] = field(default_factory=dict)
     hcas: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class Debug:
         return bool(self.signs or self.environment or self.ranks or self.hcas)
 
     def times(self, sign: str) -> int:
-        """How often."""
+        """Number of lines with this sign."""
         return self.signs[sign].times if sign in self.signs else 0
 
     def hear(self, text: str, line: int) -> None:
@@ -72,8 +72,8 @@ class Debug:
             self.hcas = tuple(dict.fromkeys(_HCA.findall(text)))
         if "NET/Socket : Using" in text and not self.interfaces:
             self.interfaces = tuple(dict.fromkeys(_ADDRESS.findall(text)))
-        if " set " in text and (told := _ENVIRONMENT.search(text)) and len(self.environment) < 256:
-            self.environment.setdefault(told[1], told[2].rstrip("."))
+        if " set " in text and (setting := _ENVIRONMENT.search(text)) and len(self.environment) < 256:
+            self.environment.setdefault(setting[1], setting[2].rstrip("."))
         if "anks " in text and (comm := _COMM.search(text)):
             self.ranks = max(self.ranks, int(comm[1]))
         if "nNodes " in text and (nodes := _NODES.search(text)):
@@ -83,5 +83,5 @@ class Debug:
 
 
 def _words(text: str) -> str:
-    """What NCCL said, without who said it and when."""
+    """A line without host, process and time."""
     return text.partition("NCCL INFO")[2].strip()[:160] or text.strip()[:160]

@@ -141,9 +141,9 @@ def _channels(graph: Element, key: Pattern, names: _Names) -> Channels:
     number = graph.whole("pattern", 1, 6)
     pattern = key if NUMBERS[key] == number else next(p for p, n in NUMBERS.items() if n == number)
     channels = graph.inside("channel")
-    told = graph.whole("nchannels", 0, MOST_CHANNELS)
-    if told != len(channels):
-        graph.refuse(f"nchannels={told} and {len(channels)} <channel>; expected as many")
+    count = graph.whole("nchannels", 0, MOST_CHANNELS)
+    if count != len(channels):
+        graph.refuse(f"nchannels={count} and {len(channels)} <channel>; expected as many")
     nets = [tuple(names.place(net) for net in channel.inside("net")) for channel in channels]
     for channel, own in zip(channels, nets, strict=True):
         if len(own) not in (0, 2) or len(own) != len(nets[0]):
@@ -186,7 +186,7 @@ def _graph(
 ) -> list[str]:
     if not 0 < channels.count <= MOST_CHANNELS:
         raise ValueError(f"{pattern.value}: {channels.count} channels; NCCL takes 1..{MOST_CHANNELS}")
-    told = {
+    attributes = {
         "id": number,
         "pattern": NUMBERS[channels.pattern],
         "crossnic": channels.cross_nic,
@@ -198,7 +198,7 @@ def _graph(
         "typeinter": _written(channels.inter),
         "samechannels": int(channels.same),
     }
-    lines = ["  <graph " + " ".join(f'{key}="{value}"' for key, value in told.items()) + ">"]
+    lines = ["  <graph " + " ".join(f'{key}="{value}"' for key, value in attributes.items()) + ">"]
     for c, order in enumerate(channels.orders):
         named = [_tag("gpu", gpu, gpus) for gpu in (order[:1] if pattern is Pattern.NVLS else order)]
         nets = [_tag("net", nic, nics) for nic in channels.nics[c]] if channels.nics else []

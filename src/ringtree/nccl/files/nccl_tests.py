@@ -1,4 +1,4 @@
-"""What nccl-tests and rccl-tests print, read back: the table, who ran it, and what NCCL said in between.
+"""Reads the output of nccl-tests and rccl-tests: the table, the devices that ran it, and NCCL's lines in between.
 
 The text of all versions (with or without root, #wrong or error, per-iteration columns, time stamps; lines may begin
 with mpirun's or srun's tags), -J's JSON, and CSV with the columns of `CSV_COLUMNS`.
@@ -87,8 +87,8 @@ class Ran:
 
 @dataclass(slots=True)
 class Log:
-    """`collective` by ringtree's name, `ranks` 0 where nothing tells them; `inferred`: what of the two was concluded
-    from the figures, in words. `rows` by size, one each, the quickest of several."""
+    """`collective`: by ringtree's name; `ranks`: 0 where unknown; `inferred`: notes on either if derived from the
+    times. `rows`: one for each size, the quickest of several."""
 
     path: Path
     collective: str
@@ -100,13 +100,13 @@ class Log:
 
     @property
     def nodes(self) -> int:
-        """Hosts that ranks ran on; 0 where the log does not tell."""
+        """Number of hosts that ranks ran on; 0 where the log does not list them."""
         return len({r.host for r in self.ran}) or self.debug.nodes
 
 
 def read(path: Path, collective: str = "") -> Log:
-    """The log of that file. `collective`: what it is of, where one knows. ValueError, in one line naming file and line,
-    where it is none."""
+    """Returns the log in a file. `collective`: which one the log is of, if known. ValueError, naming file and line,
+    where the file is no such log."""
     reading = _Reading(path)
     data = file_bytes(path, "the output of nccl-tests", LARGEST_BYTES)
     if b"\0" in data[:4096]:
@@ -195,22 +195,22 @@ class _Reading:
         cells = next(csv.reader([text]))
         if len(cells) != len(self.csv):
             raise ValueError(f"{self.path}, line {number}: {len(cells)} cells; expected {len(self.csv)}, as its header")
-        told = dict(zip(self.csv, (c.strip() for c in cells), strict=True))
-        missing = {"oop_time_us", "ip_time_us"}.isdisjoint(told) or "type" not in told or "count" not in told
+        named = dict(zip(self.csv, (c.strip() for c in cells), strict=True))
+        missing = {"oop_time_us", "ip_time_us"}.isdisjoint(named) or "type" not in named or "count" not in named
         if missing:
             raise ValueError(f"{self.path}, line {number}: expected the columns {', '.join(CSV_COLUMNS)}")
         figures = [
-            [told[f"{way}_time_us"], told.get(f"{way}_algbw_GBps", "0"), told.get(f"{way}_busbw_GBps", "0"),
-             told.get(f"{way}_wrong", "N/A")]
-            for way in ("oop", "ip")
-            if told.get(f"{way}_time_us")
+            [named[f"{side}_time_us"], named.get(f"{side}_algbw_GBps", "0"), named.get(f"{side}_busbw_GBps", "0"),
+             named.get(f"{side}_wrong", "N/A")]
+            for side in ("oop", "ip")
+            if named.get(f"{side}_time_us")
         ]  # fmt: skip
-        root = told.get("root", "-1")
-        what = (told[self.csv[0]], told["count"], told["type"], told.get("redop", "none"), root)
+        root = named.get("root", "-1")
+        what = (named[self.csv[0]], named["count"], named["type"], named.get("redop", "none"), root)
         self._row(number, what, figures)
 
     def _row(self, number: int, what: tuple[Any, ...], figures: Sequence[Sequence[str]]) -> None:
-        """Checks and keeps a row; one of no bytes, or without any time, tells nothing."""
+        """Checks and keeps a row; skips rows of no bytes or without a time."""
         where = f"{self.path}, line {number}"
         nbytes = _whole(self.path, number, "size", what[0], 0, 1 << 60)
         measured = [m for f in figures if (m := _figures(where, f)) is not None]
@@ -247,7 +247,7 @@ class _Reading:
             inferred.append(f"the log does not name its collective: taken to be {name}, by its columns")
         ranks = self.ranks or (max(r.rank for r in self.ran) + 1 if self.ran else 0) or self.debug.ranks
         if not ranks and (ranks := _ranks(name, rows)):
-            inferred.append(f"the log does not tell its ranks: taken to be {ranks}, by busbw over algbw")
+            inferred.append(f"the log does not list its ranks: taken as {ranks}, by busbw over algbw")
         return Log(self.path, name, ranks, rows, tuple(self.ran), self.debug, tuple(inferred))
 
 
@@ -286,7 +286,7 @@ def _per_rank(rows: Sequence[NcclTestsRow]) -> float:
 
 
 def _factor(rows: Sequence[NcclTestsRow]) -> float:
-    """busbw over algbw; 0 where both are too small to tell."""
+    """busbw over algbw; 0 where both are too small to divide."""
     big = [r for r in rows if r.algbw >= 0.5]
     return median(r.busbw / r.algbw for r in big[-5:]) if big else 0.0
 
@@ -319,8 +319,8 @@ def _ranks(name: str, rows: Sequence[NcclTestsRow]) -> int:
 def _json(reading: _Reading, raw: bytes) -> None:
     """What -J writes."""
     try:
-        told = json.loads(raw)
-        results, config = told["results"], told.get("config", {})
+        document = json.loads(raw)
+        results, config = document["results"], document.get("config", {})
         for n, result in enumerate(results):
             ways = [result.get(way) for way in ("out_of_place", "in_place")]
             figures = [
@@ -332,7 +332,7 @@ def _json(reading: _Reading, raw: bytes) -> None:
             reading._row(n + 1, what, figures)
             if program := _PROGRAM.search(str(result.get("experiment_name", ""))):
                 reading.programs.setdefault(COLLECTIVES[program[1]], n + 1)
-        reading.ran += _ran(config.get("devices", told.get("devices", [])))
+        reading.ran += _ran(config.get("devices", document.get("devices", [])))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         if str(error).startswith(str(reading.path)):
             raise

@@ -18,7 +18,7 @@ MOST_RINGS = 32
 MOST_CHANNELS = 64
 MOST_GPUS = 640
 FALLBACK_Bps = 0.1e9
-"""What NCCL says of the one channel it makes, in the order of the GPUs, where nothing fits."""
+"""The properties of the one channel, in the GPUs' order, that NCCL makes where no search succeeds."""
 NVLS_SM = 90
 
 

@@ -32,7 +32,7 @@ def hop_us(comm: NcclCommunicator, protocol: str) -> float:
 
 
 def slice_us(comm: NcclCommunicator) -> float:
-    """What a slice of nothing takes in a ring: to wait for it, and to say that it is there."""
+    """Seconds of an empty slice in a ring: the wait for it and the signal that it is there."""
     return parts_us(comm, "ring", "simple")[1]
 
 

@@ -65,11 +65,11 @@ def _collnet_direct(comm: NcclCommunicator, nbytes: int) -> int:
 
 def chunk_bytes(comm: NcclCommunicator, algorithm: str, heads: int, nbytes: int) -> int:
     """What each head has of a loop on each block, where switches reduce (enqueue.cc)."""
-    told, share = comm.settings.nvls_chunk_bytes, nbytes / (comm.nvls_channels * heads)
+    configured, share = comm.settings.nvls_chunk_bytes, nbytes / (comm.nvls_channels * heads)
     if algorithm != "nvls_tree":
-        return _shortened(told or CHUNK_bytes, SHORTER, share)
+        return _shortened(configured or CHUNK_bytes, SHORTER, share)
     near = comm.graph_of(algorithm).inter <= PathKind.PXB
-    longest = told or tree_chunk_bytes(comm.sm, comm.nodes, comm.per_node, comm.nic_GBps, near)
+    longest = configured or tree_chunk_bytes(comm.sm, comm.nodes, comm.per_node, comm.nic_GBps, near)
     return _shortened(longest, SHORTER_TREE, share)
 
 

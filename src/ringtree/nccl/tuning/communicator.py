@@ -78,7 +78,7 @@ class NcclCommunicator:
 
     @cached_property
     def cpu(self) -> str:
-        """The maker of the first whose is told: `intel`, `amd`, `ibm`, `arm`, … or nothing."""
+        """The maker of the first CPU that names one: `intel`, `amd`, `ibm`, `arm`, …; "" if none does."""
         machine = self.cluster.machine
         return next(filter(None, (cpu_maker(machine.devices[n]) for n in machine.of_kind(DeviceKind.CPU))), "")
 
@@ -99,7 +99,7 @@ class NcclCommunicator:
 
     @property
     def latency_words(self) -> str:
-        """What a time that is mostly latency is said to be spent on."""
+        """The bottleneck's text where most of a time is latency."""
         return f"latency: {self.ranks} ranks" + (f" on {self.nodes} nodes" if self.nodes > 1 else "")
 
     def graph(self, algorithm: str) -> Channels | None:

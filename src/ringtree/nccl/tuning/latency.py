@@ -17,8 +17,8 @@ def latency_us(comm: NcclCommunicator, collective: str, algorithm: str, protocol
     """At a size: a ring's grows once it is long."""
     base, intra, inter = parts_us(comm, algorithm, protocol)
     graph = comm.graph_of(algorithm)
-    told = max(graph.inter_latency_s * 1e6, comm.settings.latency_us)
-    inter += told * 2 + comm.settings.simple_us if protocol == "simple" else told
+    nic_us = max(graph.inter_latency_s * 1e6, comm.settings.latency_us)
+    inter += nic_us * 2 + comm.settings.simple_us if protocol == "simple" else nic_us
     if algorithm == "ring":
         return _ring_us(comm, collective, protocol, nbytes, base, intra, inter)
     return staged_us(comm, algorithm, base, intra, inter)

@@ -1,4 +1,4 @@
-"""What a fabric's plugin sets in NCCL where it is loaded: what it leaves out, its buffers, and the latency it tells."""
+"""The settings of NCCL by a fabric's plugin: protocols left out, buffer sizes, and the latency that it reports."""
 
 from __future__ import annotations
 

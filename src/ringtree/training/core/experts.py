@@ -56,15 +56,17 @@ def imbalance(likelihoods: Tensor, chosen: Tensor) -> Tensor:
 
 
 class WithLoss(torch.autograd.Function):
-    """x as it is; in backward, a loss is minimized beside the one that x leads to. So it need not be carried to where
-    that is: through other layers, and other ranks."""
+    """Returns x unchanged; in backward, adds the gradient of a second loss. So this loss does not have to pass through
+    other layers and other ranks to the final loss."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, loss: Tensor) -> Tensor:
+        """Returns `x` unchanged."""
         return x.view_as(x)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the gradient of `x` unchanged, and 1 for the loss."""
         return gradient, gradient.new_ones(())
 
 
@@ -91,11 +93,12 @@ class Load:
 
     @property
     def dropped(self) -> float:
-        """The share of all choices."""
+        """The share of all choices that capacity dropped."""
         return 1 - float(self.kept.sum() / self.chosen.sum())
 
     @property
     def mean_imbalance(self) -> float:
+        """The mean imbalance of all forward passes, a ratio."""
         return float(self.imbalance) / self.forwards
 
     def record(self) -> dict[str, Any]:
@@ -148,6 +151,7 @@ class MixtureOfExperts(nn.Module):
         self.load = Load(none, none, torch.zeros(()), 0)
 
     def forward(self, x: Tensor) -> Tensor:
+        """The experts' results, weighted by the router and in the shape of `x`, [..., width]."""
         tokens = x.flatten(0, -2)
         likelihoods = self.router(tokens).softmax(-1)
         token, gate, chosen, kept = route(likelihoods, self.shape.top_k, capacity(self.shape, len(tokens)))

@@ -18,7 +18,7 @@ Core = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """What each place sees of itself and those before it: all [rows, heads, places, width of a head]."""
+    """Attention of each position to itself and those before it: all [rows, heads, positions, width of a head]."""
     return scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
@@ -34,6 +34,7 @@ class Attention(nn.Module):
         self.core: Core = attend
 
     def forward(self, x: Tensor) -> Tensor:
+        """Attention over `x`, [rows, positions, width], in the same shape."""
         # Heads by their width: a rank may have some of them only.
         parts = (part(x).unflatten(-1, (-1, self.head_width)) for part in (self.query, self.key, self.value))
         q, k, v = (part.transpose(1, 2) for part in parts)
@@ -41,15 +42,20 @@ class Attention(nn.Module):
 
 
 class Dense(nn.Module):
+    """Two linear layers with a GELU between: width to 4 x width and back."""
+
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.up, self.down = nn.Linear(shape.width, 4 * shape.width), nn.Linear(4 * shape.width, shape.width)
 
     def forward(self, x: Tensor) -> Tensor:
+        """The layers' output, [..., width], of `x` in the same shape."""
         return self.down(gelu(self.up(x)))
 
 
 class TransformerBlock(nn.Module):
+    """Attention, then dense layers, each behind a LayerNorm and with a residual connection."""
+
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.before_attention, self.before_dense = nn.LayerNorm(shape.width), nn.LayerNorm(shape.width)
@@ -57,13 +63,14 @@ class TransformerBlock(nn.Module):
         self.dense = MixtureOfExperts(shape) if shape.experts else Dense(shape)
 
     def forward(self, x: Tensor) -> Tensor:
+        """The block's output, [rows, positions, width], of `x` in the same shape."""
         x = x + self.attention(self.before_attention(x))
         return x + self.dense(self.before_dense(x))
 
 
 class Embedding(nn.Module):
-    """Bytes [rows, places] to vectors [rows, places, width]: what is known of the byte and of its place. `at`: the
-    places that these bytes are of, where they are not the first ones."""
+    """Bytes [rows, positions] to vectors [rows, positions, width]: the sum of byte's and position's. `at`:
+    the positions that these bytes are of, where they are not the first ones."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -72,13 +79,14 @@ class Embedding(nn.Module):
         self.at: Tensor | None = None
 
     def forward(self, rows: Tensor) -> Tensor:
+        """Vectors, [rows, positions, width], of bytes [rows, positions]."""
         at = torch.arange(rows.shape[1]) if self.at is None else self.at
         return self.bytes(rows) + self.places(at)
 
 
 class LanguageModel(nn.Module):
-    """Bytes [rows, places] to scores of the next [rows, places, vocabulary]. A part of the layers may be absent: what
-    is there is passed through."""
+    """Bytes [rows, positions] to scores of the next [rows, positions, vocabulary]. A part of the layers may be absent:
+    what is there is passed through."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -88,6 +96,7 @@ class LanguageModel(nn.Module):
         self.scores: nn.Module | None = nn.Linear(shape.width, shape.vocabulary)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Scores, [rows, positions, vocabulary], of bytes; a pipeline stage returns its last layer's output."""
         x = self.embedding(x) if self.embedding is not None else x
         for block in self.blocks.values():
             x = block(x)
@@ -95,7 +104,7 @@ class LanguageModel(nn.Module):
 
 
 def loss_of(scores: Tensor, wanted: Tensor) -> Tensor:
-    """The mean cross-entropy over all places."""
+    """The mean cross-entropy over all positions."""
     return cross_entropy(scores.flatten(0, 1), wanted.flatten())
 
 

@@ -59,6 +59,7 @@ class ParallelLayout:
 
     @property
     def ranks(self) -> int:
+        """Ranks in all: the product of all axes."""
         return prod(getattr(self, axis) for axis in AXES)
 
     def size(self, name: str) -> int:

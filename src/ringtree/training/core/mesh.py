@@ -24,6 +24,7 @@ class TrainingMesh:
         return self._parts[name]
 
     def group(self, name: str) -> dist.ProcessGroup:
+        """The process group of this rank along one axis."""
         return self[name].get_group()
 
 

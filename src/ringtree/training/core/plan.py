@@ -78,12 +78,14 @@ class TrainingSettings:
 
 @dataclass(frozen=True, slots=True)
 class TrainingPlan:
+    """A training run: the layout of its ranks, the model's shape, and the settings of a step."""
+
     layout: ParallelLayout = field(default_factory=ParallelLayout)
     shape: Shape = field(default_factory=Shape)
     settings: TrainingSettings = field(default_factory=TrainingSettings)
 
     @property
-    def places(self) -> int:
+    def positions(self) -> int:
         """Of each sequence, those that a rank has."""
         return self.shape.context // self.layout.cp
 

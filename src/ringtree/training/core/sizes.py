@@ -18,6 +18,7 @@ def parameters(plan: TrainingPlan) -> int:
 
 
 def parameters_nbytes(plan: TrainingPlan) -> int:
+    """Bytes of the whole model's parameters, in float32."""
     return ELEMENT_NBYTES * parameters(plan)
 
 

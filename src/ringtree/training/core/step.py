@@ -22,8 +22,8 @@ from ringtree.training.core.language_model import loss_of
 from ringtree.training.core.plan import TrainingSettings
 
 ForwardBackward = Callable[[Tensor, Tensor], Tensor]
-"""This rank's rows of a step, and what follows each of their places -> their mean loss, detached. Gradients were none
-before; after, each parameter's is that of the mean over the rows of all ranks."""
+"""This rank's rows of a step, and what follows each of their positions -> their mean loss, detached. Gradients were
+none before; after, each parameter's is that of the mean over the rows of all ranks."""
 
 
 class MicroBatches:
@@ -35,6 +35,7 @@ class MicroBatches:
         self.model, self.micro_batches, self.begin = model, micro_batches, begin
 
     def __call__(self, rows: Tensor, wanted: Tensor) -> Tensor:
+        """The mean loss of the micro-batches; gradients are added to the parameters'."""
         parts = zip(rows.chunk(self.micro_batches), wanted.chunk(self.micro_batches), strict=True)
         losses = [self._one(x, y, number == self.micro_batches) for number, (x, y) in enumerate(parts, 1)]
         for value in self.model.parameters() if self.micro_batches > 1 else ():
@@ -79,6 +80,7 @@ STATE = {"adamw": ("exp_avg", "exp_avg_sq"), "sgd": ()}
 
 
 def optimizer_of(settings: TrainingSettings, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+    """The optimizer of the settings' kind and learning rate for these parameters."""
     return KINDS[settings.optimizer](parameters, lr=settings.rate)
 
 

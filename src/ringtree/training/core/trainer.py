@@ -59,14 +59,14 @@ class Trainer:
         return loss
 
     def rows(self, step: int) -> tuple[Tensor, Tensor]:
-        """This rank's places of its rows of a step's batch, and what follows them."""
+        """This rank's positions of its rows of a step's batch, and what follows them."""
         layout, settings = self.plan.layout, self.plan.settings
         given = batch(step, settings.batch, self.plan.shape.context, settings.seed)
         piece = self.at["dp"] * layout.ep + self.at["ep"]
         rows, wanted = (part.chunk(layout.pieces)[piece] for part in given)
         for strategy in self._used:
-            if strategy.places is not None:
-                at = strategy.places(self.plan, self.at[strategy.axis])
+            if strategy.positions is not None:
+                at = strategy.positions(self.plan, self.at[strategy.axis])
                 rows, wanted = rows[:, at], wanted[:, at]
         return rows, wanted
 

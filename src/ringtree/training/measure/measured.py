@@ -66,6 +66,7 @@ class TrainingRecord:
 
     @property
     def formula_nbytes(self) -> int:
+        """Bytes that all ranks together receive in a step by the strategies' formulas."""
         return sum(t.wire_nbytes for t in self.traffic)
 
     @property
@@ -75,11 +76,13 @@ class TrainingRecord:
 
     @property
     def shares(self) -> list[Share]:
+        """How each rank's time divides into computing, transfers and waits."""
         trace = self.trace if self.plan.layout.staleness is None else held_up(self.trace)
         return shares(trace, self.plan.layout, self.traffic)
 
     @property
     def sent(self) -> list[Sent]:
+        """Bytes by formula beside bytes by the engine's counters, one entry per collective and axis."""
         once = (
             {"broadcast": data_parallel.SECOND_STEP} if len(self.losses) == 2 and data_parallel.used(self.plan) else {}
         )

@@ -33,6 +33,7 @@ class Held:
 
     @property
     def in_all(self) -> int:
+        """Bytes of parameters, gradients and optimizer state together."""
         return self.parameters + self.gradients + self.optimizer_state
 
 

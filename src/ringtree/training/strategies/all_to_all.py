@@ -1,7 +1,7 @@
-"""all_to_all with gradients, which go back the same way: of tokens to experts, of places for heads.
+"""all_to_all with gradients, which return by the reverse exchange: tokens for experts, positions for heads.
 
-torch's own (of its functional collectives, a private module) says the sizes of all parts even where they are alike;
-uneven parts go as messages here.
+torch's functional all_to_all (a private module) passes the sizes of all parts even where they are equal; this backend
+sends uneven parts as messages.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ Sizes = list[int] | None
 
 
 def all_to_all(x: Tensor, group: dist.ProcessGroup, sent: Sizes = None, got: Sizes = None) -> Tensor:
-    """The first sent[0] rows of x go to rank 0, and so on; got[0] come from there."""
+    """Returns the received rows, by rank. The first sent[0] rows of `x` go to rank 0, and so on; rank 0 sends got[0]
+    rows."""
     return _AllToAll.apply(x, group, sent, got)
 
 

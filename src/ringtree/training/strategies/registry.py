@@ -28,7 +28,7 @@ STRATEGIES: tuple[Strategy, ...] = (
 
 
 def check(plan: TrainingPlan) -> None:
-    """LayoutError where the parts of a plan do not go together, with the reason: of each strategy in turn."""
+    """Raises LayoutError, with the reason, where the parts of a plan conflict; checks each strategy in turn."""
     slow = plan.settings.slow_rank
     if slow is not None and not 0 <= slow < plan.layout.ranks:
         raise LayoutError(f"slow_rank is {slow}; expected one of the ranks 0..{plan.layout.ranks - 1}")
@@ -39,13 +39,13 @@ def check(plan: TrainingPlan) -> None:
 
 
 def traffic(plan: TrainingPlan) -> tuple[Traffic, ...]:
-    """What a step of the plan sends, strategy by strategy."""
+    """The calls of one step of the plan, strategy by strategy."""
     return tuple(t for strategy in STRATEGIES if strategy.used(plan) for t in strategy.traffic(plan))
 
 
 def named_groups(plan: TrainingPlan) -> list[tuple[list[str], tuple[tuple[int, ...], ...]]]:
-    """The groups of more than one rank along each axis, and those that something is sent in; names of the same groups
-    together."""
+    """Returns (axis names, groups): the groups of more than one rank along each axis, and the groups with traffic.
+    Axes with the same groups share one entry."""
     found: dict[tuple[tuple[int, ...], ...], list[str]] = {}
     for name in dict.fromkeys([*AXES, *(t.axis for t in traffic(plan) if t.wire_nbytes)]):
         members = plan.layout.groups(name)

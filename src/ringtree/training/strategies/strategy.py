@@ -1,7 +1,7 @@
-"""A way to divide training over ranks: what it does to the model, and what it sends.
+"""The Strategy: one way to divide training over ranks, with its changes to the model and its traffic.
 
-Its file says in its docstring what is divided, what is sent when, and the bytes of a step as a formula: those that the
-engine's counters are held against. What needs torch is in another file, for a plan needs none.
+The docstring of a strategy's file lists what is divided, what is sent when, and the bytes of a step as a formula, which
+tests compare with the engine's counters. Code that needs torch is in a file of its own: a plan is made without torch.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Traffic:
 
     @property
     def wire_nbytes(self) -> int:
-        """What all ranks together receive from others."""
+        """Bytes that all ranks together receive from others."""
         return FEWEST[self.collective](self.ranks) * self.nbytes if self.ranks > 1 else 0
 
 
@@ -60,7 +60,7 @@ def known(traffic: Iterable[Traffic], counted: Mapping[str, int]) -> tuple[Traff
 
 
 def by_name(module: str, name: str) -> Callable[..., Any]:
-    """A function of a module of this room that needs torch: it is loaded when the function is called."""
+    """Returns a function that imports `module`, which needs torch, when it is called."""
 
     def call(*given: Any) -> Any:
         return getattr(import_module(f"ringtree.training.strategies.{module}"), name)(*given)
@@ -78,7 +78,7 @@ class Strategy:
     trainer's, where a strategy has one; of several the first. `after_backward`: what is left to do for the gradients
     when all passes of a step are made, before the optimizer's step.
 
-    Of the k-th rank along `axis`: `places(plan, k)`, those of each sequence that it has, where not all have all;
+    Of the k-th rank along `axis`: `positions(plan, k)`, those of each sequence that it has, where not all have all;
     `counted(model, plan, k)`, bytes that it has sent so far of the traffic that is known `at_most`, by what they carry.
     """
 
@@ -91,5 +91,5 @@ class Strategy:
     optimizer: Callable[[nn.Module, TrainingPlan, TrainingMesh], Optimizer] | None = None
     forward_backward: Callable[[nn.Module, TrainingPlan, TrainingMesh], ForwardBackward] | None = None
     after_backward: Callable[[nn.Module], None] | None = None
-    places: Callable[[TrainingPlan, int], list[int]] | None = None
+    positions: Callable[[TrainingPlan, int], list[int]] | None = None
     counted: Callable[[nn.Module, TrainingPlan, int], dict[str, int]] | None = None

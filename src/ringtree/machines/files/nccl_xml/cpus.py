@@ -38,8 +38,8 @@ def add(parsed: Parsed, element: Element) -> int:
     parsed.cpus[number] = element
     if numa < 0:
         text = (
-            "numaid -1, a virtual machine that does not tell its NUMA nodes: all devices look equally near to the CPU, "
-            "and threads may be put on the far socket; give a file with the host's nodes"
+            "numaid -1, a virtual machine that does not report its NUMA nodes: all devices look equally near to the "
+            "CPU, and threads may be put on the far socket; give a file with the host's nodes"
         )
         parsed.draft.note(NoteKind.TRAP, name, text)
     return number
@@ -81,7 +81,7 @@ def _host(parsed: Parsed, nodes: list[int]) -> None:
         else:
             continue
         parsed.draft.join(Link(nodes[a], nodes[b], LinkKind.CPU, bandwidth, parts.CPU_LATENCY_S))
-    like = f"joined as {part.model} are" + ("" if told else ", which are not told or not known")
+    like = f"joined as {part.model} are" + ("" if told else ", as their own links are missing or unknown")
     ends = "" if per == 1 else ", from a node to that of its place in the other"
     text = f"taken as {len(nodes) // per} sockets, {like}: {socket_Bps / 1e9:g} GB/s each way{ends}"
     parsed.draft.note(NoteKind.ASSUMED, f"{len(nodes)} NUMA nodes", text)

@@ -28,7 +28,7 @@ def derive(parsed: Parsed, given: Assumed) -> None:
     for place, (slot, part) in enumerate(zip(slots, models, strict=True)):
         _gpu(parsed, slot, part, place)
     if slots:
-        text = "the file tells PCI devices alone: GPUs are known by class and device id, and numbered as on the bus"
+        text = "the file lists PCI devices only: GPUs are known by class and device id, and numbered as on the bus"
         parsed.draft.note(NoteKind.ASSUMED, "GPUs", text)
         fabric.link(parsed, [s.number for s in slots if s.number is not None], models, given)
         wired = True
@@ -42,7 +42,7 @@ def derive(parsed: Parsed, given: Assumed) -> None:
         ("nvlink", given.nvlink is None or wired, parsed.has_gpus),
     ):
         if not used:
-            text = "the file tells it, which goes before" if told else "the file has none"
+            text = "the file has it, which takes precedence" if told else "the file has none"
             parsed.draft.note(NoteKind.ASSUMED, f"{key}=", f"not used: {text}")
 
 
@@ -61,7 +61,7 @@ def _told_gpus(parsed: Parsed, given: Assumed) -> bool:
         fabric.link(parsed, numbers, known, given)
         return True
     if not tags & {"nvlink", "xgmi"} and fabric.usual(known[0], len(known)) != "none":
-        text = "the file tells none, and NCCL would ask the driver: none; else assume nvlink=nvswitch or mesh"
+        text = "the file has none, and NCCL would ask the driver: none; else assume nvlink=nvswitch or mesh"
         parsed.draft.note(NoteKind.ASSUMED, "links between GPUs", text)
     return False
 
@@ -89,7 +89,7 @@ def _models(parsed: Parsed, slots: list[PciSlot], given: Assumed) -> list[parts.
         else:
             part = _likely(parsed, slot, len(slots), generation)
             text = (
-                f"its device id is not told or not known: taken as {part.model}, as {len(slots)} GPUs of PCIe "
+                f"its device id is missing or unknown: taken as {part.model}, as {len(slots)} GPUs of PCIe "
                 f"{generation} are likely to be; {_GIVE_GPU}"
             )
         parsed.draft.note(NoteKind.ASSUMED, slot.number, text)
@@ -126,7 +126,7 @@ def _nic(parsed: Parsed, slot: PciSlot, given: Assumed) -> None:
     elif part is not None:
         rate, why = part.rate_Bps, f"that of {part.model}; if not: assume nic=RATE"
     elif not _rdma(slot, device.vendor):
-        rate, why = _PLAIN_Bps, "as NCCL takes what tells none; if not: assume nic=RATE"
+        rate, why = _PLAIN_Bps, "as NCCL takes a NIC without a rate; if not: assume nic=RATE"
     else:
         rate = fastest(slot.link.bandwidth_Bps)
         told = f"PCIe {slot.link.generation} x{slot.link.width}"
@@ -143,7 +143,7 @@ def _nic(parsed: Parsed, slot: PciSlot, given: Assumed) -> None:
 def of_rate(rate_Bps: float, why: str, gdr: bool) -> str:
     """What a note says of a NIC whose rate is assumed."""
     switched = "on" if gdr else "off"
-    return f"its rate is not told: taken as {rate_Bps * 8 / 1e9:g} Gb/s, {why}; GPUDirect RDMA {switched} (gdr=0 or 1)"
+    return f"its rate is missing: taken as {rate_Bps * 8 / 1e9:g} Gb/s, {why}; GPUDirect RDMA {switched} (gdr=0 or 1)"
 
 
 def fastest(slot_Bps: float) -> float:

@@ -21,7 +21,7 @@ def add(parsed: Parsed, element: Element, busid: str, above: int) -> int | None:
     """A GPU; None where the file leaves it out."""
     told = element.inside("gpu")
     if len(told) > 1:
-        told[1].refuse("a second <gpu> at one place; expected one: parts of a GPU are not told apart")
+        told[1].refuse("a second <gpu> at one place; expected one: parts of a GPU are not distinguished")
     if not told:
         if parsed.has_gpus:
             text = "is a GPU by its class, but has no <gpu> as others have: left out, as NCCL does"
@@ -96,7 +96,7 @@ def link(parsed: Parsed) -> None:
     for (a, b, kind), width in one_way.items():
         if kind in (LinkKind.NVLINK, LinkKind.XGMI) and one_way.get((b, a, kind)) != width:
             names = " to ".join(parsed.draft.devices[n].busid for n in (a, b))
-            text = f"{width} {kind.value} one way, {one_way.get((b, a, kind), 0)} the other: NCCL takes them as told"
+            text = f"{width} {kind.value} one way, {one_way.get((b, a, kind), 0)} the other: NCCL takes them as written"
             parsed.draft.note(NoteKind.TRAP, names, text)
 
 
@@ -158,7 +158,7 @@ def _nvlink(parsed: Parsed, number: int) -> parts.LinkGeneration:
         slot = parsed.by_number[number]
         pcie = slot.link.generation if slot.link else 0
         generation = {4: 3, 5: 4, 6: 5}.get(pcie, 5 if device.sm > 103 else 2)
-        text = f"sm {device.sm or 'not told'}: its NVLinks are taken as generation {generation}; write its sm"
+        text = f"sm {device.sm or 'missing'}: its NVLinks are taken as generation {generation}; write its sm"
         parsed.draft.note(NoteKind.ASSUMED, number, text)
     return parts.NVLINK[generation]
 
@@ -176,7 +176,7 @@ def _wire_name(parsed: Parsed, number: int) -> str:
     found = _xgmi(device.attributes.get("gcn", ""))
     if not found:
         found = "MI250"
-        text = f"its model is not told: its xGMI links are taken as {found}'s; write gcn, or vendor and device"
+        text = f"its model is missing: its xGMI links are taken as {found}'s; write gcn, or vendor and device"
         parsed.draft.note(NoteKind.ASSUMED, number, text)
     return found
 

@@ -58,7 +58,7 @@ def add_unplaced(parsed: Parsed, element: Element, cpu: int) -> None:
         bandwidth = max(rate, 16 * wire.bandwidth_Bps)
         parsed.draft.join(Link(number, cpu, LinkKind.PCIE, bandwidth, wire.latency_s, wire.generation, 16))
         text = (
-            f"is at its CPU, its place on the bus is not told: taken as in a slot of PCIe {wire.generation} x16 "
+            f"is at its CPU, its place on the bus is missing: taken as in a slot of PCIe {wire.generation} x16 "
             "there; NCCL counts every GPU as PHB from it or farther, so GPUDirect RDMA is off"
         )
         parsed.draft.note(NoteKind.TRAP, name, text)

@@ -74,22 +74,22 @@ class Parsed:
         return slot
 
     def add(self, element: Element, device: Device) -> int:
-        """A further device, which the element tells; refused there beyond what a machine has."""
+        """A further device, which the element describes; refused there beyond what a machine has."""
         try:
             return self.draft.add(device)
         except ValueError as error:
             element.refuse(str(error))
 
     def device(self, element: Element, kind: DeviceKind, name: str, busid: str, above: int) -> int:
-        """A device at a place on the bus, with what the element says of it."""
-        told = {key: element.attributes[key] for key in _KEPT if element.attributes.get(key)}
-        ids = {key: element.whole(key, 0, 0xFFFF) for key in ("vendor", "device") if key in told}
-        told |= {key: f"{number:#06x}" for key, number in ids.items()}
+        """A device at a place on the bus, with the element's attributes."""
+        attributes = {key: element.attributes[key] for key in _KEPT if element.attributes.get(key)}
+        ids = {key: element.whole(key, 0, 0xFFFF) for key in ("vendor", "device") if key in attributes}
+        attributes |= {key: f"{number:#06x}" for key, number in ids.items()}
         vendor = pci.VENDORS.get(ids.get("vendor", 0), "")
         numa = self.draft.devices[self.cpu_of(above)].numa
         name = element.attributes.get("name") or name
         number = self.add(
-            element, Device(name, kind, vendor, busid=busid, numa=numa, attributes=MappingProxyType(told))
+            element, Device(name, kind, vendor, busid=busid, numa=numa, attributes=MappingProxyType(attributes))
         )
         slot = self.by_key[self.host, busid]
         slot.number = number
@@ -125,7 +125,9 @@ class Parsed:
         told = self.cpus.get(above)
         if cpu is None or told is None or told.whole("modelid", 0, 2**31, 0) != cpu.modelid or generation <= cpu.pcie:
             return generation
-        text = f"told as PCIe {generation}, but {cpu.model} has PCIe {cpu.pcie}: taken as that; NCCL takes it as told"
+        text = (
+            f"PCIe {generation} in the file, PCIe {cpu.pcie} in {cpu.model}: taken as the CPU's; NCCL takes the file's"
+        )
         self.draft.note(NoteKind.TRAP, number, text)
         return cpu.pcie
 

@@ -158,4 +158,4 @@ def _pcilinks(parsed: Parsed) -> None:
                 Link(a, b, LinkKind.PCIE, link.bandwidth_Bps, link.latency_s, link.generation, link.width)
             )
             names = " - ".join(parsed.draft.devices[n].name for n in (a, b))
-            parsed.draft.note(NoteKind.ASSUMED, names, "a pcilink tells no speed: taken as the faster uplink's")
+            parsed.draft.note(NoteKind.ASSUMED, names, "a pcilink has no speed: taken as the faster uplink's")

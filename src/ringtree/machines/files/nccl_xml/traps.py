@@ -50,8 +50,8 @@ def _uplinks(parsed: Parsed) -> None:
         if link is None or link.bandwidth_Bps * _ARTIFICIAL > below:
             continue
         text = (
-            f"its uplink is told as PCIe {link.generation} x{link.width}, {link.bandwidth_Bps / 1e9:.3g} GB/s, above a "
-            f"device of {below / 1e9:.3g} GB/s: an artificial one, which keeps NCCL's traffic below the switch and off "
-            "the CPU; copies through the host are priced at what is told"
+            f"the uplink is given as PCIe {link.generation} x{link.width}, {link.bandwidth_Bps / 1e9:.3g} GB/s, "
+            f"above a device of {below / 1e9:.3g} GB/s: an artificial speed, which keeps NCCL's traffic below "
+            "the switch and off the CPU; copies through the host are priced at the given speed"
         )
         parsed.draft.note(NoteKind.TRAP, number, text)

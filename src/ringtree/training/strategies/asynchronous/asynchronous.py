@@ -26,10 +26,12 @@ WORD_NBYTES = 8
 
 
 def used(plan: TrainingPlan) -> bool:
+    """Whether the layout bounds staleness."""
     return plan.layout.staleness is not None
 
 
 def check(plan: TrainingPlan) -> None:
+    """Raises LayoutError unless data parallelism alone divides the training, with two workers or more."""
     layout = plan.layout
     if not used(plan):
         return
@@ -55,6 +57,7 @@ def _against(layout: ParallelLayout) -> str:
 
 
 def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
+    """Gradients to servers or peers, weights from servers, and the words of the protocol."""
     ranks, others, nbytes = plan.layout.dp, plan.layout.dp - 1, parameters_nbytes(plan)
     if plan.layout.server == "peers":
         yield Traffic("gradients to peers", "send", "dp", ranks, ranks * others * nbytes)

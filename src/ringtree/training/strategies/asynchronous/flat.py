@@ -45,6 +45,7 @@ class Updated:
         self._here = 0
 
     def apply(self, gradient: Tensor) -> None:
+        """Adds one worker's gradient, [parameters]; the last of `gathered` makes the optimizer's step."""
         self.weights.grad.add_(gradient, alpha=1 / self._workers)
         self._here += 1
         if self._here == self._gathered:

@@ -43,6 +43,7 @@ IDLE_S = 1.0
 
 
 def words(*values: int) -> Tensor:
+    """A message of int64 words."""
     return torch.tensor(values, dtype=torch.int64)
 
 
@@ -133,18 +134,20 @@ class Ordering(Server):
         return entries
 
     def stop(self) -> None:
+        """Ends the server's thread by a message to itself, and waits for the thread."""
         self._group.send([words(STOP)], self._rank, REQUEST)
         self._thread.join()
 
 
 class Following(Server):
-    """Another's, which is told the order."""
+    """The server of a rank other than 0, which receives the order from rank 0."""
 
     def _next(self) -> Iterable[UpdateEvent] | None:
         entry = words(0, 0)
         return None if self._come(entry, ENTRY) == self._rank else [UpdateEvent(*entry.tolist())]
 
     def stop(self) -> None:
+        """Ends the server's thread by a message to itself, and waits for the thread."""
         self._group.send([words(0, 0)], self._rank, ENTRY)
         self._thread.join()
 
@@ -165,9 +168,11 @@ class Served:
 
     @property
     def updated(self) -> Updated | None:
+        """The weights and state on this rank's server; None on a rank without a server."""
         return None if self._server is None else self._server.part
 
     def read(self) -> int:
+        """Receives the weights from all servers into the model; returns their staleness in steps."""
         staleness = words(0)
         coming = [self._group.recv([self._flat.weights[c]], s, WEIGHTS) for s, c in enumerate(self._cuts)]
         coming.append(self._group.recv([staleness], 0, GRANT))
@@ -177,21 +182,25 @@ class Served:
         return int(staleness)
 
     def push(self) -> None:
+        """Begins to send the gradients, each server's part to it, and announces them to rank 0."""
         self._sending = [self._group.send([self._flat.gradients[c]], s, GRADIENT) for s, c in enumerate(self._cuts)]
         self._group.send([words(PUSHED)], 0, REQUEST)
         self._clock += 1
 
     def sent(self) -> None:
+        """Waits until all sends of the last push are complete."""
         for work in self._sending:
             work.wait()
         self._sending = []
 
     def drain(self) -> None:
+        """Waits until this rank's server has handled every read and push of all workers."""
         self.sent()
         if self._server is not None:
             self._server.until(2 * self._workers * self._clock)
 
     def collect(self, vectors: Mapping[str, Tensor], steps: Tensor) -> None:
+        """Broadcasts each server's weights and state into every rank's whole vectors."""
         if self._server is not None:
             for kind, vector in self._server.part.vectors.items():
                 vectors[kind][self._cuts[self._group.rank()]] = vector
@@ -202,12 +211,14 @@ class Served:
         dist.broadcast(steps, group_src=0, group=self._group)
 
     def hand_out(self, vectors: Mapping[str, Tensor], steps: Tensor) -> None:
+        """Copies this rank's part of whole vectors to its server; returns when all ranks have done so."""
         if self._server is not None:
             for kind, vector in self._server.part.vectors.items():
                 vector.copy_(vectors[kind][self._cuts[self._group.rank()]])
             self._server.part.steps.copy_(steps)
-        dist.barrier(self._group)  # whoever goes on reads from all
+        dist.barrier(self._group)  # the next read is from all servers
 
     def close(self) -> None:
+        """Stops this rank's server, if there is one."""
         if self._server is not None:
             self._server.stop()

@@ -43,6 +43,7 @@ class Peer:
         self._clock = 0
 
     def read(self) -> int:
+        """Applies the gradients that the order allows, received from peers; returns the staleness in steps."""
         self._due += self._order.ask(self._rank)
         for rank in self._others:
             # Later ones may not be in this read.
@@ -53,6 +54,7 @@ class Peer:
         return staleness
 
     def push(self) -> None:
+        """Begins to send a copy of the gradients to every peer."""
         gradient = self._flat.gradients.clone()  # so that nobody waits for a peer that computes and takes nothing
         for rank in self._others:
             self._group.send([gradient], rank, GRADIENT)
@@ -60,26 +62,31 @@ class Peer:
         self._due += self._order.push(self._rank)
         self._clock += 1
 
-    def sent(self) -> None: ...
+    def sent(self) -> None:
+        """Returns at once: `push` sends a copy."""
 
     def drain(self) -> None:
+        """Receives and applies every gradient that peers have pushed so far."""
         for rank in self._others:
             while self._received[rank] < self._clock:
                 self._take(rank)
         self._apply()
 
     def collect(self, vectors: Mapping[str, Tensor], steps: Tensor) -> None:
+        """Copies rank 0's weights and state into every rank's whole vectors."""
         for kind, vector in self.updated.vectors.items():
             dist.broadcast(vector, group_src=0, group=self._group)
             vectors[kind].copy_(vector)
         steps.copy_(self.updated.steps)
 
     def hand_out(self, vectors: Mapping[str, Tensor], steps: Tensor) -> None:
+        """Copies weights and state from whole vectors into this rank's."""
         for kind, vector in self.updated.vectors.items():
             vector.copy_(vectors[kind])
         self.updated.steps.copy_(steps)
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Returns at once: a peer has no server to stop."""
 
     def _next_of(self, rank: int) -> tuple[Any, Tensor]:
         """The receive of a rank's next gradient, and where that goes."""

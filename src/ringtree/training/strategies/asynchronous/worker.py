@@ -25,10 +25,10 @@ class Exchange(Protocol):
 
     @property
     def updated(self) -> Updated | None:
-        """What this rank applies gradients to, if anything."""
+        """The weights and state that this rank applies gradients to; None on a rank without any."""
 
     def read(self) -> int:
-        """The newest weights that the worker may have, into the model; how stale they are."""
+        """Copies the newest weights that the bound allows into the model; returns their staleness in steps."""
 
     def push(self) -> None:
         """Begins to send the gradients, which stay as they are until `sent`."""
@@ -50,7 +50,7 @@ class Exchange(Protocol):
 
 
 class Worker(nn.Module):
-    """`staleness`: how many of its reads were so stale."""
+    """A model whose forward passes use weights from servers or peers. `staleness`: number of reads by staleness."""
 
     def __init__(self, model: nn.Module, plan: TrainingPlan) -> None:
         super().__init__()
@@ -63,12 +63,15 @@ class Worker(nn.Module):
         self.exchange: Exchange = kind(self.flat, plan, self._group)
 
     def forward(self, rows: Tensor) -> Tensor:
+        """The model's scores of these rows."""
         return self.module(rows)
 
     def read(self) -> None:
+        """Reads the weights, waiting where the bound on staleness requires, and counts the read's staleness."""
         self.staleness[self.exchange.read()] += 1
 
     def close(self) -> None:
+        """Ends the exchange on all workers together, and its process group."""
         self.exchange.close()
         dist.barrier(self._group)  # a server that still waited would take it for a failure that others leave
         dist.destroy_process_group(self._group)
@@ -81,6 +84,7 @@ class Reading:
         self._worker, self._passes = worker, MicroBatches(worker, plan.layout.micro_batches)
 
     def __call__(self, rows: Tensor, wanted: Tensor) -> Tensor:
+        """Reads the weights, then runs the passes; returns the loss."""
         self._worker.read()
         return self._passes(rows, wanted)
 
@@ -98,6 +102,7 @@ class Pushing(torch.optim.Optimizer):
         self._worker.flat.gradients.zero_()
 
     def step(self, closure: Any = None) -> None:
+        """Pushes this worker's gradients; servers or peers apply them."""
         self._worker.exchange.push()
 
     def collect(self) -> None:
@@ -123,12 +128,15 @@ class Pushing(torch.optim.Optimizer):
 
 
 def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
+    """Returns the model as a worker of asynchronous training, with its weights read from servers or peers."""
     return Worker(model, plan)
 
 
 def optimizer(model: Worker, plan: TrainingPlan, mesh: TrainingMesh) -> torch.optim.Optimizer:
+    """Returns an optimizer whose step pushes the worker's gradients."""
     return Pushing(model, plan)
 
 
 def forward_backward(model: Worker, plan: TrainingPlan, mesh: TrainingMesh) -> ForwardBackward:
+    """Returns passes that read the weights first."""
     return Reading(model, plan)

@@ -1,8 +1,9 @@
-"""Attention to a whole sequence of which each rank has a part: by `ring`, or places are exchanged for heads, and back.
+"""Attention to a whole sequence of which each rank has a part: by `ring`, or positions are exchanged for heads, and
+back.
 
-By `ulysses`, all_to_all gives each rank all places of its share of the heads, for which attention is what it is in one
-process; another takes the result back (Jacobs and others: DeepSpeed Ulysses, 2023). Queries, keys and values go in one
-call. Backward is the same the other way about.
+By `ulysses`, all_to_all gives each rank all positions of its share of the heads, for which attention is what it is in
+one process; another takes the result back (Jacobs and others: DeepSpeed Ulysses, 2023). Queries, keys and values go in
+one call. Backward is the same the other way about.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ringtree.training.core.language_model import Attention, Embedding
 from ringtree.training.core.mesh import TrainingMesh
 from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.strategies.all_to_all import all_to_all
-from ringtree.training.strategies.context.context_parallel import is_ring, places
+from ringtree.training.strategies.context.context_parallel import is_ring, positions
 from ringtree.training.strategies.context.ring_attention import ring_attention
 
 HEADS, PLACES = -3, -2
@@ -26,8 +27,9 @@ HEADS, PLACES = -3, -2
 
 
 def ulysses(q: Tensor, k: Tensor, v: Tensor, group: dist.ProcessGroup, causal: bool = True) -> Tensor:
-    """This rank's places of softmax(q k^T / sqrt(width)) v over the places of all ranks of `group`; all tensors [rows,
-    heads, places, width], of one shape on all ranks. This rank's places are part r of the n of the sequence.
+    """This rank's positions of softmax(q k^T / sqrt(width)) v over the positions of all ranks of `group`; all tensors
+    [rows, heads, positions, width], of one shape on all ranks. This rank's positions are part r of the n of the
+    sequence.
 
     ValueError where the ranks cannot divide the heads evenly.
     """
@@ -44,10 +46,11 @@ def _exchange(x: Tensor, given: int, gotten: int, group: dist.ProcessGroup) -> T
 
 
 def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
+    """Replaces each Attention's core by ring or Ulysses attention over the context parallel group."""
     attention = ring_attention if is_ring(plan) else ulysses
     for module in model.modules():
         if isinstance(module, Attention):
             module.core = partial(attention, group=mesh.group("cp"))
         if isinstance(module, Embedding):
-            module.at = torch.tensor(places(plan, mesh["cp"].get_local_rank()))
+            module.at = torch.tensor(positions(plan, mesh["cp"].get_local_rank()))
     return model

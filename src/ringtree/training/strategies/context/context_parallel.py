@@ -1,18 +1,18 @@
-"""Context parallelism (ours): each rank has a part of the places of each sequence, through the whole model.
+"""Context parallelism (ours): each rank has a part of the positions of each sequence, through the whole model.
 
-Only attention looks beyond a place. It comes to see the whole sequence
+Only attention looks beyond a position. It comes to see the whole sequence
 
 - by `ring` (ring_attention.py): keys and values go round, n-1 times to the next rank, while a rank attends to those
   that are with it; in backward they go round again, and their gradients, as large, after them. Rank r has parts r and
   2n-1-r of 2n, so that all have as much work;
-- by `ulysses` (attention.py): queries, keys and values go from places to heads by one all_to_all, and what attention
+- by `ulysses` (attention.py): queries, keys and values go from positions to heads by one all_to_all, and what attention
   gave goes back by another; in backward both again, the other way about. Rank r has part r of n, and needs heads that
   n divides.
 
-Every rank's loss is the mean over its own places, and gradients are averaged over all of "data", as those of different
-rows are.
+Every rank's loss is the mean over its own positions, and gradients are averaged over all of "data", as those of
+different rows are.
 
-Bytes a rank receives in a step, over n ranks, L layers and queries of A bytes in each (all rows x all places x width):
+Bytes a rank receives in a step, over n ranks, L layers and queries of A bytes in each (all rows x positions x width):
 ring 6(n-1)/n L A, of which 4 in backward; ulysses 8(n-1)/n^2 L A.
 """
 
@@ -26,14 +26,15 @@ from ringtree.training.core.sizes import activations_nbytes
 from ringtree.training.strategies.strategy import Strategy, Traffic, by_name
 
 
-def places(plan: TrainingPlan, rank: int) -> list[int]:
+def positions(plan: TrainingPlan, rank: int) -> list[int]:
     """Those of each sequence that the context parallel rank has."""
     parts = (rank, _parts(plan) - 1 - rank) if is_ring(plan) else (rank,)
     length = plan.shape.context // _parts(plan)
-    return [place for part in parts for place in range(part * length, (part + 1) * length)]
+    return [position for part in parts for position in range(part * length, (part + 1) * length)]
 
 
 def is_ring(plan: TrainingPlan) -> bool:
+    """Whether the layout asks for ring attention; otherwise Ulysses."""
     return plan.layout.context == "ring"
 
 
@@ -43,16 +44,18 @@ def _parts(plan: TrainingPlan) -> int:
 
 
 def used(plan: TrainingPlan) -> bool:
+    """Whether a sequence is divided over two ranks or more."""
     return plan.layout.cp > 1
 
 
 def check(plan: TrainingPlan) -> None:
+    """Raises LayoutError unless positions, and for Ulysses heads, divide evenly over the ranks."""
     layout, shape = plan.layout, plan.shape
     if not used(plan):
         return
     if shape.context % _parts(plan):
         raise LayoutError(
-            f"a context of {shape.context} places cannot be divided evenly into {_parts(plan)} parts, "
+            f"a context of {shape.context} positions cannot be divided evenly into {_parts(plan)} parts, "
             f"{_parts(plan) // layout.cp} for each of {layout.cp} context parallel ranks"
         )
     if not is_ring(plan) and shape.heads % (layout.cp * layout.tp):
@@ -63,15 +66,16 @@ def check(plan: TrainingPlan) -> None:
 
 
 def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
+    """Messages of keys and values (ring), or all_to_all of queries, keys, values and results (Ulysses)."""
     n, queries_nbytes = plan.layout.cp, plan.shape.layers * activations_nbytes(plan)
     if is_ring(plan):
         yield Traffic("keys and values", "send", "cp", n, 2 * 2 * (n - 1) * queries_nbytes)
         yield Traffic("gradients of keys and values", "send", "cp", n, 2 * (n - 1) * queries_nbytes)
     else:
         yield Traffic("queries, keys, values for heads", "all_to_all", "cp", n, 2 * 3 * queries_nbytes // n)
-        yield Traffic("heads for places", "all_to_all", "cp", n, 2 * queries_nbytes // n)
+        yield Traffic("heads for positions", "all_to_all", "cp", n, 2 * queries_nbytes // n)
 
 
 STRATEGY = Strategy(
-    "context parallel", "cp", used, check, by_name("context.attention", "apply"), traffic, places=places
+    "context parallel", "cp", used, check, by_name("context.attention", "apply"), traffic, positions=positions
 )

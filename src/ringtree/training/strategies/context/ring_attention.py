@@ -6,9 +6,9 @@ one before it come; n-1 times for n ranks. What each part gave is joined by the 
 round again, and behind them their gradients, to which each rank adds its part, home; given the denominators of the
 whole, a part's gradients are those of attention to it alone (Dao: FlashAttention-2, 2023, algorithm 2).
 
-Causal attention to a rank's own places only would leave the first ranks without work. So the sequence is in 2n parts,
-of which rank r has parts r and 2n-1-r (Llama 3, 2024, section 3.3.2): of the pairs of its parts and those of another
-rank two of four are wholly in the past, and two wholly in the future, which are left out; none is masked.
+Causal attention to a rank's own positions only would leave the first ranks without work. So the sequence is in 2n
+parts, of which rank r has parts r and 2n-1-r (Llama 3, 2024, section 3.3.2): of the pairs of its parts and those of
+another rank two of four are wholly in the past, and two wholly in the future, which are left out; none is masked.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ KEYS_AND_VALUES, GRADIENTS = 0, 1
 
 
 def ring_attention(q: Tensor, k: Tensor, v: Tensor, group: dist.ProcessGroup, causal: bool = True) -> Tensor:
-    """This rank's places of softmax(q k^T / sqrt(width)) v over the places of all ranks of `group`; all tensors [rows,
-    heads, places, width], of one shape on all ranks. Causal: this rank's places are parts r and 2n-1-r of the 2n of the
-    sequence, one after the other.
+    """This rank's positions of softmax(q k^T / sqrt(width)) v over the positions of all ranks of `group`; all tensors
+    [rows, heads, positions, width], of one shape on all ranks. Causal: this rank's positions are parts r and 2n-1-r of
+    the 2n of the sequence, one after the other.
 
-    ValueError where the places cannot be halved. Keeps for backward, beside what it is given, no more than its result
-    and one number for each place and head.
+    ValueError where the positions cannot be halved. Keeps for backward, beside what it is given, no more than its
+    result and one number for each position and head.
     """
     if causal and q.shape[2] % 2:
         raise ValueError(
-            f"ring attention has {q.shape[2]} places on rank {group.rank()}; expected an even number, "
+            f"ring attention has {q.shape[2]} positions on rank {group.rank()}; expected an even number, "
             "half of them early in the sequence and half of them late"
         )
     return _RingAttention.apply(q, k, v, group, causal)
@@ -111,9 +111,9 @@ def pass_on(x: Tensor, group: dist.ProcessGroup, tag: int) -> Callable[[], Tenso
     return wait
 
 
-def _pair(me: int, theirs: int, places: int, causal: bool) -> tuple[slice, slice]:
-    """Which of this rank's places attend to which of another's."""
-    everything, early, late = slice(None), slice(places // 2), slice(places // 2, None)
+def _pair(me: int, theirs: int, positions: int, causal: bool) -> tuple[slice, slice]:
+    """Which of this rank's positions attend to which of another's."""
+    everything, early, late = slice(None), slice(positions // 2), slice(positions // 2, None)
     if not causal or theirs == me:
         return everything, everything
     return (everything, early) if theirs < me else (late, everything)

@@ -1,4 +1,4 @@
-"""What torch makes of a model that each data parallel rank has whole, and, by ZeRO 1, of its optimizer."""
+"""Data parallelism and ZeRO 1 by torch: each rank has the whole model; ZeRO 1 divides the optimizer's state."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from ringtree.training.core.step import KINDS, ForwardBackward, MicroBatches
 
 
 def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
+    """Returns the model with gradients averaged in backward: DDP, or torch's `replicate` with tensor parallelism."""
     if plan.layout.tp > 1:
         from torch.distributed._composable.replicate_with_fsdp import replicate
 
-        # Scores are a view, and nobody writes to them in place, which is what it warns of.
+        # FSDP2 warns of writing to a view in place: scores are a view, but nothing writes to scores.
         filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")
         broadcast(model, mesh.group("data"))
         return replicate(model, mesh=mesh["data"])
@@ -37,18 +38,20 @@ def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module
 
 
 def _average(replica: DistributedDataParallel, group: dist.ProcessGroup, stack: Tensor) -> None:
-    """Of a gradient, when the replica's are averaged: with a step's last micro-batch."""
+    """Averages an expert's gradient when the replica averages its own: with a step's last micro-batch."""
     if replica.require_backward_grad_sync and group.size() > 1:
         dist.all_reduce(stack.grad.to_local(), dist.ReduceOp.AVG, group)
 
 
 def broadcast(model: nn.Module, group: dist.ProcessGroup) -> None:
-    """Has every rank begin with the parameters of the group's rank 0."""
+    """Copies the parameters of the group's rank 0 to every rank."""
     for value in (parameter.detach() for parameter in model.parameters()):
         dist.broadcast(value.to_local() if isinstance(value, DTensor) else value, group=group, group_src=0)
 
 
 def forward_backward(model: Any, plan: TrainingPlan, mesh: TrainingMesh) -> ForwardBackward:
+    """Returns passes that average gradients once a step, with the last micro-batch."""
+
     def begin(last: bool) -> None:
         model.require_backward_grad_sync = last
 
@@ -57,6 +60,7 @@ def forward_backward(model: Any, plan: TrainingPlan, mesh: TrainingMesh) -> Forw
 
 
 def optimizer(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> Optimizer:
+    """Returns ZeRO 1's optimizer: each rank keeps the state of its share of the parameters."""
     from torch.distributed.optim import ZeroRedundancyOptimizer
 
     kind = KINDS[plan.settings.optimizer]

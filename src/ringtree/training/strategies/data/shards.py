@@ -1,4 +1,4 @@
-"""What torch's FSDP2 makes of a model whose parameters data parallel ranks divide, by ZeRO 2 and 3."""
+"""ZeRO 2 and 3 by torch's FSDP2: data parallel ranks divide parameters, gradients and optimizer state."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ringtree.training.core.step import ForwardBackward, MicroBatches
 
 
 def _shard(model: Any, mesh: TrainingMesh, keep: bool) -> nn.Module:
-    """Block by block, and together what is outside of them; a block's experts among those who have the same ones.
-    `keep`: parameters from forward to backward."""
-    # Scores are a view, and nobody writes to them in place, which is what it warns of.
+    """Divides the model block by block, and embedding, norm and scores as one block; experts among the ranks that have
+    the same experts. `keep`: gathered parameters stay from forward to backward."""
+    # FSDP2 warns of writing to a view in place: scores are a view, but nothing writes to scores.
     filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")
     for layer in layers(model):
         fully_shard(layer.experts, mesh=mesh["expert_data"], reshard_after_forward=not keep)
@@ -27,14 +27,15 @@ def _shard(model: Any, mesh: TrainingMesh, keep: bool) -> nn.Module:
 
 
 def keep(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
-    """ZeRO 2."""
+    """Returns the model as ZeRO 2 divides it: gathered parameters stay until the last backward pass."""
     return _shard(model, mesh, keep=True)
 
 
 def give_up(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
-    """ZeRO 3."""
+    """Returns the model as ZeRO 3 divides it: gathered parameters are freed after each pass."""
     return _shard(model, mesh, keep=False)
 
 
 def forward_backward(model: Any, plan: TrainingPlan, mesh: TrainingMesh) -> ForwardBackward:
+    """Returns passes after whose last micro-batch alone FSDP2 frees the gathered parameters."""
     return MicroBatches(model, plan.layout.micro_batches, model.set_reshard_after_backward)

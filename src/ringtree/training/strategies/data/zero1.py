@@ -1,11 +1,12 @@
-"""ZeRO 1 (torch's ZeroRedundancyOptimizer): data parallelism whose ranks divide the optimizer's state among them.
+"""ZeRO 1 (torch's ZeroRedundancyOptimizer): data parallelism whose ranks divide the optimizer's state.
 
-- Each rank has the state of its share of the parameters: whole ones, given to whoever has least, the largest first.
-- Gradients are averaged in backward, as in data parallelism, whose bytes those are (data_parallel.py).
-- Each rank then changes its share of the parameters, and broadcasts them.
+- Each rank keeps the state of whole parameters: the largest parameter first, each to the rank with the fewest bytes.
+- all_reduce averages gradients in backward, as in data parallelism (data_parallel.py).
+- Each rank then updates its share of the parameters, and broadcasts the share.
 
-Bytes a rank receives in a step, over n ranks with P bytes of parameters: 2(n-1)/n P for the gradients and, on average,
-(n-1)/n P for the parameters. What it holds: P, as much of gradients, and of optimizer state, on average, P/n a kind.
+Bytes that a rank receives in a step, over n ranks with P bytes of parameters: 2(n-1)/n P of gradients and, on average,
+(n-1)/n P of parameters. Bytes that a rank holds: P of parameters, P of gradients and, on average, P/n of each kind of
+optimizer state.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ if TYPE_CHECKING:
 
 
 def used(plan: TrainingPlan) -> bool:
+    """Whether the layout asks for ZeRO 1."""
     return plan.layout.zero == 1
 
 
 def check(plan: TrainingPlan) -> None:
-    """Of all of ZeRO."""
+    """Raises LayoutError where a ZeRO stage, 1 to 3, does not fit the layout."""
     layout = plan.layout
     if layout.zero and layout.size("data") == 1:
         raise LayoutError(f"zero {layout.zero} divides among data parallel ranks, and there is one; give dp, cp or ep")
@@ -38,10 +40,12 @@ def check(plan: TrainingPlan) -> None:
 
 
 def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
+    """The broadcast of each rank's share of the parameters after the optimizer's step."""
     yield Traffic("parameters", "broadcast", "data", plan.layout.size("data"), parameters_nbytes(plan))
 
 
 def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
+    """Returns the model unchanged: ZeRO 1 replaces the optimizer alone."""
     return model
 
 

@@ -1,16 +1,16 @@
-"""ZeRO 2 (torch's FSDP2, which keeps parameters after forward): gradients are divided, too.
+"""ZeRO 2 (torch's FSDP2, which keeps parameters after forward): ranks divide gradients and optimizer state.
 
-- Each rank keeps a part of every parameter, of its gradient and of the optimizer's state, along their first dimension,
-  and changes its part only.
-- A block's parameters are gathered (all_gather) before the step's first forward pass through it, and given up after
-  its last backward pass: in between a rank holds the whole model.
-- After each backward pass through a block its gradients are averaged and divided (reduce_scatter); in a pipeline only
-  when all are made, for torch's stages add up whole ones.
+- Each rank keeps 1/n of every parameter, gradient and optimizer state, cut along the first dimension, and updates
+  this part only.
+- all_gather fetches a block's parameters before the step's first forward pass through the block. The rank frees them
+  after the last backward pass: in between, a rank holds the whole model.
+- reduce_scatter averages and divides a block's gradients after each backward pass through the block. In a pipeline it
+  runs once, after all passes, because torch's stages add up whole gradients.
 
-Bytes a rank receives in a step, over n ranks, with P bytes of parameters and m micro-batches: (n-1)/n (1 + m) P; of a
-pipeline's, P being those of its stages, (n-1)/n 2 P. What n does not divide is filled up: a parameter of r rows counts
-as one of n ceil(r/n). Experts (expert_parallel.py) are divided among the ranks that have the same ones, and count with
-as many in n's place.
+Bytes that a rank receives in a step, over n ranks, with P bytes of parameters and m micro-batches: (1 + m) (n-1)/n P;
+in a pipeline, with P bytes of parameters in the rank's stages: 2 (n-1)/n P. Parameters are padded: r rows count as
+n ceil(r/n). Experts (expert_parallel.py) are divided among the ranks that have the same experts; for experts, n is the
+number of these ranks.
 """
 
 from __future__ import annotations
@@ -23,26 +23,29 @@ from ringtree.training.strategies.strategy import Strategy, Traffic, by_name
 
 
 def used(plan: TrainingPlan) -> bool:
+    """Whether the layout asks for ZeRO 2."""
     return plan.layout.zero == 2
 
 
 def check(plan: TrainingPlan) -> None:
-    """What there is to say of ZeRO, ZeRO 1 says."""
+    """Does nothing: `zero1.check` covers all of ZeRO."""
 
 
 def reductions(plan: TrainingPlan) -> int:
-    """How often in a step gradients are divided."""
+    """Number of reduce_scatters of each gradient in a step."""
     return plan.layout.micro_batches if plan.layout.pp == 1 else 1
 
 
 def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
+    """One all_gather of parameters a step, and a reduce_scatter of gradients for every reduction."""
     for whose, axis, ranks, nbytes in divided(plan):
         yield Traffic(f"{whose}parameters", "all_gather", axis, ranks, nbytes)
         yield Traffic(f"{whose}gradients", "reduce_scatter", axis, ranks, nbytes * reductions(plan))
 
 
 def divided(plan: TrainingPlan) -> Iterable[tuple[str, str, int, int]]:
-    """What is divided: whose it is, on which axis's groups of so many ranks, and its bytes."""
+    """Yields (owner, axis, ranks, nbytes) of what ranks divide: the dense parameters, then the experts'. Bytes are of
+    the whole padded parameters, on the `axis`'s groups of `ranks`."""
     data, same = plan.layout.size("data"), plan.layout.size("expert_data")
     yield "", "data", data, padded_nbytes(plan, data)
     if plan.shape.experts:

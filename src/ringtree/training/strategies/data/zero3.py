@@ -1,15 +1,17 @@
-"""ZeRO 3 (torch's FSDP2): parameters are divided, too, and a rank never has more of them than it is at.
+"""ZeRO 3 (torch's FSDP2): ranks divide parameters, gradients and optimizer state, and gather one block at a time.
 
-- Each rank keeps a part of every parameter, of its gradient and of the optimizer's state, as in ZeRO 2.
-- A block's parameters are gathered (all_gather) before each forward pass through it and given up after; gathered again
-  before the backward pass, and given up after.
-- After each backward pass through a block its gradients are averaged and divided (reduce_scatter).
+- Each rank keeps 1/n of every parameter, gradient and optimizer state, as in ZeRO 2.
+- all_gather fetches a block's parameters before each forward and each backward pass through the block; the rank frees
+  the gathered parameters after that pass.
+- reduce_scatter averages and divides a block's gradients after each backward pass through the block.
+- Embedding, norm and scores form one further block, which is gathered around all others.
 
-Bytes a rank receives in a step, over n ranks, with P bytes of parameters and m micro-batches: 3 m (n-1)/n P, P being
-filled up as in ZeRO 2. What is outside of the blocks is one more of them, which is gathered around all others.
+Bytes that a rank receives in a step, over n ranks, with P bytes of parameters (padded as in ZeRO 2) and m
+micro-batches: 3 m (n-1)/n P.
 
-A pipeline's stages keep parameters after a backward pass until the next forward pass is made, and whole gradients until
-all passes are: each pass that follows a forward one gathers, as the first one does, so m + 1 do, and (n-1)/n (m + 2) P.
+In a pipeline: (m + 2) (n-1)/n P. A stage keeps gathered parameters from a backward pass to the next forward pass, and
+whole gradients to the end of the step. So the first pass and each pass after a forward pass gather, m + 1 in all, and
+one reduce_scatter follows the last pass.
 """
 
 from __future__ import annotations
@@ -22,10 +24,12 @@ from ringtree.training.strategies.strategy import Strategy, Traffic, by_name
 
 
 def used(plan: TrainingPlan) -> bool:
+    """Whether the layout asks for ZeRO 3."""
     return plan.layout.zero == 3
 
 
 def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
+    """The all_gathers of parameters for all passes of a step, and the reduce_scatters of gradients."""
     layout = plan.layout
     gathers = 2 * layout.micro_batches if layout.pp == 1 else layout.micro_batches + 1
     for whose, axis, ranks, nbytes in divided(plan):

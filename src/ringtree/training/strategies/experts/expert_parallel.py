@@ -1,9 +1,9 @@
 """Expert parallelism: of each layer's experts a rank has its share, and tokens go to the ranks of theirs and back.
 
-- In the place of a block's dense layers, ranks of "ep" tell each other how many tokens they send to each expert (one
-  all_to_all), send them (one of uneven parts: dispatch), and the experts' results come back (combine).
-- In backward, gradients go the same two ways. What has come from all of "ep" is in an expert's gradient then, which is
-  averaged over "expert_data" (dp x cp) only; other gradients are averaged over all of "data".
+- In place of a block's dense layers, ranks of "ep" exchange the number of tokens for each expert (one all_to_all),
+  send the tokens (an all_to_all of uneven parts: dispatch), and receive the experts' results (combine).
+- In backward, gradients pass the same two exchanges. An expert's gradient then contains the contributions of all of
+  "ep", and is averaged over "expert_data" (dp x cp) only; other gradients are averaged over all of "data".
 
 Bytes that a step sends, over n ranks of "ep", in each layer: 8 experts (n-1) for the counts, and for each token that
 goes to an expert of another rank 4 x 4 width: two ways, forward and backward. How many do depends on the text; a rank's
@@ -24,10 +24,13 @@ TOKENS = "tokens to experts and back"
 
 
 def used(plan: TrainingPlan) -> bool:
+    """Whether experts are divided over two ranks or more."""
     return plan.layout.ep > 1
 
 
 def check(plan: TrainingPlan) -> None:
+    """Raises LayoutError unless experts divide evenly over the ranks and no other strategy divides a block of
+    experts."""
     layout, shape, ranks = plan.layout, plan.shape, plan.layout.ep
     if shape.experts and not 1 <= shape.top_k <= shape.experts:
         raise LayoutError(f"a token cannot go to {shape.top_k} of {shape.experts} experts")
@@ -45,10 +48,11 @@ def check(plan: TrainingPlan) -> None:
 
 
 def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
+    """Token counts for every expert, and an upper bound of the tokens sent to experts and back."""
     layout, shape, n = plan.layout, plan.shape, plan.layout.ep
     times = layout.dp * shape.layers * layout.micro_batches
     yield Traffic("tokens for each expert", "all_to_all_v", "ep", n, times * (n - 1) * COUNT_NBYTES * shape.experts)
-    tokens = plan.rows * plan.places
+    tokens = plan.rows * plan.positions
     others = shape.experts - shape.experts // n
     most = min(tokens * min(shape.top_k, others), others * capacity(shape, tokens))
     yield Traffic(TOKENS, "all_to_all_v", "ep", n, times * n * 4 * most * ELEMENT_NBYTES * shape.width, at_most=True)

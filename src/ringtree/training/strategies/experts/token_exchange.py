@@ -18,23 +18,25 @@ from ringtree.training.strategies.experts.expert_parallel import TOKENS
 class TokenExchange:
     """A layer's `dispatch`: rank r of the group has the r-th share of the experts, in order.
 
-    An expert's gradient is then the mean over the group, not the sum, of what its ranks' losses say: as a parameter's
-    that is averaged over the group. So gradients are divided by its size on their way to the experts, and multiplied by
-    it on their way on.
+    An expert's gradient must be the mean over the group's ranks, as an averaged parameter's is, and not their sum. So
+    gradients are divided by the group's size on their way to the experts, and multiplied by the size behind them.
     """
 
     def __init__(self, group: dist.ProcessGroup) -> None:
         self.group = group
 
     def __call__(self, tokens: Tensor, counts: Tensor, experts: Experts) -> Tensor:
+        """The experts' results for this rank's tokens, [tokens, width], which `counts` gives by expert."""
         n = self.group.size()
         came = torch.zeros_like(counts)
-        even = [len(counts) // n] * n  # said: as messages, each to whom it is for; else small ones may go round others
+        even = [
+            len(counts) // n
+        ] * n  # given, so that each part is a message to its rank; otherwise small parts may be relayed by other ranks
         dist.all_to_all_single(came, counts, even, even, group=self.group)
         given, gotten = counts.view(n, -1), came.view(n, -1)  # [ranks, experts of each]
         sent, got = given.sum(1).tolist(), gotten.sum(1).tolist()
         x = all_to_all(_with_gradient_times(n, tokens), self.group, sent, got)
-        # It lies by rank, then by expert: experts take it by expert.
+        # Rows arrive sorted by rank, then by expert; experts take rows sorted by expert.
         expert = torch.arange(gotten.shape[1]).repeat(n).repeat_interleave(came)
         order = expert.argsort(stable=True)
         made = experts(x[order], gotten.sum(0))[order.argsort()]
@@ -48,6 +50,7 @@ def _with_gradient_times(factor: float, x: Tensor) -> Tensor:
 
 
 def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
+    """Replaces each layer's experts by this rank's share, and its dispatch by a TokenExchange."""
     for layer in layers(model):
         layer.dispatch = TokenExchange(mesh.group("ep"))
         for name, stack in list(layer.experts.named_parameters()):
@@ -57,8 +60,8 @@ def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module
 
 
 def counted(model: nn.Module, plan: TrainingPlan, rank: int) -> dict[str, int]:
-    """What the layers of a rank, the rank-th of "ep", have sent so far of what `traffic` can only bound: bytes, by its
-    names."""
+    """Bytes that the layers of the rank-th rank of "ep" have sent so far, by the names of traffic that is known
+    `at_most`."""
     mine = plan.shape.experts // plan.layout.ep
     kept = [layer.load.kept for layer in layers(model)]
     sent = sum(int(k.sum() - k[rank * mine : (rank + 1) * mine].sum()) for k in kept)

@@ -52,7 +52,7 @@ class _Tracer(fx.Tracer):
         node = super().create_node(*args, **kwargs)
         if torch.is_grad_enabled() != self._with_gradients:
             raise ValueError(
-                f"{node.name} is made where gradients are switched off or on, which a graph does not say; expected "
+                f"{node.name} is made where gradients are switched off or on, which a graph does not record; expected "
                 "detach(), or a leaf"
             )
         return node

@@ -21,10 +21,12 @@ from ringtree.training.strategies.strategy import Strategy, Traffic, by_name
 
 
 def used(plan: TrainingPlan) -> bool:
+    """Whether a pipeline of the naive schedule divides the layers."""
     return plan.layout.pp > 1 and plan.layout.schedule == "naive"
 
 
 def check(plan: TrainingPlan) -> None:
+    """Raises LayoutError unless each rank has a layer and the batch stays whole."""
     layout = plan.layout
     if not used(plan):
         return
@@ -43,6 +45,7 @@ def check(plan: TrainingPlan) -> None:
 
 
 def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
+    """Activations forward and their gradients backward, over each of the p - 1 cuts."""
     nbytes = (plan.layout.pp - 1) * activations_nbytes(plan)
     yield Traffic("activations", "send", "pp", plan.layout.pp, nbytes)
     yield Traffic("their gradients", "send", "pp", plan.layout.pp, nbytes)

@@ -20,7 +20,8 @@ from ringtree.training.strategies.layers.send_receive import StageLink
 def through(
     part: nn.Module, wire: StageLink, inputs: Sequence[Tensor], loss_of_output: Callable[[Tensor], Tensor] | None
 ) -> Tensor | None:
-    """All ranks of the wire come. `inputs`: the first part's. `loss_of_output`: the last part's; what it gives."""
+    """Runs a part forward and backward, on all ranks of the wire together. `inputs`: for the first part.
+    `loss_of_output`: for the last part; its result is returned."""
     with wire:
         with phase("forward"), wire.work("forward 0"):
             output = part(*inputs)
@@ -33,6 +34,8 @@ def through(
 
 
 class LayerSplit:
+    """Forward and backward through this rank's part of the model, with sends and receives at its cuts."""
+
     def __init__(self, model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> None:
         (self._part,) = parts(model)
         place = mesh["pp"].get_local_rank()
@@ -47,6 +50,7 @@ class LayerSplit:
 
 
 def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
+    """Returns this rank's part of the model's graph, which is cut before each stage's first block."""
     rows = torch.zeros(plan.rows, plan.shape.context, dtype=torch.long)
     cuts = [f"blocks.{layers(plan, stage).start}" for stage in range(1, plan.layout.pp)]
     parts = split(model, cuts, [rows], leaf=lambda module: isinstance(module, (TransformerBlock, Embedding)))

@@ -9,7 +9,7 @@ ranks in micro-batches, so that all of them are at work on different ones.
 - The loss is the last stage's. Gradients are summed up over the micro-batches, and only then reduced over other axes.
 
 Bytes of a step, over S stages, with A bytes of the activations between two layers of a batch's rows, on t tensor
-parallel ranks: 2(S-1) t A, whatever the micro-batches, and 2(S-1) A where those ranks divide the places (sp). A rank
+parallel ranks: 2(S-1) t A, whatever the micro-batches, and 2(S-1) A where those ranks divide the positions (sp). A rank
 waits, as a share of what it computes, (p-1)/m of the time over p ranks and m micro-batches; interleaved, (p-1)/(2m).
 """
 
@@ -25,20 +25,22 @@ from ringtree.training.strategies.strategy import Strategy, Traffic, by_name
 
 
 def stages(plan: TrainingPlan) -> int:
-    """In all."""
+    """Number of stages over all ranks."""
     return plan.layout.pp * STAGES_A_RANK[plan.layout.schedule]
 
 
 def layers(plan: TrainingPlan, stage: int) -> range:
-    """Those of a stage."""
+    """Indices of a stage's layers."""
     return range(stage * plan.shape.layers // stages(plan), (stage + 1) * plan.shape.layers // stages(plan))
 
 
 def used(plan: TrainingPlan) -> bool:
+    """Whether a pipeline of micro-batches divides the layers."""
     return plan.layout.pp > 1 and plan.layout.schedule != "naive"
 
 
 def check(plan: TrainingPlan) -> None:
+    """Raises LayoutError unless layers suffice for the stages, and micro-batches for the schedule."""
     layout = plan.layout
     if not used(plan):
         return
@@ -58,6 +60,7 @@ def check(plan: TrainingPlan) -> None:
 
 
 def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
+    """Activations forward and their gradients backward, between neighboring stages."""
     copies = 1 if plan.layout.sp else plan.layout.tp
     nbytes = (stages(plan) - 1) * copies * activations_nbytes(plan)
     yield Traffic("activations", "send", "pp", plan.layout.pp, nbytes)

@@ -14,25 +14,28 @@ STAGES_A_RANK = {"naive": 1, "gpipe": 1, "1f1b": 1, "interleaved": 2}
 
 @dataclass(frozen=True, slots=True)
 class Pass:
+    """One micro-batch's way through one stage, forward or backward."""
+
     backward: bool
     micro_batch: int
     stage: int
 
     @property
     def name(self) -> str:
+        """The pass as traces name it, such as "forward 3"."""
         return f"{'backward' if self.backward else 'forward'} {self.micro_batch}"
 
 
 def bubble(layout: ParallelLayout) -> float:
-    """What a rank waits over what it computes, by the formula of the layout's schedule."""
+    """A rank's waiting time over its computing time, by the formula of the layout's schedule."""
     if layout.schedule == "naive":
         return layout.pp - 1.0
     return (layout.pp - 1) / (STAGES_A_RANK[layout.schedule] * layout.micro_batches)
 
 
 def order(layout: ParallelLayout, rank: int) -> list[Pass]:
-    """Of a rank's passes. So many forward ones first that those behind it have work, then a backward one for each
-    forward one, then what is left."""
+    """A rank's passes in order: forward passes until all later stages have work, then one backward pass for each
+    forward pass, then the remaining backward passes."""
     p, m, v = layout.pp, layout.micro_batches, STAGES_A_RANK[layout.schedule]
     if layout.schedule in ("naive", "gpipe"):
         first = m
@@ -53,7 +56,8 @@ def _rounds(m: int, p: int, v: int) -> list[tuple[int, int]]:
 
 
 def ideal(layout: ParallelLayout, forward_s: float = 1.0, backward_s: float = 2.0) -> Trace:
-    """When each pass goes, messages taking no time. Seconds of a pass through all that a rank has of the model."""
+    """The trace of a schedule whose messages take no time. `forward_s`, `backward_s`: seconds of a micro-batch through
+    all of a rank's layers."""
     v = STAGES_A_RANK[layout.schedule]
     stages = layout.pp * v
     left = [order(layout, rank) for rank in range(layout.pp)]
@@ -73,7 +77,8 @@ def ideal(layout: ParallelLayout, forward_s: float = 1.0, backward_s: float = 2.
 
 
 def _needs(one: Pass, stages: int) -> set[Pass]:
-    """What has to be done before: by the stage before it, or, backward, by the one behind; the last turns round."""
+    """The pass that must end first: forward, of the stage before; backward, of the stage behind, and for the last stage
+    its own forward pass."""
     if not one.backward:
         return {Pass(False, one.micro_batch, one.stage - 1)} if one.stage > 0 else set()
     if one.stage == stages - 1:

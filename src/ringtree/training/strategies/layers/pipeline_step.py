@@ -21,8 +21,9 @@ TORCHS: dict[str, Any] = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B, "interle
 
 
 class Pipeline:
-    """All ranks come to make it: in torch's first step the stages ask each other whether all know their shapes. That
-    step is made here, its gradients thrown away, so that all that follow are alike."""
+    """A rank's stages under torch's schedule. All ranks construct theirs together: in torch's first step the stages
+    exchange whether all shapes are known. The constructor runs that step and discards its gradients, so that all later
+    steps send the same bytes."""
 
     def __init__(self, model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> None:
         layout, group = plan.layout, mesh.group("pp")
@@ -33,7 +34,7 @@ class Pipeline:
         kind = TORCHS[layout.schedule]
         several = layout.schedule == "interleaved"
         self._schedule = kind(made if several else made[0], n_microbatches=layout.micro_batches, loss_fn=loss_of)
-        rows = torch.zeros(plan.settings.batch // layout.pieces, plan.places, dtype=torch.long)
+        rows = torch.zeros(plan.settings.batch // layout.pieces, plan.positions, dtype=torch.long)
         self(rows, rows)
         model.zero_grad()
 
@@ -47,35 +48,38 @@ class Pipeline:
 
 
 class Stage(PipelineStage):
-    """One that says in a trace which micro-batch it is at."""
+    """A PipelineStage that names its micro-batch in traces."""
 
     def forward_one_chunk(self, fwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
+        """Runs one micro-batch forward, under its name in a trace."""
         with phase("forward", f"forward {fwd_chunk_id} of stage {self.stage_index}"):
             return super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
 
     def backward_one_chunk(self, bwd_chunk_id: int, *args: Any, **kwargs: Any) -> None:
+        """Runs one micro-batch backward, under its name in a trace."""
         with phase("backward", f"backward {bwd_chunk_id} of stage {self.stage_index}"):
             super().backward_one_chunk(bwd_chunk_id, *args, **kwargs)
 
 
 def _stage(part: nn.Module, k: int, plan: TrainingPlan, group: dist.ProcessGroup) -> Stage:
-    """What goes in and out is said beforehand: torch would find out by running the stage, which a DDP one does not
-    bear (it reduces that run's gradients)."""
-    sent = plan.places // plan.layout.tp if plan.layout.sp else plan.places
+    """Returns stage k with given input and output shapes. Without them torch runs the stage once to find out, and DDP
+    would reduce that run's gradients."""
+    sent = plan.positions // plan.layout.tp if plan.layout.sp else plan.positions
     between = torch.empty(plan.rows, sent, plan.shape.width, device="meta", requires_grad=True)
-    rows = torch.empty(plan.rows, plan.places, dtype=torch.long, device="meta")
-    scores = torch.empty(plan.rows, plan.places, plan.shape.vocabulary, device="meta", requires_grad=True)
+    rows = torch.empty(plan.rows, plan.positions, dtype=torch.long, device="meta")
+    scores = torch.empty(plan.rows, plan.positions, plan.shape.vocabulary, device="meta", requires_grad=True)
     of = stages(plan)
     given, made = rows if k == 0 else between, scores if k == of - 1 else between
     return Stage(part, k, of, torch.device("cpu"), input_args=given, output_args=made, group=group)
 
 
 def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
+    """Returns the stages of this rank, each with its own copy of its layers."""
     return Stages(_layers_of(model, k, plan) for k in range(mesh["pp"].get_local_rank(), stages(plan), plan.layout.pp))
 
 
 def _layers_of(model: nn.Module, k: int, plan: TrainingPlan) -> nn.Module:
-    """Those layers of the model that are its k-th stage's."""
+    """A copy of the model with the k-th stage's layers only."""
     stage = deepcopy(model)
     stage.blocks = nn.ModuleDict({str(i): stage.blocks[str(i)] for i in layers(plan, k)})
     if k > 0:

@@ -1,9 +1,9 @@
-"""The Send and Recv of a graph that is cut into parts (cut_pass.py), and of the gradients that go the other way.
+"""The Send and Recv of a graph that is cut into parts (cut_pass.py), and of the gradients in the opposite direction.
 
-No order of them can come to a deadlock. A send is only begun, and waited for when the step is done, so what a part
-waits for is receives alone. Forward, it receives from earlier parts alone: the first part waits for none, and so ends;
-a part ends when all before it do. Backward the same holds from the last part on, for gradients come from later parts
-alone. Messages are told apart by the value's tag, so it does not matter in which order autograd asks for them.
+Deadlock is impossible. A part begins its sends and waits for them when the step is done, so within a step it waits for
+receives only. Forward, a part receives from earlier parts only: the first part waits for nothing and ends, and each
+part ends after all before it. Backward, the same holds from the last part on. Messages are matched by the value's tag,
+so autograd may request them in any order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _WIRE: ContextVar[StageLink] = ContextVar("wire")
 
 
 class StageLink:
-    """What the Sends and Recvs of a part go over while its block runs: a group whose k-th rank has the k-th part."""
+    """The connection of a part's Sends and Recvs while its `with` block runs: a group whose k-th rank has the k-th
+    part."""
 
     def __init__(self, group: dist.ProcessGroup | None = None) -> None:
         self.group = group
@@ -39,11 +40,12 @@ class StageLink:
         _WIRE.reset(self._token)
 
     def send(self, value: Tensor, to: int, tag: int) -> None:
+        """Begins to send a value to the part of rank `to`; `settle` waits for the send."""
         value = value.detach().contiguous()
         self._begun.append((dist.isend(value, group=self.group, group_dst=to, tag=tag), value))
 
     def receive(self, into: Tensor, source: int, tag: int) -> Tensor:
-        """Waits, which in a trace is no part of the pass that this is called in."""
+        """Returns `into`, filled. The current pass is interrupted in a trace while the receive waits."""
         self._span.close()
         dist.recv(into, group=self.group, group_src=source, tag=tag)
         self._span.enter_context(communicator().span(self._pass))
@@ -51,22 +53,24 @@ class StageLink:
 
     @contextmanager
     def work(self, name: str) -> Iterator[None]:
-        """While its block runs, this rank is at this pass."""
+        """Marks the `with` block as the pass `name` in a trace."""
         self._pass = name
         with self._span:
             self._span.enter_context(communicator().span(name))
             yield
 
     def owe(self, source: int, tag: int, value: Tensor) -> None:
-        """A gradient of this value is expected of this part."""
+        """Registers a received value, whose gradient this part must send to `source`."""
         self._owed[tag] = source, value.detach()
 
     def pay(self, gradient: Tensor, source: int, tag: int) -> None:
+        """Sends the gradient that `owe` registered under this tag."""
         del self._owed[tag]
         self.send(gradient, source, tag)
 
     def settle(self) -> None:
-        """When backward is done: values that came to nothing have a gradient of 0, which their makers wait for."""
+        """Sends gradients of 0 for values without effect on the loss, then waits for all sends. For the end of
+        backward: the parts that made these values wait for their gradients."""
         for tag, (source, value) in list(self._owed.items()):
             self.pay(torch.zeros_like(value), source, tag)
         for work, _ in self._begun:
@@ -90,7 +94,7 @@ class _Send(torch.autograd.Function):
 class _Receive(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, anchor: Tensor, value: Tensor, wire: StageLink, source: int, tag: int) -> Tensor:
-        """The anchor asks for a gradient, as a graph's leaf has to, and has no value of its own."""
+        """Returns the value. `anchor` is a leaf that requires a gradient, so that autograd calls `backward`."""
         ctx.of = wire, source, tag
         wire.owe(source, tag, value)
         return value.view_as(value)
@@ -103,7 +107,7 @@ class _Receive(torch.autograd.Function):
 
 
 def send(value: Tensor, *, to: int, tag: int) -> Tensor:
-    """Begins to send the value. What it gives is for backward() to begin at, and receives the value's gradient."""
+    """Begins to send the value. Returns a scalar from which backward() starts, receiving the value's gradient."""
     if value.requires_grad:
         return _Send.apply(value, _WIRE.get(), to, tag)
     _WIRE.get().send(value, to, tag)
@@ -111,7 +115,7 @@ def send(value: Tensor, *, to: int, tag: int) -> Tensor:
 
 
 def receive(*, source: int, tag: int, shape: tuple[int, ...], dtype: torch.dtype, with_gradient: bool) -> Tensor:
-    """The value, whose gradient is sent back in backward."""
+    """Returns the received value; backward sends its gradient to `source`."""
     wire = _WIRE.get()
     value = wire.receive(torch.empty(shape, dtype=dtype), source, tag)
     if not with_gradient:

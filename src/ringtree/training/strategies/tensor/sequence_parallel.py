@@ -1,15 +1,15 @@
-"""Sequence parallelism (torch's SequenceParallel): between the layers each tensor parallel rank has some of the places,
-where without it every rank has all.
+"""Sequence parallelism (torch's SequenceParallel): between the layers each tensor parallel rank has some of the
+positions, where without it every rank has all.
 
-- The layers are divided as in tensor parallelism. Norms and sums are made by each rank of its own places, from behind
-  the embedding to before the scores, which see all places.
-- In forward, an all_gather brings the places together before attention and before the dense layers, and a
+- The layers are divided as in tensor parallelism. Norms and sums are made by each rank of its own positions, from
+  behind the embedding to before the scores, which see all positions.
+- In forward, an all_gather brings the positions together before attention and before the dense layers, and a
   reduce_scatter adds up the parts behind them; an all_gather more before the scores. In backward each is the other, the
   last one behind the embedding. Before the optimizer's step, or wherever ZeRO averages gradients, an all_reduce adds
   up those of each norm's vectors.
 
-Bytes a rank receives in a step, over n ranks, with activations of A bytes (rows x places x width), L layers, and norms
-of N bytes: (8 L + 2) (n-1)/n A, which is tensor parallelism's but for the two at the ends, and 2(n-1)/n N.
+Bytes a rank receives in a step, over n ranks, with activations of A bytes (rows x positions x width), L layers, and
+norms of N bytes: (8 L + 2) (n-1)/n A, which is tensor parallelism's but for the two at the ends, and 2(n-1)/n N.
 """
 
 from __future__ import annotations
@@ -31,20 +31,25 @@ if TYPE_CHECKING:
 
 
 def used(plan: TrainingPlan) -> bool:
+    """Whether tensor parallel ranks divide positions between the divided layers."""
     return plan.layout.sp
 
 
 def check(plan: TrainingPlan) -> None:
+    """Raises LayoutError unless tensor parallelism is used and positions divide evenly over its ranks."""
     layout = plan.layout
     if not layout.sp:
         return
     if layout.tp == 1:
-        raise LayoutError("sequence parallel divides places over the tensor parallel ranks: sp needs tp > 1")
-    if plan.places % layout.tp:
-        raise LayoutError(f"{plan.places} places cannot be divided evenly over {layout.tp} tensor parallel ranks (sp)")
+        raise LayoutError("sequence parallel divides positions over the tensor parallel ranks: sp needs tp > 1")
+    if plan.positions % layout.tp:
+        raise LayoutError(
+            f"{plan.positions} positions cannot be divided evenly over {layout.tp} tensor parallel ranks (sp)"
+        )
 
 
 def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
+    """Divides each block's layers by columns and rows, and the activations between them by positions."""
     from torch.distributed.tensor import Replicate, Shard
     from torch.distributed.tensor.parallel import (
         PrepareModuleInput,
@@ -53,21 +58,21 @@ def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module
         parallelize_module,
     )
 
-    tp, places, whole = mesh["tp"], Shard(1), Replicate()
+    tp, positions, whole = mesh["tp"], Shard(1), Replicate()
     norm = SequenceParallel(use_local_output=True)
     for block in model.blocks.values():
-        parallelize_module(block, tp, cut(places) | {"before_attention": norm, "before_dense": norm})
+        parallelize_module(block, tp, cut(positions) | {"before_attention": norm, "before_dense": norm})
     ends = {
-        "embedding": PrepareModuleOutput(output_layouts=whole, desired_output_layouts=places),
+        "embedding": PrepareModuleOutput(output_layouts=whole, desired_output_layouts=positions),
         "norm": norm,
-        "scores": PrepareModuleInput(input_layouts=places, desired_input_layouts=whole, use_local_output=True),
+        "scores": PrepareModuleInput(input_layouts=positions, desired_input_layouts=whole, use_local_output=True),
     }
     present = dict(model.named_children())
     return parallelize_module(model, tp, {name: style for name, style in ends.items() if name in present})
 
 
 def sum_norms(model: nn.Module) -> None:
-    """Adds up what the ranks have of the norms' gradients, each of its own places."""
+    """Adds up what the ranks have of the norms' gradients, each of its own positions."""
     from torch.distributed.tensor import DTensor
 
     for parameter in model.parameters():
@@ -77,6 +82,7 @@ def sum_norms(model: nn.Module) -> None:
 
 
 def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
+    """all_gather before and reduce_scatter after each divided pair of layers, forward and backward."""
     layout, layers, activations = plan.layout, plan.shape.layers, activations_nbytes(plan)
     yield Traffic("activations and their gradients", "all_gather", "tp", layout.tp, (4 * layers + 2) * activations)
     yield Traffic("activations and their gradients", "reduce_scatter", "tp", layout.tp, 4 * layers * activations)

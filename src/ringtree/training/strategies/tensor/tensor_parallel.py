@@ -6,7 +6,7 @@
 - In forward, an all_reduce adds up the parts of attention's result, another those of the dense layers'. In backward, an
   all_reduce each adds up the gradients of what went in: of queries, keys and values together.
 
-Bytes a rank receives in a step, over n ranks, with activations of A bytes (rows x places x width) and L layers:
+Bytes a rank receives in a step, over n ranks, with activations of A bytes (rows x positions x width) and L layers:
 4 L 2(n-1)/n A.
 """
 
@@ -29,16 +29,19 @@ if TYPE_CHECKING:
 
 
 def used(plan: TrainingPlan) -> bool:
+    """Whether several ranks divide each layer and all of them have whole activations."""
     return plan.layout.tp > 1 and not plan.layout.sp
 
 
 def check(plan: TrainingPlan) -> None:
+    """Raises LayoutError unless attention heads divide evenly over the ranks."""
     heads, tp = plan.shape.heads, plan.layout.tp
     if heads % tp:
         raise LayoutError(f"{heads} heads of attention cannot be divided evenly over {tp} tensor parallel ranks (tp)")
 
 
 def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
+    """Divides each block's layers by columns and rows over the tensor parallel ranks."""
     from torch.distributed.tensor import Replicate
     from torch.distributed.tensor.parallel import parallelize_module
 
@@ -48,7 +51,8 @@ def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module
 
 
 def cut(between: Placement) -> dict[str, ParallelStyle]:
-    """How a block's layers are divided, where what goes from one to the next is Replicate(), or Shard(1): of places."""
+    """How a block's layers are divided, where what goes from one to the next is Replicate(), or Shard(1): of
+    positions."""
     from torch.distributed.tensor import Replicate
     from torch.distributed.tensor.parallel import ColwiseParallel, PrepareModuleInput, RowwiseParallel
 
@@ -68,6 +72,7 @@ def cut(between: Placement) -> dict[str, ParallelStyle]:
 
 
 def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
+    """Four all_reduces of activations a layer: two forward, two backward."""
     nbytes = 4 * plan.shape.layers * activations_nbytes(plan)
     yield Traffic("activations and their gradients", "all_reduce", "tp", plan.layout.tp, nbytes)
 
