@@ -1,4 +1,4 @@
-"""A rank that is killed stops the job, which names it; and a restart goes on from the last checkpoint."""
+"""A rank that is killed stops the job, which names it; and a restart resumed from the last checkpoint."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_it_is_named_and_a_restart_comes_to_the_same_loss(layout: str, tmp_path:
     again = _start(RINGTREE, folder, *layout.split(), "--resume")
     out, said = again.communicate()
     assert again.returncode == 0, said
-    assert f"goes on from {folder}/step-{kept:08}" in out
+    assert f"resumed from {folder}/step-{kept:08}" in out
     _expect_the_loss_of_an_undisturbed_run(out)
 
 
@@ -115,7 +115,7 @@ def test_torchrun_restarts_it(tmp_path: Path) -> None:
     _kill_a_rank(job, folder, "1")
     out, said = job.communicate()
     assert job.returncode == 0, said
-    assert "no checkpoint in" in out and "goes on from" in out
+    assert "no checkpoint in" in out and "resumed from" in out
     assert re.search(r"exitcode: -9\) local_rank: 1|rank 1 died", said), said
     _expect_the_loss_of_an_undisturbed_run(out)
 
