@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 
 import pytest
@@ -12,7 +13,7 @@ from ringtree import PeerDied, RankFailed, spawn
 from ringtree.plan import CallTuning
 from ringtree.price.memory import BUILT_IN, SharedMemory
 from ringtree.runtime.communicator.calls import decisions
-from ringtree.runtime.communicator.calls.decisions import Decision, Host
+from ringtree.runtime.communicator.calls.decisions import Decision, Decisions
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters
 
@@ -43,12 +44,12 @@ def nothing_decided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decisions, "_decided", {})
 
 
-def host(memo: Memo) -> Host:
-    return Host(memo, GroupParameters("nowhere", 0, ("0", "1", "2", "3"), timeout_s=0.01))
+CLAIMED = int.from_bytes(hashlib.sha256(b"claimed").digest()[:8], "little")
+GROUP = GroupParameters("nowhere", 0, ("0", "1", "2", "3"), timeout_s=0.01)
 
 
 def all_reduce(memo: Memo, nbytes: int = 1 << 20) -> Decision:
-    return host(memo).decide("all_reduce", -1, nbytes, MEMORY)
+    return Decisions(memo).decide(GROUP, "all_reduce", -1, nbytes, MEMORY)
 
 
 def test_who_claims_publishes_and_others_read_the_same() -> None:
@@ -66,8 +67,8 @@ def test_a_process_asks_once_for_sizes_of_one_kind() -> None:
     assert all_reduce(memo, 1 << 20) is all_reduce(memo, (1 << 19) + 1)
     assert all_reduce(memo, 1 << 21) is not all_reduce(memo, 1 << 20)
     assert memo.asked == 2
-    assert host(memo).decide("broadcast", 1, 1 << 20, MEMORY) != host(memo).cut(
-        "chain", "broadcast", 1, 1 << 20, MEMORY
+    assert Decisions(memo).decide(GROUP, "broadcast", 1, 1 << 20, MEMORY) != Decisions(memo).cut(
+        GROUP, "chain", "broadcast", 1, 1 << 20, MEMORY
     )
     assert memo.asked == 4
 
@@ -84,7 +85,7 @@ def test_who_finds_nothing_decides_and_publishes_nothing(answer: bytes | bool | 
 def test_who_fails_to_decide_lets_the_others_go_on() -> None:
     memo = Memo(True)
     with pytest.raises(ValueError, match="ring"):
-        host(memo).cut("no such ring", "all_reduce", -1, 8, MEMORY)
+        Decisions(memo).cut(GROUP, "no such ring", "all_reduce", -1, 8, MEMORY)
     assert list(memo.published.values()) == [b""]
 
 
@@ -104,9 +105,9 @@ def test_who_fails_to_decide_lets_the_others_go_on() -> None:
 def test_what_is_published_is_read_back(decision: Decision) -> None:
     decisions._decided.clear()
     memo = Memo(True)
-    assert host(memo)._once(("question",), lambda: decision) == decision
+    assert Decisions(memo)._once(GROUP, ("question",), lambda: decision) == decision
     decisions._decided.clear()
-    read = host(Memo(*memo.published.values()))._once(("question",), lambda: pytest.fail("decided again"))
+    read = Decisions(Memo(*memo.published.values()))._once(GROUP, ("question",), lambda: pytest.fail("decided again"))
     assert (read, read.steps.slots) == (decision, decision.steps.slots)
 
 
@@ -144,12 +145,12 @@ def dies_with_a_claim(comm: Communicator) -> str:
         os._exit(3)
 
     if comm.rank == 0:
-        comm._calls._host._shared("a question", die)
+        comm._calls._decisions._shared(comm._parameters, "a question", die)
     comm.barrier()
     with pytest.raises(
         PeerDied, match=r"rank 0 died .* while rank \d waited for its peers in the choice of an algorithm"
     ):
-        comm._calls._host._shared("a question", lambda: Decision("ring", CallTuning(), ""))
+        comm._calls._decisions._shared(comm._parameters, "a question", lambda: Decision("ring", CallTuning(), ""))
     return "named"
 
 
@@ -179,3 +180,18 @@ def fills(comm: Communicator) -> list[object]:
 def test_a_full_memo_says_so_and_keeps_what_it_has() -> None:
     pytest.importorskip("ringtree._native")
     assert spawn(fills, 1, engine="shm", timeout_s=60) == [[True, None, 128, b"five", b"", False]]
+
+
+def waits_for_a_claim(comm: Communicator) -> str:
+    """The time limit is the group's at the moment, not the one that it was made with."""
+    comm._endpoint.known(CLAIMED)
+    comm.barrier()
+    comm.set_timeout(0.05)
+    return comm._calls._decisions._shared(
+        comm._parameters, "claimed", lambda: Decision("ring", CallTuning(), "")
+    ).algorithm
+
+
+def test_a_rank_waits_for_a_claim_as_long_as_the_group_waits_now() -> None:
+    pytest.importorskip("ringtree._native")
+    assert spawn(waits_for_a_claim, 2, timeout_s=1000) == ["ring", "ring"]

@@ -30,7 +30,7 @@ from ringtree.runtime.communicator.calls.binding import (
     part_of,
     slots_needed,
 )
-from ringtree.runtime.communicator.calls.decisions import Host
+from ringtree.runtime.communicator.calls.decisions import Decisions
 from ringtree.runtime.communicator.calls.operations import Op, as_named, as_op
 from ringtree.runtime.communicator.calls.plans import Given, Plans, Same
 from ringtree.runtime.communicator.calls.request import Request
@@ -57,7 +57,7 @@ class Calls:
         self.cores = joined.cores
         self._room = (joined.slots, joined.slot_bytes)  # what calls are cut for, also where a roomier group makes them
         self._endpoint = joined.endpoint
-        self._host = Host(joined.endpoint, parameters)
+        self._decisions = Decisions(joined.endpoint)
         self.plans = Plans(joined.endpoint)
         self.offsets: dict[str, int] = {}  # by algorithm: what is added to CODE where it is forced
         self._parts = Given[RankProgram]()
@@ -252,7 +252,7 @@ class Calls:
         if whole:
             choice = choose_whole(collective, ranks, ordered)
             return self._cut(choice.algorithm, collective, root, nbytes, choice.why + said, whole)
-        found = self._host.decide(collective, root, nbytes, self._memory(), ordered)
+        found = self._decisions.decide(self._parameters, collective, root, nbytes, self._memory(), ordered)
         return self._built(found.algorithm, collective, root, found.steps, found.why + said)
 
     def _cut(
@@ -272,7 +272,7 @@ class Calls:
 
     def _steps(self, algorithm: str, collective: str, root: int, nbytes: int) -> CallTuning:
         """How the algorithm is cut for a whole vector of `nbytes`; the same on all ranks."""
-        return self._host.cut(algorithm, collective, root, nbytes, self._memory()).steps
+        return self._decisions.cut(self._parameters, algorithm, collective, root, nbytes, self._memory()).steps
 
     def _memory(self) -> SharedMemory:
         """Where calls are planned for; the same on all ranks."""
@@ -280,7 +280,7 @@ class Calls:
 
     def replace_endpoint(self, other: Endpoint) -> None:
         """When the group is closed, or this process is a fork: no call finds its way to the engine any more."""
-        self._endpoint = self._host.endpoint = other
+        self._endpoint = self._decisions.endpoint = other
         self.plans.clear()
         self.plans.endpoint = other
         self._joined = replace(self._joined, endpoint=other)

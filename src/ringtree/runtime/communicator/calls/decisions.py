@@ -17,18 +17,18 @@ from ringtree.algorithms import serving
 from ringtree.plan import CallTuning, choose, steps_for
 from ringtree.price.memory import SharedMemory
 from ringtree.runtime.communicator.calls.binding import slots_needed_by
+from ringtree.runtime.communicator.calls.plans import KEPT
 from ringtree.runtime.engines.engine import GroupParameters
 from ringtree.runtime.engines.protocols import Health, Memo
 
-KEPT = 1024
 POLL_S, LONGEST_POLL_S = 2e-4, 2e-2
 """Between polls, at first and at most: hundreds of ranks that poll would keep the one that decides from its core."""
 CHECK_S = 0.05
 """How often a rank that waits checks whether the others live."""
 
 
-class Endpoint(Memo, Health, Protocol):
-    """What a decision needs of the group."""
+class SharedMemo(Memo, Health, Protocol):
+    """What a decision needs of an endpoint: the memo, and whether the ranks that it waits for live."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +44,23 @@ _decided: dict[tuple[object, ...], Decision] = {}
 """By this process, in whatever group; the last KEPT."""
 
 
-class Host:
-    """The ranks of a group that decide together: this rank's endpoint, and the parameters of the group."""
+class Decisions:
+    """The decisions of a group, shared by its ranks. Each method takes the group's parameters of the moment."""
 
-    def __init__(self, endpoint: Endpoint, group: GroupParameters) -> None:
-        self.endpoint, self.group = endpoint, group
+    def __init__(self, endpoint: SharedMemo) -> None:
+        self.endpoint = endpoint
 
     def decide(
-        self, collective: str, root: int, nbytes: int, memory: SharedMemory, rank_order: bool = False
+        self,
+        group: GroupParameters,
+        collective: str,
+        root: int,
+        nbytes: int,
+        memory: SharedMemory,
+        rank_order: bool = False,
     ) -> Decision:
         """For a whole vector of `nbytes` (root -1: none). `rank_order` as in plan.choose."""
-        ranks, at = self.group.ranks, root if root >= 0 else None
+        ranks, at = group.ranks, root if root >= 0 else None
 
         def make() -> Decision:
             choice = choose(collective, ranks, nbytes, rank_order, memory)
@@ -62,34 +68,36 @@ class Host:
             return Decision(choice.algorithm, steps, choice.why)
 
         named = f"one of {serving(collective)}" + " in rank order" * rank_order
-        return self._once((named, collective, ranks, root, _kind(nbytes), memory), make)
+        return self._once(group, (named, collective, ranks, root, _kind(nbytes), memory), make)
 
-    def cut(self, algorithm: str, collective: str, root: int, nbytes: int, memory: SharedMemory) -> Decision:
+    def cut(
+        self, group: GroupParameters, algorithm: str, collective: str, root: int, nbytes: int, memory: SharedMemory
+    ) -> Decision:
         """The same for an algorithm that the caller names; `steps.slots` is how many staging slots it needs, cut or
         not."""
-        ranks, at = self.group.ranks, root if root >= 0 else None
+        ranks, at = group.ranks, root if root >= 0 else None
 
         def make() -> Decision:
             steps = steps_for(algorithm, collective, ranks, at, nbytes, memory)
             needed = steps.slots or slots_needed_by(algorithm, collective, ranks, root)
             return Decision(algorithm, replace(steps, slots=needed), "")
 
-        return self._once((algorithm, collective, ranks, root, _kind(nbytes), memory), make)
+        return self._once(group, (algorithm, collective, ranks, root, _kind(nbytes), memory), make)
 
-    def _once(self, question: tuple[object, ...], make: Callable[[], Decision]) -> Decision:
+    def _once(self, group: GroupParameters, question: tuple[object, ...], make: Callable[[], Decision]) -> Decision:
         found = _decided.get(question)
         if found is None:
-            found = self._shared(repr(question), make)
+            found = self._shared(group, repr(question), make)
             while len(_decided) >= KEPT:
                 _decided.pop(next(iter(_decided)), None)
             _decided[question] = found
         return found
 
-    def _shared(self, question: str, make: Callable[[], Decision]) -> Decision:
+    def _shared(self, group: GroupParameters, question: str, make: Callable[[], Decision]) -> Decision:
         key = int.from_bytes(hashlib.sha256(question.encode()).digest()[:8], "little") or 1
         known = self.endpoint.known(key)
         if known is False:
-            known = self._awaited(key)
+            known = self._awaited(group, key)
         if isinstance(known, bytes) and known:
             return _decoded(known)
         value = b""  # so that the others need not wait, should this rank fail
@@ -101,17 +109,17 @@ class Host:
             if known is True:
                 self.endpoint.publish(key, value)
 
-    def _awaited(self, key: int) -> bytes | bool | None:
+    def _awaited(self, group: GroupParameters, key: int) -> bytes | bool | None:
         """What the rank that claimed the key publishes; False where it has not within the group's time limit, for that
         rank may have been stopped. Raises PeerDied where a member has died."""
         began_s = checked_s = time.monotonic()
         poll_s = POLL_S
         while (known := self.endpoint.known(key)) is False:
             now_s = time.monotonic()
-            if now_s > began_s + self.group.timeout_s:
+            if now_s > began_s + group.timeout_s:
                 break
             if now_s > checked_s + CHECK_S:
-                everyone = list(range(self.group.ranks))
+                everyone = list(range(group.ranks))
                 self.endpoint.check_liveness("the choice of an algorithm", everyone, [])
                 checked_s = now_s
             time.sleep(poll_s)
@@ -125,6 +133,6 @@ def _kind(nbytes: int) -> int:
 
 
 def _decoded(value: bytes) -> Decision:
-    said = json.loads(value)
-    options = tuple((name, number) for name, number in said["steps"].pop("options"))
-    return Decision(said["algorithm"], CallTuning(options, **said["steps"]), said["why"])
+    found = json.loads(value)
+    options = tuple((name, number) for name, number in found["steps"].pop("options"))
+    return Decision(found["algorithm"], CallTuning(options, **found["steps"]), found["why"])

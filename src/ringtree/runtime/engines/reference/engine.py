@@ -55,6 +55,7 @@ class ReferenceEndpoint(ReferenceMessages, ReferenceWindows, Recordings):
         self.slots = [StagingSlot(rank, np.empty(SLOT_BYTES, np.uint8)) for _ in range(slots)]
         self.free = group.pools[rank] = deque(self.slots)
         self.received = group.received[rank] = np.zeros((self.ranks, 2), dtype=np.int64)
+        self.regions, self.windows = [], []
         self.queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self.worker: threading.Thread | None = None
         self.issued = self.finished = 0

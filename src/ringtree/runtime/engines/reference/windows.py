@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 from ctypes import addressof, c_char, memmove
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ringtree.errors import TimedOut
@@ -21,26 +20,20 @@ class ReferenceWindows:
     group: ReferenceGroup
     rank: int
     ranks: int
-
-    @cached_property
-    def _regions(self) -> list[Any]:
-        """What keeps them mapped."""
-        return []
-
-    @cached_property
-    def _windows(self) -> list[tuple[int, int]]:
-        """Where each window begins, and a rank's share of it in bytes."""
-        return []
+    regions: list[Any]
+    """What keeps them mapped."""
+    windows: list[tuple[int, int]]
+    """Where each window begins, and a rank's share of it in bytes."""
 
     def add_region(self, fd: int, nbytes: int, offset: int, reserved: int | None = None) -> int:
         memory = mmap.mmap(fd, nbytes)
-        self._regions.append(memory)
+        self.regions.append(memory)
         return addressof(c_char.from_buffer(memory)) + offset
 
     def add_window(self, fd: int, nbytes: int) -> tuple[int, int]:
         base = self.add_region(fd, nbytes * self.ranks, 0)
-        self._windows.append((base, nbytes))
-        return len(self._windows) - 1, base + self.rank * nbytes
+        self.windows.append((base, nbytes))
+        return len(self.windows) - 1, base + self.rank * nbytes
 
     def put(self, window: int, offset: int, peer: int, source: int, nbytes: int) -> None:
         memmove(self._in_window(window, offset, peer, nbytes), source, nbytes)
@@ -50,9 +43,9 @@ class ReferenceWindows:
 
     def _in_window(self, window: int, offset: int, peer: int, nbytes: int) -> int:
         self.group.raise_failure(self.rank)
-        if not 0 <= window < len(self._windows):
-            raise ValueError(f"window {window} of {len(self._windows)}")
-        base, share = self._windows[window]
+        if not 0 <= window < len(self.windows):
+            raise ValueError(f"window {window} of {len(self.windows)}")
+        base, share = self.windows[window]
         if not 0 <= offset <= offset + nbytes <= share:
             raise ValueError(f"{nbytes} bytes from {offset} on in a window of {share}")
         return base + peer * share + offset
