@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <vector>
 
+#include "group/group.h"
 #include "interpreter/prepared_program.h"
 
 namespace programs {
@@ -166,6 +167,24 @@ inline Program barrier(int rank, int n) {
     p.release((rank + k) % n);
   }
   return p;
+}
+
+// A broadcast of `data` from `root`, by messages of their own to each rank.
+inline void broadcast(ringtree::Group& group, int rank, int ranks, int root, std::vector<int>& data) {
+  ringtree::Hooks hooks;
+  auto program = flat(rank, ranks, root);
+  const auto size = static_cast<std::int64_t>(data.size());
+  const std::int64_t offset = 0;
+  ringtree::Binding binding;
+  binding.sizes = {&size, 1};
+  binding.input_offsets = binding.output_offsets = {&offset, 1};
+  binding.window = size;
+  binding.dtype = static_cast<int>(ringtree::Dtype::int32);
+  binding.root = root;
+  binding.count = static_cast<std::uint64_t>(size);
+  binding.collective = "broadcast";
+  auto at = reinterpret_cast<std::byte*>(data.data());
+  group.run(group.prepare(program.encoded(), binding), at, at, hooks);
 }
 
 }  // namespace programs

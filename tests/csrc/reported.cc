@@ -26,23 +26,6 @@ std::unique_ptr<Group> join(void* memory) {
   return std::make_unique<Group>(memory, 0, 2, Group::Options{2, 1024, true, endpoint});
 }
 
-void broadcast_from_1(Group& group) {
-  ringtree::Hooks hooks;
-  auto program = programs::flat(0, 2, 1);
-  const std::int64_t size = count, offset = 0;
-  ringtree::Binding binding;
-  binding.sizes = {&size, 1};
-  binding.input_offsets = binding.output_offsets = {&offset, 1};
-  binding.window = count;
-  binding.dtype = static_cast<int>(ringtree::Dtype::int32);
-  binding.root = 1;
-  binding.count = count;
-  binding.collective = "broadcast";
-  std::vector<int> data(count);
-  auto at = reinterpret_cast<std::byte*>(data.data());
-  group.run(group.prepare(program.encoded(), binding), at, at, hooks);
-}
-
 // Whether rank 0's wait for rank 1 ends as it should once `report` has been made.
 bool ends(const char* what, const std::function<void(Health&)>& report, Failure kind, const std::string& text) {
   ringtree::Layout layout(2, 2, 1024);
@@ -54,7 +37,8 @@ bool ends(const char* what, const std::function<void(Health&)>& report, Failure 
   std::thread reporter([&] { report(transport); });
   bool right = false;
   try {
-    broadcast_from_1(*group);
+    std::vector<int> data(count);
+    programs::broadcast(*group, 0, 2, 1, data);
     std::fprintf(stderr, "%s: the wait ended without an error\n", what);
   } catch (const ringtree::Error& error) {
     right = error.kind == kind && std::string(error.what()).find(text) != std::string::npos;

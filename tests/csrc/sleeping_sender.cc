@@ -48,23 +48,6 @@ std::unique_ptr<Group> join(void* memory, int rank) {
   return std::make_unique<Group>(memory, rank, 2, Group::Options{slots, 1024, true, endpoint});
 }
 
-void broadcast(Group& group, int rank, std::vector<int>& data) {
-  ringtree::Hooks hooks;
-  auto program = programs::flat(rank, 2, 0);
-  const std::int64_t size = count, offset = 0;
-  ringtree::Binding binding;
-  binding.sizes = {&size, 1};
-  binding.input_offsets = binding.output_offsets = {&offset, 1};
-  binding.window = count;
-  binding.dtype = static_cast<int>(ringtree::Dtype::int32);
-  binding.root = 0;
-  binding.count = count;
-  binding.collective = "broadcast";
-  auto plan = group.prepare(program.encoded(), binding);
-  auto at = reinterpret_cast<std::byte*>(data.data());
-  group.run(plan, at, at, hooks);
-}
-
 int guarded(auto body) {
   try {
     body();
@@ -88,7 +71,7 @@ int main() {
       std::vector<int> data(count);
       for (int call = 0; call < calls; call++) {
         may_receive.acquire();
-        broadcast(*other, 1, data);
+        programs::broadcast(*other, 1, 2, 0, data);
         received.release();
         if (std::ranges::count(data, call) != count) throw std::runtime_error("a wrong broadcast");
       }
@@ -99,7 +82,7 @@ int main() {
   guarded([&] {
     for (int call = 0; call < calls; call++) {
       std::vector<int> data(count, call);
-      broadcast(*root, 0, data);
+      programs::broadcast(*root, 0, 2, 0, data);
     }
   });
   late.retire();
