@@ -116,8 +116,10 @@ def test_waits_last_as_long_as_the_program_waited(pools: Pools, engine: str) -> 
 def unready(comm: Communicator) -> None:
     """More than fits, to a rank that is not there yet."""
     if comm.rank == 0:
+        comm.send(np.ones(1), 1, 1)  # so that rank 1 begins to be late only now
         comm.send(np.ones(LARGE * 4), 1)
     else:
+        comm.recv(np.empty(1), 0, 1)
         time.sleep(LATE_S)
         comm.recv(np.empty(LARGE * 4), 0)
 

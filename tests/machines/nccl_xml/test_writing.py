@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ringtree.machines import catalogue, pci
@@ -128,7 +128,16 @@ def machines(draw: st.DrawFn) -> Machine:
     return Machine("any", devices, tuple(kept.values()))
 
 
+SLOW_C2C = Machine(
+    "slow",
+    (Device("cpu", DeviceKind.CPU, busid="0000:00:00.0"), Device("gpu", DeviceKind.GPU, busid="0000:01:00.0")),
+    (Link(1, 0, LinkKind.C2C, 1e6, 0.0, 0, 2),),
+)
+"""A lane of it has less than 1 MB/s, the format's unit."""
+
+
 @given(machines())
+@example(SLOW_C2C)
 def test_any_machine_with_a_cpu_is_read_back(machine: Machine) -> None:
     assert graph(again(machine)) == graph(machine)
 

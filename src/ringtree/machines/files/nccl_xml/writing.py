@@ -145,8 +145,9 @@ class _Writer:
         """Of a GPU, in the format's own words; empty where it has none."""
         kind = self.machine.devices[link.target].kind
         own, other = self.tree.cpu[link.source], self.tree.cpu.get(link.target)
-        if link.kind is LinkKind.C2C and link.target == own:
-            return _element("c2c", {"bw": round(link.bandwidth_Bps / link.width / 1e6), "count": link.width})
+        lane_MBps = round(link.bandwidth_Bps / link.width / 1e6)
+        if link.kind is LinkKind.C2C and link.target == own and lane_MBps:
+            return _element("c2c", {"bw": lane_MBps, "count": link.width})
         if kind is DeviceKind.GPU and other is not None and self.tree.host[own] == self.tree.host[other]:
             place, code = self.tree.busid[link.target], _class(self.machine.devices[link.target])
         elif kind is DeviceKind.NVSWITCH:
