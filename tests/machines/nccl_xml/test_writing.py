@@ -130,7 +130,10 @@ def machines(draw: st.DrawFn) -> Machine:
 
 SLOW_C2C = Machine(
     "slow",
-    (Device("cpu", DeviceKind.CPU, busid="0000:00:00.0"), Device("gpu", DeviceKind.GPU, busid="0000:01:00.0")),
+    (
+        Device("cpu", DeviceKind.CPU, "nvidia", busid="0000:00:00.0"),
+        Device("gpu", DeviceKind.GPU, "nvidia", busid="0000:01:00.0"),
+    ),
     (Link(1, 0, LinkKind.C2C, 1e6, 0.0, 0, 2),),
 )
 """A lane of it has less than 1 MB/s, the format's unit."""
