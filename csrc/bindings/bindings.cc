@@ -33,13 +33,15 @@ ErrorTypes& error_types() {
 class GroupObject {
  public:
   GroupObject(int fd, int rank, int ranks, int slots, std::size_t slot_bytes, double timeout_s, bool oversubscribed,
-              bool threads, std::vector<std::string> names, const ringtree::InheritedLiveness* inherited)
+              bool threads, std::vector<std::string> names, const ringtree::InheritedLiveness* inherited,
+              const ringtree::Network* network)
       : group_(ringtree::FileDescriptor(fd), rank, ranks,
                {slots,
                 slot_bytes,
                 threads,
                 {timeout_s, oversubscribed, std::move(names)},
-                inherited ? std::optional(*inherited) : std::nullopt}) {}
+                inherited ? std::optional(*inherited) : std::nullopt,
+                network ? std::optional(*network) : std::nullopt}) {}
 
   using Table = nb::ndarray<const std::int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
   using Column = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -344,12 +346,14 @@ NB_MODULE(_native, m) {
       "ranks"_a, "slots"_a, "slot_bytes"_a, "lazily"_a);
 
   nb::class_<ringtree::InheritedLiveness>(m, "InheritedLiveness");
+  bind_network(m);
   auto group =
       nb::class_<GroupObject>(m, "Group")
           .def(nb::init<int, int, int, int, std::size_t, double, bool, bool, std::vector<std::string>,
-                        const ringtree::InheritedLiveness*>(),
+                        const ringtree::InheritedLiveness*, const ringtree::Network*>(),
                "fd"_a, "rank"_a, "ranks"_a, nb::kw_only(), "slots"_a, "slot_bytes"_a, "timeout_s"_a, "oversubscribed"_a,
-               "threads"_a, "names"_a, "inherited"_a.none() = nb::none())
+               "threads"_a, "names"_a, "inherited"_a.none() = nb::none(),
+               "network"_a.none() = nb::none())
           .def("prepare", &GroupObject::prepare, "instructions"_a, "operands"_a, "sizes"_a, "input_offsets"_a,
                "output_offsets"_a, "scratch"_a, "window"_a, "dtype"_a, "op"_a, "collective"_a, "root"_a, "count"_a,
                "digest"_a)

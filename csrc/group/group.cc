@@ -62,6 +62,12 @@ void Group::sit(int rank, Options& options, InheritedLiveness inherited) {
   for (int r = static_cast<int>(names.size()); r < ranks_; r++) names.push_back(std::to_string(r));
   home_ = this_process();
   endpoint_ = std::make_unique<Endpoint>(*segment_, rank, std::move(inherited), options.endpoint);
+  if (options.network) {
+    if (static_cast<int>(options.network->hosts.size()) != ranks_)
+      throw std::invalid_argument(std::to_string(options.network->hosts.size()) + " hosts of " +
+                                  std::to_string(ranks_) + " ranks");
+    bridge_ = std::make_unique<Bridge>(*endpoint_, *options.network);
+  }
   interpreter_ = std::make_unique<Interpreter>(*endpoint_);
   exchange_ = std::make_unique<Exchange>(*endpoint_);
   signals_ = std::make_unique<Signals>(*endpoint_);
@@ -77,6 +83,7 @@ Group::~Group() {
   if (home_ != this_process()) {  // their threads are the parent's
     (void)worker_.release();
     (void)exchange_.release();
+    (void)bridge_.release();
   }
 }
 
@@ -237,6 +244,7 @@ void Group::add_region(Region region, Hooks& hooks) {
   TicketLock::Ticket ticket(lock_);
   await(ticket, hooks);
   interpreter_->add_region(region);
+  if (bridge_) bridge_->add_region(region.base);
 }
 
 int Group::add_window(std::byte* base, std::size_t nbytes) {
@@ -246,6 +254,9 @@ int Group::add_window(std::byte* base, std::size_t nbytes) {
 
 std::byte* Group::in_window(int window, int rank, std::size_t offset, std::size_t nbytes) const {
   check_rank(rank);
+  if (endpoint_->elsewhere(rank))
+    throw std::invalid_argument(endpoint_->name(rank) + " is on another host than " +
+                                endpoint_->name(endpoint_->rank()) + ": one-sided access reaches ranks of one host");
   if (window < 0 || window >= static_cast<int>(windows_.size()))
     throw std::invalid_argument("window " + std::to_string(window) + " of " + std::to_string(windows_.size()));
   auto& found = windows_[window];
@@ -304,6 +315,7 @@ void Group::close() {
   }
   exchange_->close();
   signals_->end();
+  if (bridge_) bridge_->close();
   endpoint_->health().leave();
   if (error) std::rethrow_exception(error);
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "bridge/bridge.h"
 #include "group/signals.h"
 #include "group/ticket_lock.h"
 #include "group/worker.h"
@@ -25,6 +26,7 @@ class Group {
     Endpoint::Options endpoint;
     std::optional<InheritedLiveness>
         inherited{};  // the members, in a group that is made from another; else this is a world of its own
+    std::optional<Network> network{};  // where ranks are on several hosts
   };
 
   // An endpoint in the group behind a memfd. A world keeps the descriptor, for its lock; else it is closed at once.
@@ -117,6 +119,7 @@ class Group {
   std::uint64_t home_ = 0;  // the process that this endpoint is in
   std::unique_ptr<Segment> segment_;
   std::unique_ptr<Endpoint> endpoint_;
+  std::unique_ptr<Bridge> bridge_;  // nullptr where all ranks are on this host
   std::unique_ptr<Interpreter> interpreter_;
   std::unique_ptr<Exchange> exchange_;
   std::unique_ptr<Signals> signals_;

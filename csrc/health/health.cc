@@ -13,7 +13,8 @@ void Health::report_left(int rank) {
   wake_others();
 }
 
-void Health::report_lost(int rank) {
+void Health::report_lost(int rank, std::string why) {
+  if (std::lock_guard lock(lost_); !why.empty()) why_lost_.emplace(rank, std::move(why));
   member(rank).lost.store(1, std::memory_order_release);
   wake_others();
 }
@@ -45,19 +46,33 @@ bool Health::died(int rank) const {
 }
 
 std::string Health::how_died(int rank) const {
-  if (member(rank).lost.load(std::memory_order_acquire)) return "is out of reach";
+  if (member(rank).lost.load(std::memory_order_acquire)) {
+    std::lock_guard lock(lost_);
+    auto why = why_lost_.find(rank);
+    return "is out of reach" + (why == why_lost_.end() ? "" : " (it " + why->second + ")");
+  }
   return "died (process " + std::to_string(member(rank).process) + " ended)";
 }
 
 void Health::report_failure(Failure kind, int rank, const std::string& text) {
+  if (write_failure(kind, rank, text) && observer_) observer_->failed(kind, rank, text);
+}
+
+void Health::report_foreign_failure(Failure kind, int rank, const std::string& text) {
+  write_failure(kind, rank, text);
+}
+
+// Whether this failure is the first.
+bool Health::write_failure(Failure kind, int rank, const std::string& text) {
   auto& poison = segment_.header().poison;
   std::uint32_t none = 0;
-  if (!poison.state.compare_exchange_strong(none, 1, std::memory_order_relaxed)) return;
+  if (!poison.state.compare_exchange_strong(none, 1, std::memory_order_relaxed)) return false;
   poison.kind = static_cast<std::uint32_t>(kind);
   poison.rank = rank;
   std::strncpy(poison.text, text.c_str(), sizeof poison.text - 1);
   poison.state.store(2, std::memory_order_release);  // pairs with raise_failure()
   wake_others();
+  return true;
 }
 
 void Health::raise_failure() {

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <atomic>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -18,15 +20,24 @@ namespace ringtree {
 
 class Health {
  public:
+  // Who carries a failure of this host's ranks on to other hosts.
+  struct Observer {
+    virtual ~Observer() = default;
+    virtual void failed(Failure kind, int rank, const std::string& text) noexcept = 0;
+  };
+
   Health(Segment& segment, int rank, InheritedLiveness inherited)
       : segment_(segment), rank_(rank), watch_(segment, std::move(inherited), rank) {}
 
   // Reports. Each wakes those that may wait for it.
   void report_left(int rank);
-  void report_lost(int rank);  // it died, or nothing more can come from it
+  void report_lost(int rank, std::string why = {});  // it died, or nothing more can come from it
   void report_call(int rank, std::uint64_t call, const Fingerprint& print);
   // Fails the group for every member: the first report is the one that counts. `rank` is who died, else -1.
   void report_failure(Failure kind, int rank, const std::string& text);
+  // The same for a failure of another host's ranks, of which the observer knows.
+  void report_foreign_failure(Failure kind, int rank, const std::string& text);
+  void observe(Observer* observer) { observer_ = observer; }
 
   bool left(int rank) const { return segment_.member(rank).left.load(std::memory_order_acquire) != 0; }
   bool died(int rank) const;
@@ -50,11 +61,15 @@ class Health {
  private:
   Member& member(int rank) const { return segment_.member(rank); }
   void wake_others();
+  bool write_failure(Failure kind, int rank, const std::string& text);
 
   Segment& segment_;
   int rank_;
   ProcessWatch watch_;
   std::atomic<bool> raised_ = false;
+  Observer* observer_ = nullptr;
+  std::map<int, std::string> why_lost_;  // guarded by
+  mutable std::mutex lost_;
 };
 
 }  // namespace ringtree

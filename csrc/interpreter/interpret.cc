@@ -35,6 +35,7 @@ Interpreter::Interpreter(Endpoint& endpoint)
   for (int peer = 0; peer < endpoint.ranks(); peer++) {
     out_.push_back(endpoint.segment().lane_out(endpoint.rank(), peer));
     in_.push_back(endpoint.segment().lane_in(peer, endpoint.rank()));
+    staging_.push_back(endpoint.staging(peer));
   }
 }
 
@@ -69,6 +70,7 @@ void Interpreter::run(const std::shared_ptr<PreparedProgram>& shared, std::uint6
   }
   for (auto& send : zero_copy_sends_) await_completion(send);
   zero_copy_sends_.clear();
+  if (auto relay = endpoint_.relay()) relay->settle();
   assert(outbox_.open() == 0);
 }
 
@@ -333,9 +335,7 @@ std::size_t Interpreter::wait(const PreparedProgram::Instruction& i) {
       message.data = descriptor.payload;
       break;
     case Protocol::copy:
-      assert(descriptor.location.base < static_cast<std::uint64_t>(endpoint_.segment().layout().slots));
-      message.data =
-          endpoint_.segment().outbox(i.peer) + descriptor.location.base * endpoint_.segment().layout().slot_bytes;
+      message.data = staging_[i.peer] + descriptor.location.base * endpoint_.segment().layout().slot_bytes;
       break;
     case Protocol::zero_copy:
       message.data = in_region(descriptor, i.peer);

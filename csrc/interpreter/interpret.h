@@ -112,6 +112,7 @@ class Interpreter : Situation {
   [[noreturn]] void mismatch(int peer, std::uint64_t peer_call, const Fingerprint& theirs);
   std::string where() const override;
   bool help() override;
+  bool helps_at_once() const override { return endpoint_.relay() != nullptr; }
   bool copy_for_good(int peer);
   const std::byte* in_region(const Descriptor& descriptor, int peer);
   void inspect() override;
@@ -121,6 +122,7 @@ class Interpreter : Situation {
   Endpoint& endpoint_;
   std::vector<Outgoing<Descriptor>> out_;
   std::vector<Incoming<Descriptor>> in_;
+  std::vector<const std::byte*> staging_;  // of each peer's messages
   Outbox outbox_;
   bool waits_for_slot_ = false;
   std::vector<Region> regions_;

@@ -53,7 +53,7 @@ void Interpreter::await_completion(const ZeroCopySend& send) {
 }
 
 bool Interpreter::help() {
-  bool copied = false;
+  bool copied = endpoint_.relay() && endpoint_.relay()->advance();
   for (int peer = 0; peer < endpoint_.ranks(); peer++)
     if (peer != endpoint_.rank() && endpoint_.segment().member(peer).stuck.load(std::memory_order_relaxed))
       copied |= copy_for_good(peer);

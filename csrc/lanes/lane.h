@@ -59,6 +59,12 @@ class Sender {
 
   std::uint64_t published() const { return published_; }
 
+  // How many messages the receiver has given back.
+  std::uint64_t given_back() const {
+    refresh();
+    return seen_;
+  }
+
  private:
   void refresh() const {
     seen_ = taken_->load(Sync::take_back);  // pairs with Receiver::release

@@ -52,7 +52,7 @@ void Exchange::note(const Operation& o) {
 
 // Moves whatever can be moved; returns whether anything did.
 bool Exchange::progress() {
-  bool moved = false;
+  bool moved = endpoint_.relay() && endpoint_.relay()->advance();
   for (int peer = 0; peer < endpoint_.ranks(); peer++) {
     if (peer == endpoint_.rank()) continue;
     moved |= send_some(peer);

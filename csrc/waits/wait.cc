@@ -97,6 +97,7 @@ void Endpoint::check_liveness(std::span<const int> ranks, std::span<const int> a
 }
 
 void Endpoint::check_for_dead(int peer, Situation& situation) {
+  if (peer >= 0 && elsewhere(peer)) relay_->probe(peer);
   for (int rank = 0; rank < ranks(); rank++)
     if (found_dead(rank, peer, situation)) return;
 }

@@ -10,6 +10,7 @@
 #include "health/health.h"
 #include "memory/segment.h"
 #include "waits/question.h"
+#include "waits/relay.h"
 #include "waits/waiting.h"
 
 namespace ringtree {
@@ -64,7 +65,12 @@ class Endpoint {
   }
 
   // Wakes `peer` if it sleeps; whether it did. Called after a release store that it may wait for.
-  bool ring(int peer) { return doorbell(peer).ring(); }
+  bool ring(int peer) {
+    if (relay_ && relay_->serves(peer)) return relay_->flush(peer), false;
+    return doorbell(peer).ring();
+  }
+  // Wakes this rank's own threads that sleep in a wait.
+  void ring_here() { doorbell(rank_).ring(); }
 
   // Wakes the thread that sees to `peer`'s messages, if it sleeps. Called after a release store to a pipe.
   void wake_progress_thread(int peer) {
@@ -73,6 +79,13 @@ class Endpoint {
     std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with the one in ProgressThread::arm()
     if (member.progress_doorbell.load(std::memory_order_relaxed) == 1) Doorbell<Sync>(member.progress_doorbell).ring();
   }
+
+  // Who serves the lanes to ranks of other hosts; nullptr where all ranks are here.
+  Relay* relay() const { return relay_; }
+  void set_relay(Relay* relay) { relay_ = relay; }
+  bool elsewhere(int peer) const { return relay_ && relay_->serves(peer); }
+  // Where a peer's messages are staged.
+  std::byte* staging(int peer) { return elsewhere(peer) ? relay_->staging(peer) : segment_.outbox(peer); }
 
   Health& health() { return health_; }
   // Fails the group for every member; the first to do so gives the reason, and throws it here too.
@@ -148,6 +161,7 @@ class Endpoint {
   bool found_dead(int rank, int peer, Situation& situation);
 
   Segment& segment_;
+  Relay* relay_ = nullptr;
   int rank_;
   Options options_;
   std::atomic<double> timeout_s_;  // of waits that begin; any thread sets it

@@ -46,6 +46,16 @@ def reserved_bytes(ranks: int, slots: int, slot_bytes: int, lazily: bool) -> int
 class InheritedLiveness:
     """The members of a group to be, as a group that they are in knows them: what tells whether they live."""
 
+class Network:
+    """On which host each rank of a group is, and the wire to those on others. For one group."""
+
+def tcp(
+    hosts: list[int], *, listener: int, group: int, peers: list[tuple[str, int, bytes, bytes]]
+) -> Network:
+    """`hosts`: a number for each rank. `listener`: a listening socket, the wire's from then on. `group`: a digest of the
+    group's key. `peers`: of each rank a numeric address and a port, the 32 bytes that this rank presents to it, and
+    those that it has to present here."""
+
 class Group:
     """One rank's endpoint in a group that shares the memory behind `fd` (a memfd of segment_bytes, zeroed at creation).
 
@@ -74,8 +84,10 @@ class Group:
         threads: bool,
         names: list[str],
         inherited: InheritedLiveness | None = None,
+        network: Network | None = None,
     ) -> None:
-        """`names`: for error messages, the world rank of each member as text."""
+        """`names`: for error messages, the world rank of each member as text. `network`: where ranks are on several
+        hosts; the memory behind `fd` is shared by those of this host, and laid out for all."""
 
     def prepare(
         self,

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 
-from ringtree.runtime.bootstrap.environment import detect, trace_folder
+from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
+from ringtree.runtime.bootstrap.bootstrap import HostBootstrap
+from ringtree.runtime.bootstrap.environment import SECRET, detect, rendezvous_address, trace_folder
+from ringtree.runtime.bootstrap.hosts import Hosts
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters, default_engine
 from ringtree.runtime.tracing.files import record_until_exit
@@ -24,14 +27,32 @@ def init(*, engine: str | None = None, timeout_s: float | None = None) -> Commun
     """
     global _made
     world = detect()
+    timeout_s = patience(timeout_s)
+    bootstrap: HostBootstrap = ABSTRACT_SOCKET
+    job = world.job
+    if (address := rendezvous_address()) and world.size > 1:
+        bootstrap = hosts = _hosts(address, world.rank, world.size, timeout_s)
+        job = hosts.job
     _made += 1
     names = tuple(map(str, range(world.size)))
     cost = parameters_here() if world.rank == 0 else None
-    parameters = GroupParameters(f"{world.job}/init{_made}", world.rank, names, patience(timeout_s), cost=cost)
+    key = f"{job}/init{_made}"
+    parameters = GroupParameters(key, world.rank, names, timeout_s, cost=cost, bootstrap=bootstrap)
     communicator = Communicator(engine or default_engine(world.size), parameters)
     if folder := trace_folder():
         record_until_exit(communicator, folder)
     return communicator
+
+
+_met: Hosts | None = None
+
+
+def _hosts(address: tuple[str, int], rank: int, size: int, timeout_s: float) -> Hosts:
+    """This process's way to the ranks of other hosts, made once."""
+    global _met
+    if _met is None:
+        _met = Hosts(address, os.environ.get(SECRET, "").encode(), rank, size, timeout_s)
+    return _met
 
 
 def patience(timeout_s: float | None) -> float:

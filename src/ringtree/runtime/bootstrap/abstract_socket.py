@@ -50,6 +50,10 @@ class AbstractSocket:
         """A descriptor of memory that the leader makes, and each member's value."""
         return _meet(group, (nbytes, nbytes if reserved is None else reserved), value)
 
+    def hosts(self, group: BootstrapGroup) -> list[int]:
+        """One host."""
+        return [0] * group.size
+
 
 ABSTRACT_SOCKET = AbstractSocket()
 

@@ -6,6 +6,7 @@ well; `in_process` serves the threads of one process. What brings members of sev
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -61,7 +62,7 @@ class Bootstrap(Protocol):
 
 
 class HostBootstrap(Bootstrap, Protocol):
-    """The same among members that can share memory."""
+    """The same among members that can share memory, all of them or those of one host each."""
 
     def share(
         self, group: BootstrapGroup, nbytes: int, value: Any = None, reserved: int | None = None
@@ -71,4 +72,21 @@ class HostBootstrap(Bootstrap, Protocol):
 
         Raises as `exchange` does, and MemoryError where the machine has no room.
         """
+        ...
+
+    def hosts(self, group: BootstrapGroup) -> list[int]:
+        """The number of each member's host: members with one number can share memory."""
+        ...
+
+
+class NetworkBootstrap(HostBootstrap, Protocol):
+    """The same where members are on several hosts: `share` gives each host memory of its own."""
+
+    def listener(self) -> socket.socket:
+        """A listening socket at which the members on other hosts reach this one."""
+        ...
+
+    def proof(self, key: str, source: int, target: int, nonce: str) -> bytes:
+        """The 32 bytes that member `source` of the group with that key presents to member `target`, which made the
+        nonce."""
         ...

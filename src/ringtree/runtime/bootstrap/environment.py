@@ -12,6 +12,10 @@ from pathlib import Path
 
 TRACE_FOLDER = "RINGTREE_TRACE_FOLDER"
 """The variable by which the launcher says where."""
+ADDRESS = "RINGTREE_ADDRESS"
+"""The variable with host and port of rank 0, where ranks are on several hosts."""
+SECRET = "RINGTREE_SECRET"
+"""The variable with a text that only the ranks of a job know."""
 SPAWNED = "spawn-"
 """What the job of ranks that spawn() started begins with."""
 
@@ -36,12 +40,23 @@ def detect(env: Mapping[str, str] | None = None) -> World:
         return World(0, 1, 1, f"alone-{os.getpid()}", "none")
     if not 0 <= world.rank < world.size:
         raise ValueError(f"{world.launcher} says rank {world.rank} of {world.size}; expected a rank in 0..size-1")
-    if world.local_size < world.size:
+    if world.local_size < world.size and not env.get(ADDRESS):
         raise ValueError(
-            f"{world.launcher} started {world.size} ranks, {world.local_size} of them on this machine; "
-            "ringtree runs ranks of one machine: start all of them here"
+            f"{world.launcher} started {world.size} ranks, {world.local_size} of them on this host; "
+            f"set {ADDRESS}=host:port for all ranks, an address of rank 0's host that the others reach"
         )
     return world
+
+
+def rendezvous_address(env: Mapping[str, str] | None = None) -> tuple[str, int] | None:
+    """Where rank 0 meets the ranks of other hosts; None where all are on one host. ValueError for what is no address."""
+    text = (os.environ if env is None else env).get(ADDRESS)
+    if not text:
+        return None
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
+        raise ValueError(f"{ADDRESS} is {text!r}; expected host:port, as in 10.0.0.1:29400")
+    return host.strip("[]"), int(port)
 
 
 def trace_folder(env: Mapping[str, str] | None = None) -> Path | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import ringtree.errors  # noqa: F401  # teaches the native errors to say their message
 from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup, native_module
+from ringtree.runtime.engines.network import Listening
 from ringtree.runtime.tuned import as_json, parameters_from
 
 STAGING_BYTES = 1 << 20
@@ -17,15 +19,20 @@ def join(parameters: GroupParameters) -> JoinedGroup:
     """Takes this rank's native endpoint; returns when all members have met."""
     native = native_module()
     slots, slot_bytes = staging(parameters.ranks, parameters.slots)
-    mine = sum(1 << core for core in os.sched_getaffinity(0))
     sizes = parameters.ranks, slots, slot_bytes
-    whole = native.segment_bytes(*sizes)
-    cost = None if parameters.inherited or parameters.rank else parameters.cost
-    offer = [f"{mine:x}", *([as_json(cost), cost.source] if cost else [])]
+    group = parameters.bootstrap_group(native.BUILD)
+    hosts = parameters.bootstrap.hosts(group)
     reserved = native.reserved_bytes(*sizes, lazily=parameters.inherited is not None)
-    fd, offers = parameters.bootstrap.share(parameters.bootstrap_group(native.BUILD), whole, offer, reserved)
-    cores = _union([mask for mask, *_ in offers]).bit_count()
-    said = offers[0][1:]  # rank 0's, which a group that is made from another has already
+    listening = Listening(parameters) if len(set(hosts)) > 1 else None
+    try:
+        offer = _offer(parameters, listening)
+        fd, offers = parameters.bootstrap.share(group, native.segment_bytes(*sizes), offer, reserved)
+    except BaseException:
+        if listening:
+            listening.close()
+        raise
+    cores = {h: _union([o[0] for o, host in zip(offers, hosts, strict=True) if host == h]) for h in hosts}
+    here = hosts[parameters.rank]
     endpoint = native.Group(
         fd,
         parameters.rank,
@@ -33,13 +40,28 @@ def join(parameters: GroupParameters) -> JoinedGroup:
         slots=slots,
         slot_bytes=slot_bytes,
         timeout_s=parameters.timeout_s,
-        oversubscribed=parameters.ranks > cores,
+        oversubscribed=hosts.count(here) > cores[here],
         threads=parameters.threads,
         names=list(parameters.names),
         inherited=parameters.inherited,
+        network=listening and listening.network(hosts, [o[3] for o in offers]),
     )
-    agreed = parameters_from(*said) if said else parameters.cost if parameters.inherited else None
-    return JoinedGroup(endpoint, slots, slot_bytes, cores, agreed)
+    cost, source = offers[0][1:3]  # rank 0's, which a group that is made from another has already
+    agreed = parameters_from(cost, source) if cost else parameters.cost if parameters.inherited else None
+    return JoinedGroup(endpoint, slots, slot_bytes, min(cores.values()), agreed)
+
+
+def _offer(parameters: GroupParameters, listening: Listening | None) -> list[Any]:
+    """What the others need of this rank: the cores it may use, a world's cost parameters and their source, an
+    address."""
+    mask = sum(1 << core for core in os.sched_getaffinity(0))
+    cost = None if parameters.inherited or parameters.rank else parameters.cost
+    return [
+        f"{mask:x}",
+        as_json(cost) if cost else None,
+        cost.source if cost else None,
+        listening.address if listening else None,
+    ]
 
 
 def staging(ranks: int, needed: int = 0) -> tuple[int, int]:
@@ -51,7 +73,8 @@ def staging(ranks: int, needed: int = 0) -> tuple[int, int]:
 
 
 def _union(masks: list[str]) -> int:
+    """How many cores these sets have between them."""
     total = 0
     for mask in masks:
         total |= int(mask, 16)
-    return total
+    return total.bit_count()

@@ -1,0 +1,398 @@
+#include "bridge/bridge.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <system_error>
+
+namespace ringtree {
+
+namespace {
+
+constexpr std::int64_t absent_ns = 300'000;      // a caller that moved nothing for so long computes
+constexpr std::int64_t tick_ns = 250'000'000;    // heartbeats are looked after so often
+constexpr std::int64_t farewell_ns = 2'000'000'000;
+
+// The entry of a lane without its number and its payload.
+struct DescriptorHead {
+  Fingerprint print;
+  std::uint32_t call, size;
+};
+struct PieceHead {
+  std::uint64_t total;
+  std::int32_t tag;
+  std::int16_t dtype;
+  std::uint16_t first;
+};
+static_assert(sizeof(DescriptorHead) == sizeof(Frame::head) && sizeof(PieceHead) <= sizeof(Frame::head));
+
+template <class Head>
+Head head_of(const Frame& frame) {
+  Head head;
+  std::memcpy(&head, frame.head.data(), sizeof head);
+  return head;
+}
+
+Protocol protocol_of(const Frame& frame) {
+  return static_cast<Protocol>(head_of<DescriptorHead>(frame).size >> 30);
+}
+
+}  // namespace
+
+Bridge::Peer::Peer(Segment& segment, int rank, int peer)
+    : lane_sent(segment.lane_in(rank, peer)),
+      pipe_sent(segment.pipe_in(rank, peer)),
+      lane_arrived(segment.lane_out(peer, rank)),
+      pipe_arrived(segment.pipe_out(peer, rank)) {}
+
+Bridge::Bridge(Endpoint& endpoint, const Network& network)
+    : endpoint_(endpoint),
+      segment_(endpoint.segment()),
+      rank_(endpoint.rank()),
+      hosts_(network.hosts),
+      stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  peers_.resize(endpoint.ranks());
+  staging_at_.resize(endpoint.ranks());
+  auto& nbytes = staging_bytes_;
+  for (int peer = 0; peer < endpoint.ranks(); peer++) {
+    if (hosts_[peer] == hosts_[rank_]) continue;
+    peers_[peer] = std::make_unique<Peer>(segment_, rank_, peer);
+    staging_at_[peer] = nbytes;
+    nbytes += segment_.layout().depth * segment_.layout().slot_bytes;
+  }
+  if (nbytes) {  // pages exist from their first use on
+    void* at = mmap(nullptr, nbytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "cannot map staging for other hosts");
+    staging_ = static_cast<std::byte*>(at);
+  }
+  wire_ = network.wire(rank_, *this);
+  endpoint_.set_relay(this);
+  endpoint_.health().observe(this);
+  enlist();
+  thread_ = std::thread([this] { loop(); });
+}
+
+Bridge::~Bridge() {
+  close();
+  endpoint_.health().observe(nullptr);
+  endpoint_.set_relay(nullptr);
+  ::close(stop_);
+  if (staging_) munmap(staging_, staging_bytes_);
+}
+
+std::byte* Bridge::staging(int peer) {
+  return staging_ + staging_at_[peer];
+}
+
+std::byte* Bridge::staged(int peer, std::uint64_t number) {
+  auto& layout = segment_.layout();
+  return staging(peer) + ((number - 1) & (layout.depth - 1)) * layout.slot_bytes;
+}
+
+void Bridge::add_region(const std::byte* base) {
+  std::lock_guard lock(mutex_);
+  regions_.push_back(base);
+}
+
+// What cannot be sent makes the group fail, as the caller is in the middle of a call.
+void Bridge::guard(const std::function<void()>& action) noexcept {
+  try {
+    action();
+  } catch (const std::exception& error) {
+    endpoint_.health().report_failure(
+        Failure::poisoned, -1, endpoint_.name(rank_) + " failed to move messages between hosts: " + error.what());
+  }
+}
+
+void Bridge::flush(int peer) noexcept {
+  std::lock_guard lock(mutex_);
+  guard([&] {
+    if (!wire_) return;
+    relay(peer);
+    give_credits(peer, false);
+  });
+}
+
+bool Bridge::advance() noexcept {
+  visited_ns_.store(now_ns(), std::memory_order_relaxed);
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  return lock.owns_lock() && wire_ && move();
+}
+
+void Bridge::settle() noexcept {
+  std::lock_guard lock(mutex_);
+  guard([&] {
+    if (wire_) pay();
+  });
+}
+
+void Bridge::probe(int peer) noexcept {
+  std::lock_guard lock(mutex_);
+  guard([&] {
+    if (wire_ && !wire_->connected(peer)) wire_->connect(peer);
+  });
+}
+
+// With the mutex held, as all that follows.
+bool Bridge::move() {
+  bool moved = false;
+  guard([&] {
+    moved = wire_->progress();
+    if (!moved) moved = pay();
+  });
+  if (std::exchange(arrived_, false)) {
+    endpoint_.ring_here();
+    endpoint_.wake_progress_thread(rank_);
+  }
+  return moved;
+}
+
+// Sends what this rank has published for `peer`.
+void Bridge::relay(int to) {
+  auto& peer = *peers_[to];
+  while (peer.lane_sent.ready()) {
+    auto& descriptor = peer.lane_sent.take();
+    send_message(to, descriptor, peer.lane_sent.taken());
+  }
+  while (peer.pipe_sent.ready()) {
+    auto& piece = peer.pipe_sent.take();
+    send_message(to, piece, peer.pipe_sent.taken());
+  }
+}
+
+void Bridge::send_message(int to, const Descriptor& descriptor, std::uint64_t number) {
+  auto frame = frame_to(to, Frame::Kind::descriptor);
+  frame.number = number;
+  frame.nbytes = static_cast<std::uint32_t>(descriptor.nbytes());
+  DescriptorHead head{descriptor.print, descriptor.call, descriptor.size};
+  std::memcpy(frame.head.data(), &head, sizeof head);
+  auto& location = descriptor.location;
+  const std::byte* payload = descriptor.payload;
+  if (descriptor.protocol() == Protocol::copy)
+    payload = segment_.outbox(rank_) + location.base * segment_.layout().slot_bytes;
+  if (descriptor.protocol() == Protocol::zero_copy) payload = regions_.at(location.base) + location.offset;
+  wire_->send(to, frame, payload);
+}
+
+void Bridge::send_message(int to, const Piece& piece, std::uint64_t number) {
+  auto frame = frame_to(to, Frame::Kind::piece);
+  frame.number = number;
+  frame.nbytes = piece.nbytes;
+  PieceHead head{piece.total, piece.tag, piece.dtype, piece.first};
+  std::memcpy(frame.head.data(), &head, sizeof head);
+  auto index = (number - 1) % segment_.layout().pieces;
+  auto payload =
+      piece.nbytes <= Piece::room ? piece.payload : segment_.piece_staging(rank_, to, index, piece.nbytes);
+  wire_->send(to, frame, payload);
+}
+
+// Every frame brings credits along.
+Frame Bridge::frame_to(int to, Frame::Kind kind) {
+  auto& peer = *peers_[to];
+  peer.lane_credited = peer.lane_arrived.given_back();
+  peer.pipe_credited = peer.pipe_arrived.given_back();
+  Frame frame{};
+  frame.kind = kind;
+  frame.lane_credit = static_cast<std::uint32_t>(peer.lane_credited);
+  frame.pipe_credit = static_cast<std::uint32_t>(peer.pipe_credited);
+  return frame;
+}
+
+// Gives back what the peer may need to go on: a quarter of a lane, or (`all`) every slot.
+void Bridge::give_credits(int to, bool all) {
+  auto& peer = *peers_[to];
+  auto lane = peer.lane_arrived.given_back(), pipe = peer.pipe_arrived.given_back();
+  bool many = lane - peer.lane_credited >= segment_.layout().depth / 4 ||
+              pipe - peer.pipe_credited >= segment_.layout().pieces / 4;
+  bool slots = peer.lane_credited < std::min(lane, peer.lane_staged) ||
+               peer.pipe_credited < std::min(pipe, peer.pipe_staged);
+  if (many || (all && slots)) {
+    wire_->send(to, frame_to(to, Frame::Kind::credit), nullptr);
+  } else if (slots && !peer.owes) {
+    peer.owes = true;
+    owing_.push_back(to);
+  }
+}
+
+// Sends the credits that are due; whether there were any.
+bool Bridge::pay() {
+  if (owing_.empty()) return false;
+  auto owing = std::exchange(owing_, {});
+  for (int to : owing) {
+    peers_[to]->owes = false;
+    give_credits(to, true);
+  }
+  return true;
+}
+
+std::byte* Bridge::place(int from, const Frame& frame) {
+  auto& peer = *peers_[from];
+  switch (frame.kind) {
+    case Frame::Kind::descriptor:
+      if (!peer.lane_arrived.room() || frame.nbytes > segment_.layout().slot_bytes) return nullptr;
+      if (!peer.lane_arrived.opened) segment_.open(peer.lane_arrived, from, rank_);
+      if (protocol_of(frame) != Protocol::inlined) return staged(from, frame.number);
+      return frame.nbytes <= Descriptor::room ? peer.lane_arrived.blank().payload : nullptr;
+    case Frame::Kind::piece: {
+      if (!peer.pipe_arrived.room() || frame.nbytes > segment_.layout().piece_bytes) return nullptr;
+      if (!peer.pipe_arrived.opened) segment_.open(peer.pipe_arrived, from, rank_);
+      if (frame.nbytes <= Piece::room) return peer.pipe_arrived.blank().payload;
+      auto index = (frame.number - 1) % segment_.layout().pieces;
+      return segment_.existing(segment_.piece_staging(from, rank_, index, frame.nbytes), frame.nbytes);
+    }
+    case Frame::Kind::failure:
+      if (frame.nbytes > sizeof(Poison::text)) return nullptr;
+      peer.text.resize(frame.nbytes);
+      return reinterpret_cast<std::byte*>(peer.text.data());
+    default:
+      return nullptr;
+  }
+}
+
+bool Bridge::arrived(int from, const Frame& frame) {
+  auto& peer = *peers_[from];
+  switch (frame.kind) {
+    case Frame::Kind::descriptor:
+    case Frame::Kind::piece:
+      take_credits(peer, frame);
+      return publish(from, frame, peer);
+    case Frame::Kind::credit:
+      take_credits(peer, frame);
+      return true;
+    case Frame::Kind::left:
+      endpoint_.health().report_left(from);
+      arrived_ = true;
+      return true;
+    case Frame::Kind::failure:
+      endpoint_.health().report_foreign_failure(static_cast<Failure>(frame.number & 0xff),
+                                                static_cast<std::int32_t>(frame.number >> 32), peer.text);
+      arrived_ = true;
+      return true;
+    default:
+      return true;
+  }
+}
+
+bool Bridge::publish(int from, const Frame& frame, Peer& peer) {
+  arrived_ = true;
+  if (frame.kind == Frame::Kind::descriptor) {
+    auto& lane = peer.lane_arrived;
+    if (!lane.room() || frame.number != lane.published() + 1) return false;
+    if (!lane.opened) segment_.open(lane, from, rank_);
+    auto head = head_of<DescriptorHead>(frame);
+    auto& descriptor = lane.blank();
+    descriptor.print = head.print;
+    descriptor.call = head.call;
+    bool inlined = protocol_of(frame) == Protocol::inlined;
+    descriptor.set_protocol(inlined ? Protocol::inlined : Protocol::copy, frame.nbytes);
+    if (!inlined) {
+      descriptor.location = {(frame.number - 1) & (segment_.layout().depth - 1), 0};
+      peer.lane_staged = frame.number;
+    }
+    lane.publish();
+    return true;
+  }
+  auto& pipe = peer.pipe_arrived;
+  if (!pipe.room() || frame.number != pipe.published() + 1) return false;
+  if (!pipe.opened) segment_.open(pipe, from, rank_);
+  auto head = head_of<PieceHead>(frame);
+  auto& piece = pipe.blank();
+  piece.total = head.total;
+  piece.tag = head.tag;
+  piece.dtype = head.dtype;
+  piece.first = head.first;
+  piece.nbytes = frame.nbytes;
+  if (frame.nbytes > Piece::room) peer.pipe_staged = frame.number;
+  pipe.publish();
+  return true;
+}
+
+// Credits count modulo 2^32; never more than are out.
+void Bridge::take_credits(Peer& peer, const Frame& frame) {
+  auto take = [](auto& lane, std::uint32_t credit) {
+    auto given = credit - static_cast<std::uint32_t>(lane.released());
+    for (auto left = std::min<std::uint64_t>(given < 1u << 31 ? given : 0, lane.held()); left > 0; left--)
+      lane.release();
+    return given != 0;
+  };
+  bool any = take(peer.lane_sent, frame.lane_credit);
+  any |= take(peer.pipe_sent, frame.pipe_credit);
+  arrived_ |= any;
+}
+
+// The bytes of a zero-copy message are with the network: they may be overwritten.
+void Bridge::sent(int to, const Frame& frame) {
+  if (frame.kind != Frame::Kind::descriptor || protocol_of(frame) != Protocol::zero_copy) return;
+  segment_.lane_copied(rank_, to).store(frame.number, std::memory_order_release);
+  arrived_ = true;
+}
+
+void Bridge::lost(int peer, const std::string& why) {
+  if (endpoint_.health().left(peer)) return;
+  endpoint_.health().report_lost(peer, why);
+  arrived_ = true;
+}
+
+// One rank of each other host hears of a failure, and its host with it.
+void Bridge::failed(Failure kind, int rank, const std::string& text) noexcept {
+  std::lock_guard lock(mutex_);
+  guard([&] {
+    std::set<int> heard{hosts_[rank_]};
+    for (int peer = 0; wire_ && peer < endpoint_.ranks(); peer++) {
+      if (heard.contains(hosts_[peer]) || peer == rank || endpoint_.health().left(peer)) continue;
+      heard.insert(hosts_[peer]);
+      auto frame = frame_to(peer, Frame::Kind::failure);
+      frame.number = static_cast<std::uint64_t>(static_cast<std::uint32_t>(rank)) << 32 | static_cast<unsigned>(kind);
+      wire_->send(peer, frame, text.substr(0, sizeof(Poison::text) - 1));
+    }
+  });
+}
+
+// While the program computes: moves frames that arrive, and what the network had no room for. A caller that waits moves
+// its frames itself, and the thread keeps out of its way.
+void Bridge::loop() {
+  std::int64_t ticked_ns = now_ns();
+  pollfd ready[2] = {{wire_->descriptor(), POLLIN, 0}, {stop_, POLLIN, 0}};
+  while (!stopping_.load()) {
+    poll(ready, 2, static_cast<int>(tick_ns / 1'000'000));
+    auto now = now_ns();
+    if (now - ticked_ns > tick_ns) {
+      std::lock_guard lock(mutex_);
+      guard([&] { wire_->tick(); });
+      ticked_ns = now;
+    }
+    if (!(ready[0].revents & POLLIN)) continue;
+    if (now - visited_ns_.load(std::memory_order_relaxed) < absent_ns) {
+      usleep(absent_ns / 1000);
+      continue;
+    }
+    std::lock_guard lock(mutex_);
+    move();
+  }
+}
+
+void Bridge::close() {
+  if (!thread_.joinable()) return;
+  retire();
+  {
+    std::lock_guard lock(mutex_);
+    guard([&] { wire_->leave(); });
+  }
+  for (auto until = now_ns() + farewell_ns; now_ns() < until; usleep(50)) {
+    std::lock_guard lock(mutex_);
+    move();
+    if (wire_->finished()) break;
+  }
+  stopping_.store(true);
+  std::uint64_t one = 1;
+  (void)!write(stop_, &one, sizeof one);
+  thread_.join();
+  std::lock_guard lock(mutex_);
+  wire_.reset();
+}
+
+}  // namespace ringtree

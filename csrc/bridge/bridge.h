@@ -1,0 +1,101 @@
+// Joins the lanes of this rank to those of its peers on other hosts (NCCL calls this a proxy).
+//
+// A lane between hosts is two local lanes and a wire. On the sender's host the bridge is the receiver of the local lane:
+// it sends each message over the wire, and releases it only when the receiving rank has. On the receiver's host the
+// bridge is the sender: it publishes the message in the local lane there, with its payload in the lane's own staging,
+// and counts what the rank releases back over the wire as credits. So a message occupies its slot until the receiver has
+// released it, as within a host, and what is proved about slots holds unchanged.
+//
+// The rank that calls moves its own frames in its waits; a thread does so while the program computes.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "memory/mapping.h"
+#include "waits/background.h"
+#include "waits/wait.h"
+#include "wires/wire.h"
+
+namespace ringtree {
+
+// The ranks of a group by host, and how to reach those of other hosts.
+struct Network {
+  std::vector<int> hosts;  // of each rank: a number
+  std::function<std::unique_ptr<Wire>(int rank, Wire::Sink& sink)> wire;
+};
+
+class Bridge final : public Relay, private Background, private Wire::Sink, private Health::Observer {
+ public:
+  Bridge(Endpoint& endpoint, const Network& network);
+  ~Bridge() override;
+
+  bool serves(int peer) const noexcept override { return peers_[peer] != nullptr; }
+  void flush(int peer) noexcept override;
+  bool advance() noexcept override;
+  void settle() noexcept override;
+  void probe(int peer) noexcept override;
+  std::byte* staging(int peer) override;
+
+  // Memory that this rank sends from without a copy; regions are numbered as the interpreter's.
+  void add_region(const std::byte* base);
+
+  // Says farewell to the peers, and returns when they have heard it or take too long.
+  void close();
+
+ private:
+  struct Peer {
+    Peer(Segment& segment, int rank, int peer);
+
+    Incoming<Descriptor> lane_sent;  // what this rank sends: the bridge receives it
+    Incoming<Piece> pipe_sent;
+    Outgoing<Descriptor> lane_arrived;  // what the peer sends: the bridge publishes it
+    Outgoing<Piece> pipe_arrived;
+    std::uint64_t lane_credited = 0, pipe_credited = 0;  // messages of the peer's that were given back to it
+    std::uint64_t lane_staged = 0, pipe_staged = 0;      // the last message with a payload in staging
+    bool owes = false;                                   // whether it is in owing_
+    std::string text;                                    // of a failure that arrives
+  };
+
+  std::byte* place(int peer, const Frame& frame) override;
+  bool arrived(int peer, const Frame& frame) override;
+  void sent(int peer, const Frame& frame) override;
+  void lost(int peer, const std::string& why) override;
+  void failed(Failure kind, int rank, const std::string& text) noexcept override;
+
+  void relay(int peer);
+  void send_message(int to, const Descriptor& descriptor, std::uint64_t number);
+  void send_message(int to, const Piece& piece, std::uint64_t number);
+  bool publish(int from, const Frame& frame, Peer& peer);
+  void take_credits(Peer& peer, const Frame& frame);
+  Frame frame_to(int peer, Frame::Kind kind);
+  void give_credits(int peer, bool all);
+  bool pay();
+  bool move();
+  std::byte* staged(int peer, std::uint64_t number);
+  void guard(const std::function<void()>& action) noexcept;
+  void loop();
+
+  Endpoint& endpoint_;
+  Segment& segment_;
+  int rank_;
+  std::vector<int> hosts_;
+  std::recursive_mutex mutex_;  // guards all below; a failure within is announced from within
+  std::vector<std::unique_ptr<Peer>> peers_;  // nullptr: of this host
+  std::byte* staging_ = nullptr;
+  std::size_t staging_bytes_ = 0;
+  std::vector<std::size_t> staging_at_;
+  std::vector<const std::byte*> regions_;
+  std::vector<int> owing_;
+  std::unique_ptr<Wire> wire_;
+  bool arrived_ = false;                     // whether something was published since the last look
+  std::atomic<std::int64_t> visited_ns_ = 0;  // when a caller last moved frames
+  std::atomic<bool> stopping_ = false;
+  int stop_;  // an event descriptor
+  std::thread thread_;
+};
+
+}  // namespace ringtree

@@ -1,0 +1,25 @@
+// What an endpoint asks of whoever serves its lanes to ranks of other hosts (bridge/bridge.h).
+#pragma once
+
+#include <cstddef>
+
+namespace ringtree {
+
+class Relay {
+ public:
+  virtual ~Relay() = default;
+
+  virtual bool serves(int peer) const noexcept = 0;
+  // Called after a release store to a lane or a pipe of `peer`, in either direction: sends what is due.
+  virtual void flush(int peer) noexcept = 0;
+  // Moves what can be moved now; never waits. Whether anything moved.
+  virtual bool advance() noexcept = 0;
+  // At the end of a call: gives back what the peers need to go on.
+  virtual void settle() noexcept = 0;
+  // A wait for `peer` is slow: finds out whether it can still be reached.
+  virtual void probe(int peer) noexcept = 0;
+  // Where the payloads of a peer's messages lie that are too long for a descriptor, `slot_bytes` each.
+  virtual std::byte* staging(int peer) = 0;
+};
+
+}  // namespace ringtree

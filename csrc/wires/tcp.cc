@@ -1,0 +1,407 @@
+#include "wires/tcp.h"
+
+#include <arpa/inet.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "machine.h"
+
+namespace ringtree {
+
+namespace {
+
+constexpr std::uint64_t magic = 0x31307474676e6972;  // "ringtt01"
+constexpr std::int64_t silence_ns = 3'000'000'000;   // a peer that sends nothing for so long is lost
+constexpr std::int64_t heartbeat_ns = 500'000'000;
+constexpr std::size_t read_bytes = 16384;  // small frames arrive many at a time; large payloads go where they belong
+constexpr int most_parts = 32;             // of one system call
+
+std::system_error failed(const char* what) {
+  return {errno, std::generic_category(), what};
+}
+
+}  // namespace
+
+// The first bytes of a connection. The welcome that answers it is the magic alone.
+struct TcpWire::Hello {
+  std::uint64_t magic, group;
+  std::int32_t from, to;
+  Proof proof;
+};
+
+struct TcpWire::Sending {
+  Frame frame{};
+  const std::byte* payload = nullptr;
+  std::string own;     // the payload, where the wire keeps it
+  bool framed = true;  // else `own` is all that is sent
+  std::size_t done = 0;
+
+  std::size_t head() const { return framed ? sizeof(Frame) : 0; }
+  std::size_t nbytes() const { return head() + (framed ? frame.nbytes : own.size()); }
+  const std::byte* bytes() const { return payload ? payload : reinterpret_cast<const std::byte*>(own.data()); }
+};
+
+struct TcpWire::Connection {
+  int fd = -1;
+  int peer = -1;  // -1: not yet known
+  bool outgoing = false, greeted = false, dead = false, writes = false, farewell = false;
+  std::deque<Sending> queue;
+  std::int64_t sent_ns = now_ns(), heard_ns = now_ns();
+  // What arrives: a head (hello, welcome, frame), then a payload.
+  alignas(Frame) std::array<std::byte, sizeof(Hello)> head;
+  std::size_t head_done = 0;
+  Frame frame{};
+  std::byte* target = nullptr;
+  std::size_t payload_done = 0;
+  bool in_payload = false;
+
+  ~Connection() {
+    if (fd >= 0) close(fd);
+  }
+  std::size_t head_bytes() const { return greeted ? sizeof(Frame) : outgoing ? sizeof(magic) : sizeof(Hello); }
+};
+
+TcpWire::TcpWire(int rank, Options options, Sink& sink)
+    : rank_(rank),
+      options_(std::move(options)),
+      sink_(sink),
+      events_(epoll_create1(EPOLL_CLOEXEC)),
+      to_(options_.peers.size()),
+      from_(options_.peers.size()),
+      left_(options_.peers.size()),
+      lost_(options_.peers.size()) {
+  if (events_ < 0) throw failed("cannot make an epoll descriptor");
+  epoll_event event{EPOLLIN, {nullptr}};
+  if (options_.listener >= 0 && epoll_ctl(events_, EPOLL_CTL_ADD, options_.listener, &event) != 0)
+    throw failed("cannot watch the listening socket");
+}
+
+TcpWire::~TcpWire() {
+  connections_.clear();
+  if (options_.listener >= 0) close(options_.listener);
+  close(events_);
+}
+
+void TcpWire::watch(Connection& c, bool writes) {
+  epoll_event event{EPOLLIN | (writes ? EPOLLOUT : 0u), {&c}};
+  epoll_ctl(events_, EPOLL_CTL_MOD, c.fd, &event);
+  c.writes = writes;
+}
+
+void TcpWire::connect(int peer) {
+  if (to_[peer] || lost_[peer] || left_[peer]) return;
+  auto& where = options_.peers[peer];
+  sockaddr_storage address{};
+  socklen_t length;
+  auto v4 = reinterpret_cast<sockaddr_in*>(&address);
+  auto v6 = reinterpret_cast<sockaddr_in6*>(&address);
+  if (inet_pton(AF_INET, where.host.c_str(), &v4->sin_addr) == 1) {
+    v4->sin_family = AF_INET;
+    v4->sin_port = htons(where.port);
+    length = sizeof *v4;
+  } else if (inet_pton(AF_INET6, where.host.c_str(), &v6->sin6_addr) == 1) {
+    v6->sin6_family = AF_INET6;
+    v6->sin6_port = htons(where.port);
+    length = sizeof *v6;
+  } else {
+    lost_[peer] = true;
+    return sink_.lost(peer, "has no address: '" + where.host + "'");
+  }
+  auto c = std::make_unique<Connection>();
+  c->fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (c->fd < 0) throw failed("cannot make a socket");
+  c->peer = peer;
+  c->outgoing = true;
+  int on = 1;
+  setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  auto& made = *connections_.emplace_back(std::move(c));
+  to_[peer] = &made;
+  epoll_event event{EPOLLIN | EPOLLOUT, {&made}};
+  epoll_ctl(events_, EPOLL_CTL_ADD, made.fd, &event);
+  made.writes = true;
+  Hello hello{magic, options_.group, rank_, peer, where.to_it};
+  Sending first;
+  first.framed = false;
+  first.own.assign(reinterpret_cast<const char*>(&hello), sizeof hello);
+  made.queue.push_back(std::move(first));
+  if (::connect(made.fd, reinterpret_cast<sockaddr*>(&address), length) != 0 && errno != EINPROGRESS)
+    fail(made, std::string("cannot be connected to: ") + std::strerror(errno));
+}
+
+void TcpWire::accept_all() {
+  for (;;) {
+    int fd = accept4(options_.listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) return;
+    int on = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    auto c = std::make_unique<Connection>();
+    c->fd = fd;
+    auto& made = *connections_.emplace_back(std::move(c));
+    epoll_event event{EPOLLIN, {&made}};
+    epoll_ctl(events_, EPOLL_CTL_ADD, fd, &event);
+  }
+}
+
+// What answers may go by the peer's own connection; everything else goes by ours, and so stays in order.
+TcpWire::Connection* TcpWire::way_to(int peer, bool answers) {
+  if (lost_[peer]) return nullptr;
+  if (!to_[peer] && answers && from_[peer]) return from_[peer];
+  if (!to_[peer]) connect(peer);
+  return to_[peer];
+}
+
+void TcpWire::send(int peer, const Frame& frame, const std::byte* payload) {
+  Sending sending;
+  sending.frame = frame;
+  sending.payload = payload;
+  if (auto c = way_to(peer, frame.kind == Frame::Kind::credit)) push(*c, std::move(sending));
+}
+
+void TcpWire::send(int peer, const Frame& frame, std::string payload) {
+  Sending sending;
+  sending.frame = frame;
+  sending.frame.nbytes = static_cast<std::uint32_t>(payload.size());
+  sending.own = std::move(payload);
+  if (auto c = way_to(peer, false)) push(*c, std::move(sending));
+}
+
+void TcpWire::push(Connection& c, Sending sending) {
+  if (c.dead) return;
+  c.queue.push_back(std::move(sending));
+  if (!c.writes) write(c);
+}
+
+void TcpWire::write(Connection& c) {
+  while (!c.queue.empty()) {
+    iovec parts[most_parts];
+    int n = 0;
+    std::size_t whole = 0;
+    for (auto& s : c.queue) {
+      if (n + 2 > most_parts) break;
+      if (s.done < s.head())
+        parts[n++] = {reinterpret_cast<std::byte*>(&s.frame) + s.done, s.head() - s.done};
+      auto rest = s.nbytes() - std::max(s.done, s.head());
+      if (rest) parts[n++] = {const_cast<std::byte*>(s.bytes()) + (s.nbytes() - s.head() - rest), rest};
+      whole += s.nbytes() - s.done;
+    }
+    msghdr message{};
+    message.msg_iov = parts;
+    message.msg_iovlen = n;
+    auto written = sendmsg(c.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      if (errno == EAGAIN || errno == ENOTCONN) break;
+      return fail(c, std::string("cannot be sent to: ") + std::strerror(errno));
+    }
+    c.sent_ns = now_ns();
+    for (auto left = static_cast<std::size_t>(written); left > 0;) {
+      auto& s = c.queue.front();
+      auto step = std::min(left, s.nbytes() - s.done);
+      s.done += step;
+      left -= step;
+      if (s.done < s.nbytes()) break;
+      auto frame = s.frame;
+      bool tell = s.framed && s.payload;
+      c.queue.pop_front();
+      if (tell) sink_.sent(c.peer, frame);
+    }
+    if (static_cast<std::size_t>(written) < whole) break;
+  }
+  if (c.writes != !c.queue.empty()) watch(c, !c.queue.empty());
+}
+
+bool TcpWire::read(Connection& c) {
+  bool moved = false;
+  for (;;) {
+    auto rest = c.in_payload ? c.frame.nbytes - c.payload_done : 0;
+    std::byte small[read_bytes];
+    iovec parts[2] = {{c.in_payload ? c.target + c.payload_done : nullptr, rest}, {small, sizeof small}};
+    msghdr message{};
+    message.msg_iov = rest ? parts : parts + 1;
+    message.msg_iovlen = rest ? 2 : 1;
+    auto got = recvmsg(c.fd, &message, MSG_DONTWAIT);
+    if (got < 0) {
+      if (errno == EINTR) continue;
+      if (errno != EAGAIN) fail(c, std::string("cannot be reached: ") + std::strerror(errno));
+      return moved;
+    }
+    if (got == 0) {
+      fail(c, c.greeted ? "closed its connection" : "refused the connection");
+      return moved;
+    }
+    moved = true;
+    c.heard_ns = now_ns();
+    auto direct = std::min<std::size_t>(got, rest);
+    if (direct) {
+      c.payload_done += direct;
+      if (c.payload_done == c.frame.nbytes && !end_frame(c)) return moved;
+    }
+    if (!consume(c, small, static_cast<std::size_t>(got) - direct)) return moved;
+    if (static_cast<std::size_t>(got) < rest + sizeof small) return moved;  // there is no more
+  }
+}
+
+// Bytes of heads, and of payloads that came with them. False: the connection is at its end.
+bool TcpWire::consume(Connection& c, const std::byte* from, std::size_t nbytes) {
+  while (nbytes > 0) {
+    if (c.in_payload) {
+      auto step = std::min<std::size_t>(nbytes, c.frame.nbytes - c.payload_done);
+      std::memcpy(c.target + c.payload_done, from, step);
+      c.payload_done += step;
+      from += step;
+      nbytes -= step;
+      if (c.payload_done == c.frame.nbytes && !end_frame(c)) return false;
+      continue;
+    }
+    auto step = std::min(nbytes, c.head_bytes() - c.head_done);
+    std::memcpy(c.head.data() + c.head_done, from, step);
+    c.head_done += step;
+    from += step;
+    nbytes -= step;
+    if (c.head_done < c.head_bytes()) continue;
+    c.head_done = 0;
+    if (!c.greeted) {
+      Hello hello{};
+      std::memcpy(&hello, c.head.data(), c.head_bytes());
+      if (!greet(c, hello)) return false;
+      continue;
+    }
+    std::memcpy(&c.frame, c.head.data(), sizeof(Frame));
+    if (!begin_payload(c)) return false;
+  }
+  return true;
+}
+
+// Whether the other side is who it has to be. Somebody else's connection is closed without an answer.
+bool TcpWire::greet(Connection& c, const Hello& hello) {
+  if (c.outgoing) {
+    c.greeted = hello.magic == magic;
+    if (!c.greeted) fail(c, "answered in another protocol");
+    return c.greeted;
+  }
+  auto known = hello.magic == magic && hello.group == options_.group && hello.to == rank_ && hello.from >= 0 &&
+               hello.from < static_cast<int>(options_.peers.size()) && hello.from != rank_ && !from_[hello.from];
+  int differs = known ? 0 : 1;
+  for (std::size_t i = 0; known && i < hello.proof.size(); i++)  // as long for any proof
+    differs |= std::to_integer<int>(hello.proof[i] ^ options_.peers[hello.from].from_it[i]);
+  if (differs) {
+    fail(c, "");
+    return false;
+  }
+  c.peer = hello.from;
+  c.greeted = true;
+  from_[c.peer] = &c;
+  Sending welcome;
+  welcome.framed = false;
+  welcome.own.assign(reinterpret_cast<const char*>(&magic), sizeof magic);
+  push(c, std::move(welcome));
+  return !c.dead;
+}
+
+bool TcpWire::begin_payload(Connection& c) {
+  if (c.frame.nbytes == 0) return end_frame(c);
+  c.target = sink_.place(c.peer, c.frame);
+  if (!c.target) {
+    fail(c, "sent what nobody asked for");
+    return false;
+  }
+  c.payload_done = 0;
+  c.in_payload = true;
+  return true;
+}
+
+bool TcpWire::end_frame(Connection& c) {
+  c.in_payload = false;
+  if (c.frame.kind == Frame::Kind::left) {
+    left_[c.peer] = true;
+    Sending answer;
+    answer.frame.kind = Frame::Kind::farewell;
+    push(c, std::move(answer));
+  }
+  if (c.frame.kind == Frame::Kind::farewell) c.farewell = true;
+  if (!sink_.arrived(c.peer, c.frame)) fail(c, "sent what nobody asked for");
+  return !c.dead;
+}
+
+void TcpWire::fail(Connection& c, const std::string& why) {
+  if (c.dead) return;
+  c.dead = any_dead_ = true;
+  epoll_ctl(events_, EPOLL_CTL_DEL, c.fd, nullptr);
+  shutdown(c.fd, SHUT_RDWR);
+  if (c.peer < 0) return;
+  if (to_[c.peer] == &c) to_[c.peer] = nullptr;
+  if (from_[c.peer] == &c) from_[c.peer] = nullptr;
+  if (left_[c.peer] || leaving_ || lost_[c.peer]) return;
+  lost_[c.peer] = true;
+  sink_.lost(c.peer, why);
+}
+
+void TcpWire::bury() {
+  if (!any_dead_) return;
+  std::erase_if(connections_, [](auto& c) { return c->dead; });
+  any_dead_ = false;
+}
+
+bool TcpWire::progress() {
+  epoll_event events[32];
+  int n = epoll_wait(events_, events, 32, 0);
+  bool moved = false;
+  for (int k = 0; k < n; k++) {
+    auto c = static_cast<Connection*>(events[k].data.ptr);
+    if (!c) {
+      accept_all();
+      moved = true;
+      continue;
+    }
+    if (!c->dead && (events[k].events & EPOLLOUT)) {
+      auto before = c->queue.size();
+      write(*c);
+      moved |= c->queue.size() != before;
+    }
+    if (!c->dead && (events[k].events & (EPOLLIN | EPOLLHUP | EPOLLERR))) moved |= read(*c);
+  }
+  bury();
+  return moved;
+}
+
+void TcpWire::tick() {
+  auto now = now_ns();
+  for (std::size_t k = 0; k < connections_.size(); k++) {
+    auto& c = *connections_[k];
+    if (c.dead) continue;
+    if (now - c.heard_ns > silence_ns) {
+      fail(c, c.greeted ? "was silent for 3 s" : "did not answer for 3 s");
+      continue;
+    }
+    if (!c.greeted || c.writes || now - c.sent_ns < heartbeat_ns) continue;
+    Sending beat;
+    beat.frame.kind = Frame::Kind::heartbeat;
+    push(c, std::move(beat));
+  }
+  bury();
+}
+
+void TcpWire::leave() {
+  leaving_ = true;
+  for (std::size_t k = 0; k < connections_.size(); k++) {
+    auto& c = *connections_[k];
+    if (c.dead || c.peer < 0) continue;
+    Sending last;
+    last.frame.kind = Frame::Kind::left;
+    push(c, std::move(last));
+  }
+}
+
+bool TcpWire::finished() const {
+  return std::ranges::all_of(connections_, [](auto& c) { return c->dead || c->peer < 0 || c->farewell; });
+}
+
+}  // namespace ringtree

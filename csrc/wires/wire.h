@@ -1,0 +1,61 @@
+// A wire carries frames between ranks of different hosts: in order from one rank to another, and none is lost.
+//
+// An implementation is one file: it connects when the first frame for a peer is sent, proves who it is, and reports the
+// peers that can no longer be reached. The bridge holds a lock around every call, and whatever the sink does is part of
+// progress() or send().
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace ringtree {
+
+struct Frame {
+  enum class Kind : std::uint32_t { descriptor, piece, credit, left, farewell, failure, heartbeat };
+
+  Kind kind;
+  std::uint32_t nbytes;                     // of the payload that follows
+  std::uint64_t number;                     // of the message in its lane or pipe; of a failure, its kind
+  std::uint32_t lane_credit, pipe_credit;   // messages of the receiver's that were given back, modulo 2^32
+  std::array<std::byte, 24> head;           // of a message: its entry without number and payload
+};
+static_assert(sizeof(Frame) == 48);
+
+class Wire {
+ public:
+  struct Sink {
+    virtual ~Sink() = default;
+    // Where the payload of a frame that arrives is to be written; nullptr: it breaks the rules, and its peer is lost.
+    virtual std::byte* place(int peer, const Frame& frame) = 0;
+    // All of the frame is there; false: it breaks the rules.
+    virtual bool arrived(int peer, const Frame& frame) = 0;
+    // The payload of a frame that was sent is no longer needed.
+    virtual void sent(int peer, const Frame& frame) = 0;
+    // Nothing more comes from `peer`. `why` as in "closed its connection".
+    virtual void lost(int peer, const std::string& why) = 0;
+  };
+
+  virtual ~Wire() = default;
+
+  // The payload must stay as it is until Sink::sent().
+  virtual void send(int peer, const Frame& frame, const std::byte* payload) = 0;
+  // The same with a payload that the wire keeps.
+  virtual void send(int peer, const Frame& frame, std::string payload) = 0;
+  // Connects to `peer`, if it is not connected.
+  virtual void connect(int peer) = 0;
+  // Moves what can be moved now; never waits. Whether anything moved.
+  virtual bool progress() = 0;
+  // Sends heartbeats and looks for peers that are silent; called a few times a second.
+  virtual void tick() = 0;
+  // Readable when progress() has something to do.
+  virtual int descriptor() const = 0;
+  virtual bool connected(int peer) const = 0;
+  // Whether all was handed to the network, and every connected peer answered the farewell.
+  virtual bool finished() const = 0;
+  // Tells every connected peer that this rank leaves.
+  virtual void leave() = 0;
+};
+
+}  // namespace ringtree
