@@ -49,7 +49,7 @@ def detect(env: Mapping[str, str] | None = None) -> World:
 
 
 def rendezvous_address(env: Mapping[str, str] | None = None) -> tuple[str, int] | None:
-    """Where rank 0 meets the ranks of other hosts; None where all are on one host. ValueError for what is no address."""
+    """Where rank 0 meets the ranks of other hosts; None where all are on one host. ValueError for another text."""
     text = (os.environ if env is None else env).get(ADDRESS)
     if not text:
         return None

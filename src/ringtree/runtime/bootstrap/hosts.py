@@ -1,4 +1,4 @@
-"""How the ranks of several hosts meet: which of them can share memory is proved, and how the others are reached is said.
+"""How the ranks of several hosts meet, and which of them share a host.
 
 Two ranks are on one host if one can connect to a unix socket of the other's, whose name is a random number: then the
 kernel hands memory from one to the other. Host names, boot ids and addresses prove nothing: containers of one machine

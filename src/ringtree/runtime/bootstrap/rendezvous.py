@@ -292,7 +292,9 @@ class Rendezvous:
             raise RuntimeError(f"rank {self._rank}: {answer['refused']}")
         expected = proof(self._secret, "server", connection.nonce, theirs).hex()
         if not hmac.compare_digest(expected, answer["proof"]):
-            raise RuntimeError(f"rank {self._rank}: rank 0's secret is another: set RINGTREE_SECRET alike for all ranks")
+            raise RuntimeError(
+                f"rank {self._rank}: rank 0's secret is another: set RINGTREE_SECRET alike for all ranks"
+            )
         if answer["size"] != self._size:
             raise RuntimeError(f"rank {self._rank} has {self._size} ranks in its job, rank 0 has {answer['size']}")
         self.job, connection.most_bytes = answer["job"], MOST_BYTES

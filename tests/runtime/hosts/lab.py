@@ -1,0 +1,115 @@
+"""Several hosts on this machine: network namespaces that a bridge joins, each with an address.
+
+The bridge has a namespace of its own, so nothing of a lab shows outside, and all of it is gone when its processes are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import shutil
+import subprocess
+import time
+from types import TracebackType
+
+CLONE_NEWNET = 0x40000000
+NEEDED = ("ip", "unshare", "nsenter")
+
+
+def missing() -> str:
+    """Why no lab can be made here; "" where one can."""
+    lacking = [tool for tool in NEEDED if shutil.which(tool) is None]
+    if lacking:
+        return f"no {lacking[0]} here, which makes hosts of namespaces (iproute2, util-linux)"
+    if subprocess.run(["unshare", "--net", "true"], capture_output=True).returncode:
+        return "network namespaces cannot be made here: root makes them"
+    return ""
+
+
+class Lab:
+    """Hosts 0..n-1 at 10.99.0.1 and on. `rate`: of each host's link, as tc writes it."""
+
+    def __init__(self, hosts: int, rate: str = "") -> None:
+        self._processes: list[subprocess.Popen[bytes]] = []
+        try:
+            self._switch = self._namespace()
+            self._in(self._switch, "ip link add bridge type bridge")
+            self._in(self._switch, "ip link set bridge up")
+            self._hosts = [self._host(host, rate) for host in range(hosts)]
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def hosts(self) -> int:
+        return len(self._hosts)
+
+    def address(self, host: int) -> str:
+        return f"10.99.0.{host + 1}"
+
+    def command(self, host: int) -> list[str]:
+        """What a command begins with that runs on a host."""
+        return ["nsenter", "-t", str(self._hosts[host]), "-n", f"--wd={os.getcwd()}"]
+
+    def enter(self, host: int) -> None:
+        """Moves the calling thread to a host; what it starts from then on is there, too."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        with open(f"/proc/{self._hosts[host]}/ns/net") as namespace:
+            if libc.setns(namespace.fileno(), CLONE_NEWNET):
+                raise OSError(ctypes.get_errno(), "setns")
+
+    def link(self, host: int, state: str) -> None:
+        """Takes a host's link `down`, or `up` again."""
+        self._in(self._switch, f"ip link set port{host} {state}")
+
+    def received_bytes(self, host: int) -> int:
+        """What has come in over a host's link."""
+        name = "/sys/class/net/eth0/statistics/rx_bytes"
+        shown = self._in(self._hosts[host], f"mount -t sysfs sysfs /sys && cat {name}", "-m")
+        return int(shown)
+
+    def close(self) -> None:
+        for process in self._processes:
+            process.kill()
+            process.wait()
+
+    def __enter__(self) -> Lab:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _namespace(self) -> int:
+        process = subprocess.Popen(["unshare", "--net", "sleep", "infinity"], stdin=subprocess.DEVNULL)
+        self._processes.append(process)
+        own = os.readlink("/proc/self/ns/net")
+        for _ in range(500):
+            with contextlib.suppress(OSError):
+                if os.readlink(f"/proc/{process.pid}/ns/net") != own:
+                    return process.pid
+            time.sleep(0.01)
+        raise RuntimeError("unshare made no namespace")
+
+    def _host(self, host: int, rate: str) -> int:
+        pid = self._namespace()
+        self._in(self._switch, f"ip link add port{host} type veth peer name eth0 netns {pid}")
+        self._in(self._switch, f"ip link set port{host} master bridge up")
+        for command in ("ip link set lo up", f"ip addr add {self.address(host)}/24 dev eth0", "ip link set eth0 up"):
+            self._in(pid, command)
+        if rate:
+            limit = f"root tbf rate {rate} burst 512kb latency 50ms"
+            self._in(pid, f"tc qdisc add dev eth0 {limit}")
+            self._in(self._switch, f"tc qdisc add dev port{host} {limit}")
+        return pid
+
+    def _in(self, pid: int, command: str, *also: str) -> str:
+        unshared = ["unshare", "-m"] if also else []
+        done = subprocess.run(
+            ["nsenter", "-t", str(pid), "-n", *unshared, "sh", "-c", command], capture_output=True, text=True
+        )
+        if done.returncode:
+            raise RuntimeError(f"{command}: {done.stderr.strip()}")
+        return done.stdout
