@@ -3,8 +3,8 @@ through the busiest rank, from parameter servers, peers and ring all-reduce; in 
 
     python benchmarks/asynchronous.py                    two minutes on two cores
 
-Loss: every rank does so many steps, its rows always the same; a loss is the mean of what the ranks computed on in their
-last steps, and of what the weights at the end come to on text that nobody trained on.
+Loss: every rank does the same number of steps, always on the same rows. A loss is the mean over the ranks' last steps;
+the loss at the end is that of the final weights on text that nobody trained on.
 
 The figures go to benchmarks/asynchronous.json and into docs/parallelism/asynchronous.md, between
 `<!-- measured: staleness -->` and `<!-- end -->`.
@@ -124,18 +124,18 @@ def losses(train: Callable[[TrainingPlan], list[dict[str, Any]]], steps: int, re
         for bound in BOUNDS:
             settings = TrainingSettings(steps, BATCH, seed=seed, slow_rank=SLOW_RANK, slow_factor=SLOW_FACTOR)
             rows[bound].append(train(TrainingPlan(ParallelLayout(dp=2, staleness=bound), SHAPE, settings)))
-    return [_row(bound, said) for bound, said in rows.items()]
+    return [_row(bound, runs) for bound, runs in rows.items()]
 
 
-def _row(bound: float | None, said: list[list[dict[str, Any]]]) -> dict[str, Any]:
+def _row(bound: float | None, runs: list[list[dict[str, Any]]]) -> dict[str, Any]:
     staleness: Counter[int] = Counter()
-    for ranks in said:
+    for ranks in runs:
         for rank in ranks:
             staleness.update(rank["staleness"])
     return {
         "bound": bound if bound is None else str(bound),
-        "loss": [ranks[0]["loss"] for ranks in said],
-        "end": [ranks[0]["end"] for ranks in said],
+        "loss": [ranks[0]["loss"] for ranks in runs],
+        "end": [ranks[0]["end"] for ranks in runs],
         "staleness": {str(k): staleness[k] for k in sorted(staleness)},
     }
 
@@ -147,8 +147,8 @@ def throughputs(train: Callable[[TrainingPlan], list[dict[str, Any]]], repeats: 
     for _ in range(repeats):
         for bound in bounds:
             settings = TrainingSettings(steps, BATCH, slow_rank=SLOW_RANK, slow_factor=SLOW_FACTOR)
-            said = train(TrainingPlan(ParallelLayout(dp=2, staleness=bound), SHAPE, settings))
-            found[bound].append(sum(steps / rank["seconds"] for rank in said))
+            ranks = train(TrainingPlan(ParallelLayout(dp=2, staleness=bound), SHAPE, settings))
+            found[bound].append(sum(steps / rank["seconds"] for rank in ranks))
     return [{"bound": bound if bound is None else str(bound), "steps_per_s": all_} for bound, all_ in found.items()]
 
 
@@ -172,11 +172,11 @@ def exchanges(train: Callable[[TrainingPlan], list[dict[str, Any]]], steps: int,
         {
             "exchange": name,
             "formula_nbytes": busiest_nbytes(plans[name]),
-            "busiest_received_nbytes": max(rank["received_nbytes"] for rank in said[-1]),
-            "all_received_nbytes": sum(rank["received_nbytes"] for rank in said[-1]),
-            "step_s": median(rank["seconds"] / steps for ranks in said for rank in ranks),
+            "busiest_received_nbytes": max(rank["received_nbytes"] for rank in runs[-1]),
+            "all_received_nbytes": sum(rank["received_nbytes"] for rank in runs[-1]),
+            "step_s": median(rank["seconds"] / steps for ranks in runs for rank in ranks),
         }
-        for name, said in rows.items()
+        for name, runs in rows.items()
     ]
 
 
@@ -210,11 +210,11 @@ def tables(found: dict[str, Any]) -> list[str]:
     lines += ["", "How many reads were how stale:", ""]
     lines += [f"    K = {row['bound']:<4} {_histogram(row)}" for row in rows if row["staleness"]]
     rates = [(row["bound"], median(row["steps_per_s"])) for row in found["throughputs"]]
-    said = ", ".join(
+    speeds = ", ".join(
         f"{f'K = {bound}' if bound else 'synchronous'} {rate:.1f}" + f" ({rate / rates[0][1]:.2f} times)" * bool(bound)
         for bound, rate in rates
     )
-    lines += ["", f"Steps of both ranks in a second, by turns in one run, the median of {found['repeats']}: {said}."]
+    lines += ["", f"Steps of both ranks in a second, by turns in one run, the median of {found['repeats']}: {speeds}."]
     return lines
 
 

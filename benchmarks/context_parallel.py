@@ -5,8 +5,8 @@
 
 Kept is what autograd saves for backward, the storage of each tensor once: by attention alone, beside the same attention
 to the whole sequence in one process; and in a step of the language model, whose peak is shown, too. The ring's messages
-are measured by turns of three ways: `overlapped`, as it is; `waited for`, each message before the computation that it
-could have gone on beside; `none`, ranks staying with their own keys and values. What a way adds to `none` is its
+are measured in turns of three forms: `overlapped`, as is; `waited for`, each message before the computation that it
+could have gone on beside; `none`, ranks staying with their own keys and values. What a form adds to `none` is its
 communication. Medians over turns, of the slowest rank; ratios within a turn.
 """
 
@@ -46,8 +46,8 @@ WAYS = {"overlapped": begin, "waited for": at_once, "none": nothing}
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
-def drawn(args: argparse.Namespace, places: int) -> list[Tensor]:
-    return [torch.randn(args.rows, args.heads, places, args.width, requires_grad=True) for _ in range(3)]
+def drawn(args: argparse.Namespace, positions: int) -> list[Tensor]:
+    return [torch.randn(args.rows, args.heads, positions, args.width, requires_grad=True) for _ in range(3)]
 
 
 def kept_nbytes(attention: Attention, qkv: list[Tensor]) -> int:
@@ -82,27 +82,29 @@ def main() -> None:
     args = parser.parse_args()
     dist.init_process_group("ringtree")
     torch.set_num_threads(1)
-    n, say = dist.get_world_size(), print if dist.get_rank() == 0 else lambda *_: None
+    n, show = dist.get_world_size(), print if dist.get_rank() == 0 else lambda *_: None
 
-    say(f"{n} ranks, {args.rows} x {args.context} places, {args.heads} heads of width {args.width}; bytes of a rank")
+    show(
+        f"{n} ranks, {args.rows} x {args.context} positions, {args.heads} heads of width {args.width}; bytes of a rank"
+    )
     alone = kept_nbytes(attend, drawn(args, args.context))
-    say(f"  attention  one process  {alone:>12,} kept")
+    show(f"  attention  one process  {alone:>12,} kept")
     for name, attention in zip(CONTEXTS, (ring.ring_attention, ulysses), strict=True):
         kept = kept_nbytes(partial(attention, group=dist.group.WORLD), drawn(args, args.context // n))
-        say(f"  attention  {name:<11}  {kept:>12,} kept, {kept / alone:.3f} of one process's")
+        show(f"  attention  {name:<11}  {kept:>12,} kept, {kept / alone:.3f} of one process's")
     shape = Shape(args.heads * args.width, heads=args.heads, context=args.context)
     for name in CONTEXTS:
         held = memory.measure(
             TrainingPlan(ParallelLayout(cp=n, context=name), shape, TrainingSettings(batch=args.rows))
         )
-        say(f"  a step     {name:<11}  {held.activations:>12,} kept, peak {held.peak:>12,}")
+        show(f"  a step     {name:<11}  {held.activations:>12,} kept, peak {held.peak:>12,}")
 
     qkv, weight = drawn(args, args.context // n), torch.randn(args.rows, args.heads, args.context // n, args.width)
     turns = [{way: time_s(way, qkv, weight) for way in WAYS} for _ in range(args.turns + 2)][2:]
-    say("forward and backward of attention by the ring, its messages")
+    show("forward and backward of attention by the ring, its messages")
     for way in WAYS:
         ratio = median(turn[way] / turn["none"] for turn in turns)
-        say(f"  {way:<11}  {1e3 * median(turn[way] for turn in turns):8.2f} ms, {ratio:.3f} of none")
+        show(f"  {way:<11}  {1e3 * median(turn[way] for turn in turns):8.2f} ms, {ratio:.3f} of none")
     dist.destroy_process_group()
 
 

@@ -1,11 +1,11 @@
-"""What a program's first calls cost: of each kind, wall and CPU time, before anything of it is remembered.
+"""The cost of a program's first calls: wall and CPU time of each kind, before anything is remembered.
 
     python benchmarks/first_call.py                    2, 8 and 64 ranks, as a table in Markdown
     python benchmarks/first_call.py -n 2,8 --json first.json
 
 Each sample starts its ranks anew. A call's wall time is the slowest rank's, its CPU time the median rank's; `choose` is
 the choice of its algorithm alone, in a process that has imported numpy and ringtree.plan. Medians over samples; on a
-busy machine the CPU times say most. To compare two commits, run it by turns in a worktree of each.
+busy machine the CPU times vary least. To compare two commits, run it by turns in a worktree of each.
 """
 
 from __future__ import annotations

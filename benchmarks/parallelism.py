@@ -69,12 +69,12 @@ def plan_of(layout: ParallelLayout, more: dict[str, Any]) -> TrainingPlan:
 
 def options(layout: ParallelLayout, more: dict[str, Any]) -> str:
     """As `ringtree train` takes them."""
-    plain, said = ParallelLayout(), []
+    plain, words = ParallelLayout(), []
     for name, value in asdict(layout).items():
         if value != getattr(plain, name):
             option = {"staleness": "async-staleness"}.get(name, name).replace("_", "-")
-            said.append(f"--{option}" if value is True else f"--{option} {value}")
-    return " ".join(said + [f"--{name} {value}" for name, value in more.items()])
+            words.append(f"--{option}" if value is True else f"--{option} {value}")
+    return " ".join(words + [f"--{name} {value}" for name, value in more.items()])
 
 
 def measure(layout: ParallelLayout, more: dict[str, Any]) -> dict[str, Any]:

@@ -105,7 +105,7 @@ def _barriers(trace: Trace) -> Iterator[float]:
 
 
 def programs(case: Case, ranks: int, nbytes: int) -> tuple[Program, ...]:
-    """What the engine runs for the call, windows written out."""
+    """The programs that the engine runs for the call, windows written out."""
     collective, algorithm = case
     memory = shared_memory(ranks)
     root = 0 if collective == "broadcast" else None

@@ -40,7 +40,7 @@ CASES = {
 
 
 def timed(schedule: Schedule) -> dict[str, float | int]:
-    """Wall seconds of one simulation, its events, and the time that it says."""
+    """Wall seconds of one simulation, its events, and the time that it predicts."""
     topology = switch(schedule.ranks, latency_s=2e-6, bandwidth_Bps=25e9)
     begin_s = time.perf_counter()
     found = play(schedule, topology, NBYTES)

@@ -4,7 +4,7 @@
     python benchmarks/torch_beside_gloo.py -n 2 ddp fsdp2       rows whose name has that in it
     python benchmarks/torch_beside_gloo.py --json FILE          write the figures, with machine and versions
 
-Every process has a group of either backend, and they take turns: a turn is so many calls as take some 20 ms on the one,
+Every process has a group of either backend, and they take turns: a turn is some 20 ms of calls on the one,
 then on the other, from a common start to the end of the slowest rank. Shown are medians over turns, and the median of
 each turn's own ratio. The first results of both are compared.
 
@@ -83,9 +83,9 @@ def objects(group: Any) -> Call:
     import torch.distributed as dist
 
     def call() -> Any:
-        said: list[Any] = [None] * group.size()
-        dist.all_gather_object(said, {"rank": group.rank(), "loss": 0.5}, group=group)
-        return torch.tensor([each["rank"] for each in said])
+        gathered: list[Any] = [None] * group.size()
+        dist.all_gather_object(gathered, {"rank": group.rank(), "loss": 0.5}, group=group)
+        return torch.tensor([each["rank"] for each in gathered])
 
     return call
 
@@ -286,7 +286,7 @@ def compare(row: Row, results: dict[str, Any]) -> None:
 
 
 def timed(call: Call, many: int, group: Any) -> float:
-    """Seconds of a call by the slowest rank. `group` is what they start in and tell each other in."""
+    """Seconds of a call by the slowest rank. `group` is where they start and exchange times."""
     import torch
     import torch.distributed as dist
 

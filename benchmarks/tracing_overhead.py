@@ -1,4 +1,4 @@
-"""What it costs to be recorded: all_reduce in and out of a `comm.trace()` block, by turns, at sizes from 8 B to 16 MiB.
+"""The cost of tracing: all_reduce in and out of a `comm.trace()` block, by turns, at sizes from 8 B to 16 MiB.
 
     python benchmarks/tracing_overhead.py [-n 2] [--turns 200]
 

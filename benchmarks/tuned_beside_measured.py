@@ -1,6 +1,6 @@
 """How near predictions come to calls that were measured in the same minutes, and how good the choices by them are.
 
-    python benchmarks/tuned_beside_measured.py                     about 150 s; a quiet machine says most
+    python benchmarks/tuned_beside_measured.py                     about 150 s; best on a quiet machine
     python benchmarks/tuned_beside_measured.py --json tuned.json
 
 What `ringtree tune` measures and all that is compared are measured in turns, sizes that had least time first, and each
@@ -37,7 +37,7 @@ TUNED_RANKS = (1, 2, 4)
 RANKS = (1, 2, 3, 4)
 SIZES = [8, 64, 1 << 10, 8 << 10, 64 << 10, 512 << 10, 4 << 20, 32 << 20, 64 << 20]
 """Between those that parameters are fitted to, and the ends."""
-CROWDED_NBYTES = 32 << 20
+OVERSUBSCRIBED_NBYTES = 32 << 20
 """The most where ranks share cores: what is longer takes all the time there is."""
 OTHERS = ("broadcast", "reduce", "all_gather", "reduce_scatter", "all_to_all", "gather", "scatter", "scan")
 OTHERS_RANKS = (2, 4)
@@ -51,7 +51,7 @@ def compared() -> list[list[SweepCase]]:
     table = []
     for n in RANKS:
         names = serving("all_reduce") if n > 1 else shortlist("all_reduce", n)[:1]
-        for nbytes in SIZES if n <= usable_cores() else [s for s in SIZES if s <= CROWDED_NBYTES]:
+        for nbytes in SIZES if n <= usable_cores() else [s for s in SIZES if s <= OVERSUBSCRIBED_NBYTES]:
             table.append([c for a in names for c in cases("all_reduce", n, [nbytes], "float32", "sum", 0, a)])
     for n in OTHERS_RANKS:
         for nbytes in OTHERS_SIZES:
@@ -144,14 +144,14 @@ def main() -> int:
             }
             for case, c in calls
         ]
-        said = {
+        report = {
             "machine": machine,
             "turns": turns,
             "figures": as_json(parameters),
             "summary": found,
             "rows": record,
         }
-        args.json.write_text(json.dumps(said, indent=1) + "\n")
+        args.json.write_text(json.dumps(report, indent=1) + "\n")
     return 0 if met else 1
 
 

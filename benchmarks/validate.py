@@ -7,7 +7,7 @@
 
 The tables are nobody's here: RINGTREE_DATA names the folder they lie in (default ../shared/data). What is compared is
 the out-of-place time and bus bandwidth with those of the algorithm and protocol that NCCL picks, by our model of the
-hardware and by NCCL's own. SYSTEMS says what each file was measured on, as its header does, with no figure of its own.
+hardware and by NCCL's own. SYSTEMS names the hardware of each file, by its header, with no figure of its own.
 
 Nothing is fitted to a system it is judged on. Two figures that nobody publishes are each taken from the table of
 another system, and are so in the code (nccl/tuning/settings.py), so the figures below leave the judged one out: what a
@@ -50,7 +50,7 @@ GOALS = {"busbw_median": 0.07, "busbw_p90": 0.20, "time_median": 0.20}
 
 @dataclass(frozen=True)
 class System:
-    """A file, what it was measured on, and the collective. `gpus`: so many of a machine's; `nics`: other NICs than its
+    """A file, what it was measured on, and the collective. `gpus`: how many of a machine's; `nics`: other NICs than its
     own; `algorithm`: the one that was forced."""
 
     file: str
@@ -77,7 +77,7 @@ class System:
         return find_graphs(self.cluster)
 
     def predicted(self, nbytes: int) -> tuple[Estimate, Estimate]:
-        """Of NCCL's pick: our model's, and NCCL's own."""
+        """Estimates for NCCL's pick: our model's, and NCCL's own."""
         ours = transport.estimates(self.cluster, self.graphs, self.collective, nbytes)
         theirs = [
             e
@@ -95,7 +95,7 @@ SYSTEMS = [
     System("b5_a100_4gpu_allreduce", "dgx-a100", gpus=4),
     System("coreweave_gb200_nvl72_1rack_allreduce", "gb200-nvl72"),
     System("cscs_gh200_2n_allreduce_ofi", "gh200x4", 2, "slingshot"),
-    System("dstack_gcp_a3high_allgather", "gcp-a3-high", 2, "tcpx", note="or A3 Edge, says its header",
+    System("dstack_gcp_a3high_allgather", "gcp-a3-high", 2, "tcpx", note="or A3 Edge, by its header",
            collective="all_gather"),
     System("dstack_nebius_h100_2n_allreduce", "dgx-h100", 2, "infiniband"),
     System("gcp_a3high_2n_allgather", "gcp-a3-high", 2, "tcpx", collective="all_gather"),
@@ -105,7 +105,7 @@ SYSTEMS = [
     System("issue309_h100_2n_dell_xe9680", "dgx-h100", 2, "infiniband"),
     System("issue309_h100_4n_vm", "dgx-h100", 4, "infiniband"),
     System("k8snccl_h100_2n_allreduce", "dgx-h100", 2, "infiniband", 0, (8, 25e9), "ring",
-           "NICs not told: its header reads them from the plateau, as a ring's"),
+           "NICs not named: its header reads them from the plateau, as a ring's"),
     System("oci_a100_8gpu_1n_point", "oci-gpu4"),
     System("rtx4090_2gpu_pcie_shm", "rtx4090-pcie", gpus=2),
 ]  # fmt: skip
@@ -141,7 +141,7 @@ def folder() -> Path:
 def points(system: System, tables: Path) -> list[Point]:
     log = nccl_tests.read(tables / f"{system.file}.csv")
     if log.collective != system.collective:
-        sys.exit(f"{log.path}: of {log.collective}; expected {system.collective}, as SYSTEMS says")
+        sys.exit(f"{log.path}: of {log.collective}; expected {system.collective}, as in SYSTEMS")
     known = COLLECTIVES.get(log.collective)
     factor = known.bus_factor(system.cluster.ranks) if known else 1.0
     found = []

@@ -1,6 +1,6 @@
 """Why not one server that adds up and answers: the vectors that the busiest rank of an all_reduce sends.
 
-What the schedules say, for 2 to 64 ranks; up to 8 the engine ran them and counted the same.
+Computed from the schedules, for 2 to 64 ranks; up to 8 the engine ran them and counted the same.
 """
 
 import numpy as np

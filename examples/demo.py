@@ -22,7 +22,7 @@ def chapters(short):
     measured = max(2, min(ranks, len(os.sched_getaffinity(0))))
     epochs, largest = ("3", "64K") if short else ("15", "64M")
     return (
-        ("This machine", "A figure without its machine says nothing.", (["info"],)),
+        ("This machine", "A figure without its machine means nothing.", (["info"],)),
         (
             "A collective is data, and it is proved",
             "Who sends which chunk to whom, and what is added. First seen, then proved for every input:\n"

@@ -109,11 +109,11 @@ class Bar:
             self.live.start()
 
     def show(self, epoch, loss, accuracy):
-        said = f"loss {loss:.4f}  accuracy {accuracy:6.2%}"
-        self.live.update(self.task, completed=epoch + 1, description=said)
+        status = f"loss {loss:.4f}  accuracy {accuracy:6.2%}"
+        self.live.update(self.task, completed=epoch + 1, description=status)
         if not self.console.is_terminal:
             filled = round(24 * (epoch + 1) / self.epochs)
-            self.console.print(f"epoch {epoch + 1:>2}/{self.epochs} {'━' * filled}{'╌' * (24 - filled)} {said}")
+            self.console.print(f"epoch {epoch + 1:>2}/{self.epochs} {'━' * filled}{'╌' * (24 - filled)} {status}")
 
     def stop(self):
         if self.console.is_terminal:
@@ -158,9 +158,9 @@ def main():
         "one process over the whole data reaches the same weights (float tolerance)": same < 1e-3,
         "without all_reduce the ranks drift apart": comm.size == 1 or drift > 0.1,
     }
-    for said, true in verdicts.items():
+    for claim, true in verdicts.items():
         if first:
-            print(f"{'ok' if true else 'FAILED'}  {said}")
+            print(f"{'ok' if true else 'FAILED'}  {claim}")
     comm.close()
     raise SystemExit(0 if all(verdicts.values()) else 1)
 

@@ -1,4 +1,4 @@
-"""What orders of the ranks make of rings and trees on machines that are not symmetric: predicted, and simulated.
+"""Rings and trees in different orders of the ranks on machines that are not symmetric: predicted, and simulated.
 
 python examples/locality.py
 """
@@ -23,11 +23,11 @@ MACHINES = {
 
 def line(name, schedules, topology, nbytes, unit_s, note=""):
     """Prints what each schedule takes."""
-    told = ""
+    columns = ""
     for schedule in schedules:
         predicted, played = price.seconds(schedule, topology, nbytes), play(schedule, topology, nbytes).time_s
-        told += f"{predicted / unit_s:9.2f} ({played / unit_s:5.2f})"
-    print(f"{name:29}{told}{note}")
+        columns += f"{predicted / unit_s:9.2f} ({played / unit_s:5.2f})"
+    print(f"{name:29}{columns}{note}")
 
 
 if __name__ == "__main__":

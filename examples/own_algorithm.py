@@ -23,7 +23,7 @@ def there_and_back(ranks):
     hop = np.arange(ranks - 1)
     there = Transfers.of(hop, hop + 1, reduce=True, round=hop)
     back = Transfers.of(ranks - 1 - hop, ranks - 2 - hop, round=hop)
-    blocks = fuse((Block(there), Block(back)))  # one block, so that both ways overlap when it is cut
+    blocks = fuse((Block(there), Block(back)))  # one block, so that both directions overlap when it is cut
     return Schedule("there_and_back", "all_reduce", ranks, 1, blocks if ranks > 1 else ())
 
 

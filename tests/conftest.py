@@ -1,4 +1,4 @@
-"""What all tests share: where third-party data lies, and what makes them quick."""
+"""Shared by all tests: the folder of third-party data, and settings that make tests quick."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def data_folder() -> Path:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden from what the code says now")
+    parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden from what the code prints now")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -46,8 +46,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             if name == "mutants":
                 counts.update(value)
     if counts:
-        said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ("caught", "harmless", "illegal"))
-        terminalreporter.write_line(f"schedules with one wrong transfer: {said}")
+        summary = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ("caught", "harmless", "illegal"))
+        terminalreporter.write_line(f"schedules with one wrong transfer: {summary}")
 
 
 @pytest.hookimpl(tryfirst=True)  # before the marks are asked for
@@ -84,6 +84,6 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text + "\n")
         assert file.exists(), f"no {file.relative_to(ROOT)}; pytest --update-golden writes it"
-        assert text + "\n" == file.read_text(), f"{path} says otherwise; if it should change: pytest --update-golden"
+        assert text + "\n" == file.read_text(), f"{path} differs; if it should change: pytest --update-golden"
 
     return compare

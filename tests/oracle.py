@@ -1,4 +1,4 @@
-"""An independent judge of schedules: carries them out on random integers and compares with what the collective means.
+"""An independent judge of schedules: carries them out on random integers and compares with the collective's result.
 
 It shares nothing with the library but the dataclasses: it repeats blocks, keeps buffers and states what each collective
 promises on its own, so that a mistake in `expand`, in `Collective.promised` or in the verifier shows as a disagreement.
@@ -59,7 +59,7 @@ def rows(schedule: Schedule) -> Iterator[Row]:
 
 
 def replay(schedule: Schedule, seed: int = 0) -> list[np.ndarray[Any, Any]]:
-    """What each rank holds as its output after the schedule ran on `inputs(schedule, seed)`, in Python."""
+    """Each rank's output after the schedule ran on `inputs(schedule, seed)`, in Python."""
     given = inputs(schedule, seed)
     garbage = _garbage(schedule, seed)
     held: list[dict[int, Any]] = []
@@ -97,7 +97,7 @@ def replay(schedule: Schedule, seed: int = 0) -> list[np.ndarray[Any, Any]]:
 
 
 def inputs(schedule: Schedule, seed: int = 0) -> list[np.ndarray[Any, Any]]:
-    """What each rank holds before: random 64-bit integers, or for a barrier the set of ranks {itself} as a bit mask."""
+    """Each rank's input: random 64-bit integers, or for a barrier the set of ranks {itself} as a bit mask."""
     s, random = schedule, np.random.default_rng(seed)
     if s.collective == "barrier":
         return [np.array([1 << rank] * s.chunks, dtype=object) for rank in range(s.ranks)]
@@ -111,7 +111,7 @@ def inputs(schedule: Schedule, seed: int = 0) -> list[np.ndarray[Any, Any]]:
 
 
 def outputs(schedule: Schedule, seed: int = 0) -> list[np.ndarray[Any, Any]]:
-    """What the collective promises each rank, from `inputs(schedule, seed)`."""
+    """The collective's result for each rank, from `inputs(schedule, seed)`."""
     given = inputs(schedule, seed)
     return [_want(schedule, given, rank) for rank in range(schedule.ranks)]
 

@@ -36,7 +36,7 @@ def blocks(kind: str) -> list[tuple[str, str]]:
 
 
 def shell(command: str, folder: Path) -> str:
-    """What a command prints, on both streams, with `ringtree` being this interpreter's."""
+    """The output of a command, both streams, with `ringtree` being this interpreter's."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     env = {**os.environ, "PATH": path, "NO_COLOR": "1", "COLUMNS": "80"}
     done = subprocess.run(["bash", "-c", command], cwd=folder, env=env, capture_output=True, text=True)
@@ -70,7 +70,7 @@ LONG = "digits.py", "--nodes 12500"
         for where, text in blocks("console")
     ],
 )
-def test_a_command_prints_what_is_shown(where: str, text: str, tmp_path: Path) -> None:
+def test_a_command_prints_the_shown_text(where: str, text: str, tmp_path: Path) -> None:
     for folder in ("examples", "benchmarks"):
         (tmp_path / folder).symlink_to(ROOT / folder)
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
@@ -148,11 +148,11 @@ def test_the_page_of_calls_has_every_call_there_is() -> None:
 
 
 def test_the_peers_record_is_the_table() -> None:
-    """benchmarks/README.md and the file beside it say the same figures."""
+    """benchmarks/README.md and the file beside it have the same figures."""
     text = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8").split("## All collectives")[0]
     units = {"": 1, "KiB": 1024, "MiB": 1024**2}
-    said = re.findall(r"^\| (\d+) ?(\w*) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|", text, re.MULTILINE)
-    table = {int(n) * units[unit]: [float(t) for t in times] for n, unit, *times in said}
+    cells = re.findall(r"^\| (\d+) ?(\w*) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|", text, re.MULTILINE)
+    table = {int(n) * units[unit]: [float(t) for t in times] for n, unit, *times in cells}
     rows = json.loads((ROOT / "benchmarks" / "all_reduce_peers_2_ranks.json").read_text(encoding="utf-8"))["rows"]
     assert len(table) == 7
     assert {n: [r["in_place_time_us"] for r in rows if r["nbytes"] == n] for n in table} == table

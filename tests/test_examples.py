@@ -1,4 +1,4 @@
-"""The examples do what they say: each prints what lies beside it, and the demo runs through."""
+"""Each example prints the text that lies beside it, and the demo runs through."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PRINTED = sorted(EXAMPLES.glob("*.out"))
 
 
 def output(*words: str) -> str:
-    """What a program prints; its exit code must be 0."""
+    """The output of a program; its exit code must be 0."""
     done = subprocess.run(
         [sys.executable, *words],
         cwd=EXAMPLES.parent,
@@ -31,7 +31,7 @@ def output(*words: str) -> str:
 
 
 @pytest.mark.parametrize("expected", PRINTED, ids=[p.stem for p in PRINTED])
-def test_an_example_prints_what_lies_beside_it(expected: Path, request: pytest.FixtureRequest) -> None:
+def test_an_example_prints_the_text_beside_it(expected: Path, request: pytest.FixtureRequest) -> None:
     printed = output(str(expected.with_suffix(".py")))
     if request.config.getoption("--update-golden"):
         expected.write_text(printed, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A file says at its head what it needs of ringtree, and files do not need one another in a circle."""
+"""Files import from ringtree at their head, and their imports form no cycle."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAY = {"ringtree.ir.schedule: __str__"}
 """The functions that import: an object is printed by what is built upon it."""
 
 Found = tuple[str, str, bool]
-"""Of an import: what, in which function ("" for none), and whether it is for the type checker alone."""
+"""An import: its module, its function ("" for none), and whether it is for the type checker alone."""
 
 
 def files() -> dict[str, Path]:
@@ -28,7 +28,7 @@ FILES = files()
 
 
 def imports(tree: ast.AST, function: str = "", typing: bool = False) -> Iterator[Found]:
-    """Of ringtree's modules. `from ringtree.price import x` is of the package, unless x is a file of it."""
+    """Imports of ringtree's modules. `from ringtree.price import x` is one of the package, unless x is a file of it."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import):
             yield from ((name.name, function, typing) for name in node.names if name.name in FILES)
@@ -49,7 +49,7 @@ def read() -> dict[str, list[Found]]:
 
 
 def circles(needs: dict[str, set[str]]) -> list[list[str]]:
-    """Those who need one another, by whatever way: strongly connected parts of more than one (Tarjan 1972)."""
+    """Import cycles: strongly connected components of more than one module (Tarjan 1972)."""
     order: dict[str, int] = {}
     lowest: dict[str, int] = {}
     path: list[str] = []
@@ -80,7 +80,7 @@ def test_imports_are_at_the_head_of_a_file() -> None:
     assert inside == MAY
 
 
-def test_no_file_needs_itself_by_way_of_others() -> None:
+def test_imports_form_no_cycle() -> None:
     needs = {
         module: {name for name, function, typing in its if not function and not typing and name != module}
         for module, its in read().items()

@@ -1,4 +1,4 @@
-"""The newcomer's first command: what is missing on a machine is said in one line, before anything is made."""
+"""The newcomer's first command: one line names what a machine lacks, before anything is made."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def python_without(folder: Path, what: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("missing", "said"),
+    ("missing", "expected"),
     [
         ("python", "no missing-python found; install Python 3.10 or newer"),
         ("version_info", "is older than 3.10; say make PYTHON="),
@@ -49,7 +49,7 @@ def python_without(folder: Path, what: str) -> str:
         ("C++20", "does not compile C++20; install g++ 10 or clang 12 or newer"),
     ],
 )
-def test_what_is_missing_is_said_in_one_line(tmp_path: Path, missing: str, said: str) -> None:
+def test_a_missing_tool_is_named_in_one_line(tmp_path: Path, missing: str, expected: str) -> None:
     words = [f"PYTHON={sys.executable}", "CXX=true"]
     if missing == "python":
         words[0] = "PYTHON=missing-python"
@@ -61,7 +61,7 @@ def test_what_is_missing_is_said_in_one_line(tmp_path: Path, missing: str, said:
         words[0] = f"PYTHON={python_without(tmp_path, missing)}"
     done = make(tmp_path, "setup", *words)
     assert done.returncode != 0
-    assert done.stderr.startswith("make: ") and said in done.stderr.splitlines()[0]
+    assert done.stderr.startswith("make: ") and expected in done.stderr.splitlines()[0]
     assert not (tmp_path / ".venv").exists()
 
 
@@ -89,7 +89,7 @@ def test_make_alone_lists_the_targets(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("required", [False, True])
-def test_without_npm_the_pages_are_said_not_to_be_checked_or_that_fails(tmp_path: Path, required: bool) -> None:
+def test_without_npm_the_unchecked_pages_are_reported_or_fail(tmp_path: Path, required: bool) -> None:
     found = {name: shutil.which(name) for name in ("make", "sh", "find", "true")}
     for name, there in found.items():
         assert there is not None

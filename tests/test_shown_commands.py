@@ -1,4 +1,4 @@
-"""Every command that a page, a docstring or a help text shows: it is understood, and what is quick is run."""
+"""Every command that a page, a docstring or a help text shows: all parse, and quick ones run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STAND_INS = {
     "NAME|FILE": "dgx-h100", "C": "all_reduce", "N": "4", "…": "dgx-h100", "COMMAND": "info",
 }  # fmt: skip
 LONG = ("prove all", "bench ", "ringtree tune", "--ranks 2:100000", "--nodes 12500", "digits.py")
-"""What takes more than a moment, for the long campaign."""
+"""Commands that take more than a moment, for the long campaign."""
 WRONG = "there_and_half_back"
 """An algorithm that is shown because it is refused."""
 
@@ -86,12 +86,12 @@ def understood(words: list[str]) -> argparse.Namespace:
 
 
 @pytest.mark.parametrize("command", of("ringtree", LINES))
-def test_it_is_understood(command: str) -> None:
+def test_every_shown_command_parses(command: str) -> None:
     assert understood(words_of(command)).command in COMMANDS
 
 
 @pytest.mark.parametrize("command", of("ringtree", INLINE))
-def test_what_a_sentence_shows_of_it_is_there(command: str) -> None:
+def test_quoted_options_exist(command: str) -> None:
     name, *words = words_of(command)
     if name == "topo" and words:
         name, words = f"topo {words[0]}", words[1:]
@@ -216,15 +216,15 @@ def test_make_has_its_target() -> None:
     assert {command.split()[1] for command in of("make", [*LINES, *INLINE])} <= targets
 
 
-def test_what_pip_shall_install_has_a_name_that_it_knows() -> None:
+def test_packages_in_pip_commands_are_known() -> None:
     """ringtree is in no index: it is installed from its folder, `.`; other packages are those of pyproject.toml."""
     ours = metadata("ringtree")
-    packages = {re.split(r"[^\w.-]", said)[0] for said in ours.get_all("Requires-Dist", [])}
+    packages = {re.split(r"[^\w.-]", requirement)[0] for requirement in ours.get_all("Requires-Dist", [])}
     known = {".", *(f".[{extra}]" for extra in ours.get_all("Provides-Extra", [])), *packages}
     texts = [path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")]
-    said = {name.strip("'") for words in texts for name in re.findall(r"pip install ('[^']+'|[\w.-]*\w)", words)}
-    said |= {shlex.split(command)[2] for command in of("pip", [*LINES, *INLINE])}
-    assert said and said <= known
+    named = {name.strip("'") for words in texts for name in re.findall(r"pip install ('[^']+'|[\w.-]*\w)", words)}
+    named |= {shlex.split(command)[2] for command in of("pip", [*LINES, *INLINE])}
+    assert named and named <= known
 
 
 @pytest.mark.slow
@@ -241,9 +241,9 @@ def test_pip_installs_the_folder(tmp_path: Path) -> None:
     python = [sys.executable, "-S"]  # without the .pth file of the editable one
     env = {**os.environ, "PYTHONPATH": f"{there}:{Path(np.__file__).parents[1]}"}
     program = "import ringtree; print(ringtree.__file__, *ringtree.spawn(lambda comm: comm.all_reduce(1), 2))"
-    for words, said in (
+    for words, expected in (
         (["-c", program], f"{there}/ringtree/__init__.py 2 2\n"),
         ([f"{there}/bin/ringtree", "prove", "ring", "-n", "4"], "proved 3 schedules"),
     ):
         done = subprocess.run([*python, *words], env=env, cwd=tmp_path, capture_output=True, text=True)
-        assert said in done.stdout, done.stderr
+        assert expected in done.stdout, done.stderr

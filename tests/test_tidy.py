@@ -1,4 +1,4 @@
-"""The house rules as tests: what a reviewer would otherwise say again and again."""
+"""The rules of the tree as tests: what a reviewer would otherwise repeat."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ def test_no_function_is_over_60_lines() -> None:
     assert not long, "\n".join(long)
 
 
-def test_names_say_what_is_inside() -> None:
+def test_no_file_has_a_banned_name() -> None:
     bad = [str(p.relative_to(ROOT)) for p in tracked("*") if {p.stem, *p.relative_to(ROOT).parts} & BANNED_NAMES]
     assert not bad
 
 
-def test_every_module_says_what_it_is() -> None:
+def test_every_module_has_a_docstring() -> None:
     bare = [
         str(p.relative_to(ROOT))
         for p in tracked("src/*.py", "examples/*.py")
@@ -88,7 +88,7 @@ def test_tests_mirror_the_rooms() -> None:
     assert not strangers
 
 
-def test_a_test_that_needs_torch_says_so_by_its_mark() -> None:
+def test_a_test_that_needs_torch_has_the_mark() -> None:
     """One that skips by itself would be missed by nobody: the mark is what `make test-torch` goes by."""
     found = [
         str(p.relative_to(ROOT))

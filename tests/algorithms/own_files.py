@@ -1,4 +1,4 @@
-"""Algorithms of a user's own, as files: right ones, wrong ones, and what is none."""
+"""Algorithms of a user's own, as files: right ones, wrong ones, and other files."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def test_the_tree_of_seven() -> None:
 
 
 @pytest.mark.parametrize("n", [6, 8, 15, 32])
-def test_it_sends_twice_what_the_double_tree_sends(n: int) -> None:
+def test_the_busiest_rank_sends_twice_the_double_trees_bytes(n: int) -> None:
     busiest = [s.chunks_sent().max() / s.chunks for s in (binary_tree.broadcast(n, 0), double_tree.broadcast(n, 0))]
     assert busiest == [2, 1]
 
@@ -29,7 +29,7 @@ def test_up_and_down_are_one_block() -> None:
 
 
 @pytest.mark.parametrize("n", [3, 4, 7, 8, 15, 33])
-def test_it_takes_twice_the_steps_where_ranks_have_one_port(n: int) -> None:
+def test_ranks_with_one_port_take_twice_the_steps(n: int) -> None:
     example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "half_bandwidth.py"))
     naive, double = (example["steps"](schedule) for schedule in example["trees"](n))
     assert naive >= 2 * example["PIECES"]

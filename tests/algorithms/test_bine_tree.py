@@ -1,4 +1,4 @@
-"""Twice as many have it after every round; ways are shorter than the binomial tree's."""
+"""Twice as many ranks have the data after every round; paths are shorter than the binomial tree's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_the_tree_of_eight() -> None:
 
 
 @pytest.mark.parametrize("n", [2, 3, 8, 13, 64])
-def test_who_has_it_sends_to_one_who_has_not(n: int) -> None:
+def test_ranks_with_the_data_send_to_ranks_without(n: int) -> None:
     has = {n // 2}
     for part in bine_tree.broadcast(n, n // 2).expand().by_round():
         assert set(part.source.tolist()) <= has

@@ -25,7 +25,7 @@ def test_the_tree_of_eight() -> None:
 
 
 @pytest.mark.parametrize("n", [2, 6, 8, 13])
-def test_a_subtree_gets_what_it_holds_and_no_more(n: int) -> None:
+def test_a_subtree_gets_its_own_chunks_only(n: int) -> None:
     schedule = binomial.scatter(n, 2 % n)
     assert schedule.chunks_sent().max() == n - 1
     received = schedule.chunks_received()

@@ -1,4 +1,4 @@
-"""Distances are powers of two; what has i to go is sent once for every bit of i."""
+"""Distances are powers of two; a block with i to go is sent once for every bit of i."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_everyone_sends_to_one_and_receives_from_one_a_round(n: int) -> None:
 
 
 @pytest.mark.parametrize("n", [2, 5, 8, 11])
-def test_a_block_hops_once_for_every_bit_of_its_way(n: int) -> None:
+def test_a_block_hops_once_for_every_bit_of_its_distance(n: int) -> None:
     assert bruck.all_to_all(n).chunks_sent().tolist() == [sum(i.bit_count() for i in range(n))] * n
 
 

@@ -1,4 +1,4 @@
-"""Distances are half of what is left, rounded up; nobody sends more than (n-1)/n of the vector, for any n."""
+"""Distances are half of the remaining ranks, rounded up; no rank sends more than (n-1)/n of the vector, for any n."""
 
 from __future__ import annotations
 

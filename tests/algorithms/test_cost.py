@@ -1,4 +1,4 @@
-"""Costs are data: what is printed means what is evaluated, and nothing of it is in a docstring."""
+"""Costs are data: a formula evaluates as printed, and no cost is in a docstring."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ FORMULAS = st.recursive(
 
 
 @given(FORMULAS, st.integers(2, 70), st.integers(1, 1 << 30))
-def test_a_formula_means_what_it_prints(formula: Expression, ranks: int, nbytes: int) -> None:
+def test_a_formula_evaluates_as_printed(formula: Expression, ranks: int, nbytes: int) -> None:
     assert formula.evaluate(ranks, nbytes) == read_as_python(formula, ranks, nbytes)
 
 
 @pytest.mark.parametrize(("name", "collective"), pairs())
-def test_so_does_what_an_algorithm_states(name: str, collective: str) -> None:
+def test_a_stated_cost_evaluates_as_printed(name: str, collective: str) -> None:
     stated = REGISTRY[name].costs[collective]
     for ranks in (2, 3, 8, 12, 17, 100):
         for formula in (stated.rounds, stated.sent):

@@ -32,5 +32,5 @@ def test_other_numbers_fold_the_first_even_ranks(n: int) -> None:
 
 def test_blocks_of_a_folded_pair_are_added_up_together() -> None:
     rows = halving_doubling.reduce_scatter(3).expand()
-    told = np.stack([rows.source, rows.target, rows.source_chunk, rows.count], axis=1)
-    assert list(map(tuple, told.tolist())) == [(0, 1, 0, 3), (1, 2, 2, 1), (2, 1, 0, 2), (1, 0, 0, 1)]
+    got = np.stack([rows.source, rows.target, rows.source_chunk, rows.count], axis=1)
+    assert list(map(tuple, got.tolist())) == [(0, 1, 0, 3), (1, 2, 2, 1), (2, 1, 0, 2), (1, 0, 0, 1)]

@@ -20,7 +20,7 @@ def test_every_rank_but_the_last_shifts_then_doubles(n: int) -> None:
 
 
 @pytest.mark.parametrize("function", [hillis_steele.scan, hillis_steele.exscan])
-def test_what_arrives_is_of_lower_ranks_and_goes_first(function) -> None:  # type: ignore[no-untyped-def]
+def test_received_chunks_are_of_lower_ranks_and_go_first(function) -> None:  # type: ignore[no-untyped-def]
     for p in lower(function(13)):
         sums = [i for i in p.instructions if i.kind is Kind.REDUCE]
         assert all([o.space is Space.MESSAGE for o in i.sources] == [True, False] for i in sums)

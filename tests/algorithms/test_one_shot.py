@@ -13,8 +13,8 @@ def orders(schedule: Schedule) -> list[list[int]]:
     """For every output chunk that is summed up: whose inputs, in the order in which they are added."""
     rows = schedule.expand()
     rows = rows.take(rows.source_buffer == Buffer.INPUT)
-    places = sorted(set(zip(rows.target.tolist(), rows.target_chunk.tolist(), strict=True)))
-    return [rows.source[(rows.target == t) & (rows.target_chunk == c)].tolist() for t, c in places]
+    positions = sorted(set(zip(rows.target.tolist(), rows.target_chunk.tolist(), strict=True)))
+    return [rows.source[(rows.target == t) & (rows.target_chunk == c)].tolist() for t, c in positions]
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 8])

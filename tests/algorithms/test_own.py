@@ -1,4 +1,4 @@
-"""A user's own algorithms: registered, in files, in packages; each mistake is one line that says where."""
+"""A user's own algorithms: registered, in files, in packages; each mistake is one line that names its place."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def test_a_function_is_registered() -> None:
     assert register(relay) is relay  # a second time changes nothing
 
 
-def test_it_is_taken_only_by_its_name() -> None:
+def test_an_own_algorithm_runs_only_by_its_name() -> None:
     register(relay)
     assert "relay" not in serving("broadcast") and "relay" not in REGISTRY
     with pytest.raises(ValueError, match=r"no algorithm 'rely': expected one of ring, .*, relay, or FILE\.py:FUNCTION"):
         find("rely")
 
 
-def test_what_it_costs_is_counted_where_it_is_not_stated() -> None:
+def test_an_unstated_cost_is_counted() -> None:
     register(relay)
     counted = find("relay").costs["broadcast"]
     assert counted.evaluate(9, 64.0) == (8.0, 64.0) and str(counted.sent) == "not stated" and not counted.pipelines
@@ -75,7 +75,7 @@ def test_a_module_is_registered_with_all_that_it_serves() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "expected"),
     [
         ("ring", r"test_own\.py: ringtree has an algorithm 'ring'; expected another name"),
         ("all", r"'all' cannot be an algorithm's name; expected a word"),
@@ -83,9 +83,9 @@ def test_a_module_is_registered_with_all_that_it_serves() -> None:
         ("taken", r"'taken' is registered, from test_own\.py; expected another name"),
     ],
 )
-def test_names_that_clash_are_refused(name: str, said: str) -> None:
+def test_names_that_clash_are_refused(name: str, expected: str) -> None:
     register(lambda ranks: build("ring", "all_reduce", ranks), "taken")
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=expected):
         register(relay, name)
 
 
@@ -154,7 +154,7 @@ def test_functions_that_close_over_other_values_are_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "said"),
+    ("function", "expected"),
     [
         ("stra", "FILE:stra: FILE has no function 'stra'; expected one of zigzag, star, forgetful, powers,"),
         ("number", "FILE has no function 'number'; expected one of zigzag"),
@@ -169,15 +169,15 @@ def test_functions_that_close_over_other_values_are_others() -> None:
         ("rooted", "FILE: rooted is for all_reduce; expected a function of (ranks)"),
     ],
 )  # fmt: skip
-def test_what_is_no_algorithm_is_refused_in_a_line(tmp_path: Path, function: str, said: str) -> None:
+def test_a_wrong_algorithm_is_refused_in_a_line(tmp_path: Path, function: str, expected: str) -> None:
     path = write(tmp_path)
     with pytest.raises(ValueError) as refusal:
         find(f"{path}:{function}")
-    assert said.replace("FILE", path) in str(refusal.value) and "\n" not in str(refusal.value)
+    assert expected.replace("FILE", path) in str(refusal.value) and "\n" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("def star(ranks:\n    pass\n", "mine.py: line 1: "),
         ("\nimport no_such_module\n", "mine.py: ModuleNotFoundError: No module named 'no_such_module' (line 2)"),
@@ -185,11 +185,11 @@ def test_what_is_no_algorithm_is_refused_in_a_line(tmp_path: Path, function: str
         ("# nothing\n", "mine.py has no function 'star'; expected one, and it has none"),
     ],
 )
-def test_so_is_a_file_that_cannot_be_loaded(tmp_path: Path, text: str, said: str) -> None:
+def test_so_is_a_file_that_cannot_be_loaded(tmp_path: Path, text: str, expected: str) -> None:
     path = write(tmp_path, text)
     with pytest.raises(ValueError) as refusal:
         find(f"{path}:star")
-    assert said in str(refusal.value)
+    assert expected in str(refusal.value)
 
 
 def test_so_is_a_file_that_is_not_there(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_so_is_a_file_that_is_not_there(tmp_path: Path) -> None:
         find(f"{tmp_path}/no.py:star")
 
 
-def test_what_serves_some_numbers_of_ranks_says_so(tmp_path: Path) -> None:
+def test_an_algorithm_for_some_numbers_of_ranks_names_them(tmp_path: Path) -> None:
     name = f"{write(tmp_path)}:powers"
     assert build(name, "all_reduce", 16).ranks == 16
     with pytest.raises(ValueError, match=r"mine\.py: powers all_reduce over 6 ranks: only powers of two \(line 32\)"):
@@ -216,7 +216,7 @@ def test_a_wrong_one_is_refused_with_rank_chunk_and_reason(tmp_path: Path) -> No
         prove_own(f"{path}:forgetful", "all_reduce", 4)
 
 
-def test_what_follows_from_schedules_follows_from_these(tmp_path: Path) -> None:
+def test_properties_of_schedules_hold_for_own_algorithms(tmp_path: Path) -> None:
     path = write(tmp_path)
     assert order(f"{path}:star", "all_reduce") is ReductionOrder.FOLD
     assert order(f"{path}:forgetful", "all_reduce") is ReductionOrder.ANY  # it is wrong wherever one looks

@@ -9,7 +9,7 @@ from ringtree.ir.lower import lower
 from ringtree.verify import prove, prove_programs
 
 
-def test_what_goes_far_is_little() -> None:
+def test_far_messages_are_small() -> None:
     parts = pat.all_gather(16).expand().by_round()
     assert [set(((part.target - part.source) % 16).tolist()) for part in parts] == [{8}, {4}, {2}, {1}]
     assert [len(part) // 16 for part in parts] == [1, 2, 4, 8]

@@ -31,17 +31,17 @@ def test_is_legal_and_right(name: str, collective: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "collective"), algorithms.pairs())
-def test_costs_what_it_states(name: str, collective: str) -> None:
+def test_an_algorithm_has_its_stated_cost(name: str, collective: str) -> None:
     cost = REGISTRY[name].costs[collective]
     for ranks, root in ((n, root) for n in RANKS if n > 1 for root in roots(collective, n)):
         schedule = algorithms.build(name, collective, ranks, root)
         rounds, sent = cost.evaluate(ranks, 1.0)
         busiest = schedule.chunks_sent().max() / schedule.chunks
-        for formula, said, is_so in ((cost.rounds, rounds, schedule.rounds), (cost.sent, sent, busiest)):
+        for formula, stated, is_so in ((cost.rounds, rounds, schedule.rounds), (cost.sent, sent, busiest)):
             if isinstance(formula, AtMost):
-                assert is_so <= said + 1e-12, (formula, ranks, root)
+                assert is_so <= stated + 1e-12, (formula, ranks, root)
             else:
-                assert is_so == pytest.approx(said), (formula, ranks, root)
+                assert is_so == pytest.approx(stated), (formula, ranks, root)
         first, again = schedule.expand(), schedule.chunks_sent()
         away = first.take(first.source != first.target)
         assert sum(away.count.tolist()) == again.sum() == schedule.chunks_received().sum()
@@ -103,7 +103,7 @@ def test_a_module_is_read_in_parts() -> None:
         (("chain", "broadcast", 4, 4), r"broadcast with root 4: expected a rank, 0\.\.3"),
     ],
 )
-def test_a_mistake_is_answered_with_what_is_expected(arguments: tuple[str, str, int], message: str) -> None:
+def test_a_mistake_raises_with_the_expectation(arguments: tuple[str, str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         algorithms.build(*arguments)
 

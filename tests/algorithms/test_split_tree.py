@@ -24,7 +24,7 @@ def test_ncclss_first_tree_over_four_hosts_of_eight() -> None:
 
 
 @pytest.mark.parametrize(("ranks", "group"), [(32, 8), (12, 3), (15, 5), (8, 2), (8, 8), (7, 1)])
-def test_nobody_has_more_than_two_below_or_more_than_one_way_between(ranks: int, group: int) -> None:
+def test_a_rank_has_at_most_two_below_and_one_path_between(ranks: int, group: int) -> None:
     schedule = split_tree.all_reduce(ranks, group=group)
     rows = schedule.expand()
     for tree in (0, 1):

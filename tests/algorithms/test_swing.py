@@ -1,4 +1,4 @@
-"""Distances swing, what is sent halves, and nobody sends more than must be."""
+"""Distances swing, messages halve, and no rank sends more than the bound."""
 
 from __future__ import annotations
 

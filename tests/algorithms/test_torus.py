@@ -37,7 +37,7 @@ def test_all_ports_are_busy_in_every_round(schedule, ports: int) -> None:  # typ
             assert len(set(part.source[part.target == rank].tolist())) == ports
 
 
-def test_a_prime_is_a_ring_both_ways() -> None:
+def test_a_prime_is_a_ring_in_both_directions() -> None:
     rows = torus.all_reduce(7).expand()
     assert set(((rows.target - rows.source) % 7).tolist()) == {1, 6}
 

@@ -47,7 +47,7 @@ def test_a_reduction_is_exact(dtype: str, op: str) -> None:
 
 
 @pytest.mark.parametrize("name", [c for c in COLLECTIVES if c != "barrier"])
-def test_what_is_expected_is_what_the_collective_means(name: str) -> None:
+def test_expected_results_are_those_of_the_collective(name: str) -> None:
     data = Data(COLLECTIVES[name], 4, 4 * 25_000, datatype("float32"), root=2)
     for rank, y in enumerate(outputs(data, 7)):
         assert data.wrong(y, rank, 7) == 0
@@ -65,7 +65,7 @@ def test_last_iterations_result_is_wrong_in_this_one() -> None:
     assert data.wrong(outputs(data, 1)[0], 0, 2) > 9_000
 
 
-def test_chunks_in_each_others_places_are_wrong() -> None:
+def test_exchanged_chunks_are_wrong() -> None:
     data = Data(COLLECTIVES["all_gather"], 4, 4 * 4096, datatype("float32"))
     y = outputs(data, 0)[0]
     assert data.wrong(np.roll(y, 4096), 0, 0) > 12_000
@@ -80,7 +80,7 @@ def test_every_partial_sum_is_representable(name: str, ranks: int) -> None:
 
 
 @pytest.mark.parametrize(("op", "joined"), [("land", 0), ("lor", 1)])
-def test_what_is_joined_by_logic_is_neither_all_true_nor_all_false(op: str, joined: int) -> None:
+def test_logical_results_are_neither_all_true_nor_all_false(op: str, joined: int) -> None:
     data = Data(COLLECTIVES["all_reduce"], 16, 2000, datatype("float32"), op)
     assert 200 < np.count_nonzero(outputs(data, 0)[0] == joined) < 1800
 

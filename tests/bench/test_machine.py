@@ -1,4 +1,4 @@
-"""What a machine is said to be, from a tree of files as Linux has them."""
+"""The description of a machine, from a tree of files as Linux has them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_machine_is_read_from_its_files(tmp_path: Path) -> None:
     assert (machine["numa_nodes"], machine["memory_bytes"]) == (2, 1024 * 1024)
 
 
-def test_what_a_machine_does_not_tell_is_not_guessed(tmp_path: Path) -> None:
+def test_missing_facts_of_a_machine_are_not_guessed(tmp_path: Path) -> None:
     machine = describe(tmp_path)
     assert machine["caches"] == [] and machine["numa_nodes"] == 0 and machine["memory_bytes"] == 0
     assert machine["cores"] >= 1

@@ -1,4 +1,4 @@
-"""What is kept of a measurement is read back, and what is something else is refused in one line."""
+"""Records of measurements read back, and other files are refused in one line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_row_of_another_program_needs_little(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "said"),
+    ("record", "expected"),
     [
         ([], "expected `machine` and `rows`"),
         ({"rows": [ROW]}, "expected `machine` and `rows`"),
@@ -50,19 +50,19 @@ def test_a_row_of_another_program_needs_little(tmp_path: Path) -> None:
         ({"machine": {}, "rows": [ROW | {"wrong": "no"}]}, "row 0: wrong: got 'no'; expected a whole number"),
     ],
 )
-def test_something_else_is_refused(tmp_path: Path, record: Any, said: str) -> None:
+def test_something_else_is_refused(tmp_path: Path, record: Any, expected: str) -> None:
     path = tmp_path / "rows.json"
     path.write_text(json.dumps(record))
     with pytest.raises(ValueError, match=re.escape(f"{path}: ")) as error:
         read(path)
-    assert said in str(error.value) and "\n" not in str(error.value)
+    assert expected in str(error.value) and "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("[" * 100_000, "nested too deeply"), ("9" * 10_000, "not JSON"), ("{", "not JSON")]
+    ("text", "expected"), [("[" * 100_000, "nested too deeply"), ("9" * 10_000, "not JSON"), ("{", "not JSON")]
 )
-def test_what_cannot_be_read_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_unreadable_records_are_refused(tmp_path: Path, text: str, expected: str) -> None:
     path = tmp_path / "rows.json"
     path.write_text(text)
-    with pytest.raises(ValueError, match=f"{path}: {said}"):
+    with pytest.raises(ValueError, match=f"{path}: {expected}"):
         read(path)

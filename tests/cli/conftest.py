@@ -10,7 +10,7 @@ import pytest
 from ringtree.cli import main
 
 
-class Said(NamedTuple):
+class CommandResult(NamedTuple):
     """How a command ended, and what it wrote."""
 
     code: int
@@ -18,18 +18,18 @@ class Said(NamedTuple):
     err: str
 
 
-Ringtree = Callable[..., Said]
+Ringtree = Callable[..., CommandResult]
 
 
 @pytest.fixture
 def ringtree(capsys: pytest.CaptureFixture[str]) -> Ringtree:
     """`ringtree("show", "ring")` as from a shell."""
 
-    def call(*words: str) -> Said:
+    def call(*words: str) -> CommandResult:
         try:
             code = main(words)
         except SystemExit as exit:  # argparse's way to end
             code = int(exit.code or 0)
-        return Said(code, *capsys.readouterr())
+        return CommandResult(code, *capsys.readouterr())
 
     return call

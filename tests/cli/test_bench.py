@@ -33,7 +33,7 @@ def test_every_collective_is_measured_and_right(ringtree: Ringtree, collective: 
     assert "# Out of bounds values : 0 OK" in got.out
 
 
-def test_the_record_says_what_was_measured_and_where(ringtree: Ringtree, tmp_path: Path) -> None:
+def test_the_record_has_measurement_and_machine(ringtree: Ringtree, tmp_path: Path) -> None:
     path = tmp_path / "rows.json"
     words = ("all_gather", "-n", "1,3", "-b", "64", "-e", "2K", "-f", "32", "-d", "double", "--algorithm", "all")
     got = ringtree("bench", *words, *QUICK, "--json", str(path))
@@ -58,8 +58,8 @@ def test_a_trace_has_one_call_of_each_case(ringtree: Ringtree, tmp_path: Path) -
     got = ringtree("bench", *words, *QUICK, "--trace", str(path))
     trace = chrome.read(path)
     assert got.code == 0 and trace.ranks == 3
-    said = [(24, 2), (24 * 64, 2), (24, 3), (24 * 64, 3)]
-    assert trace.calls == tuple(f"all_gather(float32, count {count}) by ring over {n} ranks" for count, n in said)
+    cases = [(24, 2), (24 * 64, 2), (24, 3), (24 * 64, 3)]
+    assert trace.calls == tuple(f"all_gather(float32, count {count}) by ring over {n} ranks" for count, n in cases)
     sends = trace.take(trace.kind == Event.SEND)
     for call, nbytes in enumerate([48, 48 * 64, 32 * 2, 32 * 64 * 2]):  # of each rank: all blocks but one
         assert sends.nbytes[(sends.call == call) & (sends.rank == 1)].sum() == nbytes

@@ -41,7 +41,7 @@ def test_one_a_list_and_a_range(text: str, expected: list[int]) -> None:
         "1:1024G:1.00000001",
     ],
 )
-def test_what_is_no_size_is_one_line(text: str) -> None:
+def test_a_wrong_size_gets_one_line(text: str) -> None:
     with pytest.raises(ValueError, match="--bytes") as refusal:
         byte_sizes(text)
     assert "\n" not in str(refusal.value)
@@ -55,7 +55,7 @@ def test_sizes_are_read_in_binary_units(text: str, nbytes: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "-8", "8X", "M", "one"])
-def test_what_is_not_a_size_is_refused(text: str) -> None:
+def test_wrong_sizes_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a size: expected"):
         parse_bytes(text)
 
@@ -67,7 +67,7 @@ def test_a_sweep_multiplies_or_steps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "last", "how", "said"),
+    ("first", "last", "how", "expected"),
     [
         (0, 8, {}, "-b of at least 1"),
         (16, 8, {}, "-e not below"),
@@ -76,6 +76,6 @@ def test_a_sweep_multiplies_or_steps() -> None:
         (8, 16, {"factor": 2.0, "step": 8}, "not both"),
     ],
 )
-def test_a_sweep_that_never_ends_is_refused(first: int, last: int, how: dict[str, float], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_a_sweep_that_never_ends_is_refused(first: int, last: int, how: dict[str, float], expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
         sizes(first, last, **how)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What each command answers."""
+"""The output of each command."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def test_an_algorithms_own_options_are_passed_on(ringtree: Ringtree) -> None:
     assert proved.out.splitlines()[1].split()[4] == "45" and proved.code == 0
 
 
-def test_prove_one_says_how_much_it_proved(ringtree: Ringtree) -> None:
+def test_prove_one_prints_what_it_proved(ringtree: Ringtree) -> None:
     got = ringtree("prove", "chain", "--collective", "broadcast", "-n", "1-4")
     assert got.code == 0
     assert got.out.splitlines()[1].split() == ["chain", "broadcast", "1-4", "9", "17", "26", "1"]
     assert "proved 9 schedules with 17 transfers, and the 26 programs" in got.out
 
 
-def test_prove_says_which_numbers_of_ranks_it_proved(ringtree: Ringtree) -> None:
+def test_prove_prints_the_numbers_of_ranks_it_proved(ringtree: Ringtree) -> None:
     got = ringtree("prove", "ring", "--collective", "all_gather", "-n", "2,4,6-7,16")
     assert got.out.splitlines()[1].split()[2:4] == ["2,4,6-7,16", "5"]
 
@@ -81,7 +81,7 @@ def test_prove_all_proves_every_pair(ringtree: Ringtree) -> None:
     assert got.code == 0 and rows == pairs()
 
 
-def test_prove_refuses_a_wrong_file_and_says_where(ringtree: Ringtree, tmp_path: Path) -> None:
+def test_prove_refuses_a_wrong_file_and_names_the_line(ringtree: Ringtree, tmp_path: Path) -> None:
     path = tmp_path / "wrong.txt"
     path.write_text(RING.replace("3 times, chunk -1: r data[r] ->", "2 times, chunk -1: r data[r] ->"))
     got = ringtree("prove", str(path))
@@ -151,10 +151,10 @@ def test_run_starts_ranks_and_passes_their_end_on(tmp_path: Path) -> None:
 
 
 def modules(script: str) -> set[str]:
-    """What a new interpreter has loaded after that, and had not before."""
+    """The modules that the script loads in a new interpreter."""
     script = f"import sys; before = set(sys.modules); {script}; print('loaded', *set(sys.modules) - before)"
-    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    return set(said.stdout.rpartition("loaded ")[2].split())
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stdout.rpartition("loaded ")[2].split())
 
 
 @pytest.mark.parametrize(("use", "allowed"), [("", set()), ("; ringtree.init", {"numpy"})])

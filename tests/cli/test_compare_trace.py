@@ -25,7 +25,7 @@ def files(tmp_path: Path) -> list[str]:
     return found
 
 
-def test_what_differs_is_printed(ringtree: Ringtree, files: list[str]) -> None:
+def test_differences_are_printed(ringtree: Ringtree, files: list[str]) -> None:
     got = ringtree("compare-trace", *files[:2])
     assert got == (0, comparison(REAL, SIMULATED) + "\n", "")
     assert "makespan: measured 2 µs, simulated 3 µs; simulated / measured = 1.5" in got.out
@@ -33,14 +33,14 @@ def test_what_differs_is_printed(ringtree: Ringtree, files: list[str]) -> None:
 
 def test_mistakes_are_one_line(ringtree: Ringtree, files: list[str], tmp_path: Path) -> None:
     (tmp_path / "letter").write_text("Dear reader")
-    for words, said in (
+    for words, expected in (
         ((files[0], files[2]), "traces of 2 and 3 ranks; expected two of as many"),
         ((files[0], str(tmp_path / "absent")), "absent: cannot be read: No such file"),
         ((files[0], str(tmp_path / "letter")), "letter: not JSON"),
         ((files[0],), "required: SIMULATED"),
     ):
         got = ringtree("compare-trace", *words)
-        assert got.code in (1, 2) and said in got.err and len(got.err.splitlines()) == 1 and not got.out
+        assert got.code in (1, 2) and expected in got.err and len(got.err.splitlines()) == 1 and not got.out
 
 
 def test_a_page_with_both(ringtree: Ringtree, files: list[str], tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ ROW = {"collective": "all_reduce", "ranks": 2, "nbytes": 8, "dtype": "float32", 
         "run -n 2 --trace plan.txt plan.txt",
     ],
 )
-def test_what_a_command_reads_is_not_lost(
+def test_a_commands_input_is_not_lost(
     ringtree: Ringtree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
 ) -> None:
     from ringtree.formats import chrome

@@ -1,4 +1,4 @@
-"""`ringtree explain`: what it prints and writes, and mistakes."""
+"""`ringtree explain`: output, files, and mistakes."""
 
 from __future__ import annotations
 
@@ -19,45 +19,45 @@ HEAD = """\
 """
 
 
-def written(tmp_path: Path, GBps: float, *said: str) -> Path:
+def written(tmp_path: Path, GBps: float, *preamble: str) -> Path:
     """A log of two GPUs at that plateau."""
     rows = [(8, 9.0), (1024, 9.0), *((n, n / GBps / 1e3) for n in (1 << 26, 1 << 28, 1 << 30))]
     lines = [f"{n} {n // 4} float sum -1 {us:.2f} 0.00 0.00 0 {us:.2f} 0.00 0.00 0" for n, us in rows]
     path = tmp_path / "run.log"
-    path.write_text(HEAD + "\n".join((*said, *lines)) + "\n")
+    path.write_text(HEAD + "\n".join((*preamble, *lines)) + "\n")
     return path
 
 
 def test_a_healthy_log_is_laid_beside_the_prediction(ringtree: Ringtree, tmp_path: Path) -> None:
-    said = ringtree("explain", str(written(tmp_path, 44.0)), "--topology", "dgx-1-v100")
-    assert said.code == 0 and said.err == ""
-    assert "# nodes: 1, from the log's hosts" in said.out
-    assert "# GPUs of each node: 0, 3" in said.out
-    assert "no fault found" in said.out
-    assert "measured (us)" in said.out and "large sizes: 44 GB/s busbw measured" in said.out
+    result = ringtree("explain", str(written(tmp_path, 44.0)), "--topology", "dgx-1-v100")
+    assert result.code == 0 and result.err == ""
+    assert "# nodes: 1, from the log's hosts" in result.out
+    assert "# GPUs of each node: 0, 3" in result.out
+    assert "no fault found" in result.out
+    assert "measured (us)" in result.out and "large sizes: 44 GB/s busbw measured" in result.out
 
 
 def test_a_fault_is_named_with_evidence_and_remedy(ringtree: Ringtree, tmp_path: Path) -> None:
     line = "node-a:1:1 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to 1."
     log, why = written(tmp_path, 9.0, line), tmp_path / "why.json"
-    said = ringtree("explain", str(log), "--topology", "dgx-1-v100", "--json", str(why))
-    assert said.code == 0
+    result = ringtree("explain", str(log), "--topology", "dgx-1-v100", "--json", str(why))
+    assert result.code == 0
     for words in (
         "likely cause: P2P is off",
         "evidence at large sizes: 9 GB/s busbw measured", "NCCL_P2P_DISABLE=1 was set",
                   "to confirm:", "remedy: unset NCCL_P2P_DISABLE"):  # fmt: skip
-        assert words in said.out
-    told = json.loads(why.read_text())
-    assert (told["verdict"], [c["key"] for c in told["causes"]]) == ("likely cause", ["p2p_off"])
-    assert told["at_length"]["measured_busbw_GBps"] == pytest.approx(9.0, rel=1e-3)
-    assert [row["nbytes"] for row in told["rows"]] == [8, 1024, 1 << 26, 1 << 28, 1 << 30]
+        assert words in result.out
+    record = json.loads(why.read_text())
+    assert (record["verdict"], [c["key"] for c in record["causes"]]) == ("likely cause", ["p2p_off"])
+    assert record["at_length"]["measured_busbw_GBps"] == pytest.approx(9.0, rel=1e-3)
+    assert [row["nbytes"] for row in record["rows"]] == [8, 1024, 1 << 26, 1 << 28, 1 << 30]
 
 
-def test_an_undecided_log_says_what_to_run(ringtree: Ringtree, tmp_path: Path) -> None:
-    said = ringtree("explain", str(written(tmp_path, 9.0)), "--topology", "dgx-1-v100")
-    assert "undecided: slower than predicted, and 2 causes fit" in said.out
-    assert said.out.count("to confirm:") == 2
-    assert "run the test again with NCCL_DEBUG=INFO" in said.out
+def test_an_undecided_log_names_the_next_test(ringtree: Ringtree, tmp_path: Path) -> None:
+    result = ringtree("explain", str(written(tmp_path, 9.0)), "--topology", "dgx-1-v100")
+    assert "undecided: slower than predicted, and 2 causes fit" in result.out
+    assert result.out.count("to confirm:") == 2
+    assert "run the test again with NCCL_DEBUG=INFO" in result.out
 
 
 @pytest.mark.parametrize(("words", "expected"), [
@@ -70,24 +70,24 @@ def test_an_undecided_log_says_what_to_run(ringtree: Ringtree, tmp_path: Path) -
     (("--topology", "dgx-1-v100", "--json", "/nowhere/x.json"), "no such folder"),
 ])  # fmt: skip
 def test_mistakes_are_one_line(ringtree: Ringtree, tmp_path: Path, words: tuple[str, ...], expected: str) -> None:
-    said = ringtree("explain", str(written(tmp_path, 9.0)), *words)
-    assert said.code == 1 and said.out == ""
-    assert expected in said.err and said.err.count("\n") == 1
+    result = ringtree("explain", str(written(tmp_path, 9.0)), *words)
+    assert result.code == 1 and result.out == ""
+    assert expected in result.err and result.err.count("\n") == 1
 
 
-def test_what_is_no_log_leaves_the_json_as_it_was(ringtree: Ringtree, tmp_path: Path) -> None:
+def test_a_file_that_is_no_log_leaves_the_json_as_it_was(ringtree: Ringtree, tmp_path: Path) -> None:
     log, why = tmp_path / "run.log", tmp_path / "why.json"
     log.write_bytes(b"\x7fELF\0\0")
     why.write_text("old")
-    said = ringtree("explain", str(log), "--topology", "dgx-1-v100", "--json", str(why))
-    assert (said.code, why.read_text()) == (1, "old")
-    assert "expected the output of nccl-tests" in said.err
-    said = ringtree("explain", str(tmp_path / "none"), "--topology", "dgx-1-v100")
-    assert "no such file" in said.err
+    result = ringtree("explain", str(log), "--topology", "dgx-1-v100", "--json", str(why))
+    assert (result.code, why.read_text()) == (1, "old")
+    assert "expected the output of nccl-tests" in result.err
+    result = ringtree("explain", str(tmp_path / "none"), "--topology", "dgx-1-v100")
+    assert "no such file" in result.err
 
 
 def test_nodes_are_the_logs_hosts(ringtree: Ringtree) -> None:
     """Eight ranks would fit into one machine of eight GPUs."""
     log = Path(__file__).parents[2] / "examples/slow.log"
-    told = ringtree("explain", str(log), "--topology", "dgx-a100").out
-    assert "# nodes: 2, from the log's hosts" in told and "# GPUs of each node: 0, 1, 2, 3" in told
+    out = ringtree("explain", str(log), "--topology", "dgx-a100").out
+    assert "# nodes: 2, from the log's hosts" in out and "# GPUs of each node: 0, 1, 2, 3" in out

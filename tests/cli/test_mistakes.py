@@ -1,4 +1,4 @@
-"""A mistake gets one clear line that says what was expected, and a non-zero exit; never a traceback."""
+"""A mistake gets one clear line with what was expected, and a non-zero exit; never a traceback."""
 
 from __future__ import annotations
 
@@ -96,11 +96,11 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("words", "said"), MISTAKES, ids=[words for words, _ in MISTAKES])
-def test_a_mistake_is_one_line(ringtree: Ringtree, words: str, said: str) -> None:
+@pytest.mark.parametrize(("words", "expected"), MISTAKES, ids=[words for words, _ in MISTAKES])
+def test_a_mistake_is_one_line(ringtree: Ringtree, words: str, expected: str) -> None:
     got = ringtree(*words.split())
     assert got.code in (1, 2)
-    assert said in got.err and "internal error" not in got.err
+    assert expected in got.err and "internal error" not in got.err
     assert len(got.err.splitlines()) == 1
     assert got.out == ""
 
@@ -113,7 +113,7 @@ def test_a_file_that_is_no_schedule_is_refused(ringtree: Ringtree, tmp_path: Pat
         assert got.code == 1 and "not a schedule" in got.err and len(got.err.splitlines()) == 1
 
 
-def test_a_traceback_is_there_for_who_asks(ringtree: Ringtree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_traceback_is_printed_on_request(ringtree: Ringtree, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RINGTREE_DEBUG", "trace")
     with pytest.raises(ValueError, match="expected at least 1"):
         ringtree("show", "ring", "-n", "0")
@@ -124,7 +124,7 @@ def test_no_command_is_answered_with_help(ringtree: Ringtree) -> None:
     assert got.code == 2 and "prove" in got.err
 
 
-def test_what_an_encoding_lacks_is_a_question_mark() -> None:
+def test_a_character_that_an_encoding_lacks_is_a_question_mark() -> None:
     command = [sys.executable, "-m", "ringtree.cli", "show", "ring", "-n", "2", "--rounds"]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0 and "ring all_reduce: 2 ranks" in done.stdout and not done.stderr

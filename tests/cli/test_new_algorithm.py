@@ -1,4 +1,4 @@
-"""The acceptance test of the house: an algorithm that nobody here knows shows everywhere, without a line for it: one
+"""The acceptance test of the architecture: an unknown algorithm shows everywhere, without a line for it: one
 that passes on, and one that adds up."""
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def mine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     write(tmp_path)
 
 
-def test_it_is_proved(ringtree: Ringtree) -> None:
+def test_an_own_algorithm_is_proved(ringtree: Ringtree) -> None:
     got = ringtree("prove", "mine.py:zigzag", "-n", "1-9")
     assert got.code == 0 and "zigzag              broadcast       1-9" in got.out and "proved 24 schedules" in got.out
     assert ringtree("prove", "--algorithm", "mine.py:zigzag", "-n", "4").code == 0
@@ -43,7 +43,7 @@ def test_it_is_proved(ringtree: Ringtree) -> None:
     assert some.code == 1 and "n=3: mine.py: powers all_reduce over 3 ranks: only powers of two (line 32)" in some.out
 
 
-def test_it_is_shown(ringtree: Ringtree, tmp_path: Path) -> None:
+def test_an_own_algorithm_is_shown(ringtree: Ringtree, tmp_path: Path) -> None:
     for words in (("mine.py:zigzag",), ("--algorithm", "mine.py:zigzag")):
         assert "0 ─ 4 ─ 1 ─ 3 ─ 2" in ringtree("show", *words, "-n", "5", "--rounds").out
     page = tmp_path / "page.html"
@@ -52,7 +52,7 @@ def test_it_is_shown(ringtree: Ringtree, tmp_path: Path) -> None:
     assert wrong.code == 0 and "NOT DONE: rank 3 violates the postcondition of all_reduce in chunk 0" in wrong.out
 
 
-def test_it_is_simulated(ringtree: Ringtree) -> None:
+def test_an_own_algorithm_is_simulated(ringtree: Ringtree) -> None:
     got = ringtree("simulate", "--algorithm", "mine.py:zigzag", "-n", "5", "--bytes", "1M")
     assert got.code == 0 and "(rank 0 → 4 → 1 → 3 → 2)" in got.out and got.err == ""
     beside = ("--with", "mine.py:zigzag:broadcast:1M:5us")
@@ -61,7 +61,7 @@ def test_it_is_simulated(ringtree: Ringtree) -> None:
     assert wrong.code == 0 and "simulated although not proved: forgetful all_reduce over 4 ranks: rank 3" in wrong.err
 
 
-def test_it_is_priced(ringtree: Ringtree) -> None:
+def test_an_own_algorithm_is_priced(ringtree: Ringtree) -> None:
     words = (
         "sweep",
         "all_reduce",
@@ -79,7 +79,7 @@ def test_it_is_priced(ringtree: Ringtree) -> None:
     assert many.code == 0 and "star" in many.out  # as many transfers as ranks
 
 
-def test_it_is_measured(ringtree: Ringtree) -> None:
+def test_an_own_algorithm_is_measured(ringtree: Ringtree) -> None:
     words = ("bench", "all_reduce", "-n", "1,3", "-b", "8", "-e", "4K", "-f", "512", "--iters", "2")
     got = ringtree(*words, "--algorithm", "mine.py:star")
     assert got.code == 0, got.err
@@ -128,7 +128,7 @@ def test_a_wrong_one_is_refused_before_anything_runs(ringtree: Ringtree, command
 
 @pytest.mark.parametrize("command", [*COMMANDS, "prove {}", "show {}", "simulate --bytes 1M {}", "show --algorithm {}"])
 @pytest.mark.parametrize(
-    ("reference", "said"),
+    ("reference", "expected"),
     [
         ("gone.py:star", "gone.py:star: no file gone.py; expected FILE.py:FUNCTION"),
         ("mine.py:stra", "mine.py:stra: mine.py has no function 'stra'; expected one of zigzag, star,"),
@@ -136,9 +136,11 @@ def test_a_wrong_one_is_refused_before_anything_runs(ringtree: Ringtree, command
         ("rign", "'rign'"),
     ],
 )
-def test_what_is_no_algorithm_is_refused_in_a_line(ringtree: Ringtree, command: str, reference: str, said: str) -> None:
+def test_a_wrong_algorithm_is_refused_in_a_line(
+    ringtree: Ringtree, command: str, reference: str, expected: str
+) -> None:
     got = ringtree(*command.format(reference).split())
-    assert got.code == 1 and said in got.err and len(got.err.splitlines()) == 1 and got.out == ""
+    assert got.code == 1 and expected in got.err and len(got.err.splitlines()) == 1 and got.out == ""
 
 
 def test_an_algorithm_is_named_once(ringtree: Ringtree) -> None:
@@ -175,7 +177,7 @@ def test_a_call_refuses_a_wrong_one_on_every_rank(tmp_path: Path, op: str) -> No
         spawn(call_of, 3, f"{tmp_path}/mine.py:forgetful", op)
 
 
-def test_what_packages_add_is_listed(ringtree: Ringtree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_algorithms_of_packages_are_listed(ringtree: Ringtree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     install(tmp_path, "tree_pack", ZIGZAG, packed_star="tree_pack:star", ring="tree_pack:star")
     listed = ringtree("algorithms").out

@@ -1,4 +1,4 @@
-"""`ringtree plan` for a cluster: its table, its records, what it writes for NCCL, and what it refuses."""
+"""`ringtree plan` for a cluster: its table, its records, its files for NCCL, and mistakes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_table_in_nccl_tests_manner(ringtree: Ringtree) -> None:
     assert "of bound; bottleneck: " in got.out and "# lower bound " in got.out
 
 
-def test_records_hold_what_the_table_shows(ringtree: Ringtree, tmp_path: Path) -> None:
+def test_records_hold_the_tables_values(ringtree: Ringtree, tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
     out = ringtree(*FOUR, "--bytes", "1K,64M", "--json", str(file)).out
     found = json.loads(file.read_text())["rows"]
@@ -68,7 +68,7 @@ def test_an_algorithm_and_a_protocol_can_be_forced(ringtree: Ringtree) -> None:
     assert {(row[1], row[2]) for row in rows(out)} == {("ring", "simple")}
 
 
-def test_what_is_forced_may_be_spelt_as_nccl_does(ringtree: Ringtree) -> None:
+def test_forced_names_may_be_spelt_as_in_nccl(ringtree: Ringtree) -> None:
     ours = ringtree(*FOUR, "--bytes", "64M", "--algorithm", "nvls_tree", "--protocol", "simple").out
     assert ringtree(*FOUR, "--bytes", "64M", "--algorithm", "NVLSTree", "--protocol", "Simple").out == ours
 
@@ -87,7 +87,7 @@ def test_every_fabric_has_an_answer(ringtree: Ringtree, fabric: str) -> None:
     assert f"{fabric} over rails" in ringtree(*FOUR, "--fabric", fabric, "--bytes", "64M").out
 
 
-def test_what_it_exports_reads_back(ringtree: Ringtree, tmp_path: Path) -> None:
+def test_exported_files_read_back(ringtree: Ringtree, tmp_path: Path) -> None:
     graph, tuner = tmp_path / "graph.xml", tmp_path / "tuner.csv"
     ringtree(*FOUR, "--bytes", "8:8G:8", "--export-graph", str(graph), "--export-tuner", str(tuner))
     assert set(graph_xml.read(graph)) >= {Pattern.RING}
@@ -124,8 +124,8 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("words", "said"), MISTAKES)
-def test_a_mistake_is_one_line(ringtree: Ringtree, words: str, said: str) -> None:
+@pytest.mark.parametrize(("words", "expected"), MISTAKES)
+def test_a_mistake_is_one_line(ringtree: Ringtree, words: str, expected: str) -> None:
     got = ringtree("plan", *words.split())
     assert got.code != 0 and got.out == ""
-    assert said in got.err and got.err.count("\n") == 1
+    assert expected in got.err and got.err.count("\n") == 1

@@ -1,4 +1,4 @@
-"""`ringtree plan` on this machine: what it says is what a Communicator does, by the cost parameters that it names."""
+"""`ringtree plan` on this machine: a Communicator does what it prints, by the cost parameters that it names."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def test_one_size_is_explained(ringtree: Ringtree) -> None:
 
 
 @pytest.mark.parametrize("collective", ["all_reduce", "all_gather", "broadcast"])
-def test_it_says_what_a_call_runs(collective: str, ringtree: Ringtree, tmp_path: Path) -> None:
+def test_the_plan_names_what_a_call_runs(collective: str, ringtree: Ringtree, tmp_path: Path) -> None:
     sizes = [64, 4096, 65536, 1 << 20]
     file = tmp_path / "rows.json"
     assert ringtree("plan", collective, "-n", "3", "--bytes", ",".join(map(str, sizes)), "--json", str(file)).code == 0
-    said = json.loads(file.read_text())
-    assert said["figures"].startswith("built-in cost parameters") and said["ranks"] == 3
-    assert all(set(row) >= FIELDS for row in said["rows"])
-    assert [row["algorithm"] for row in said["rows"]] == rt.spawn(picks, 3, collective, sizes)[0]
+    record = json.loads(file.read_text())
+    assert record["figures"].startswith("built-in cost parameters") and record["ranks"] == 3
+    assert all(set(row) >= FIELDS for row in record["rows"])
+    assert [row["algorithm"] for row in record["rows"]] == rt.spawn(picks, 3, collective, sizes)[0]
 
 
 def test_figures_may_be_those_of_another_machine(ringtree: Ringtree, tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_mistake_is_one_line(words: tuple[str, ...], why: str, ringtree: Ringt
     assert got.code != 0 and why in got.err and got.err.count("\n") == 1
 
 
-def test_it_needs_no_native_module(tmp_path: Path) -> None:
+def test_planning_needs_no_native_module(tmp_path: Path) -> None:
     program = (
         "import sys; sys.modules['ringtree._native'] = None\n"
         "from ringtree.cli import main; sys.exit(main(['plan', 'all_reduce', '--bytes', '1M']))"

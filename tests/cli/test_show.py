@@ -1,4 +1,4 @@
-"""What `ringtree show` does at a terminal, and with files."""
+"""`ringtree show` at a terminal, and with files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def at_a_terminal(*words: str, **environment: str) -> str:
-    """What the command writes on a terminal of 110 columns."""
+    """The command's output on a terminal of 110 columns."""
     ours, theirs = pty.openpty()
     settings = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
     settings |= {"TERM": "xterm-256color", "COLUMNS": "110", **environment}
@@ -31,7 +31,7 @@ def at_a_terminal(*words: str, **environment: str) -> str:
     while True:
         try:
             part = os.read(ours, 65536)
-        except OSError:  # Linux says so when the other end is closed
+        except OSError:  # so Linux reports that the other end is closed
             break
         if not part:
             break
@@ -56,7 +56,7 @@ def test_a_person_can_ask_for_the_text(ringtree: Ringtree) -> None:
     assert at_a_terminal("show", "ring", "-n", "4", "--text") == ringtree("show", "ring", "-n", "4", "--text").out
 
 
-def test_what_is_shown_into_a_file_is_proved(ringtree: Ringtree, tmp_path: Path) -> None:
+def test_a_schedule_shown_into_a_file_is_proved(ringtree: Ringtree, tmp_path: Path) -> None:
     path = tmp_path / "tree.txt"
     path.write_text(ringtree("show", "double_tree", "-n", "5").out)
     assert "proved" in ringtree("prove", str(path)).out

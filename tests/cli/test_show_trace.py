@@ -27,7 +27,7 @@ def test_a_trace_is_drawn_plain_into_a_pipe(ringtree: Ringtree, tmp_path: Path) 
     assert ringtree("show", written(tmp_path)).out == timeline(TRACE) + "\n"
 
 
-def test_what_only_schedules_have_is_refused(ringtree: Ringtree, tmp_path: Path) -> None:
+def test_options_of_schedules_are_refused(ringtree: Ringtree, tmp_path: Path) -> None:
     path = written(tmp_path)
     for words in (("-n", "4"), ("--rank", "0"), ("--picture",), ("--bytes", "8")):
         got = ringtree("show", path, *words)
@@ -59,24 +59,24 @@ def test_names_cannot_write_to_the_terminal(ringtree: Ringtree, tmp_path: Path) 
 
 
 def on_a_terminal(path: str, **environment: str) -> str:
-    """What the command writes to a terminal of 80 columns."""
+    """The command's output on a terminal of 80 columns."""
     ours, theirs = pty.openpty()
     env = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
     env |= {"TERM": "xterm-256color", "COLUMNS": "80", **environment}
     command = [sys.executable, "-m", "ringtree.cli", "show", path]
     with subprocess.Popen(command, stdout=theirs, stderr=subprocess.STDOUT, env=env):
         os.close(theirs)
-        said = b""
+        output = b""
         while True:
             try:
                 more = os.read(ours, 1 << 16)
-            except OSError:  # Linux's way to say that a terminal has ended
+            except OSError:  # so Linux reports that a terminal has ended
                 break
             if not more:
                 break
-            said += more
+            output += more
     os.close(ours)
-    return said.decode()
+    return output.decode()
 
 
 def test_colour_where_a_person_looks_on_and_wants_it(tmp_path: Path) -> None:

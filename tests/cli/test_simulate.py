@@ -1,4 +1,4 @@
-"""`ringtree simulate`: what it prints, what it writes, and what it refuses."""
+"""`ringtree simulate`: output, files, and mistakes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.cli.conftest import Ringtree
 RING = ["ring", "-n", "4", "--bytes", "64K"]
 
 
-def test_it_says_time_path_and_links(ringtree: Ringtree) -> None:
+def test_time_path_and_links_are_printed(ringtree: Ringtree) -> None:
     """2 (n-1) hops of 2 us and 16 KiB over 25 GB/s."""
     got = ringtree("simulate", *RING)
     assert got.code == 0 and got.err == ""
@@ -75,7 +75,7 @@ def test_a_file_is_played(ringtree: Ringtree, tmp_path: Path) -> None:
         assert "applies to algorithms, not to files" in ringtree("simulate", str(path), "--bytes", "64K", *option).err
 
 
-def test_a_schedule_that_is_wrong_is_said_to_be(ringtree: Ringtree, tmp_path: Path) -> None:
+def test_a_wrong_schedule_is_reported(ringtree: Ringtree, tmp_path: Path) -> None:
     path = tmp_path / "wrong.txt"
     path.write_text("schedule mine broadcast: 3 ranks, 1 chunks, root 0\nonce: 0 data[0] -> 1\n")
     ran = ringtree("simulate", str(path), "--bytes", "1M")
@@ -159,8 +159,8 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("words", "said"), MISTAKES, ids=[words for words, _ in MISTAKES])
-def test_a_mistake_is_one_line(ringtree: Ringtree, words: str, said: str) -> None:
+@pytest.mark.parametrize(("words", "expected"), MISTAKES, ids=[words for words, _ in MISTAKES])
+def test_a_mistake_is_one_line(ringtree: Ringtree, words: str, expected: str) -> None:
     got = ringtree("simulate", *words.split())
     assert got.code in (1, 2) and got.out == ""
-    assert said in got.err and "internal error" not in got.err and len(got.err.splitlines()) == 1
+    assert expected in got.err and "internal error" not in got.err and len(got.err.splitlines()) == 1

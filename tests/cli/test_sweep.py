@@ -113,7 +113,7 @@ def test_a_new_algorithm_is_priced_by_its_name_alone(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setitem(REGISTRY, "star", read(module))
     words = ("all_reduce", "--topology", "switch:latency=1us,bandwidth=1GB/s", "--ranks", "3", "--bytes", "1000")
-    assert "6.00" in sweep(capsys, *words, "--algorithm", "star").split()  # 2 ways of 1 us, and of 2 vectors of 1 us
+    assert "6.00" in sweep(capsys, *words, "--algorithm", "star").split()  # 2 paths of 1 us, and 2 vectors of 1 us
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_rank_counts(text, each, expected):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         ("all_reduce --topology switch --ranks 0:4", "--ranks 0:4: expected such as 64, 2,8,64 or 2:100000"),
         ("all_reduce --topology switch --algorithm bruck", "--algorithm bruck: does not serve all_reduce"),
@@ -143,10 +143,10 @@ def test_rank_counts(text, each, expected):
         ("all_reduce --topology switch --json /nowhere/x.json", "no such folder to write to"),
     ],
 )
-def test_mistakes(capsys, words, said):
+def test_mistakes(capsys, words, expected):
     assert main(["sweep", *words.split()]) != 0
     error = capsys.readouterr().err
-    assert said in error
+    assert expected in error
     assert error.count("\n") == 1
 
 

@@ -18,7 +18,7 @@ from ringtree.cli import table
         (32414, "32414000000"),
     ],
 )
-def test_a_time_has_the_decimals_that_tell_something(time_s: float, text: str) -> None:
+def test_a_time_has_significant_decimals(time_s: float, text: str) -> None:
     assert table.microseconds(time_s) == text
 
 

@@ -13,13 +13,15 @@ from tests.machines.sysfs_trees import gpu_server
 
 
 def test_list_has_every_machine_and_network(ringtree: Ringtree) -> None:
-    said = ringtree("topo", "list").out
-    machines, networks = said.split("\n\n")
+    out = ringtree("topo", "list").out
+    machines, networks = out.split("\n\n")
     assert [line.split()[0] for line in machines.splitlines()[1:]] == list(NAMES)
     assert [line.split()[0] for line in networks.splitlines()[1:]] == list(FABRICS)
-    assert "8 × H100 SXM5" in said and "NVSwitch, 18 × NVLink 4, 450 GB/s a GPU" in said and "8 × 400 Gb/s" in said
-    told = json.loads(ringtree("topo", "list", "--json").out)
-    assert [m["name"] for m in told["machines"]] == list(NAMES) and told["fabrics"][0]["name"] == next(iter(FABRICS))
+    assert "8 × H100 SXM5" in out and "NVSwitch, 18 × NVLink 4, 450 GB/s a GPU" in out and "8 × 400 Gb/s" in out
+    record = json.loads(ringtree("topo", "list", "--json").out)
+    assert [m["name"] for m in record["machines"]] == list(NAMES) and record["fabrics"][0]["name"] == next(
+        iter(FABRICS)
+    )
 
 
 def test_show_draws_a_machine(ringtree: Ringtree) -> None:
@@ -32,11 +34,11 @@ def test_show_draws_a_machine(ringtree: Ringtree) -> None:
 
 def test_show_takes_a_part_and_several(ringtree: Ringtree) -> None:
     assert ringtree("topo", "show", "dgx-h100", "--gpus", "0,4").out.startswith("dgx-h100: 2 GPUs")
-    said = ringtree("topo", "show", "dgx-h100", "--nodes", "4", "--fabric", "roce").out
-    assert said.splitlines()[1].startswith("4 of them, 32 GPUs: rails over roce, ") and "NIC0 → " in said
+    out = ringtree("topo", "show", "dgx-h100", "--nodes", "4", "--fabric", "roce").out
+    assert out.splitlines()[1].startswith("4 of them, 32 GPUs: rails over roce, ") and "NIC0 → " in out
 
 
-def test_what_is_written_reads_back(ringtree: Ringtree, tmp_path: Path) -> None:
+def test_written_files_read_back(ringtree: Ringtree, tmp_path: Path) -> None:
     files = {form: str(tmp_path / f"machine.{form}") for form in ("json", "xml", "html")}
     got = ringtree("topo", "show", "dgx-a100", *(word for form, file in files.items() for word in (f"--{form}", file)))
     assert got.code == 0 and len(got.out.splitlines()) == 3
@@ -78,13 +80,13 @@ def test_detect_describes_this_machine(ringtree: Ringtree) -> None:
     assert got.code == 0 and not got.err and "cpu0" in got.out
 
 
-def test_copies_lay_the_ways_side_by_side(ringtree: Ringtree) -> None:
-    said = ringtree("topo", "show", "dgx-a100", "--copies", "0,gpu4").out
-    assert said.startswith("dgx-a100: from gpu0 to gpu4, and to another such machine\n")
-    assert "✓ P2P" in said and "  tcp " in said and "GPUDirect RDMA" in said
+def test_copies_show_the_routes_side_by_side(ringtree: Ringtree) -> None:
+    out = ringtree("topo", "show", "dgx-a100", "--copies", "0,gpu4").out
+    assert out.startswith("dgx-a100: from gpu0 to gpu4, and to another such machine\n")
+    assert "✓ P2P" in out and "  tcp " in out and "GPUDirect RDMA" in out
 
 
-def test_nothing_is_written_where_one_form_cannot_tell_it(ringtree: Ringtree, tmp_path: Path) -> None:
+def test_nothing_is_written_if_one_format_cannot_hold_it(ringtree: Ringtree, tmp_path: Path) -> None:
     """NCCL's format hangs all on CPUs; JSON and the page do not."""
     file = tmp_path / "gpus.json"
     file.write_text('{"machine": "m", "devices": [{"name": "a", "kind": "gpu"}, {"name": "b", "kind": "gpu"}]}')
@@ -96,8 +98,10 @@ def test_nothing_is_written_where_one_form_cannot_tell_it(ringtree: Ringtree, tm
 def test_the_rings_of_a_graph_file_are_shown(ringtree: Ringtree, tmp_path: Path) -> None:
     graph, page = tmp_path / "graph.xml", tmp_path / "page.html"
     one = '<channel><gpu dev="0"/><gpu dev="2"/><gpu dev="1"/><gpu dev="3"/></channel>'
-    told = 'pattern="4" crossnic="0" speedintra="12" speedinter="12" typeintra="SYS" typeinter="PIX" samechannels="0"'
-    graph.write_text(f'<graphs version="1"><graph id="0" nchannels="1" {told}>{one}</graph></graphs>')
+    attributes = (
+        'pattern="4" crossnic="0" speedintra="12" speedinter="12" typeintra="SYS" typeinter="PIX" samechannels="0"'
+    )
+    graph.write_text(f'<graphs version="1"><graph id="0" nchannels="1" {attributes}>{one}</graph></graphs>')
     show = ("topo", "show", "azure-nc96", "--graph", str(graph))
     assert "ring  1 channel, 12 GB/s each over SYS\n  0 → 2 → 1 → 3 → 0" in ringtree(*show).out
     assert ringtree(*show, "--html", str(page)).code == 0 and page.exists()

@@ -46,11 +46,11 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("words", "said"), MISTAKES)
-def test_a_mistake_is_one_line(ringtree: Ringtree, words: str, said: str) -> None:
+@pytest.mark.parametrize(("words", "expected"), MISTAKES)
+def test_a_mistake_is_one_line(ringtree: Ringtree, words: str, expected: str) -> None:
     code, out, err = ringtree("train", *words.split())
     assert code and not out
-    assert said in err and err.count("\n") == 1
+    assert expected in err and err.count("\n") == 1
 
 
 @pytest.mark.torch
@@ -87,16 +87,16 @@ def test_ranks_that_another_starts(launcher: str) -> None:
     for _ in range(3):  # torchrun may end rank 0 before it has spoken, where rank 1 was the first to end
         done = command("--steps", "1", "--dp", "4", launcher=tuple(words))
         assert done.returncode
-        if told := done.stderr.count("the layout is for 4 ranks, and "):
+        if printed := done.stderr.count("the layout is for 4 ranks, and "):
             break
-    assert told == 1, done.stderr
+    assert printed == 1, done.stderr
 
 
 @pytest.mark.torch
-def test_an_error_on_a_rank_is_told_once_with_its_rank() -> None:
+def test_an_error_on_a_rank_is_printed_once_with_its_rank() -> None:
     done = command("--dp", "2", RINGTREE_TIMEOUT="-1")
-    told = [line for line in done.stderr.splitlines() if "ringtree train: " in line]
-    assert done.returncode and len(told) == 1 and "RINGTREE_TIMEOUT is '-1'" in told[0]
+    lines = [line for line in done.stderr.splitlines() if "ringtree train: " in line]
+    assert done.returncode and len(lines) == 1 and "RINGTREE_TIMEOUT is '-1'" in lines[0]
 
 
 PLANS = {
@@ -124,7 +124,7 @@ def test_a_plan_needs_no_torch() -> None:
 
 
 @pytest.mark.torch
-def test_what_is_left_goes_on_from_a_checkpoint_under_another_layout(tmp_path: Path) -> None:
+def test_a_job_resumes_from_a_checkpoint_under_another_layout(tmp_path: Path) -> None:
     folder = str(tmp_path / "checkpoints")
     first = command("--steps", "2", "--dp", "2", "--checkpoint", folder)
     assert first.returncode == 0, first.stderr

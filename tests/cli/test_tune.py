@@ -1,4 +1,4 @@
-"""`ringtree tune` measures this machine for real, and what it writes is what calls are planned by."""
+"""`ringtree tune` measures this machine for real, and calls are planned by the file it writes."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def test_a_machine_is_measured_and_planned_by(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.delenv(tuned.VARIABLE, raising=False)
     assert main(QUICK) == 0
-    said, err = capsys.readouterr()
+    out, err = capsys.readouterr()
     path = tmp_path / "ringtree" / "machine.json"
-    assert f"written to {path}" in said and not err
-    assert all(unit in said for unit in ("ns", "GB/s", "KiB", "median"))
+    assert f"written to {path}" in out and not err
+    assert all(unit in out for unit in ("ns", "GB/s", "KiB", "median"))
     found = tuned.read(path)
     assert found.ranks == (2,) and load(path).ranks == 2
     assert found.parameters != BUILT_IN and found.parameters.call_s > 0 < found.parameters.copy_Bps[0]
@@ -66,6 +66,6 @@ def test_a_mistake_is_one_line(words: list[str], why: str, capsys: pytest.Captur
 
 
 @pytest.mark.parametrize(("cores", "ranks"), [(1, [2, 3]), (2, [2, 4]), (4, [2, 4, 8]), (64, [2, 8, 16])])
-def test_what_is_measured_where_nobody_says(cores: int, ranks: list[int]) -> None:
+def test_the_default_numbers_of_ranks(cores: int, ranks: list[int]) -> None:
     assert usual_ranks(cores) == ranks
     assert usual_ranks(usable_cores())

@@ -17,13 +17,13 @@
 #define ago(now, then) ((now - then + M) % M)
 
 typedef Lane { byte slot[DEPTH]; bool busy[DEPTH]; byte published; byte taken };
-typedef Slot { bool open; bool told[RECEIVERS]; byte number[RECEIVERS]; byte unread };
+typedef Slot { bool open; bool signalled[RECEIVERS]; byte number[RECEIVERS]; byte unread };
 
 Lane lane[RECEIVERS];
 Slot slot[SLOTS];
 
 /* Whether the receiver has given that message back: no more are under way than were sent since. */
-#define released(s, r) (!slot[s].told[r] || \
+#define released(s, r) (!slot[s].signalled[r] || \
                         ago(lane[r].published, lane[r].taken) <= ago(lane[r].published, slot[s].number[r]))
 #ifdef CARELESS
 #define free(s) (!slot[s].open && released(s, 1))
@@ -34,7 +34,7 @@ Slot slot[SLOTS];
 /* With counters that wrap, what is known to be released must be noted before it is too long ago. */
 inline note(s, r) {
     if
-    :: released(s, r) -> slot[s].told[r] = false
+    :: released(s, r) -> slot[s].signalled[r] = false
     :: else
     fi
 }
@@ -47,7 +47,7 @@ inline signal(r) {
         lane[r].slot[lane[r].published % DEPTH] = s;
         slot[s].unread++;
         lane[r].published = (lane[r].published + 1) % M;
-        slot[s].told[r] = true;
+        slot[s].signalled[r] = true;
         slot[s].number[r] = lane[r].published
     }
 }
@@ -81,7 +81,7 @@ progress: skip
 active [RECEIVERS] proctype receiver() {
     byte r = _pid - 1, next, first;
     do
-    :: next != lane[r].published && lane[r].busy[next % DEPTH] -> next = (next + 1) % M /* and reads what it says */
+    :: next != lane[r].published && lane[r].busy[next % DEPTH] -> next = (next + 1) % M /* and reads its slot number */
     :: first != next ->
        d_step {
            slot[lane[r].slot[first % DEPTH]].unread--;

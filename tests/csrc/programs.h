@@ -124,7 +124,7 @@ inline Program ring(int rank, int n) {
   return p;
 }
 
-// Broadcast down a chain in `pieces` chunks; whoever is in the middle forwards from its slot.
+// Broadcast down a chain in `pieces` chunks; a rank in the middle forwards from its slot.
 inline Program chain(int rank, int n, int root, int pieces) {
   Program p;
   p.chunks = pieces;
@@ -158,7 +158,7 @@ inline Program flat(int rank, int n, int root) {
   return p;
 }
 
-// No data: everyone tells everyone, with bare signals.
+// No data: every rank sends every other a bare signal.
 inline Program barrier(int rank, int n) {
   Program p;
   for (int k = 1; k < n; k++) p.signal((rank + k) % n, -1);

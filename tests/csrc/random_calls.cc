@@ -169,7 +169,7 @@ class Rank {
     }
   }
 
-  using Letters = std::vector<std::vector<int>>;
+  using Buffers = std::vector<std::vector<int>>;
 
   std::size_t length(const Call& c, int from, int to) const {
     return static_cast<std::size_t>((c.stamp + 17 * from + 5 * to) % 7) * c.count;
@@ -184,8 +184,8 @@ class Rank {
             static_cast<int>(ringtree::Dtype::int32)};
   }
 
-  Letters written(const Call& c) const {
-    Letters out(shape_.ranks);
+  Buffers written(const Call& c) const {
+    Buffers out(shape_.ranks);
     for (int peer = 0; peer < shape_.ranks; peer++)
       out[peer].assign(length(c, rank_, peer), value(c.stamp, rank_, peer));
     return out;
@@ -200,7 +200,7 @@ class Rank {
   // Everyone writes to everyone; lengths from nothing to several pieces.
   void exchange(const Call& c) {
     auto out = written(c);
-    Letters in(shape_.ranks);
+    Buffers in(shape_.ranks);
     std::vector<ringtree::Operation> all;
     for (int peer = 0; peer < shape_.ranks; peer++) {
       in[peer].assign(length(c, peer, rank_), -1);
@@ -211,12 +211,12 @@ class Rank {
     for (int peer = 0; peer < shape_.ranks; peer++) read(c, peer, in[peer], in[peer].size() * sizeof(int));
   }
 
-  // The same, begun before a barrier and waited for after it, by two threads; some are received from whoever writes,
-  // the others when they are seen to have come.
+  // The same, begun before a barrier and waited for after it, by two threads; some are received from any rank,
+  // the others once a probe has found them.
   void post(const Call& c) {
     auto out = written(c);
     int tag = 10 + static_cast<int>(c.stamp % 3), early = static_cast<int>(c.stamp % (shape_.ranks + 1));
-    Letters in(shape_.ranks, std::vector<int>(6 * c.count, -1));
+    Buffers in(shape_.ranks, std::vector<int>(6 * c.count, -1));
     std::vector<std::uint64_t> sends, receives;
     for (int k = 0; k < early; k++) {
       auto receive = operation(false, ringtree::any, tag, in[k]);
@@ -265,7 +265,7 @@ class Rank {
     if (auto messages = group_->message_recorder()) read_messages(c, *messages);
   }
 
-  // Waits begin in the order in which messages came, whoever moved them.
+  // Waits begin in the order in which messages came, whichever thread moved them.
   void read_messages(const Call& c, const ringtree::Recorder& recorder) {
     std::uint64_t last = 0;
     for (auto& e : recorder.events()) {

@@ -1,5 +1,5 @@
 // The steps of a wait (csrc/waits/waiting.h) and the lane it waits for, through every interleaving and every value that
-// weak memory allows: whoever waits goes on, no answer is lost, and a deadline is kept. Then the mutants, which must
+// weak memory allows: every waiter goes on, no answer is lost, and a deadline is kept. Then the mutants, which must
 // fail.
 #include <cstdlib>
 #include <memory>
@@ -33,7 +33,7 @@ using Unlimited = ModelSync<false>;
 
 struct TimedOut {};
 
-// A wait of the shortest kind: one spin, one yield, then sleep. `deadline`: after so many sleeps that nobody ended.
+// A wait of the shortest kind: one spin, one yield, then sleep. `deadline`: sleeps before it times out.
 template <class S>
 class Waiter {
  public:

@@ -72,7 +72,7 @@ class Checker {
     return now;
   }
 
-  // What threads say.
+  // Calls of threads.
   void expect(bool right, const char* what) {
     if (!right) fail(what);
   }
@@ -106,7 +106,7 @@ class Checker {
   // How often time has passed.
   int slept() const { return slept_; }
 
-  // What atomics and plain cells say.
+  // Calls of atomics and plain cells.
   int new_location(std::uint64_t value) {
     locations_.push_back({});
     locations_.back().writes.push_back({value, {}});

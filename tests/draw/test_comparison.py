@@ -1,4 +1,4 @@
-"""Two traces beside each other: held to the character, and what is not alike is said."""
+"""Two traces beside each other: the printed text character by character, and the differences it names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_of_many_ranks_those_that_differ_most_are_listed() -> None:
     assert "first" in text and "second" in text
 
 
-def test_other_bytes_and_messages_are_said() -> None:
+def test_other_bytes_and_messages_are_reported() -> None:
     whole, half = chain(3), chain(3)
     fewer = replace(half, nbytes=np.where(half.peer == 2, half.nbytes // 2, half.nbytes))
     assert "bytes differ for 1 pair of ranks:\n  1 to 2: first 64 KiB, second 32 KiB" in comparison(whole, fewer)

@@ -55,22 +55,22 @@ def test_the_matrix_names_paths_as_nccl_does() -> None:
     assert plain(matrix_lines(Paths(pair()), 100)) == MATRIX
 
 
-def test_verdicts_say_how_many_and_by_which_rule() -> None:
-    said = plain(verdict_lines(Paths(pair()), 200)).splitlines()
-    assert [line[:30] for line in said] == [
+def test_verdicts_state_count_and_rule() -> None:
+    printed = plain(verdict_lines(Paths(pair()), 200)).splitlines()
+    assert [line[:30] for line in printed] == [
         "P2P             yes  1 of 3 pa", "P2P             no   2 of 3 pa", "GPUDirect RDMA  yes  2 of 3 GP",
         "GPUDirect RDMA  no   1 of 3 GP",
     ]  # fmt: skip
-    assert "SYS between gpu0 and gpu2 is farther than PXB" in said[1]
+    assert "SYS between gpu0 and gpu2 is farther than PXB" in printed[1]
 
 
 def test_traps_come_first_and_sources_when_asked_for() -> None:
-    said = plain(note_lines(pair(), 100)).splitlines()
-    assert said == ["trap     gpu2: its link has half the lanes", "assumed  gpu0: it is what it seems"]
+    printed = plain(note_lines(pair(), 100)).splitlines()
+    assert printed == ["trap     gpu2: its link has half the lanes", "assumed  gpu0: it is what it seems"]
     assert plain(note_lines(pair(), 100, sources=True)).splitlines()[2].startswith("source   ")
 
 
-def test_notes_that_say_the_same_are_one() -> None:
+def test_equal_notes_are_one() -> None:
     notes = tuple(Note(NoteKind.ASSUMED, f"gpu{k}", "so") for k in range(6))
     assert plain(note_lines(Machine("m", (), (), notes), 100)) == "assumed  gpu0, gpu1, gpu2 and 3 more: so"
 
@@ -80,9 +80,9 @@ def test_every_machine_fits_its_window(name: str) -> None:
     """And a screen or two, however many GPUs it has."""
     m = machine(name)
     lines = [*tree_lines(m, 100), *link_lines(m, 100), *matrix_lines(Paths(m), 100), *verdict_lines(Paths(m), 100)]
-    said = plain(lines).splitlines()
-    assert max(map(len, said)) <= 100
-    assert len(said) < 140
+    printed = plain(lines).splitlines()
+    assert max(map(len, printed)) <= 100
+    assert len(printed) < 140
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -119,14 +119,14 @@ def test_twins_have_the_same_paths_to_all_others() -> None:
                     assert found.kinds[a, other] == found.kinds[first, other]
 
 
-def test_a_link_that_differs_by_direction_says_so() -> None:
+def test_a_link_that_differs_by_direction_is_marked() -> None:
     devices = (Device("gpu0", DeviceKind.GPU), Device("gpu1", DeviceKind.GPU))
     links = (Link(0, 1, LinkKind.NVLINK, 50e9, width=2), Link(1, 0, LinkKind.NVLINK, 25e9))
     assert "50 GB/s there, 25 GB/s back" in plain(link_lines(Machine("m", devices, links), 100))
     assert "25 GB/s there, none back" in plain(link_lines(Machine("m", devices, links[1:]), 100))
 
 
-def test_channels_say_their_way_and_speed() -> None:
+def test_channels_have_route_and_speed() -> None:
     ring = Channels(Pattern.RING, ((0, 1, 2),) * 2, intra_Bps=20e9, intra=PathKind.NVL)
     assert plain(channel_lines([ring])) == "ring  2 channels, 20 GB/s each over NVL\n  0 → 1 → 2 → 0  2 times"
     net = Channels(Pattern.TREE, ((1, 0),), ((0, 1),), 20e9, 10e9, PathKind.NVL, PathKind.PIX)
@@ -139,16 +139,16 @@ def test_a_machine_of_nothing_is_drawn() -> None:
     assert not tree_lines(empty, 80) and not link_lines(empty, 80) and not matrix_lines(Paths(empty), 80)
 
 
-def test_ways_say_what_is_copied_by_whom() -> None:
-    said = plain(copy_lines(side_by_side(pair(), 0, 2), 100)).splitlines()
-    assert said[0].startswith("  P2P ") and "0 stops" in said[0]
-    taken = next(line for line in said if line.startswith("✓"))
+def test_routes_name_copies_and_movers() -> None:
+    printed = plain(copy_lines(side_by_side(pair(), 0, 2), 100)).splitlines()
+    assert printed[0].startswith("  P2P ") and "0 stops" in printed[0]
+    taken = next(line for line in printed if line.startswith("✓"))
     assert "by the host's memory" in taken and "1 stop " in taken and "1 MiB in " in taken
-    assert any("device to host" in line and "gpu0 → cpu0" in line and "by the gpu" in line for line in said)
-    assert max(map(len, said)) <= 100
+    assert any("device to host" in line and "gpu0 → cpu0" in line and "by the gpu" in line for line in printed)
+    assert max(map(len, printed)) <= 100
 
 
-def test_what_is_too_large_is_cut_or_refused() -> None:
+def test_too_large_machines_are_cut_or_refused() -> None:
     """In little time: a matrix grows with the square of its devices."""
     cpu = Device("cpu0", DeviceKind.CPU)
     gpus = tuple(Device(f"gpu{k}", DeviceKind.GPU) for k in range(700))

@@ -33,7 +33,7 @@ def test_every_rank_is_there_once(name: str) -> None:
     assert sorted(map(int, re.findall(r"\d+", text))) == list(range(prod(AXES[name].values())))
 
 
-def test_a_rank_stands_under_its_places() -> None:
+def test_a_rank_stands_under_its_coordinates() -> None:
     sizes = {"dp": 4, "tp": 3}
     head, *rows = plain(mesh(sizes)).split("\n")
     for rank, (down, across) in enumerate(product(range(4), range(3))):

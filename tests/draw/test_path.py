@@ -1,4 +1,4 @@
-"""A critical path in a few lines: what repeats is said once."""
+"""A critical path in a few lines: repeated steps are printed once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_late_rank_is_where_it_begins() -> None:
     assert "idle" in lines(late)[0] and "(rank 0)" in lines(late)[0]
 
 
-def test_what_does_not_fit_is_counted() -> None:
+def test_omitted_steps_are_counted() -> None:
     trace = play(build("double_tree", "all_reduce", 4), MACHINE, 4000).trace
     assert len(lines(trace, 1)) == 2 and "shorter steps" in lines(trace, 1)[-1]
 

@@ -22,7 +22,7 @@ HEADS = "▶◀⊕"
 
 
 def rows_of(rows: Transfers, start: int = 0) -> Counter[Row]:
-    """The transfers, each with the label that the picture's legend says it has."""
+    """The transfers, each with its label by the picture's legend."""
 
     def side(buffer: int, chunk: int, count: int, plain: tuple[Buffer, Buffer]) -> str:
         span = str(chunk) if count == 1 else f"{chunk}:{chunk + count}"

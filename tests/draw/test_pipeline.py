@@ -27,7 +27,7 @@ def test_micro_batches_stand_where_they_are_computed() -> None:
     assert second == "rank 1  " + "." * 10 + "0" * 10 + "₁" * 20
 
 
-def test_the_bubble_is_what_ranks_wait_over_what_they_compute() -> None:
+def test_the_bubble_is_waiting_over_computing() -> None:
     assert bubble(TWO) == pytest.approx((2 * 4 - 6) / 6)
 
 

@@ -76,7 +76,7 @@ def test_a_line_is_an_algorithm_or_a_library() -> None:
     assert found[0].bus_factor == 1.5 and found[0].times_us == (1.0, None, None, None)
 
 
-def test_what_was_chosen_by_size_is_one_line() -> None:
+def test_choices_by_size_are_one_line() -> None:
     names, found = points({"a": record(row(8, 1.0, algorithm="one_shot"), row(64, 2.0, algorithm="ring"))})
     assert names == ["ringtree"] and [p.line for p in found] == [0, 0]
     assert "ringtree (one_shot)" in report_text({"a": record(*(p.row for p in found))})
@@ -93,7 +93,7 @@ def test_a_broadcast_has_one_side() -> None:
     assert "in place, median" in report_text({"a": record(one)})
 
 
-def test_the_text_says_who_is_best_and_from_where_on() -> None:
+def test_the_text_names_the_best_algorithm_and_its_range() -> None:
     rows = [row(n, t, algorithm=a) for n, one, two in ((1024, 1, 2), (4096, 4, 2)) for t, a in ((one, "x"), (two, "y"))]
     text = report_text({"a": record(*rows)}).splitlines()
     assert text[0] == "all_reduce float32 sum, 4 ranks, out of place, median"
@@ -104,7 +104,7 @@ def test_the_text_says_who_is_best_and_from_where_on() -> None:
     assert text[4] == "from about 2 KiB on, y is faster than x"
 
 
-def test_the_page_says_which_machines_differ() -> None:
+def test_the_page_names_the_machines_that_differ() -> None:
     same, other = record(row(8, 1.0), python="3.10"), record(row(8, 1.0), python="3.11", cores=4)
     assert report_data({"a": same, "b": record(row(8, 2.0))})["differing"] == []
     assert report_data({"a": same, "b": other})["differing"] == ["cores"]

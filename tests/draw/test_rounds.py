@@ -1,4 +1,4 @@
-"""The view round by round shows what is: every cell of it is read back and held to a naive play of the schedule."""
+"""The view round by round is right: every cell is read back and compared with a naive play of the schedule."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def test_the_view_is_as_it_was_looked_at(name: str, golden: Golden) -> None:
     golden(f"views/{name}.txt", plain(rounds(build(*GOLDENS[name]))))
 
 
-def test_a_pipelined_schedule_joins_the_chunks_that_say_the_same(golden: Golden) -> None:
+def test_a_pipelined_schedule_joins_equal_chunks(golden: Golden) -> None:
     golden("views/chain-pipelined.txt", plain(rounds(pipeline(build("chain", "broadcast", 6), 200), 80)))
 
 
 @pytest.mark.parametrize("ranks_", [1, 3, 8, pytest.param(12, marks=pytest.mark.slow)])
-def test_every_cell_shows_what_is_there(ranks_: int) -> None:
+def test_every_cell_shows_its_contents(ranks_: int) -> None:
     read = 0
     for algorithm, name in pairs():
         s = build(algorithm, name, ranks_, ranks_ - 1 if collective(name).rooted else None)
@@ -58,7 +58,7 @@ def test_every_cell_shows_what_is_there(ranks_: int) -> None:
         after = list(played(s))
         for number, rank, cells in grid(text):
             for head, cell in cells.items():
-                for nth, (buffer, chunk) in enumerate(places(s, head)):
+                for nth, (buffer, chunk) in enumerate(positions(s, head)):
                     there = after[number + 1].get((rank, buffer, chunk))
                     there = counted(there) if "/" in cell and there else there
                     assert value(s, cell, nth, buffer, chunk, rank) == there, (
@@ -68,7 +68,7 @@ def test_every_cell_shows_what_is_there(ranks_: int) -> None:
     assert read > 50
 
 
-def places(s: Schedule, head: str) -> Iterator[tuple[int, int]]:
+def positions(s: Schedule, head: str) -> Iterator[tuple[int, int]]:
     """The (buffer, chunk) that a column stands for."""
     if head == "…":
         return
@@ -115,25 +115,25 @@ def grid(text: str) -> Iterator[tuple[int, int, dict[str, str]]]:
 
 
 def counted(there: Value) -> Value:
-    """Of which it is known only how many ranks contribute."""
+    """The value with the number of its contributing ranks only."""
     return there[0], frozenset(range(-len(there[1]), 0))
 
 
 def value(s: Schedule, cell: str, nth: int, buffer: int, at: int, rank: int) -> Value | None:
-    """A cell read as the legend says, for the `nth` chunk that it stands for."""
+    """A cell read by the legend, for the `nth` chunk that it stands for."""
     if cell == "·":
         return None
-    said, _, chunk = cell.partition(".")
+    contributors, _, chunk = cell.partition(".")
     start = s.promise.postcondition(rank, s.ranks, s.chunks, s.root or 0).start if buffer == OUTPUT else 0
     label = int(chunk.partition(":")[0]) + nth if chunk else 0 if buffer == SCRATCH else start + at
-    if said == "all":
+    if contributors == "all":
         return label, frozenset(range(s.ranks))
-    if "/" in said:  # how many there are: the view does not say which
-        return counted((label, frozenset(range(int(said.partition("/")[0])))))
-    if s.ranks <= 10 and "-" not in said and "," not in said:
-        return label, frozenset(map(int, said))
+    if "/" in contributors:  # a count: the view does not show which ranks
+        return counted((label, frozenset(range(int(contributors.partition("/")[0])))))
+    if s.ranks <= 10 and "-" not in contributors and "," not in contributors:
+        return label, frozenset(map(int, contributors))
     found = set[int]()
-    for part in said.split(","):
+    for part in contributors.split(","):
         first, _, last = part.partition("-")
         stop = int(last or first)
         found |= {r % s.ranks for r in range(int(first), stop + 1 + s.ranks * (stop < int(first)))}
@@ -154,7 +154,7 @@ once: 0 input[0:3] -> 0 scratch[0]; 0 input[3] -> 1 scratch[3]; 1 input[0:4] -> 
     assert after[2].split("│")[1].split() == ["·", "·", "*0.3", "*1.0:4", "·"]
 
 
-def test_what_is_wrong_is_not_called_done() -> None:
+def test_a_wrong_schedule_is_not_called_done() -> None:
     s = build("ring", "all_gather", 4)
     short = replace(s, blocks=(replace(s.blocks[0], times=2),))
     assert plain(rounds(short)).endswith(
@@ -175,7 +175,7 @@ def test_it_keeps_to_the_page(ranks_: int, width: int) -> None:
         assert any(f"ranks 5 to {ranks_ // 2 - 3}" in line for line in lines) is (ranks_ > 16)
 
 
-def test_what_repeats_is_shown_once_and_told() -> None:
+def test_repeats_are_shown_once_and_counted() -> None:
     text = plain(rounds(build("ring", "all_reduce", 8)))
     assert [int(m) for m in re.findall(r"^round (\d+)", text, re.M)] == [0, 1, 6, 7, 8, 13]
     assert "rounds 2 to 5: the same, chunk -1 each time" in text
@@ -189,7 +189,7 @@ def test_what_repeats_is_shown_once_and_told() -> None:
     assert plain(rounds(joined)).splitlines()[1:] == text.splitlines()[1:]
 
 
-def test_what_cannot_be_played_here_says_so() -> None:
+def test_a_schedule_too_large_for_the_view_is_named() -> None:
     block = Block(Transfers.of(0, 1), 1 << 21, Shift())
     assert "too large for this view: 2,097,152 transfers" in plain(
         rounds(Schedule("long", "broadcast", 2, 1, (block,), root=0))
@@ -197,7 +197,7 @@ def test_what_cannot_be_played_here_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "expected"),
     [
         ("0 data[3] +> 1", "3 +> 1"),
         ("0 data[0] -> 1; 0 data[1] -> 1", "0:2 -> 1"),
@@ -209,9 +209,9 @@ def test_what_cannot_be_played_here_says_so() -> None:
         ("0 data[0] -> 1; 0 data[2] +> 5; 0 data[4] -> 3 data[1]; 0 data[1] +> 2", "0 -> 1, 4 -> 3[1], 2 more"),
     ],
 )
-def test_sends_in_a_few_words(rows: str, said: str) -> None:
+def test_sends_in_a_few_words(rows: str, expected: str) -> None:
     s = parse_schedule(f"schedule x broadcast: 6 ranks, 6 chunks, root 0, 2 scratch\nonce: {rows}")
-    assert sends(s.expand(), 6, 24) == {0: said}
+    assert sends(s.expand(), 6, 24) == {0: expected}
 
 
 def test_sets_of_ranks() -> None:

@@ -29,24 +29,24 @@ def test_calls_that_cross_have_no_order() -> None:
         levels([[a, b], [b, a]])
 
 
-def test_what_goes_round_a_ring_is_a_level_a_turn() -> None:
+def test_messages_around_a_ring_have_a_level_a_turn() -> None:
     ranks, turns = 4, 3
     sends = [[DrawnCall((r, k), "send", (r, (r + 1) % ranks), 64) for k in range(turns)] for r in range(ranks)]
     calls = [[c for k in range(turns) for c in (sends[r][k], sends[r - 1][k])] for r in range(ranks)]
     assert [len(level) for level in levels(calls)] == [ranks] * turns
 
 
-def test_who_waits_for_a_message_is_drawn_below_it() -> None:
+def test_a_waiting_event_is_drawn_below_its_message() -> None:
     there, back = DrawnCall(("a",), "send", (0, 1), 64), DrawnCall(("b",), "send", (1, 0), 64)
     assert levels([[there, back], [there, back]]) == [[there], [back]]
 
 
-def test_what_was_sent_before_the_step_is_not_in_its_picture() -> None:
+def test_earlier_messages_are_not_in_the_picture_of_a_step() -> None:
     late, own = DrawnCall(("a",), "send", (0, 1), 64), DrawnCall(("b",), "send", (1, 0), 64)
     assert levels([[own], [late, own]]) == [[own]]
 
 
-def test_what_is_alike_is_side_by_side_and_what_repeats_is_counted() -> None:
+def test_equal_events_are_side_by_side_and_repeats_counted() -> None:
     pairs = [(0, 1), (2, 3)]
     calls = [
         [DrawnCall((pairs[rank // 2], k), "all_reduce", pairs[rank // 2], 64) for k in range(6)] for rank in range(4)

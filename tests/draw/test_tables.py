@@ -1,4 +1,4 @@
-"""Tables are text that others read: held to the character."""
+"""Tables are text that programs read: compared character by character."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_published_line_comes_out_as_it_was() -> None:
     assert nccl_row(134217728, 33554432, "float32", "sum", -1, *sides) == line
 
 
-def test_the_footer_says_whether_anything_was_wrong() -> None:
+def test_the_footer_reports_wrong_results() -> None:
     assert nccl_footer(0, 1.5) == ["# Out of bounds values : 0 OK", "# Avg bus bandwidth    : 1.5"]
     assert nccl_footer(3, 0.0)[0].endswith("3 FAILED")
 

@@ -1,4 +1,4 @@
-"""A trace as text: held to the character, and any trace can be drawn."""
+"""A trace as text: compared character by character, and any trace can be drawn."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_common_scale() -> None:
     assert plain == timeline(chain(4, late=2))
 
 
-def test_what_is_not_in_the_trace_is_said() -> None:
+def test_dropped_events_and_missing_ranks_are_reported() -> None:
     text = timeline(Trace.of(3, 0, Event.COPY, 0, 1, facts={"dropped": "7", "missing": "ranks 1, 2"}))
     assert "\n7 later events were not recorded" in text and "\nof ranks 1, 2 nothing is known\n" in text
 
@@ -70,7 +70,7 @@ def test_a_trace_without_time_has_no_picture() -> None:
     ]
 
 
-def test_a_column_shows_what_took_the_most_of_it() -> None:
+def test_a_column_shows_its_longest_event() -> None:
     """As the picture is read: the cells of a kind are the time it took."""
     lines = timeline(chain(4, late=2), width=109).splitlines()  # a hundred cells
     row = next(line for line in lines if line.startswith("rank 3"))

@@ -75,7 +75,7 @@ def test_a_rank_that_is_not_reached_is_absent() -> None:
     assert trees(s) == (ChunkTree((ROOT, ABSENT, 0), (0,), False),)
 
 
-def test_what_comes_twice_is_no_tree() -> None:
+def test_a_repeated_delivery_is_no_tree() -> None:
     twice = Transfers.of([0, 0, 1], [1, 2, 2], round=[0, 0, 1])
     assert trees(Schedule("twice", "broadcast", 3, 1, (Block(twice),), root=0)) == ()
 

@@ -42,9 +42,9 @@ def exchange() -> Trace:
 
 
 def same(a: Trace, b: Trace) -> bool:
-    said = (a.ranks, a.calls, dict(a.facts)) == (b.ranks, b.calls, dict(b.facts))
+    alike = (a.ranks, a.calls, dict(a.facts)) == (b.ranks, b.calls, dict(b.facts))
     columns = ((getattr(a, name), getattr(b, name)) for name in COLUMNS)
-    return said and all(x.dtype == y.dtype and np.array_equal(x, y) for x, y in columns)
+    return alike and all(x.dtype == y.dtype and np.array_equal(x, y) for x, y in columns)
 
 
 @st.composite
@@ -90,7 +90,7 @@ def test_the_empty_trace(tmp_path: Path) -> None:
     assert same(chrome.read(tmp_path / "empty.json"), Trace.of(3, [], [], [], []))
 
 
-def test_what_a_viewer_gets(tmp_path: Path) -> None:
+def test_the_events_that_a_viewer_gets(tmp_path: Path) -> None:
     chrome.write(exchange(), tmp_path / "x.json")
     events = json.loads((tmp_path / "x.json").read_text())["traceEvents"]
     names = {(e["name"], e["pid"], e["tid"]): e["args"].get("name") for e in events if e["ph"] == "M"}
@@ -114,7 +114,7 @@ def test_what_a_viewer_gets(tmp_path: Path) -> None:
     assert sorted(arrows, key=lambda a: a[1]) == [("s", 0, 0, 2), ("f", 0, 1, 9.5), ("s", 1, 1, 7), ("f", 1, 0, 7)]
 
 
-def test_calls_of_one_name_are_told_apart_where_a_run_shows_it(tmp_path: Path) -> None:
+def test_calls_of_one_name_are_distinguished_where_a_run_shows_it(tmp_path: Path) -> None:
     """A rank leaves no gap in a call, and another rank's events do not fill one."""
     times = [0, 1, 2, 5, 6, 0], [1, 2, 4, 6, 7, 7]
     for source, expected in (("measured", [(0, 0, 4), (0, 5, 2), (1, 0, 7)]), ("simulated", [(0, 0, 7), (1, 0, 7)])):
@@ -140,7 +140,7 @@ def test_a_file_written_again_by_another_tool_reads_back(tmp_path: Path) -> None
     assert same(chrome.read(path), exchange())
 
 
-def test_what_was_there_stays_when_writing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_old_file_stays_when_writing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x.json"
     path.write_text("mine")
     with pytest.raises(ValueError, match="expected at most"):
@@ -236,7 +236,7 @@ def test_the_file_that_is_changed_above_is_good(tmp_path: Path) -> None:
         (gzip.compress(b'{"traceEvents": []}', mtime=0)[:-8] + bytes(8), "its gzip is broken or cut short"),
     ],
 )
-def test_what_is_no_trace_is_refused_in_one_line(tmp_path: Path, data: bytes, message: str) -> None:
+def test_other_files_than_traces_are_refused_in_one_line(tmp_path: Path, data: bytes, message: str) -> None:
     path = tmp_path / "x"
     path.write_bytes(data)
     with pytest.raises(FormatError, match=f"x: ({message})") as error:
@@ -244,7 +244,7 @@ def test_what_is_no_trace_is_refused_in_one_line(tmp_path: Path, data: bytes, me
     assert "\n" not in str(error.value)
 
 
-def test_what_is_no_file(tmp_path: Path) -> None:
+def test_other_paths_than_files_are_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "absent", tmp_path):
         with pytest.raises(FormatError, match="cannot be read"):
             chrome.read(path)

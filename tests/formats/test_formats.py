@@ -1,4 +1,4 @@
-"""What a file is, is told by what is in it; what is none of the formats gets one clear line, and soon."""
+"""A file's format is decided by its content; a file of no format is refused soon, in one clear line."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_names_do_not_matter(name, tmp_path):
         (b"<algo", "line 1: not well-formed XML"),
     ],
 )
-def test_what_is_no_schedule(data, message, tmp_path):
+def test_files_of_no_format_are_refused(data, message, tmp_path):
     path = tmp_path / "x"
     path.write_bytes(data)
     with pytest.raises(FormatError, match=f"x: .*({message})") as error:
@@ -57,7 +57,7 @@ def test_what_is_no_schedule(data, message, tmp_path):
     assert "\n" not in str(error.value)
 
 
-def test_what_is_no_file(tmp_path):
+def test_other_paths_than_files_are_refused(tmp_path):
     with pytest.raises(FormatError, match="cannot be read: No such file"):
         load(tmp_path / "absent")
     with pytest.raises(FormatError, match="not a file"):
@@ -80,7 +80,7 @@ BOMB = f'<!DOCTYPE algo [<!ENTITY a "{"a" * 99}">{ENTITIES}]><algo name="&z;"/>'
     ids=["entities", "external", "depth", "width", "attribute"],
 )
 @pytest.mark.timeout(60)  # some would take all memory, or hours
-def test_hostile_xml_is_refused_before_it_is_all_there(text, tmp_path):
+def test_hostile_xml_is_refused_before_it_is_read_whole(text, tmp_path):
     path = write(tmp_path, text)
     with pytest.raises(FormatError) as error:
         load(path)
@@ -96,7 +96,7 @@ def test_a_huge_file_is_not_read(tmp_path):
 
 
 def hops(path: Path, data: bytes) -> Imported:
-    """`2 0+1 1>0`: of so many ranks; 0 adds to 1's, then 1 stores at 0."""
+    """`2 0+1 1>0`: 2 ranks; 0 adds to 1's, then 1 stores at 0."""
     ranks, *words = data.decode().split()[1:]
     rows = [Transfers.of(int(w[0]), int(w[2]), reduce=w[1] == "+", round=k) for k, w in enumerate(words)]
     schedule = Schedule(path.stem, "all_reduce", int(ranks), 1, (Block(Transfers.concatenate(rows)),))

@@ -1,4 +1,4 @@
-"""MSCCL XML: what real files say, raised and proved; and what is refused, in which words."""
+"""MSCCL XML: real files, raised and proved; and what is refused, with its error."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_real_file(name, data_folder):
     assert imported.facts["format"] == "MSCCL XML"
 
 
-def test_what_symmetry_a_real_file_has(data_folder):
+def test_the_symmetry_of_a_real_file(data_folder):
     """One line for 224 transfers; and a file that calls itself hierarchical is a ring."""
     text = str(load(data_folder / "msccl_xml" / "ag-1m.xml").schedule)
     assert text.splitlines()[1:] == ["once: r data[4r+k] -> r+j for j=1..7, k=0..3"]
@@ -84,7 +84,7 @@ def test_the_invalid_file_is_refused_for_its_reason(data_folder):
 @pytest.mark.parametrize("name", ["ar_tree_12_LL", "ag_hier_4_LL"])
 @pytest.mark.parametrize("change", ["source", "target", "type", "dependence"])
 def test_a_changed_real_file_is_caught(name, change, data_folder, tmp_path):
-    """Of eight steps each changed alone, none passes both proofs unless what it says is still right (numerically)."""
+    """Of eight steps each changed alone, none passes both proofs unless its result is still right (numerically)."""
     text = (data_folder / "msccl_xml" / f"{name}.xml").read_text()
     pattern, replacement = {
         "source": (r'type="(s|rrs|rrc)" srcbuf="(.)" srcoff="\d+"', r'type="\1" srcbuf="\2" srcoff="1"'),
@@ -113,7 +113,7 @@ def test_a_fused_ring_is_our_ring(n, tmp_path):
 
 
 def accept(tmp_path: Path, text: str) -> tuple[str, tuple[Program, ...]]:
-    """What a program prints as, proved in both forms."""
+    """The text of a program, proved in both forms."""
     imported = load(write(tmp_path, text))
     prove(imported.schedule)
     prove_programs(imported.programs, alike=True)
@@ -160,7 +160,7 @@ def test_nops_carry_their_dependences_on(tmp_path):
 
 
 def test_the_programs_kinds(tmp_path):
-    """What each step becomes."""
+    """The instructions of each step."""
     kinds = [i.kind for i in load(write(tmp_path, ring(3))).programs[0].threads[0]]
     c, r, s, w, f = Kind.COPY, Kind.REDUCE, Kind.SIGNAL, Kind.WAIT, Kind.RELEASE
     assert kinds == [c, s, w, r, s, f, w, r, s, f, w, c, s, f, w, c, f]
@@ -198,7 +198,7 @@ def test_chunks_of_one_step_are_one_transfer(tmp_path):
     assert accept(tmp_path, algo(gpus, 4))[0] == "once: r data[0:4] +> r+1"
 
 
-def test_a_step_may_read_what_came_beside_what_was_given(tmp_path):
+def test_a_step_may_read_received_beside_given_chunks(tmp_path):
     """Recursive doubling sends a block that was received together with its own."""
     gpus: list[list[Block]] = []
     for r in range(4):
@@ -298,10 +298,10 @@ def test_hostile_nesting_and_nops_end_soon(tmp_path):
         load(write(tmp_path, algo([blocks], 1)))
 
 
-@pytest.mark.parametrize(("count", "said"), [(2**18, "moves 5242880"), (2**20 - 1, "has 5242875")])
-def test_too_many_chunks_are_refused(count, said, tmp_path):
+@pytest.mark.parametrize(("count", "expected"), [(2**18, "moves 5242880"), (2**20 - 1, "has 5242875")])
+def test_too_many_chunks_are_refused(count, expected, tmp_path):
     blocks: list[list[Block]] = [[(-1, -1, [f"cpy i0 s0 x{count}"] * 2)] for _ in range(5)]
-    with pytest.raises(FormatError, match=f"test.xml: {said} chunks over all gpus; expected at most 4194304"):
+    with pytest.raises(FormatError, match=f"test.xml: {expected} chunks over all gpus; expected at most 4194304"):
         load(write(tmp_path, algo(blocks, count, scratch=count)))
 
 

@@ -1,4 +1,4 @@
-"""MSCCL++ execution plans: what is read is proved; what is not is refused with its reason."""
+"""MSCCL++ execution plans: files that are read are proved; others are refused with a reason."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ class Author:
 
 
 def run(programs: Sequence[Program], order: Sequence[At], memory: NamedMemory, given: list[Any]) -> dict[Any, Any]:
-    """What every cell holds after the instructions ran in that order."""
+    """The content of every cell after the instructions ran in that order."""
     holds = {cell: given[cell[0]][label - memory.precondition(cell[0]).start] for cell, label in memory.given()}
     registers: dict[Any, Any] = {}
     lanes: dict[Any, deque[Any]] = {}

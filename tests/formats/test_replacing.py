@@ -1,4 +1,4 @@
-"""What is at a path is the old until the new is whole."""
+"""A path keeps the old file until the new one is whole."""
 
 from __future__ import annotations
 
@@ -42,6 +42,6 @@ def test_a_link_stays_a_link_and_a_device_a_device(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 def test_a_full_disk_is_named() -> None:
-    with pytest.raises(OSError, match="No space left") as told, replacing(Path("/dev/full")) as file:
+    with pytest.raises(OSError, match="No space left") as caught, replacing(Path("/dev/full")) as file:
         file.write(b"new")
-    assert told.value.filename == "/dev/full"
+    assert caught.value.filename == "/dev/full"

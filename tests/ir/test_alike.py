@@ -1,4 +1,4 @@
-"""Ranks that are alike have the same program in names: what is written for one of them holds for all."""
+"""Alike ranks have the same program up to names: the program of one holds for all."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ringtree.ir.schedule import Schedule
 from ringtree.transform import channels, many_source, pipeline
 
 
-def said(code: tuple[Instruction, ...]) -> list[tuple[object, ...]]:
-    """What the time of each instruction depends on: kind, peer, number of sources, chunks' labels."""
+def timed_parts(code: tuple[Instruction, ...]) -> list[tuple[object, ...]]:
+    """The parts of each instruction on which its time depends: kind, peer, number of sources, chunks' labels."""
     rows = []
     for i in code:
         if i.kind != Kind.RELEASE:
@@ -25,8 +25,8 @@ def said(code: tuple[Instruction, ...]) -> list[tuple[object, ...]]:
     return rows
 
 
-def retold(schedule: Schedule) -> dict[int, list[tuple[object, ...]]]:
-    """Every rank's instructions as its kind says them."""
+def written_out(schedule: Schedule) -> dict[int, list[tuple[object, ...]]]:
+    """Every rank's instructions, computed from those of its kind."""
     found = {}
     for kind in alike(schedule):
         for i, rank in enumerate(kind.ranks.tolist()):
@@ -34,7 +34,7 @@ def retold(schedule: Schedule) -> dict[int, list[tuple[object, ...]]]:
             labels = dict(zip(kind.labels[0].tolist(), kind.labels[i].tolist(), strict=True))
             rows = [
                 (*head[:1], peers.get(head[1], -1), *head[2:], tuple(sorted(labels[x] for x in own)))
-                for *head, own in said(kind.code)
+                for *head, own in timed_parts(kind.code)
             ]
             who, start, count = kind.finish
             for s, c in zip(start[who == i].tolist(), count[who == i].tolist(), strict=True):
@@ -45,14 +45,14 @@ def retold(schedule: Schedule) -> dict[int, list[tuple[object, ...]]]:
 
 @pytest.mark.parametrize("ranks", [(3, 5), pytest.param((1, 2, 8, 12), marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize(("name", "what"), pairs(), ids=[f"{a}-{c}" for a, c in pairs()])
-def test_what_a_kind_says_is_each_rank_s_program(name: str, what: str, ranks: tuple[int, ...]) -> None:
+def test_a_kind_gives_each_ranks_program(name: str, what: str, ranks: tuple[int, ...]) -> None:
     for n in ranks:
         for root in {0, n - 1} if collective(what).rooted else {None}:
             plain = build(name, what, n, root)
             cut = [plain, pipeline(plain, 3), channels(plain, 2)] if n in (5, 8) else [plain]
             for schedule in [*cut, many_source(plain)]:
-                got = retold(schedule)
-                assert [got[r] for r in range(n)] == [said(p.instructions) for p in lower(schedule)]
+                got = written_out(schedule)
+                assert [got[r] for r in range(n)] == [timed_parts(p.instructions) for p in lower(schedule)]
 
 
 def test_a_ring_has_one_kind_however_many_they_are() -> None:

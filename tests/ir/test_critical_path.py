@@ -22,7 +22,7 @@ def trace(ranks: int, *rows: Row, call: list[int] | int = 0) -> Trace:
     return Trace.of(ranks, rank, kind, start, end, peer=peer, call=call, calls=["", "again"])
 
 
-def said(path: list[PathStep]) -> list[str]:
+def steps(path: list[PathStep]) -> list[str]:
     return [f"{s.rank} {s.what} {s.start_s:g}-{s.end_s:g}" for s in path]
 
 
@@ -34,7 +34,7 @@ def test_a_chain() -> None:
             (2, WAIT, 0, 10, 1), (2, COPY, 10, 12, 1),
         )
     )  # fmt: skip
-    assert said(path) == ["0 copy 0-2", "0 message 2-5", "1 copy 5-7", "1 message 7-10", "2 copy 10-12"]
+    assert steps(path) == ["0 copy 0-2", "0 message 2-5", "1 copy 5-7", "1 message 7-10", "2 copy 10-12"]
     assert [s.event for s in path] == [0, 1, 3, 4, 6]
     assert seconds_by_what(path) == {"copy": 6, "message": 6}
     assert seconds_by_rank(path) == {0: 5, 1: 5, 2: 2}
@@ -44,32 +44,32 @@ def test_a_straggler_is_idle_before_it_begins() -> None:
     path = critical_path(
         trace(2, (0, SEND, 0, 1, 1), (1, SEND, 8, 9, 0), (1, WAIT, 8, 8, 0), (0, WAIT, 0, 9, 1), (0, REDUCE, 9, 10, 1))
     )
-    assert said(path) == ["1 idle 0-8", "1 message 8-9", "0 reduce 9-10"]
+    assert steps(path) == ["1 idle 0-8", "1 message 8-9", "0 reduce 9-10"]
 
 
 def test_a_message_that_was_there_leads_nowhere() -> None:
     path = critical_path(trace(2, (0, SEND, 0, 1, 1), (1, COPY, 0, 5, -1), (1, WAIT, 5, 5.5, 0), (1, COPY, 5.5, 6, 0)))
-    assert said(path) == ["1 copy 0-5", "1 wait 5-5.5", "1 copy 5.5-6"]
+    assert steps(path) == ["1 copy 0-5", "1 wait 5-5.5", "1 copy 5.5-6"]
 
 
 def test_a_late_sender_and_the_receivers_own_share() -> None:
     path = critical_path(
         trace(2, (0, STALL, 0, 3, 1), (0, SEND, 4, 6, 1), (1, COPY, 0, 1, -1), (1, WAIT, 1, 7, 0), (1, COPY, 7, 8, 0))
     )
-    assert said(path) == ["0 stall 0-3", "0 idle 3-4", "0 message 4-6", "1 wait 6-7", "1 copy 7-8"]
+    assert steps(path) == ["0 stall 0-3", "0 idle 3-4", "0 message 4-6", "1 wait 6-7", "1 copy 7-8"]
 
 
 def test_a_message_that_took_no_time_leads_to_its_sender() -> None:
     path = critical_path(trace(2, (0, COPY, 0, 5, -1), (0, SEND, 5, 5, 1), (1, WAIT, 1, 6, 0), (1, COPY, 6, 7, 0)))
-    assert said(path) == ["0 copy 0-5", "1 wait 5-6", "1 copy 6-7"]
+    assert steps(path) == ["0 copy 0-5", "1 wait 5-6", "1 copy 6-7"]
 
 
-def test_a_sender_that_says_so_after_the_receiver_saw_it() -> None:
+def test_a_sender_may_record_after_the_receiver() -> None:
     """Clocks of a real run: the SEND ends later than the WAIT, or even begins later."""
     path = critical_path(trace(2, (0, SEND, 1, 5, 1), (1, WAIT, 0, 4, 0), (1, COPY, 5, 6, 0)))
-    assert said(path) == ["0 idle 0-1", "0 message 1-4", "1 idle 4-5", "1 copy 5-6"]
+    assert steps(path) == ["0 idle 0-1", "0 message 1-4", "1 idle 4-5", "1 copy 5-6"]
     path = critical_path(trace(2, (0, SEND, 4.5, 5, 1), (1, WAIT, 0, 4, 0), (1, COPY, 4, 6, 0)))
-    assert said(path) == ["1 wait 0-4", "1 copy 4-6"]
+    assert steps(path) == ["1 wait 0-4", "1 copy 4-6"]
 
 
 def test_a_message_that_takes_no_time_leads_to_its_sender() -> None:
@@ -78,18 +78,21 @@ def test_a_message_that_takes_no_time_leads_to_its_sender() -> None:
         path = critical_path(
             trace(2, (0, COPY, 0, 3, -1), (0, SEND, moment, moment, 1), (1, WAIT, 1, 4, 0), (1, COPY, 4, 6, 0))
         )
-        assert said(path) == ["0 copy 0-3", "1 wait 3-4" if moment == 3 else "0 idle 3-4", "1 copy 4-6"]
+        assert steps(path) == ["0 copy 0-3", "1 wait 3-4" if moment == 3 else "0 idle 3-4", "1 copy 4-6"]
 
 
 def test_messages_at_one_moment_do_not_lead_round_in_a_circle() -> None:
     path = critical_path(
         trace(2, (0, SEND, 2, 2, 1), (1, SEND, 2, 2, 0), (0, WAIT, 0, 2, 1), (1, WAIT, 0, 2, 0), (1, COPY, 2, 3, -1))
     )
-    assert said(path) == ["1 wait 0-2", "1 copy 2-3"]
+    assert steps(path) == ["1 wait 0-2", "1 copy 2-3"]
 
 
 def test_a_message_may_be_last() -> None:
-    assert said(critical_path(trace(2, (0, COPY, 0, 1, -1), (0, SEND, 1, 9, 1)))) == ["0 copy 0-1", "0 message 1-9"]
+    assert steps(critical_path(trace(2, (0, COPY, 0, 1, -1), (0, SEND, 1, 9, 1)))) == [
+        "0 copy 0-1",
+        "0 message 1-9",
+    ]
 
 
 def test_calls_that_overlap_on_a_rank_stay_apart_and_calls_in_turn_follow() -> None:

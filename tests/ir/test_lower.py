@@ -123,7 +123,7 @@ def test_chunks_received_are_the_schedules():
     assert schedule.chunks_received().tolist() == [12] * 7
 
 
-def test_reading_the_input_after_writing_the_output_is_said():
+def test_reading_the_input_after_writing_the_output_is_reported():
     r = np.arange(3)
     first = Transfers.of(r, (r + 1) % 3, r, to=r, source_buffer=Buffer.INPUT, target_buffer=Buffer.OUTPUT)
     rows = [first]
@@ -153,5 +153,5 @@ def test_encoding_is_the_instruction_list():
     assert operands[0].tolist() == [Space.SLOT, 0, 1, 1]
 
 
-def test_digest_tells_programs_apart():
+def test_digests_of_different_programs_differ():
     assert len({p.digest() for n in (3, 4) for p in lower(ring_all_reduce(n))}) == 7

@@ -1,4 +1,4 @@
-"""What is left of the program's own work where its rank did something else meanwhile."""
+"""The remaining work of a program whose rank did something else meanwhile."""
 
 from __future__ import annotations
 

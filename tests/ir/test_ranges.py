@@ -13,7 +13,7 @@ def test_each_element_has_its_place_in_its_own_range(count: list[int]) -> None:
     assert places(np.array(count, np.int32)).tolist() == [k for n in count for k in range(n)]
 
 
-def test_the_elements_of_ranges_say_which_range_they_are_of() -> None:
+def test_the_elements_of_ranges_have_the_number_of_their_range() -> None:
     which, element = elements(np.array([7, 1, 4]), np.array([2, 0, 3]))
     assert which.tolist() == [0, 0, 2, 2, 2]
     assert element.tolist() == [7, 8, 4, 5, 6]

@@ -41,7 +41,7 @@ def test_expanding_moves_ranks_and_chunks_modulo():
     assert plain.round.tolist() == [0, 0, 1, 1, 2, 2]
 
 
-def test_equality_is_of_what_is_said_not_of_how_it_is_compressed():
+def test_equality_is_of_transfers_not_of_their_compression():
     rows = Transfers.of([0], [1], [0])
     short = Schedule("a", "all_reduce", 2, 4, (Block(rows, 4, Shift.chunk(1)),))
     long = Schedule("b", "all_reduce", 2, 4, (Block(short.expand()),))
@@ -49,14 +49,14 @@ def test_equality_is_of_what_is_said_not_of_how_it_is_compressed():
     assert short != Schedule("a", "all_reduce", 2, 4, (Block(rows, 3, Shift.chunk(1)),))
 
 
-def test_what_does_not_fit_in_memory_is_not_expanded():
+def test_schedules_larger_than_memory_are_not_expanded():
     endless = Schedule("endless", "all_reduce", 2, 4, (Block(Transfers.of([0], [1], [0]), 2**31, Shift.chunk(1)),))
     assert endless.transfers == 2**31
     with pytest.raises(ValueError, match="2,147,483,648 transfers are too many"):
         endless.expand()
 
 
-def test_then_refuses_what_does_not_fit():
+def test_then_refuses_schedules_that_do_not_fit():
     a = Schedule("a", "reduce_scatter", 4, 4, ())
     with pytest.raises(ValueError, match=r"same ranks, chunks and switches"):
         a.then(Schedule("b", "all_gather", 4, 8, ()), "all_reduce")

@@ -43,8 +43,8 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(name):
-    wrong, said = REFUSED[name]
-    with pytest.raises(ScheduleError, match=re.escape(said)):
+    wrong, expected = REFUSED[name]
+    with pytest.raises(ScheduleError, match=re.escape(expected)):
         check(wrong)
 
 

@@ -1,4 +1,4 @@
-"""Text says a schedule exactly: what is printed reads back as the same blocks, and mistakes are named by line."""
+"""A schedule as text is exact: printed text reads back as the same blocks, and errors name the line."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def schedules(draw: st.DrawFn) -> Schedule:
 
 
 @given(schedules())
-def test_what_is_printed_reads_back(schedule):
+def test_printed_schedules_read_back(schedule):
     round_trip(schedule)
     round_trip(unrolled(schedule))
 

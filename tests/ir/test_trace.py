@@ -1,4 +1,4 @@
-"""A trace adds up what happened."""
+"""Totals of a trace."""
 
 import dataclasses
 
@@ -83,6 +83,6 @@ def test_an_event_that_cannot_be_is_refused(changes, message):
         Trace.of(2, **event)
 
 
-def test_it_is_frozen():
+def test_a_trace_is_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         ring(2).ranks = 3

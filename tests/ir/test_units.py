@@ -8,25 +8,25 @@ from ringtree.ir.units import bandwidth, count, duration, line_rate, size
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "expected"),
     [
         (0, "0 s"), (1e-12, "0.001 ns"), (1e-9, "1 ns"), (1.2345e-7, "123 ns"), (9.9999e-7, "1 µs"), (1e-6, "1 µs"),
         (1.415e-3, "1.42 ms"), (0.99996, "1 s"), (59.94, "59.9 s"), (12345.6, "12346 s"), (-2e-6, "-2 µs"),
     ],
 )  # fmt: skip
-def test_durations(seconds: float, said: str) -> None:
-    assert duration(seconds) == said
+def test_durations(seconds: float, expected: str) -> None:
+    assert duration(seconds) == expected
 
 
 @pytest.mark.parametrize(
-    ("nbytes", "said"),
+    ("nbytes", "expected"),
     [
         (0, "0 B"), (8, "8 B"), (1000, "1000 B"), (1023, "1023 B"), (1024, "1 KiB"), (1448, "1.41 KiB"),
         (65536, "64 KiB"), (1048575, "1 MiB"), (2**40, "1 TiB"), (2**63, "8388608 TiB"),
     ],
 )  # fmt: skip
-def test_sizes(nbytes: int, said: str) -> None:
-    assert size(nbytes) == said
+def test_sizes(nbytes: int, expected: str) -> None:
+    assert size(nbytes) == expected
 
 
 def test_counts() -> None:

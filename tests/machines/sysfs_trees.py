@@ -16,7 +16,7 @@ ROOTS = "sys/devices/pci0000:"
 
 
 class SysTree:
-    """Writes what it is told below a folder."""
+    """Writes the files of its arguments below a folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -35,8 +35,8 @@ class SysTree:
     def cpu(
         self, vendor: str = "GenuineIntel", family: int = 6, model: int = 143, name: str = "Xeon", flags: str = ""
     ) -> None:
-        said = {"processor": 0, "vendor_id": vendor, "cpu family": family, "model": model, "model name": name}
-        lines = [f"{key}\t: {text}" for key, text in (said | {"flags": f"fpu {flags}"}).items()]
+        fields = {"processor": 0, "vendor_id": vendor, "cpu family": family, "model": model, "model name": name}
+        lines = [f"{key}\t: {text}" for key, text in (fields | {"flags": f"fpu {flags}"}).items()]
         self.write("proc/cpuinfo", "\n".join(lines))
 
     def node(self, number: int, cpus: range, package: int, distances: str) -> None:
@@ -52,8 +52,8 @@ class SysTree:
             for index, (level, kind, size, sharing) in enumerate(
                 [(1, "Data", "48K", cpu), (2, "Unified", "2048K", cpu), (3, "Unified", "32768K", listed)]
             ):
-                for name, said in (("level", level), ("type", kind), ("size", size), ("shared_cpu_list", sharing)):
-                    self.write(f"{where}/cache/index{index}/{name}", said)
+                for name, content in (("level", level), ("type", kind), ("size", size), ("shared_cpu_list", sharing)):
+                    self.write(f"{where}/cache/index{index}/{name}", content)
 
     def pci(
         self,
@@ -74,16 +74,16 @@ class SysTree:
             if speed:
                 self.write(f"{at}/{which}_link_speed", GEN[speed[0]])
                 self.write(f"{at}/{which}_link_width", speed[1])
-        for name, said in other.items():
-            self.write(f"{at}/{name}", said)
+        for name, content in other.items():
+            self.write(f"{at}/{name}", content)
         self.link(f"sys/bus/pci/devices/{path.split('/')[-1]}", at)
         return path
 
     def net(self, path: str, name: str, **files: str | int) -> None:
         """An interface of a PCI device."""
         at = f"{ROOTS}{path}/net/{name}"
-        for file, said in files.items():
-            self.write(f"{at}/{file}", said)
+        for file, content in files.items():
+            self.write(f"{at}/{file}", content)
         self.link(f"{at}/device", ROOTS + path)
         self.link(f"sys/class/net/{name}", at)
 
@@ -92,8 +92,8 @@ class SysTree:
         at = f"{ROOTS}{path}/infiniband/{name}"
         self.write(f"{at}/node_guid", "b8ce:f603:00aa:0001")
         for port in range(1, ports + 1):
-            for file, said in {"rate": rate, "link_layer": layer, "state": state}.items():
-                self.write(f"{at}/ports/{port}/{file}", said)
+            for file, content in {"rate": rate, "link_layer": layer, "state": state}.items():
+                self.write(f"{at}/ports/{port}/{file}", content)
         self.link(f"{at}/device", ROOTS + path)
         self.link(f"sys/class/infiniband/{name}", at)
 
@@ -138,7 +138,7 @@ def gpu_server(root: Path) -> SysTree:
 
 
 def virtual_machine(root: Path) -> SysTree:
-    """What a cloud shows: eight H100 and a virtio card right below the root, no NUMA node, no link speed."""
+    """A cloud's tree: eight H100 and a virtio card right below the root, no NUMA node, no link speed."""
     tree = SysTree(root)
     tree.cpu(flags="hypervisor")
     tree.node(0, range(4), 0, "10")

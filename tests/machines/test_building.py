@@ -1,4 +1,4 @@
-"""The builder: devices by name, links both ways."""
+"""The builder: devices by name, links in both directions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ringtree.machines.building import MachineBuilder
 from ringtree.machines.machine import Device, DeviceKind, LinkKind, NoteKind
 
 
-def test_links_are_laid_both_ways_and_may_come_before_their_devices() -> None:
+def test_links_have_both_directions_and_may_come_before_their_devices() -> None:
     b = MachineBuilder()
     b.pcie("gpu0", "cpu0", 4, 8)
     b.cpu("cpu0", "EPYC 7763", numa=0)
@@ -19,14 +19,14 @@ def test_links_are_laid_both_ways_and_may_come_before_their_devices() -> None:
     assert [m.devices[g].sm for g in m.gpus] == [80]
 
 
-def test_a_note_is_said_once() -> None:
+def test_a_note_is_kept_once() -> None:
     b = MachineBuilder()
     for name in ("gpu0", "gpu1"):
         b.gpu(name, "H100 SXM5")
     assert [n.about for n in b.machine("mine").notes if n.kind is NoteKind.SOURCE] == ["H100 SXM5"]
 
 
-def test_a_gpu_without_p2p_says_so() -> None:
+def test_a_gpu_without_p2p_has_a_note() -> None:
     b = MachineBuilder()
     b.gpu("gpu0", "RTX 4090")
     b.gpu("gpu1", "L40S")

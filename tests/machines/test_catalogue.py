@@ -1,4 +1,4 @@
-"""The catalogue against what the makers' documents say of each machine, typed here a second time."""
+"""The catalogue against the makers' documents on each machine, typed here a second time."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_no_two_entries_have_one_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "expected"),
     [
         ({"gpu": "H100X"}, "mine: no GPU 'H100X' in machines/parts.py: expected one of .*H100 PCIe"),
         ({"cpu": ""}, "mine: no CPU ''"),
@@ -73,8 +73,8 @@ def test_no_two_entries_have_one_name() -> None:
         ({"gpu": "L40S"}, "mine: mesh '0-1x12 2-3x12', and a L40S has no links of its own"),
     ],
 )
-def test_an_entry_that_is_wrong_says_what(wrong: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_a_wrong_entry_is_named(wrong: dict[str, Any], expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
         build(replace(ENTRIES["h100-pcie-nvlink-pairs"], name="mine", **wrong))
 
 
@@ -113,34 +113,34 @@ def test_gpus_reach_one_another_and_every_device_is_joined(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_links_go_both_ways_alike(name: str) -> None:
+def test_links_are_alike_in_both_directions(name: str) -> None:
     m = machine(name)
-    ways = sorted((k.source, k.target, k.kind.value, k.bandwidth_Bps, k.latency_s) for k in m.links)
-    assert ways == sorted((k.target, k.source, k.kind.value, k.bandwidth_Bps, k.latency_s) for k in m.links)
+    links = sorted((k.source, k.target, k.kind.value, k.bandwidth_Bps, k.latency_s) for k in m.links)
+    assert links == sorted((k.target, k.source, k.kind.value, k.bandwidth_Bps, k.latency_s) for k in m.links)
     assert all(0 < k.latency_s < 1e-6 for k in m.links)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_figure_has_its_source(name: str) -> None:
     m = machine(name)
-    said = {n.about for n in m.notes if n.kind is NoteKind.SOURCE and n.text}
-    assert name in said
+    sourced = {n.about for n in m.notes if n.kind is NoteKind.SOURCE and n.text}
+    assert name in sourced
     for d in m.devices:
         if d.kind not in (DeviceKind.PCI, DeviceKind.STORAGE):
-            assert d.model in said, d
+            assert d.model in sourced, d
     for k in m.links:
-        if k.kind is not LinkKind.CPU:  # told with the CPU
+        if k.kind is not LinkKind.CPU:  # its source is the CPU's
             about = f"{k.kind.value} {k.generation}" if k.generation else k.kind.value
-            assert about in said, k
+            assert about in sourced, k
     assert not [n for n in m.notes if "nccl-tests" in n.text.lower() or "nccl_tests" in n.text]
 
 
 def _direct(m: Machine) -> dict[tuple[int, int], int]:
-    place = {g: k for k, g in enumerate(m.gpus)}
+    position = {g: k for k, g in enumerate(m.gpus)}
     return {
-        (place[k.source], place[k.target]): k.width
+        (position[k.source], position[k.target]): k.width
         for k in m.links
-        if k.kind in DIRECT and k.source in place and k.target in place
+        if k.kind in DIRECT and k.source in position and k.target in position
     }
 
 
@@ -185,8 +185,8 @@ def test_gpus_share_a_switch_with_their_nics(name: str, near: int) -> None:
 def test_a_slot_is_as_fast_as_the_slower_end() -> None:
     m = machine("aws-p5")
     switch = m.of_kind(DeviceKind.PCI)[0]
-    told = {m.devices[m.links[k].target].kind: m.links[k].generation for k in m.leaving(switch)}
-    assert told == {DeviceKind.CPU: 4, DeviceKind.GPU: 5, DeviceKind.NIC: 4}
+    generations = {m.devices[m.links[k].target].kind: m.links[k].generation for k in m.leaving(switch)}
+    assert generations == {DeviceKind.CPU: 4, DeviceKind.GPU: 5, DeviceKind.NIC: 4}
 
 
 def test_a_machine_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:

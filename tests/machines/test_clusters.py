@@ -59,7 +59,7 @@ def test_ranks_come_first_then_devices_then_switches():
     assert Cluster(machine("dgx-h100")).topology().nodes[8] == "cpu0"
 
 
-def test_a_nic_carries_what_the_fabric_leaves_or_the_kernel_moves():
+def test_a_nic_carries_the_fabrics_payload_or_the_kernels_rate():
     m = machine("dgx-h100")
     for fabric, expected in ((IB, 50e9 * 4096 / 4122), (FABRICS["tcp"], 42e9 / 8)):
         t = Cluster(m, 2, fabric).topology()
@@ -100,7 +100,7 @@ def test_a_fat_tree_has_machines_under_leaves():
     assert way(t, 0, 32) == "0/pci0 0/nic0 leaf0 spine leaf1 4/nic0 4/pci0"
 
 
-def test_a_torus_goes_the_short_way_round():
+def test_a_torus_takes_the_shorter_direction():
     t = Cluster(machine("dgx-h100"), 5, IB, NetworkShape.TORUS).topology()
     assert way(t, 0, 16) == "0/pci0 0/nic0 1/nic0 2/nic0 2/pci0"
     assert way(t, 0, 32) == "0/pci0 0/nic0 4/nic0 4/pci0"
@@ -154,7 +154,7 @@ def test_a_failed_link_is_gone_around():
     assert all(t.target[a] == t.source[b] for a, b in pairwise(route))
 
 
-def test_what_has_no_path_is_searched_and_the_rest_is_not():
+def test_only_pairs_without_a_path_are_searched():
     t = Cluster(machine("gb200-nvl72"), 2, FABRICS["tcp"], NetworkShape.TORUS).topology()
     pairs = np.array([(0, 1), (76, 0), (1, 0), (5, 5)])  # no CPU leads from one tray's NIC to another's GPU
     first, links = t.routes(*pairs.T)
@@ -194,7 +194,7 @@ def test_100000_ranks_take_no_search():
         (lambda m: Cluster(replace(m, links=()), 2, IB).topology(), "gpu0 reaches no NIC"),
     ],
 )
-def test_what_cannot_be_is_refused(build, message):
+def test_impossible_clusters_are_refused(build, message):
     with pytest.raises(ValueError, match=message):
         build(machine("dgx-h100"))
 

@@ -1,4 +1,4 @@
-"""Copies: what is copied on each way, how often, by whom, and for how long."""
+"""Copies: data, count, mover and time on each route."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -57,7 +57,7 @@ def words(steps):
         ),
     ],
 )
-def test_every_way_names_its_copies(name, ends, fabric, expected):
+def test_every_route_names_its_copies(name, ends, fabric, expected):
     assert words(copies(machine(name), *ends, FABRICS[fabric] if fabric else None)) == expected
 
 
@@ -83,21 +83,21 @@ def test_where_each_copy_goes():
 )
 def test_side_by_side(way, stops, by_cpu):
     """Under RDMA no processor copies, and with GPUDirect nothing is put down on the way."""
-    ways = {t.way: t for t in side_by_side(machine("dgx-a100"))}
-    assert len(ways) == 7
-    assert ways[way].stops == stops
-    assert sum(c.by is Mover.CPU for c in ways[way].copies) == by_cpu
+    routes = {t.way: t for t in side_by_side(machine("dgx-a100"))}
+    assert len(routes) == 7
+    assert routes[way].stops == stops
+    assert sum(c.by is Mover.CPU for c in routes[way].copies) == by_cpu
 
 
-def test_what_is_saved_is_seen():
-    ways = {t.way: t for t in side_by_side(machine("dgx-a100"))}
+def test_direct_routes_save_time():
+    routes = {t.way: t for t in side_by_side(machine("dgx-a100"))}
     for nbytes in (8, 1 << 30):
-        seconds = {way: t.pipelined_s(nbytes) for way, t in ways.items()}
+        seconds = {way: t.pipelined_s(nbytes) for way, t in routes.items()}
         assert seconds["infiniband, GPUDirect RDMA"] < seconds["infiniband by the hosts' memories"] < seconds["tcp"]
         assert seconds["P2P"] < seconds["by the host's memory"]
 
 
-def test_only_the_fabrics_own_way_applies():
+def test_only_the_fabrics_own_route_applies():
     applies = [t.way for t in side_by_side(machine("gcp-a3-high"), 0, 0) if t.verdict.applies]
     assert applies == ["tcpx"]
     why = next(t.verdict.why for t in side_by_side(machine("gcp-a3-high")) if t.way == "tcp")
@@ -142,11 +142,11 @@ def test_disks():
     st.integers(0, 7),
     st.sampled_from(sorted(FABRICS)),
 )
-def test_all_machines_have_ways_that_take_time(name, a, b, fabric):
+def test_all_machines_have_routes_that_take_time(name, a, b, fabric):
     m = machine(name)
-    ways = side_by_side(m, a % max(len(m.gpus), 1), b % max(len(m.gpus), 1), FABRICS[fabric])
-    assert bool(ways) == bool(m.gpus)
-    for way in ways:
+    routes = side_by_side(m, a % max(len(m.gpus), 1), b % max(len(m.gpus), 1), FABRICS[fabric])
+    assert bool(routes) == bool(m.gpus)
+    for way in routes:
         assert 0 < way.pipelined_s(1 << 20) <= way.in_turn_s(1 << 20) < 1
         assert way.copies[-1].target.endswith(tuple(m.devices[g].name for g in m.gpus))
         for before, after in pairwise(way.copies):
@@ -154,7 +154,7 @@ def test_all_machines_have_ways_that_take_time(name, a, b, fabric):
             assert same_place or "headers" in before.what + after.what
 
 
-def test_what_is_missing_is_told():
+def test_a_machine_without_cpu_nic_or_rate_is_refused():
     m = machine("dgx-h100")
     blind = Machine("blind", tuple(d for d in m.devices if d.kind is DeviceKind.GPU), ())
     with pytest.raises(ValueError, match="blind: gpu0 reaches no CPU"):

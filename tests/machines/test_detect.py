@@ -1,4 +1,4 @@
-"""A machine from what Linux tells of it."""
+"""A machine from what Linux reports of it."""
 
 from __future__ import annotations
 
@@ -143,18 +143,18 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize("said", BROKEN)
-def test_values_that_make_no_sense_are_no_error(tmp_path: Path, said: str) -> None:
-    """Any one file may say anything."""
+@pytest.mark.parametrize("content", BROKEN)
+def test_values_that_make_no_sense_are_no_error(tmp_path: Path, content: str) -> None:
+    """Any one file may hold anything."""
     gpu_server(tmp_path)
     files = sorted(p for p in tmp_path.rglob("*") if p.is_file() and not p.is_symlink())
-    for file in files[BROKEN.index(said) :: len(files) // 6]:
+    for file in files[BROKEN.index(content) :: len(files) // 6]:
         before = file.read_text()
-        file.write_text(said, encoding="utf-8", errors="replace")
+        file.write_text(content, encoding="utf-8", errors="replace")
         assert detect(tmp_path).devices
         file.write_text(before)
     for file in files:
-        file.write_bytes(said.encode(errors="replace"))
+        file.write_bytes(content.encode(errors="replace"))
     assert detect(tmp_path).devices
 
 
@@ -224,7 +224,7 @@ def test_a_superchip_has_a_c2c_link_to_its_grace(tmp_path: Path) -> None:
 
 
 def test_names_that_are_taken_and_names_nobody_can_print(tmp_path: Path) -> None:
-    """Whoever names an interface may name it as he likes."""
+    """An interface may have any name."""
     tree = SysTree(tmp_path)
     tree.net(tree.pci("00/0000:00:01.0", CX7), "cpu0", speed=25000)
     tree.nvme(tree.pci("00/0000:00:02.0", NVME), "nvme0", "evil\x1b[2Jdisk")
@@ -245,7 +245,7 @@ def test_numa_nodes_of_a_socket_share_its_links_to_the_next(tmp_path: Path) -> N
     assert across.bandwidth_Bps == pytest.approx(144e9 / 4) and inside.bandwidth_Bps == 51e9
 
 
-def test_what_it_says_reads_back(tmp_path: Path) -> None:
+def test_a_detected_machine_reads_back(tmp_path: Path) -> None:
     gpu_server(tmp_path / "root")
     m = detect(tmp_path / "root")
     machine_json.write(m, tmp_path / "m.json")

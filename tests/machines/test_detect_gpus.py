@@ -1,4 +1,4 @@
-"""GPUs and the links between them, by what their drivers tell."""
+"""GPUs and the links between them, as their drivers report them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tests.machines.sysfs_trees import H100, NVSWITCH, SysTree
 
 A100_PCIE, V100 = (0x030200, 0x10DE, 0x20B5), (0x030200, 0x10DE, 0x1DB1)
 SCREEN = (0x030000, 0x1A03, 0x2000)
-Told = Mapping[int, Mapping[tuple[str, int], int]]
+NvLinks = Mapping[int, Mapping[tuple[str, int], int]]
 
 
-def machine(root: Path, ids: tuple[int, int, int], count: int, told: Told, switches: int = 0) -> Machine:
-    """`count` GPUs below one CPU; `told` by NVML: of each GPU, its links to (kind, number)."""
+def machine(root: Path, ids: tuple[int, int, int], count: int, reported: NvLinks, switches: int = 0) -> Machine:
+    """`count` GPUs below one CPU; `reported` by NVML: each GPU's links to (kind, number)."""
     tree = SysTree(root)
     tree.pci("00/0000:00:1f.0", SCREEN, None)
     buses = [f"0000:00:{k + 1:02x}.0" for k in range(count)]
@@ -36,7 +36,7 @@ def machine(root: Path, ids: tuple[int, int, int], count: int, told: Told, switc
     builder.add(Device("cpu0", DeviceKind.CPU))
     nvml = [
         NvmlGpu(k, buses[gpu], "A GPU", 80, {(kind, ends[kind][n]): many for (kind, n), many in links.items()})
-        for k, (gpu, links) in enumerate(told.items())
+        for k, (gpu, links) in enumerate(reported.items())
     ]
     gpus.add(builder, Places(builder, pci, {-1: "cpu0"}), pci, gpus.gpus(gpus.candidates(pci), nvml, ()))
     return builder.machine("m")
@@ -47,15 +47,15 @@ def nvlinks(m: Machine) -> dict[tuple[str, str], int]:
     return {(named[k.source], named[k.target]): k.width for k in m.links if k.kind is LinkKind.NVLINK}
 
 
-def test_nvlinks_between_gpus_are_as_nvml_tells(tmp_path: Path) -> None:
+def test_nvlinks_between_gpus_are_those_of_nvml(tmp_path: Path) -> None:
     m = machine(tmp_path, A100_PCIE, 3, {0: {("gpu", 2): 12}, 1: {}, 2: {("gpu", 0): 12}})
     assert nvlinks(m) == {("gpu0", "gpu2"): 12, ("gpu2", "gpu0"): 12}
     assert [m.devices[g].model for g in m.gpus] == ["A GPU"] * 3
 
 
 def test_all_nvswitches_are_one(tmp_path: Path) -> None:
-    told = {k: {("nvswitch", s): 2 for s in range(6)} for k in range(2)}
-    m = machine(tmp_path, A100_PCIE, 2, told)
+    reported = {k: {("nvswitch", s): 2 for s in range(6)} for k in range(2)}
+    m = machine(tmp_path, A100_PCIE, 2, reported)
     assert nvlinks(m)["gpu1", "nvswitch"] == 12
     assert m.devices[m.device("nvswitch")].attributes["chips"] == "6"
 
@@ -79,7 +79,7 @@ def test_without_nvml_a_board_that_has_them_always_is_taken_to_have_them(tmp_pat
     assert not nvlinks(machine(tmp_path / "volta", V100, 8, {}))
 
 
-def test_without_a_driver_it_says_what_to_install_or_start() -> None:
+def test_without_a_driver_the_note_names_what_to_install_or_start() -> None:
     found, why = nvml_gpus()
     if found:
         pytest.skip("there is a driver here")

@@ -113,10 +113,10 @@ def check(path: Path, data: bytes) -> bool:
         with counted() as effort:
             machine = reading.read(path)
     except ValueError as error:
-        said = str(error)
-        assert said.startswith(f"{path}: ") and "\n" not in said and said.isprintable(), said
-        assert re.search("expected|not well-formed|lacks|not JSON|no <cpu>|two devices|nested|digits", said), said
-        assert len(said) < len(str(path)) + 400 and effort.calls < MOST_CALLS
+        message = str(error)
+        assert message.startswith(f"{path}: ") and "\n" not in message and message.isprintable(), message
+        assert re.search("expected|not well-formed|lacks|not JSON|no <cpu>|two devices|nested|digits", message), message
+        assert len(message) < len(str(path)) + 400 and effort.calls < MOST_CALLS
         return False
     assert effort.calls < MOST_CALLS
     again(machine)
@@ -180,8 +180,8 @@ Node = tuple[str, dict[str, str], list[object]]
 
 def written(node: Node) -> str:
     tag, attributes, inner = node
-    said = "".join(f" {key}={quoteattr(value)}" for key, value in attributes.items())
-    return f"<{tag}{said}>{''.join(written(i) for i in inner)}</{tag}>"  # type: ignore[arg-type]
+    attrs = "".join(f" {key}={quoteattr(value)}" for key, value in attributes.items())
+    return f"<{tag}{attrs}>{''.join(written(i) for i in inner)}</{tag}>"  # type: ignore[arg-type]
 
 
 @given(NODES, st.sampled_from(["1", "2"]), st.booleans())
@@ -207,7 +207,7 @@ def test_any_bytes_are_a_machine_or_one_line(
 @pytest.mark.parametrize(
     "text", [rich(), HWLOC, SMI, "{}", "", "<a>"], ids=["nccl", "hwloc", "smi", "json", "nothing", "xml"]
 )
-def test_a_reader_given_anothers_file_says_so(read: object, text: str, tmp_path: Path) -> None:
+def test_a_reader_refuses_a_file_of_another_format(read: object, text: str, tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_text(text)
     try:

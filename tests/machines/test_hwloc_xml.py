@@ -154,7 +154,7 @@ def test_a_console_is_no_gpu_and_a_plain_card_no_fabric() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "expected"),
     [
         ('type="Machine"', 'type="Core"', "has no object of the type Machine"),
         ('version="2.0"', 'version="9"', 'version="9"; expected hwloc 1, 2 or 3'),
@@ -171,17 +171,17 @@ def test_a_console_is_no_gpu_and_a_plain_card_no_fabric() -> None:
         ('"hwloc2.dtd"', '"hwloc2.dtd" [<!ENTITY a "b">]', "declares an entity"),
     ],
 )
-def test_one_line_names_the_element_and_what_was_expected(old: str, new: str, said: str) -> None:
+def test_one_line_names_element_and_expectation(old: str, new: str, expected: str) -> None:
     text = V2.replace("</topology>", NVLINKS)
     with pytest.raises(ValueError) as refused:
         machine(text.replace(old, new) if "name=" not in old else text.replace('value="node7"', "value=node7"))
     message = str(refused.value)
-    assert message.startswith("topo.xml: line ") and said in message and "\n" not in message
+    assert message.startswith("topo.xml: line ") and expected in message and "\n" not in message
 
 
 @pytest.mark.skipif(shutil.which("lstopo-no-graphics") is None, reason="no lstopo here")
 @pytest.mark.parametrize("flags", ["0", "1"], ids=["v2", "v1"])
-def test_what_lstopo_says_of_this_machine(flags: str, tmp_path: Path) -> None:
+def test_the_output_of_lstopo_here_is_read(flags: str, tmp_path: Path) -> None:
     path = tmp_path / "here.xml"
     command = ["lstopo-no-graphics", "--of", "xml", "--export-xml-flags", flags]
     path.write_bytes(subprocess.run(command, capture_output=True, check=True).stdout)

@@ -1,4 +1,4 @@
-"""What links leave for data, and what they add to the time."""
+"""Payload and latency of links."""
 
 import pytest
 

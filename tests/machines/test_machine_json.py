@@ -1,4 +1,4 @@
-"""Machines as JSON: nothing is lost, and what is none is refused in one line."""
+"""Machines as JSON: nothing is lost, and other files are refused in one line."""
 
 from __future__ import annotations
 
@@ -89,16 +89,16 @@ CASES: list[tuple[object, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("data", "said"), CASES)
-def test_one_line_names_the_file_and_the_element(data: object, said: str) -> None:
+@pytest.mark.parametrize(("data", "expected"), CASES)
+def test_one_line_names_the_file_and_the_element(data: object, expected: str) -> None:
     with pytest.raises(ValueError) as refused:
         machine_json.parse(json.dumps(data), "m.json")
     message = str(refused.value)
-    assert message.startswith("m.json: ") and said in message and "\n" not in message and len(message) < 250
+    assert message.startswith("m.json: ") and expected in message and "\n" not in message and len(message) < 250
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("{", "not JSON"),
         ("[" * 100_000, "nested too deeply"),
@@ -108,6 +108,6 @@ def test_one_line_names_the_file_and_the_element(data: object, said: str) -> Non
         ('{"machine": "m", "devices": [{"name": "g", "kind": "gpu", "rate_Bps": 1e999}]}', "expected a number"),
     ],
 )
-def test_what_is_no_json_of_a_machine_is_refused(text: str | bytes, said: str) -> None:
-    with pytest.raises(ValueError, match=f"^m.json: .*{said}"):
+def test_other_json_than_a_machines_is_refused(text: str | bytes, expected: str) -> None:
+    with pytest.raises(ValueError, match=f"^m.json: .*{expected}"):
         machine_json.parse(text, "m.json")

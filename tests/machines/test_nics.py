@@ -24,7 +24,7 @@ def server(gpus: int = 4, nics: int = 2, **nic: object) -> Machine:
 
 
 def parents(machine: Machine) -> list[str]:
-    """What each NIC hangs from."""
+    """The parent of each NIC."""
     return [machine.devices[machine.links[machine.leaving(n)[0]].target].name for n in machine.nics]
 
 
@@ -44,7 +44,7 @@ def test_nics_are_near_the_gpus_in_turn(count: int, expected: list[str]) -> None
     assert len(machine.gpus) == 4
 
 
-def test_as_many_as_there_are_keep_their_places_and_names() -> None:
+def test_an_equal_number_of_nics_keeps_slots_and_names() -> None:
     before = server()
     after = with_nics(before, 2, 12.5e9)
     assert [after.devices[n].name for n in after.nics] == [before.devices[n].name for n in before.nics]
@@ -52,7 +52,7 @@ def test_as_many_as_there_are_keep_their_places_and_names() -> None:
     assert not after.notes
 
 
-def test_a_slot_that_is_too_slow_is_taken_to_be_quick_and_said() -> None:
+def test_a_slot_that_is_too_slow_is_assumed_quick_with_a_note() -> None:
     machine = with_nics(server(), 2, 50e9)
     assert [n.kind for n in machine.notes] == [NoteKind.ASSUMED] * 2
     assert all(machine.links[machine.leaving(n)[0]].bandwidth_Bps == 50e9 for n in machine.nics)

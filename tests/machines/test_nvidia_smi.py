@@ -43,8 +43,8 @@ def square(names: list[str], pairs: dict[tuple[str, str], str], default: str = "
     return [["X" if a == b else either.get((a, b), default) for b in names] for a in names]
 
 
-def machine(said: str, **assume: str) -> Machine:
-    return nvidia_smi.parse(said.encode(), "smi.txt", assume)
+def machine(matrix: str, **assume: str) -> Machine:
+    return nvidia_smi.parse(matrix.encode(), "smi.txt", assume)
 
 
 def given_back(m: Machine, names: list[str], cells: list[list[str]]) -> list[list[str]]:
@@ -97,25 +97,25 @@ CASES: dict[str, tuple[list[str], list[list[str]], list[list[str]]]] = {
 def test_the_matrix_is_given_back(name: str, shape: str) -> None:
     names, cells, tails = CASES[name]
     if shape == "blanks":
-        said = text(names, cells, tails, colour=False, tab="   ").replace("   X   ", "  X  ")
+        matrix = text(names, cells, tails, colour=False, tab="   ").replace("   X   ", "  X  ")
     else:
-        said = text(names, cells, tails)
-    m = machine(said)
+        matrix = text(names, cells, tails)
+    m = machine(matrix)
     assert given_back(m, names, cells) == cells
-    told = {int(tail[1]) for tail in tails if tail and tail[1].isdecimal()}
-    assert not told or {m.devices[n].numa for n in m.gpus} == told
+    nodes = {int(tail[1]) for tail in tails if tail and tail[1].isdecimal()}
+    assert not nodes or {m.devices[n].numa for n in m.gpus} == nodes
     assert all(n.text for n in m.notes)
 
 
 @st.composite
 def trees(draw: st.DrawFn) -> tuple[list[str], list[list[str]]]:
     """Devices at the leaves of a tree: node, host bridge, switch above, switch."""
-    places = draw(st.lists(st.tuples(*[st.integers(0, 1)] * 4), min_size=1, max_size=10))
-    nics = draw(st.integers(0, min(2, len(places) - 1)))
-    names = [f"GPU{n}" for n in range(len(places) - nics)] + NICS[:nics]
+    positions = draw(st.lists(st.tuples(*[st.integers(0, 1)] * 4), min_size=1, max_size=10))
+    nics = draw(st.integers(0, min(2, len(positions) - 1)))
+    names = [f"GPU{n}" for n in range(len(positions) - nics)] + NICS[:nics]
     levels = ["SYS", "NODE", "PHB", "PXB", "PIX"]
-    shared = [[next((k for k in range(4) if a[k] != b[k]), 4) for b in places] for a in places]
-    cells = [["X" if i == j else levels[shared[i][j]] for j in range(len(places))] for i in range(len(places))]
+    shared = [[next((k for k in range(4) if a[k] != b[k]), 4) for b in positions] for a in positions]
+    cells = [["X" if i == j else levels[shared[i][j]] for j in range(len(positions))] for i in range(len(positions))]
     return names, cells
 
 
@@ -128,7 +128,7 @@ def test_any_tree_is_given_back(tree: tuple[list[str], list[list[str]]]) -> None
     ]
 
 
-def test_what_nvlinks_tell_of_the_gpus() -> None:
+def test_gpus_are_known_by_their_nvlinks() -> None:
     names, cells, tails = CASES["dgx-a100 like"]
     m = machine(text(names, cells, tails))
     assert len(m.of_kind(DeviceKind.NVSWITCH)) == 1
@@ -144,9 +144,9 @@ def test_what_nvlinks_tell_of_the_gpus() -> None:
     assert machine(text(names, cells, tails)).devices[0].model == "A100 PCIe 80GB"
 
 
-def test_older_drivers_name_nics_in_the_columns_and_say_soc() -> None:
-    said = "\tGPU0\tmlx5_0\tCPU Affinity\nGPU0\t X \tSOC\t0-7\nmlx5_0\tSOC\t X \t\n"
-    m = machine(said)
+def test_older_drivers_name_nics_in_the_columns_and_print_soc() -> None:
+    matrix = "\tGPU0\tmlx5_0\tCPU Affinity\nGPU0\t X \tSOC\t0-7\nmlx5_0\tSOC\t X \t\n"
+    m = machine(matrix)
     assert m.devices[m.nics[0]].name == "mlx5_0"
     assert Paths(m).between(m.gpus[0], m.nics[0]).kind is PathKind.SYS
 
@@ -155,7 +155,7 @@ TWO = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tPIX\t0-7\nGPU1\tPIX\t X \t0-7\n"
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "expected"),
     [
         ("PIX\t X ", "PXB\t X ", "line 2, GPU0 to GPU1: PIX, but PXB the other way"),
         ("PIX\t X ", "NEAR\t X ", "line 3, GPU1 to GPU0: 'NEAR'; expected X, NV12"),
@@ -169,14 +169,14 @@ TWO = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tPIX\t0-7\nGPU1\tPIX\t X \t0-7\n"
         ("", "", ""),
     ],
 )
-def test_one_line_names_the_row_and_what_was_expected(old: str, new: str, said: str) -> None:
-    if not said:
+def test_one_line_names_row_and_expectation(old: str, new: str, expected: str) -> None:
+    if not expected:
         assert len(machine(TWO).gpus) == 2
         return
     with pytest.raises(ValueError) as refused:
         machine(TWO.replace(old, new))
     message = str(refused.value)
-    assert message.startswith("smi.txt: ") and said in message and "\n" not in message
+    assert message.startswith("smi.txt: ") and expected in message and "\n" not in message
 
 
 def test_distances_of_no_tree_and_nvlinks_to_a_nic_are_refused() -> None:
@@ -198,7 +198,7 @@ def test_many_devices_cost_by_their_pairs(cell: str, count: int) -> None:
         nvidia_smi.parse(b" " * 2**21, "smi.txt")
 
 
-def test_the_matrix_keeps_what_the_text_says() -> None:
+def test_the_matrix_keeps_the_text() -> None:
     names, cells, tails = CASES["dgx-a100 like"]
     matrix = distance_matrix(text(names, cells, tails).encode(), "smi.txt")
     assert list(map(list, matrix.cells)) == cells

@@ -1,4 +1,4 @@
-"""Parts: generations as the whitepapers state them, ids that tell one part."""
+"""Parts: generations as the whitepapers state them, ids that denote one part."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_nvlink_per_link_and_per_gpu(generation: int, link: float, gpu: float, m
 
 
 @pytest.mark.parametrize(("generation", "ports", "gpu"), [(1, 18, 150), (2, 36, 300), (3, 64, 450), (4, 72, 900)])
-def test_nvswitch_ports_and_what_a_gpu_has(generation: int, ports: int, gpu: float) -> None:
+def test_nvswitch_ports_and_a_gpus_bandwidth(generation: int, ports: int, gpu: float) -> None:
     switch = parts.NVSWITCH[generation]
     assert (switch.ports, switch.gpu_Bps) == (ports, gpu * 1e9)
     assert switch.sharp == (generation >= 3)
@@ -34,7 +34,7 @@ def test_pcie_of_sixteen_lanes(generation: int, x16: float) -> None:
     assert 16 * parts.PCIE[generation].bandwidth_Bps == pytest.approx(x16 * 1e9, rel=1e-2)
 
 
-def test_an_id_tells_one_gpu() -> None:
+def test_an_id_denotes_one_gpu() -> None:
     ids = Counter((g.vendor, i) for g in parts.GPUS.values() for i in g.ids)
     assert [i for i, times in ids.items() if times > 1] == []
     for model, device in (("A100 SXM4 40GB", 0x20B0), ("H100 SXM5", 0x2330), ("A100 PCIe 80GB", 0x20B5)):
@@ -43,7 +43,7 @@ def test_an_id_tells_one_gpu() -> None:
     assert parts.gpu_by_id(0x10DE, 0xFFFF) is None and parts.gpu_by_id(0xFFFF, 0x2330) is None
 
 
-def test_an_id_tells_a_nic() -> None:
+def test_an_id_denotes_a_nic() -> None:
     found = parts.nic_by_id(0x15B3, 0x1021)
     assert found is not None and found.model == "ConnectX-7 NDR"
     assert parts.nic_by_id(0x15B3, 0xFFFF) is None

@@ -176,7 +176,7 @@ def test_paths_of_any_tree(trees):
 
 @settings(max_examples=25, deadline=None)
 @given(st.sampled_from(["dgx-1-p100", "dgx-1-v100", "mi250x8", "azure-nc96"]), st.data())
-def test_what_hands_on_is_one_gpu_by_nvlink(name, data):
+def test_one_gpu_forwards_on_nvb_paths(name, data):
     m = machine(name)
     paths, gpus = Paths(m), st.integers(0, len(m.gpus) - 1)
     path = paths.gpus(data.draw(gpus), data.draw(gpus))

@@ -1,4 +1,4 @@
-"""PCI's own words: link speeds as sysfs and NCCL read them, classes, places."""
+"""PCI's own words: link speeds as sysfs and NCCL read them, classes, bus ids."""
 
 import pytest
 
@@ -27,7 +27,7 @@ from ringtree.machines.machine import DeviceKind
         ("nan GT/s", 0, 3),
     ],
 )
-def test_a_link_speed_is_what_it_says_and_nccl_takes_it_by_its_start(speed: str, meant: int, nccl: int) -> None:
+def test_a_link_speed_is_read_and_nccl_matches_its_start(speed: str, meant: int, nccl: int) -> None:
     assert (pci.generation(speed), pci.generation_for_nccl(speed)) == (meant, nccl)
 
 
@@ -55,12 +55,12 @@ def test_the_speed_written_for_nccl_is_read_alike_by_both(generation: int) -> No
         (0x0C0330, DeviceKind.PCI),
     ],
 )
-def test_a_class_says_what_a_device_is(code: int, kind: DeviceKind) -> None:
+def test_a_class_gives_the_kind_of_device(code: int, kind: DeviceKind) -> None:
     assert pci.kind_of_class(code) is kind
 
 
-def test_places_are_in_the_order_of_the_bus() -> None:
-    places = ["0001:00:00.0", "0000:a1:00.0", "0000:1d:00.1", "0000:1d:00.0", "10000:00:00.0"]
-    assert sorted(places, key=pci.busid_order) == [places[3], places[2], places[1], places[0], places[4]]
-    assert all(map(pci.is_busid, places))
+def test_busids_are_in_the_order_of_the_bus() -> None:
+    busids = ["0001:00:00.0", "0000:a1:00.0", "0000:1d:00.1", "0000:1d:00.0", "10000:00:00.0"]
+    assert sorted(busids, key=pci.busid_order) == [busids[3], busids[2], busids[1], busids[0], busids[4]]
+    assert all(map(pci.is_busid, busids))
     assert not any(map(pci.is_busid, ["", "0000:a1:00", "0000:a1:00.0 ", "gggg:00:00.0", "0000:a1:00.00"]))

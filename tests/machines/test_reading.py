@@ -1,4 +1,4 @@
-"""Any form by what the file holds, and machines by name."""
+"""Any format by the file's content, and machines by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ringtree.machines.files import machine_json, nccl_xml, reading
 
 
 @pytest.mark.parametrize("name", ["a.xml", "a.json", "a", "a.txt"])
-def test_the_form_is_told_by_what_the_file_holds(name: str, tmp_path: Path) -> None:
+def test_the_format_is_decided_by_the_content(name: str, tmp_path: Path) -> None:
     machine = catalogue.machine("dgx-h100")
     path = tmp_path / name
     for text in (machine_json.text(machine), nccl_xml.text(machine), "\ufeff\n <!-- -->" + nccl_xml.text(machine)):
@@ -31,14 +31,18 @@ def test_every_real_file_is_read_or_named(data_folder: Path) -> None:
             assert reading.read(file).gpus
 
 
-def test_other_files_are_named_for_what_they_are(tmp_path: Path) -> None:
+def test_other_files_are_named_by_format(tmp_path: Path) -> None:
     path = tmp_path / "x"
     topology.save(topology.ring(4), path)
     with pytest.raises(ValueError, match=r"a topology of ranks and links.*ringtree\.topology\.load reads it"):
         reading.read(path)
-    for text, said in (("hello", "no form that is known"), ("<a/>", "line 1, <a>: expected a"), ("{}", "expected a")):
+    for text, expected in (
+        ("hello", "no form that is known"),
+        ("<a/>", "line 1, <a>: expected a"),
+        ("{}", "expected a"),
+    ):
         path.write_text(text)
-        with pytest.raises(ValueError, match=f"^{path}: .*{said}"):
+        with pytest.raises(ValueError, match=f"^{path}: .*{expected}"):
             reading.read(path)
 
 
@@ -50,7 +54,7 @@ def test_a_machine_is_found_by_name_or_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "expected"),
     [
         ("dgx-h10", "nearest are dgx-h100"),
         ("DGX-H100", "nearest are dgx-h100"),
@@ -61,14 +65,14 @@ def test_a_machine_is_found_by_name_or_file(tmp_path: Path) -> None:
         ("x" * 300, "neither a machine's name nor a file"),
     ],
 )
-def test_what_is_neither_gets_the_nearest_names(name: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said) as refused:
+def test_an_unknown_name_gets_the_nearest_names(name: str, expected: str) -> None:
+    with pytest.raises(ValueError, match=expected) as refused:
         reading.find(name)
     assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("assume", "said"),
+    ("assume", "expected"),
     [
         ({"gpus": "8"}, "assume 'gpus': expected one of gpu="),
         ({"gpu": "a100"}, "matches several: expected one of A100 SXM4 40GB"),
@@ -80,8 +84,8 @@ def test_what_is_neither_gets_the_nearest_names(name: str, said: str) -> None:
         ({"gdr": "yes"}, "expected 0 or 1"),
     ],
 )
-def test_an_assumption_that_is_none_is_refused(assume: dict[str, str], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_an_assumption_that_is_none_is_refused(assume: dict[str, str], expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
         nccl_xml.machine_of(topology_of_clouds(), assume)
 
 
@@ -104,7 +108,7 @@ def topology_of_clouds(gpus: int = 8) -> reading.elements:  # type: ignore[valid
         ("nvlink=none", "A100 SXM4 40GB", set(), 200),
     ],
 )
-def test_what_is_given_goes_before_what_is_assumed(given: str, model: str, nvlinks: set[int], rate_Gbps: int) -> None:
+def test_given_values_go_before_assumed_ones(given: str, model: str, nvlinks: set[int], rate_Gbps: int) -> None:
     machine = nccl_xml.machine_of(topology_of_clouds(), nccl_xml.assumptions(given))
     assert {machine.devices[n].model for n in machine.gpus} == {model}
     assert {k.width for k in machine.links if k.kind.value in ("nvlink", "xgmi")} == nvlinks
@@ -112,15 +116,15 @@ def test_what_is_given_goes_before_what_is_assumed(given: str, model: str, nvlin
     assert any("assume" in n.text or "as it was given" in n.text for n in machine.notes)
 
 
-def test_what_the_file_tells_goes_before_what_is_given() -> None:
+def test_values_in_the_file_go_before_those_given() -> None:
     ids = 'class="0x030200" vendor="0x10de" device="0x2330"'
     slot = '<pci busid="000{n}:00:00.0" ' + ids + ' link_speed="32 GT/s" link_width="16">'
     slot += '<gpu dev="{n}" sm="90" rank="{n}" gdr="1"/></pci>'
     slots = "".join(slot.format(n=n) for n in range(8))
     root = reading.elements(f'<system version="1"><cpu numaid="0">{slots}</cpu></system>'.encode(), "topo.xml")
-    said = [n.text for n in nccl_xml.machine_of(root, {"gpu": "l40s", "nic": "400Gb/s"}).notes]
+    notes = [n.text for n in nccl_xml.machine_of(root, {"gpu": "l40s", "nic": "400Gb/s"}).notes]
     for text in ("not used: the file has it", "not used: the file has none", "NCCL would ask the driver: none"):
-        assert sum(text in s for s in said) == 1
+        assert sum(text in s for s in notes) == 1
     switched = nccl_xml.machine_of(root, {"nvlink": "nvswitch"})
     assert {k.width for k in switched.links if k.kind.value == "nvlink"} == {18}
 

@@ -1,4 +1,4 @@
-"""What a file tells and NCCL reads otherwise, or to the machine's harm: each is noted with what NCCL does."""
+"""Entries of a file that NCCL reads otherwise, or to the machine's harm: each has a note with what NCCL does."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ TRAPS: dict[str, tuple[Machine, str, str]] = {
 
 
 @pytest.mark.parametrize("name", TRAPS)
-def test_a_trap_is_noted_with_what_nccl_does(name: str) -> None:
+def test_a_trap_is_noted_with_nccls_behaviour(name: str) -> None:
     m, about, text = TRAPS[name]
     found = [n for n in m.notes if n.kind in (NoteKind.TRAP, NoteKind.ASSUMED) and text in n.text]
     assert len(found) == 1 and found[0].about.startswith(about)
@@ -116,5 +116,5 @@ EXPECTED = {
 @pytest.mark.parametrize("name", EXPECTED)
 def test_the_traps_of_real_files(name: str, data_folder: Path) -> None:
     m = nccl_xml.read(data_folder / "nccl_topo_xml" / f"{name}.xml")
-    said = [n.text for n in m.notes if n.kind is NoteKind.TRAP]
-    assert len(said) == len(EXPECTED[name]) and all(any(e in text for text in said) for e in EXPECTED[name])
+    traps = [n.text for n in m.notes if n.kind is NoteKind.TRAP]
+    assert len(traps) == len(EXPECTED[name]) and all(any(e in text for text in traps) for e in EXPECTED[name])

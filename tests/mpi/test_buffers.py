@@ -1,4 +1,4 @@
-"""What a buffer argument means: one table of what is said, and the elements it is."""
+"""What a buffer argument means: one table of arguments and the elements that each denotes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WHOLE: list[Any] = [
 
 
 @pytest.mark.parametrize("spec", WHOLE, ids=range(len(WHOLE)))
-def test_many_ways_to_say_the_same_elements(spec: Any) -> None:
+def test_many_arguments_denote_the_same_elements(spec: Any) -> None:
     assert block(spec).tolist() == SIX.tolist() and block(spec).dtype == np.int32
     assert octets(spec).tobytes() == SIX.tobytes()
     assert octet_blocks(spec if not isinstance(spec, list | tuple) else list(spec)[:1] + ["i"], 2).shape == (2, 12)
@@ -71,7 +71,7 @@ def test_a_count_is_of_each_block() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "counts", "places"),
+    ("given", "counts", "displacements"),
     [
         (None, [2, 2, 2], [0, 2, 4]),
         (1, [1, 1, 1], [0, 1, 2]),
@@ -83,14 +83,14 @@ def test_a_count_is_of_each_block() -> None:
         ((np.array([2, 2, 2]), (0, 2, 4)), [2, 2, 2], [0, 2, 4]),
     ],
 )
-def test_blocks_of_each_rank(said: Any, counts: list[int], places: list[int]) -> None:
-    assert placed([SIX, said, MPI.INT], 3)[1:] == (counts, places)
-    if isinstance(said, tuple):
-        assert placed([SIX, *said, MPI.INT], 3)[1:] == (counts, places)
+def test_blocks_of_each_rank(given: Any, counts: list[int], displacements: list[int]) -> None:
+    assert placed([SIX, given, MPI.INT], 3)[1:] == (counts, displacements)
+    if isinstance(given, tuple):
+        assert placed([SIX, *given, MPI.INT], 3)[1:] == (counts, displacements)
 
 
 @pytest.mark.parametrize(
-    ("spec", "error", "said"),
+    ("spec", "error", "expected"),
     [
         ([SIX, 7], ValueError, "6 elements: expected 7"),
         ([SIX, -1], ValueError, "expected -1"),
@@ -103,12 +103,12 @@ def test_blocks_of_each_rank(said: Any, counts: list[int], places: list[int]) ->
         (SIX.reshape(2, 3)[:, :2], ValueError, "contiguous"),
     ],
 )
-def test_mistakes(spec: Any, error: type[BaseException], said: str) -> None:
-    with pytest.raises(error, match=said):
+def test_mistakes(spec: Any, error: type[BaseException], expected: str) -> None:
+    with pytest.raises(error, match=expected):
         block(spec)
 
 
-def test_what_is_received_to_can_be_written() -> None:
+def test_receive_buffers_are_writable() -> None:
     with pytest.raises(ValueError, match="read-only"):
         octets(b"abc", writable=True)
     target = bytearray(3)
@@ -117,9 +117,9 @@ def test_what_is_received_to_can_be_written() -> None:
 
 
 def test_blocks_must_lie_within_the_buffer() -> None:
-    for said in ([3, 3, 1], ([1, 1, 1], [0, 1, 6]), [1, 2], ([1, 1, 1], [0, -1, 1])):
+    for given in ([3, 3, 1], ([1, 1, 1], [0, 1, 6]), [1, 2], ([1, 1, 1], [0, -1, 1])):
         with pytest.raises(ValueError):
-            placed([SIX, said, MPI.INT], 3)
+            placed([SIX, given, MPI.INT], 3)
 
 
 @pytest.mark.parametrize("name", ["INT", "DOUBLE", "BYTE", "C_BOOL", "FLOAT_INT", "LONG_DOUBLE", "COMPLEX"])

@@ -1,4 +1,4 @@
-"""Collectives of buffers: what arrives where, said in each of the ways that mpi4py's programs say it."""
+"""Collectives of buffers: what arrives where, for each form of argument that mpi4py's programs use."""
 
 from __future__ import annotations
 

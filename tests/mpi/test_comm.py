@@ -1,4 +1,4 @@
-"""Communicators and groups: what they are called, how they are made from others, and how they end."""
+"""Communicators and groups: names, creation and end."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def names(comm: MPI.Comm) -> Any:
 
 
 def everyones(comm: MPI.Comm, value: int) -> list[int]:
-    """What each rank of `comm` says, in order."""
+    """The answers of the ranks of `comm`, in order."""
     out = np.empty(comm.size, int)
     comm.Allgather(np.array([value]), out)
-    said: list[int] = out.tolist()
-    return said
+    answers: list[int] = out.tolist()
+    return answers
 
 
 def split(comm: MPI.Comm) -> Any:
@@ -122,12 +122,12 @@ def python(code: str) -> str:
 
 
 def test_the_world_is_joined_at_first_use_and_left_at_the_end() -> None:
-    said = python(
+    output = python(
         "from ringtree import mpi as MPI; a = MPI.Is_initialized(); MPI.COMM_WORLD.Barrier(); b = MPI.Is_initialized();"
         "print(a, b, MPI.COMM_SELF.size, MPI.COMM_SELF.sendrecv(4, 0), MPI.COMM_WORLD.Get_name());"
         "MPI.Finalize(); print(MPI.Is_finalized(), MPI.COMM_WORLD == MPI.COMM_NULL)"
     )
-    assert said.splitlines() == ["False True 1 4 MPI_COMM_WORLD", "True True"]
+    assert output.splitlines() == ["False True 1 4 MPI_COMM_WORLD", "True True"]
 
 
 def test_abort_ends_the_process_with_its_code() -> None:
@@ -137,7 +137,7 @@ def test_abort_ends_the_process_with_its_code() -> None:
 
 
 @pytest.mark.parametrize(
-    ("missing", "said"),
+    ("missing", "expected"),
     [
         (lambda: MPI.Win, "comm.empty"),
         (lambda: MPI.File, "numpy.save"),
@@ -147,8 +147,8 @@ def test_abort_ends_the_process_with_its_code() -> None:
         (lambda: MPI.INT.Create_vector, "numpy.ascontiguousarray"),
     ],
 )
-def test_what_is_missing_says_what_there_is_instead(missing: Any, said: str) -> None:
-    with pytest.raises(NotImplementedError, match=said):
+def test_a_missing_name_gets_its_replacement(missing: Any, expected: str) -> None:
+    with pytest.raises(NotImplementedError, match=expected):
         missing()
 
 

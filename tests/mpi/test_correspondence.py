@@ -1,4 +1,4 @@
-"""docs/mpi4py.md names what there is: every call in its table exists on its side."""
+"""Every call in the table of docs/mpi4py.md exists on its side."""
 
 from __future__ import annotations
 

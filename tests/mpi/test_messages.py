@@ -44,7 +44,7 @@ def pingpong(comm: MPI.Comm) -> Any:
 
 
 def anyone(comm: MPI.Comm) -> Any:
-    """Rank 0 hears from everyone, itself too, whoever comes first."""
+    """Rank 0 receives from every rank, itself too, in any order."""
     request = comm.Isend(ints(comm.rank), 0, tag=10 + comm.rank)
     heard = {}
     if comm.rank == 0:
@@ -162,7 +162,7 @@ def test_messages(ranks: int) -> None:
     check(ROWS, ranks)
 
 
-def test_a_message_longer_than_the_buffer_is_truncated_and_said_so() -> None:
+def test_a_message_longer_than_the_buffer_raises_truncated() -> None:
     def work(comm: ringtree.Communicator) -> Any:
         world = MPI.Intracomm(comm)
         if world.rank == 0:

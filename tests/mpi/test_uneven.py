@@ -1,4 +1,4 @@
-"""Collectives whose blocks differ in length, with counts and displacements said in each of the ways there are."""
+"""Collectives whose blocks differ in length, with counts and displacements in every accepted form."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_uneven_blocks(ranks: int) -> None:
     check(ROWS, ranks)
 
 
-def test_what_the_root_does_not_expect_is_refused() -> None:
+def test_counts_that_the_root_does_not_expect_are_refused() -> None:
     def work(comm: ringtree.Communicator) -> Any:
         world = MPI.Intracomm(comm)
         if world.rank:

@@ -1,4 +1,4 @@
-"""Machines built by hand, so that a search is tested against the machine it says and not against a catalogue."""
+"""Machines built by hand, so that a search is tested against the machine written here and not against a catalogue."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ PCIE_LANE_Bps = {3: 0.985e9, 4: 1.969e9, 5: 3.938e9}
 
 
 class Maker:
-    """Devices by name and links both ways; `machine` is what was made so far."""
+    """Devices by name and links in both directions; `machine` is what was made so far."""
 
     def __init__(self) -> None:
         self.devices: list[Device] = []
         self.links: list[Link] = []
 
-    def add(self, kind: DeviceKind, name: str, **said: object) -> int:
-        self.devices.append(Device(name, kind, **said))  # type: ignore[arg-type]
+    def add(self, kind: DeviceKind, name: str, **attributes: object) -> int:
+        self.devices.append(Device(name, kind, **attributes))  # type: ignore[arg-type]
         return len(self.devices) - 1
 
     def join(self, a: int, b: int, kind: LinkKind, Bps: float, generation: int = 0, width: int = 1) -> None:

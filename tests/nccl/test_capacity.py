@@ -44,7 +44,7 @@ def chance_machine(seed: int) -> Machine:
     return m.machine(f"by chance {seed}")
 
 
-def ways(system: System, ring: Channels) -> list[tuple[GraphPath, int]]:
+def crossings(system: System, ring: Channels) -> list[tuple[GraphPath, int]]:
     """What a ring's channels pass, with the MB/s they take of it."""
     intra, inter = round(ring.intra_Bps / 1e6), round(ring.inter_Bps / 1e6)
     taken = []
@@ -68,7 +68,7 @@ def check(where: Cluster) -> None:
     ring = found[Pattern.RING]
     if ring.intra_Bps > FALLBACK_Bps:
         loads = Counter[int]()
-        for way, MBps in ways(system, ring):
+        for way, MBps in crossings(system, ring):
             loads.update(dict.fromkeys(way.edges, MBps))
             assert way.kind <= max(ring.intra, ring.inter)
         assert all(load <= system.edges[edge].capacity_MBps for edge, load in loads.items())

@@ -1,4 +1,4 @@
-"""Plans for clusters: no candidate beats the bound, and what the hardware says holds."""
+"""Plans for clusters: no candidate beats the bound, and the hardware's limits hold."""
 
 from dataclasses import replace
 from math import inf

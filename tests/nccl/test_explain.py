@@ -37,7 +37,7 @@ def cluster_of(
 
 
 def measured(cluster: Cluster, debug: Debug | None = None, sizes: Iterable[int] = SIZES, seed: int = 7) -> Log:
-    """What the model says of a cluster, within 6 % of it."""
+    """The model's times for a cluster, within 6 %."""
     random, plan = Random(seed), ClusterPlan(cluster)
     rows = [
         NcclTestsRow(n, n // 4, "float", "sum", -1,
@@ -112,13 +112,13 @@ def test_ring_where_nvls_is_expected_is_no_fault(data_folder: Path) -> None:
 
 @pytest.mark.parametrize(("name", "nodes"), [("dgx-a100", 2), ("gh200x4", 2), ("dgx-1-v100", 1), ("mi300x8", 1),
                                              ("v100-pcie", 1), ("aws-p4d", 4)])  # fmt: skip
-def test_what_is_as_predicted_has_nothing_wrong(name: str, nodes: int) -> None:
+def test_a_log_as_predicted_has_no_fault(name: str, nodes: int) -> None:
     cluster = cluster_of(name, nodes)
     found = explain(measured(cluster), cluster)
     assert (found.verdict, found.suspects) == (Diagnosis.HEALTHY, ())
 
 
-# Fault, machine, nodes, and what NCCL would have said of it.
+# Fault, machine, nodes, and NCCL's line about it.
 FAULTS = [
     ("sockets", 0, "dgx-a100", 2, "Using network Socket"),
     ("sockets", 1, "dgx-a100", 2, "Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/0"),
@@ -136,7 +136,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("key", "nth", "name", "nodes", "line"), FAULTS)
-def test_a_fault_is_among_those_named_and_alone_where_nccl_tells(
+def test_a_fault_is_among_those_named_and_alone_with_nccls_line(
     key: str, nth: int, name: str, nodes: int, line: str
 ) -> None:
     cluster = cluster_of(name, nodes, range(4))
@@ -145,13 +145,13 @@ def test_a_fault_is_among_those_named_and_alone_where_nccl_tells(
     assert found.verdict in (Diagnosis.CAUSE, Diagnosis.UNDECIDED)
     assert key in [s.fault.key for s in found.suspects]
     if line:
-        told = explain(measured(fault.cluster, heard(line)), cluster)
-        assert told.verdict is Diagnosis.CAUSE
-        assert [(s.fault.key, s.fault.what) for s in told.suspects] == [(key, fault.what)]
-        assert told.suspects[0].said
+        explanation = explain(measured(fault.cluster, heard(line)), cluster)
+        assert explanation.verdict is Diagnosis.CAUSE
+        assert [(s.fault.key, s.fault.what) for s in explanation.suspects] == [(key, fault.what)]
+        assert explanation.suspects[0].said
 
 
-def test_what_nccl_denies_is_no_candidate() -> None:
+def test_a_cause_that_nccl_denies_is_no_candidate() -> None:
     cluster = cluster_of("dgx-1-v100")
     slow = measured(fault_of(cluster, "nvlink_unused").cluster, heard("Channel 00/0 : 0[0] -> 1[1] via P2P/IPC"))
     found = explain(slow, cluster)
@@ -159,7 +159,7 @@ def test_what_nccl_denies_is_no_candidate() -> None:
 
 
 @pytest.mark.parametrize("name", ["dgx-a100", pytest.param("dgx-h100", marks=pytest.mark.slow)])
-def test_gpudirect_rdma_that_nccl_says_it_uses_is_no_candidate(name: str) -> None:
+def test_gpudirect_rdma_in_nccls_log_is_no_candidate(name: str) -> None:
     cluster = cluster_of(name, 2)
     slow = fault_of(cluster, "gdr_off").cluster
     blamed = {
@@ -193,11 +193,11 @@ def test_slower_than_any_fault_is_unexplained() -> None:
         pytest.param("dgx-h100", 197, "2 of 8 NICs are used", Diagnosis.UNEXPLAINED, marks=pytest.mark.slow),
     ],
 )
-def test_a_fault_with_which_nothing_is_so_quick_is_not_named(
+def test_a_fault_that_allows_less_than_measured_is_not_named(
     name: str, busbw_GBps: float, what: str, verdict: Diagnosis
 ) -> None:
     """One NIC of a GH200 carries no more than 42.3 GB/s of bus bandwidth between two nodes, two of a DGX H100 186,
-    whatever the model says they reach."""
+    whatever bandwidth the model predicts for them."""
     cluster = cluster_of(name, 2)
     log = measured(cluster, sizes=[1 << 30, 2 << 30, 4 << 30])
     bus_factor = 2 * (cluster.ranks - 1) / cluster.ranks
@@ -218,7 +218,7 @@ def test_where_only_the_most_is_known_slowness_alone_is_no_fault() -> None:
         assert any("slower at length than predicted" in remark for remark in found.remarks) == (start == 1)
 
 
-def test_sizes_in_the_middle_tell_nothing_and_small_ones_alone_tell_sockets() -> None:
+def test_sizes_in_the_middle_decide_nothing_and_small_ones_alone_show_sockets() -> None:
     cluster = cluster_of("gh200x4", 2)
     sockets = fault_of(cluster, "sockets").cluster
     assert explain(measured(cluster, sizes=(1 << 16, 1 << 18)), cluster).verdict is Diagnosis.UNTOLD
@@ -228,7 +228,7 @@ def test_sizes_in_the_middle_tell_nothing_and_small_ones_alone_tell_sockets() ->
     assert [s.fault.key for s in explain(replace(slow, rows=rows), cluster).suspects] == ["sockets"]
 
 
-def test_a_log_of_a_quicker_machine_is_told_so() -> None:
+def test_a_log_of_a_quicker_machine_is_reported() -> None:
     found = explain(measured(cluster_of("dgx-h100", 2)), cluster_of("dgx-a100", 2))
     assert found.verdict is Diagnosis.HEALTHY
     assert any("the log is from a larger machine" in remark for remark in found.remarks)

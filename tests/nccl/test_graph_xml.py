@@ -1,4 +1,4 @@
-"""NCCL's graph files: what is written is read back, real ones load, and no hostile one does more than be refused."""
+"""NCCL's graph files: written ones read back, real ones load, and hostile ones are refused."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CHANNELS = st.builds(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(CHANNELS)
-def test_what_is_written_is_read_back(tmp_path: Path, ring: Channels) -> None:
+def test_written_graphs_read_back(tmp_path: Path, ring: Channels) -> None:
     file = tmp_path / "graph.xml"
     file.write_text(write({Pattern.RING: ring}), encoding="utf-8")
     assert read(file) == {Pattern.RING: ring}
@@ -50,7 +50,7 @@ def test_every_tree_is_graph_1(tmp_path: Path, pattern: Pattern) -> None:
     assert read(file) == {Pattern.TREE: tree}
 
 
-def test_an_nvls_channel_tells_its_head_alone(tmp_path: Path) -> None:
+def test_an_nvls_channel_has_its_head_alone(tmp_path: Path) -> None:
     ring = Channels(Pattern.RING, ORDERS, (), 20e9, 20e9)
     nvls = Channels(Pattern.NVLS, ((2, 0, 1, 3),), (), 40e9, 60e9, PathKind.NVL, PathKind.PIX, same=False)
     file = tmp_path / "graph.xml"
@@ -79,7 +79,7 @@ def test_devices_of_a_rack_carry_their_host(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["dgx-h100", pytest.param("gb200-nvl72", marks=pytest.mark.slow), "dgx-1-v100", "azure-nc96"]
 )
-def test_what_a_search_finds_is_read_back(tmp_path: Path, name: str, nodes: int) -> None:
+def test_searched_graphs_read_back(tmp_path: Path, name: str, nodes: int) -> None:
     where = Cluster(machine(name), nodes, FABRICS["infiniband"], sharp=True)
     found = graphs(where)
     file = tmp_path / "graph.xml"
@@ -108,7 +108,7 @@ GRAPH = (
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ('<system version="1"/>', "expected <graphs>"),
         ('<graphs version="2"/>', "version"),
@@ -129,11 +129,11 @@ GRAPH = (
         (GRAPH[:-9], "not well-formed"),
     ],
 )
-def test_what_nccl_would_choke_on_is_refused_in_one_line(tmp_path: Path, text: str, said: str) -> None:
+def test_graphs_that_nccl_rejects_are_refused_in_one_line(tmp_path: Path, text: str, expected: str) -> None:
     file = tmp_path / "graph.xml"
     whole = text if text.startswith(("<graphs", "<system", "<!")) else f'<graphs version="1">{text}</graphs>'
     file.write_text(whole, encoding="utf-8")
-    with pytest.raises(ValueError, match=said) as raised:
+    with pytest.raises(ValueError, match=expected) as raised:
         read(file)
     assert "\n" not in str(raised.value)
     assert str(raised.value).startswith(str(file))
@@ -156,7 +156,7 @@ RACKS = {"gb200-nvl72": (18, 4), "dgx-h100-superpod": (32, 8)}
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_hosts_are_what_nvswitches_alone_join(name: str) -> None:
+def test_hosts_are_joined_by_nvswitches_alone(name: str) -> None:
     found = machine(name)
     of = hosts(found)
     count, gpus = RACKS.get(name, (1, len(found.gpus)))

@@ -141,7 +141,7 @@ def test_through_nvswitches_rings_go_down_and_trees_up() -> None:
 
 
 @pytest.mark.parametrize(("sm", "GBps"), [(70, 10), (80, 12)])
-def test_what_comes_to_an_old_gpu_costs_an_eighth_on_its_way_out(sm: int, GBps: float) -> None:
+def test_received_bytes_cost_an_old_gpu_an_eighth_of_its_sending(sm: int, GBps: float) -> None:
     assert graphs(cluster(one_gpu(sm), 2))[Pattern.RING].inter_Bps == GBps * 1e9
 
 
@@ -174,8 +174,8 @@ def test_a_rack_of_72_on_switches_is_searched_among_neighbours() -> None:
     assert ring.intra is PathKind.NVL
 
 
-def test_between_two_gpus_trees_go_either_way() -> None:
-    """Each way over the 12 NVLinks a tree has two of them, and there are as many as go both ways."""
+def test_between_two_gpus_trees_use_both_directions() -> None:
+    """A tree has two of the 12 NVLinks in each direction, and the 12 trees use both directions."""
     (ring, tree) = (graphs(Cluster(machine("dgx-a100").part(range(2))))[p] for p in (Pattern.RING, Pattern.TREE))
     assert (ring.count, tree.count) == (12, 12) and tree.intra_Bps == 2 * ring.intra_Bps
 

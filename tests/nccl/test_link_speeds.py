@@ -49,7 +49,7 @@ def test_between_cpus_by_their_maker_and_model(cpu: Device, GBps: float) -> None
     assert cpu_GBps(cpu) == GBps
 
 
-def test_a_nic_of_no_told_rate_is_one_of_10_gigabit() -> None:
+def test_a_nic_of_unknown_rate_has_10_gigabit() -> None:
     assert nic_GBps(Device("nic", DeviceKind.NIC)) == 1.25
     assert nic_GBps(Device("nic", DeviceKind.NIC, rate_Bps=50e9)) == 50
 

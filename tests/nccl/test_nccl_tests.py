@@ -1,4 +1,4 @@
-"""nccl-tests' and rccl-tests' output read back: each way it is printed, and what is no log."""
+"""nccl-tests' and rccl-tests' output read back: in each of its forms, and files that are no log."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _times(log: Log) -> list[tuple[int, tuple[float, ...]]]:
 TIMES = [(1 << 20, (50.0, 40.0)), (1 << 21, (60.0, 70.0))]
 
 
-def test_the_table_and_who_ran_it(tmp_path: Path) -> None:
+def test_the_table_and_its_hosts(tmp_path: Path) -> None:
     log = log_of(tmp_path, NEW)
     assert (log.collective, log.ranks, log.nodes, log.inferred) == ("all_reduce", 4, 2, ())
     assert _times(log) == TIMES
@@ -85,8 +85,8 @@ def test_tags_before_each_line_do_no_harm(tmp_path: Path, tag: str) -> None:
     assert _times(log) == TIMES and (log.collective, log.ranks, log.nodes) == ("all_reduce", 4, 2)
 
 
-def test_what_nccl_says_in_between_is_heard_and_a_broken_row_left_out(tmp_path: Path) -> None:
-    said = [
+def test_nccls_lines_in_between_are_read_and_a_broken_row_left_out(tmp_path: Path) -> None:
+    extra = [
         "node-a:4711:4720 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to 1.",
         "node-a:4711:4720 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_3:1/IB [RO]; OOB eth0:10.0.0.1<0>",
         "node-a:4711:4720 [0] NCCL INFO Using network IB",
@@ -98,7 +98,7 @@ def test_what_nccl_says_in_between_is_heard_and_a_broken_row_left_out(tmp_path: 
         "     4194304       1048576     float     sum      -1    12.node-a:4711:4720 [0] NCCL INFO Connected all rings",
     ]
     lines = NEW.splitlines()
-    log = log_of(tmp_path, "\n".join([*lines[:14], *said, *lines[14:]]))
+    log = log_of(tmp_path, "\n".join([*lines[:14], *extra, *lines[14:]]))
     assert _times(log) == TIMES
     assert {sign: log.debug.times(sign) for sign in ("shm", "gdrdma", "staged", "using_other", "p2p", "socket")} == {
         "shm": 1, "gdrdma": 1, "staged": 1, "using_other": 1, "p2p": 0, "socket": 0,
@@ -112,7 +112,7 @@ def test_json_as_the_tests_write_it(tmp_path: Path) -> None:
     def way(us: float) -> dict[str, float]:
         return {"time": us, "alg_bw": 1.0, "bus_bw": 1.5, "nwrong": 0.0}
 
-    told = {
+    document = {
         "config": {"devices": [{"rank": k, "group": 0, "pid": 1, "hostname": "a", "device": k, "device_hex": "0:1b:0",
                                 "device_info": "H100"} for k in range(4)]},
         "results": [
@@ -121,7 +121,7 @@ def test_json_as_the_tests_write_it(tmp_path: Path) -> None:
             for n, (a, b) in TIMES
         ],
     }  # fmt: skip
-    log = log_of(tmp_path, json.dumps(told))
+    log = log_of(tmp_path, json.dumps(document))
     assert _times(log) == TIMES and (log.collective, log.ranks, log.nodes) == ("all_reduce", 4, 1)
 
 
@@ -175,10 +175,10 @@ def test_collective_and_ranks_follow_from_the_figures(
     ("8 2 float sum -1 1e-9 0.00 0.00 0\n", "line 1: time 1e-9; expected 0.001 to 1e+12 microseconds"),
     ("# all_reduce_perf\n# all_gather_perf\n8 2 float sum -1 5.0 0.00 0.00 0\n", "one collective"),
 ])  # fmt: skip
-def test_what_is_no_log_is_told_in_one_line(tmp_path: Path, text: str, expected: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(expected)) as told:
+def test_a_file_that_is_no_log_gets_one_line(tmp_path: Path, text: str, expected: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(expected)) as caught:
         log_of(tmp_path, text, "mine.log")
-    assert "mine.log" in str(told.value) and "\n" not in str(told.value)
+    assert "mine.log" in str(caught.value) and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("line", [" " * 16000, "8 " * 8000, "# Rank 0 " + "on a " * 3000, "[1,0]" * 3000,

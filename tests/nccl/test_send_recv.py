@@ -22,7 +22,7 @@ def test_the_bound_is_the_least_flow_from_a_rank_to_the_next() -> None:
     assert Bounds(Cluster(machine("dgx-h100").part([0]))).bound("send_recv", GiB).time_s == 0
 
 
-def test_few_bytes_take_as_long_as_the_way_to_the_next_rank() -> None:
+def test_few_bytes_take_the_time_of_the_path_to_the_next_rank() -> None:
     one, two, many = (
         Bounds(Cluster(machine("dgx-h100"), nodes, FABRICS["infiniband"])).bound("send_recv", 8) for nodes in (1, 2, 99)
     )
@@ -30,7 +30,7 @@ def test_few_bytes_take_as_long_as_the_way_to_the_next_rank() -> None:
     assert 0 < one.time_s < FABRICS["infiniband"].latency_s < two.time_s == two.latency_s == many.latency_s
 
 
-def test_it_is_planned_like_a_collective() -> None:
+def test_send_recv_is_planned_like_a_collective() -> None:
     row = ClusterPlan(Cluster(machine("dgx-h100"), 2, FABRICS["infiniband"])).row("send_recv", GiB)
     algbw, busbw = row.bandwidths_GBps(row.pick)
     assert row.pick.algorithm == "p2p" and algbw == busbw == pytest.approx(47, rel=0.05)

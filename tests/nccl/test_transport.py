@@ -1,4 +1,4 @@
-"""Our model of the hardware: what must hold of it whatever its figures."""
+"""Our model of the hardware: its properties for all parameters."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ BOTTLENECKS = [
 
 
 @pytest.mark.parametrize(("name", "nodes", "collective", "which", "nbytes", "words"), BOTTLENECKS)
-def test_the_bottleneck_is_told(name: str, nodes: int, collective: str, which: str, nbytes: int, words: str) -> None:
+def test_the_bottleneck_is_named(name: str, nodes: int, collective: str, which: str, nbytes: int, words: str) -> None:
     cluster = Cluster(machine(name), nodes, INFINIBAND if nodes > 1 else None)
     assert found(cluster, collective, nbytes)[which].bottleneck.startswith(words)
 
@@ -142,7 +142,7 @@ EXCHANGED = [
 
 
 @pytest.mark.parametrize(("name", "nodes", "collective", "s_per_byte", "words"), EXCHANGED)
-def test_sends_and_receives_take_what_the_busiest_link_or_nic_carries(
+def test_sends_and_receives_take_the_time_of_the_busiest_link_or_nic(
     name: str, nodes: int, collective: str, s_per_byte: float, words: str
 ) -> None:
     """Within a tenth: NICs give a little less than their rate, and a pipeline fills."""

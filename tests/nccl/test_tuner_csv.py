@@ -1,4 +1,4 @@
-"""The tuner plugin's CSV: what is written is read back, and holds nothing NCCL would make nothing of."""
+"""The tuner plugin's CSV: written tables read back, and hold no line that NCCL ignores."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROWS = st.builds(
 
 
 @given(st.lists(ROWS, max_size=8))
-def test_what_is_written_is_read_back_without_what_nccl_ignores(table: list[TunerRow]) -> None:
+def test_written_tables_read_back_without_the_columns_nccl_ignores(table: list[TunerRow]) -> None:
     text = write(table)
     assert read(text) == tuple(row for row in table if row.heard)
     assert all(len(line.encode()) <= LONGEST_LINE for line in text.splitlines())
@@ -50,7 +50,7 @@ def test_rows_cover_every_size_and_meet_between_two() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "expected"),
     [
         ("allreduce,0,8,ring,simple,2,1", "line 1: 7 fields; expected 8 to 10"),
         ("alltoall,0,8,ring,simple,2,1,8", "collective 'alltoall'; expected one of broadcast"),
@@ -61,8 +61,8 @@ def test_rows_cover_every_size_and_meet_between_two() -> None:
         ("allreduce,0,8,ring,simple,2,1,8" + " " * 300, "expected at most 254"),
     ],
 )
-def test_what_the_plugin_would_misread_is_refused(line: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_lines_that_the_plugin_misreads_are_refused(line: str, expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
         read(line)
 
 

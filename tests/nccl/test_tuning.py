@@ -111,7 +111,7 @@ CONSIDERED = [
 
 
 @pytest.mark.parametrize(("cluster", "graphs", "collective", "expected"), CONSIDERED)
-def test_what_is_considered_where(
+def test_candidates_by_machine(
     cluster: Cluster, graphs: dict[Pattern, Channels], collective: str, expected: set[str]
 ) -> None:
     assert {e.algorithm for e in tuning.estimates(cluster, graphs, collective, 1 << 20)} == expected
@@ -182,12 +182,12 @@ def test_chunks_are_short_while_there_are_few(nbytes: int, expected: int) -> Non
     assert chunk_bytes(NcclCommunicator(ONE, HOPPER), "nvls", 8, nbytes) == expected << 10
 
 
-def test_a_fabrics_plugin_leaves_protocols_out_and_tells_its_latency() -> None:
+def test_a_fabrics_plugin_leaves_protocols_out_and_has_its_latency() -> None:
     def on(name: str, sm: int) -> dict[str, Estimate]:
         return priced(Cluster(host(sm=sm), 2, replace(INFINIBAND, name=name)), HOPPERS, "all_reduce", 1 << 10)
 
     assert {e.split("/")[1] for e in on("efa", 80)} == {"simple"}
     assert "tree/ll128" in on("efa", 90) and "tree/ll128" not in on("tcpxo", 90)
     assert set(on("tcpx", 90)) == {"ring/simple"}
-    told = on("efa", 90)["tree/ll"].latency_s - on("infiniband", 90)["tree/ll"].latency_s
-    assert told == pytest.approx(2 * 75e-6)
+    difference_s = on("efa", 90)["tree/ll"].latency_s - on("infiniband", 90)["tree/ll"].latency_s
+    assert difference_s == pytest.approx(2 * 75e-6)

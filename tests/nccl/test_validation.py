@@ -1,4 +1,4 @@
-"""The predictions beside what others published."""
+"""The predictions beside published measurements."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SIZES = (8, 1 << 10, 1 << 16, 1 << 20, 1 << 24, 1 << 26, 1 << 28, 1 << 30, 1 << 
 
 
 def test_the_predictions_for_the_published_systems(validate: ModuleType, golden: Callable[[str, str], None]) -> None:
-    """A change of either model shows without the published tables. Where it is meant, `make validate` says how near the
+    """A change of either model shows without the published tables. If it is meant, `make validate` prints how near the
     predictions come now."""
     lines = [f"{'bytes':>12}{'ours (us)':>12}{'NCCL (us)':>12}  NCCL's pick, bottleneck"]
     for system in (*validate.SYSTEMS, validate.System(*RCCL, collective="all_gather")):
@@ -52,8 +52,8 @@ def test_the_goals_are_met_and_the_record_is_of_this_code(validate: ModuleType, 
         "python benchmarks/validate.py --json benchmarks/validated.json"
     )
     for name, some in by_system.items():
-        told = {k: v for k, v in kept["systems"][name].items() if k != "on"}
-        assert told == pytest.approx(validate.figures(some), abs=1e-3), name
+        expected = {k: v for k, v in kept["systems"][name].items() if k != "on"}
+        assert expected == pytest.approx(validate.figures(some), abs=1e-3), name
 
 
 def test_every_healthy_table_is_judged(validate: ModuleType, data_folder: Path) -> None:

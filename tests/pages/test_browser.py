@@ -1,4 +1,4 @@
-"""The rig itself: what a page does wrong is noticed."""
+"""The test rig: errors of a page are noticed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_page_is_read_and_used(browser: Browser, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "expected"),
     [
         ("<script>console.error('spam')</script>", "console error: spam"),
         ("<script>missing.call()</script>", "missing is not defined"),
@@ -36,8 +36,8 @@ def test_a_page_is_read_and_used(browser: Browser, tmp_path: Path) -> None:
     ],
     ids=["console", "exception", "fetch", "image"],
 )
-def test_what_a_page_does_wrong_is_noticed(browser: Browser, tmp_path: Path, body: str, said: str) -> None:
-    with pytest.raises(AssertionError, match=said), browser.open(written(tmp_path, body)) as page:
+def test_errors_of_a_page_are_noticed(browser: Browser, tmp_path: Path, body: str, expected: str) -> None:
+    with pytest.raises(AssertionError, match=expected), browser.open(written(tmp_path, body)) as page:
         page.run("new Promise(done => setTimeout(done, 50))")
 
 

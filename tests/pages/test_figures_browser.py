@@ -31,7 +31,7 @@ WORDS = {
 }
 
 
-def test_a_figure_has_so_many_digits_in_the_unit_that_suits_it(browser: Browser, tmp_path: Path) -> None:
+def test_a_figure_has_its_digits_in_the_unit_that_suits_it(browser: Browser, tmp_path: Path) -> None:
     script = (pages.FOLDER / "figures.js").read_text(encoding="utf-8")
     path = tmp_path / "figures.html"
     path.write_text(f"<!doctype html><meta charset=utf-8><title>t</title><script>{script}</script>", encoding="utf-8")

@@ -88,7 +88,7 @@ def test_a_channel_is_laid_over_the_picture(page: Page) -> None:
     assert page.run(f"{VIEW}.pattern") == "" and page.count("[data-hop]") == 0
 
 
-def test_traps_come_before_what_was_assumed(page: Page) -> None:
+def test_traps_come_before_assumptions(page: Page) -> None:
     assert [n["note"] for n in data(page, "[data-note]")][:2] == ["trap", "assumed"]
     rules = data(page, ".machine-rules tr")
     assert [(r["what"], r["applies"], r["found"]) for r in rules] == [
@@ -96,10 +96,10 @@ def test_traps_come_before_what_was_assumed(page: Page) -> None:
     ]  # fmt: skip
 
 
-def test_what_one_points_at_is_told(page: Page) -> None:
+def test_the_tip_describes_the_part_below_the_pointer(page: Page) -> None:
     page.hover('[data-device="nic0"]')
-    said = page.text(".machine-tip")
-    assert "ConnectX-6 HDR" in said and "200 Gb/s" in said
+    tip = page.text(".machine-tip")
+    assert "ConnectX-6 HDR" in tip and "200 Gb/s" in tip
     page.hover('[data-device="gpu2"]')
     assert "its link has half the lanes" in page.text(".machine-tip")
 
@@ -142,11 +142,11 @@ def test_nothing_lies_over_anything_else(browser: Browser, tmp_path: Path, name:
             assert x + w <= a or a + c <= x or y + h <= b or b + d <= y
 
 
-def test_ways_lie_side_by_side(page: Page) -> None:
+def test_routes_lie_side_by_side(page: Page) -> None:
     """With GPUDirect nothing is put down on the way; over TCP the kernel has it in between."""
-    ways = {w["way"]: w for w in data(page, ".machine-ways tbody tr")}
-    assert (ways["P2P"]["stops"], ways["P2P"]["applies"]) == ("0", "true")
-    assert int(ways["tcp"]["stops"]) == 4 and ways["tcp"]["applies"] == "false"
+    routes = {w["way"]: w for w in data(page, ".machine-ways tbody tr")}
+    assert (routes["P2P"]["stops"], routes["P2P"]["applies"]) == ("0", "true")
+    assert int(routes["tcp"]["stops"]) == 4 and routes["tcp"]["applies"] == "false"
     copied = [c["copy"] for c in data(page, '[data-way="tcp"] [data-copy]')]
     assert copied[0] == "device to host" and "user to kernel" in copied and "wire" in copied
 

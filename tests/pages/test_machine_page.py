@@ -16,7 +16,7 @@ from tests.draw.machines import CATALOGUE
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_it_has_every_device_and_link(name: str) -> None:
+def test_the_page_has_every_device_and_link(name: str) -> None:
     m = machine(name)
     data = machine_data(Cluster(m))
     assert [d["name"] for d in data["devices"]] == [d.name for d in m.devices]
@@ -26,12 +26,12 @@ def test_it_has_every_device_and_link(name: str) -> None:
     assert len(json.dumps(data)) < 3_000_000
 
 
-def test_a_cluster_says_what_joins_it() -> None:
+def test_a_cluster_names_its_network() -> None:
     data = machine_data(Cluster(machine("dgx-h100"), 4, FABRICS["roce"]))
     assert (data["network"]["nodes"], data["network"]["ranks"], data["network"]["fabric"]) == (4, 32, "roce")
 
 
-def test_links_in_one_direction_are_told_so() -> None:
+def test_links_in_one_direction_are_marked() -> None:
     devices = (Device("gpu0", DeviceKind.GPU), Device("gpu1", DeviceKind.GPU))
     data = machine_data(Cluster(Machine("m", devices, (Link(1, 0, LinkKind.NVLINK, 5e9),))))
     (link,) = data["links"]
@@ -44,7 +44,7 @@ def test_hostile_names_stay_words() -> None:
     assert not re.search(r"<script>alert", text)
 
 
-def test_what_no_browser_can_draw_is_refused() -> None:
+def test_machines_too_large_for_a_browser_are_refused() -> None:
     devices = tuple(Device(f"gpu{k}", DeviceKind.GPU) for k in range(MOST_DEVICES + 1))
     with pytest.raises(ValueError, match=r"^m: too large for a page: 4,097 devices; expected at most 4,096$"):
         machine_page(Cluster(Machine("m", devices, ())))

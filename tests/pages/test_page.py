@@ -89,7 +89,7 @@ class Fetches(HTMLParser):
         self.found += [v or "" for k, v in attrs if k in ("src", "href", "srcset", "data", "action") and v != "data:,"]
 
 
-def test_nothing_is_fetched_and_it_is_small() -> None:
+def test_the_page_is_small_and_fetches_nothing() -> None:
     text = schedule_page(build("ring", "all_reduce", 4))
     fetches = Fetches()
     fetches.feed(text)
@@ -172,7 +172,7 @@ def test_no_name_that_the_views_share_is_left_unused() -> None:
 
 
 @pytest.mark.parametrize(("ranks", "chunks"), [(1500, 1), (64, 1 << 24)])
-def test_what_no_browser_can_play_is_refused(ranks: int, chunks: int) -> None:
+def test_schedules_too_large_for_a_browser_are_refused(ranks: int, chunks: int) -> None:
     rows = Transfers.of(np.arange(ranks).repeat(ranks), np.tile(np.arange(ranks), ranks))
     with pytest.raises(ValueError, match=r"^dense all_reduce: too large for a page: .*: take fewer ranks$"):
         schedule_page(Schedule("dense", "all_reduce", ranks, chunks, (Block(rows),)))

@@ -1,4 +1,4 @@
-"""What Python gives the pages is what their scripts are told that they get: data.d.ts, held to real data by tsc."""
+"""Python gives the pages data of the types that their scripts declare: tsc checks real data against data.d.ts."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def given() -> Iterator[tuple[str, Any]]:
     yield "machine", machine_data(Cluster(machine("dgx-a100"), 2, FABRICS["roce"]))
 
 
-def told(folder: Path, *views: tuple[str, Any]) -> list[str]:
-    """What tsc says of such data, an error a line."""
+def type_errors(folder: Path, *views: tuple[str, Any]) -> list[str]:
+    """tsc's errors for the data, one a line."""
     if not TSC.is_file():
         lacking = "no typescript here: make browser"
         if os.environ.get("RINGTREE_BROWSER_REQUIRED") == "1":
@@ -86,8 +86,8 @@ def told(folder: Path, *views: tuple[str, Any]) -> list[str]:
     return [line for line in found.splitlines() if "error TS" in line]
 
 
-def test_python_gives_what_the_scripts_are_told(tmp_path: Path) -> None:
-    assert told(tmp_path, *given()) == []
+def test_python_gives_the_types_of_the_scripts(tmp_path: Path) -> None:
+    assert type_errors(tmp_path, *given()) == []
     assert {view for view, _ in given()} == set(pages.VIEWS)
 
 
@@ -95,7 +95,7 @@ def test_a_field_more_or_less_or_of_another_type_is_noticed(tmp_path: Path) -> N
     data = schedule_data(build("ring", "all_reduce", 2))
     less = {key: value for key, value in data.items() if key != "repeats"}
     pages = [("schedule", other) for other in ({**data, "colour": 1}, less, {**data, "ranks": "2"})]
-    found = told(tmp_path, *pages)
+    found = type_errors(tmp_path, *pages)
     assert len(found) == 3
     for line, word in zip(found, ("colour", "repeats", "string"), strict=True):
         assert word in line

@@ -82,10 +82,10 @@ def test_the_legend_hides_a_line_and_its_crossovers(page: Page) -> None:
     assert len(drawn(page, "time-size", "long")) == 4 and page.count('[data-chart="time-size"] .report-crossing') == 1
 
 
-def test_a_point_says_its_figures(page: Page) -> None:
+def test_a_point_shows_its_figures(page: Page) -> None:
     page.hover('[data-chart="time-size"] [data-line="short"] .point[data-x="32768"]')
-    said = page.text(".report-tip")
-    assert "32 KiB (32,768 B)" in said and "8 ranks" in said and "1,448.2 µs" in said and "0.039598 GB/s" in said
+    tip = page.text(".report-tip")
+    assert "32 KiB (32,768 B)" in tip and "8 ranks" in tip and "1,448.2 µs" in tip and "0.039598 GB/s" in tip
     assert page.count(".report-line.faded") == 4
 
 
@@ -135,11 +135,11 @@ def test_the_picture_stands_alone(page: Page) -> None:
     assert name.endswith(".png") and picture.startswith(b"\x89PNG")
 
 
-def test_how_it_was_measured_is_told_in_words(browser: Browser, tmp_path: Path) -> None:
+def test_the_measurement_is_described_in_words(browser: Browser, tmp_path: Path) -> None:
     effort = {"warmup": 5, "iterations": None, "check": True, "across": 3, "symmetric": False, "rounds": 2}
     with shown(browser, tmp_path, {"bench": record(*rows()) | {"effort": effort}}) as page:
-        said = "5 calls to warm up · every element checked · time of the slowest rank · rounds 2"
-        assert page.text(".report-machines").split("\t")[-1] == said
+        expected = "5 calls to warm up · every element checked · time of the slowest rank · rounds 2"
+        assert page.text(".report-machines").split("\t")[-1] == expected
     odd = {"across": "all", "warmup": "some", "check": 0}
     with shown(browser, tmp_path, {"bench": record(*rows()) | {"effort": odd}}, locale="zh-CN") as page:
         assert page.text(".report-machines").split("\t")[-1] == "预热 some 次 · 未校验"

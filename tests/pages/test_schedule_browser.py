@@ -1,4 +1,4 @@
-"""The page of a schedule in a browser: played to its end it holds what was promised; what its buttons do."""
+"""The page of a schedule in a browser: played to its end it holds the postcondition; and its buttons."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_playing_stops_and_goes_on(ring: Page) -> None:
     assert state(ring) == (4, "paused")
 
 
-def test_a_wrong_schedule_is_said_to_be_wrong(browser: Browser, tmp_path: Path) -> None:
+def test_a_wrong_schedule_is_marked_wrong(browser: Browser, tmp_path: Path) -> None:
     s = build("ring", "all_reduce", 4)
     wrong = Schedule(s.name, s.collective, s.ranks, s.chunks, s.blocks[:1])
     with shown(browser, tmp_path, wrong) as page:
@@ -181,7 +181,7 @@ def test_help_names_the_keys(ring: Page) -> None:
 
 
 @pytest.mark.parametrize("transfers", [25_000, pytest.param(100_000, marks=pytest.mark.slow)])
-def test_a_frame_of_many_transfers_costs_what_its_round_does(browser: Browser, tmp_path: Path, transfers: int) -> None:
+def test_a_frame_of_many_transfers_costs_as_much_as_its_round(browser: Browser, tmp_path: Path, transfers: int) -> None:
     s = build("ring", "all_reduce", 64)
     s = pipeline(s, transfers // s.transfers + 1)
     assert s.transfers > transfers

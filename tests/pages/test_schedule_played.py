@@ -1,4 +1,4 @@
-"""What the schedule's view holds after every round is what Python has; what is pointed at; layouts and traces."""
+"""The schedule's view has Python's state after every round; tips, layouts and traces."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def promised(s: Schedule) -> set[tuple[str, int, int, str, str]]:
     ],
     ids=lambda s: f"{s.name} {s.collective}",
 )
-def test_after_every_round_it_has_what_python_has(browser: Browser, tmp_path: Path, s: Schedule) -> None:
+def test_the_page_has_pythons_state_after_every_round(browser: Browser, tmp_path: Path, s: Schedule) -> None:
     with browser.open(written(tmp_path, s), reducedMotion="reduce") as page:
         played = expected(s)
         for done, want in enumerate(played):
@@ -145,7 +145,7 @@ def test_table_and_picture_point_at_each_other(ring4: Page) -> None:
     assert ring4.text("#caption") == "Round 0: 4 transfers"
 
 
-def test_a_cell_says_whose_contributions_it_has(ring4: Page) -> None:
+def test_a_cell_names_its_contributions(ring4: Page) -> None:
     seek(ring4, 2)
     ring4.run("document.querySelector('#buffers').focus()")
     for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowDown"):

@@ -1,4 +1,4 @@
-"""The trace view in a browser: what it shows, and what the mouse and the keys do."""
+"""The trace view in a browser: its contents, and the mouse and the keys."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_an_event_has_the_same_area_at_any_zoom(browser: Browser, tmp_path: Path
             assert area == pytest.approx(whole, rel=0.6 if i in (3, 4, 5) else 0.1), i
 
 
-def test_one_copy_is_told_apart_from_the_next(browser: Browser, tmp_path: Path) -> None:
+def test_one_copy_is_distinguished_from_the_next(browser: Browser, tmp_path: Path) -> None:
     with browser.open(written(tmp_path, Trace.of(1, 0, Event.COPY, [0, 2, 4], [2, 4, 5]))) as page:
         without = page.run(BLUE)
         page.press("+")  # two of them are in the window
@@ -202,14 +202,14 @@ def test_both_languages_and_themes(both: Page) -> None:
     assert both.run("getComputedStyle(document.querySelector('.trace-scroll')).backgroundColor") != ground
 
 
-def test_what_is_shown_is_exported(both: Page) -> None:
+def test_the_shown_part_is_exported(both: Page) -> None:
     name, svg = both.download("#export-svg")
     assert name.endswith(".svg") and svg.startswith(b"<svg") and b"trace-kind-1" in svg and b"Simulated" in svg
     name, png = both.download("#export-png")
     assert name.endswith(".png") and png.startswith(b"\x89PNG")
 
 
-def test_dropped_events_and_large_ones_are_told(browser: Browser, tmp_path: Path) -> None:
+def test_dropped_events_and_missing_ranks_are_shown(browser: Browser, tmp_path: Path) -> None:
     facts = {"source": "measured", "dropped": "7", "missing": "rank 1", "note": "<b>bold</b>"}
     trace = Trace.of(2, 0, Event.COPY, 0.0, 1.0, nbytes=5 << 30, facts=facts)
     with browser.open(written(tmp_path, trace)) as page:
@@ -220,7 +220,7 @@ def test_dropped_events_and_large_ones_are_told(browser: Browser, tmp_path: Path
 
 
 @pytest.mark.parametrize(("ranks", "messages"), [(16, 10_000), pytest.param(64, 100_000, marks=pytest.mark.slow)])
-def test_a_frame_of_many_messages_costs_what_its_pixels_do(
+def test_a_frame_of_many_messages_costs_as_much_as_its_pixels(
     browser: Browser, tmp_path: Path, ranks: int, messages: int
 ) -> None:
     trace = ring(ranks, messages // ranks + 40)

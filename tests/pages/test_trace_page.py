@@ -1,4 +1,4 @@
-"""The page of traces as a file: every event is in it, with the message it belongs to and what its rank did in all."""
+"""The page of traces as a file: every event is in it, with its message and the totals of its rank."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_when_the_last_rank_began_is_in_it() -> None:
     assert (trace["span_s"], trace["all_begun_s"]) == (6, 4)
 
 
-def test_a_page_is_called_after_what_was_traced() -> None:
+def test_a_page_is_named_after_the_traced_calls() -> None:
     calls = ("all_reduce(float32, sum, count 8) by ring", "barrier()")
     traces = [Trace.of(1, 0, Event.COPY, 0, 1, calls=calls[:n]) for n in (1, 2)] + [
         ring(2, 1),
@@ -90,7 +90,7 @@ def test_a_trace_of_nothing_is_a_page() -> None:
     assert data_of(trace_page([Trace.of(3, [], [], [], [])]))["data"]["trace"]["traces"][0]["span_s"] == 0
 
 
-def test_what_no_page_can_show_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_traces_too_large_for_a_page_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"^no trace to show: expected at least one$"):
         trace_page([])
     with pytest.raises(ValueError, match=r"^a trace of no ranks: expected at least one$"):

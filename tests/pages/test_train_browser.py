@@ -101,15 +101,15 @@ def test_the_figures_are_the_records(page: Page) -> None:
 
 
 def test_the_rank_that_holds_the_most_is_shown(page: Page) -> None:
-    said = page.text('[data-fact="holds"]').split("\n")
-    assert (said[0], said[-1]) == ("6 KiB", "parameters 3 KiB, gradients 1 KiB, optimizer's state 2 KiB")
+    lines = page.text('[data-fact="holds"]').split("\n")
+    assert (lines[0], lines[-1]) == ("6 KiB", "parameters 3 KiB, gradients 1 KiB, optimizer's state 2 KiB")
 
 
 def test_the_steps_calls_are_drawn(page: Page) -> None:
     assert page.run("(i => i.decode().then(() => i.naturalWidth))(document.querySelector('.train-picture'))") > 4 * 150
 
 
-def test_pointing_at_the_curve_says_the_steps_figures(page: Page) -> None:
+def test_pointing_at_the_curve_shows_the_steps_figures(page: Page) -> None:
     page.hover(".train-curve circle.step:nth-of-type(3)")
     assert page.text(".train-said") == "step 3: loss 4.5000, 250 ms, 2 KiB on the wire"
 
@@ -120,12 +120,12 @@ def test_a_steps_time_is_all_of_it(page: Page) -> None:
 
 
 def test_bytes_that_differ_stand_out(page: Page) -> None:
-    said = page.run("[...document.querySelectorAll('.train-bytes tbody tr')].map(e => e.lastChild.textContent)")
-    assert said == ["✓ equal", "one_shot: fewer steps, more bytes", "–", "✗ not equal", "as above"]
+    texts = page.run("[...document.querySelectorAll('.train-bytes tbody tr')].map(e => e.lastChild.textContent)")
+    assert texts == ["✓ equal", "one_shot: fewer steps, more bytes", "–", "✗ not equal", "as above"]
     assert page.text(".train-bytes tbody tr:nth-child(2) td") == "all_reduce (one_shot)"
 
 
-def test_groups_of_the_chosen_axis_are_told_apart(page: Page) -> None:
+def test_groups_of_the_chosen_axis_are_distinguished(page: Page) -> None:
     def groups() -> dict[str, str]:
         return dict(zip(data(page, ".rank", "rank"), data(page, ".rank", "group"), strict=True))
 

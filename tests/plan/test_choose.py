@@ -13,7 +13,7 @@ from tests.effort import counted
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
 @pytest.mark.parametrize("ranks", [1, 2, 3, 16, 64])
-def test_what_is_chosen_serves(collective, ranks):
+def test_the_chosen_algorithm_serves(collective, ranks):
     for nbytes in (0, 8, 4096, 1 << 20, 1 << 30):
         choice = choose(collective, ranks, nbytes)
         assert choice.algorithm in serving(collective) and choice.why, nbytes
@@ -26,18 +26,18 @@ WHOLE = {
     "scan": ("hillis_steele", "hillis_steele", "one_shot"),
     "exscan": ("hillis_steele", "hillis_steele", "one_shot"),
 }
-"""What reduces by a Python function: over 2 to 4 ranks, over more, and one after the other."""
+"""Algorithms for a Python function: over 2 to 4 ranks, over more, and in rank order."""
 
 
 @pytest.mark.parametrize("collective", WHOLE)
-def test_what_reduces_by_a_python_function(collective):
+def test_algorithms_for_a_python_function(collective):
     few, many, ordered = WHOLE[collective]
     for ranks in (1, 2, 3, 4, 5, 8, 64):
         assert choose_whole(collective, ranks).algorithm == (few if ranks <= 4 else many)
         assert choose_whole(collective, ranks, rank_order=True).algorithm == ordered
 
 
-def test_what_does_not_reduce_has_no_order():
+def test_collectives_without_reduction_have_no_order():
     with pytest.raises(ValueError, match="no algorithm for barrier reduces all ranks in order at once"):
         choose("barrier", 4, 0, rank_order=True)
     with pytest.raises(
@@ -52,7 +52,7 @@ def test_latency_and_bytes_pull_apart():
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
 @pytest.mark.parametrize("ranks", [2, 5, 8])
-def test_what_comes_into_question_fits_a_groups_slots(collective, ranks):
+def test_candidates_fit_a_groups_slots(collective, ranks):
     for name in shortlist(collective, ranks):
         schedule = build(name, collective, ranks, 0 if COLLECTIVES[collective].rooted else None)
         assert prove_programs(lower(schedule)).slots <= 8, name

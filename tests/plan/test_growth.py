@@ -12,7 +12,7 @@ ANY_NUMBER = ["ring", "torus", "hierarchical", "binary_tree", "double_tree", "pa
 
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
-def test_what_is_representatives_is_what_the_table_had(collective: str) -> None:
+def test_representatives_are_those_of_the_table(collective: str) -> None:
     assert representatives(collective) == [name for name in ANY_NUMBER if name in serving(collective)]
 
 
@@ -26,6 +26,6 @@ def test_a_tree_grows_as_its_ranks(name: str, collective: str, few: int) -> None
 
 
 @pytest.mark.parametrize("name", ["ring", "torus", "recursive_doubling", "halving_doubling", "two_shot"])
-def test_what_all_ranks_send_in_every_round_does_not(name: str) -> None:
+def test_rounds_in_which_all_ranks_send_do_not(name: str) -> None:
     assert not linear(name, "all_reduce")
     assert transfers(name, "all_reduce", 10_000) > 100_000

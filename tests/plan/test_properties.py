@@ -1,4 +1,4 @@
-"""What follows from schedules, beside the tables of names that it replaced, and beside what the schedules say."""
+"""Properties computed from schedules, beside the tables of names that they replaced, and beside the schedules."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ AT_ONCE = {
 
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
-def test_orders_are_what_the_tables_had(collective: str) -> None:
+def test_orders_are_those_of_the_tables(collective: str) -> None:
     assert set(in_rank_order(collective)) == IN_RANK_ORDER.get(collective, set())
     assert at_once(collective) == AT_ONCE.get(collective, ())
 
 
 @pytest.mark.parametrize("collective", IN_RANK_ORDER)
-def test_an_order_is_what_the_schedules_say(collective: str) -> None:
+def test_an_order_is_that_of_the_schedules(collective: str) -> None:
     """Also over numbers of ranks that nobody looked at."""
     for name in serving(collective):
         for ranks in (5, 7, 12):
@@ -51,5 +51,5 @@ def test_joinings_one_after_another() -> None:
         joinings("ring", "all_reduce")
 
 
-def test_what_is_published_is_not_proved_again() -> None:
+def test_published_schedules_are_not_proved_again() -> None:
     prove_own("ring", "all_reduce", 1 << 20)

@@ -1,4 +1,4 @@
-"""What is cut for a size is right, fits the group that runs it, and grows with the size."""
+"""Cuts for a size are right, fit the group that runs them, and grow with the size."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def root(collective: str, ranks: int) -> int | None:
     return ranks // 2 if COLLECTIVES[collective].rooted else None
 
 
-def told(algorithm: str, collective: str, ranks: int, nbytes: int, slots: int = 8) -> CallTuning:
+def tuned(algorithm: str, collective: str, ranks: int, nbytes: int, slots: int = 8) -> CallTuning:
     memory = SharedMemory(ranks, slots, MIB // slots)
     return steps_for(algorithm, collective, ranks, root(collective, ranks), nbytes, memory)
 
 
 @pytest.mark.parametrize(("algorithm", "collective"), pairs())
 @pytest.mark.parametrize("ranks", [2, 5, pytest.param(8, marks=pytest.mark.slow)])
-def test_what_is_cut_is_right_and_fits(algorithm: str, collective: str, ranks: int) -> None:
+def test_cut_schedules_are_right_and_fit(algorithm: str, collective: str, ranks: int) -> None:
     seen = dict[CallTuning, CallTuning]()
     for nbytes in SIZES:
-        steps = told(algorithm, collective, ranks, nbytes)
+        steps = tuned(algorithm, collective, ranks, nbytes)
         seen[steps] = steps
     for steps in seen:
         schedule = steps.apply(algorithm, collective, ranks, root(collective, ranks))
@@ -55,10 +55,10 @@ def test_what_is_cut_is_right_and_fits(algorithm: str, collective: str, ranks: i
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("algorithm", "collective"), pairs())
-def test_what_is_cut_for_more_ranks_is_right_and_fits(algorithm: str, collective: str) -> None:
+def test_schedules_cut_for_more_ranks_are_right_and_fit(algorithm: str, collective: str) -> None:
     for ranks in (3, 4, 6, 7, 9, 13, 16, 33, 64):
         slots = max(8, ranks)
-        for steps in {told(algorithm, collective, ranks, nbytes, slots) for nbytes in SIZES}:
+        for steps in {tuned(algorithm, collective, ranks, nbytes, slots) for nbytes in SIZES}:
             schedule = steps.apply(algorithm, collective, ranks, root(collective, ranks))
             prove(schedule)
             assert prove_programs(lower(schedule)).slots <= slots or not steps
@@ -67,39 +67,39 @@ def test_what_is_cut_for_more_ranks_is_right_and_fits(algorithm: str, collective
 @pytest.mark.parametrize(("algorithm", "collective"), [p for p in pairs() if p[0] in ("chain", "double_tree")])
 def test_long_vectors_are_pipelined_and_short_ones_are_not(algorithm: str, collective: str) -> None:
     def pieces(nbytes: int) -> int:
-        steps = told(algorithm, collective, 8, nbytes)
+        steps = tuned(algorithm, collective, 8, nbytes)
         return dict(steps.options).get("pieces", 1) * steps.pipeline
 
-    assert not told(algorithm, collective, 8, 64)
+    assert not tuned(algorithm, collective, 8, 64)
     depths = [pieces(1 << k) for k in range(0, 27, 2)]
     assert depths == sorted(depths) and depths[-1] >= 128
 
 
-def test_the_options_of_an_algorithm_are_told_too() -> None:
-    assert str(told("circulant_broadcast", "broadcast", 8, 64)) == "pieces=1"
-    assert str(told("circulant_broadcast", "broadcast", 8, MIB)) == "pieces=32"
+def test_the_options_of_an_algorithm_are_listed_too() -> None:
+    assert str(tuned("circulant_broadcast", "broadcast", 8, 64)) == "pieces=1"
+    assert str(tuned("circulant_broadcast", "broadcast", 8, MIB)) == "pieces=32"
 
 
 def test_long_reductions_take_many_sources_at_once() -> None:
-    assert not told("binomial", "reduce", 8, 4 * KIB)
-    assert "many_source" in str(told("binomial", "reduce", 8, 64 * MIB))
+    assert not tuned("binomial", "reduce", 8, 4 * KIB)
+    assert "many_source" in str(tuned("binomial", "reduce", 8, 64 * MIB))
 
 
-def test_what_is_longer_than_two_slots_goes_over_two_channels() -> None:
-    assert not told("ring", "all_reduce", 8, MIB)
-    assert str(told("ring", "all_reduce", 8, 64 * MIB)) == "channels(2)"
+def test_messages_longer_than_two_slots_use_two_channels() -> None:
+    assert not tuned("ring", "all_reduce", 8, MIB)
+    assert str(tuned("ring", "all_reduce", 8, 64 * MIB)) == "channels(2)"
 
 
 def test_messages_of_many_chunks_are_split_where_slots_are_small() -> None:
-    assert str(told("bruck", "all_gather", 64, MIB, 64)) == "split(4)"
+    assert str(tuned("bruck", "all_gather", 64, MIB, 64)) == "split(4)"
 
 
 def test_no_more_slots_are_needed_than_there_are() -> None:
-    many, few = told("double_tree", "all_reduce", 8, MIB), told("double_tree", "all_reduce", 8, MIB, 1)
+    many, few = tuned("double_tree", "all_reduce", 8, MIB), tuned("double_tree", "all_reduce", 8, MIB, 1)
     assert many.slots > 1 and few.slots <= 1 and few.pipeline < many.pipeline
 
 
-def test_steps_say_what_they_are() -> None:
+def test_steps_print_their_kind() -> None:
     assert str(CallTuning()) == "not cut" and not CallTuning()
     assert (
         str(CallTuning((("pieces", 4),), True, 2, 8, 2)) == "pieces=4, many_source, split(2), pipeline(8), channels(2)"
@@ -107,27 +107,27 @@ def test_steps_say_what_they_are() -> None:
 
 
 def test_a_barrier_and_one_rank_are_left_alone() -> None:
-    assert not told("dissemination", "barrier", 8, 64 * MIB)
-    assert not told("chain", "broadcast", 1, 64 * MIB)
+    assert not tuned("dissemination", "barrier", 8, 64 * MIB)
+    assert not tuned("chain", "broadcast", 1, 64 * MIB)
 
 
 def test_a_mistake_is_answered_as_ever() -> None:
     with pytest.raises(ValueError, match="ring does not serve all_to_all"):
-        told("ring", "all_to_all", 4, MIB)
+        tuned("ring", "all_to_all", 4, MIB)
     with pytest.raises(ValueError, match="no algorithm 'rign'"):
-        told("rign", "all_reduce", 4, MIB)
+        tuned("rign", "all_reduce", 4, MIB)
 
 
 def test_lengths_of_a_kind_are_proved_once() -> None:
-    first = told("chain", "scan", 7, 5 * MIB)
+    first = tuned("chain", "scan", 7, 5 * MIB)
     before = _steps.cache_info().misses
     assert first
-    assert all(told("chain", "scan", 7, 5 * MIB + k) == first for k in range(1, 100))
+    assert all(tuned("chain", "scan", 7, 5 * MIB + k) == first for k in range(1, 100))
     assert _steps.cache_info().misses == before
 
 
 @pytest.mark.parametrize(("algorithm", "collective"), [("chain", "broadcast"), ("circulant_broadcast", "broadcast")])
-def test_cuts_follow_what_a_message_costs(algorithm: str, collective: str) -> None:
+def test_cuts_follow_the_cost_of_a_message(algorithm: str, collective: str) -> None:
     """So `ringtree tune` moves them: where messages take 16 times as long, a quarter of the pieces; where
     bytes move 4 times as fast, half."""
 

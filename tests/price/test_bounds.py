@@ -32,7 +32,7 @@ def boxes(count, gpus, nvswitch_Bps, nic_Bps):
 
 
 def joined(name, ranks, nodes, links, hosts=0):
-    """Links both ways."""
+    """Links in both directions."""
     a, b, bandwidth_Bps = (np.array(column) for column in zip(*links, strict=True))
     ends = np.concatenate([a, b]), np.concatenate([b, a])
     names = tuple(f"node{n}" for n in range(nodes))
@@ -65,9 +65,9 @@ def test_no_cut_is_narrower(data, reverse):
         with pytest.raises(ValueError, match="some ranks cannot reach others"):
             cuts.all_gather(graph)
         return
-    told = [inside for inside in into if 0 < len(ranks[inside]) < n]
-    assert cuts.all_gather(graph).per_byte_s == max((n - len(ranks[s])) / (n * into[s]) for s in told)
-    rootless = [s for s in told if 0 not in s]
+    partial = [inside for inside in into if 0 < len(ranks[inside]) < n]
+    assert cuts.all_gather(graph).per_byte_s == max((n - len(ranks[s])) / (n * into[s]) for s in partial)
+    rootless = [s for s in partial if 0 not in s]
     assert cuts.broadcast(graph, 0).per_byte_s == max(1 / into[s] for s in rootless)
     assert cuts.scatter(graph, 0).per_byte_s == max(len(ranks[s]) / (n * into[s]) for s in rootless)
 
@@ -150,10 +150,10 @@ def test_switches_of_hosts_that_add_and_copy(nic_Bps, least_s):
 
 
 def test_latency():
-    """The farthest two, or with a cost a message who can have been told by when: 1 + 2 + 4 after three hops."""
+    """The farthest two, or, with a cost per message, the ranks reached by then: 1 + 2 + 4 after three hops."""
     assert bound("all_gather", ring(8, latency_s=1e-6), 8).latency_s == pytest.approx(4e-6)
     assert bound("broadcast", direct(8, latency_s=1e-6), 8, root=3).latency_s == pytest.approx(1e-6)
-    slow = direct(8, latency_s=0, message_s=1e-6)  # told after 2, who knows tells every 1
+    slow = direct(8, latency_s=0, message_s=1e-6)  # a rank has the data after 2 and sends once every 1
     assert bound("broadcast", slow, 8).latency_s == pytest.approx(5e-6)
     assert bound("barrier", slow, 0).bottleneck == "latency"
 
@@ -193,7 +193,7 @@ def test_a_few_nodes_stand_for_many(network, oversubscription, monkeypatch):
 
 
 @pytest.mark.parametrize(("ranks", "last_us"), [(2, 12), (8, 18), (20, 26)])
-def test_who_knows_tells_another_one_each_message(ranks, last_us):
+def test_every_informed_rank_informs_one_more_each_message(ranks, last_us):
     """A message is 12 us on its way and 1 us of its sender's: seven hear it from the root one by one,
     nineteen also from those who heard it first."""
     topology = direct(ranks, latency_s=10e-6, message_s=1e-6)

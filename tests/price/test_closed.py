@@ -1,4 +1,4 @@
-"""Closed forms, held to what the schedules that they stand for cost; small counts."""
+"""Closed forms, compared with the prices of their schedules; small counts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ringtree.algorithms import build
 from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.price import Priced
 from ringtree.price.closed import CLOSED, closed_form
-from tests.price.places import PLACES, SIZES
+from tests.price.topologies import SIZES, TOPOLOGIES
 
 STANDS_FOR = {
     ("all_reduce", "ring"): 0,
@@ -26,10 +26,10 @@ def made(name: str, collective: str, ranks: int, group: int) -> Schedule:
     return build(name, collective, ranks, **({"group": group} if name == "hierarchical" else {}))
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("where", TOPOLOGIES)
 @pytest.mark.parametrize(("collective", "name"), STANDS_FOR)
-def test_a_form_costs_what_its_schedule_costs(collective: str, name: str, place: str) -> None:
-    topology = PLACES[place]
+def test_a_form_costs_as_much_as_its_schedule(collective: str, name: str, where: str) -> None:
+    topology = TOPOLOGIES[where]
     group = int((topology.hosts == 0).sum())
     form = closed_form(lambda ranks, group: made(name, collective, ranks, group))
     assert form is CLOSED[STANDS_FOR[collective, name]]
@@ -37,15 +37,15 @@ def test_a_form_costs_what_its_schedule_costs(collective: str, name: str, place:
         seconds = form(topology, ranks)
         priced = Priced(made(name, collective, ranks, group), topology)
         ratios = [seconds(nbytes) / priced.seconds(nbytes) for nbytes in SIZES]
-        near = 0.36 if name == "torus" else 0.25 if place == "not alike" else 0.1  # rounds are not barriers
+        near = 0.36 if name == "torus" else 0.25 if where == "not alike" else 0.1  # rounds are not barriers
         assert ratios == pytest.approx([1] * len(SIZES), rel=near), ranks
-        if (place, name) == ("rails", "ring"):
+        if (where, name) == ("rails", "ring"):
             assert ratios == pytest.approx([1] * len(SIZES), rel=0.02)
 
 
 def test_hosts_must_be_whole() -> None:
     with pytest.raises(ValueError, match="12 ranks on hosts of 8: expected a multiple"):
-        CLOSED[4](PLACES["rails"], 12)
+        CLOSED[4](TOPOLOGIES["rails"], 12)
 
 
 def backwards(ranks: int, group: int) -> Schedule:
@@ -75,5 +75,5 @@ def longer(ranks: int, group: int) -> Schedule:
         lambda ranks, group: None,
     ],
 )
-def test_what_sends_anything_else_has_no_form(other) -> None:  # type: ignore[no-untyped-def]
+def test_other_schedules_have_no_form(other) -> None:  # type: ignore[no-untyped-def]
     assert closed_form(other) is None

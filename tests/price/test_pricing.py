@@ -1,4 +1,4 @@
-"""What a schedule costs: beside the simulator, and compressed beside written out."""
+"""Prices of schedules: beside the simulator, and compressed beside written out."""
 
 from dataclasses import replace
 from statistics import median
@@ -38,7 +38,7 @@ def test_as_simulated_where_no_messages_meet(pieces):
 @pytest.mark.parametrize(
     "topology", [pytest.param(t, id=n, marks=[] if n == "cluster" else pytest.mark.slow) for n, t in SHARED.items()]
 )
-def test_near_what_is_simulated_where_messages_meet(topology):
+def test_prices_are_near_the_simulation_where_messages_meet(topology):
     found = {what: ratio for ratio, what in ratios(topology, 1)}
     assert median(found.values()) == pytest.approx(1, rel=0.02)
     assert sum(0.85 < r < 1.15 for r in found.values()) > 0.85 * len(found)
@@ -49,7 +49,7 @@ def test_near_what_is_simulated_where_messages_meet(topology):
     ("ranks", "pieces"), [(7, 1), (12, 5), *(pytest.param(12, n, marks=pytest.mark.slow) for n in (1, 40))]
 )
 @pytest.mark.parametrize(("name", "collective"), pairs())
-def test_repeated_blocks_cost_what_they_cost_written_out(name, collective, ranks, pieces):
+def test_repeated_blocks_cost_as_much_as_written_out(name, collective, ranks, pieces):
     schedule = pipeline(build(name, collective, ranks), pieces)
     plain = replace(schedule, blocks=(Block(schedule.expand()),))
     priced, beside = (Priced(s, cluster(4, 3, nics=2, **WORK)) for s in (schedule, plain))

@@ -1,4 +1,4 @@
-"""Schedules in pieces and at many sizes, held to what the schedules themselves cost; small counts."""
+"""Schedules in pieces and at many sizes, compared with the prices of the schedules; small counts."""
 
 from statistics import median
 
@@ -8,13 +8,13 @@ from ringtree.algorithms import build
 from ringtree.price import Priced, seconds
 from ringtree.price.scale import InPieces, at_sizes
 from ringtree.transform import pipeline
-from tests.price.places import PLACES, SIZES
+from tests.price.topologies import SIZES, TOPOLOGIES
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_in_pieces(place):
+@pytest.mark.parametrize("where", TOPOLOGIES)
+def test_in_pieces(where):
     """As the schedule that is cut into as many pieces."""
-    topology, ratios = PLACES[place], []
+    topology, ratios = TOPOLOGIES[where], []
     for name in ("binary_tree", "double_tree"):
         for ranks in (2, 8, topology.ranks):
             schedule = build(name, "all_reduce", ranks)
@@ -28,7 +28,7 @@ def test_in_pieces(place):
 
 def test_pieces_pay():
     """A long vector in as many pieces as suit it, a short one in one."""
-    topology, schedule = PLACES["switch"], build("double_tree", "all_reduce", 24)
+    topology, schedule = TOPOLOGIES["switch"], build("double_tree", "all_reduce", 24)
     found = InPieces(schedule, topology)
     assert found.count(64) == 1
     assert found.count(1 << 26) > 16
@@ -40,5 +40,5 @@ def test_pieces_pay():
 def test_at_sizes_as_at_each():
     schedule = build("halving_doubling", "all_reduce", 20)
     sizes = [20 << k for k in range(24)]
-    priced = Priced(schedule, PLACES["work"])
-    assert at_sizes(schedule, PLACES["work"], sizes) == pytest.approx([priced.seconds(n) for n in sizes], rel=1e-8)
+    priced = Priced(schedule, TOPOLOGIES["work"])
+    assert at_sizes(schedule, TOPOLOGIES["work"], sizes) == pytest.approx([priced.seconds(n) for n in sizes], rel=1e-8)

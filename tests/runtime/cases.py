@@ -1,4 +1,4 @@
-"""One call, on every rank, held against numpy. Runs inside the ranks: everything here is importable and picklable."""
+"""One call, on every rank, compared with numpy. Runs inside the ranks: everything here is importable and picklable."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.runtime.reductions import DTYPES, KINDS, exact, stated
 Values = NDArray[Any]
 
 EPS = {"float32": 2.0**-23, "float64": 2.0**-52, "bfloat16": 2.0**-8}
-"""Of types whose sums are of anything, and depend on the order a little; all else here is exact."""
+"""Epsilon of types whose inputs are arbitrary, so that sums depend on the order a little; all others are exact."""
 GUARD = 7
 """Elements before and after an output, which must not change."""
 
@@ -50,8 +50,10 @@ def blocks(case: Case, ranks: int) -> NDArray[np.int64]:
     """Elements of each rank's block, or of what each rank (row) has for each (column). Every third is empty where they
     are uneven."""
     rank = np.arange(ranks)
-    places = np.add.outer(rank, 2 * rank) if COLLECTIVES[case.collective].transposes else rank
-    return np.where(places % 3 == 1, 0, case.count + places) if case.uneven else np.full_like(places, case.count)
+    positions = np.add.outer(rank, 2 * rank) if COLLECTIVES[case.collective].transposes else rank
+    return (
+        np.where(positions % 3 == 1, 0, case.count + positions) if case.uneven else np.full_like(positions, case.count)
+    )
 
 
 def kinds(collective: str) -> list[tuple[str, str]]:
@@ -64,7 +66,7 @@ def kinds(collective: str) -> list[tuple[str, str]]:
 
 
 def data(case: Case, rank: int, count: int) -> Values:
-    """What `rank` passes in: anything where the result may be rounded, else numbers whose result is exact."""
+    """The input of `rank`: anything where the result may be rounded, else numbers whose result is exact."""
     return _data(case.dtype, case.op, case.root, rank, count)
 
 
@@ -101,15 +103,21 @@ def run(comm: Communicator, case: Case) -> None:
     """Makes the call on this rank and checks what it must leave behind, and what it must leave alone."""
     n, me, name = comm.size, comm.rank, case.collective
     promise, sizes = COLLECTIVES[name], blocks(case, comm.size)
-    owed = promise.postcondition(me, n, n, case.root)
-    want, slack = _wanted(case, me, n, sizes) if len(owed) and name != "barrier" else (np.empty(0), np.empty(0))
+    postcondition = promise.postcondition(me, n, n, case.root)
+    want, slack = (
+        _wanted(case, me, n, sizes) if len(postcondition) and name != "barrier" else (np.empty(0), np.empty(0))
+    )
     if promise.transposes:
         windows = (0, int(sizes[me].sum())), (0, int(sizes[:, me].sum()))
     elif promise.blocked:
-        held = promise.precondition(me, n, n, case.root)
-        windows = tuple((int(sizes[: w.start].sum()), int(sizes[w.start : w.stop].sum())) for w in (held, owed))
+        precondition = promise.precondition(me, n, n, case.root)
+        windows = tuple(
+            (int(sizes[: w.start].sum()), int(sizes[w.start : w.stop].sum())) for w in (precondition, postcondition)
+        )
     else:
-        windows = tuple((0, case.count if len(w) else 0) for w in (promise.precondition(me, n, n, case.root), owed))
+        windows = tuple(
+            (0, case.count if len(w) else 0) for w in (promise.precondition(me, n, n, case.root), postcondition)
+        )
     (in_start, m_in), (out_start, m_out) = windows
     x, y = _buffers(comm, case, me, m_in, m_out, in_start, out_start)
     before = None if x is None else x.view(np.uint8).copy()
@@ -119,8 +127,8 @@ def run(comm: Communicator, case: Case) -> None:
     result = _call(comm, case, x, y, given)
     if case.async_op:
         result = result.result()
-    if not len(owed) or name == "barrier":
-        assert result is None, f"{name} returned {type(result)} where nothing is owed"
+    if not len(postcondition) or name == "barrier":
+        assert result is None, f"{name} returned {type(result)} where the postcondition is empty"
     else:
         expect = y if y is not None else result
         assert isinstance(result, np.ndarray)

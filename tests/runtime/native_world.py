@@ -1,4 +1,4 @@
-"""What the native engine's tests share: forked ranks around one memfd, and programs written by hand."""
+"""Shared by the native engine's tests: forked ranks around one memfd, and programs written by hand."""
 
 from __future__ import annotations
 
@@ -93,9 +93,9 @@ def world(ranks: int, fn: Callable[[_native.Group, int], Any], **parameters: Any
 
 def _collect(pid: int, pipe: int) -> Ended:
     with os.fdopen(pipe, "rb") as file:
-        said = file.read()
+        pickled = file.read()
     os.waitpid(pid, 0)
-    return pickle.loads(said) if said else Ended(None, SystemExit)
+    return pickle.loads(pickled) if pickled else Ended(None, SystemExit)
 
 
 def thread_world(ranks: int, fn: Callable[[_native.Group, int], Any], **parameters: Any) -> list[Ended]:
@@ -117,7 +117,7 @@ def thread_world(ranks: int, fn: Callable[[_native.Group, int], Any], **paramete
 
 
 def values(ends: list[Ended]) -> list[Any]:
-    """What the ranks returned; fails with the first traceback if one raised."""
+    """The ranks' results; fails with the first traceback if one raised."""
     for rank, end in enumerate(ends):
         assert end.error is None, f"rank {rank}: {end.text}"
     return [end.value for end in ends]

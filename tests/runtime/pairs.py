@@ -11,7 +11,7 @@ Row = dict[str, Any]
 
 
 def pairwise(columns: Mapping[str, Sequence[Any]], legal: Callable[[Row], bool] = lambda row: True) -> list[Row]:
-    """Greedy, the same rows every time. `legal` says of a whole row whether it makes sense; pairs that no legal row
+    """Greedy, the same rows every time. `legal` decides whether a whole row makes sense; pairs that no legal row
     has are left out."""
     random_ = random.Random(0)
     names = list(columns)

@@ -1,4 +1,4 @@
-"""Reductions said once more, apart from the engines: in numpy, ml_dtypes and Python; and data to reduce."""
+"""Reductions implemented a second time, apart from the engines: in numpy, ml_dtypes and Python; and data to reduce."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def aborted(comm: Communicator, wait: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("wait", list(WAITS))
-def test_an_abort_ends_every_wait_and_says_whose_it_is(engine: str, wait: str) -> None:
+def test_an_abort_ends_every_wait_and_names_its_rank(engine: str, wait: str) -> None:
     if in_threads(engine) and wait in ("group", "send"):
         pytest.skip("meets elsewhere; keeps what it sends")
     for error, text in spawn(aborted, 3, wait, engine=engine, threads=in_threads(engine), timeout_s=60):

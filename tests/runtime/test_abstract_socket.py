@@ -1,4 +1,4 @@
-"""The meeting: who comes, who does not, who should not, and what they are handed."""
+"""The bootstrap: ranks that come, are missing, or do not belong, and the memory and offers they get."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def gather(*tasks: Callable[[], Any]) -> list[Any]:
 
 
 @pytest.fixture
-def place(monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(abstract_socket, "GRACE_S", 0.1)  # who comes here has come before the leader gives up
+def key(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(abstract_socket, "GRACE_S", 0.1)  # ranks here come before the leader gives up
     return f"test-{os.getpid()}-{next(numbers)}"
 
 
-def test_all_get_the_same_zeroed_memory_and_all_offers(place: str) -> None:
-    met = gather(*(lambda m=m: meet(members(place, m, 4), 8192, {"from": m}) for m in (2, 0, 3, 1)))
+def test_all_get_the_same_zeroed_memory_and_all_offers(key: str) -> None:
+    met = gather(*(lambda m=m: meet(members(key, m, 4), 8192, {"from": m}) for m in (2, 0, 3, 1)))
     maps = [mmap.mmap(fd, 8192) for fd, _ in met]
     assert all(offers == [{"from": m} for m in range(4)] for _, offers in met)
     assert maps[0][:] == bytes(8192)
@@ -65,83 +65,83 @@ def test_all_get_the_same_zeroed_memory_and_all_offers(place: str) -> None:
         os.close(fd)
 
 
-def test_one_name_serves_one_meeting_after_another(place: str) -> None:
+def test_one_key_serves_several_bootstraps(key: str) -> None:
     for _ in range(20):
-        for fd, _offers in gather(*(lambda m=m: meet(members(place, m, 3), 4096) for m in range(3))):
+        for fd, _offers in gather(*(lambda m=m: meet(members(key, m, 3), 4096) for m in range(3))):
             os.close(fd)
 
 
-def test_a_world_of_one_meets_itself(place: str) -> None:
-    fd, offers = meet(members(place, 0, 1), 4096, "x")
+def test_a_world_of_one_meets_itself(key: str) -> None:
+    fd, offers = meet(members(key, 0, 1), 4096, "x")
     os.close(fd)
     assert offers == ["x"]
 
 
-def test_who_is_missing_is_named_to_those_who_came(place: str) -> None:
-    outcomes = gather(*(lambda m=m: meet(members(place, m, 4, timeout_s=0.3), 0) for m in (0, 2)))
+def test_missing_ranks_are_named_to_those_present(key: str) -> None:
+    outcomes = gather(*(lambda m=m: meet(members(key, m, 4, timeout_s=0.3), 0) for m in (0, 2)))
     for error in outcomes:
         assert isinstance(error, TimeoutError)
         assert "ranks 101, 103 did not come to the test group within 0.3 s" in str(error)
 
 
 @pytest.mark.parametrize("builds", [("aaa", "bbb"), ("aaa", "")])
-def test_two_builds_share_no_memory_and_both_are_named(place: str, builds: tuple[str, str]) -> None:
-    outcomes = gather(*(lambda m=m: meet(replace(members(place, m, 2), build=builds[m]), 4096) for m in range(2)))
+def test_two_builds_share_no_memory_and_both_are_named(key: str, builds: tuple[str, str]) -> None:
+    outcomes = gather(*(lambda m=m: meet(replace(members(key, m, 2), build=builds[m]), 4096) for m in range(2)))
     for error in outcomes:
         assert isinstance(error, RuntimeError)
         assert "rank 101 runs build " + (builds[1] or "unknown") in str(error)
         assert "rank 100 build aaa" in str(error)
 
 
-def test_a_missing_leader_is_named(place: str) -> None:
-    (error,) = gather(lambda: meet(members(place, 1, 2, timeout_s=0.2), 0))
+def test_a_missing_leader_is_named(key: str) -> None:
+    (error,) = gather(lambda: meet(members(key, 1, 2, timeout_s=0.2), 0))
     assert isinstance(error, TimeoutError)
     assert "rank 100 did not come" in str(error)
 
 
-def test_the_same_rank_twice_is_an_error_for_all(place: str) -> None:
-    outcomes = gather(*(lambda m=m: meet(members(place, m, 4, timeout_s=2), 0) for m in (0, 1, 1)))
+def test_the_same_rank_twice_is_an_error_for_all(key: str) -> None:
+    outcomes = gather(*(lambda m=m: meet(members(key, m, 4, timeout_s=2), 0) for m in (0, 1, 1)))
     assert all("two processes say they are rank 101" in str(e) for e in outcomes)
 
 
-def test_two_leaders_are_told_apart(place: str) -> None:
+def test_two_leaders_are_distinguished(key: str) -> None:
     def late() -> object:
         time.sleep(0.2)
-        return meet(members(place, 0, 2, timeout_s=0.1), 0)
+        return meet(members(key, 0, 2, timeout_s=0.1), 0)
 
-    first, second = gather(lambda: meet(members(place, 0, 2, timeout_s=1), 0), late)
+    first, second = gather(lambda: meet(members(key, 0, 2, timeout_s=1), 0), late)
     assert "rank 101 did not come" in str(first)
     assert "two processes say they are rank 100" in str(second)
 
 
-def test_another_size_is_an_error_for_all(place: str) -> None:
-    outcomes = gather(lambda: meet(members(place, 0, 3), 0), lambda: meet(members(place, 1, 2), 0))
+def test_another_size_is_an_error_for_all(key: str) -> None:
+    outcomes = gather(lambda: meet(members(key, 0, 3), 0), lambda: meet(members(key, 1, 2), 0))
     assert all("rank 101 says there are 2 ranks, rank 100 says 3" in str(e) for e in outcomes)
 
 
-def test_another_subject_is_an_error_for_all(place: str) -> None:
+def test_another_subject_is_an_error_for_all(key: str) -> None:
     outcomes = gather(
-        lambda: meet(members(place, 0, 2, "an array of 3"), 0), lambda: meet(members(place, 1, 2, "an array of 4"), 0)
+        lambda: meet(members(key, 0, 2, "an array of 3"), 0), lambda: meet(members(key, 1, 2, "an array of 4"), 0)
     )
     assert all("rank 101 came for an array of 4, rank 100 for an array of 3" in str(e) for e in outcomes)
 
 
-def test_a_member_that_ends_while_waiting_is_named(place: str) -> None:
+def test_a_member_that_ends_while_waiting_is_named(key: str) -> None:
     def come_and_go() -> None:
         time.sleep(0.05)
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
-            door.connect(abstract_socket.address(place))
-            door.send(b'{"member": 2, "members": 3, "name": "102", "subject": "the test group", "offer": null}')
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+            connection.connect(abstract_socket.address(key))
+            connection.send(b'{"member": 2, "members": 3, "name": "102", "subject": "the test group", "offer": null}')
             time.sleep(0.05)
 
-    leader, _ = gather(lambda: meet(members(place, 0, 3), 0), come_and_go)
+    leader, _ = gather(lambda: meet(members(key, 0, 3), 0), come_and_go)
     assert "rank 102 ended while the test group was being set up" in str(leader)
 
 
-def test_another_users_process_is_no_member(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_users_process_is_no_member(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(abstract_socket, "_uid", lambda connection: os.getuid() + 1)
     leader, guest = gather(
-        lambda: meet(members(place, 0, 2, timeout_s=0.3), 0), lambda: meet(members(place, 1, 2, timeout_s=0.3), 0)
+        lambda: meet(members(key, 0, 2, timeout_s=0.3), 0), lambda: meet(members(key, 1, 2, timeout_s=0.3), 0)
     )
     assert "rank 101 did not come" in str(leader)
     assert isinstance(guest, PermissionError)
@@ -154,7 +154,7 @@ def test_the_peers_user_is_read_from_the_kernel() -> None:
         assert struct.calcsize("3i") == 12
 
 
-def test_no_room_is_said_with_the_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lack_of_room_is_reported_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(fd: int, offset: int, length: int) -> None:
         raise OSError(28, "No space left on device")
 
@@ -171,19 +171,19 @@ def test_pages_are_there_before_anyone_writes() -> None:
     os.close(fd)
 
 
-def test_nothing_stays_open_after_an_error(place: str) -> None:
+def test_nothing_stays_open_after_an_error(key: str) -> None:
     before = len(os.listdir("/proc/self/fd"))
-    gather(*(lambda m=m: meet(members(place, m, 4, timeout_s=0.2), 4096) for m in (0, 2)))
-    gather(lambda: meet(members(place, 0, 3), 4096), lambda: meet(members(place, 1, 2), 4096))
+    gather(*(lambda m=m: meet(members(key, m, 4, timeout_s=0.2), 4096) for m in (0, 2)))
+    gather(lambda: meet(members(key, 0, 3), 4096), lambda: meet(members(key, 1, 2), 4096))
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_leader_that_dies_ends_the_wait_of_who_came(place: str) -> None:
+def test_a_leader_that_dies_ends_the_others_wait(key: str) -> None:
     """Another waits for it, too, so that it has taken this one in and not yet answered."""
     leader = os.fork()
     if leader == 0:
         threading.Timer(0.5, os._exit, [0]).start()
-        meet(members(place, 0, 3, timeout_s=60), 0)
+        meet(members(key, 0, 3, timeout_s=60), 0)
     with pytest.raises(RuntimeError, match="rank 100 ended while the test group was being set up"):
-        meet(members(place, 1, 3, timeout_s=60), 0)
+        meet(members(key, 1, 3, timeout_s=60), 0)
     os.waitpid(leader, 0)

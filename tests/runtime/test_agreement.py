@@ -1,4 +1,4 @@
-"""Groups and arrays that ranks ask for differently: told at once, alike on every rank, and the group goes on."""
+"""Ranks that request different groups or arrays: every rank raises the same error at once, and the group goes on."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ DIFFERENT = {
 
 
 def different(comm: Communicator) -> None:
-    for said, calls in DIFFERENT.items():
+    for request, calls in DIFFERENT.items():
         with pytest.raises(Mismatch) as caught:
             eval(f"comm.{calls[comm.rank]}")
-        assert str(caught.value) == f"rank 0 asks for {said}; expected the same"
+        assert str(caught.value) == f"rank 0 asks for {request}; expected the same"
     assert comm.duplicate().all_reduce(1) == 2
 
 
-def test_what_is_asked_for_differently_is_told_at_once(pools: Pools, engine: str) -> None:
+def test_different_requests_raise_at_once(pools: Pools, engine: str) -> None:
     pools(engine, 2).run(different)
 
 
@@ -45,9 +45,9 @@ def test_a_group_of_a_list_that_differs_names_the_call(engine: str, monkeypatch:
     def act(comm: Communicator) -> None:
         comm.group([0, 1] if comm.rank else [1, 0])
 
-    said = [message for kind, message, _ in outcomes(engine, 2, act, timeout_s=0.5) if kind == "TimedOut"]
-    assert said  # on one of them, at least: the other may hear that this one has left
-    for message in said:
+    messages = [message for kind, message, _ in outcomes(engine, 2, act, timeout_s=0.5) if kind == "TimedOut"]
+    assert messages  # on one of them, at least: the other may hear that this one has left
+    for message in messages:
         assert re.fullmatch(r"group\(\[.*\]\): rank.* did not come .*; expected ranks .* to make it alike", message)
 
 

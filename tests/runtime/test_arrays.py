@@ -1,4 +1,4 @@
-"""Users' arrays: what is taken, what is copied, what is refused."""
+"""Users' arrays: those read in place, copied, and refused."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_other_types_are_refused_naming_the_supported(x: Any) -> None:
         readable(x)
 
 
-def test_raw_bits_are_what_the_caller_names() -> None:
+def test_raw_bits_have_the_callers_dtype() -> None:
     raw = np.zeros((2, 3), np.uint16)
     array = readable(raw, "bfloat16")
     assert (array.dtype, array.address, array.format()) == (Dtype.BFLOAT16, raw.ctypes.data, None)
@@ -81,7 +81,7 @@ def test_raw_bits_are_what_the_caller_names() -> None:
         readable(np.zeros(2, np.float32), np.int32)
 
 
-def test_a_format_tells_the_type_or_is_none() -> None:
+def test_a_format_gives_the_type_or_none() -> None:
     chars = "?bhilqBHILQefd"
     assert [readable(np.zeros(1, c)).format() for c in (*chars, "F", "D")] == [*chars, "Zf", "Zd"]
     for kind in (bfloat16, float8_e5m2, [("v", "f4"), ("i", "i4")]):
@@ -92,14 +92,14 @@ def test_a_format_tells_the_type_or_is_none() -> None:
 def test_an_output_must_be_writable_as_it_lies() -> None:
     read_only = np.zeros(3)
     read_only.flags.writeable = False
-    for bad, said in (
+    for bad, expected in (
         (read_only, "out is read-only"),
         (np.zeros((3, 2))[:, 0], "out is not contiguous"),
         ([1.0], "out is a list"),
         (3.5, "out is a float"),
         (b"x", "out is a bytes"),
     ):
-        with pytest.raises((TypeError, ValueError), match=said):
+        with pytest.raises((TypeError, ValueError), match=expected):
             writable(bad)
 
 
@@ -164,7 +164,7 @@ def test_tensors_of_every_type(dtype: Dtype) -> None:
 
 
 @pytest.mark.torch
-def test_a_view_that_only_says_it_is_negated_is_taken_at_its_word() -> None:
+def test_a_view_with_the_negative_bit_is_read_negated() -> None:
     import torch
 
     negated = torch.tensor([1 + 2j]).conj().imag

@@ -50,7 +50,7 @@ def test_a_message_that_can_not_fit_is_refused() -> None:
         window(RankProgram(part.program, part.digest, 4), 8, Dtype.FLOAT32)
 
 
-def test_digests_are_shared_by_ranks_and_tell_schedules_apart() -> None:
+def test_digests_are_equal_on_ranks_and_differ_by_schedule() -> None:
     seen: dict[int, Schedule] = {}
     for algorithm, collective in pairs():
         schedule = build(algorithm, collective, 5)

@@ -1,4 +1,4 @@
-"""What every bootstrap promises, and that an engine takes any of them."""
+"""The contract of every bootstrap, and that an engine takes any of them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def key() -> str:
 
 
 def outcomes(tasks: list[Callable[[], Any]]) -> list[Any]:
-    """What each of the tasks, one a thread, returned or raised."""
+    """The result or error of each of the tasks, one a thread."""
     with ThreadPoolExecutor(len(tasks)) as threads:
         done = [threads.submit(task) for task in tasks]
     return [d.exception() or d.result() for d in done]
@@ -55,7 +55,7 @@ def test_all_get_every_members_value_in_the_order_of_ranks(bootstrap: Bootstrap,
         assert outcomes(tasks[::-1]) == [values] * size
 
 
-def test_those_who_are_missing_are_named(bootstrap: Bootstrap, key: str) -> None:
+def test_missing_ranks_are_named(bootstrap: Bootstrap, key: str) -> None:
     errors = outcomes([lambda rank=rank: bootstrap.exchange(member(key, rank, 4, 0.2)) for rank in (0, 2)])
     for error in errors:
         assert isinstance(error, TimeoutError)

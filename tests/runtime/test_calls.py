@@ -40,7 +40,7 @@ def execute_all(comm: Communicator) -> None:
                 assert (got is None and want is None) or np.array_equal(got, want), (algorithm, collective)
 
 
-def test_any_schedule_runs_as_the_collective_it_says_it_is(pools: Pools, engine: str) -> None:
+def test_any_schedule_runs_as_its_collective(pools: Pools, engine: str) -> None:
     for ranks in (1, 3):
         pools(engine, ranks).run(execute_all)
 
@@ -58,7 +58,7 @@ def lossy(ranks: int) -> Schedule:
 
 
 def refused(comm: Communicator) -> list[str]:
-    said = []
+    messages = []
     schedule = lossy(comm.size)
     x = np.ones(comm.size * 3)
     strange = replace(schedule, name="strange", blocks=(Block(schedule.blocks[0].rows, 0),))
@@ -66,7 +66,7 @@ def refused(comm: Communicator) -> list[str]:
         try:
             comm.execute(bad, x)
         except (ProofError, ScheduleError, ValueError) as error:
-            said.append(f"{type(error).__name__}: {error}")
+            messages.append(f"{type(error).__name__}: {error}")
     for strange_call in (
         lambda: comm.all_reduce(x, algorithm=schedule),
         lambda: comm.all_to_all(x, algorithm=build("ring", "all_reduce", comm.size)),
@@ -75,18 +75,18 @@ def refused(comm: Communicator) -> list[str]:
         try:
             strange_call()
         except (ProofError, ValueError) as error:
-            said.append(str(error))
+            messages.append(str(error))
     assert comm.execute(schedule, x, unproved_ok=True).shape == x.shape
     assert np.array_equal(comm.all_reduce(x, algorithm=build("ring", "all_reduce", comm.size)), x * comm.size)
     try:
         comm.execute(schedule, x)
     except ProofError as error:
-        said.append(str(error))
+        messages.append(str(error))
     comm.barrier()
-    return said
+    return messages
 
 
-def test_what_is_not_proved_is_refused_unless_asked(pools: Pools, engine: str) -> None:
+def test_unproved_schedules_are_refused_unless_asked(pools: Pools, engine: str) -> None:
     for unproved, size, strange, given, other, root, again in pools(engine, 3).run(refused):
         assert given.startswith("lossy")
         assert other == "ring is for all_reduce, not for all_to_all"
@@ -140,9 +140,9 @@ def greedy_alone(comm: Communicator) -> str:
     return "nothing"
 
 
-def test_who_alone_needs_more_slots_is_told(engine: str) -> None:
-    for said in spawn(greedy_alone, 3, engine=engine, threads=in_threads(engine), timeout_s=60):
-        assert re.search(r"rank 1( called)? all_to_all\(int64, count 54\)", said), said
+def test_a_rank_that_alone_needs_more_slots_is_named(engine: str) -> None:
+    for message in spawn(greedy_alone, 3, engine=engine, threads=in_threads(engine), timeout_s=60):
+        assert re.search(r"rank 1( called)? all_to_all\(int64, count 54\)", message), message
 
 
 def test_a_schedule_is_proved_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,7 +163,7 @@ def chosen(comm: Communicator, **given: Any) -> tuple[str, str, str]:
     return bound.part.program.name, bound.why, bound.part.program.digest()
 
 
-def test_a_call_says_what_it_would_run(pools: Pools, engine: str) -> None:
+def test_a_call_reports_its_choice(pools: Pools, engine: str) -> None:
     pool = pools(engine, 4)
     assert {name for name, _, _ in pool.run(chosen)} == {"one_shot"}
     ring = pool.run(forced_chosen)
@@ -185,11 +185,11 @@ def one_call(comm: Communicator) -> str:
 
 def test_the_environment_forces_an_algorithm_where_it_serves(monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
     monkeypatch.setenv("RINGTREE_ALGORITHM", "double_tree")  # which has no barrier
-    said = spawn(one_call, 3, engine=engine, threads=in_threads(engine))
-    assert said == ["double_tree"] * 3
+    algorithms = spawn(one_call, 3, engine=engine, threads=in_threads(engine))
+    assert algorithms == ["double_tree"] * 3
 
 
-def test_of_several_forced_algorithms_each_serves_what_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_several_forced_algorithms_each_serves_its_collectives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RINGTREE_ALGORITHM", "pairwise,two_shot,ring")  # the first has no all_reduce
     assert spawn(one_call, 2, engine="reference", threads=True) == ["two_shot"] * 2
 
@@ -198,7 +198,7 @@ def why_a_barrier(comm: Communicator) -> str:
     return comm.chosen("barrier", 1, np.int32).why
 
 
-def test_where_a_forced_algorithm_does_not_serve_the_choice_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_choice_reports_a_forced_algorithm_that_does_not_serve(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RINGTREE_ALGORITHM", "double_tree")
     (why,) = spawn(why_a_barrier, 1, engine="reference", threads=True)
     assert why.endswith("(RINGTREE_ALGORITHM, double_tree, does not serve here)")
@@ -210,7 +210,7 @@ def test_an_unknown_forced_algorithm_is_refused_at_once(monkeypatch: pytest.Monk
         spawn(one_call, 1, engine="reference", threads=True)
 
 
-def test_debug_says_topology_and_each_choice_once(
+def test_debug_prints_topology_and_each_choice_once(
     monkeypatch: pytest.MonkeyPatch, engine: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("RINGTREE_DEBUG", "info")

@@ -1,4 +1,4 @@
-"""Lists of arrays: what each would give alone, in the messages of one call a type."""
+"""Lists of arrays: the results of single calls, in the messages of one call a type."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ def mistakes(comm: Communicator) -> None:
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
-def test_a_list_gives_what_each_gives_alone(pools: Pools, engine: str, ranks: int) -> None:
+def test_a_list_gives_the_results_of_single_calls(pools: Pools, engine: str, ranks: int) -> None:
     pools(engine, ranks).run(each_alone)
 
 
-def test_mistakes_are_said_before_anything_is_sent(pools: Pools, engine: str) -> None:
+def test_mistakes_raise_before_anything_is_sent(pools: Pools, engine: str) -> None:
     pools(engine, 3).run(mistakes)
 
 
@@ -120,5 +120,5 @@ def packed_otherwise(comm: Communicator, call: str) -> str:
     "call", ["all_reduce_coalesced", "reduce_scatter_coalesced", "all_gather_coalesced", "broadcast_coalesced"]
 )
 def test_lists_of_other_shapes_are_noticed_though_they_hold_as_much(call: str) -> None:
-    said = spawn(packed_otherwise, 2, call, timeout_s=60)
-    assert any("with another schedule or blocks of other sizes" in text for text in said)
+    messages = spawn(packed_otherwise, 2, call, timeout_s=60)
+    assert any("with another schedule or blocks of other sizes" in text for text in messages)

@@ -1,4 +1,4 @@
-"""numpy's conventions: shapes, kinds, defaults, and one clear line for what cannot be."""
+"""numpy's conventions: shapes, kinds, defaults, and one clear line for every mistake."""
 
 from __future__ import annotations
 
@@ -220,16 +220,16 @@ BAD: dict[str, tuple[Act, type[Exception], str]] = {
 
 
 def all_bad(comm: Communicator) -> list[str]:
-    """Tries every mistake on every rank; says where the answer was not the promised one. Nothing was started."""
+    """Tries every mistake on every rank; returns those answered otherwise than expected. Nothing is started."""
     wrong = []
-    for name, (act, kind, said) in BAD.items():
+    for name, (act, kind, expected) in BAD.items():
         if name == "empty":  # it meets first
             continue
         try:
             act(comm)
             wrong.append(f"{name}: no error")
         except (TypeError, ValueError) as error:
-            if not (type(error) is kind and said in str(error) and "\n" not in str(error)):
+            if not (type(error) is kind and expected in str(error) and "\n" not in str(error)):
                 wrong.append(f"{name}: {type(error).__name__}: {error}")
     assert comm.all_reduce(1) == comm.size
     return wrong

@@ -17,7 +17,7 @@ from tests.runtime.pairs import Row, pairwise
 
 RANKS = (1, 2, 3, 4, 7, 8)
 FEW = (1, 2, 3, 4)
-"""Of the quick tests: what a call costs at first, each rank pays."""
+"""Rank counts of the quick tests: each rank pays the cost of first calls."""
 COUNTS = (0, 1, 3, 1000, 100003)
 COMMON = ("int32", "int64", "float32", "float64", "bfloat16")
 """The types that meet every other choice; they have the same reductions."""

@@ -1,4 +1,4 @@
-"""What the engine moves is what the program says: bytes per pair of ranks, for every algorithm."""
+"""The engine moves the bytes of the program: per pair of ranks, for every algorithm."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ def test_messages_are_the_schedules_and_bytes_the_formulas(pools: Pools, engine:
     for algorithm, collective in pairs():
         schedule, cost = build(algorithm, collective, ranks), REGISTRY[algorithm].costs[collective]
         rows = schedule.expand()
-        told = pool.run(measure, algorithm, collective, True)
-        counted = np.array([row for row, _, _ in told])  # receiver, sender, (bytes, messages)
+        measured = pool.run(measure, algorithm, collective, True)
+        counted = np.array([row for row, _, _ in measured])  # receiver, sender, (bytes, messages)
         messages = np.zeros((ranks, ranks), dtype=np.int64)
         np.add.at(messages, (rows.target, rows.source), rows.source != rows.target)
         assert np.array_equal(counted[:, :, 1], messages), (algorithm, collective)
-        rounds, sent = cost.evaluate(ranks, schedule.chunks * told[0][2])
+        rounds, sent = cost.evaluate(ranks, schedule.chunks * measured[0][2])
         busiest = counted[:, :, 0].sum(axis=0).max()
-        for formula, said, is_so in ((cost.rounds, rounds, schedule.rounds), (cost.sent, sent, busiest)):
+        for formula, stated, is_so in ((cost.rounds, rounds, schedule.rounds), (cost.sent, sent, busiest)):
             bound = isinstance(formula, AtMost)
-            assert is_so <= said if bound else is_so == pytest.approx(said), (algorithm, collective, formula)
+            assert is_so <= stated if bound else is_so == pytest.approx(stated), (algorithm, collective, formula)
 
 
 def test_a_ring_moves_two_sizes_less_two_nths(pools: Pools, engine: str) -> None:

@@ -23,7 +23,7 @@ FRESH = os.getpid() << 20
 
 
 class Memo:
-    """Of one rank: what `known` is to answer, and what was published."""
+    """The memo of one rank: the answer of `known`, and the published decisions."""
 
     def __init__(self, *answers: bytes | bool | None) -> None:
         self.answers, self.published, self.asked = list(answers), dict[int, bytes](), 0
@@ -52,7 +52,7 @@ def all_reduce(memo: Memo, nbytes: int = 1 << 20) -> Decision:
     return Decisions(memo).decide(GROUP, "all_reduce", -1, nbytes, MEMORY)
 
 
-def test_who_claims_publishes_and_others_read_the_same() -> None:
+def test_the_claiming_rank_publishes_and_others_read_the_same() -> None:
     first = Memo(True)
     decided = all_reduce(first)
     (value,) = first.published.values()
@@ -74,7 +74,7 @@ def test_a_process_asks_once_for_sizes_of_one_kind() -> None:
 
 
 @pytest.mark.parametrize("answer", [False, None, b""])
-def test_who_finds_nothing_decides_and_publishes_nothing(answer: bytes | bool | None) -> None:
+def test_a_rank_without_a_memo_decides_and_publishes_nothing(answer: bytes | bool | None) -> None:
     memo = Memo(answer)
     decided = all_reduce(memo)
     decisions._decided.clear()
@@ -82,7 +82,7 @@ def test_who_finds_nothing_decides_and_publishes_nothing(answer: bytes | bool | 
     assert memo.published == {}
 
 
-def test_who_fails_to_decide_lets_the_others_go_on() -> None:
+def test_a_rank_that_fails_to_decide_lets_the_others_go_on() -> None:
     memo = Memo(True)
     with pytest.raises(ValueError, match="ring"):
         Decisions(memo).cut(GROUP, "no such ring", "all_reduce", -1, 8, MEMORY)
@@ -102,7 +102,7 @@ def test_who_fails_to_decide_lets_the_others_go_on() -> None:
         st.text(max_size=9),
     )
 )
-def test_what_is_published_is_read_back(decision: Decision) -> None:
+def test_published_decisions_read_back(decision: Decision) -> None:
     decisions._decided.clear()
     memo = Memo(True)
     assert Decisions(memo)._once(GROUP, ("question",), lambda: decision) == decision
@@ -154,14 +154,14 @@ def dies_with_a_claim(comm: Communicator) -> str:
     return "named"
 
 
-def test_a_rank_that_dies_with_its_claim_is_named_to_those_who_wait() -> None:
+def test_a_rank_that_dies_with_its_claim_is_named_to_waiting_ranks() -> None:
     pytest.importorskip("ringtree._native")
     with pytest.raises(RankFailed, match="rank 0 of 3 failed: its process exited with code 3"):
         spawn(dies_with_a_claim, 3, timeout_s=60)
 
 
 def fills(comm: Communicator) -> list[object]:
-    """What is known of many keys: claimed here until there is no room, and then still readable."""
+    """The answers of `known` for many keys: claimed here until there is no room, and then still readable."""
     endpoint = comm._endpoint
     claims = [endpoint.known(key) for key in range(1, 300)]
     endpoint.publish(5, b"five")
@@ -177,7 +177,7 @@ def fills(comm: Communicator) -> list[object]:
     ]
 
 
-def test_a_full_memo_says_so_and_keeps_what_it_has() -> None:
+def test_a_full_memo_raises_and_keeps_its_entries() -> None:
     pytest.importorskip("ringtree._native")
     assert spawn(fills, 1, engine="shm", timeout_s=60) == [[True, None, 128, b"five", b"", False]]
 

@@ -1,4 +1,4 @@
-"""The same bits: every time by what is asked for anyway, and by whatever algorithm in rank order."""
+"""The same bits: every time by the same algorithm, and by every algorithm in rank order."""
 
 from __future__ import annotations
 
@@ -73,29 +73,29 @@ def test_rank_order_on_the_reference_engine(pools: Pools) -> None:
 
 
 def refusals(comm: Communicator) -> dict[str, str]:
-    said = {}
+    errors = {}
     for name in serving("all_reduce"):
         try:
             comm.all_reduce(np.ones(comm.size), algorithm=name, deterministic="rank_order")
         except ValueError as error:
-            said[name] = str(error)
+            errors[name] = str(error)
     with pytest.raises(ValueError, match="deterministic='yes': expected False, True or 'rank_order'"):
         comm.all_reduce(np.ones(3), deterministic="yes")
     with pytest.raises(ValueError, match="5 does not reduce all_reduce in rank order at once"):
         comm.all_reduce(np.ones(3), algorithm=5, deterministic="rank_order")  # type: ignore[arg-type]
-    return said
+    return errors
 
 
-def test_what_sums_in_another_order_is_refused(pools: Pools, engine: str) -> None:
-    for said in pools(engine, 3).run(refusals):
-        assert set(said) == set(serving("all_reduce")) - set(at_once("all_reduce"))
-        assert said["ring"] == (
+def test_algorithms_of_another_order_are_refused(pools: Pools, engine: str) -> None:
+    for errors in pools(engine, 3).run(refusals):
+        assert set(errors) == set(serving("all_reduce")) - set(at_once("all_reduce"))
+        assert errors["ring"] == (
             "ring does not reduce all_reduce in rank order at once: deterministic='rank_order' expects one of "
             "one_shot, two_shot, parameter_server"
         )
 
 
-def test_the_rule_chooses_what_sums_in_rank_order() -> None:
+def test_the_rule_chooses_algorithms_of_rank_order() -> None:
     for collective, names in ((c, at_once(c)) for c in COLLECTIVES if at_once(c)):
         for ranks in (1, 2, 8, 64):
             for nbytes in (0, 1 << 10, 1 << 20, 1 << 30):

@@ -1,4 +1,4 @@
-"""Who am I: every launcher's variables, by hand and, where a launcher is there, by itself."""
+"""Rank and size from every launcher's variables, set by hand and, where a launcher is installed, by it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_batch_script_is_one_process_though_slurm_numbers_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("env", "said"),
+    ("env", "expected"),
     [
         ({**TORCHRUN, "LOCAL_WORLD_SIZE": "2"}, "torchrun started 4 ranks, 2 of them on this machine"),
         ({**OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, "Open MPI started 2 ranks, 1 of them"),
@@ -82,13 +82,13 @@ def test_a_batch_script_is_one_process_though_slurm_numbers_it() -> None:
         ({"RINGTREE_RANK": "0"}, "RINGTREE_WORLD_SIZE is not set"),
     ],
 )
-def test_what_cannot_be_is_refused(env: Mapping[str, str], said: str) -> None:
-    with pytest.raises(ValueError, match=said.replace("(", r"\(")):
+def test_contradictory_environments_are_refused(env: Mapping[str, str], expected: str) -> None:
+    with pytest.raises(ValueError, match=expected.replace("(", r"\(")):
         detect(env)
 
 
 def launcher(peer: str, program: str) -> str:
-    """Where the launcher is: below $RINGTREE_PEERS, else on PATH (where only its own name tells whose it is)."""
+    """Where the launcher is: below $RINGTREE_PEERS, else on PATH (where it is known by its name alone)."""
     peers = os.environ.get("RINGTREE_PEERS")
     if peers is not None:
         found = Path(peers) / peer / "bin" / program
@@ -133,7 +133,7 @@ def test_ranks_started_by_others_meet(peer: str, program: str, words: list[str],
         assert f"rank {rank} of 3 total 6 30" in done.stdout
 
 
-def test_a_native_module_of_another_version_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_native_module_of_another_version_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     native = pytest.importorskip("ringtree._native")
     assert native_module() is native
     monkeypatch.setattr(native, "INTERFACE", "0123456789ab")

@@ -100,7 +100,7 @@ def addressed(comm: Communicator, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", list(ADDRESSED))
-def test_what_no_buffer_tells_is_short_by_its_address(pools: Pools, engine: str, name: str) -> None:
+def test_an_array_without_a_buffer_is_passed_by_address(pools: Pools, engine: str, name: str) -> None:
     pools(engine, N).run(addressed, name)
 
 
@@ -124,7 +124,7 @@ def test_raw_bits_are_not_taken_for_plain_integers(pools: Pools, engine: str) ->
 
 def other_rows(comm: Communicator) -> list[str]:
     """As many elements as in the calls before, but no block a rank."""
-    n, said = comm.size, []
+    n, refusals = comm.size, []
     acts: list[Callable[[Any], Any]] = [
         lambda x: comm.reduce_scatter(x, out=np.empty(2)),
         lambda x: comm.all_to_all(x, out=np.empty(2 * n)),
@@ -135,12 +135,12 @@ def other_rows(comm: Communicator) -> list[str]:
     for act in acts if comm.rank == 0 else []:
         with pytest.raises(ValueError, match="a first axis that") as refused:
             act(np.ones((2, n)))
-        said.append(str(refused.value))
+        refusals.append(str(refused.value))
     comm.barrier()
-    return said
+    return refusals
 
 
-def test_what_is_refused_at_first_is_refused_later(pools: Pools, engine: str) -> None:
+def test_refusals_are_repeated_on_the_fast_path(pools: Pools, engine: str) -> None:
     first, *others = pools(engine, 3).run(other_rows)
     assert first == ["x has 2 rows; expected a first axis that 3 ranks divide evenly"] * 3
     assert not any(others)

@@ -1,4 +1,4 @@
-"""When ranks die, leave, disagree or stay away: every rank is told who and what, soon, and the group is done for."""
+"""When ranks die, leave, disagree or stay away: every rank soon gets an error with rank and cause."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Act = Callable[[Communicator], object]
 
 
 def outcomes(engine: str, n: int, act: Act, timeout_s: float = 60) -> list[tuple[str, str, str]]:
-    """What each rank's `act` raised (type and message), and what the group says to a call after that."""
+    """What each rank's `act` raised (type and message), and the error of the group's next call."""
 
     def rank(comm: Communicator) -> tuple[str, str, str]:
         try:
@@ -43,7 +43,7 @@ def outcomes(engine: str, n: int, act: Act, timeout_s: float = 60) -> list[tuple
 
 
 def one_differs(usual: Act, other: Act) -> Act:
-    """Rank 1 does something else. A rank that only sends may be done before that comes out: its next call tells it."""
+    """Rank 1 does something else. A rank that only sends may be done before that is noticed: its next call raises."""
     return lambda comm: ((other if comm.rank == 1 else usual)(comm), comm.barrier())
 
 
@@ -52,7 +52,7 @@ USUAL = "all_reduce(float32, sum, count 1000)"
 
 
 @pytest.mark.parametrize(
-    ("other", "said"),
+    ("other", "expected"),
     [
         (lambda c: c.all_reduce(ONES[:999]), "all_reduce(float32, sum, count 999)"),
         (lambda c: c.all_reduce(ONES[:0]), "all_reduce(float32, sum, count 0)"),
@@ -65,12 +65,12 @@ USUAL = "all_reduce(float32, sum, count 1000)"
         (lambda c: c.barrier(), "barrier("),
     ],
 )
-def test_a_mismatch_names_both_sides_on_every_rank(engine: str, other: Act, said: str) -> None:
+def test_a_mismatch_names_both_sides_on_every_rank(engine: str, other: Act, expected: str) -> None:
     act = one_differs(lambda c: c.all_reduce(ONES), other)
     for kind, message, after in outcomes(engine, 3, act):
         assert kind == Mismatch.__name__
         assert USUAL in message
-        assert said in message
+        assert expected in message
         assert "rank 1" in message
         assert after == Poisoned.__name__
 
@@ -115,28 +115,28 @@ def test_a_message_of_another_size_is_a_mismatch(engine: str) -> None:
     assert "32" in message
 
 
-def test_who_stays_away_is_named_when_time_is_up(engine: str) -> None:
-    told = Event()
+def test_an_absent_rank_is_named_when_time_is_up(engine: str) -> None:
+    reported = Event()
 
     def act(comm: Communicator) -> None:
         comm.barrier()
         if comm.rank == 1:
-            told.wait()
+            reported.wait()
             comm.all_reduce(ONES)
         comm.set_timeout(0.3)
         try:
             comm.all_reduce(ONES)
         finally:
-            told.set()
+            reported.set()
 
-    said = outcomes(engine, 2, act)
-    assert said[0][0] == TimedOut.__name__
-    assert "rank 1" in said[0][1]
-    assert "all_reduce" in said[0][1]
-    assert said[1][0] != "none"
+    answers = outcomes(engine, 2, act)
+    assert answers[0][0] == TimedOut.__name__
+    assert "rank 1" in answers[0][1]
+    assert "all_reduce" in answers[0][1]
+    assert answers[1][0] != "none"
 
 
-def test_who_leaves_early_is_named(engine: str) -> None:
+def test_a_rank_that_leaves_early_is_named(engine: str) -> None:
     def act(comm: Communicator) -> None:
         if comm.rank == 2:
             comm.close()
@@ -215,23 +215,23 @@ def test_a_death_is_named_to_every_survivor_within_a_second(call: str, tmp_path:
                 while True:
                     CALLS[call](comm)
         except Exception as error:  # noqa: BLE001  # whatever it is, it goes on record
-            record = {"kind": type(error).__name__, "said": str(error), "naps": naps.count, "args": error.args[1:]}
+            record = {"kind": type(error).__name__, "message": str(error), "naps": naps.count, "args": error.args[1:]}
             (tmp_path / f"rank{comm.rank}").write_text(json.dumps(record))
 
     with pytest.raises(RankFailed, match="rank 2 of 4 failed: its process was killed by SIGKILL"):
         spawn(rank, 4, timeout_s=60)
     for survivor in (0, 1, 3):
-        told: dict[str, Any] = json.loads((tmp_path / f"rank{survivor}").read_text())
-        assert told["kind"] == PeerDied.__name__, told
-        assert "rank 2" in told["said"]
-        assert told["args"] == [2]
-        assert told["naps"] < Naps.A_SECOND
+        raised: dict[str, Any] = json.loads((tmp_path / f"rank{survivor}").read_text())
+        assert raised["kind"] == PeerDied.__name__, raised
+        assert "rank 2" in raised["message"]
+        assert raised["args"] == [2]
+        assert raised["naps"] < Naps.A_SECOND
 
 
 @pytest.mark.parametrize("call", ["split", "empty"])
 @pytest.mark.parametrize("victim", [0, 2])
-def test_a_death_on_the_way_to_a_meeting_is_named_too(call: str, victim: int, tmp_path: Path) -> None:
-    """The rank has said that it comes, over the group's lanes, and dies before it meets the others."""
+def test_a_death_before_a_synchronization_is_named_too(call: str, victim: int, tmp_path: Path) -> None:
+    """The rank has announced itself over the group's lanes, and dies before it meets the others."""
     pytest.importorskip("ringtree._native")
     dies = Event()
 
@@ -242,8 +242,8 @@ def test_a_death_on_the_way_to_a_meeting_is_named_too(call: str, victim: int, tm
     def rank(comm: Communicator) -> None:
         if comm.rank == victim:
             pytest.MonkeyPatch().setattr(AbstractSocket, "share", lambda *_: die())
-        said = rf"rank {victim} died .* while rank \d waited for its peers in {call}"
-        with Naps(dies.is_set) as naps, pytest.raises(PeerDied, match=said):
+        expected = rf"rank {victim} died .* while rank \d waited for its peers in {call}"
+        with Naps(dies.is_set) as naps, pytest.raises(PeerDied, match=expected):
             comm.split(0) if call == "split" else comm.empty(5)
         assert naps.count < Naps.A_SECOND
         (tmp_path / str(comm.rank)).touch()
@@ -271,7 +271,7 @@ def test_two_deaths_leave_no_one_waiting(tmp_path: Path) -> None:
     assert {p.name for p in tmp_path.iterdir()} == {"0", "2", "4"}
 
 
-def test_who_aborts_ends_the_waits_of_all(engine: str) -> None:
+def test_an_aborting_rank_ends_the_waits_of_all(engine: str) -> None:
     aborted = Event()
 
     def abort(comm: Communicator) -> None:
@@ -297,7 +297,7 @@ def test_who_aborts_ends_the_waits_of_all(engine: str) -> None:
 
 
 def test_the_timeout_can_be_set_anew(engine: str) -> None:
-    told = Event()
+    reported = Event()
 
     def rank(comm: Communicator) -> str:
         with pytest.raises(ValueError, match="timeout_s is 0; expected a positive number of seconds"):
@@ -307,26 +307,26 @@ def test_the_timeout_can_be_set_anew(engine: str) -> None:
             comm.set_timeout(0.2)
             with pytest.raises(TimedOut, match=r"rank 0 waited 0\.2 s"):
                 comm.barrier()
-            told.set()
-        told.wait()
+            reported.set()
+        reported.wait()
         return "done"
 
     assert spawn(rank, 2, engine=engine, threads=in_threads(engine), timeout_s=60) == ["done"] * 2
 
 
-def test_a_wait_for_a_staging_slot_says_so() -> None:
+def test_a_wait_for_a_staging_slot_is_named() -> None:
     """Rank 1 never receives: rank 0 goes on until its slots are all under way."""
-    told = Event()
+    reported = Event()
 
     def rank(comm: Communicator) -> str:
         if comm.rank == 1:
-            told.wait()
+            reported.wait()
             return ""
         comm.set_timeout(0.2)
         with pytest.raises(TimedOut) as raised:
             for _ in range(100):
                 comm.broadcast(np.zeros(10_000), root=0)
-        told.set()
+        reported.set()
         return str(raised.value)
 
     text, _ = spawn(rank, 2)

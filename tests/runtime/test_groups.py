@@ -103,16 +103,16 @@ def test_several_threads_where_ranks_are_threads_themselves() -> None:
 
 
 def mistakes(comm: Communicator) -> None:
-    for ranks, said in (
+    for ranks, expected in (
         ([0, 1, 2], "rank 2: expected ranks of this group, 0..1"),
         ([-1, 0], "rank -1: expected ranks of this group, 0..1"),
         ([0, 0, 1], "a group of ranks 0, 0, 1: expected each of them once"),
         ([1 - comm.rank], f"made by rank {comm.rank}: only its members make it"),
         ([], "a group of ranks none"),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=expected):
             comm.group(ranks)
-    for kind, said, act in (
+    for kind, expected, act in (
         (TypeError, "rank is a float; expected a whole number", lambda: comm.group([0.5])),  # type: ignore[list-item]
         (TypeError, "color is a str; expected a whole number", lambda: comm.split("a")),  # type: ignore[arg-type]
         (ValueError, "color is .*; expected 64 bits at most", lambda: comm.split(1 << 63)),
@@ -120,7 +120,7 @@ def mistakes(comm: Communicator) -> None:
         (TypeError, "dp is a float; expected a whole number", lambda: comm.mesh(dp=0.5)),  # type: ignore[arg-type]
         (TypeError, "shape is None; expected a whole number", lambda: comm.empty(None)),  # type: ignore[arg-type]
     ):
-        with pytest.raises(kind, match=said):
+        with pytest.raises(kind, match=expected):
             act()
     assert comm.all_reduce(1) == 2
 

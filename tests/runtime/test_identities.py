@@ -1,4 +1,4 @@
-"""What is composed of two collectives runs, and gives what the whole collective gives."""
+"""A composition of two collectives runs, and gives the result of the whole collective."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ def same(comm: Communicator, schedules: list[Schedule]) -> list[str]:
 
 @pytest.mark.parametrize("n", [3, pytest.param(4, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("whole", "first", "second"), IDENTITIES)
-def test_it_runs_as_the_whole(pools: Pools, engine: str, whole: str, first: str, second: str, n: int) -> None:
+def test_the_parts_run_as_the_whole(pools: Pools, engine: str, whole: str, first: str, second: str, n: int) -> None:
     assert pools(engine, n).run(same, composed(whole, first, second, n)) == [[]] * n

@@ -1,4 +1,4 @@
-"""Every type with every reduction: the native kernels and the reference engine's against numpy, at odd places."""
+"""Every type with every reduction: the native kernels and the reference engine's against numpy, at odd offsets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def alone() -> Iterator[_native.Group]:
 def natively(
     group: _native.Group, label: str, op: str, rows: list[NDArray[Any]], start: int = 0, targets: int = 1
 ) -> NDArray[Any]:
-    """One reduction of the rows, which lie `start` elements from an even place and from each other."""
+    """One reduction of the rows, which lie `start` elements from an even offset and from each other."""
     count, n = len(rows[0]), len(rows)
     pitch = count + start
     whole = np.zeros(n * pitch + start, rows[0].dtype)
@@ -46,9 +46,9 @@ def natively(
     )
     program = Program("reduce", "all_reduce", 0, 1, n, ((step,),))
     sizes = np.full(n, count, np.int64)
-    places = np.arange(n, dtype=np.int64) * pitch
+    offsets = np.arange(n, dtype=np.int64) * pitch
     plan = group.prepare(
-        *program.encode(), sizes, places + start, places[:targets] + start, 0, 0,
+        *program.encode(), sizes, offsets + start, offsets[:targets] + start, 0, 0,
         Dtype[label.upper()], OPS[op], "all_reduce", -1, count, 1,
     )  # fmt: skip
     group.run(plan, whole.ctypes.data, out.ctypes.data)
@@ -111,7 +111,7 @@ def test_the_table_is_the_engines() -> None:
 
 
 @pytest.mark.parametrize("label", ["bool", "float32", "complex64", "float8_e5m2", "float32_int32"])
-def test_engines_refuse_what_is_not_in_the_table(alone: _native.Group, label: str) -> None:
+def test_engines_refuse_operations_outside_the_table(alone: _native.Group, label: str) -> None:
     x = np.zeros(2, DTYPES[label])
     for op in OPS:
         if not supported(Dtype[label.upper()], op):
@@ -150,7 +150,7 @@ def test_short_floats_are_rounded_as_ml_dtypes_rounds(alone: _native.Group, labe
 
 @pytest.mark.parametrize("label", [d.label for d in Dtype if supported(d, "avg")])
 @pytest.mark.parametrize("ranks", [3, 8])
-def test_averages_end_as_the_table_says(label: str, ranks: int) -> None:
+def test_averages_end_by_the_table(label: str, ranks: int) -> None:
     random = np.random.default_rng(ranks)
     rows = [anything(label, random, 500) for _ in range(ranks)]
 
@@ -171,7 +171,7 @@ def test_small_integers_are_averaged_over_more_ranks_than_they_can_count() -> No
 
 @pytest.mark.parametrize("op", LOGICAL)
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_what_is_logical_is_0_or_1_even_alone(op: str, ranks: int) -> None:
+def test_logical_results_are_0_or_1_even_alone(op: str, ranks: int) -> None:
     def rank_of(group: _native.Group, rank: int) -> list[float]:
         x = np.array([0, 3, -0.5], np.float32)
         return nw.run(group, nw.prepare(group, nw.one_shot(rank, ranks), 3, redop=op), x, x).tolist()

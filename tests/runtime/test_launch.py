@@ -1,4 +1,4 @@
-"""`ringtree run`'s back end: what it starts, what it says, and how it ends."""
+"""`ringtree run`'s back end: what it starts, what it prints, and how it ends."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def program(folder: Path, text: str) -> str:
 def test_output_is_prefixed_with_the_rank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = program(tmp_path, "print('one'); print('two', *sys.argv[1:]); print('wrong', end='', file=sys.stderr)")
     assert run([file, "-n", "x"], 2) == 0
-    said = capsys.readouterr()
-    assert sorted(said.out.splitlines()) == ["[0] one", "[0] two -n x", "[1] one", "[1] two -n x"]
-    assert sorted(said.err.splitlines()) == ["[0] wrong", "[1] wrong"]
+    captured = capsys.readouterr()
+    assert sorted(captured.out.splitlines()) == ["[0] one", "[0] two -n x", "[1] one", "[1] two -n x"]
+    assert sorted(captured.err.splitlines()) == ["[0] wrong", "[1] wrong"]
 
 
 def test_ranks_get_a_core_each_when_they_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,16 +85,16 @@ if rank != 0:
 sys.exit(5)
 """
     assert run([program(tmp_path, text)], 4) == 128 + 9
-    said = capsys.readouterr()
-    assert sorted(said.out.splitlines()) == ["[0] reporting", "[2] reporting", "[3] reporting"]
-    assert said.err == (
+    captured = capsys.readouterr()
+    assert sorted(captured.out.splitlines()) == ["[0] reporting", "[2] reporting", "[3] reporting"]
+    assert captured.err == (
         "ringtree run: rank 1 was killed by SIGKILL; after that rank 0 exited with code 5; "
         "stopped ranks 2, 3 after 1.5 s\n"
     )
 
 
 @pytest.mark.parametrize(
-    ("command", "ranks", "module", "said"),
+    ("command", "ranks", "module", "expected"),
     [
         (["true"], 0, False, "0 ranks: expected at least 1"),
         ([], 2, False, "no program to run"),
@@ -103,14 +103,14 @@ sys.exit(5)
         (["no.such.module"], 2, True, "no module 'no.such.module' to run"),
     ],
 )
-def test_what_cannot_run_is_refused_before_anything_starts(
-    command: list[str], ranks: int, module: bool, said: str
+def test_commands_that_cannot_run_are_refused_before_anything_starts(
+    command: list[str], ranks: int, module: bool, expected: str
 ) -> None:
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=expected):
         run(command, ranks, module=module)
 
 
-def test_a_file_that_is_not_executable_is_said_to_be_so(tmp_path: Path) -> None:
+def test_a_file_that_is_not_executable_is_named(tmp_path: Path) -> None:
     file = tmp_path / "data.txt"
     file.write_text("x")
     with pytest.raises(ValueError, match="it is not executable"):
@@ -122,7 +122,7 @@ def children(pid: int) -> set[int]:
 
 
 def start(file: str, ranks: int, disposition: Callable[[], None] = interruptible) -> subprocess.Popen[str]:
-    """A launcher whose ranks have each said a line."""
+    """A launcher whose ranks have each printed a line."""
     launcher = subprocess.Popen(
         [sys.executable, "-c", RUN, str(ranks), file], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         preexec_fn=disposition,  # noqa: PLW1509  # it takes no lock
@@ -140,11 +140,11 @@ def gone(pids: set[int]) -> bool:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_reaches_every_rank_once(tmp_path: Path, number: int) -> None:
     text = """
-def told(number, frame):
-    print("told", signal.Signals(number).name, flush=True)
+def caught(number, frame):
+    print("caught", signal.Signals(number).name, flush=True)
     sys.exit(1)
-signal.signal(signal.SIGINT, told)
-signal.signal(signal.SIGTERM, told)
+signal.signal(signal.SIGINT, caught)
+signal.signal(signal.SIGTERM, caught)
 print("ready", flush=True)
 time.sleep(1000)
 """
@@ -154,14 +154,14 @@ time.sleep(1000)
     launcher.send_signal(number)
     out, err = launcher.communicate()
     assert launcher.returncode == 128 + number
-    assert sorted(out.splitlines()) == [f"[{r}] told {signal.Signals(number).name}" for r in range(3)]
+    assert sorted(out.splitlines()) == [f"[{r}] caught {signal.Signals(number).name}" for r in range(3)]
     assert "Traceback" not in err
     assert gone(ranks)
 
 
 def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
     text = """
-signal.signal(signal.SIGINT, lambda *_: print("told", flush=True))
+signal.signal(signal.SIGINT, lambda *_: print("caught", flush=True))
 print("ready", flush=True)
 while True:
     time.sleep(1)
@@ -170,7 +170,7 @@ while True:
     ranks = children(launcher.pid)
     launcher.send_signal(signal.SIGINT)
     assert launcher.stdout is not None
-    assert sorted(launcher.stdout.readline() for _ in range(2)) == ["[0] told\n", "[1] told\n"]
+    assert sorted(launcher.stdout.readline() for _ in range(2)) == ["[0] caught\n", "[1] caught\n"]
     launcher.send_signal(signal.SIGINT)
     launcher.communicate()
     assert gone(ranks)
@@ -204,7 +204,7 @@ def test_ranks_do_not_outlive_a_launcher_that_is_killed(tmp_path: Path) -> None:
     until(lambda: gone(ranks))
 
 
-def test_what_a_failed_rank_started_goes_with_it(tmp_path: Path) -> None:
+def test_children_of_a_failed_rank_end_with_it(tmp_path: Path) -> None:
     note = tmp_path / "pid"
     text = f"""
 import subprocess
@@ -218,7 +218,7 @@ if rank == 0:
     until(lambda: not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] == "Z")  # init's to collect
 
 
-def test_the_job_is_told_in_the_environment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_environment_describes_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = program(
         tmp_path, "import json; print(json.dumps({k: v for k, v in os.environ.items() if 'RINGTREE_' in k}))"
     )

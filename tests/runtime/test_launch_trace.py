@@ -1,4 +1,4 @@
-"""`ringtree run --trace`: real processes, and what is written of them, also of those that end badly."""
+"""`ringtree run --trace`: real processes and their trace files, also of processes that fail."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def sends(trace: Trace) -> list[int]:
     return [int(np.sum((trace.kind == Event.SEND) & (trace.rank == rank))) for rank in range(trace.ranks)]
 
 
-def test_what_all_ranks_did_from_init_on_is_written(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_events_of_all_ranks_since_init_are_written(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code, file = traced(tmp_path, CALLS + "comm.group([2, 0]).barrier() if comm.rank != 1 else None\n", 3)
     trace = chrome.read(file)
     assert code == 0
@@ -64,7 +64,7 @@ def test_a_program_may_record_by_itself_and_make_several_worlds(tmp_path: Path) 
     assert sends(trace.take(trace.channel == 0)) == [10, 10]
 
 
-def test_a_rank_that_raises_leaves_what_it_did(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_rank_that_raises_leaves_its_events(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code, file = traced(tmp_path, CALLS + "assert comm.rank != 1, 'on purpose'\ncomm.barrier()\n", 3)
     assert code == 1
     assert "on purpose" in capfd.readouterr().err
@@ -81,7 +81,7 @@ def test_of_a_rank_that_is_killed_the_others_are_left(tmp_path: Path, capfd: pyt
 
 
 @pytest.mark.parametrize("text", ["", "import ringtree\nos.environ.pop('RINGTREE_TRACE_FOLDER')\nringtree.init()\n"])
-def test_where_nothing_is_recorded_that_is_said(tmp_path: Path, capfd: pytest.CaptureFixture[str], text: str) -> None:
+def test_a_trace_without_ranks_is_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str], text: str) -> None:
     code, file = traced(tmp_path, text, 2)
     assert code == 1
     assert capfd.readouterr().err == f"ringtree run: {file} is not written: no rank called ringtree.init()\n"

@@ -31,7 +31,7 @@ def children() -> set[int]:
 native = pytest.mark.skipif(not available("shm"), reason="the native engine is not built")
 
 
-def test_a_closed_communicator_says_so(engine: str) -> None:
+def test_a_closed_communicator_raises(engine: str) -> None:
     def rank(comm: Communicator) -> None:
         comm.barrier()
         comm.close()
@@ -51,16 +51,16 @@ def test_a_with_block_closes() -> None:
 
 
 def in_child(use: Callable[[], Any]) -> str:
-    """What a forked child is told when it uses what its parent has."""
+    """The error that a forked child gets when it uses its parent's communicator."""
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
-        said = "no error"
+        message = "no error"
         try:
             use()
         except RuntimeError as error:
-            said = str(error)
-        os.write(write, said.encode())
+            message = str(error)
+        os.write(write, message.encode())
         os._exit(0)
     os.close(write)
     os.waitpid(pid, 0)
@@ -69,12 +69,12 @@ def in_child(use: Callable[[], Any]) -> str:
 
 
 @native
-def test_a_forked_child_is_told_and_harms_nobody() -> None:
+def test_a_forked_child_gets_an_error_and_harms_nobody() -> None:
     def rank(comm: Communicator) -> None:
         comm.all_reduce(np.ones(4))  # learnt: the child must not find the fast path either
-        said = in_child(lambda: comm.all_reduce(np.ones(4)))
-        assert f"is a fork of rank {comm.rank} and cannot use its communicator" in said, said
-        assert "ringtree.init()" in said
+        message = in_child(lambda: comm.all_reduce(np.ones(4)))
+        assert f"is a fork of rank {comm.rank} and cannot use its communicator" in message, message
+        assert "ringtree.init()" in message
         child = multiprocessing.get_context("fork").Process(target=gc.collect)  # ends as processes end
         child.start()
         child.join()
@@ -213,7 +213,7 @@ def test_ctrl_c_ends_everything(tmp_path: Path, busy: str) -> None:
 
 
 @native
-def test_what_is_still_open_at_exit_is_closed(tmp_path: Path) -> None:
+def test_groups_open_at_exit_are_closed(tmp_path: Path) -> None:
     file = tmp_path / "program.py"
     file.write_text(
         "import numpy as np, ringtree\ncomm = ringtree.init()\nx = comm.empty(10)\nx[:] = 1\nsub = comm.split(0)\n"
@@ -224,8 +224,8 @@ def test_what_is_still_open_at_exit_is_closed(tmp_path: Path) -> None:
 
 
 @native
-def test_a_rank_that_ends_leaves_every_group_that_it_is_in() -> None:
-    """It is not taken for dead by those who go on."""
+def test_a_rank_that_ends_leaves_all_its_groups() -> None:
+    """The remaining ranks do not take it for dead."""
 
     def rank(comm: Communicator) -> int:
         other = comm.duplicate()

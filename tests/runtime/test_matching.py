@@ -76,7 +76,7 @@ class Model:
 
 
 def perform(comm: Communicator, script: list[Step], outcomes: dict[int, SentMessage | None]) -> list[str]:
-    """Runs the script on this rank; what was not as the model says, if anything."""
+    """Runs the script on this rank; returns the differences from the model."""
     sent: list[Message] = []
     received, seen = {}, {}
     for number, (rank, what, peer, tag, *rest) in enumerate(script):
@@ -151,7 +151,7 @@ class Program(RuleBasedStateMachine):
     @precondition(lambda self: any(self.model.unexpected.values()))
     @rule(data=st.data(), any_source=st.booleans(), any_tag=st.booleans())
     def recv(self, data: st.DataObject, any_source: bool, any_tag: bool) -> None:
-        """Of a message that is there, or of an earlier one."""
+        """A receive of a message that has come, or of an earlier one."""
         there = [(rank, message) for rank, unexpected in self.model.unexpected.items() for message in unexpected]
         rank, message = there[data.draw(st.integers(0, len(there) - 1))]
         self.add_receive(rank, "recv", ANY if any_source else message.source, ANY if any_tag else message.tag)
@@ -171,8 +171,8 @@ class Program(RuleBasedStateMachine):
         for rank, waiting in list(self.model.waiting.items()):  # what nobody has sent
             while waiting:
                 self.add_send(max(waiting[0].source, 0), rank, max(waiting[0].tag, 0), 1)
-        said = self.pools(self.engine, self.ranks).run(perform, self.script, self.model.outcomes)
-        wrong = [line for lines in said for line in lines]
+        reported = self.pools(self.engine, self.ranks).run(perform, self.script, self.model.outcomes)
+        wrong = [line for lines in reported for line in lines]
         assert not wrong, "\n".join([*wrong, *map(str, enumerate(self.script))])
 
 
@@ -186,11 +186,11 @@ def check(pools: Pools, engine: str, examples: int) -> None:
     )
 
 
-def test_random_programs_match_as_mpi_says(pools: Pools, engine: str) -> None:
+def test_random_programs_match_by_mpis_rules(pools: Pools, engine: str) -> None:
     check(pools, engine, 20)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_many_random_programs_match_as_mpi_says(pools: Pools, engine: str) -> None:
+def test_many_random_programs_match_by_mpis_rules(pools: Pools, engine: str) -> None:
     check(pools, engine, 500)

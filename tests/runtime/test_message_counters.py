@@ -1,4 +1,4 @@
-"""`comm.counters()` of messages: a message of S bytes counts S, once, at who receives it, by whatever form it came."""
+"""`comm.counters()` of messages: a message of S bytes counts S, once, at the receiver, for every form of call."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def both_ways(comm: Communicator) -> Counts:
 
 
 def from_anybody(comm: Communicator) -> Counts:
-    """Shorter than there is room for, from whoever comes first."""
+    """Shorter than there is room for, from any rank in any order."""
     if comm.rank:
         comm.send(there(comm, comm.rank), 0, tag=comm.rank)
         return [[0, 0]] * comm.size
@@ -78,10 +78,10 @@ def in_a_batch(comm: Communicator) -> Counts:
 def test_messages_count_where_they_are_received(
     pools: Pools, engine: str, ranks: int, work: Callable[[Communicator], Counts]
 ) -> None:
-    pools(engine, ranks).run(counted_as_it_says, work)
+    pools(engine, ranks).run(check_counts, work)
 
 
-def counted_as_it_says(comm: Communicator, work: Callable[[Communicator], Counts]) -> None:
+def check_counts(comm: Communicator, work: Callable[[Communicator], Counts]) -> None:
     comm.barrier()
     comm.reset_counters()
     expected = work(comm)
@@ -92,7 +92,7 @@ def counted_as_it_says(comm: Communicator, work: Callable[[Communicator], Counts
 
 
 def parts(comm: Communicator, async_op: bool) -> None:
-    """Of whatever sizes; the meeting before has no payload."""
+    """Parts of any sizes; the synchronization before has no payload."""
     n, me = comm.size, comm.rank
     comm.reset_counters()
     xs, outs = [there(comm, 3 * me + dst) for dst in range(n)], [np.empty(3 * src + me) for src in range(n)]

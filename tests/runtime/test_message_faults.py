@@ -1,4 +1,4 @@
-"""What goes wrong with messages: mistakes, lengths that do not fit, ranks that are gone, time that runs out."""
+"""Faults of messages: mistakes, lengths that do not fit, ranks that are gone, time limits."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ MISTAKES: list[tuple[Callable[[Communicator], object], type[Exception], str]] = 
 
 
 def mistakes(comm: Communicator) -> None:
-    for act, kind, said in MISTAKES:
-        with pytest.raises(kind, match=said):
+    for act, kind, expected in MISTAKES:
+        with pytest.raises(kind, match=expected):
             act(comm)
     comm.barrier()
 
 
-def test_a_mistake_is_told_at_once_and_harms_nobody(pools: Pools, engine: str) -> None:
+def test_a_mistake_raises_at_once_and_harms_nobody(pools: Pools, engine: str) -> None:
     pools(engine, 2).run(mistakes)
 
 
@@ -122,7 +122,7 @@ def test_a_receive_from_any_that_nobody_answers_times_out(engine: str) -> None:
     assert {kind for kind, *_ in outcomes(engine, 2, act)} == {"none"}
 
 
-def test_what_a_rank_sent_before_it_left_is_received() -> None:
+def test_messages_sent_before_leaving_are_received() -> None:
     """Rank 1 sends and leaves at about the moment when rank 0 first looks whether rank 1 is still there."""
 
     def rank(comm: Communicator) -> None:

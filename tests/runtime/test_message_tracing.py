@@ -72,14 +72,14 @@ def test_messages_pair_and_are_those_that_the_engine_counts(
     assert (trace.end_s[wait] >= trace.start_s[send]).all()
 
 
-def test_messages_have_channels_that_say_so(pools: Pools, engine: str) -> None:
+def test_messages_have_named_channels(pools: Pools, engine: str) -> None:
     trace = pools(engine, 2).run(traced, backwards)[0][0]
-    said = {what for what in trace.facts.values() if "messages" in what}
-    assert said == {"messages of ranks 0, 1", "overtaken messages of ranks 0, 1"}
+    found = {what for what in trace.facts.values() if "messages" in what}
+    assert found == {"messages of ranks 0, 1", "overtaken messages of ranks 0, 1"}
     assert {f"message(int64, count {10 + tag}, tag {tag})" for tag in range(8)} < set(trace.calls)
 
 
-def test_parts_and_copies_are_called_after_what_made_them(pools: Pools, engine: str) -> None:
+def test_parts_and_copies_are_named_after_their_call(pools: Pools, engine: str) -> None:
     assert "exchange_parts(float64)" in pools(engine, 2).run(traced, in_parts)[0][0].calls
     assert "copy(float32, count 4)" in pools(engine, 2).run(traced, copied)[0][0].calls
 
@@ -144,7 +144,7 @@ def across_the_edge(comm: Communicator) -> Trace:
     return recording.trace
 
 
-def test_what_was_sent_before_does_not_shift_what_follows(pools: Pools, engine: str) -> None:
+def test_earlier_messages_do_not_shift_later_ones(pools: Pools, engine: str) -> None:
     trace = pools(engine, 2).run(across_the_edge)[0]
     send, wait = trace.messages()
     assert trace.nbytes[send].tolist() == trace.nbytes[wait].tolist() == [16]
@@ -173,7 +173,7 @@ def cut_short(comm: Communicator) -> tuple[Trace, Any]:
     return traced(comm, many, most_events=100)
 
 
-def test_what_is_too_much_is_dropped_and_counted(pools: Pools, engine: str) -> None:
+def test_excess_events_are_dropped_and_counted(pools: Pools, engine: str) -> None:
     trace, counted = pools(engine, 2).run(cut_short)[0]
     assert len(trace) == 2 * 100
     assert int(trace.facts["dropped"]) >= 2 * 300

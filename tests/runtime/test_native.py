@@ -101,7 +101,7 @@ def test_strided_chunks_travel_as_one_message() -> None:
     assert values(world(2, rank_of))[1] == [1, 2, 3, 4, 5, 0, 6, 7, 8]
 
 
-def test_counters_say_what_came_from_whom() -> None:
+def test_counters_count_bytes_by_sender() -> None:
     def rank_of(group: _native.Group, rank: int) -> list[list[int]]:
         plan = prepare(group, two_shot(rank, 3), 999, window=100)
         x = np.ones(999, np.float32)
@@ -115,40 +115,40 @@ def test_counters_say_what_came_from_whom() -> None:
     assert values(world(3, rank_of)) == [[[0, 0] if p == r else row for p in range(3)] for r in range(3)]
 
 
-def test_call_serves_what_it_remembers_and_nothing_else() -> None:
+def test_a_call_serves_remembered_arguments_only() -> None:
     def rank_of(group: _native.Group, rank: int) -> list[bool]:
         x, y = np.arange(4.0, dtype=np.float32), np.zeros(4, np.float32)
-        said = [group.call(0, x, y, "sum", -1)]
+        answers = [group.call(0, x, y, "sum", -1)]
         group.remember(0, "f", FLOAT, "sum", -1, 4, 4, prepare(group, one_shot(rank, 2), 4))
-        said.append(group.call(0, x, y, "sum", -1) and y.tolist() == [0, 2, 4, 6])
-        said.append(group.call(0, x, x, "sum", -1) and x.tolist() == [0, 2, 4, 6])
+        answers.append(group.call(0, x, y, "sum", -1) and y.tolist() == [0, 2, 4, 6])
+        answers.append(group.call(0, x, x, "sum", -1) and x.tolist() == [0, 2, 4, 6])
         read_only = y.copy()
         read_only.flags.writeable = False
         group.remember(0, "f", FLOAT, "sum", -1, 4, 4, prepare(group, one_shot(rank, 2), 4, redop="max"))
-        said.append(group.call(0, x, y, "sum", -1) and y.tolist() == x.tolist())  # the last one told counts
+        answers.append(group.call(0, x, y, "sum", -1) and y.tolist() == x.tolist())  # the plan remembered last counts
         wide = np.zeros(5, np.float32)
         for a, b, op in [
             (x, np.zeros(4, np.int32), "sum"), (x.astype(np.int32), y, "sum"), (x, y, "max"), (x, read_only, "sum"),
             (np.zeros(8, np.float32)[::2], y, "sum"), (x, np.zeros(3, np.float32), "sum"), (x, None, "sum"),
             (wide[:4], wide[1:], "sum"), (object(), y, "sum"),
         ]:  # fmt: skip
-            said.append(group.call(0, a, b, op, -1))
+            answers.append(group.call(0, a, b, op, -1))
         group.remember(0, "f", FLOAT, "sum", -1, 4, 4, prepare(group, one_shot(rank, 2), 4), offset=None)
-        said.append(group.call(0, x, x, "sum", -1))
-        said.append(group.call(0, x, y, "sum", -1))
-        return said
+        answers.append(group.call(0, x, x, "sum", -1))
+        answers.append(group.call(0, x, y, "sum", -1))
+        return answers
 
     assert values(world(2, rank_of)) == [[False, True, True, True] + [False] * 10 + [True]] * 2
 
 
-def test_a_call_by_addresses_serves_what_is_remembered_and_nothing_else() -> None:
+def test_a_call_by_addresses_serves_remembered_arguments_only() -> None:
     def rank_of(group: _native.Group, rank: int) -> list[Any]:
         x, y = np.arange(4.0, dtype=np.float32), np.zeros(4, np.float32)
         at, to = x.ctypes.data, y.ctypes.data
         group.remember(0, "", FLOAT, "sum", -1, 4, 4, prepare(group, one_shot(rank, 2), 4))
-        said: list[Any] = [group.call(0, x, y, "sum", -1)]  # no format was told
-        said.append(group.call_at(0, FLOAT, "sum", -1, at, 4, to, 4) and y.tolist() == [0, 2, 4, 6])
-        said.append(group.call_at(0, FLOAT, "sum", -1, at, 4, at, 4) and x.tolist() == [0, 2, 4, 6])
+        answers: list[Any] = [group.call(0, x, y, "sum", -1)]  # remembered without a format
+        answers.append(group.call_at(0, FLOAT, "sum", -1, at, 4, to, 4) and y.tolist() == [0, 2, 4, 6])
+        answers.append(group.call_at(0, FLOAT, "sum", -1, at, 4, at, 4) and x.tolist() == [0, 2, 4, 6])
         for signature in [
             (1, FLOAT, "sum", -1, at, 4, to, 4), (0, 1, "sum", -1, at, 4, to, 4), (0, FLOAT, "max", -1, at, 4, to, 4),
             (0, FLOAT, "sum", 0, at, 4, to, 4), (0, FLOAT, "sum", -1, at, 3, to, 4), (0, FLOAT, "sum", -1, 0, 0, to, 4),
@@ -156,10 +156,10 @@ def test_a_call_by_addresses_serves_what_is_remembered_and_nothing_else() -> Non
             (0, 2**40, "sum", -1, at, 4, to, 4), (0, FLOAT, "sum", -1, 2**80, 4, to, 4),
             (0, FLOAT, "sum", np.int64(-1), at, 4, to, 4),
         ]:  # fmt: skip
-            said.append(group.call_at(*signature))
+            answers.append(group.call_at(*signature))
         with pytest.raises(TypeError, match="expected 8 arguments, got 2"):
             group.call_at(0, FLOAT)  # type: ignore[call-arg]
-        return said
+        return answers
 
     assert values(world(2, rank_of)) == [[False, True, True, *[False] * 11]] * 2
 
@@ -195,7 +195,7 @@ def test_wait_gives_up_and_may_be_repeated() -> None:
 
 
 @pytest.mark.parametrize("count", [8, 512, 4096])
-def test_what_lies_in_a_region_is_read_in_place(count: int) -> None:
+def test_arrays_in_a_region_are_read_in_place(count: int) -> None:
     def rank_of(group: _native.Group, rank: int) -> tuple[float, float]:
         fd = shared
         address = group.add_region(fd, 2 * 16384, rank * 16384)

@@ -22,7 +22,7 @@ def post(is_send: bool, peer: int, x: Bytes, tag: int = 0, dtype: int = 5, at_mo
     return (is_send, peer, tag, x.ctypes.data, x.nbytes, dtype, at_most)
 
 
-def letter(sender: int, receiver: int, tag: int, nbytes: int) -> Bytes:
+def message(sender: int, receiver: int, tag: int, nbytes: int) -> Bytes:
     return ((np.arange(nbytes) * 7 + 31 * sender + 17 * receiver + tag) % 251).astype(np.uint8)
 
 
@@ -33,13 +33,13 @@ def test_everyone_writes_to_everyone_at_once(ranks: int) -> None:
 
     def rank_of(group: _native.Group, rank: int) -> Any:
         pairs = [(peer, tag, n) for peer in range(ranks) for tag, n in enumerate(lengths)]
-        out = [letter(rank, peer, tag, n) for peer, tag, n in pairs]
+        out = [message(rank, peer, tag, n) for peer, tag, n in pairs]
         into = [np.zeros(n, np.uint8) for _, _, n in pairs]
         sends = [post(True, p, x, tag) for (p, tag, _), x in zip(pairs, out, strict=True)]
         receives = [post(False, p, x, tag) for (p, tag, _), x in zip(pairs, into, strict=True)]
         group.exchange(sends + receives[::-1], 60)
         for (peer, tag, n), got in zip(pairs, into, strict=True):
-            np.testing.assert_array_equal(got, letter(peer, rank, tag, n))
+            np.testing.assert_array_equal(got, message(peer, rank, tag, n))
         return group.counters().tolist()
 
     from_each = [sum(lengths), len(lengths)]

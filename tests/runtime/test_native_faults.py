@@ -39,7 +39,7 @@ def test_a_mismatch_names_both_sides_on_every_rank() -> None:
 
 
 @pytest.mark.parametrize("last", [False, True])
-def test_two_roots_that_only_send_are_told_at_the_next_call(last: bool) -> None:
+def test_two_roots_that_only_send_raise_at_the_next_call(last: bool) -> None:
     def rank_of(group: _native.Group, rank: int) -> str:
         x = np.ones(1, np.float32)
         run(group, prepare(group, broadcast(rank, 2, rank), 1, redop=None), x, x)
@@ -49,14 +49,14 @@ def test_two_roots_that_only_send_are_told_at_the_next_call(last: bool) -> None:
         return "nothing"
 
     ends = world(2, rank_of)
-    told = [end for end in ends if end.error is _native.Mismatch]
-    assert len(told) >= (1 if last else 2), ends
-    for end in told:
+    mismatches = [end for end in ends if end.error is _native.Mismatch]
+    assert len(mismatches) >= (1 if last else 2), ends
+    for end in mismatches:
         assert "broadcast(float32, count 1, root 0) as call 1" in end.text
         assert "broadcast(float32, count 1, root 1) as call 1" in end.text
 
 
-def test_a_rank_that_waits_for_another_root_is_told() -> None:
+def test_a_rank_that_waits_for_another_root_raises() -> None:
     """Rank 1 waits for rank 2, which did its part of another call and makes no more."""
     ended = Event()
 
@@ -140,7 +140,7 @@ def test_a_rank_that_left_is_named() -> None:
     assert "rank 1 left the group while rank 0 waited for it in all_reduce, call 2" in ends[0].text
 
 
-def test_what_a_rank_sent_before_it_left_arrives() -> None:
+def test_messages_sent_before_leaving_arrive() -> None:
     def rank_of(group: _native.Group, rank: int) -> list[float]:
         x = np.full(300, 3 - rank, np.float32)
         plan = prepare(group, broadcast(rank, 2, 0), 300, redop=None)
@@ -218,11 +218,11 @@ def test_a_forked_child_has_no_endpoint() -> None:
         run(group, plan, x, x)  # the parent still has it
         return os.read(mine, 1000).decode(), float(x[0])
 
-    for rank, (said, value) in enumerate(values(world(2, rank_of))):
-        assert f"forked from rank {rank}" in said and value == 4
+    for rank, (message, value) in enumerate(values(world(2, rank_of))):
+        assert f"forked from rank {rank}" in message and value == 4
 
 
-def test_a_closed_group_says_so() -> None:
+def test_a_closed_group_raises() -> None:
     with nw.segment(1) as fd:
         group = nw.endpoint(fd, 0, 1)
         plan = prepare(group, one_shot(0, 1), 1)
@@ -250,7 +250,7 @@ def test_a_descriptor_of_something_else_is_refused(tmp_path: object) -> None:
         nw.endpoint(fd, 2, 2)
 
 
-def test_a_sub_group_without_room_says_so() -> None:
+def test_a_sub_group_without_room_raises() -> None:
     """Memory that cannot be reserved when it is first used is an error on every rank, and no SIGBUS."""
     sizes = 2, nw.SLOTS, nw.SLOT_BYTES
     fd = os.memfd_create("shared by both")

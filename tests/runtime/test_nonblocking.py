@@ -1,4 +1,4 @@
-"""Messages that are begun and waited for later: wildcards, probes, progress, and what is kept alive meanwhile."""
+"""Messages that are begun and waited for later: wildcards, probes, progress, and the lifetime of their arrays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BIG = 3_000_000
 
 
 def overtaking(comm: Communicator) -> None:
-    """Both ways at once, far more than fits any buffer, and done in the other order."""
+    """In both directions at once, far more than fits any buffer, and done in the other order."""
     peer = 1 - comm.rank
     into = [np.empty(n) for n in (BIG // 8, 3, 0)]
     receives = [comm.irecv(y, peer, tag) for tag, y in enumerate(into)]
@@ -74,7 +74,7 @@ def progress_of_a_receive(comm: Communicator) -> None:
 
 
 def wildcards(comm: Communicator) -> None:
-    """What is earlier wins, whether it was asked for by name or by wildcard."""
+    """The earlier message is received first, by source or by wildcard."""
     if comm.rank == 0:
         comm.barrier()
         for tag, value in ((7, 1), (8, 2), (7, 3), (9, 4)):
@@ -108,7 +108,7 @@ def kept_messages(comm: Communicator) -> None:
 
 
 def probing_a_long_one(comm: Communicator) -> None:
-    """It is there when it has begun; the rest of it goes where it belongs."""
+    """A probe finds a message that has begun; its remaining pieces go to its receive."""
     if comm.rank == 0:
         comm.send(np.arange(BIG), 1, 4)
     else:
@@ -166,17 +166,17 @@ def copies(comm: Communicator) -> None:
         got = comm.copy(x, src, dst)
         assert (got is None) == (comm.rank != dst)
         out = np.zeros(6)
-        said = comm.copy(x, src, dst, out)
+        returned = comm.copy(x, src, dst, out)
         if comm.rank == dst:
             assert got.tolist() == (np.arange(6.0).reshape(2, 3) + src).tolist()
-            assert said is out
+            assert returned is out
             assert out.tolist() == got.ravel().tolist()
     assert comm.iprobe() is None
     comm.barrier()
 
 
 def objects(comm: Communicator) -> None:
-    """Several threads receive from whoever, and none gets half of what another probed."""
+    """Several threads receive from any rank, and none gets half of what another probed."""
     sent = [{"from": comm.rank, "number": i, "load": b"x" * (i * 40_000)} for i in range(6)]
     if comm.rank == 1:
         got: list[Any] = []
@@ -246,7 +246,7 @@ def forgotten(comm: Communicator) -> None:
 
 
 def never_waited_for(comm: Communicator) -> None:
-    """Who begins messages moves those begun before, and lets go of what is done."""
+    """A call that begins messages moves those begun before, and releases the finished ones."""
     if comm.rank:
         for i in range(60):
             assert comm.recv(np.zeros(5), 0, 98)[0] == i
@@ -311,7 +311,7 @@ def test_a_rank_alone_may_write_to_itself(pools: Pools, engine: str, act: Callab
     pools(engine, 1).run(act)
 
 
-def whoever(comm: Communicator) -> None:
+def from_any(comm: Communicator) -> None:
     """Many write to one, who takes them as they come; from each they come in order."""
     if comm.rank:
         for i in range(30):
@@ -332,4 +332,4 @@ def whoever(comm: Communicator) -> None:
 
 
 def test_any_source_keeps_the_order_of_each(pools: Pools, engine: str) -> None:
-    pools(engine, 4).run(whoever)
+    pools(engine, 4).run(from_any)

@@ -1,4 +1,4 @@
-"""Objects of any kind: what is sent is what comes, and folds are in rank order."""
+"""Objects of any kind arrive as they were sent, and folds are in rank order."""
 
 from __future__ import annotations
 

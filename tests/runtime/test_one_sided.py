@@ -92,7 +92,7 @@ def test_one_sided(pools: Pools, engine: str, ranks: int, act: Act) -> None:
 
 
 def ping_pong(comm: Communicator, turns: int) -> None:
-    """Data and signal go back and forth: whoever sees the signal sees all of the data of that turn, and of no later."""
+    """Data and signal go back and forth: a rank that sees the signal sees all data of that turn and of no later one."""
     peer = 1 - comm.rank
     sizes = (1, 7, 300, 30_000)
     window = comm.empty(max(sizes), np.int64)
@@ -165,8 +165,8 @@ def mistakes(comm: Communicator) -> None:
         (lambda: comm.wait_signal(1, timeout=-1), ValueError, "timeout is -1: expected seconds, at least 0"),
         (lambda: comm.wait_signal(1, timeout=float("nan")), ValueError, "timeout is nan"),
     ]
-    for act, kind, said in table:
-        with pytest.raises(kind, match=re.escape(said)):
+    for act, kind, expected in table:
+        with pytest.raises(kind, match=re.escape(expected)):
             act()
     assert not w.any()
     assert comm.all_reduce(1) == 2
@@ -176,7 +176,7 @@ def test_mistakes_are_one_clear_line(pools: Pools, engine: str) -> None:
     pools(engine, 2).run(mistakes)
 
 
-def test_a_wait_notices_who_leaves_and_what_failed(engine: str) -> None:
+def test_a_wait_notices_departures_and_failures(engine: str) -> None:
     def rank(comm: Communicator) -> None:
         if comm.rank == 0:
             comm.signal(1)
@@ -191,20 +191,20 @@ def test_a_wait_notices_who_leaves_and_what_failed(engine: str) -> None:
 @pytest.mark.skipif(not available("shm"), reason="the native engine is not built")
 def test_a_group_that_is_closed_under_a_waiter() -> None:
     def rank(comm: Communicator) -> str:
-        said: list[str] = []
+        messages: list[str] = []
 
         def wait() -> None:
             try:
                 comm.wait_signal(1 - comm.rank)
             except RuntimeError as error:
-                said.append(str(error))
+                messages.append(str(error))
 
         waiter = threading.Thread(target=wait)
         waiter.start()
         time.sleep(0.1)
         comm.close()
         waiter.join()
-        return said[0]
+        return messages[0]
 
-    for said in spawn(rank, 2, timeout_s=60):
-        assert "wait_signal" in said
+    for message in spawn(rank, 2, timeout_s=60):
+        assert "wait_signal" in message

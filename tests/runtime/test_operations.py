@@ -1,4 +1,4 @@
-"""Reductions by a Python function and scaled sums: order, shapes, and what happens when a function fails."""
+"""Reductions by a Python function and scaled sums: order, shapes, and failing functions."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def sums(comm: Communicator) -> None:
 
 
 def raw(comm: Communicator) -> None:
-    """Bits in a uint16 array that `dtype` says are bfloat16's, beside ones that are numbers."""
+    """Bits of bfloat16 in a uint16 array, by `dtype`, beside a uint16 array of numbers."""
     n = comm.size
     x = np.full(2 * n, 1.5, bfloat16).view(np.uint16)
     numbers = np.full(2 * n, 3, np.uint16)
@@ -133,7 +133,7 @@ def test_products_over_every_number_of_ranks(pools: Pools) -> None:
 
 
 def every_algorithm(comm: Communicator) -> list[str]:
-    """Those that are said to keep the order do, and the others refuse."""
+    """The algorithms declared to keep the order keep it, and the others refuse."""
     refused = []
     every = matrices(comm)
     for name in serving("all_reduce"):
@@ -186,18 +186,18 @@ MISTAKES: dict[str, tuple[Act, type[Exception], str]] = {
 
 def mistakes(comm: Communicator) -> list[str]:
     wrong = []
-    for name, (act, kind, said) in MISTAKES.items():
+    for name, (act, kind, expected) in MISTAKES.items():
         try:
             act(comm)
             wrong.append(f"{name}: no error")
         except (TypeError, ValueError) as error:
-            if type(error) is not kind or said not in str(error):
+            if type(error) is not kind or expected not in str(error):
                 wrong.append(f"{name}: {type(error).__name__}: {error}")
     assert comm.all_reduce(1) == comm.size
     return wrong
 
 
-def test_mistakes_are_said_before_anything_is_sent(pools: Pools, engine: str) -> None:
+def test_mistakes_raise_before_anything_is_sent(pools: Pools, engine: str) -> None:
     for wrong in pools(engine, 3).run(mistakes):
         assert not wrong, "\n".join(wrong)
 
@@ -217,16 +217,16 @@ def failing(comm: Communicator, how: str) -> str:
             comm.all_reduce(np.ones(4), function, algorithm="parameter_server" if how == "none" else "one_shot")
             comm.barrier()
     except Exception as error:  # noqa: BLE001  # whatever it is is what is looked at
-        said = f"{type(error).__name__}: {error}"
+        raised = f"{type(error).__name__}: {error}"
     try:
         comm.barrier()
-        return said + " BUT GOES ON"
+        return raised + " BUT GOES ON"
     except Poisoned:
-        return said
+        return raised
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("how", "expected"),
     [
         ("raises", "KeyError: 'spam'"),
         ("shape", "TypeError: the operation function returned a ndarray of float64 and shape (1,); expected"),
@@ -235,9 +235,9 @@ def failing(comm: Communicator, how: str) -> str:
         ("changes", "ValueError: output array is read-only"),
     ],
 )
-def test_a_function_that_fails_is_heard_of_everywhere(engine: str, how: str, said: str) -> None:
+def test_a_function_that_fails_is_heard_of_everywhere(engine: str, how: str, expected: str) -> None:
     answers = spawn(failing, 3, how, engine=engine, threads=in_threads(engine))
-    assert answers[1].startswith(said)
+    assert answers[1].startswith(expected)
     for answer in (answers[0], answers[2]):
         assert "the operation function failed on rank 1: " in answer
     assert not any("GOES ON" in a for a in answers)
@@ -259,7 +259,7 @@ AT_ODDS: dict[str, tuple[Act, Act, str]] = {
         "reduce_scatter(float64, count 6)",
     ),
 }
-"""What two ranks call with a function, one of them with something else; and what is said of that one."""
+"""Calls with a function of two ranks and the different call of a third; and how the error names that call."""
 X = np.arange(6.0)
 
 
@@ -273,6 +273,6 @@ def at_odds(comm: Communicator, what: str) -> str:
 
 
 @pytest.mark.parametrize("what", AT_ODDS)
-def test_who_calls_something_else_is_told_before_a_function_is_called(engine: str, what: str) -> None:
-    for said in spawn(at_odds, 3, what, engine=engine, threads=in_threads(engine)):
-        assert re.search(rf"rank 1( called)? {re.escape(AT_ODDS[what][2])}", said), said
+def test_a_different_call_is_named_before_a_function_is_called(engine: str, what: str) -> None:
+    for message in spawn(at_odds, 3, what, engine=engine, threads=in_threads(engine)):
+        assert re.search(rf"rank 1( called)? {re.escape(AT_ODDS[what][2])}", message), message

@@ -64,14 +64,14 @@ def at_odds(comm: Communicator) -> None:
 
 def otherwise(comm: Communicator, async_op: bool) -> None:
     x = np.zeros(3)
-    with pytest.raises(Mismatch, match=r"all_reduce\(float64, sum, count 3\)") as told:
+    with pytest.raises(Mismatch, match=r"all_reduce\(float64, sum, count 3\)") as caught:
         if comm.rank == 0:
             made = comm.exchange_parts([x, x], [x.copy(), x.copy()], async_op=async_op)
             if async_op:
                 made.wait()
         else:
             comm.all_reduce(x)
-    assert "exchange_parts" in str(told.value)
+    assert "exchange_parts" in str(caught.value)
 
 
 @pytest.mark.parametrize("async_op", [False, True])

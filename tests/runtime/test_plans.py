@@ -1,4 +1,4 @@
-"""Plans that the engine is told to forget."""
+"""Plans that the engine forgets on request."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
-def test_what_is_forgotten_costs_nothing() -> None:
+def test_forgotten_plans_cost_nothing() -> None:
     def rank(group: Group, me: int) -> int:
         grown = []
         for _ in range(4):

@@ -23,16 +23,16 @@ def compute(seconds: float) -> None:
 
 def away(comm: Communicator, who: int) -> None:
     """Rank `who` calls nothing before the other, which waits, has written that it is done."""
-    told = comm.empty(1)
+    flag = comm.empty(1)
     x = np.full(BIG, comm.rank, np.uint8)
     comm.barrier()
     message = comm.isend(x, 1) if comm.rank == 0 else comm.irecv(x, 0)
     if comm.rank == who:
-        while told[0] == 0:
+        while flag[0] == 0:
             compute(0.01) if who else time.sleep(0.01)
     else:
         message.wait()
-        comm.put(np.ones(1, told.dtype), who, told)
+        comm.put(np.ones(1, flag.dtype), who, flag)
     assert message.wait()
     assert (x == 0).all()
     comm.barrier()
@@ -66,8 +66,8 @@ def others() -> dict[str, tuple[str, int]]:
     found = {}
     for task in Path("/proc/self/task").iterdir():
         if int(task.name) != threading.get_native_id():
-            said = dict(line.split(":\t") for line in (task / "status").read_text().splitlines())
-            found[task.name] = said["State"][0], int(said["voluntary_ctxt_switches"])
+            fields = dict(line.split(":\t") for line in (task / "status").read_text().splitlines())
+            found[task.name] = fields["State"][0], int(fields["voluntary_ctxt_switches"])
     return found
 
 
@@ -88,7 +88,7 @@ def idle(comm: Communicator) -> tuple[float, int]:
     return took_s / max(woke - 1, 1), threading.active_count() - before
 
 
-def test_who_waits_for_nothing_uses_no_core() -> None:
+def test_an_idle_rank_uses_no_core() -> None:
     for nap_s, threads in spawn(idle, 2, timeout_s=60):
         assert nap_s > 0.025  # the progress thread's are 0.05 s
         assert threads == 0  # Python's; the group's own is not one of them

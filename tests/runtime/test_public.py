@@ -1,4 +1,4 @@
-"""What `import ringtree` offers, and what it costs."""
+"""The names that `import ringtree` offers, and its cost."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ def python(code: str) -> str:
 
 
 def test_importing_loads_nothing_but_ringtree_itself() -> None:
-    said = python(
+    output = python(
         "import sys; before = set(sys.modules); import ringtree; "
         "print(*sorted({m.split('.')[0] for m in set(sys.modules) - before} - set(sys.stdlib_module_names)))"
     )
-    assert said == "ringtree"
+    assert output == "ringtree"
 
 
 def test_a_world_loads_numpy_and_nothing_else_of_others() -> None:
-    said = python(
+    output = python(
         "import sys, ringtree; comm = ringtree.init(); import numpy; comm.all_reduce(numpy.ones(3)); comm.barrier(); "
         "print(*sorted({m.split('.')[0] for m in sys.modules} - set(sys.stdlib_module_names)))"
     )
-    others = {name for name in said.split() if not name.startswith("_") and name not in ("sitecustomize", "__main__")}
+    others = {name for name in output.split() if not name.startswith("_") and name not in ("sitecustomize", "__main__")}
     assert others <= {"ringtree", "numpy"}, others
 
 
@@ -76,7 +76,7 @@ def test_rank_failed_travels() -> None:
     assert (str(error), error.rank) == ("rank 1 failed", 1)
 
 
-def test_peer_died_says_its_message_and_its_rank() -> None:
+def test_peer_died_has_message_and_rank() -> None:
     error = ringtree.PeerDied("rank 3 ended", 3)
     assert str(error) == "rank 3 ended"
     assert error.args[1] == 3

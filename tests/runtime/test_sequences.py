@@ -156,8 +156,8 @@ class Script(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "script"):
             return
-        said = self.pools(self.engine, self.ranks).run(perform, self.script)
-        wrong = [line for lines in said for line in lines]
+        reported = self.pools(self.engine, self.ranks).run(perform, self.script)
+        wrong = [line for lines in reported for line in lines]
         assert not wrong, "\n".join([*wrong, *map(str, self.script)])
 
 

@@ -1,4 +1,4 @@
-"""A few seconds of `make soak`; and that it finds what it looks for, when a communicator has such a fault."""
+"""A few seconds of `make soak`; and that it finds the faults it looks for in a communicator that has them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.waiting import until
 ROOT = Path(__file__).parents[2]
 pytestmark = [
     pytest.mark.skipif(not available("shm"), reason="the native engine is not built"),
-    pytest.mark.timeout(400),  # a rank that hangs is told so by its own timeout, 60 s
+    pytest.mark.timeout(400),  # a rank that hangs ends by its own timeout, 60 s
 ]
 
 
@@ -73,14 +73,14 @@ HANGS = r"rank 0 of 2 at call .*TimedOut: .*rank 1[\s\S]*rank 1 of 2 failed: its
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "expected"),
     [
         *(pytest.param(*row[1:], id=row[0]) for row in FAULTS),
         pytest.param(hang, HANGS, id="hang", marks=pytest.mark.slow),  # which it finds by waiting for it
     ],
 )
 def test_a_fault_of_rank_1_fails_the_soak(
-    monkeypatch: pytest.MonkeyPatch, fault: Callable[[list[Any], Communicator], Any], said: str
+    monkeypatch: pytest.MonkeyPatch, fault: Callable[[list[Any], Communicator], Any], expected: str
 ) -> None:
     whole = Communicator.all_reduce
     kept: list[Any] = []
@@ -92,7 +92,7 @@ def test_a_fault_of_rank_1_fails_the_soak(
 
     monkeypatch.setattr(Communicator, "all_reduce", all_reduce)
     text = failure(timeout_s=2 if fault is hang else 20)
-    assert_says(text, rf"{said}[\s\S]*again: make soak ARGS=\"--ranks 2 --seed 7 --mix turns --first \d+\"")
+    assert_matches(text, rf"{expected}[\s\S]*again: make soak ARGS=\"--ranks 2 --seed 7 --mix turns --first \d+\"")
 
 
 def test_a_wrong_element_fails_the_soak(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,28 +105,28 @@ def test_a_wrong_element_fails_the_soak(monkeypatch: pytest.MonkeyPatch) -> None
         return result
 
     monkeypatch.setattr(Communicator, "all_reduce", all_reduce)
-    assert_says(
+    assert_matches(
         failure(), r"rank 1 of 2 at call \d+, Call\(collective='all_reduce', .*: 1 of \d+ elements differ, from"
     )
 
 
 def test_an_open_slot_fails_the_soak(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Communicator, "slots_open", property(lambda comm: 3 * comm.rank))
-    assert_says(failure(), r"rank 1 of 2 at call \d+, .*: 3 staging slots are open after it; expected none")
+    assert_matches(failure(), r"rank 1 of 2 at call \d+, .*: 3 staging slots are open after it; expected none")
 
 
 def failure(timeout_s: float = 20.0) -> str:
-    """What a soak of 2 ranks that finds something says of it."""
+    """The error of a soak of 2 ranks that finds something."""
     with pytest.raises(Failed) as failed:
         run(2, SoakSettings(100.0, 0.0, 7, "turns", timeout_s=timeout_s), busy=0)
     return str(failed.value)
 
 
-def assert_says(text: str, pattern: str) -> None:
+def assert_matches(text: str, pattern: str) -> None:
     assert re.search(pattern, text), text
 
 
-def test_the_record_has_what_every_rank_holds(tmp_path: Path) -> None:
+def test_the_record_has_every_ranks_resources(tmp_path: Path) -> None:
     file = tmp_path / "soak.json"
     assert main(["--minutes", "0.01", "--ranks", "2", "--seed", "3", "--load", "1", "--json", str(file)]) == 0
     record = json.loads(file.read_text())

@@ -20,8 +20,8 @@ from tests.runtime.test_lifetime import children
 
 
 def kinds() -> list[dict[str, Any]]:
-    ways: list[dict[str, Any]] = [{"engine": "reference", "threads": True}]
-    return [*ways, {}, {"threads": True}] if available("shm") else ways
+    options: list[dict[str, Any]] = [{"engine": "reference", "threads": True}]
+    return [*options, {}, {"threads": True}] if available("shm") else options
 
 
 way = pytest.mark.parametrize("way", kinds(), ids=lambda w: "-".join(map(str, w.values())) or "processes")
@@ -117,7 +117,7 @@ def test_a_failure_ends_a_pool(way: dict[str, Any]) -> None:
     assert not pool.alive
 
 
-def test_how_a_process_ended_is_said() -> None:
+def test_the_end_of_a_process_is_described() -> None:
     pytest.importorskip("ringtree._native")
     with pytest.raises(RankFailed, match="rank 0 of 2 failed: its process exited with code 7"):
         spawn(lambda comm: os._exit(7) if comm.rank == 0 else None, 2)

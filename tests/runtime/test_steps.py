@@ -1,4 +1,4 @@
-"""What was cut for the size is what runs: the digest says so, and the sums are right."""
+"""The schedule that was cut for a size runs: digests are equal, and the sums are right."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def call(comm: Communicator, algorithm: str, collective: str, count: int) -> tup
 
 
 @pytest.mark.parametrize(("algorithm", "collective"), CUT)
-def test_what_runs_is_what_was_cut(pools: Pools, engine: str, algorithm: str, collective: str) -> None:
+def test_the_cut_schedule_runs(pools: Pools, engine: str, algorithm: str, collective: str) -> None:
     count = 5_003 if in_threads(engine) else 100_003
     if algorithm == "ring":
         count *= 3

@@ -1,4 +1,4 @@
-"""Groups by the thousand: what they cost, and that they are as safe as the world that they are made from."""
+"""Groups by the thousand: their cost, and that they are as safe as the world that they are made from."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def open_files() -> int:
 def at_once(comm: Communicator, number: int) -> tuple[int, int]:
     """Groups of all, of a pair, of three, in turn; all alive at once, each used for a call and a message."""
     gc.collect()  # what the tests before have left
-    letter = np.ones(100)
-    ways = [lambda r: 0, lambda r: r // 2, lambda r: min(r, 1)]
+    message = np.ones(100)
+    colours = [lambda r: 0, lambda r: r // 2, lambda r: min(r, 1)]
     comm.barrier()
     files, memory = open_files(), resident_kib()
-    groups = [comm.split(ways[k % 3](comm.rank)) for k in range(number)]
+    groups = [comm.split(colours[k % 3](comm.rank)) for k in range(number)]
     for group in groups:
         assert group is not None
         assert group.all_reduce(comm.rank) == sum(group.ranks)
         with group.batch() as b:
-            b.send(letter, (group.rank + 1) % group.size)
-            b.recv(np.empty_like(letter), (group.rank - 1) % group.size)
+            b.send(message, (group.rank + 1) % group.size)
+            b.recv(np.empty_like(message), (group.rank - 1) % group.size)
     costs = open_files() - files, resident_kib() - memory
     for group in groups:
         assert group is not None
@@ -115,8 +115,8 @@ def test_a_death_is_named_in_a_sub_group_within_a_second(parent_closed: bool, tm
             time.sleep(0.1)  # the other waits by now
             dies.set()
             os.kill(os.getpid(), signal.SIGKILL)
-        said = r"^rank 3 died .* while rank 1 waited"
-        with Naps(dies.is_set) as naps, pytest.raises(PeerDied, match=said) as caught:
+        expected = r"^rank 3 died .* while rank 1 waited"
+        with Naps(dies.is_set) as naps, pytest.raises(PeerDied, match=expected) as caught:
             pair.barrier()
         assert caught.value.args[1] == pair.ranks.index(3)
         (tmp_path / "naps").write_text(str(naps.count))
@@ -127,7 +127,7 @@ def test_a_death_is_named_in_a_sub_group_within_a_second(parent_closed: bool, tm
 
 
 def test_survivors_make_a_group_of_their_own(tmp_path: Path) -> None:
-    """Who waits for no one that died can go on: the dead are asked for among the members only."""
+    """A rank that waits for no dead rank goes on: only members of the group are checked for death."""
 
     def rank(comm: Communicator) -> None:
         if comm.rank == 1:
@@ -145,8 +145,8 @@ def test_survivors_make_a_group_of_their_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("threads", [False, True])
 @pytest.mark.parametrize("members", [(0, 1, 2), (2, 1, 0)])
-def test_one_who_left_is_not_waited_for(members: tuple[int, ...], threads: bool) -> None:
-    """Neither by the one who leads the meeting, nor by one who looks for it."""
+def test_a_rank_that_left_is_not_waited_for(members: tuple[int, ...], threads: bool) -> None:
+    """Neither by the bootstrap's leader, nor by a rank that looks for the leader."""
 
     def rank(comm: Communicator) -> None:
         if comm.rank == 0:

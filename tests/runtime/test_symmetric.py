@@ -80,7 +80,7 @@ def test_an_array_outlives_its_communicator(engine: str) -> None:
     assert spawn(rank, 2, engine=engine, threads=in_threads(engine)) == [6000.0, 6000.0]
 
 
-def test_ranks_that_ask_for_different_arrays_are_told(engine: str) -> None:
+def test_ranks_that_request_different_arrays_raise(engine: str) -> None:
     def rank(comm: Communicator) -> str:
         try:
             comm.empty(3 + comm.rank)
@@ -88,9 +88,9 @@ def test_ranks_that_ask_for_different_arrays_are_told(engine: str) -> None:
             return str(error)
         return ""
 
-    for said in spawn(rank, 2, engine=engine, threads=in_threads(engine), timeout_s=60):
+    for message in spawn(rank, 2, engine=engine, threads=in_threads(engine), timeout_s=60):
         three, four = (f"an array of shape ({n},) of float32" for n in (3, 4))
-        assert said == f"rank 0 asks for {three}, rank 1 for {four}; expected the same"
+        assert message == f"rank 0 asks for {three}, rank 1 for {four}; expected the same"
 
 
 def test_more_than_the_machine_has_is_refused_on_every_rank_at_once(engine: str) -> None:
@@ -101,9 +101,9 @@ def test_more_than_the_machine_has_is_refused_on_every_rank_at_once(engine: str)
             return str(error)
         return ""
 
-    for said in spawn(rank, 3, engine=engine, threads=in_threads(engine), timeout_s=60):
-        assert said.startswith("no room for ")
-        assert said.endswith("are available; free memory or raise its limit")
+    for message in spawn(rank, 3, engine=engine, threads=in_threads(engine), timeout_s=60):
+        assert message.startswith("no room for ")
+        assert message.endswith("are available; free memory or raise its limit")
 
 
 def test_a_negative_length_is_refused() -> None:

@@ -10,12 +10,12 @@ from ringtree.runtime.engines.protocols import Recorded
 from ringtree.runtime.tracing.parts import RankRecording, merge
 
 US = 1e-6
-Told = tuple[Event, float, float, int]
+EventRow = tuple[Event, float, float, int]
 """Kind, from and to in µs, peer."""
 
 
 def part(
-    rank: int, *events: Told, place: str = "world", members: tuple[int, ...] = (0, 1), dropped: int = 0
+    rank: int, *events: EventRow, place: str = "world", members: tuple[int, ...] = (0, 1), dropped: int = 0
 ) -> RankRecording:
     kind, start, end, peer = (np.array(column) for column in zip(*events, strict=True)) if events else [np.empty(0)] * 4
     n = len(events)
@@ -24,11 +24,11 @@ def part(
     return RankRecording(place, rank, members, recorded, {7: "ring"})
 
 
-def sends(at: float) -> Told:
+def sends(at: float) -> EventRow:
     return Event.SEND, at, at, 1
 
 
-def waits(start: float, end: float) -> Told:
+def waits(start: float, end: float) -> EventRow:
     return Event.WAIT, start, end, 0
 
 
@@ -50,12 +50,14 @@ def test_nothing_becomes_an_empty_trace() -> None:
     ("sender", "receiver", "sent", "came"),
     [
         ([sends(3)], [waits(0, 5)], [3], [5]),  # as it should be
-        ([(Event.COPY, 0, 1, -1), (Event.COPY, 9, 9, -1), sends(9)], [waits(0, 5)], [5], [5]),  # told too late
+        ([(Event.COPY, 0, 1, -1), (Event.COPY, 9, 9, -1), sends(9)], [waits(0, 5)], [5], [5]),  # published too late
         ([(Event.COPY, 0, 5.25, -1), sends(9)], [waits(0, 5)], [5.25], [5.25]),  # so late that clocks must differ
         ([(Event.COPY, 0, 8, -1), sends(9)], [waits(0, 5)], [8], [5]),  # nobody knows why: left alone
     ],
 )
-def test_causes_come_first(sender: list[Told], receiver: list[Told], sent: list[float], came: list[float]) -> None:
+def test_causes_come_first(
+    sender: list[EventRow], receiver: list[EventRow], sent: list[float], came: list[float]
+) -> None:
     after = (Event.REDUCE, receiver[-1][2], receiver[-1][2] + 1, -1)
     trace = merge(2, [part(0, *sender), part(1, *receiver, after)], "world", {})
     assert trace.start_s[trace.kind == Event.SEND].tolist() == pytest.approx([at * US for at in sent])

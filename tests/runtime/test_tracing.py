@@ -1,4 +1,4 @@
-"""`comm.trace()`: what is recorded is what was done, on every engine, in every group, and also where it ends badly."""
+"""`comm.trace()`: the events are those of the run, on every engine, in every group, and also after a failure."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_the_machine_has_the_cores_of_all_ranks() -> None:
             comm.barrier()
         return recording.trace.facts["machine"]
 
-    assert all(said.startswith(count(len(cores), "core") + ", ") for said in ringtree.spawn(work, 2))
+    assert all(fact.startswith(count(len(cores), "core") + ", ") for fact in ringtree.spawn(work, 2))
 
 
 @pytest.mark.parametrize("work", PROGRAMS)
@@ -100,15 +100,15 @@ def test_every_message_was_sent_before_it_was_there(
     assert trace.start_s.min() == 0.0
 
 
-def test_a_rank_does_what_its_program_says_in_its_order(engine: str) -> None:
+def test_a_rank_runs_its_program_in_order(engine: str) -> None:
     def kinds(comm: Communicator) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         x = np.ones(64, np.float32)
         program = comm.chosen("all_reduce", 64, algorithm="ring").part.program
         trace, _ = traced(comm, lambda comm: comm.all_reduce(x, algorithm="ring"))
         mine = trace.take(trace.rank == comm.rank)
         assert (mine.start_s[1:] >= mine.end_s[:-1]).all()
-        said = {Kind.REDUCE: Event.REDUCE, Kind.SIGNAL: Event.SEND, Kind.WAIT: Event.WAIT}
-        want = [(int(said[i.kind]), i.peer) for i in program.instructions if i.kind in said]
+        events = {Kind.REDUCE: Event.REDUCE, Kind.SIGNAL: Event.SEND, Kind.WAIT: Event.WAIT}
+        want = [(int(events[i.kind]), i.peer) for i in program.instructions if i.kind in events]
         reduced = mine.take(mine.kind == Event.REDUCE)
         assert set(reduced.peer.tolist()) == {(comm.rank - 1) % comm.size}  # whose message is added
         assert (mine.chunk >= 0).all()
@@ -119,7 +119,7 @@ def test_a_rank_does_what_its_program_says_in_its_order(engine: str) -> None:
         assert got == want
 
 
-def test_calls_are_named_with_what_they_ran(pools: Pools, engine: str) -> None:
+def test_calls_are_named_with_their_algorithm(pools: Pools, engine: str) -> None:
     trace = pools(engine, 2).run(traced, several)[0][0]
     assert "all_reduce(float32, sum, count 40000) by ring" in trace.calls
     assert any(call.startswith("broadcast(int64, count 50, root 1) by ") for call in trace.calls)
@@ -158,7 +158,7 @@ def before_and_beside(comm: Communicator) -> tuple[int, int]:
     return len(set(recording.trace.channel.tolist())), len(set(inner.trace.channel.tolist()))
 
 
-def test_what_a_recording_covers(pools: Pools, engine: str) -> None:
+def test_the_span_of_a_recording(pools: Pools, engine: str) -> None:
     assert set(pools(engine, 3).run(before_and_beside)) == {(2, 1)}
 
 
@@ -176,7 +176,7 @@ def held_up(comm: Communicator) -> Trace:
     return recording.trace
 
 
-def test_who_waits_for_room_says_who_has_to_give_it_back(pools: Pools, engine: str) -> None:
+def test_a_wait_for_room_names_the_rank_that_frees_it(pools: Pools, engine: str) -> None:
     trace = pools(engine, 2).run(held_up)[0]
     stalls = trace.take(trace.kind == Event.STALL)
     assert set(stalls.rank.tolist()) == {0}
@@ -221,7 +221,7 @@ def test_recordings_may_lie_in_one_another(pools: Pools, engine: str) -> None:
     assert set(pools(engine, 2).run(nested)) == {(6, 2)}
 
 
-def test_what_is_too_much_is_dropped_and_counted(pools: Pools, engine: str) -> None:
+def test_excess_events_are_dropped_and_counted(pools: Pools, engine: str) -> None:
     (whole, _), *_ = pools(engine, 2).run(traced, many)
     (cut, counted), *_ = pools(engine, 2).run(cut_short)
     assert len(cut) == 2 * 100
@@ -243,13 +243,13 @@ def failing(comm: Communicator) -> Trace:
     return recording.trace
 
 
-def test_a_block_that_raises_leaves_what_the_rank_did(pools: Pools, engine: str) -> None:
+def test_a_block_that_raises_leaves_its_events(pools: Pools, engine: str) -> None:
     for rank, trace in enumerate(pools(engine, 2).run(failing)):
         assert set(trace.rank.tolist()) == {rank}
         assert {Event.SEND, Event.WAIT} <= set(trace.kind.tolist())
 
 
-def test_a_call_that_fails_leaves_what_was_done(engine: str) -> None:
+def test_a_call_that_fails_leaves_its_events(engine: str) -> None:
     def work(comm: Communicator) -> None:
         try:
             with comm.trace() as recording:
@@ -270,7 +270,7 @@ def off(comm: Communicator) -> tuple[Any, Any]:
     return during, comm._endpoint.recorded()
 
 
-def test_nothing_is_kept_when_it_is_off(pools: Pools, engine: str) -> None:
+def test_nothing_is_kept_when_tracing_is_off(pools: Pools, engine: str) -> None:
     for during, after in pools(engine, 2).run(off):
         assert len(during[0]) == 0
         assert after is None
@@ -290,5 +290,5 @@ def misuse(comm: Communicator) -> None:
         recording.__enter__()
 
 
-def test_misuse_is_told(pools: Pools, engine: str) -> None:
+def test_misuse_raises(pools: Pools, engine: str) -> None:
     pools(engine, 1).run(misuse)

@@ -18,7 +18,7 @@ from ringtree.runtime import tuned
 from ringtree.topology import load
 
 PARAMETERS = replace(BUILT_IN, latency_s=1e-3, switch_s=1e-3)
-"""On such a machine one meeting is worth any number of bytes."""
+"""On such a machine one synchronization costs more than any number of bytes."""
 
 
 def written(path: Path, **changes: Any) -> Path:
@@ -42,14 +42,14 @@ def picked(comm: ringtree.Communicator) -> tuple[str, str]:
     return ",".join(names), comm.chosen("all_reduce", 1 << 14).why
 
 
-def test_what_was_written_is_read_again(here: Path) -> None:
+def test_written_parameters_read_back(here: Path) -> None:
     found = tuned.read(here)
     assert found.parameters == PARAMETERS
     assert (found.date, found.ranks, found.ringtree) == ("2026-11-21", (2, 4), ringtree.__version__)
     assert found.parameters.source == "parameters measured on 2026-11-21"
 
 
-def test_it_is_a_topology_too(here: Path) -> None:
+def test_cost_parameters_are_a_topology_too(here: Path) -> None:
     machine = load(here)
     assert machine.ranks == 4 and machine.latency_s[0] == 1e-3
 
@@ -94,9 +94,11 @@ def test_a_broken_file_is_one_line(
     path.write_text(text)
     monkeypatch.setenv(tuned.VARIABLE, str(path))
     assert all(why.endswith("by built-in cost parameters") for _, why in ringtree.spawn(picked, 2))
-    said = capfd.readouterr().err.splitlines()
+    stderr = capfd.readouterr().err.splitlines()
     assert (
-        len(said) == 1 and said[0].startswith(f"ringtree: {path}: ") and "built-in cost parameters are used" in said[0]
+        len(stderr) == 1
+        and stderr[0].startswith(f"ringtree: {path}: ")
+        and "built-in cost parameters are used" in stderr[0]
     )
 
 
@@ -133,8 +135,8 @@ def test_a_file_that_is_named_must_be_there(
 ) -> None:
     monkeypatch.setenv(tuned.VARIABLE, str(tmp_path / "none.json"))
     assert tuned.parameters_here() is None and tuned.parameters_here() is None
-    said = capfd.readouterr().err
-    assert said.count("\n") == 1 and "none.json: No such file or directory" in said
+    stderr = capfd.readouterr().err
+    assert stderr.count("\n") == 1 and "none.json: No such file or directory" in stderr
 
 
 PROGRAM = """
@@ -162,7 +164,7 @@ def test_ranks_with_different_files_take_rank_zeros(other: str, here: Path, tmp_
     assert not done.stderr
 
 
-def test_a_broken_file_is_said_by_rank_zero_alone(tmp_path: Path) -> None:
+def test_a_broken_file_is_reported_by_rank_zero_alone(tmp_path: Path) -> None:
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "program.py").write_text("import ringtree; ringtree.init(); ringtree.init()")
     done = subprocess.run(

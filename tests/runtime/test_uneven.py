@@ -1,4 +1,4 @@
-"""Uneven blocks: every collective by every algorithm equals numpy's, whatever the counts, and moves what it must."""
+"""Uneven blocks: every collective by every algorithm equals numpy's for all counts, and moves only its blocks."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def trades(comm: Communicator) -> list[str]:
 @pytest.mark.parametrize("ranks", [1, 2, 3, 5])
 def test_uneven_blocks_equal_numpys(pools: Pools, engine: str, ranks: int, act: Act) -> None:
     if in_threads(engine) and ranks not in (1, 3):
-        pytest.skip(f"the {engine} engine is slow: 1 and 3 ranks say as much")
+        pytest.skip(f"the {engine} engine is slow: 1 and 3 ranks cover the same")
     for wrong in pools(engine, ranks).run(act):
         assert not wrong, "\n".join(wrong[:5])
 
@@ -228,12 +228,12 @@ MISTAKES: dict[str, tuple[Act, type[Exception], str]] = {
 
 def mistakes(comm: Communicator) -> list[str]:
     wrong = []
-    for name, (act, kind, said) in MISTAKES.items():
+    for name, (act, kind, expected) in MISTAKES.items():
         try:
             act(comm)
             wrong.append(f"{name}: no error")
         except (TypeError, ValueError, Mismatch) as error:
-            if type(error) is not kind or said not in str(error):
+            if type(error) is not kind or expected not in str(error):
                 wrong.append(f"{name}: {type(error).__name__}: {error}")
     assert comm.all_reduce(1) == comm.size
     return wrong
@@ -262,18 +262,18 @@ def at_odds(comm: Communicator, how: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("how", "expected"),
     [
         ("scatter", "out has 3 elements on rank 1; rank 0 sends 2 rows of 1 elements"),
         ("counts", "counts are [2, 1] on rank 1; rank 0 sends 2 rows of 1 elements"),
         ("trade", "rank 1 sends rank 1 1 rows, and rank 1 expects 2"),
     ],
 )
-def test_what_one_rank_sees_alone_the_others_hear(engine: str, how: str, said: str) -> None:
+def test_an_error_of_one_rank_reaches_the_others(engine: str, how: str, expected: str) -> None:
     other, seen = spawn(at_odds, 2, how, engine=engine, threads=in_threads(engine))
-    assert seen == f"Mismatch: {said}"
+    assert seen == f"Mismatch: {expected}"
     assert other.startswith("Poisoned: ")
-    assert said in other
+    assert expected in other
 
 
 def ever_new(comm: Communicator) -> int:

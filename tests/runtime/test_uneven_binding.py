@@ -1,4 +1,4 @@
-"""Any even schedule of blocks, bound to blocks of any sizes: what is moved is what the collective means."""
+"""Any even schedule of blocks, bound to blocks of any sizes: the moved data is that of the collective."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FOR_BLOCKS = [(algorithm, collective) for algorithm, collective in pairs() if CO
 
 
 def values(origin: int, labels: Ints, sizes: Ints) -> Ints:
-    """What `origin` has in the chunks of those labels."""
+    """Values of `origin` in the chunks of those labels."""
     starts = np.cumsum(sizes) - sizes
     runs = [np.arange(starts[k], starts[k] + sizes[k]) for k in labels.tolist()]
     return np.concatenate([np.empty(0, np.int64), *runs]) + origin * 1_000_003

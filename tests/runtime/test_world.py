@@ -19,7 +19,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_without_a_launcher_it_is_a_world_of_one(engine: str) -> None:
+def test_without_a_launcher_the_world_has_one_rank(engine: str) -> None:
     with init(engine=engine) as comm:
         assert (comm.rank, comm.size) == (0, 1)
         x = np.arange(3.0)
@@ -52,7 +52,7 @@ def test_ranks_of_ringtree_run_find_each_other(tmp_path: Path, capsys: pytest.Ca
     assert sorted(capsys.readouterr().out.splitlines()) == [f"[{r}] {r} 10" for r in range(4)]
 
 
-def test_who_does_not_come_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_absent_ranks_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("ringtree._native")
     file = tmp_path / "program.py"
     file.write_text(
@@ -65,14 +65,12 @@ def test_who_does_not_come_is_named(tmp_path: Path, capsys: pytest.CaptureFixtur
         "    ringtree.init(timeout_s=0.5)\n"
     )
     assert run([str(file)], 4) == 1
-    said = capsys.readouterr().err
+    stderr = capsys.readouterr().err
     for rank in (0, 2):
-        assert f"[{rank}] TimeoutError: ranks 1, 3 did not come to the group of 4 ranks within 0.5 s" in said
+        assert f"[{rank}] TimeoutError: ranks 1, 3 did not come to the group of 4 ranks within 0.5 s" in stderr
 
 
-def test_a_death_is_told_to_the_survivors_and_to_the_launcher(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_death_is_reported_to_survivors_and_launcher(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("ringtree._native")
     file = tmp_path / "program.py"
     file.write_text(

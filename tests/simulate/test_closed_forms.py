@@ -1,7 +1,7 @@
-"""Where nothing is shared, the simulation gives what the literature's formulas give.
+"""Where nothing is shared, the simulation gives the times of the literature's formulas.
 
 α is the latency, β the seconds a byte, S the whole vector's bytes, n the ranks. Links of one latency and bandwidth
-between all ranks, unless a test says otherwise.
+between all ranks, unless a test sets others.
 """
 
 import pytest

@@ -15,7 +15,7 @@ from ringtree.transform import pipeline
 
 
 @pytest.mark.parametrize(("name", "what"), pairs(), ids=[f"{a}-{c}" for a, c in pairs()])
-def test_it_is_that_of_the_lowered_programs(name: str, what: str) -> None:
+def test_the_code_is_that_of_the_lowered_programs(name: str, what: str) -> None:
     plain = [build(name, what, n) for n in (2, 6, 8)]
     for schedule in (*plain, *(pipeline(p, 2) for p in plain)):
         sizes = schedule.promise.chunk_sizes(schedule.ranks, schedule.chunks, 100_003)

@@ -21,7 +21,7 @@ def trace(name: str, nbytes: int) -> Trace:
     return play(build(name, "all_reduce", 4), MACHINE, nbytes, conditions=Conditions(delay_s={1: 3e-6})).trace
 
 
-def test_what_a_simulation_was_given_is_found() -> None:
+def test_fitting_finds_the_parameters_of_a_simulation() -> None:
     found = fit([trace("ring", 1 << 16), trace("one_shot", 1 << 14), trace("ring", 1 << 20)])
     assert found.ranks == 4 and found.latency_s[0] == pytest.approx(6e-7)
     assert found.message_s == pytest.approx(COSTS["message_s"] / 2)  # of both ends, a measured trace shows one

@@ -1,4 +1,4 @@
-"""The vectorised player gives what the event player gives, event by event, or says that it cannot."""
+"""The vectorised player gives the times of the event player, event by event, or reports that it cannot."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def ordered(trace: Trace) -> Trace:
 
 
 def assert_same(got: Simulation, expected: Simulation) -> None:
-    """Exact in what is counted, and within rounding in what is timed."""
+    """Exact in counts, and within rounding in times."""
     one, two = ordered(got.trace), ordered(expected.trace)
     assert len(one) == len(two) and one.calls == two.calls and one.facts == two.facts
     for name in COLUMNS:
@@ -64,7 +64,7 @@ def compared(schedule: Schedule, nbytes: int, topology: Topology, conditions: Co
 
 @pytest.mark.parametrize("ranks", [(4, 5), pytest.param(range(2, 13), marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize(("name", "what"), pairs(), ids=[f"{a}-{c}" for a, c in pairs()])
-def test_every_algorithm_takes_as_long_as_events_say(name: str, what: str, ranks: Sequence[int]) -> None:
+def test_every_algorithm_takes_the_time_of_the_events(name: str, what: str, ranks: Sequence[int]) -> None:
     for n in ranks:
         schedule = build(name, what, n, n - 1 if collective(what).rooted else None)
         answers = [compared(schedule, 100_003, t, c) for t in machines(n) for c in (Conditions(), LATE)]

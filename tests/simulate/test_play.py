@@ -1,4 +1,4 @@
-"""Whatever is played comes to its end, moves the bytes that it should, and takes no less time than it must."""
+"""Every simulation ends, moves the schedule's bytes, and takes no less time than the bound."""
 
 import numpy as np
 import pytest
@@ -88,7 +88,7 @@ def test_waits_and_copies_of_a_rank_follow_one_another():
 
 
 @pytest.mark.parametrize("algorithm", ["swing", "two_shot", "double_tree"])
-def test_rates_are_the_same_whichever_way_they_are_found(algorithm, monkeypatch):
+def test_rates_are_the_same_by_either_method(algorithm, monkeypatch):
     """80 ranks behind 10 NICs: found only for the flows that may have changed, or for all there are."""
     found = []
     for most in (10**9, 0):
@@ -149,7 +149,7 @@ def test_threads_wait_for_one_another_and_for_their_own_messages():
     assert list(zip(sends.end_s, sends.channel, strict=True)) == [(20, 0), (30, 1)]
 
 
-def test_reading_and_writing_a_peers_memory_takes_the_way_there():
+def test_reading_and_writing_a_peers_memory_takes_its_path():
     """Rank 0 reads 10 bytes of rank 1's (11 s), adds them up (1 s), and writes them there (11 s)."""
     here, there = Operand(Space.INPUT, 0, 0), Operand(Space.INPUT, 0, 0, 1, 1)
     add = Instruction(Kind.REDUCE, (here._replace(space=Space.OUTPUT),), (here, there))

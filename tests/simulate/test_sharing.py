@@ -1,6 +1,6 @@
-"""What is shared, in which order, and what is late, slow or broken: small cases worked out by hand.
+"""Shared links, the order of messages, and late, slow or broken parts: small cases worked out by hand.
 
-Links have 1 byte a second and no latency, unless a test says otherwise, so that bytes are seconds.
+Links have 1 byte a second and no latency, unless a test sets others, so that bytes are seconds.
 """
 
 from dataclasses import replace
@@ -91,7 +91,7 @@ def test_jobs_have_ports_of_their_own_and_share_links():
     simulation = play(jobs, unit(switch, 2))
     assert arrivals(simulation) == {(0, 1, 0): 20, (0, 1, 1): 20}
     assert simulation.trace.calls == ("mine all_reduce(10 bytes)",) * 2
-    assert sorted(set(simulation.trace.channel.tolist())) == [0, 1]  # told apart, so that messages pair
+    assert sorted(set(simulation.trace.channel.tolist())) == [0, 1]  # distinct, so that messages pair
 
 
 @pytest.mark.parametrize("n", [3, 2 * MANY])
@@ -110,7 +110,7 @@ def test_several_collectives_take_longer_together_than_alone_but_less_than_in_tu
     assert max(alone) < together <= sum(alone)
 
 
-def test_what_links_carried_and_how_long():
+def test_bytes_and_busy_time_of_links():
     """Two flows together: 20 s on the link they share, and 20 s on each of their own, for they are slowed."""
     simulation = play(messages(3, (0, 2), (1, 2)), unit(switch, 3), 10)
     t = simulation.topology
@@ -182,7 +182,7 @@ def test_a_topology_without_a_route_is_named():
         play(build("ring", "all_reduce", 2), t, 8)
 
 
-def test_programs_that_wait_for_what_nobody_sends():
+def test_programs_that_wait_for_a_message_nobody_sends():
     alone = Program("mine", "all_reduce", 0, 2, 1, ((Instruction(Kind.WAIT, peer=1, register=0),),))
     with pytest.raises(StuckError, match=r"rank 0 waits for rank 1's message in mine all_reduce.*: it sends none"):
         play((alone, Program("mine", "all_reduce", 1, 2, 1, ((),))), direct(2), 1)
@@ -242,6 +242,6 @@ def test_conditions_that_cannot_be_are_refused(conditions, message):
         (([], direct(2), 1), "0 programs"),
     ],
 )
-def test_what_cannot_be_played_is_refused(arguments, message):
+def test_unplayable_schedules_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         play(*arguments)

@@ -1,4 +1,4 @@
-"""With as few slots as the proof says programs play to their end; with one fewer they get stuck."""
+"""With the number of slots that the proof computes, programs play to their end; with one fewer they get stuck."""
 
 import pytest
 

@@ -37,14 +37,14 @@ def test_a_short_message_is_not_staged() -> None:
     assert np.sum(long.kind == Event.SEND) == np.sum(short.kind == Event.SEND)
 
 
-def test_what_is_in_its_place_is_not_copied_there() -> None:
+def test_bytes_in_place_are_not_copied() -> None:
     programs = lower(build("chain", "broadcast", 4))
     apart, inside = (play(as_run(programs, 1, 4096, in_place), MACHINE, 4096).trace for in_place in (False, True))
     copies = [np.bincount(t.rank[t.kind == Event.COPY], minlength=4).tolist() for t in (apart, inside)]
     assert copies[0][0] == copies[1][0] + 1 and copies[0][1:] == copies[1][1:]
 
 
-def test_what_is_short_is_so_for_the_engine() -> None:
+def test_messages_are_short_by_the_engines_rule() -> None:
     header = (Path(__file__).parents[2] / "csrc/memory/segment.h").read_text(encoding="utf-8")
     room = re.search(r"struct alignas\(cache_line\) Descriptor \{\s+static constexpr std::size_t room = (\d+);", header)
     assert room and int(room[1]) == SHORT_NBYTES

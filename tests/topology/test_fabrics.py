@@ -25,12 +25,12 @@ def test_figures_are_possible_and_have_a_source(name):
 
 
 @pytest.mark.parametrize("name", FABRICS)
-def test_only_a_kernel_limits_what_a_core_moves(name):
+def test_only_a_kernel_limits_a_cores_rate(name):
     fabric = FABRICS[name]
     assert (fabric.kernel_Bps == inf) == fabric.rdma
 
 
-def test_payload_is_what_the_headers_leave():
+def test_payload_is_the_packet_without_headers():
     assert FABRICS["infiniband"].payload == pytest.approx(4096 / 4122)
     assert FABRICS["roce"].payload == pytest.approx(4096 / 4178)
     assert FABRICS["tcp"].payload == pytest.approx(1448 / 1538)

@@ -1,4 +1,4 @@
-"""A topology finds its links and its routes, and refuses what cannot be."""
+"""A topology finds its links and its routes, and refuses impossible links."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -35,7 +35,7 @@ def test_a_failed_link_is_gone_round():
     assert cut.route(0, 1) == (1, 2)
 
 
-def test_no_route_is_said():
+def test_a_missing_route_is_named():
     with pytest.raises(ValueError, match="graph has no route from b to a"):
         graph([(0, 1, 1.0)]).route(1, 0)
 
@@ -108,7 +108,7 @@ def test_links_and_nodes_are_found_by_their_names():
         ({"speed": 1.0}, "has no 'speed'"),
     ],
 )
-def test_what_cannot_be_is_refused(change, message):
+def test_impossible_links_are_refused(change, message):
     given = {"ranks": 2, "nodes": ("a", "b"), "source": [0, 1], "target": [1, 0], "latency_s": 0, "bandwidth_Bps": 1}
     with pytest.raises(ValueError, match=message):
         Topology.of("bad", **(given | change))

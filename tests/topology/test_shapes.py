@@ -56,6 +56,6 @@ def test_a_cluster_shares_its_nics():
         (lambda: switch(2, speed=1), "has no 'speed'"),
     ],
 )
-def test_what_cannot_be_is_refused(build, message):
+def test_impossible_shapes_are_refused(build, message):
     with pytest.raises(ValueError, match=message):
         build()

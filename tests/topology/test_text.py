@@ -1,4 +1,4 @@
-"""Topologies are read from a few words or from JSON, and what is wrong is named in one line."""
+"""Topologies are read from a few words or from JSON, and errors are named in one line."""
 
 import json
 
@@ -79,7 +79,7 @@ PAIR = {
 }
 
 
-def test_what_is_left_out_is_unlimited(tmp_path):
+def test_omitted_limits_are_infinite(tmp_path):
     (tmp_path / "t.json").write_text(json.dumps(PAIR))
     assert load(tmp_path / "t.json").bandwidth_Bps.tolist() == [np.inf]
 

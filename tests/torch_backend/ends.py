@@ -96,7 +96,7 @@ def destroyed(rank: int) -> None:
 
 
 gone, gone_too = Event(), Event()
-"""Of a rank whose group is destroyed; the other does not leave before."""
+"""Set once a rank's group is destroyed; the other rank does not leave before."""
 
 
 def destroyed_while_another_rank_hangs(rank: int) -> None:
@@ -116,7 +116,7 @@ def destroyed_while_another_rank_hangs(rank: int) -> None:
 
 
 def interrupted(rank: int) -> None:
-    """In a wait, with another call behind it: whoever pressed Ctrl-C is not to wait any more."""
+    """In a wait, with another call behind it: a user who pressed Ctrl-C does not wait any longer."""
     if rank == 1:
         gone_too.wait()
         return
@@ -153,7 +153,7 @@ kept: list[torch.futures.Future[object]] = []
 
 def main(folder: Path) -> None:
     """Returns in the children, too: as one of the programs' ranks."""
-    said: dict[str, list[tuple[int, str]]] = {}
+    ends: dict[str, list[tuple[int, str]]] = {}
     running = {}
     gc.freeze()  # the end of an interpreter looks through all that torch is made of: not in each of the children
     for name in PROGRAMS:
@@ -171,8 +171,8 @@ def main(folder: Path) -> None:
         if status is None:
             os.kill(process, 9)
         code = -1 if status is None else os.waitstatus_to_exitcode(status)
-        said.setdefault(name, []).append((code, (folder / f"{name}.{rank}").read_text()))
-    (folder / "said.json").write_text(json.dumps(said))
+        ends.setdefault(name, []).append((code, (folder / f"{name}.{rank}").read_text()))
+    (folder / "ends.json").write_text(json.dumps(ends))
 
 
 def _rank(name: str, rank: int, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Ranks that fail: fresh processes, what they are told, and how they end."""
+"""Ranks that fail: fresh processes, the errors they get, and how they end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RAISED = "raised"
 
 
 class Story:
-    """What a rank that raised says: its error's classes and text."""
+    """The error of a rank that raised: its classes and text."""
 
     def __init__(self, kinds: list[str], text: str) -> None:
         self.kinds, self.text = kinds, text
@@ -53,8 +53,8 @@ def run(n: int, folder: Path, function: Callable[[int], Any], *args: Any) -> tup
     """`function(rank, *args)` on n ranks with a group, each a fresh process; the stories of those who raised, and the
     exit codes of all. A process that is there after 4 times JOIN_S hangs. Dumps go to `folder`/fr.
     """
-    said: Any = multiprocessing.get_context("forkserver").SimpleQueue()
-    processes = [fresh(_rank, said, rank, n, str(folder / "store"), function, args) for rank in range(n)]
+    queue: Any = multiprocessing.get_context("forkserver").SimpleQueue()
+    processes = [fresh(_rank, queue, rank, n, str(folder / "store"), function, args) for rank in range(n)]
     for process in processes:
         process.start()
     deadline_s = time.monotonic() + 4 * JOIN_S
@@ -66,13 +66,13 @@ def run(n: int, folder: Path, function: Callable[[int], Any], *args: Any) -> tup
         process.join()
     assert not hanging, f"ranks {hanging} of {n} hang"
     stories = {}
-    while not said.empty():
-        rank, *story = said.get()
+    while not queue.empty():
+        rank, *story = queue.get()
         stories[rank] = Story(*story)
     return stories, [process.exitcode for process in processes]
 
 
-def _rank(said: Any, rank: int, size: int, file: str, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+def _rank(queue: Any, rank: int, size: int, file: str, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), TORCH_FR_DUMP_TEMP_FILE=str(Path(file).parent / "fr/rank_"))
     import torch
     import torch.distributed as dist
@@ -84,7 +84,7 @@ def _rank(said: Any, rank: int, size: int, file: str, function: Callable[..., An
     try:
         function(rank, *args)
     except BaseException as error:
-        said.put((rank, [k.__name__ for k in type(error).__mro__], str(error)))
+        queue.put((rank, [k.__name__ for k in type(error).__mro__], str(error)))
         dist.distributed_c10d._get_default_store().add(RAISED, 1)
         dist.destroy_process_group()  # never hangs
         raise SystemExit(3) from error

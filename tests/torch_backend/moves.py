@@ -84,7 +84,7 @@ def all_to_all_of(rows: list[list[int]], width: Shape, dtype: Any, async_op: boo
 
 def all_to_all_single(dtype: Any, shape: Shape, async_op: bool, contiguous: bool) -> None:
     n = dist.get_world_size()
-    all_to_all_single_of([[shape[0]] * n] * n, shape[1:], dtype, async_op, contiguous, told=False)
+    all_to_all_single_of([[shape[0]] * n] * n, shape[1:], dtype, async_op, contiguous, with_splits=False)
 
 
 def all_to_all_single_uneven(dtype: Any, shape: Shape, async_op: bool, contiguous: bool) -> None:
@@ -98,7 +98,7 @@ def _differing() -> list[list[int]]:
 
 
 def all_to_all_single_of(
-    rows: list[list[int]], width: Shape, dtype: Any, async_op: bool, contiguous: bool, told: bool = True
+    rows: list[list[int]], width: Shape, dtype: Any, async_op: bool, contiguous: bool, with_splits: bool = True
 ) -> None:
     n, rank = dist.get_world_size(), dist.get_rank()
 
@@ -110,13 +110,13 @@ def all_to_all_single_of(
     for r, piece in enumerate(x.split(given)):
         piece.copy_(between(rank, r))
     out = laid(torch.zeros((sum(gotten), *width), dtype=dtype), contiguous)
-    splits = (gotten, given) if told else (None, None)
+    splits = (gotten, given) if with_splits else (None, None)
     ended(dist.all_to_all_single(out, laid(x, contiguous), *splits, async_op=async_op), async_op)
     assert all(same(piece, between(r, rank)) for r, piece in enumerate(out.split(gotten))), (dtype, out)
 
 
 def ended(work: Any, async_op: bool) -> None:
-    """Waits for what is under way; what was synchronous is None."""
+    """Waits for asynchronous work; synchronous calls returned None."""
     assert (work is not None) == async_op
     if async_op:
         work.wait()

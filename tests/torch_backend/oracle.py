@@ -1,4 +1,4 @@
-"""What collectives must give, in plain torch; for the ranks of a world. Values are small enough to be exact in all
+"""Results of collectives, in plain torch; for the ranks of a world. Values are small enough to be exact in all
 types."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ OPS = {name: getattr(dist.ReduceOp, {"prod": "PRODUCT"}.get(name, name.upper()))
 
 
 def values(rank: int, shape: Sequence[int], dtype: Any) -> Any:
-    """What `rank` gives: 1 or 2 (True or False), in a pattern that all ranks know."""
+    """The input of `rank`: 1 or 2 (True or False), in a pattern that all ranks know."""
     count = torch.Size(shape).numel()
     pattern = (torch.arange(count) * (2 * rank + 1) + rank) % 3 % 2
     numbers = pattern if dtype is torch.bool else pattern + 1
@@ -42,7 +42,7 @@ def values(rank: int, shape: Sequence[int], dtype: Any) -> Any:
 
 
 def reduction(op: str, xs: Sequence[Any]) -> Any:
-    """All of `xs` joined by `op`, rounded at the end as docs/types.md says."""
+    """All of `xs` joined by `op`, rounded at the end by the rule in docs/types.md."""
     dtype = xs[0].dtype
     wide = torch.complex128 if dtype.is_complex else torch.float64 if dtype.is_floating_point else torch.int64
     result = reduce(REDUCTIONS[op], [x.to(wide) for x in xs])

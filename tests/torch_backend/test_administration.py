@@ -1,4 +1,4 @@
-"""What a program asks of a group and does with it, beside calls; and its end, whoever is still there."""
+"""Names, time limits and other attributes of a group; and its end, whichever ranks are still there."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def _names() -> list[Any]:
     return [dist.is_initialized(), group.name(), dist.Backend.RINGTREE, after - before, *named]  # type: ignore[attr-defined]
 
 
-def test_names_numbers_and_what_it_does_not_do(worlds: Worlds) -> None:
-    said = worlds(2).run(_again, _names)
-    assert said[1] == [False, "ringtree", "ringtree", 2]
-    assert said[0][:4] == said[1] and said[0][5] == "mine"
-    assert said[0][6] == f"<ringtree process group {said[0][4]!r}, rank 0 of 1: ranks [0]>"
+def test_names_and_numbers_of_groups(worlds: Worlds) -> None:
+    names = worlds(2).run(_again, _names)
+    assert names[1] == [False, "ringtree", "ringtree", 2]
+    assert names[0][:4] == names[1] and names[0][5] == "mine"
+    assert names[0][6] == f"<ringtree process group {names[0][4]!r}, rank 0 of 1: ranks [0]>"
 
 
 def _again(act: Any, *args: Any) -> Any:
@@ -88,8 +88,8 @@ def _aborted() -> str:
 
 
 def test_abort_ends_another_threads_wait(worlds: Worlds) -> None:
-    for said in worlds(2).run(_again, _aborted):
-        assert "rank 0 aborted the group" in said
+    for message in worlds(2).run(_again, _aborted):
+        assert "rank 0 aborted the group" in message
 
 
 def _with_another_timeout() -> str:
@@ -111,8 +111,8 @@ def _with_another_timeout() -> str:
 
 
 def test_the_timeout_set_holds(worlds: Worlds) -> None:
-    said = worlds(2).run(_with_another_timeout)
-    assert "rank 0 waited 0.3 s for rank 1" in said[0] and said[1] == ""
+    messages = worlds(2).run(_with_another_timeout)
+    assert "rank 0 waited 0.3 s for rank 1" in messages[0] and messages[1] == ""
 
 
 def _destroyed(how: str) -> None:
@@ -154,18 +154,18 @@ def _forked() -> str:
             os.write(theirs, str(error).encode())
         os._exit(0)
     os.waitpid(child, 0)
-    said = os.read(mine, 4096).decode()
+    message = os.read(mine, 4096).decode()
     os.close(mine)
     os.close(theirs)
     x = torch.ones(2)
     dist.all_reduce(x)
     assert x.tolist() == [2.0, 2.0]
-    return said
+    return message
 
 
-def test_a_forked_child_is_told_that_it_is_no_rank(worlds: Worlds) -> None:
-    for rank, said in enumerate(worlds(2).run(_forked)):
-        assert f"is a fork of rank {rank} and cannot use its communicator" in said
+def test_a_forked_child_gets_the_error_that_it_is_no_rank(worlds: Worlds) -> None:
+    for rank, message in enumerate(worlds(2).run(_forked)):
+        assert f"is a fork of rank {rank} and cannot use its communicator" in message
 
 
 def _torchft(port: str) -> list[float]:

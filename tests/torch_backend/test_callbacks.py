@@ -1,4 +1,4 @@
-"""Callbacks of futures: in turn, so that what they call comes in one order on all ranks."""
+"""Callbacks of futures: in turn, so that their calls have one order on all ranks."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_a_chain_without_an_end(worlds: Worlds) -> None:
 
 
 def _across_groups(seed: int) -> list[float]:
-    """Sums in pairs whose callbacks sum across the pairs, whose callbacks tell the pairs."""
+    """Sums in pairs whose callbacks sum across the pairs, whose callbacks send the sum to the pairs."""
     import torch
     import torch.distributed as dist
 
@@ -192,11 +192,11 @@ def _across_groups(seed: int) -> list[float]:
         return result
 
     futures = [bucket(torch.full((i + 1,), float(i + rank))) for i in range(8)]
-    said = [float(future.wait().mean()) for future in futures]
+    means = [float(future.wait().mean()) for future in futures]
     for group in (*pairs, *across):
         if group is not dist.GroupMember.NON_GROUP_MEMBER:
             dist.destroy_process_group(group)
-    return said
+    return means
 
 
 def test_across_groups(worlds: Worlds) -> None:
@@ -204,16 +204,16 @@ def test_across_groups(worlds: Worlds) -> None:
         assert worlds(4).run(_across_groups, seed) == [[6.0 + 4 * i for i in range(8)]] * 4
 
 
-def _as_torch_says() -> list[Any]:
+def _as_in_torch() -> list[Any]:
     import torch
     import torch.distributed as dist
 
-    group, said = dist.group.WORLD, list[Any]()
+    group, seen = dist.group.WORLD, list[Any]()
     for work in (dist.all_reduce(torch.ones(1), async_op=True), group.allreduce([torch.ones(1)])):
         future = work.get_future()
         future.wait()
-        future.add_done_callback(lambda f: said.append(f.value()[0].item()))  # runs at once
-        said.append(future.then(lambda f: said.append(type(f.value()))).done())
+        future.add_done_callback(lambda f: seen.append(f.value()[0].item()))  # runs at once
+        seen.append(future.then(lambda f: seen.append(type(f.value()))).done())
         failed = future.then(lambda f: 1 / 0)
         waits = [failed.wait, partial(torch.futures.wait_all, [future, failed]), failed.then(lambda f: f.value()).wait]
         for wait in waits:
@@ -222,11 +222,11 @@ def _as_torch_says() -> list[Any]:
     mine: torch.futures.Future[int] = torch.futures.Future()
     then = mine.then(lambda f: f.value() + 1)
     mine.set_result(1)
-    return [*said, then.wait()]
+    return [*seen, then.wait()]
 
 
-def test_otherwise_as_torch_says(worlds: Worlds) -> None:
-    assert worlds(2).run(_as_torch_says) == [[2.0, list, True] * 2 + [2]] * 2
+def test_otherwise_as_in_torch(worlds: Worlds) -> None:
+    assert worlds(2).run(_as_in_torch) == [[2.0, list, True] * 2 + [2]] * 2
 
 
 def _numbers() -> tuple[int, int, str]:
@@ -249,17 +249,17 @@ def _numbers() -> tuple[int, int, str]:
 
     try:
         future.then(fails).wait()
-        said = "nothing"
+        message = "nothing"
     except RuntimeError as error:
-        said = str(error)
+        message = str(error)
     after = group._get_sequence_number_for_group()
     dist.destroy_process_group(group)
-    return before, after, said
+    return before, after, message
 
 
-def test_what_differs_in_a_callback_is_told(worlds: Worlds) -> None:
-    for before, after, said in worlds(2).run(_numbers):
+def test_differences_in_a_callback_raise(worlds: Worlds) -> None:
+    for before, after, message in worlds(2).run(_numbers):
         assert (before, after) == (0, 2)
-        assert "sequence number 2" in said
-        assert "callbacks1" in said
-        assert "broadcast" in said
+        assert "sequence number 2" in message
+        assert "callbacks1" in message
+        assert "broadcast" in message

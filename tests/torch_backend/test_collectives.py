@@ -71,8 +71,8 @@ def _reduced(collective: str) -> None:
 
 @pytest.mark.parametrize("n", [2, 3])
 def test_types_that_cannot_be_reduced(worlds: Worlds, n: int) -> None:
-    for said in worlds(n).run(_refused):
-        assert all("is not supported; expected one of" in line and "\n" not in line for line in said), said
+    for messages in worlds(n).run(_refused):
+        assert all("is not supported; expected one of" in line and "\n" not in line for line in messages), messages
 
 
 def _refused() -> list[str]:
@@ -82,14 +82,14 @@ def _refused() -> list[str]:
     from tests.torch_backend.oracle import UNKNOWN
 
     group: Any = dist.group.WORLD
-    said = []
+    messages = []
     for x in (torch.zeros(2, dtype=dtype) for dtype in UNKNOWN):
         with pytest.raises(TypeError) as refusal:
             group.allreduce([x], _options("AllreduceOptions"))
-        said.append(str(refusal.value))
+        messages.append(str(refusal.value))
     with pytest.raises(TypeError) as refusal:
         dist.all_reduce(torch.zeros(2), dist.ReduceOp.BAND)
-    return [*said, str(refusal.value)]
+    return [*messages, str(refusal.value)]
 
 
 @pytest.mark.parametrize("async_op", [False, True])

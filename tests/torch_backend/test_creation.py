@@ -1,4 +1,4 @@
-"""Groups are made through the store, whatever it holds, and whoever does not come."""
+"""Groups are made through the store, whatever it holds, and whichever ranks do not come."""
 
 from __future__ import annotations
 
@@ -67,30 +67,30 @@ def test_one_store_serves_one_group_after_another(worlds: Worlds, tmp_path: Path
 
 
 def _absent(folder: str, absent: int, late_s: float | None) -> list[str]:
-    """What every rank hears where one does not come, or comes late, and what of a second attempt with that store."""
+    """Every rank's outcomes where one is absent or late, and of a second attempt with that store."""
     import torch.distributed as dist
 
     store = _store("file", folder + "/store")
-    said = []
+    outcomes = []
     if dist.get_rank() != absent:
-        said.append(_outcome(store, 1.5))
+        outcomes.append(_outcome(store, 1.5))
     elif late_s is not None:
         time.sleep(late_s)
-        said.append(_outcome(store, 1.5))
+        outcomes.append(_outcome(store, 1.5))
     dist.barrier()
-    said.append(_outcome(store, 20))
-    return said
+    outcomes.append(_outcome(store, 20))
+    return outcomes
 
 
 @pytest.mark.parametrize("absent", [0, 1, 2])
-def test_who_never_comes_is_named_and_may_come_again(worlds: Worlds, tmp_path: Path, absent: int) -> None:
-    for rank, said in enumerate(worlds(3).run(_absent, str(tmp_path), absent, None)):
-        assert said[-1] == "3.0"
+def test_an_absent_rank_is_named_and_may_come_later(worlds: Worlds, tmp_path: Path, absent: int) -> None:
+    for rank, outcomes in enumerate(worlds(3).run(_absent, str(tmp_path), absent, None)):
+        assert outcomes[-1] == "3.0"
         if rank != absent:
-            assert said[0].startswith(f"TimedOut: rank {absent} did not come to the group of 3 ranks within 1.5 s")
+            assert outcomes[0].startswith(f"TimedOut: rank {absent} did not come to the group of 3 ranks within 1.5 s")
 
 
-def test_who_comes_late_is_waited_for(worlds: Worlds, tmp_path: Path) -> None:
+def test_late_ranks_are_waited_for(worlds: Worlds, tmp_path: Path) -> None:
     assert worlds(3).run(_absent, str(tmp_path), 0, 1.0) == [["3.0", "3.0"]] * 3
 
 
@@ -114,7 +114,7 @@ def _stale(folder: str) -> list[str]:
     return [_outcome(store, 20)]
 
 
-def test_what_an_earlier_attempt_left_is_not_joined(worlds: Worlds, tmp_path: Path) -> None:
+def test_remains_of_an_earlier_attempt_are_not_joined(worlds: Worlds, tmp_path: Path) -> None:
     assert worlds(3).run(_stale, str(tmp_path)) == [["3.0"]] * 3
 
 
@@ -151,8 +151,8 @@ def _one_dies(folder: str) -> str:
 
 
 def test_a_rank_that_dies_while_it_joins_is_named(worlds: Worlds, tmp_path: Path) -> None:
-    said = worlds(3).run(_one_dies, str(tmp_path))
-    assert said == ["RuntimeError: rank 2 ended while the group of 4 ranks was being set up"] * 2 + [""]
+    outcomes = worlds(3).run(_one_dies, str(tmp_path))
+    assert outcomes == ["RuntimeError: rank 2 ended while the group of 4 ranks was being set up"] * 2 + [""]
 
 
 # -- several machines: one rank acts in a thread whose namespaces are its own
@@ -187,31 +187,31 @@ def _two_hosts(folder: str, name: str, elsewhere: tuple[int, ...]) -> str:
     import torch.distributed as dist
 
     store = _store("file", folder + "/store")
-    said: list[str] = []
+    outcomes: list[str] = []
 
     def act() -> None:
         if dist.get_rank() in elsewhere:
             _on_another_host(name, folder)
-        said.append(_outcome(store, 60))
+        outcomes.append(_outcome(store, 60))
 
     dist.barrier()
     thread = threading.Thread(target=act)
     thread.start()
     thread.join()
     dist.barrier()
-    return said[0]
+    return outcomes[0]
 
 
 @pytest.mark.parametrize("elsewhere", [(2,), (0,), (1, 2)])
 @pytest.mark.parametrize("name", ["", "another-host"])
-def test_ranks_on_several_hosts_are_told_at_once(
+def test_ranks_on_several_hosts_raise_at_once(
     worlds: Worlds, tmp_path: Path, name: str, elsewhere: tuple[int, ...]
 ) -> None:
     if not _may_unshare():
         pytest.skip("this user cannot make namespaces")
-    for said in worlds(3).run(_two_hosts, str(tmp_path), name, elsewhere):
-        assert said.startswith("RuntimeError: rank 0 ")
+    for outcome in worlds(3).run(_two_hosts, str(tmp_path), name, elsewhere):
+        assert outcome.startswith("RuntimeError: rank 0 ")
         if name:
-            assert socket.gethostname() in said and name in said and "take the backend gloo" in said
+            assert socket.gethostname() in outcome and name in outcome and "take the backend gloo" in outcome
         else:
-            assert "network namespaces differ" in said
+            assert "network namespaces differ" in outcome

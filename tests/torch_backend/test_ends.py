@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-Said = dict[str, list[tuple[int, str]]]
+Ends = dict[str, list[tuple[int, str]]]
 
 CODES = {"an_exit_code": 3}
 PROGRAMS = (  # of ends.py, which imports torch
@@ -27,14 +27,14 @@ PROGRAMS = (  # of ends.py, which imports torch
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory) -> Said:
+def ends(tmp_path_factory: pytest.TempPathFactory) -> Ends:
     folder = tmp_path_factory.mktemp("ends")
     subprocess.run([sys.executable, "-m", "tests.torch_backend.ends", str(folder)], check=True)
-    found: Said = json.loads((folder / "said.json").read_text())
+    found: Ends = json.loads((folder / "ends.json").read_text())
     assert tuple(found) == PROGRAMS
     return found
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_an_end_is_quick_and_quiet(said: Said, program: str) -> None:
-    assert said[program] == [[CODES.get(program, 0), ""]] * 2
+def test_an_end_is_quick_and_quiet(ends: Ends, program: str) -> None:
+    assert ends[program] == [[CODES.get(program, 0), ""]] * 2

@@ -1,4 +1,4 @@
-"""What survivors are told when something goes wrong between ranks: at once or within the timeout, by name."""
+"""The errors of survivors when ranks fail or disagree: at once or within the timeout, with the rank's number."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def test_a_rank_that_does_not_come_is_named_within_the_timeout(tmp_path: Path, c
     stories, codes = run(3, tmp_path, _hangs, call)
     assert codes == [3, 0, 3]
     for story in stories.values():
-        said = f"waited {TIMEOUT_S:g} s for rank 1 in all_reduce"
-        assert "TimedOut" in story.kinds and said in story.text, story.text
+        expected = f"waited {TIMEOUT_S:g} s for rank 1 in all_reduce"
+        assert "TimedOut" in story.kinds and expected in story.text, story.text
 
 
 def _differs(rank: int, how: str) -> None:

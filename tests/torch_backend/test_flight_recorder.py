@@ -50,7 +50,7 @@ def _fails(rank: int, how: str) -> None:
 
 
 def _good_calls(rank: int, n: int, pair: object) -> None:
-    """Of every kind, also uneven ones: what the analyser must not take for a mistake."""
+    """Calls of every kind, also uneven ones, which the analyser must not take for a mistake."""
     import torch
     import torch.distributed as dist
 
@@ -79,13 +79,13 @@ def _good_calls(rank: int, n: int, pair: object) -> None:
 
 
 def _analysed(folder: Path, *options: str) -> str:
-    """What the analyser says of the dumps."""
+    """The analyser's output for the dumps."""
     process = fresh(_analyse, str(folder / "fr"), *options)
     process.start()
     process.join()
-    said = (folder / "fr.txt").read_text()
-    assert process.exitcode == 0, said
-    return said
+    report = (folder / "fr.txt").read_text()
+    assert process.exitcode == 0, report
+    return report
 
 
 def _analyse(folder: str, *options: str) -> None:
@@ -109,10 +109,10 @@ CASES = {
 @pytest.mark.parametrize(("how", "n"), [(how, 4 if how in ("hang", "size") else 2) for how in CASES])
 def test_the_analyser_names_the_culprit_and_nothing_else(tmp_path: Path, how: str, n: int) -> None:
     run(n, tmp_path, _fails, how)
-    said = _analysed(tmp_path)
+    report = _analysed(tmp_path)
     for words in CASES[how]:
-        assert words in said, said
-    assert said.count("group info") == 1, said
+        assert words in report, report
+    assert report.count("group info") == 1, report
 
 
 def test_a_dead_rank_leaves_no_dump(tmp_path: Path) -> None:

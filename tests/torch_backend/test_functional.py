@@ -1,4 +1,4 @@
-"""What torch builds on a group's collectives: functional ones, those with gradients, those of objects."""
+"""torch's functions on a group's collectives: functional ones, those with gradients, those of objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What hangs on a future whose call fails."""
+"""Callbacks of a future whose call fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _dies_in_backward(rank: int) -> None:
     loss.backward()
 
 
-def test_ddp_says_in_backward_who_died(tmp_path: Path) -> None:
+def test_ddp_names_the_dead_rank_in_backward(tmp_path: Path) -> None:
     """It waits for futures in C++, which knows no error but one that a callback raised."""
     stories, codes = run(2, tmp_path, _dies_in_backward)
     assert codes == [3, 7]

@@ -114,7 +114,7 @@ def test_a_callback_waits_for_a_call_that_was_under_way_before(worlds: Worlds) -
 
 
 def _without_threads() -> list[float]:
-    """Where the system has no thread to give, that call says so, and the next ones are as ever."""
+    """Where the system has no thread to give, that call raises, and the next ones work."""
     import threading
 
     import torch

@@ -22,7 +22,7 @@ def _held() -> tuple[int, int, int]:
 
 
 def _by_the_thousand(made: int, kept: int) -> list[list[int]]:
-    """What `made` groups take that are used and destroyed, `kept` at a time, and what so many take while they live."""
+    """Resources of `made` groups, used and destroyed `kept` at a time, and of `kept` groups while they live."""
     import torch
     import torch.distributed as dist
 
@@ -47,8 +47,8 @@ def _by_the_thousand(made: int, kept: int) -> list[list[int]]:
     return [[b - a for a, b in zip(before, then, strict=True)] for then in (alive, after)]
 
 
-def _check_thousands(said: list[list[list[int]]], kept: int) -> None:
-    for alive, after in said:
+def _check_thousands(figures: list[list[list[int]]], kept: int) -> None:
+    for alive, after in figures:
         assert alive[0] <= 2 and alive[2] < 200 * kept  # KiB
         assert after[0] <= 0 and after[1] <= 0 and after[2] < 8 * 1024
 
@@ -116,9 +116,9 @@ def _meshes() -> list[Any]:
     grid = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
     cube = init_device_mesh("cpu", (2, 1, 2), mesh_dim_names=("pp", "dp", "tp"))
     flat = cube["pp", "tp"]._flatten("both")
-    said = [total(line.get_group()), total(grid["dp"].get_group()), total(grid.get_group("tp"))]
-    said += [total(cube["dp"].get_group()), total(cube["pp", "tp"]["tp"].get_group()), total(flat.get_group())]
-    return said
+    totals = [total(line.get_group()), total(grid["dp"].get_group()), total(grid.get_group("tp"))]
+    totals += [total(cube["dp"].get_group()), total(cube["pp", "tp"]["tp"].get_group()), total(flat.get_group())]
+    return totals
 
 
 def test_meshes(worlds: Worlds) -> None:
@@ -130,7 +130,7 @@ def test_meshes(worlds: Worlds) -> None:
     ]
 
 
-def _again_and_again(folder: str, ways: list[str]) -> list[float]:
+def _again_and_again(folder: str, addresses: list[str]) -> list[float]:
     """The default group is destroyed and made anew, by every way there is, and last by that of the tests."""
     import torch
     import torch.distributed as dist
@@ -139,7 +139,7 @@ def _again_and_again(folder: str, ways: list[str]) -> list[float]:
     _, store = dist.distributed_c10d._world.pg_map[dist.group.WORLD]
     dist.destroy_process_group()
     sums = []
-    for way in ways:
+    for way in addresses:
         dist.init_process_group("ringtree", init_method=way, rank=rank, world_size=size)
         sub = dist.new_group()
         x = torch.ones(3)
@@ -156,8 +156,8 @@ def _again_and_again(folder: str, ways: list[str]) -> list[float]:
 def test_the_default_group_made_again_and_again(worlds: Worlds, tmp_path: Path) -> None:
     from tests.torch_backend.test_creation import _free_port
 
-    ways = [f"file://{tmp_path}/one"] * 5 + [f"tcp://localhost:{_free_port()}"] * 5
-    assert worlds(2).run(_again_and_again, str(tmp_path), ways) == [[4.0] * 10] * 2
+    addresses = [f"file://{tmp_path}/one"] * 5 + [f"tcp://localhost:{_free_port()}"] * 5
+    assert worlds(2).run(_again_and_again, str(tmp_path), addresses) == [[4.0] * 10] * 2
 
 
 def _beside_gloo() -> list[float]:
@@ -192,12 +192,12 @@ def _in_a_circle() -> list[str]:
 
     rank = dist.get_rank()
     patience = timedelta(seconds=1.5)
-    said = []
+    messages = []
     for pair in ([rank, (rank + 1) % 3], [rank, (rank + 2) % 3]):
         try:
             dist.new_group(pair, timeout=patience, use_local_synchronization=True)
         except RuntimeError as error:
-            said.append(str(error))
+            messages.append(str(error))
             break
     dist.barrier()
     if rank == 0:
@@ -205,10 +205,10 @@ def _in_a_circle() -> list[str]:
     group = dist.new_group([0, 1, 2], use_local_synchronization=True)
     x = torch.ones(1)
     dist.all_reduce(x, group=group)
-    return [*said, str(int(x))]
+    return [*messages, str(int(x))]
 
 
-def test_ranks_that_wait_in_a_circle_are_told_who_waits_for_whom(worlds: Worlds) -> None:
+def test_ranks_that_wait_in_a_cycle_get_the_cycle(worlds: Worlds) -> None:
     for rank, (why, total) in enumerate(worlds(3).run(_in_a_circle)):
         one, other = (rank + 1) % 3, (rank + 2) % 3
         assert f"rank {one} did not come to the group of 2 ranks within 1.5 s" in why

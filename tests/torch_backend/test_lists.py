@@ -70,8 +70,8 @@ def _options(name: str, async_op: bool) -> Any:
 
 
 def test_counts_of_coalesced_tensors(worlds: Worlds) -> None:
-    for said in worlds(2).run(_counts_that_differ):
-        assert all("\n" not in line for line in said)
+    for messages in worlds(2).run(_counts_that_differ):
+        assert all("\n" not in line for line in messages)
 
 
 def _counts_that_differ() -> list[str]:
@@ -79,7 +79,7 @@ def _counts_that_differ() -> list[str]:
     import torch.distributed as dist
 
     group: Any = dist.group.WORLD
-    said = []
+    messages = []
     for call, outs, ins in (
         (group.all_gather_single_coalesced, [torch.zeros(2)], []),
         (group.allreduce_coalesced, [], None),
@@ -87,8 +87,8 @@ def _counts_that_differ() -> list[str]:
     ):
         with pytest.raises(ValueError, match="expected") as refusal:
             call(*([outs] if ins is None else [outs, ins]))
-        said.append(str(refusal.value))
-    return said
+        messages.append(str(refusal.value))
+    return messages
 
 
 @pytest.mark.parametrize("async_op", [False, True])

@@ -63,7 +63,7 @@ def _broadcast_late(symmetric: bool, sent: Path) -> bool:
 
 @pytest.mark.parametrize("symmetric", [False, True])
 def test_peers_read_them_in_place(worlds: Worlds, symmetric: bool, tmp_path: Path) -> None:
-    """What is staged was sent when it is in a slot; what is read in place only when it was read."""
+    """A staged message is sent once it is in a slot; one read in place, once it was read."""
     assert worlds(2).run(_broadcast_late, symmetric, tmp_path / "sent") == [False, not symmetric]
 
 
@@ -120,7 +120,7 @@ def test_500_steps_take_no_more_memory_than_two(worlds: Worlds) -> None:
 
 
 def _filled_up() -> list[bool]:
-    """In a heap of 4 MiB a rank: what is taken, too much, what was given back, and what there is no memory for."""
+    """In a heap of 4 MiB a rank: allocations, too large ones, freed ones, and ones without memory."""
     import torch
     import torch.distributed as dist
 
@@ -144,7 +144,7 @@ def _filled_up() -> list[bool]:
         heap.MOST_BYTES, heap.memory_available_bytes = kept
 
 
-def test_what_does_not_fit_is_ordinary_memory(worlds: Worlds) -> None:
+def test_tensors_that_do_not_fit_get_ordinary_memory(worlds: Worlds) -> None:
     assert worlds(2).run(_filled_up) == [[True, False, False, True, True]] * 2
 
 
@@ -176,7 +176,7 @@ def _alone() -> tuple[bool, list[str]]:
     heap.PATIENCE_S = 0.5
     group: Any = dist.new_group(backend="ringtree")
     made = None
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if dist.get_rank() == 0:
             made = group.allocate_tensor(100_000, dtype=torch.float32)
@@ -184,13 +184,13 @@ def _alone() -> tuple[bool, list[str]]:
             assert again.numel() == 100_000
     x = torch.ones(100_000) if made is None else made.fill_(1)
     dist.all_reduce(x, group=group)
-    return bool((x == dist.get_world_size()).all()), [str(w.message) for w in said]
+    return bool((x == dist.get_world_size()).all()), [str(w.message) for w in caught]
 
 
-def test_who_allocates_alone_gets_ordinary_memory(worlds: Worlds) -> None:
-    (right, said), (other, silent) = worlds(2).run(_alone)
+def test_a_rank_that_allocates_alone_gets_ordinary_memory(worlds: Worlds) -> None:
+    (right, texts), (other, silent) = worlds(2).run(_alone)
     assert right
     assert other
-    assert len(said) == 1
-    assert said[0].startswith("no symmetric memory, so ordinary memory is used: rank 1 did not come")
+    assert len(texts) == 1
+    assert texts[0].startswith("no symmetric memory, so ordinary memory is used: rank 1 did not come")
     assert not silent

@@ -69,7 +69,7 @@ def _differ(rank: int, other: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("other", [{"shape": 9}, {"shape": 7}, {"dtype": "int32"}, {"dtype": "float64", "shape": 4}])
-def test_another_type_or_length_is_told_to_both(tmp_path: Path, other: dict[str, Any]) -> None:
+def test_another_type_or_length_raises_on_both(tmp_path: Path, other: dict[str, Any]) -> None:
     stories, codes = run(2, tmp_path, _differ, other)
     assert codes == [3, 3]
     for story in stories.values():

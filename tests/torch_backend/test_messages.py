@@ -24,7 +24,7 @@ SHAPES: dict[str, Any] = {
 
 
 def _ring(shape: str) -> list[str]:
-    """Every rank sends to the next one, and says for which types another than the expected came."""
+    """Every rank sends to the next one, and returns the types of which a wrong message came."""
     import torch
     import torch.distributed as dist
 
@@ -58,7 +58,7 @@ def test_every_type_and_shape(worlds: Worlds, n: int, shape: str) -> None:
 
 
 def _tags() -> list[float]:
-    """What was sent first is received last, and collectives go on between."""
+    """The first message is received last, and collectives go on between."""
     import torch
     import torch.distributed as dist
 
@@ -80,7 +80,7 @@ def _tags() -> list[float]:
 
 
 @pytest.mark.parametrize("n", [2, 3])
-def test_tags_tell_messages_apart(worlds: Worlds, n: int) -> None:
+def test_tags_distinguish_messages(worlds: Worlds, n: int) -> None:
     assert worlds(n).run(_tags)[1] == [2.0**31, 1.0, 0.0]
 
 
@@ -92,7 +92,7 @@ def _any_source() -> list[int]:
     if rank != 0:
         dist.send(torch.full((4,), float(rank)), 0, tag=5)
         return []
-    said = []
+    sources = []
     for k in range(1, n):
         x = torch.zeros(4)
         if k % 2:
@@ -102,12 +102,12 @@ def _any_source() -> list[int]:
             work.wait()
             source = work._source_rank()
         assert source == int(x[0])
-        said.append(source)
-    return sorted(said)
+        sources.append(source)
+    return sorted(sources)
 
 
 @pytest.mark.parametrize("n", [2, 4])
-def test_any_source_says_which(worlds: Worlds, n: int) -> None:
+def test_any_source_returns_the_source(worlds: Worlds, n: int) -> None:
     assert worlds(n).run(_any_source)[0] == list(range(1, n))
 
 
@@ -233,7 +233,7 @@ def _forgotten() -> bool:
     x = torch.zeros(4, 2)
     dist.irecv(x[:, 0], 1)
     while x[:, 0].sum() != 4:
-        dist.irecv(torch.zeros(1), 0, tag=8)  # what is begun finishes what has ended
+        dist.irecv(torch.zeros(1), 0, tag=8)  # beginning a message finishes those that have ended
         dist.isend(torch.ones(1), 0, tag=8)
         time.sleep(0.001)
     return bool((x[:, 0] == 1).all())
@@ -247,7 +247,7 @@ def _mistakes() -> list[str]:
     import torch
     import torch.distributed as dist
 
-    said = []
+    errors = []
     pg: Any = dist.group.WORLD
     for call in (
         lambda: pg.send([torch.ones(1)], 5, 0),
@@ -259,11 +259,11 @@ def _mistakes() -> list[str]:
         try:
             call()
         except (ValueError, TypeError) as error:
-            said.append(type(error).__name__)
-    return said
+            errors.append(type(error).__name__)
+    return errors
 
 
-def test_mistakes_are_told_at_once_and_harm_nobody(worlds: Worlds) -> None:
+def test_mistakes_raise_at_once_and_harm_nobody(worlds: Worlds) -> None:
     assert worlds(2).run(_mistakes) == [["ValueError"] * 4 + ["TypeError"]] * 2
     assert worlds(2).run(_batch, 4) == [True, True]
 
@@ -280,25 +280,25 @@ def _out_of_time() -> tuple[str, bool]:
         dist.send(torch.ones(2), 0, tag=2)
         return "", True
     work = dist.irecv(x := torch.zeros(2), 1, tag=2)
-    said = ""
+    message = ""
     try:
         work.wait(timedelta(milliseconds=50))
     except RuntimeError as error:
-        said = str(error)
+        message = str(error)
     dist.send(torch.ones(1), 1, tag=1)
     work.wait()
-    return said, bool((x == 1).all())
+    return message, bool((x == 1).all())
 
 
-def test_a_wait_that_runs_out_of_time_says_for_what(worlds: Worlds) -> None:
-    (said, came), _ = worlds(2).run(_out_of_time)
+def test_a_wait_that_runs_out_of_time_names_ranks_and_tag(worlds: Worlds) -> None:
+    (message, came), _ = worlds(2).run(_out_of_time)
     assert came
     for part in ("rank 0", "rank 1", "tag 2", "recv", "0.05 s"):
-        assert part in said
+        assert part in message
 
 
 def _counted() -> list[list[int]]:
-    """What came from each member of a group, by its counters: (bytes, messages). The group is ranks 3, 1, 0."""
+    """Received from each member of a group, by its counters: (bytes, messages). The group is ranks 3, 1, 0."""
     import torch
     import torch.distributed as dist
 

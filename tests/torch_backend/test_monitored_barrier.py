@@ -1,4 +1,4 @@
-"""The barrier that says who did not come."""
+"""The barrier that names the ranks that did not come."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ def _meets(absent: list[int], wait_all_ranks: bool) -> str:
     from ringtree.torch_backend import monitored_barrier
 
     monitored_barrier(timeout=timedelta(seconds=60))
-    said = ""
+    message = ""
     if dist.get_rank() not in absent:
         try:
             monitored_barrier(timeout=timedelta(seconds=LIMIT_S), wait_all_ranks=wait_all_ranks)
         except RuntimeError as error:
             assert isinstance(error, dist.DistBackendError)
-            said = str(error)
+            message = str(error)
     n = dist.get_world_size()
     dist.all_to_all([torch.zeros(3) for _ in range(n)], [torch.ones(3) for _ in range(n)])
     monitored_barrier(timeout=timedelta(seconds=60))
-    return said
+    return message
 
 
-def test_everyone_who_came_hears_who_did_not(worlds: Worlds) -> None:
+def test_every_present_rank_gets_the_absent_ones(worlds: Worlds) -> None:
     heard = worlds(4).run(_meets, [1, 3], True)
     assert heard[0].startswith("Ranks 1, 3 failed to pass monitoredBarrier in 1500 ms")
     expected = (

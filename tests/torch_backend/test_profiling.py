@@ -1,4 +1,4 @@
-"""What torch.profiler shows of a group's operations."""
+"""torch.profiler's events for a group's operations."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_torch_need_not_load_it() -> None:
     assert python(program, TORCH_DEVICE_BACKEND_AUTOLOAD="0").stdout == "False []\nTrue\n"
 
 
-def test_without_torch_the_error_says_what_installs_it() -> None:
+def test_without_torch_the_error_names_what_installs_it() -> None:
     done = python("import sys; sys.modules['torch'] = None; import ringtree.torch_backend")
     last = done.stderr.splitlines()[-1]
     assert last.startswith("ImportError: ringtree.torch_backend needs torch") and "pip install torch" in last
@@ -56,8 +56,10 @@ def test_the_engine_is_not_linked_against_torch() -> None:
     """So that one wheel serves every torch."""
     package = find_spec("ringtree._native")
     assert package is not None and package.origin is not None and package.origin.endswith(tuple(EXTENSION_SUFFIXES))
-    told = subprocess.run(["readelf", "--dynamic", package.origin], capture_output=True, text=True, check=True).stdout
-    needed = re.findall(r"NEEDED.*\[(.*)\]", told)
+    dynamic = subprocess.run(
+        ["readelf", "--dynamic", package.origin], capture_output=True, text=True, check=True
+    ).stdout
+    needed = re.findall(r"NEEDED.*\[(.*)\]", dynamic)
     assert "libc.so.6" in needed
     assert not [name for name in needed if re.search("torch|c10|python", name)]
 
@@ -74,14 +76,14 @@ def test_the_version_of_torch_stands_in_one_place() -> None:
 
 
 @pytest.mark.parametrize(
-    ("backend", "said"),
+    ("backend", "expected"),
     [
         ("cpu:ringtree", ""),
         ("cpu:ringtree,cuda:nccl", "backend 'cpu:ringtree,cuda:nccl': in a group of this torch nothing serves beside"),
         ("cpu:gloo,cuda:ringtree", "backend 'cpu:gloo,cuda:ringtree': in a group of this torch nothing serves beside"),
     ],
 )
-def test_devices_together(backend: str, said: str) -> None:
+def test_devices_together(backend: str, expected: str) -> None:
     program = (
         "import torch, torch.distributed as dist\n"
         "try:\n"
@@ -91,10 +93,10 @@ def test_devices_together(backend: str, said: str) -> None:
     )
     done = python(program)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(said) and bool(done.stdout) == bool(said)
+    assert done.stdout.startswith(expected) and bool(done.stdout) == bool(expected)
 
 
-# -- BackendBase, which the torch that is pinned here has not: what can be said without it
+# -- BackendBase, which the torch that is pinned here has not: what can be tested without it
 
 TENSOR_LISTS = ["allreduce", "allreduce_sparse", "allreduce_coalesced", "broadcast", "reduce"]
 TWO_TENSORS = [
@@ -126,7 +128,7 @@ class BackendBase:
     """Stands for torch's."""
 
     def __init__(self, rank: int, size: int) -> None:
-        self.told = rank, size
+        self.created_with = rank, size
 
     @staticmethod
     def Options(name: str, timeout: timedelta) -> tuple[str, timedelta]:  # torch's name
@@ -155,7 +157,7 @@ def _serves_as_a_backend(folder: str) -> list[str]:
         options.timeout, options.group_id = dist.default_pg_timeout, "mine"
         options.global_ranks_in_group = []
         made = create(options, None)
-        assert made.told == (dist.get_rank(), 2)
+        assert made.created_with == (dist.get_rank(), 2)
         assert made.options == ("ringtree", dist.default_pg_timeout)
         x = torch.ones(3)
         made.allreduce([x], dist.AllreduceOptions()).wait()

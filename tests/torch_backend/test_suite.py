@@ -51,7 +51,7 @@ NOTICED = {
 }
 
 
-def test_what_a_test_does_not_tell_is_noticed() -> None:
+def test_failures_that_a_test_hides_are_noticed() -> None:
     outcomes = list(run(RINGTREE, list(NOTICED), 10.0))
     assert [outcome.status for outcome in outcomes] == [FAIL] * len(NOTICED)
     assert all(NOTICED[outcome.name] in outcome.reason for outcome in outcomes)

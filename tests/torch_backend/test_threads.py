@@ -12,14 +12,14 @@ from tests.torch_backend.conftest import Worlds
 
 
 def _in_threads(*functions: Callable[[], Any]) -> list[Any]:
-    """What each of them returns, all run at once; raises what one of them raised."""
-    said: list[Any] = [None] * len(functions)
+    """The results of the functions, all run at once; raises the first error of one."""
+    results: list[Any] = [None] * len(functions)
 
     def call(i: int) -> None:
         try:
-            said[i] = functions[i]()
+            results[i] = functions[i]()
         except BaseException as error:  # noqa: BLE001
-            said[i] = error
+            results[i] = error
 
     threads = [threading.Thread(target=call, args=(i,), daemon=True) for i in range(len(functions))]
     for thread in threads:
@@ -27,10 +27,10 @@ def _in_threads(*functions: Callable[[], Any]) -> list[Any]:
     for thread in threads:
         thread.join(30)
         assert not thread.is_alive()
-    for each in said:
+    for each in results:
         if isinstance(each, BaseException):
             raise each
-    return said
+    return results
 
 
 def _many_calls(groups: int, threads: int, calls: int) -> list[int]:
@@ -64,11 +64,11 @@ def _many_calls(groups: int, threads: int, calls: int) -> list[int]:
             wrong += bool((x != expected).any())
         return wrong
 
-    said = _in_threads(*[lambda t=t: thread(t) for t in range(threads)])  # type: ignore[misc]
+    results = _in_threads(*[lambda t=t: thread(t) for t in range(threads)])  # type: ignore[misc]
     for row in made:
         for group in row:
             dist.destroy_process_group(group)
-    return said
+    return results
 
 
 @pytest.mark.parametrize(("n", "groups", "threads"), [(2, 2, 2), (3, 1, 3), (4, 2, 2)])

@@ -45,7 +45,7 @@ def _all_to_all(matrix: list[list[int]], width: tuple[int, ...], async_op: bool,
     case(matrix, width, torch.float32, async_op, True)
 
 
-def test_nobody_waits_who_did_not_ask_to(worlds: Worlds) -> None:
+def test_only_ranks_that_asked_wait(worlds: Worlds) -> None:
     worlds(2).run(_crossed)
 
 
@@ -69,9 +69,9 @@ def _crossed() -> None:
 def test_ranks_that_expect_other_sizes(worlds: Worlds, async_op: bool) -> None:
     """An error on a rank at least that names what differs, and none that hangs; the group is lost."""
     world = worlds(2)
-    said = world.run(_at_odds, async_op)
+    messages = world.run(_at_odds, async_op)
     world.close()
-    assert any("rows" in text or "count" in text or "bytes" in text for text in said), said
+    assert any("rows" in text or "count" in text or "bytes" in text for text in messages), messages
 
 
 def _at_odds(async_op: bool) -> str:

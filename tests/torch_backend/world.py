@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 TIMEOUT_S = 20.0
-"""Of the process group; `World.run` waits for three times as long before it says that a rank hangs."""
+"""Of the process group; `World.run` waits for three times as long before it reports that a rank hangs."""
 
 
 class RankError(AssertionError):
-    """A function raised on a rank: says which, and its traceback there."""
+    """A function raised on a rank: its number, and the traceback there."""
 
 
 class World:
@@ -60,10 +60,10 @@ class World:
             raise
 
     def _collect(self, within_s: float) -> list[Any]:
-        said: dict[int, Any] = {}
+        answers: dict[int, Any] = {}
         stories: list[str] = []
-        while len(said) < self.size:
-            open_ranks = {self._pipes[r]: r for r in range(self.size) if r not in said}
+        while len(answers) < self.size:
+            open_ranks = {self._pipes[r]: r for r in range(self.size) if r not in answers}
             # Those who wait for a rank that raised hear of it, or time out; give them less than the world's patience.
             ready = wait(list(open_ranks), within_s if not stories else 3.0)
             if not ready:
@@ -75,12 +75,12 @@ class World:
                     good, what = pipe.recv()  # type: ignore[union-attr]
                 except EOFError:
                     good, what = False, "its process ended"
-                said[rank] = what
+                answers[rank] = what
                 if not good:
                     stories.append(f"rank {rank} of {self.size}: {what}")
         if stories:
             raise RankError("\n".join(stories))
-        return [said[rank] for rank in range(self.size)]
+        return [answers[rank] for rank in range(self.size)]
 
     def close(self) -> None:
         self.alive = False

@@ -9,7 +9,7 @@ import pytest
 from tests.torch_backend.conftest import Worlds, kept
 
 FEWEST = {"RINGTREE_ALGORITHM": "two_shot,pairwise"}
-"""By the rule, algorithms take small vectors that wait less, and move more bytes than the formulas say."""
+"""By the rule, algorithms are chosen for small vectors that wait less, and move more bytes than the formulas state."""
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 WIDTH = 6
 Spec = Sequence[tuple[str, int, int]]
-"""Of each step its kind, and the two values that it reads: 0 is the input, k what the k-th step made."""
+"""The kind of each step, and the two values that it reads: 0 is the input, k the result of step k."""
 
 
 class Step(nn.Module):

@@ -31,15 +31,15 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "micro-batches": {"micro_batches": 2},
     "sgd": {"optimizer": "sgd"},
 }
-"""The least that makes use of each, adamw being the rule. Staleness 0 comes to what synchronous training comes to."""
+"""The least that makes use of each, adamw being the rule. Staleness 0 gives the result of synchronous training."""
 
 SHAPE = Shape(width=16, layers=4, heads=4, context=16)
-"""One that all of them divide evenly: what is refused is refused for what it is."""
+"""A shape that all of them divide evenly: no pair is refused for its sizes."""
 SETTINGS = TrainingSettings(steps=3, batch=8, rate=1e-2)
 
 
 def plan(*names: str) -> TrainingPlan | None:
-    """What asks for all these options; None where two are the same one's, as two schedules are."""
+    """The layout with all these options; None where two exclude each other, as two schedules do."""
     asked: dict[str, Any] = {}
     for name in names:
         for option, value in OPTIONS[name].items():

@@ -1,4 +1,4 @@
-"""What one process comes to: a loop of plain torch that knows nothing of layouts, beside which they are all held."""
+"""Training in one process: a loop of plain torch without layouts, the reference for all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pipelines whose stages sleep in the place of computing, so that few cores carry many ranks: their schedules and
+"""Pipelines whose stages sleep instead of computing, so that few cores carry many ranks: their schedules and
 messages are real, and how long a pass takes is known."""
 
 from __future__ import annotations

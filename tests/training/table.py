@@ -10,9 +10,9 @@ from ringtree.training.core.layout import CONTEXTS
 SMALL = Shape(width=16, layers=2, heads=4, context=8)
 
 LONG: dict[str, Any] = {"shape": {"context": 32, "heads": 8}}
-"""Of positions and heads enough to be divided."""
+"""A shape with positions and heads enough to be divided."""
 DEEP: dict[str, Any] = {"shape": {"layers": 8}}
-"""Of layers enough."""
+"""A shape with layers enough."""
 BY_SGD = {"optimizer": "sgd", "rate": 0.3}
 """An expert that few tokens come to has next to no gradients, of whose rounding AdamW makes steps of the rate;
 so do many layers."""

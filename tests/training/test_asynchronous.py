@@ -1,4 +1,4 @@
-"""Asynchronous training: how stale reads are, that they are never torn, what a slow rank holds up, and who dies."""
+"""Asynchronous training: staleness of reads, no torn reads, slow ranks, and ranks that die."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_reads_are_as_stale_as_the_bound_and_never_more(worlds: Worlds, server: 
 
 
 WIDE = Shape(width=64, layers=2, heads=4, context=8)
-"""Of which a message is several pieces."""
+"""A shape whose messages have several pieces."""
 
 
 READS = 40
@@ -116,7 +116,7 @@ def test_weights_are_never_torn_and_have_every_update_once(worlds: Worlds, serve
 
 @pytest.mark.parametrize("server", SERVERS)
 def test_a_slow_rank_does_not_hold_up_the_others(worlds: Worlds, server: str) -> None:
-    """They have made all of their steps when it has made a few; synchronous, all wait for it."""
+    """The other ranks end their steps when the slow one has made a few; synchronous, all wait for it."""
     apart, together = (
         worlds(3).run(_left_behind, plan_of(server, bound), uuid4().hex, within_s=PATIENCE_S) for bound in (inf, None)
     )
@@ -131,15 +131,15 @@ LAST = 5
 
 def _learnt(worlds: Worlds, bound: float | None, settings: TrainingSettings) -> tuple[float, float]:
     """The loss before anything is learnt, and at last: the mean of what both ranks computed on."""
-    said = worlds(2).run(
+    results = worlds(2).run(
         _run, TrainingPlan(ParallelLayout(dp=2, staleness=bound), LEARNING, settings), within_s=PATIENCE_S
     )
-    losses = said[0][0]
-    assert bound in (None, inf) or max(max(staleness) for _, staleness in said) == bound
+    losses = results[0][0]
+    assert bound in (None, inf) or max(max(staleness) for _, staleness in results) == bound
     return losses[0], mean(losses[-LAST:])
 
 
-def test_what_is_learnt_within_a_bound_is_that_of_synchronous_training(worlds: Worlds) -> None:
+def test_training_within_a_bound_learns_as_synchronous_training(worlds: Worlds) -> None:
     settings = TrainingSettings(steps=25, batch=16, rate=3e-3, slow_rank=1, slow_factor=8)
     first, synchronous = _learnt(worlds, None, settings)
     assert synchronous < 0.75 * first
@@ -185,13 +185,13 @@ def test_a_rank_that_dies_is_named_to_all(tmp_path: Path, server: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("layout", "said"),
+    ("layout", "expected"),
     [
         ({"dp": 1}, "dp of 2 or more"),
         ({"server": "peers"}, "take the optimizer sgd"),
     ],
 )
-def test_what_it_does_not_go_with(layout: dict[str, Any], said: str) -> None:
+def test_excluded_combinations_are_refused(layout: dict[str, Any], expected: str) -> None:
     plan = TrainingPlan(replace(ParallelLayout(dp=2, staleness=2), **layout))
-    with pytest.raises(LayoutError, match=said):
+    with pytest.raises(LayoutError, match=expected):
         check(plan)

@@ -1,4 +1,4 @@
-"""What a step called, as it is written down: names, ranks, bytes, and the phase of each."""
+"""The recorded calls of a step: names, ranks, bytes, and the phase of each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_steps_calls(worlds: Worlds) -> None:
     from ringtree.training.core.sizes import parameters_nbytes
 
     for calls in worlds(4).run(_called, "dp4"):
-        assert [len(mine) for mine in calls] == [3, 3, 3, 3]  # buckets are made anew after the first step: it is told
+        assert [len(mine) for mine in calls] == [3, 3, 3, 3]  # DDP rebuilds its buckets after the first step
         (reduced,) = (call for call in calls[0] if call.name == "all_reduce")
         assert reduced.ranks == (0, 1, 2, 3) and reduced.phase == "backward"
         assert reduced.nbytes == parameters_nbytes(plan("dp4"))

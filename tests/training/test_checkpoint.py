@@ -1,4 +1,4 @@
-"""What is written under one layout goes on under another to what one process comes to."""
+"""A checkpoint of one layout resumes under another and reaches the result of one process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.torch_backend.conftest import Worlds
 TOLERANCE = 1e-4
 STEPS = 4
 AT = 2
-"""After so many of them it is written."""
+"""Steps after which the checkpoint is written."""
 LAYOUTS = {
     "one process": ParallelLayout(),
     "dp2": ParallelLayout(dp=2),
@@ -79,12 +79,12 @@ def _go_on(plan: TrainingPlan, folder: Path) -> tuple[list[float], dict[str, Any
 
 
 def _run(worlds: Worlds, function: Any, plan: TrainingPlan, folder: Path) -> Any:
-    """On the ranks of a layout, or, of one process, here; what rank 0 says."""
+    """On the ranks of a layout, or of one process here; rank 0's result."""
     return worlds(plan.layout.ranks).run(function, plan, folder)[0] if plan.layout.ranks > 1 else function(plan, folder)
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_one_layout_goes_on_with_what_another_wrote(worlds: Worlds, first: str, second: str, tmp_path: Path) -> None:
+def test_one_layout_resumes_from_anothers_checkpoint(worlds: Worlds, first: str, second: str, tmp_path: Path) -> None:
     from tests.training.reference import alone
 
     expected, weights = alone(plan_of(LAYOUTS[second]))
@@ -143,13 +143,13 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_what_is_broken_is_refused(damage: Any, tmp_path: Path) -> None:
+def test_broken_checkpoints_are_refused(damage: Any, tmp_path: Path) -> None:
     damage(_write(plan_of(ParallelLayout()), tmp_path))
     with pytest.raises(ValueError, match=DAMAGES[damage]):
         _go_on(plan_of(ParallelLayout()), tmp_path)
 
 
-def test_what_was_not_finished_is_none(tmp_path: Path) -> None:
+def test_unfinished_checkpoints_are_ignored(tmp_path: Path) -> None:
     from ringtree.training.core.checkpoint import latest
 
     assert latest(tmp_path) is None and latest(tmp_path / "absent") is None
@@ -169,16 +169,16 @@ def test_the_one_of_most_steps_is_the_latest(tmp_path: Path) -> None:
 
 
 def _refused(plan: TrainingPlan, folder: Path) -> str:
-    """What each rank is told; the group goes on."""
+    """Each rank's error text; the group goes on."""
     from ringtree.training import Trainer
     from ringtree.training.core.checkpoint import latest, load
 
     trainer, found = Trainer(plan), latest(folder)
     assert found is not None
-    with pytest.raises(ValueError, match="another training") as told:
+    with pytest.raises(ValueError, match="another training") as caught:
         load(trainer, found)
     trainer.mean_loss(trainer.step())
-    return str(told.value)
+    return str(caught.value)
 
 
 def test_another_model_is_refused_on_every_rank(worlds: Worlds, tmp_path: Path) -> None:
@@ -187,8 +187,8 @@ def test_another_model_is_refused_on_every_rank(worlds: Worlds, tmp_path: Path) 
         plan_of(ParallelLayout(dp=2), optimizer="sgd"), shape=Shape(width=16, layers=2, heads=4, context=10)
     )
     differs = "width 12 instead of 16, optimizer adamw instead of sgd"
-    told = worlds(2).run(_refused, other, tmp_path)
-    assert told == [f"the checkpoint {made} is of another training: {differs}"] * 2
+    messages = worlds(2).run(_refused, other, tmp_path)
+    assert messages == [f"the checkpoint {made} is of another training: {differs}"] * 2
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Attention over ranks that have a part of the positions each: what it is in one process, and its gradients."""
+"""Attention over ranks that have a part of the positions each: equal to one process, gradients too."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tests.torch_backend.world import RankError
 
 KINDS = ("ring", "ulysses")
 TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
-"""Of the result and of gradients, absolute and relative."""
+"""For the result and gradients, absolute and relative."""
 
 
-def _places(kind: str, length: int, ranks: int, rank: int) -> list[int]:
+def _positions(kind: str, length: int, ranks: int, rank: int) -> list[int]:
     from ringtree.training import ParallelLayout, Shape, TrainingPlan
     from ringtree.training.strategies.context.context_parallel import positions
 
@@ -45,7 +45,7 @@ def _apart(kind: str, shape: tuple[int, int, int, int], causal: bool, dtype: str
     torch.manual_seed(sum(shape))
     whole = [torch.randn(shape, dtype=getattr(torch, dtype)).requires_grad_() for _ in range(3)]
     weight = torch.randn(shape, dtype=getattr(torch, dtype))
-    at = _places(kind, shape[2], dist.get_world_size(), dist.get_rank())
+    at = _positions(kind, shape[2], dist.get_world_size(), dist.get_rank())
     mine = [x.detach()[:, :, at].requires_grad_() for x in whole]
     expected = scaled_dot_product_attention(*whole, is_causal=causal)
     expected.backward(weight)
@@ -84,14 +84,14 @@ def _derivatives_hold(kind: str) -> bool:
     from torch.autograd import Function, gradcheck
 
     n, length = dist.get_world_size(), 8
-    positions = [_places(kind, length, n, rank) for rank in range(n)]
+    positions = [_positions(kind, length, n, rank) for rank in range(n)]
     mine = positions[dist.get_rank()]
 
     def gathered(part: Any) -> Any:
         parts = [torch.empty_like(part.contiguous()) for _ in range(n)]
         dist.all_gather(parts, part.contiguous())
         whole = torch.cat(parts, 2)
-        whole[:, :, [place for its in positions for place in its]] = whole.clone()
+        whole[:, :, [position for its in positions for position in its]] = whole.clone()
         return whole
 
     class Divided(Function):
@@ -125,9 +125,9 @@ def test_derivatives(worlds: Worlds, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n", [2, 3, 8])
-def test_places_are_divided(kind: str, n: int) -> None:
-    divided = [_places(kind, 4 * n, n, rank) for rank in range(n)]
-    assert sorted(place for its in divided for place in its) == list(range(4 * n))
+def test_positions_are_divided(kind: str, n: int) -> None:
+    divided = [_positions(kind, 4 * n, n, rank) for rank in range(n)]
+    assert sorted(position for its in divided for position in its) == list(range(4 * n))
     assert all(its == sorted(its) and len(its) == 4 for its in divided)
     if kind == "ring":  # all see as many positions
         assert len({sum(its) for its in divided}) == 1
@@ -150,7 +150,7 @@ def _kept(kind: str) -> int:
 @pytest.mark.parametrize("n", [2, 4])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_rank_keeps_its_share(worlds: Worlds, kind: str, n: int) -> None:
-    """Queries, keys, values, the result, and a number for each place and head: no scores, and nothing of others."""
+    """Queries, keys, values, the result, and a number for each position and head: no scores, and nothing of others."""
     assert worlds(n).run(_kept, kind) == [4 * 64 * 4 * (4 * 8 + 1) // n] * n
 
 
@@ -169,7 +169,7 @@ def _refused(kind: str, positions: int, heads: int) -> str:
         ("ulysses", 5, 3, "3 heads cannot be divided evenly among 2 context parallel ranks"),
     ],
 )
-def test_what_cannot_be_divided_is_refused(worlds: Worlds, kind: str, positions: int, heads: int, reason: str) -> None:
+def test_indivisible_contexts_are_refused(worlds: Worlds, kind: str, positions: int, heads: int, reason: str) -> None:
     assert reason in worlds(2).run(_refused, kind, positions, heads)[1]
 
 

@@ -1,4 +1,4 @@
-"""A layer of experts in one process: which choices are kept, what it makes, and that its loss evens out the load."""
+"""A layer of experts in one process: the kept choices, the result, and that the loss evens out the load."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def routed(draw: st.DrawFn) -> tuple[int, int, int, int, int]:
 
 
 def _kept(likelihoods: Any, top_k: int, most: int) -> list[tuple[int, int]]:
-    """(expert, token) by the rule: all first choices by order of place, then all second ones."""
+    """(expert, token) by the rule: all first choices by position, then all second ones."""
     tokens, experts = likelihoods.shape
     ranked = [sorted(range(experts), key=lambda e, t=t: -float(likelihoods[t, e])) for t in range(tokens)]
     taken: Counter[int] = Counter()

@@ -49,8 +49,8 @@ def _rank_of(pid: int) -> str | None:
         words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
         return None
-    said = dict(word.split(b"=", 1) for word in words if b"=" in word)
-    rank = said.get(b"RINGTREE_RANK", said.get(b"RANK"))
+    environment = dict(word.split(b"=", 1) for word in words if b"=" in word)
+    rank = environment.get(b"RINGTREE_RANK", environment.get(b"RANK"))
     return rank.decode() if rank is not None else None
 
 
@@ -77,8 +77,8 @@ def _expect_the_loss_of_an_undisturbed_run(out: str) -> None:
     from tests.training.reference import alone
 
     plan = TrainingPlan(shape=Shape(width=16, layers=2, context=8), settings=TrainingSettings(steps=STEPS, batch=4))
-    said = re.findall(rf"step +{STEPS}/{STEPS} +loss (\d+\.\d+)", out)
-    assert said and float(said[-1]) == pytest.approx(alone(plan)[0][-1], abs=2e-4), out
+    losses = re.findall(rf"step +{STEPS}/{STEPS} +loss (\d+\.\d+)", out)
+    assert losses and float(losses[-1]) == pytest.approx(alone(plan)[0][-1], abs=2e-4), out
 
 
 @pytest.mark.parametrize(
@@ -89,34 +89,34 @@ def _expect_the_loss_of_an_undisturbed_run(out: str) -> None:
         pytest.param("--pp=2 --micro-batches=2", marks=pytest.mark.slow),
     ],
 )
-def test_it_is_named_and_a_restart_comes_to_the_same_loss(layout: str, tmp_path: Path) -> None:
+def test_a_killed_rank_is_named_and_a_restart_reaches_the_same_loss(layout: str, tmp_path: Path) -> None:
     folder = tmp_path / "checkpoints"
     job = _start(RINGTREE, folder, *layout.split())
     processes = _kill_a_rank(job, folder, "1")
-    _, said = job.communicate()
+    _, err = job.communicate()
     assert job.returncode == 128 + signal.SIGKILL
-    assert re.match(r"ringtree train: rank 1 was killed", said) and "At: " not in said, said
+    assert re.match(r"ringtree train: rank 1 was killed", err) and "At: " not in err, err
     assert not [pid for pid in processes if _alive(pid)]
 
     kept = _kept(folder)
     assert 3 <= kept < STEPS
     again = _start(RINGTREE, folder, *layout.split(), "--resume")
-    out, said = again.communicate()
-    assert again.returncode == 0, said
+    out, err = again.communicate()
+    assert again.returncode == 0, err
     assert f"resumed from {folder}/step-{kept:08}" in out
     _expect_the_loss_of_an_undisturbed_run(out)
 
 
 @pytest.mark.slow
 def test_torchrun_restarts_it(tmp_path: Path) -> None:
-    """Which says --resume from the beginning, when there is nothing to go on from."""
+    """A job with --resume from its first start, when no checkpoint exists."""
     folder = tmp_path / "checkpoints"
     job = _start((*TORCHRUN, "ringtree.cli"), folder, "--dp=2", "--resume")
     _kill_a_rank(job, folder, "1")
-    out, said = job.communicate()
-    assert job.returncode == 0, said
+    out, err = job.communicate()
+    assert job.returncode == 0, err
     assert "no checkpoint in" in out and "resumed from" in out
-    assert re.search(r"exitcode: -9\) local_rank: 1|rank 1 died", said), said
+    assert re.search(r"exitcode: -9\) local_rank: 1|rank 1 died", err), err
     _expect_the_loss_of_an_undisturbed_run(out)
 
 

@@ -63,23 +63,23 @@ def _graphs(draw: st.DrawFn, parts: int) -> tuple[Any, list[int]]:
 
 
 @pytest.mark.parametrize("n", [2, 4])
-def test_any_graph_comes_to_what_it_comes_to_whole(worlds: Worlds, n: int) -> None:
+def test_any_split_graph_computes_the_whole_graphs_result(worlds: Worlds, n: int) -> None:
     @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(_graphs(n))
     def holds(graph: tuple[Any, list[int]]) -> None:
-        said = worlds(n).run(_apart, *graph)
-        assert said[-1][0] == pytest.approx(0, abs=1e-5)
-        of_gradients = {name: apart for _, mine in said for name, apart in mine.items()}
-        assert len(of_gradients) == sum(len(mine) for _, mine in said)
+        results = worlds(n).run(_apart, *graph)
+        assert results[-1][0] == pytest.approx(0, abs=1e-5)
+        of_gradients = {name: apart for _, mine in results for name, apart in mine.items()}
+        assert len(of_gradients) == sum(len(mine) for _, mine in results)
         assert of_gradients == pytest.approx(dict.fromkeys(of_gradients, 0.0), abs=1e-4)
 
     holds()
 
 
 def test_skips_over_several_cuts(worlds: Worlds) -> None:
-    said = worlds(4).run(_apart, SKIPS, [1, 3, 4])
-    assert all(apart < 1e-5 for _, mine in said for apart in mine.values())
-    assert {name for _, mine in said for name in mine} >= {
+    results = worlds(4).run(_apart, SKIPS, [1, 3, 4])
+    assert all(apart < 1e-5 for _, mine in results for apart in mine.values())
+    assert {name for _, mine in results for name in mine} >= {
         "steps.0.layer.weight",
         "steps.1.layer.bias",
         "steps.4.scale",
@@ -114,13 +114,13 @@ def test_a_complex_value_crosses(worlds: Worlds) -> None:
     assert worlds(2).run(_complex) == [4.0, 0.0]
 
 
-def test_without_messages_it_is_noticed(worlds: Worlds) -> None:
-    said = worlds(4).run(_apart, SKIPS, [1, 3, 4], True)
-    assert not said[-1][0] < 1e-2
-    assert any(not apart < 1e-2 for _, mine in said[:-1] for apart in mine.values())
+def test_missing_messages_are_noticed(worlds: Worlds) -> None:
+    results = worlds(4).run(_apart, SKIPS, [1, 3, 4], True)
+    assert not results[-1][0] < 1e-2
+    assert any(not apart < 1e-2 for _, mine in results[:-1] for apart in mine.values())
 
 
-def test_the_graphs_say_who_sends_what_to_whom() -> None:
+def test_the_graphs_list_every_message() -> None:
     import torch
 
     from ringtree.training.strategies.layers.cut_pass import split
@@ -166,7 +166,7 @@ def test_cuts_that_are_not_there(cuts: list[str], expected: str) -> None:
         ("several", "chunk, a tuple, would be cut off from its uses; only tensors are sent: cut elsewhere"),
     ],
 )
-def test_what_cannot_be_cut(kind: str, expected: str) -> None:
+def test_graphs_that_cannot_be_cut(kind: str, expected: str) -> None:
     import torch
     from torch import Tensor, nn
 

@@ -1,4 +1,4 @@
-"""What a rank holds is what each strategy says that it does."""
+"""A rank holds what each strategy states."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.torch_backend.conftest import Worlds
 
 EVEN = Shape(width=32, layers=4, heads=4, context=8)
 UNEVEN = Shape(width=36, layers=4, heads=4, context=10)
-"""Which eight ranks do not divide."""
+"""A shape that eight ranks do not divide."""
 
 
 def _plan(n: int, zero: int, shape: Shape = EVEN) -> TrainingPlan:

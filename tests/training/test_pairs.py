@@ -21,7 +21,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "parallelism" / "products.md"
 MATRIX = re.compile(r"(<!-- written from tests/training/pairs\.py -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
-def test_the_page_of_products_says_what_goes_with_what(request: pytest.FixtureRequest) -> None:
+def test_the_page_of_products_lists_the_combinations(request: pytest.FixtureRequest) -> None:
     text = PAGE.read_text(encoding="utf-8")
     if request.config.getoption("--update-golden"):
         text = MATRIX.sub(lambda m: m[1] + matrix() + m[3], text)
@@ -33,6 +33,6 @@ def test_the_page_of_products_says_what_goes_with_what(request: pytest.FixtureRe
 @pytest.mark.slow
 @pytest.mark.parametrize("plan", [pytest.param(plan, id=name) for plan, name in reversed(TRAINED.items())])
 def test_a_pair_trains_as_one_process(worlds: Worlds, plan: TrainingPlan) -> None:
-    said = worlds(plan.layout.ranks).run(train, plan, within_s=PATIENCE_S)
-    hold_to_one_process(plan, said)
-    hold_to_the_formula(plan, said)
+    results = worlds(plan.layout.ranks).run(train, plan, within_s=PATIENCE_S)
+    hold_to_one_process(plan, results)
+    hold_to_the_formula(plan, results)

@@ -1,4 +1,4 @@
-"""The bubble: what ranks of a pipeline wait, measured beside the formula; and what they hold meanwhile."""
+"""The bubble: waiting of a pipeline's ranks, measured beside the formula; and their memory meanwhile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOLERANCE, GENEROUS = 0.1, 0.25
 """Of the bubble, as a share of what is computed: sleeps end late, and messages take time; the more, the busier the
 machine."""
 MOST_STEPS = 10
-"""Whatever else the machine does makes a bubble larger: the smallest of so many steps counts."""
+"""Other load on the machine makes a bubble larger: the smallest over these steps counts."""
 
 SCHEDULES = ("gpipe", "1f1b", "interleaved")
 LAYOUTS = [
@@ -53,15 +53,15 @@ def test_the_schedules_as_they_are_meant_come_to_the_formula(layout: ParallelLay
 def test_the_measured_bubble_is_about_that_of_the_formula(worlds: Worlds, schedule: str) -> None:
     """On a busy machine too, beside whose delays the passes are long."""
     layout = ParallelLayout(pp=4, schedule=schedule, micro_batches=4)
-    said = worlds(4).run(_sleep, layout, LONG_FORWARD_S, GENEROUS, within_s=PATIENCE_S)
-    assert formula(layout) - TOLERANCE < said[0][0] < formula(layout) + GENEROUS
+    results = worlds(4).run(_sleep, layout, LONG_FORWARD_S, GENEROUS, within_s=PATIENCE_S)
+    assert formula(layout) - TOLERANCE < results[0][0] < formula(layout) + GENEROUS
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS, ids=_name)
 def test_the_measured_bubble_is_that_of_the_formula(worlds: Worlds, layout: ParallelLayout) -> None:
-    said = worlds(layout.pp).run(_sleep, layout, within_s=PATIENCE_S)
-    assert said[0][0] == pytest.approx(formula(layout), abs=TOLERANCE)
+    results = worlds(layout.pp).run(_sleep, layout, within_s=PATIENCE_S)
+    assert results[0][0] == pytest.approx(formula(layout), abs=TOLERANCE)
 
 
 def _held(worlds: Worlds, schedule: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""What a plan says that a rank has is what its model has."""
+"""A rank's model has the parts that the plan assigns to the rank."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ def _held(name: str) -> tuple[int, int]:
 def test_parameters_are_those_of_the_model(worlds: Worlds, name: str) -> None:
     from ringtree.training.core.placement import most_parameters
 
-    for place, count in worlds(plan(name).layout.ranks).run(_held, name):
-        assert count == most_parameters(plan(name), place)
+    for position, count in worlds(plan(name).layout.ranks).run(_held, name):
+        assert count == most_parameters(plan(name), position)

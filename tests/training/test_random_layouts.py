@@ -50,9 +50,9 @@ UNHURRIED = {"deadline": None, "suppress_health_check": [HealthCheck.filter_too_
 
 
 def _trains(worlds: Worlds, plan: TrainingPlan) -> None:
-    said = worlds(plan.layout.ranks).run(train, plan, within_s=PATIENCE_S)
-    hold_to_one_process(plan, said)
-    hold_to_the_formula(plan, said)
+    results = worlds(plan.layout.ranks).run(train, plan, within_s=PATIENCE_S)
+    hold_to_one_process(plan, results)
+    hold_to_the_formula(plan, results)
 
 
 @given(PLANS)

@@ -1,4 +1,4 @@
-"""A run of training: what it measures is what happened."""
+"""A run of training: its record is that of the steps."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ def _run(name: str) -> tuple[dict[str, Any], list[tuple[int, float, float]], str
     from ringtree.training import Trainer
     from ringtree.training.session import Session
 
-    told: list[tuple[int, float, float]] = []
-    measured = Session(Trainer(plan(name)), lambda *step: told.append(step)).run()
-    return measured.record(), told, measured.picture
+    reported: list[tuple[int, float, float]] = []
+    measured = Session(Trainer(plan(name)), lambda *step: reported.append(step)).run()
+    return measured.record(), reported, measured.picture
 
 
 @pytest.mark.parametrize("name", ["dp2", "tp2", "zero3 dp2"])
 def test_its_record_is_of_all_ranks_and_equals_the_formula(worlds: Worlds, name: str) -> None:
     expected = plan(name)
     ranks = worlds(expected.layout.ranks).run(_run, name)
-    record, told, picture = ranks[0]
+    record, reported, picture = ranks[0]
     steps = expected.settings.steps
-    assert [step["step"] for step in record["steps"]] == [step for step, _, _ in told] == [*range(1, steps + 1)]
+    assert [step["step"] for step in record["steps"]] == [step for step, _, _ in reported] == [*range(1, steps + 1)]
     assert record["counted_nbytes"] == record["formula_nbytes"] > 0
     assert {row["counted_nbytes"] == row["formula_nbytes"] for row in record["sent"]} == {True}
     assert {row["why"] for row in record["sent"]} == {""}
@@ -35,7 +35,7 @@ def test_its_record_is_of_all_ranks_and_equals_the_formula(worlds: Worlds, name:
     assert picture.count("<rect") + picture.count("<path") > 0
     assert [share["collective"] for share in record["shares"]]
     assert sum(share["work_s"] + share["wait_s"] for share in record["shares"]) > 0
-    assert [r["steps"][-1]["loss"] for r, _, _ in ranks] == [pytest.approx(told[-1][1])] * len(ranks)
+    assert [r["steps"][-1]["loss"] for r, _, _ in ranks] == [pytest.approx(reported[-1][1])] * len(ranks)
 
 
 def _record_late(plan: TrainingPlan, rank: int) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def test_time_is_added_up_by_collective_and_axis() -> None:
     ]
 
 
-def test_what_is_counted_stands_beside_the_formula() -> None:
+def test_counted_bytes_stand_beside_the_formula() -> None:
     found = [*shares(step(), LAYOUT, TRAFFIC), Share("scan", "dp", 0.0, 0.0, 8)]
     assert compare(TRAFFIC, found, LAYOUT) == [
         Sent(("gradients",), "all_reduce", "data", 2, 100, 100, ("two_shot",)),
@@ -95,7 +95,7 @@ def test_of_waits_that_overlap_on_a_rank_each_moment_counts_once() -> None:
     assert sorted(lasted_s.tolist()) == [0.0, 2.0, 3.0, 6.0]
 
 
-def test_what_is_more_is_explained() -> None:
+def test_excess_bytes_are_explained() -> None:
     layout = ParallelLayout(dp=4)
     traffic = [Traffic("gradients", "all_reduce", "data", 4, 100), Traffic("tokens", "all_to_all", "dp", 4, 10)]
     found = [

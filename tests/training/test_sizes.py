@@ -1,4 +1,4 @@
-"""What is known of a model without torch is what the model has."""
+"""Sizes of a model computed without torch are those of the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan as its ranks train it, beside what one process comes to and what its formula says."""
+"""A plan trained by its ranks, beside the result of one process and the plan's formula."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import pytest
 from ringtree.training import TrainingPlan
 
 TOLERANCE = 1e-4
-"""Of losses and weights, absolute and relative."""
+"""For losses and weights, absolute and relative."""
 UNLIKE = 10 * TOLERANCE
 PATIENCE_S = 180.0
 """With eight ranks on two cores, of which each has to load torch first."""
 
-Said = tuple[list[float], dict[str, Any], list[int], list[dict[str, int]]]
-"""What a rank says: its losses, the whole model's weights, and of each step what it received and its layers counted."""
+RankResult = tuple[list[float], dict[str, Any], list[int], list[dict[str, int]]]
+"""A rank's losses, the whole model's weights, and for each step the bytes received and those its layers counted."""
 
 
-def train(plan: TrainingPlan, silent: bool = False) -> Said:
+def train(plan: TrainingPlan, silent: bool = False) -> RankResult:
     """On a rank."""
     from contextlib import nullcontext
 
@@ -62,19 +62,19 @@ def alone(plan: TrainingPlan) -> tuple[list[float], dict[str, Any]]:
     return losses, {name: value.numpy() for name, value in weights.items()}
 
 
-def hold_to_one_process(plan: TrainingPlan, said: list[Said]) -> None:
+def hold_to_one_process(plan: TrainingPlan, results: list[RankResult]) -> None:
     losses, weights = alone(plan)
-    for its_losses, its_weights, *_ in said:
+    for its_losses, its_weights, *_ in results:
         assert its_losses == pytest.approx(losses, abs=TOLERANCE, rel=TOLERANCE)
         assert apart(its_weights, weights) < TOLERANCE
 
 
-def hold_to_the_formula(plan: TrainingPlan, said: list[Said]) -> None:
+def hold_to_the_formula(plan: TrainingPlan, results: list[RankResult]) -> None:
     from ringtree.training.strategies.registry import traffic
     from ringtree.training.strategies.strategy import known
 
     bounds = traffic(plan)
-    received = [its[-1] for _, _, its, _ in said]
-    counted = {t.what: sum(its[-1][t.what] for *_, its in said) for t in bounds if t.at_most}
+    received = [its[-1] for _, _, its, _ in results]
+    counted = {t.what: sum(its[-1][t.what] for *_, its in results) for t in bounds if t.at_most}
     assert all(0 < counted[t.what] <= t.nbytes for t in bounds if t.at_most)
     assert sum(received) == sum(t.wire_nbytes for t in known(bounds, counted))

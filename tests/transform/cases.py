@@ -1,4 +1,4 @@
-"""What the transforms are tried on: every algorithm for every collective it serves, over any few ranks."""
+"""Schedules for the tests of transforms: every algorithm for every collective it serves, over any few ranks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def built(draw: st.DrawFn, largest: int = 9, collectives: tuple[str, ...] = tupl
 
 
 class Strange:
-    """Schedules that say what the registry's never say, and must survive the transforms all the same."""
+    """Schedules with features that none of the registry's has, which the transforms must keep too."""
 
     name, serves = "strange", ("all_gather", "broadcast")
 

@@ -1,4 +1,4 @@
-"""pipeline, channels, share: cut chunks, keep the promise, stay short, and overlap where they say so."""
+"""pipeline, channels, share: cut chunks, keep the promise, stay short, and overlap where they promise it."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_scratch_is_shared_out_too() -> None:
     assert Buffer.SCRATCH in pipeline(large, 3).expand().target_buffer
 
 
-def test_what_cannot_be_divided_is_refused() -> None:
+def test_wrong_cuts_are_refused() -> None:
     ring = algorithms.build("ring", "all_reduce", 4)
     with pytest.raises(ValueError, match="ring: cut into 0 pieces; expected at least 1"):
         pipeline(ring, 0)

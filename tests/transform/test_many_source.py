@@ -43,7 +43,7 @@ def test_a_ring_has_nothing_to_gather() -> None:
     assert many_source(s) is s
 
 
-def test_what_is_read_meanwhile_or_whose_sender_is_busy_stays() -> None:
+def test_chunks_read_meanwhile_or_of_a_busy_sender_stay() -> None:
     read = Transfers.of([1, 0, 2], [0, 3, 0], round=[0, 1, 2], reduce=[True, False, True])
     busy = Transfers.of([1, 1, 2], [0, 3, 0], round=[0, 1, 2], reduce=[True, False, True])
     stored = Transfers.of([1, 3, 2], [0, 0, 0], round=[0, 1, 2], reduce=[True, False, True])

@@ -1,4 +1,4 @@
-"""Any two algorithms nest, in groups of any size that divides the ranks; each level sends what it should."""
+"""Any two algorithms nest, in groups of any size that divides the ranks; each level sends its share."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def pairs_that_nest() -> list[tuple[str, str, str]]:
     serves = {name: set(a.serves) for name, a in REGISTRY.items() if name != "hierarchical"}
     return [
         (collective, inner, outer)
-        for collective, ways in PHASES.items()
+        for collective, choices in PHASES.items()
         for inner in serves
         for outer in serves
-        if any(all(what in serves[inner if where == INSIDE else outer] for where, what in way) for way in ways)
+        if any(all(what in serves[inner if where == INSIDE else outer] for where, what in way) for way in choices)
     ]
 
 
@@ -140,7 +140,7 @@ def test_options_of_the_hierarchical_algorithm() -> None:
         algorithms.build("hierarchical", "all_reduce", 12, inner="rign")
 
 
-def test_what_does_not_nest_is_refused() -> None:
+def test_schedules_that_do_not_nest_are_refused() -> None:
     ring, tree, flat = (REGISTRY[name] for name in ("ring", "double_tree", "flat"))
     with pytest.raises(ValueError, match="groups of 5 do not divide 12 ranks; expected a divisor of 12"):
         nest("all_reduce", ring, tree, 12, 5)

@@ -12,7 +12,7 @@ from tests.transform.cases import built, keeps_its_promise, relay
 
 
 @given(built())
-def test_it_is_in_place_and_right(schedule: Schedule) -> None:
+def test_the_schedule_is_in_place_and_right(schedule: Schedule) -> None:
     placed = in_place(schedule)
     assert placed.in_place
     keeps_its_promise(placed)
@@ -27,12 +27,12 @@ def test_scratch_and_output_lie_side_by_side() -> None:
     keeps_its_promise(placed)
 
 
-def test_what_stays_where_it_is_needs_no_scratch() -> None:
+def test_chunks_that_stay_need_no_scratch() -> None:
     placed = in_place(algorithms.build("two_shot", "all_gather", 5))
     assert (placed.scratch, placed.rounds, placed.transfers) == (0, 1, 20)
 
 
-def test_what_is_reduced_is_collected_aside() -> None:
+def test_reduced_chunks_are_collected_aside() -> None:
     placed = in_place(algorithms.build("two_shot", "reduce_scatter", 5))
     assert (placed.scratch, placed.rounds) == (1, 2)
 

@@ -1,4 +1,4 @@
-"""Renamed ranks do the same collective, and each does what the one it is named after did."""
+"""Renamed ranks do the same collective, and each does the work of the rank it is named after."""
 
 from __future__ import annotations
 
@@ -69,6 +69,6 @@ def test_a_prefix_goes_by_rank() -> None:
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2], [0, 1, 1, 2], [1, 2, 3, 4], [0.5, 1, 2, 3]])
-def test_what_is_no_order_is_refused(order: list[int]) -> None:
+def test_wrong_orders_are_refused(order: list[int]) -> None:
     with pytest.raises(ValueError, match=r"ring: order is not a permutation of its ranks 0\.\.3"):
         relabel(algorithms.build("ring", "all_reduce", 4), order)

@@ -13,7 +13,7 @@ from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
 
 @dataclass(frozen=True)
 class Mutant:
-    """`change` says what was done to transfer number `row`. It is made when it is asked for: most are not chosen."""
+    """`change` describes the change of transfer number `row`. It is made when it is asked for: most are not chosen."""
 
     change: str
     row: int

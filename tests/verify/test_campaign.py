@@ -1,4 +1,4 @@
-"""Many proofs at once, and what is said of them."""
+"""Many proofs at once, and their report."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def cases() -> list[Case]:
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_what_is_right_is_counted_and_what_is_wrong_is_named(processes: int) -> None:
+def test_right_schedules_are_counted_and_wrong_ones_named(processes: int) -> None:
     seen: list[tuple[int, int]] = []
     report = prove_many(cases(), processes=processes, progress=lambda done, of: seen.append((done, of)))
     assert (report.schedules, report.transfers, report.programs) == (10, 55, 65)
@@ -41,7 +41,7 @@ def test_schedules_only() -> None:
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_what_has_too_many_transfers_is_left_out_and_named(processes: int) -> None:
+def test_schedules_with_too_many_transfers_are_left_out_and_named(processes: int) -> None:
     report = prove_many(cases()[:10], processes=processes, most_transfers=8)
     assert (report.schedules, report.transfers) == (8, 36)
     assert [str(x) for x in report.left_out] == [f"star {n}: {n - 1} transfers, more than 8" for n in (10, 11)]

@@ -1,4 +1,4 @@
-"""Every operand says whose sizes its chunks have; any other label is refused, so proofs hold for uneven forms too."""
+"""Every operand's label gives the sizes of its chunks; a wrong label is refused, so proofs cover uneven forms."""
 
 from __future__ import annotations
 

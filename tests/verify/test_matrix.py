@@ -72,7 +72,7 @@ def test_everything_is_proved(ranks: range) -> None:
     ("ranks", "most_transfers"),
     [(67, 300), pytest.param(127, 500, marks=pytest.mark.slow), pytest.param(1000, 999, marks=pytest.mark.slow)],
 )
-def test_what_has_few_transfers_is_proved_at_many_ranks(ranks: int, most_transfers: int) -> None:
+def test_schedules_with_few_transfers_are_proved_at_many_ranks(ranks: int, most_transfers: int) -> None:
     first = [case for case in cases(range(ranks, ranks + 1)) if not case[0].endswith(("root=1", f"root={ranks - 1}"))]
     report = prove_many(first, processes=1, most_transfers=most_transfers)
     assert not report.failures

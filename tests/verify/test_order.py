@@ -69,7 +69,7 @@ def flat(tree: Tree) -> list[int]:
 
 
 def seen(s: Schedule) -> ReductionOrder:
-    """What the least orderly of the outputs shows."""
+    """The weakest order over the outputs."""
     least = ReductionOrder.FOLD
     for tree in formed(lower(s), s):
         ranks = flat(tree)
@@ -79,7 +79,7 @@ def seen(s: Schedule) -> ReductionOrder:
 
 
 @pytest.mark.parametrize(("name", "collective"), REDUCING)
-def test_it_is_what_an_operation_sees(name: str, collective: str) -> None:
+def test_the_order_is_that_of_the_operations(name: str, collective: str) -> None:
     for n in (1, 2, 3, 5, 8):
         for root in sorted({0, n // 2, n - 1}) if COLLECTIVES[collective].rooted else [None]:
             schedule = build(name, collective, n, root)
@@ -123,12 +123,12 @@ def test_the_target_goes_first() -> None:
     assert rank_order(to(1, *around)) is ReductionOrder.ANY
 
 
-def test_what_is_passed_on_keeps_its_order() -> None:
+def test_forwarded_chunks_keep_their_order() -> None:
     add = Transfers.of(
         [0, 1, 2], 2, reduce=[False, True, True], source_buffer=Buffer.INPUT, target_buffer=Buffer.OUTPUT
     )
-    tell = Transfers.of(2, [0, 1], round=1, source_buffer=Buffer.OUTPUT, target_buffer=Buffer.OUTPUT)
-    schedule = Schedule("told", "all_reduce", 3, 1, (Block(Transfers.concatenate([add, tell])),))
+    relay = Transfers.of(2, [0, 1], round=1, source_buffer=Buffer.OUTPUT, target_buffer=Buffer.OUTPUT)
+    schedule = Schedule("relayed", "all_reduce", 3, 1, (Block(Transfers.concatenate([add, relay])),))
     prove(schedule)
     assert rank_order(schedule) is seen(schedule) is ReductionOrder.FOLD
 

@@ -60,7 +60,7 @@ def test_as_many_slots_as_are_sent_before_anything_is_taken(many: int) -> None:
         slots(*programs, limit=many - 1)
 
 
-def test_slots_are_the_senders_whoever_receives() -> None:
+def test_slots_are_the_senders_for_every_receiver() -> None:
     """Rank 0 fills two slots, for rank 1 and rank 2; rank 1 gives its back only after rank 2 has got its own."""
     first = program(0, [*send(1), *send(2)], ranks=3)
     second = program(1, [wait(0, 0), wait(2), release(0)], ranks=3)
@@ -110,14 +110,14 @@ def test_waiting_in_a_circle_is_a_deadlock_with_any_number_of_slots() -> None:
     )
 
 
-def test_who_got_its_slot_is_not_stuck_for_a_slot() -> None:
+def test_a_rank_with_its_slot_is_not_stuck_for_a_slot() -> None:
     """Rank 0 waits for its slot and gets it; then everybody waits for a message that comes later."""
     first, second = [*send(1), *send(1), wait(1), signal(1)], [*take(0), *take(0), wait(0), signal(0)]
     with pytest.raises(ProofError, match="deadlock with any number of slots: rank 0 step 4"):
         slots(program(0, first), program(1, second), limit=1)
 
 
-def test_the_cycle_is_named_not_who_waits_for_it() -> None:
+def test_the_cycle_is_named_without_ranks_that_wait_for_it() -> None:
     idle = program(0, [wait(1)], ranks=3)
     second = program(1, [wait(2), signal(2), signal(0)], ranks=3)
     with pytest.raises(ProofError) as caught:

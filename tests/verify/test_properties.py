@@ -1,4 +1,4 @@
-"""What must hold for everything that can be built, transformed or spoiled."""
+"""Properties of every schedule that is built, transformed or made wrong."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def changed(draw: st.DrawFn) -> Schedule:
 
 
 @given(changed())
-def test_whatever_is_built_is_proved_and_so_are_its_programs(schedule: Schedule) -> None:
+def test_every_built_schedule_and_its_programs_are_proved(schedule: Schedule) -> None:
     proof = prove(schedule)
     assert (proof.rounds, proof.transfers) == (schedule.rounds, schedule.transfers)
     programs = lower(schedule)

@@ -55,7 +55,7 @@ def test_a_reader_and_an_unordered_writer() -> None:
 
 
 def through_a_peer(back: int) -> list[Program]:
-    """Thread 0 stores and tells rank 1, which tells thread `back` of rank 0: that orders the two threads."""
+    """Thread 0 stores and signals rank 1, which signals thread `back` of rank 0: that orders the two threads."""
     first = [OWN, signal(1)]
     second = [copy("scratch0", "output0")]
     (second if back else first).insert(0 if back else len(first), wait(1))
@@ -90,7 +90,7 @@ def test_the_same_program_one_sided_by_the_writer() -> None:
     assert proof.late is None
 
 
-def test_what_a_one_sided_program_leaves_open_at_its_end() -> None:
+def test_races_that_a_one_sided_program_leaves_open() -> None:
     proof = prove_programs([program(0, [OWN, signal(1)]), program(1, [wait(0), get("output0", "output0", 0)])])
     assert proof.early is None
     assert proof.late is not None and "rank 1 step 1" in proof.late and "after rank 0 has ended" in proof.late
@@ -104,8 +104,8 @@ def test_one_thread_that_knows_is_enough() -> None:
 
 
 def reused(extra: int) -> list[Program]:
-    """Rank 0's thread 0 stores to the output when a slot is free again, which rank 1 released after thread 1 had told
-    it that its own store is done."""
+    """Rank 0's thread 0 stores to the output when a slot is free again, which rank 1 released after thread 1 had
+    signalled that its own store is done."""
     first = [copy("slot0", "input0"), signal(1, 0)] * (2 + extra) + [OWN]
     second = [copy("output0", "input0"), signal(1, -1, 1)]
     taker = [wait(0, -1, 1)] + [wait(0, 0), copy("output0", "message0"), release(0)] * (2 + extra)
@@ -119,15 +119,15 @@ def test_slot_reuse_orders_only_where_the_number_of_slots_is_given() -> None:
     assert "race" in refusal(*reused(0))
 
 
-@pytest.mark.parametrize("told", [1, 2])
-def test_a_slot_is_free_when_all_receivers_gave_it_back(told: int) -> None:
+@pytest.mark.parametrize("signalled", [1, 2])
+def test_a_slot_is_free_when_all_receivers_gave_it_back(signalled: int) -> None:
     """The slot goes to ranks 1 and 2; one of them, whichever, hears of the other thread's store before it releases."""
     first = [copy("slot0", "input0"), signal(1, 0), signal(2, 0, 2), copy("slot0", "input0"), OWN, signal(1, 0)]
-    second = [copy("output0", "input0"), signal(told, -1, 1)]
+    second = [copy("output0", "input0"), signal(signalled, -1, 1)]
     takers = []
     for r in (1, 2):
         lane = {1: 0, 2: 2}[r]
-        code = [wait(0, 0, lane), copy("output0", "message0"), *([wait(0, -1, 1)] if r == told else [])]
+        code = [wait(0, 0, lane), copy("output0", "message0"), *([wait(0, -1, 1)] if r == signalled else [])]
         code += [release(0, lane), *([wait(0, 0), release(0)] if r == 1 else [])]
         takers.append(program(r, code, [], ranks=3))
     programs = [program(0, first, second, ranks=3), *takers]

@@ -1,4 +1,4 @@
-"""What programs leave in memory, judged without a schedule."""
+"""The memory that programs leave, judged without a schedule."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_nothing() -> None:
         all_reduce(reduce("output0", "message0 output0"))
 
 
-def test_a_message_is_what_the_slot_held_when_it_was_signalled() -> None:
+def test_a_message_is_the_content_of_the_slot_at_the_signal() -> None:
     sender = [copy("slot0", "input0"), signal(1, 0), copy("slot0", "input1", 1), signal(1, 0)]
     own = [copy("output0", "input0"), copy("output1", "input1", 1)]
     taker = [
@@ -96,11 +96,12 @@ def test_lanes_are_first_in_first_out() -> None:
         copy("output1", "message0", 1),
         release(0),
     ]
-    said = refusal(program(0, sender + own, chunks=2), program(1, taker, chunks=2))
-    assert "rank 1 step 1 (copy output[0] <- message0): it takes chunk 1 for one of the size of chunk 0" in said
-    said = refusal(program(0, sender + own, chunks=2), program(1, taker, chunks=2), even=True)
+    message = refusal(program(0, sender + own, chunks=2), program(1, taker, chunks=2))
+    assert "rank 1 step 1 (copy output[0] <- message0): it takes chunk 1 for one of the size of chunk 0" in message
+    message = refusal(program(0, sender + own, chunks=2), program(1, taker, chunks=2), even=True)
     assert (
-        "rank 1 chunk 0: expected rank 0's chunk 0; there was rank 0's chunk 1, last written by rank 1 step 1" in said
+        "rank 1 chunk 0: expected rank 0's chunk 0; there was rank 0's chunk 1, last written by rank 1 step 1"
+        in message
     )
 
 
@@ -173,5 +174,5 @@ def test_labels_of_blocks_are_sizes() -> None:
 
     prove_programs(transposed(2, 0), alike=True)
     assert "it takes chunk 2 for one of the size of chunk 1" in refusal(*transposed(2, 1), alike=True)
-    said = "it takes rank 1's chunk 0 for one of the size of rank 0's chunk 0; expected that label"
-    assert said in refusal(*transposed(2, 0))
+    expected = "it takes rank 1's chunk 0 for one of the size of rank 0's chunk 0; expected that label"
+    assert expected in refusal(*transposed(2, 0))

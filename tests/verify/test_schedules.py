@@ -1,4 +1,4 @@
-"""prove: what it accepts, what it refuses and in which words."""
+"""prove: accepted schedules, and refused ones with their errors."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_nothing_to_do_for_one_rank() -> None:
     )
 
 
-def test_missing_names_who_and_the_last_write() -> None:
+def test_missing_names_rank_and_last_write() -> None:
     e = refusal(schedule("reduce", 4, 1, [(3, 2, 0, ADD, 0), (2, 0, 0, ADD, 1)], root=0))
     assert str(e) == (
         "hand reduce over 4 ranks: rank 0 chunk 0: expected the sum of ranks 0..3 of chunk 0; there was the sum of "
@@ -115,7 +115,7 @@ def test_adding_a_chunk_to_itself_where_nothing_is_reduced() -> None:
     assert "made by adding rank 0's chunk 0 to rank 0's chunk 0 (counting rank 0 twice)" in str(e)
 
 
-def test_what_nobody_is_promised_may_be_spoiled() -> None:
+def test_unpromised_chunks_may_be_overwritten() -> None:
     prove(schedule("reduce", 3, 1, [*CHAIN, (0, 1, 0, ADD, 2), (0, 2, 0, ADD, 2)], root=0))
 
 

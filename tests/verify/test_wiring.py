@@ -43,7 +43,7 @@ def test_slots_of_several_threads_are_counted_by_lane() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "said"),
+    ("first", "second", "expected"),
     [
         (SEND, [*TAKE, wait(0, 0)], "rank 0 to rank 1: 1 signals and 2 waits; expected as many"),
         (SEND, [], "rank 0 to rank 1: 1 signals and 0 waits"),
@@ -82,10 +82,10 @@ def test_slots_of_several_threads_are_counted_by_lane() -> None:
         ),
     ],
 )
-def test_refused(first: Sequence[Instruction], second: Sequence[Instruction], said: str) -> None:
+def test_refused(first: Sequence[Instruction], second: Sequence[Instruction], expected: str) -> None:
     with pytest.raises(ProofError) as caught:
         wire([program(0, first), program(1, second)])
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_a_lane_has_one_thread_at_each_end() -> None:

@@ -141,18 +141,20 @@ CASES: dict[str, tuple[str, str]] = {
 }
 
 
-CASES |= {inside: (f'<system version="1"><cpu numaid="0"/>{inside}</system>', said) for inside, said in OURS.items()}
+CASES |= {
+    inside: (f'<system version="1"><cpu numaid="0"/>{inside}</system>', expected) for inside, expected in OURS.items()
+}
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_one_line_names_the_file_and_what_was_expected(name: str, tmp_path: Path) -> None:
-    text, said = CASES[name]
+def test_one_line_names_file_and_expectation(name: str, tmp_path: Path) -> None:
+    text, expected = CASES[name]
     path = tmp_path / "topo.xml"
     path.write_text(text)
     with pytest.raises(ValueError) as refused:
         nccl_xml.read(path)
     message = str(refused.value)
-    assert message.startswith(f"{path}: ") and said in message
+    assert message.startswith(f"{path}: ") and expected in message
     assert "\n" not in message and message.isprintable() and len(message) < len(str(path)) + 250
 
 
@@ -176,10 +178,10 @@ def test_a_file_that_is_no_xml(name: str, tmp_path: Path) -> None:
     assert FILES[name][1] in str(refused.value)
 
 
-def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+def test_other_paths_than_files_are_refused_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    said = {
+    kinds = {
         tmp_path: "a folder",
         tmp_path / "pipe": "a pipe",
         Path("/dev/zero"): "a device",
@@ -188,7 +190,7 @@ def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
         tmp_path / "loop": "cannot be read",
         tmp_path / ("x" * 300): "cannot be read",
     }
-    for path, kind in said.items():
+    for path, kind in kinds.items():
         with pytest.raises(ValueError, match=f"{kind}.*; expected an NCCL topology file"):
             nccl_xml.read(path)
     with pytest.raises(ValueError, match="no name of a file"):

@@ -104,7 +104,7 @@ def test_a_pcilink_joins_two_switches() -> None:
     beside = '<pcilink target="0000:02:00.0"/>'
     m = machine(system(one.format(1, beside) + one.format(2, '<pcilink target="0000:01:00.0"/>')))
     assert links(m, LinkKind.PCIE)["0000:01:00.0", "0000:02:00.0"].generation == 4
-    assert len(m.links) == 6  # it is told twice and there once
+    assert len(m.links) == 6  # in the file twice, in the machine once
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_pcilink_joins_two_switches() -> None:
         ('speed="100000"', 'speed="100000" net="0"', 100, "1"),
     ],
 )
-def test_a_nic_carries_what_its_ports_do(first: str, second: str, rate_Gbps: int, ports: str) -> None:
+def test_a_nic_carries_its_ports_sum(first: str, second: str, rate_Gbps: int, ports: str) -> None:
     nets = f'<net name="a" dev="0" {first}/><net name="b" dev="1" {second}/>'
     nic = f'<pci busid="0000:05:00.0" class="0x020000" link_speed="16 GT/s" link_width="16"><nic>{nets}</nic></pci>'
     device = machine(system(nic)).devices[1]
@@ -135,7 +135,7 @@ def test_numa_nodes_of_a_host_are_all_joined_and_those_of_two_hosts_are_not() ->
     ("family", "model", "cpu"),
     [(23, 49, "EPYC 7742"), (143, 49, "EPYC 7742"), (175, 1, "EPYC 7763"), (175, 17, "EPYC 9654")],
 )
-def test_amds_family_is_known_both_ways_it_is_written(family: int, model: int, cpu: str) -> None:
+def test_amds_family_is_known_in_both_spellings(family: int, model: int, cpu: str) -> None:
     text = system("").replace('familyid="25" modelid="1"', f'familyid="{family}" modelid="{model}"')
     assert machine(text).devices[0].model == cpu
 
@@ -180,13 +180,13 @@ def to_itself(busid: str, rank: int) -> str:
     return gpu(busid, rank, f'<nvlink target="{busid}" count="12" tclass="0x030200"/>', more=known)
 
 
-def test_nvlinks_that_lead_to_their_own_gpu_are_as_if_not_told() -> None:
+def test_nvlinks_that_lead_to_their_own_gpu_are_ignored() -> None:
     two = system(to_itself("0000:03:00.0", 0) + to_itself("0000:04:00.0", 1))
     assert not links(machine(two), LinkKind.NVLINK)
     assert links(machine(two, nvlink="pairs"), LinkKind.NVLINK)["gpu0", "gpu1"].width == 12
 
 
-def test_nvlinks_that_the_file_tells_go_before_those_given() -> None:
+def test_nvlinks_in_the_file_go_before_those_given() -> None:
     given = machine(SWITCHED, nvlink="none")
     assert given.links == machine(SWITCHED).links
     assert "not used" in next(note.text for note in given.notes if note.about == "nvlink=")

@@ -1,4 +1,4 @@
-"""What is written is read back as the same graph, and is what NCCL's own parser takes."""
+"""Written files read back as the same graph, and satisfy NCCL's own parser."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machin
 
 
 def graph(m: Machine) -> tuple[object, ...]:
-    """Devices with all that is known of them but free attributes, local ranks, places of NICs, and links; parallel
+    """Devices with all that is known of them but free attributes, local ranks, slots of NICs, and links; parallel
     links of one generation are one."""
     devices = {
         d.name: (d.kind, d.vendor, d.model, d.numa, d.sm, d.gdr, d.rate_Bps, round(d.latency_s, 12)) for d in m.devices
@@ -38,7 +38,7 @@ def again(m: Machine) -> Machine:
 
 
 def as_nccl_parses(text: str) -> None:
-    """What its parser and builder insist on (src/graph/xml.cc, topo.cc)."""
+    """Requirements of its parser and builder (src/graph/xml.cc, topo.cc)."""
     assert text.startswith("<system ")
     needed = {
         "cpu": {"numaid", "arch", "vendor", "familyid", "modelid"},
@@ -52,18 +52,18 @@ def as_nccl_parses(text: str) -> None:
     busids = []
     for line in text.splitlines():
         tag, attributes = re.fullmatch(r" *</?(\w+)((?: [\w]+=\"[^\"<>]{0,254}\")*)/?>", line).groups()  # type: ignore[union-attr]
-        told = dict(re.findall(r' (\w+)="([^"]*)"', attributes))
-        assert len(told) <= 16
+        attrs = dict(re.findall(r' (\w+)="([^"]*)"', attributes))
+        assert len(attrs) <= 16
         if "</" not in line:
-            assert needed.get(tag, set()) <= set(told), line
-        if tag == "pci" and told:
-            busids.append(told["busid"])
-            assert re.fullmatch(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]", told["busid"])
-            assert re.fullmatch(r"0x[0-9a-f]{6}", told["class"])
-            assert pci.generation_for_nccl(told["link_speed"]) == pci.generation(told["link_speed"]) > 0
-            assert 1 <= int(told["link_width"]) <= 32
+            assert needed.get(tag, set()) <= set(attrs), line
+        if tag == "pci" and attrs:
+            busids.append(attrs["busid"])
+            assert re.fullmatch(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]", attrs["busid"])
+            assert re.fullmatch(r"0x[0-9a-f]{6}", attrs["class"])
+            assert pci.generation_for_nccl(attrs["link_speed"]) == pci.generation(attrs["link_speed"]) > 0
+            assert 1 <= int(attrs["link_width"]) <= 32
         if tag == "c2c":
-            assert told["bw"].isdecimal()
+            assert attrs["bw"].isdecimal()
     assert len(set(busids)) == len(busids)
 
 
@@ -145,12 +145,12 @@ def test_any_machine_with_a_cpu_is_read_back(machine: Machine) -> None:
     assert graph(again(machine)) == graph(machine)
 
 
-def test_a_machine_that_the_format_cannot_tell_is_refused_and_the_file_is_left_alone(tmp_path: Path) -> None:
+def test_a_machine_that_the_format_cannot_hold_is_refused_and_the_file_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "topo.xml"
     path.write_text("before")
     gpu = Device("gpu0", DeviceKind.GPU)
     long = Device("cpu" + "0" * 300, DeviceKind.CPU)
-    for devices, said in (((gpu,), "expected one: in NCCL's format"), ((long,), "at most 254")):
-        with pytest.raises(ValueError, match=said):
+    for devices, expected in (((gpu,), "expected one: in NCCL's format"), ((long,), "at most 254")):
+        with pytest.raises(ValueError, match=expected):
             nccl_xml.write(Machine("m", devices, ()), path)
     assert path.read_text() == "before"

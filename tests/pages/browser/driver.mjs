@@ -38,7 +38,7 @@ async function call(path, args) {
   const owner = names.reduce((object, name) => object[name], page);
   const value = await owner[method](...args);
   const plain = value === null || typeof value !== "object" || Array.isArray(value) || value.constructor === Object;
-  return plain ? value : null; // a handle of Playwright's says nothing outside
+  return plain ? value : null; // a handle of Playwright's means nothing outside
 }
 
 async function download(selector) {

@@ -113,7 +113,7 @@ class Browser:
         self.version: str = self._answer()
 
     def ask(self, **request: Any) -> Any:
-        """One request to driver.mjs, which says what there is."""
+        """One request to driver.mjs, which lists the requests."""
         assert self._node.stdin is not None
         self._node.stdin.write(json.dumps(request) + "\n")
         self._node.stdin.flush()
@@ -122,15 +122,15 @@ class Browser:
     def _answer(self) -> Any:
         assert self._node.stdout is not None
         line = self._node.stdout.readline()
-        assert line, "the browser ended; what it said is above"
+        assert line, "the browser ended; its output is above"
         answer = json.loads(line)
         assert "error" not in answer, answer["error"]
         return answer["value"]
 
     @contextmanager
     def open(self, path: Path, **options: Any) -> Iterator[Page]:
-        """The page of that file, in English, light and 1280 by 800 unless `options` (Playwright's of a context) say
-        otherwise. An error on it, a warning, or a request that leaves this machine fails the test at the end."""
+        """The page of that file, in English, light and 1280 by 800 unless `options` (Playwright's of a context) set
+        others. An error on it, a warning, or a request that leaves this machine fails the test at the end."""
         chosen = {"locale": "en-US", "colorScheme": "light", "viewport": {"width": 1280, "height": 800}} | options
         self.ask(open=path.absolute().as_uri(), options=chosen)
         try:

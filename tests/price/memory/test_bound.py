@@ -1,4 +1,4 @@
-"""What must be read from peers, worked out by hand; and nothing is predicted to do with less."""
+"""The least bytes read from peers, worked out by hand; and no prediction is below the bound."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ringtree.price.memory.bound import bound_s, least_fetched
         ("barrier", 0, 0),
     ],
 )
-def test_what_four_ranks_must_read(collective: str, total: float, busiest: float) -> None:
+def test_the_least_bytes_that_four_ranks_read(collective: str, total: float, busiest: float) -> None:
     assert least_fetched(collective, 4)[:2] == (total, busiest)
 
 
@@ -52,7 +52,7 @@ def test_a_small_call_is_a_meeting_or_turns(ranks: int, cores: int, by_turns: bo
 
 
 @pytest.mark.parametrize(("cores", "read"), [(8, 1.5), (4, 1.5), (2, 3)])
-def test_a_long_call_reads_what_it_must_on_the_cores_there_are(cores: int, read: float) -> None:
+def test_a_long_call_takes_the_time_of_its_least_reads(cores: int, read: float) -> None:
     """Six vectors in all, one and a half by each of four ranks."""
     nbytes = 1 << 28
     fetch_s = BUILT_IN.seconds_a_byte(nbytes * least_fetched("all_reduce", 4)[2] * max(4 / cores, 1))[1]

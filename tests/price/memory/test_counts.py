@@ -1,4 +1,4 @@
-"""What a schedule asks of each rank, held to what lowering writes and to what the algorithms state."""
+"""Counts of each rank's work by a schedule, compared with lowered programs and with the algorithms' costs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ringtree.price.memory.counts import COPIED, FETCHED, KINDS, MESSAGES, REDUC
 
 
 @pytest.mark.parametrize(("algorithm", "collective"), pairs())
-def test_messages_and_what_is_fetched_are_the_programs(algorithm: str, collective: str) -> None:
+def test_messages_and_fetched_bytes_are_the_programs(algorithm: str, collective: str) -> None:
     for ranks in (2, 5, 8):
         schedule = build(algorithm, collective, ranks, 1 if COLLECTIVES[collective].rooted else None)
         total = counts(schedule).total
@@ -27,7 +27,7 @@ def test_messages_and_what_is_fetched_are_the_programs(algorithm: str, collectiv
             assert mine[FETCHED] == schedule.chunks_received()[program.rank]
 
 
-def test_a_rank_copies_once_what_it_sends_to_several() -> None:
+def test_a_rank_copies_a_chunk_for_several_ranks_once() -> None:
     known = counts(build("flat", "broadcast", 5))
     root = known.work[:, 0].sum(axis=0)
     assert root[MESSAGES] == 4
@@ -36,7 +36,7 @@ def test_a_rank_copies_once_what_it_sends_to_several() -> None:
 
 
 @pytest.mark.parametrize(("algorithm", "joined"), [("one_shot", 3), ("two_shot", 3 / 4), ("ring", 3 / 4)])
-def test_what_is_joined_is_what_the_algorithm_says(algorithm: str, joined: float) -> None:
+def test_joined_bytes_are_those_of_the_algorithm(algorithm: str, joined: float) -> None:
     known = counts(build(algorithm, "all_reduce", 4))
     assert np.allclose(known.total[:, REDUCED] / known.chunks, joined)
 
@@ -68,14 +68,14 @@ def test_a_memory_has_no_switches() -> None:
         counts(schedule)
 
 
-def test_who_waits_for_whom() -> None:
+def test_mutual_waiting_is_found() -> None:
     assert not counts(build("chain", "broadcast", 5)).mutual
     assert not counts(build("binomial", "reduce", 5)).mutual
     assert counts(build("parameter_server", "all_reduce", 5)).mutual
     assert counts(build("ring", "all_gather", 5)).mutual
 
 
-def test_what_ranks_have_in_arrays() -> None:
+def test_the_bytes_of_ranks_arrays() -> None:
     assert counts(build("ring", "all_reduce", 4)).held == 2
     assert counts(build("two_shot", "all_gather", 4)).held == 5 / 4
     assert counts(build("ring", "all_reduce", 4)).synchronizations == 6

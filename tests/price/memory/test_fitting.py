@@ -69,7 +69,7 @@ def test_disturbed_calls_bend_little() -> None:
 
 
 @pytest.mark.parametrize("ranks", [(2,), (8,)])
-def test_what_was_not_measured_stays_as_it_was_built_in(ranks: tuple[int, ...]) -> None:
+def test_unmeasured_parameters_stay_built_in(ranks: tuple[int, ...]) -> None:
     parameters = fit(made(CASES, ranks))
     assert np.median(errors(parameters, made(CASES, ranks))) < 0.05
     if ranks == (2,):

@@ -1,4 +1,4 @@
-"""Predictions on machines that there are not: what is dear on them is what they choose to do without."""
+"""Predictions for imaginary machines: the choice avoids the operations that are expensive there."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_windows_meet_again_where_ranks_wait_for_one_another() -> None:
 
 
 @pytest.mark.parametrize(("dear", "few"), [("latency_s", "one_shot"), ("fetch_Bps", "two_shot")])
-def test_what_is_dear_is_done_without(dear: str, few: str) -> None:
+def test_expensive_steps_are_avoided(dear: str, few: str) -> None:
     value = 1e-3 if dear.endswith("_s") else (1e6,)
     assert (
         choose("all_reduce", 8, 64 * KIB, memory=replace(MEMORY, parameters=replace(PLAIN, **{dear: value}))).algorithm
@@ -80,11 +80,11 @@ def test_more_ranks_than_cores_take_turns() -> None:
         for cores in (4, 2)
     )
     assert isclose(oversubscribed.call_s, 2 * alone.call_s)
-    assert isclose(oversubscribed.latency_s, 2 * 10e-6 + 2 * 1e-6), "2 ranks a core, and one more meeting"
+    assert isclose(oversubscribed.latency_s, 2 * 10e-6 + 2 * 1e-6), "2 ranks a core, and one more synchronization"
     assert isclose(oversubscribed.copy_s, 2 * alone.copy_s)
 
 
-def test_rates_are_those_of_what_is_in_arrays() -> None:
+def test_rates_depend_on_the_bytes_in_arrays() -> None:
     parameters = replace(
         PLAIN, memory_nbytes=(MIB, 4 * MIB), copy_Bps=(10e9, 1e9), fetch_Bps=(5e9,) * 2, reduce_Bps=(1e9,) * 2
     )
@@ -104,12 +104,12 @@ def test_everything_has_a_price_that_grows_with_its_bytes(algorithm: str, collec
         assert times[0] > 0 and times == sorted(times), ranks
 
 
-def test_what_is_wanted_is_what_is_done_where_slots_suffice() -> None:
+def test_wanted_cuts_are_made_where_slots_suffice() -> None:
     what = ("chain", "broadcast", 4, 0, MIB)
     assert wanted(*what, BUILT) == steps_for(*what, BUILT) != CallTuning()
 
 
-def test_candidates_say_why() -> None:
+def test_candidates_state_their_reasons() -> None:
     found = candidates(("one_shot", "two_shot"), "all_reduce", 2, MIB, MEMORY)
     assert [c.algorithm for c in found] == ["one_shot", "two_shot"]
     why = choose("all_reduce", 2, MIB, memory=MEMORY).why

@@ -5,7 +5,7 @@
 
 Every result is checked. What ranks hold (open staging slots, memory, descriptors, threads) is noted after every
 chapter, and held to what it was after the first quarter of the time. The exit status is 1 where a result was wrong, a
-rank waited for too long, or something grew: a line says which rank, in which call, and how to do the same again.
+rank waited for too long, or something grew: a line names the rank, the call, and the command that repeats it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One collective call of a script on this rank: its arrays, the call, and what it must leave behind."""
+"""One collective call of a script on this rank: its arrays, the call, and the expected contents after it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GUARD = np.full(GUARD, 0xA5, np.uint8)
 ARENA_NBYTES = 4 * MOST + 3 * GUARD
 
 Check = Callable[[Any], str]
-"""What is wrong with the result of a call, in words; "" where nothing is."""
+"""The error in the result of a call, in words; "" if it is right."""
 
 
 class Arenas:
@@ -82,14 +82,14 @@ class Caller:
         return method(x, out=out, **given), _all(_equal(wanted), untouched)
 
     def _data(self, comm: Communicator, call: Call) -> tuple[Values | None, list[Values], int]:
-        """What this rank passes in, what it gets, block by block, and where the smaller of the two lies in the larger
+        """This rank's input, its expected blocks, and where the smaller of the two lies in the larger
         when they are one array."""
         n, me, root, name, begin = comm.size, comm.rank, call.root % comm.size, call.collective, call.offset
         here = self._tables.of_rank(call.dtype, me)[begin:]
         if name in ("all_reduce", "reduce", "scan", "exscan"):
             over = {"scan": me + 1, "exscan": me}.get(name, n)
-            owed = over > 0 and (name != "reduce" or me == root)
-            return here[: call.count], [self._reduced(call, over)[: call.count]] if owed else [], 0
+            receives = over > 0 and (name != "reduce" or me == root)
+            return here[: call.count], [self._reduced(call, over)[: call.count]] if receives else [], 0
         if name == "broadcast":
             want = self._tables.of_rank(call.dtype, root)[begin : begin + call.count]
             return want if me == root else None, [want], 0
@@ -101,9 +101,9 @@ class Caller:
         sizes = _cut(call, n)
         position = sum(sizes[:me])
         if name in ("all_gather", "gather"):
-            owed = name == "all_gather" or me == root
+            receives = name == "all_gather" or me == root
             blocks = [x[:size] for x, size in zip(others, sizes, strict=True)]
-            return here[: sizes[me]], blocks if owed else [], position
+            return here[: sizes[me]], blocks if receives else [], position
         whole = (others[root] if name == "scatter" else self._reduced(call, n))[: sum(sizes)]
         given = here[: sum(sizes)] if name == "reduce_scatter" or me == root else None
         return given, [whole[position : position + sizes[me]]], position
@@ -118,7 +118,7 @@ def finished(made: Any, check: Check) -> str:
 
 
 def _options(comm: Communicator, call: Call) -> dict[str, Any]:
-    """What the method is given beside its arrays."""
+    """Arguments of the method beside its arrays."""
     name, root, n = call.collective, call.root % comm.size, comm.size
     given: dict[str, Any] = {"async_op": call.later}
     if name in ("broadcast", "reduce", "gather", "scatter"):

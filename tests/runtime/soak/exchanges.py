@@ -22,70 +22,70 @@ class Posts:
         self._tables = tables
 
     def exchange(self, comm: Communicator, step: Exchange) -> str:
-        """Sends and receives this rank's letters; what is wrong with them."""
+        """Sends and receives this rank's messages; returns the errors in them."""
         if comm.size == 1:
             return ""
-        letters = [_between(letter, comm.size) for letter in step.letters]
+        messages = [_between(message, comm.size) for message in step.messages]
         if step.style == "in a circle":
-            return self._circle(comm, letters[0])
+            return self._circle(comm, messages[0])
         if step.style == "objects":
-            return self._objects(comm, letters)
-        received = [(i, self._empty(letter)) for i, letter in enumerate(letters) if letter.target == comm.rank]
+            return self._objects(comm, messages)
+        received = [(i, self._empty(message)) for i, message in enumerate(messages) if message.target == comm.rank]
         if step.style == "blocking":  # in the order of the list, which is the same on all ranks: no circle of waits
             taken = dict(received)
-            for i, letter in enumerate(letters):
-                if letter.source == comm.rank:
-                    comm.send(self._of(letter), letter.target, letter.tag)
-                elif letter.target == comm.rank:
-                    comm.recv(taken[i], letter.source, letter.tag)
+            for i, message in enumerate(messages):
+                if message.source == comm.rank:
+                    comm.send(self._of(message), message.target, message.tag)
+                elif message.target == comm.rank:
+                    comm.recv(taken[i], message.source, message.tag)
         else:
             if step.order:
                 Random(step.order).shuffle(received)
-            source = (lambda _: ANY) if step.anyone else (lambda letter: letter.source)
+            source = (lambda _: ANY) if step.anyone else (lambda message: message.source)
             if step.style == "batch":
                 with comm.batch() as batch:
                     for i, y in received:
-                        batch.recv(y, source(letters[i]), letters[i].tag)
-                    for letter in letters:
-                        if letter.source == comm.rank:
-                            batch.send(self._of(letter), letter.target, letter.tag)
+                        batch.recv(y, source(messages[i]), messages[i].tag)
+                    for message in messages:
+                        if message.source == comm.rank:
+                            batch.send(self._of(message), message.target, message.tag)
             else:
-                works = [comm.irecv(y, source(letters[i]), letters[i].tag) for i, y in received]
-                works += [comm.isend(self._of(a), a.target, a.tag) for a in letters if a.source == comm.rank]
+                works = [comm.irecv(y, source(messages[i]), messages[i].tag) for i, y in received]
+                works += [comm.isend(self._of(a), a.target, a.tag) for a in messages if a.source == comm.rank]
                 if works:
                     wait_all(works)
-        return self._wrong(comm, [(letters[i], y) for i, y in received])
+        return self._wrong(comm, [(messages[i], y) for i, y in received])
 
-    def _circle(self, comm: Communicator, letter: ScriptedMessage) -> str:
-        shift = (letter.target - letter.source) % comm.size
+    def _circle(self, comm: Communicator, message: ScriptedMessage) -> str:
+        shift = (message.target - message.source) % comm.size
         left = (comm.rank - shift) % comm.size
-        y = self._empty(letter)
-        x = self._tables.of_rank(letter.dtype, comm.rank)[letter.offset : letter.offset + letter.count]
-        comm.sendrecv(x, (comm.rank + shift) % comm.size, y, left, letter.tag)
-        want = self._tables.of_rank(letter.dtype, left)[letter.offset : letter.offset + letter.count]
+        y = self._empty(message)
+        x = self._tables.of_rank(message.dtype, comm.rank)[message.offset : message.offset + message.count]
+        comm.sendrecv(x, (comm.rank + shift) % comm.size, y, left, message.tag)
+        want = self._tables.of_rank(message.dtype, left)[message.offset : message.offset + message.count]
         wrong = differing(y, want)
         return wrong and f"from rank {left}: {wrong}"
 
-    def _objects(self, comm: Communicator, letters: list[ScriptedMessage]) -> str:
-        for letter in letters:
-            said = (letter.tag, "a" * letter.count)
-            if letter.source == comm.rank:
-                comm.send_object(said, letter.target, letter.tag)
-            elif letter.target == comm.rank and comm.recv_object(letter.source, letter.tag) != said:
-                return f"the object from rank {letter.source} with tag {letter.tag} is another one"
+    def _objects(self, comm: Communicator, messages: list[ScriptedMessage]) -> str:
+        for message in messages:
+            item = (message.tag, "a" * message.count)
+            if message.source == comm.rank:
+                comm.send_object(item, message.target, message.tag)
+            elif message.target == comm.rank and comm.recv_object(message.source, message.tag) != item:
+                return f"the object from rank {message.source} with tag {message.tag} is another one"
         return ""
 
     def _wrong(self, comm: Communicator, received: list[tuple[ScriptedMessage, Values]]) -> str:
-        for letter, y in received:
-            if wrong := differing(y, self._of(letter)):
-                return f"from rank {letter.source} with tag {letter.tag}: {wrong}"
+        for message, y in received:
+            if wrong := differing(y, self._of(message)):
+                return f"from rank {message.source} with tag {message.tag}: {wrong}"
         return ""
 
-    def _of(self, letter: ScriptedMessage) -> Values:
-        return self._tables.of_rank(letter.dtype, letter.source)[letter.offset : letter.offset + letter.count]
+    def _of(self, message: ScriptedMessage) -> Values:
+        return self._tables.of_rank(message.dtype, message.source)[message.offset : message.offset + message.count]
 
-    def _empty(self, letter: ScriptedMessage) -> Values:
-        return np.empty(letter.count, dtype_named(letter.dtype))
+    def _empty(self, message: ScriptedMessage) -> Values:
+        return np.empty(message.count, dtype_named(message.dtype))
 
 
 class Windows:
@@ -130,7 +130,7 @@ class Windows:
         return ""
 
 
-def _between(letter: ScriptedMessage, size: int) -> ScriptedMessage:
+def _between(message: ScriptedMessage, size: int) -> ScriptedMessage:
     """Its ranks as those of a group, which are two."""
-    source, target = letter.source % size, letter.target % size
-    return replace(letter, source=source, target=target if target != source else (target + 1) % size)
+    source, target = message.source % size, message.target % size
+    return replace(message, source=source, target=target if target != source else (target + 1) % size)

@@ -1,4 +1,4 @@
-"""What a rank holds: open slots, memory, descriptors, threads; and how much more of it is a leak."""
+"""A rank's resources: open slots, memory, descriptors, threads; and the growth that is a leak."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from ringtree.runtime.communicator.communicator import Communicator
 
 GROWTH_NBYTES = 64 << 20
-"""Of a rank's resident memory after its warm-up: more than that is a leak."""
+"""Growth of a rank's resident memory after its warm-up, in bytes: more is a leak."""
 THREADS = 2
 """That a group starts when it first needs them: for asynchronous calls, and for messages that go on by themselves."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -17,7 +17,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one rank, between two calls."""
+    """Resources of one rank, between two calls."""
 
     slots_open: int
     resident_nbytes: int
@@ -50,7 +50,7 @@ def figures(groups: Iterable[Communicator]) -> Figures:
 
 
 def _used_nbytes(folder: str) -> int:
-    """Of the file system there; 0 where there is none."""
+    """Used bytes of the file system there; 0 where there is none."""
     try:
         disk = os.statvfs(folder)
     except OSError:
@@ -64,8 +64,8 @@ def slots_open(groups: Iterable[Communicator]) -> int:
 
 
 def grown(warm: Figures, now: Figures) -> str:
-    """What is more than it may be, in words, since the warm-up ended at `warm`; "" where nothing is. What is in
-    /dev/shm may be anybody's, and is only said."""
+    """The excess growth, in words, since the warm-up ended at `warm`; "" if there is none. What is in
+    /dev/shm may be anybody's, and is only reported."""
     if now.slots_open:
         return f"{now.slots_open} staging slots are open between calls; expected none"
     if now.resident_nbytes > warm.resident_nbytes + GROWTH_NBYTES:

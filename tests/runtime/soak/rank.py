@@ -36,12 +36,12 @@ MOST_PENDING = 6
 """Asynchronous calls under way at once."""
 PROGRESS_S = 10.0
 SILENCE_FACTOR = 3.0
-"""After so many timeouts without the end of a chapter a rank prints where it is, and ends: no wait should last so."""
+"""Timeouts without the end of a chapter after which a rank prints its position and ends: no wait lasts as long."""
 
 
 @dataclass(frozen=True)
 class SoakSettings:
-    """What a soak of one world is; the same on all ranks. Growth is measured from what is held after `warm_s`."""
+    """Parameters of a soak of one world; the same on all ranks. Growth counts from the resources after `warm_s`."""
 
     seconds: float
     warm_s: float
@@ -68,7 +68,7 @@ class Report:
 
 
 class Wrong(Exception):
-    """What the soak looks for."""
+    """An error that the soak looks for."""
 
 
 class Soak:
@@ -84,7 +84,7 @@ class Soak:
 
     def run(self) -> None:
         """Chapters until the time is over; raises where something is wrong."""
-        begun = said = time.monotonic()
+        begun = printed_s = time.monotonic()
         begun_cpu_s = time.process_time()
         chapter = first = self._parameters.first // CALLS
         once = len(MIXES) if self._parameters.mix == "all" else 1  # chapters until all has been set up that ever is
@@ -100,8 +100,8 @@ class Soak:
             now = time.monotonic()
             self.report.took_s, self.report.cpu_s = now - begun, time.process_time() - begun_cpu_s
             self._look(warm=now - begun > self._parameters.warm_s and chapter - first >= once)
-            if self._parameters.progress and self._world.rank == 0 and now - said > PROGRESS_S:
-                said = now
+            if self._parameters.progress and self._world.rank == 0 and now - printed_s > PROGRESS_S:
+                printed_s = now
                 print(f"{self._world.size} ranks: {self.brief()}", flush=True)
         faulthandler.cancel_dump_traceback_later()
 
@@ -116,9 +116,9 @@ class Soak:
         return f"call {number:,}, {step}, {slots_open(self._open())} staging slots open"
 
     def _over(self, begun: float) -> bool:
-        """Whether rank 0's clock says so."""
+        """Whether the time is over by rank 0's clock."""
         over = np.array([time.monotonic() - begun >= self._parameters.seconds])
-        self._doing = self._doing[0], "rank 0 says whether the time is over"
+        self._doing = self._doing[0], "rank 0 broadcasts whether the time is over"
         return bool(self._world.broadcast(over, 0)[0])
 
     def _step(self, number: int, step: Step) -> None:
@@ -152,7 +152,7 @@ class Soak:
             raise Wrong(f"{slots} staging slots are open after it; expected none")
 
     def _finish(self, most: int) -> None:
-        """Waits for asynchronous calls, the oldest first, until at most so many are under way."""
+        """Waits for asynchronous calls, the oldest first, until at most `most` are under way."""
         before = self._doing
         while len(self._pending) > most:
             number, step, made, check = self._pending.popleft()
@@ -192,7 +192,7 @@ class Soak:
 
 @dataclass(frozen=True)
 class Link:
-    """What ranks share with the process `parent` that forked them: which call each is in, also of one that dies, and a
+    """Shared by ranks and the process `parent` that forked them: each rank's call, also of one that dies, and a
     pipe each for the report."""
 
     parent: int
@@ -210,8 +210,8 @@ def soak(world: Communicator, parameters: SoakSettings, tables: Tables, link: Li
         life.run()
     except Exception as error:  # noqa: BLE001  # whatever it is, it is what was looked for
         where = "at the beginning" if life is None else f"at {life.place()}"
-        said = str(error) if isinstance(error, Wrong) else f"{type(error).__name__}: {error}"
-        report.wrong = f"rank {world.rank} of {world.size} {where}: {said}"
+        reason = str(error) if isinstance(error, Wrong) else f"{type(error).__name__}: {error}"
+        report.wrong = f"rank {world.rank} of {world.size} {where}: {reason}"
         world.abort("its soak failed")
     faulthandler.cancel_dump_traceback_later()
     with open(link.pipes[world.rank], "wb") as pipe:

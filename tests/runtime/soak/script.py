@@ -1,7 +1,7 @@
-"""What ranks do, drawn from a seed: every rank draws the same script, so that none has to ask another.
+"""The script of ranks, drawn from a seed: every rank draws the same one, so that none has to ask another.
 
-A script comes in chapters of CALLS steps. A chapter has a mix, which says how often which step comes; what it opens is
-closed at its end, so that a chapter can be read, and begun with, by itself.
+A script comes in chapters of CALLS steps. A chapter has a mix, which decides how often each step comes; what it opens
+is closed at its end, so that a chapter can be read, and begun with, by itself.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STYLES = ("blocking", "batch", "non-blocking", "in a circle", "objects")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A collective of `count` elements in the whole vector; `group` 0 is the world. `cuts` (0: even) says how blocks
+    """A collective of `count` elements in the whole vector; `group` 0 is the world. `cuts` (0: even) decides how blocks
     are cut; `later`: asynchronous, and finished some steps later."""
 
     collective: str
@@ -62,14 +62,14 @@ class Exchange:
 
     style: str
     group: int
-    letters: tuple[ScriptedMessage, ...]
+    messages: tuple[ScriptedMessage, ...]
     order: int
     anyone: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Every rank puts to the rank `shift` further, or gets from it, and says so by a signal."""
+    """Every rank puts to the rank `shift` further, or gets from it, and signals the end."""
 
     how: str
     shift: int
@@ -166,20 +166,20 @@ def _exchange(draw: Random, number: int, grouped: bool) -> Exchange:
     style = draw.choice(STYLES)
     first = number * 16 % (1 << 31)
     apart = draw.random() < 0.7  # else all have one tag, and keep their order
-    letters = []
+    messages = []
     for i in range(draw.randint(1, 8)):
         source = draw.randrange(60)
         target = source + draw.randint(1, 59)
         dtype = "float32" if draw.random() < 0.7 else draw.choice(DTYPES)
         count = _count(draw, MOST_OTHERS if style != "objects" else 2000)
-        letters.append(ScriptedMessage(source, target, first + i * apart, count, _offset(draw), dtype))
+        messages.append(ScriptedMessage(source, target, first + i * apart, count, _offset(draw), dtype))
     anyone = apart and draw.random() < 0.3
     group = draw.randint(0, MOST_GROUPS) if grouped else 0
-    return Exchange(style, group, tuple(letters), draw.getrandbits(32) if apart else 0, anyone)
+    return Exchange(style, group, tuple(messages), draw.getrandbits(32) if apart else 0, anyone)
 
 
 def _count(draw: Random, most: int) -> int:
-    """Of any length, as often short as long."""
+    """A count of any size, as often short as long."""
     kind = draw.random()
     if kind < 0.1:
         return draw.randint(0, 8)

@@ -17,11 +17,11 @@ MOST = 400_000
 MOST_OTHERS = 50_000
 """The same of the types that are not float32: their tables take memory in which nothing else is learned."""
 OFFSETS = 4093
-"""Places in the pattern where a vector may begin: two calls rarely have the same data."""
+"""Offsets in the pattern where a vector may begin: two calls rarely have the same data."""
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "int64")
 REDUCTIONS: dict[str, Any] = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 LARGEST = 5
-"""Of the pattern: the sum over 6 ranks is 21 times as much, which int8 and bfloat16 still hold exactly."""
+"""Largest value of the pattern: the sum over 6 ranks is 21 times as much, exact even in int8 and bfloat16."""
 
 _memcmp = ctypes.PyDLL(None).memcmp
 _memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
@@ -48,7 +48,7 @@ class Tables:
                     self._reduced[op, dtype, k] = _kept(ufunc.reduce(rows[:k], dtype=row.dtype))
 
     def of_rank(self, dtype: str, rank: int) -> Values:
-        """What `rank` of a group passes in."""
+        """The input of `rank` of a group."""
         return self._own[dtype, rank]
 
     def reduced(self, op: str, dtype: str, ranks: int) -> Values:

@@ -16,7 +16,7 @@ from tests.runtime.soak.values import Tables
 
 
 class Failed(Exception):
-    """A soak in which something was wrong: what each rank says of it."""
+    """A soak that failed: the report of each rank."""
 
 
 def run(ranks: int, parameters: SoakSettings, busy: int) -> list[Report]:
@@ -34,8 +34,8 @@ def run(ranks: int, parameters: SoakSettings, busy: int) -> list[Report]:
         finally:
             for _, write in ends:
                 os.close(write)
-            said = [_read(read) for read, _ in ends]
-    reports = [pickle.loads(text) for text in said if text]
+            texts = [_read(read) for read, _ in ends]
+    reports = [pickle.loads(text) for text in texts if text]
     wrong = [report.wrong for report in reports if report.wrong]
     if died or wrong:
         calls = ", ".join(f"rank {rank} at call {call:,}" for rank, call in enumerate(at.tolist()))

@@ -1,1 +1,1 @@
-"""Programs that train by several ranks, each against what one process gives; test_parallel.py is the table of them."""
+"""Programs that train on several ranks, against the result of one process; test_parallel.py is the table of them."""

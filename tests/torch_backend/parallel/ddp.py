@@ -146,7 +146,7 @@ def uneven_inputs_raise() -> None:
     except RuntimeError as error:
         assert "exhausted" in str(error), error
     else:
-        raise AssertionError("nobody said that rank 0 had less data")
+        raise AssertionError("no error named rank 0, which had less data")
 
 
 def batch_norm() -> None:

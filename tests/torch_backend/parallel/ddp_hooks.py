@@ -1,4 +1,4 @@
-"""DistributedDataParallel with communication hooks: what they send instead of a bucket's sum, and when they send it."""
+"""DistributedDataParallel with communication hooks: the data sent instead of a bucket's sum, and when."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def step_in_the_hook() -> None:
 
 
 def _drifting(start: int, period: int, steps: int, neighbours: int) -> dict[str, Tensor]:
-    """What post-local SGD comes to, in one process: ranks step together until `start`, then by themselves or with
+    """The result of post-local SGD, in one process: ranks step together until `start`, then by themselves or with
     their neighbours, and their parameters are averaged every `period` steps."""
     n = dist.get_world_size()
     models = [transformer() for _ in range(n)]

@@ -1,4 +1,4 @@
-"""DTensor: a tensor cut, copied or unsummed over a mesh, and what operations make of it, against plain tensors."""
+"""DTensor: a tensor cut, copied or unsummed over a mesh, and the results of operations, against plain tensors."""
 
 from __future__ import annotations
 
@@ -101,7 +101,9 @@ def operated_on() -> None:
     for k, function in enumerate(functions):
         for cut in CUTS:
             got = function(distribute_tensor(_whole(), mesh, [cut]))
-            torch.testing.assert_close(got.full_tensor(), function(_whole()), msg=lambda said, k=k: f"{k}: {said}")
+            torch.testing.assert_close(
+                got.full_tensor(), function(_whole()), msg=lambda message, k=k: f"{k}: {message}"
+            )
 
 
 def of_other_types() -> None:

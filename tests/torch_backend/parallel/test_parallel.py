@@ -1,4 +1,4 @@
-"""torch's parallel training works unchanged: programs that come, by several ranks, to what one process comes to."""
+"""torch's parallel training works unchanged: programs of several ranks reach the result of one process."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ BEYOND_GLOO = {
     ("zero", "overlapped_interleaved"),
     ("fsdp2", "memory_of_the_group"),
 }
-"""What torch refuses on Gloo, or hangs there."""
+"""Programs that torch refuses on Gloo, or that hang there."""
 
 
 def _rows(programs: dict[str, str]) -> list[tuple[str, str]]:
@@ -89,5 +89,5 @@ def test_as_one_process_at_length(worlds: Worlds, module: str, program: str, n: 
 @pytest.mark.parametrize("n", [2, 4])
 @pytest.mark.parametrize("module, program", [row for row in TABLE + LONG_TABLE if row not in BEYOND_GLOO])
 def test_the_programs_are_right(worlds: Worlds, module: str, program: str, n: int) -> None:
-    """What fails on Gloo too is the program's fault."""
+    """A failure on Gloo too is the program's fault."""
     worlds(n, "gloo").run(_run, module, program, within_s=WITHIN_S)

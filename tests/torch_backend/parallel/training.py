@@ -1,4 +1,4 @@
-"""What the programs train, and what one process gives: the reference of them all."""
+"""The programs' model and data, and the result of one process: the reference of them all."""
 
 from __future__ import annotations
 
@@ -160,5 +160,5 @@ def same(got: Mapping[str, Tensor], expected: Mapping[str, Tensor], tolerance: f
             value.detach(),
             atol=tolerance,
             rtol=tolerance,
-            msg=lambda said, name=name: f"{name}: {said}",
+            msg=lambda message, name=name: f"{name}: {message}",
         )

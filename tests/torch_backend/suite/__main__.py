@@ -29,7 +29,7 @@ def main() -> int:
     for face in options.face or FACES:
         for outcome in run(face, tests, options.limit_s, options.jobs):
             rows.setdefault(outcome.name, {})[face] = outcome
-            _tell(face, outcome)
+            _report(face, outcome)
     if not options.face and not options.k:
         import torch
 
@@ -51,7 +51,7 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _tell(face: str, outcome: Outcome) -> None:
+def _report(face: str, outcome: Outcome) -> None:
     print(f"{outcome.status} {outcome.took_s:7.2f} s  {face}: {outcome.name}  {brief(outcome.reason)}", flush=True)
     if outcome.status == FAIL:
         folder = LOGS / face.replace(" ", "_")

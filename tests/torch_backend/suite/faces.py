@@ -1,7 +1,7 @@
 """Which backend the suite meets, and under which name.
 
 Much of the suite asks for a backend by name before it runs a test, and torch for Gloo's class. So ringtree is tested
-twice: under its own name, as far as that opens doors, and in Gloo's place, where everything is open that is to Gloo.
+twice: under its own name, which only some tests accept, and in Gloo's place, with all tests that accept Gloo.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class GlooError(AssertionError):
 
 
 def _forbid_gloo() -> None:
-    """Makes Gloo's constructor raise, whoever has imported it by whatever name."""
+    """Makes Gloo's constructor raise, under every name by which a module has imported it."""
     from torch._C._distributed_c10d import ProcessGroupGloo
 
     def refuse(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -66,7 +66,7 @@ def _take_gloos_place() -> None:
     helper = distributed_c10d._new_process_group_helper
 
     def heard(size: int, rank: int, ranks: list[int], *args: Any, **kwargs: Any) -> Any:
-        asked.ranks = ranks  # which torch tells a backend of ours, and not Gloo's constructor
+        asked.ranks = ranks  # which torch gives to a backend of ours, and not Gloo's constructor
         return helper(size, rank, ranks, *args, **kwargs)
 
     class Gloo(type):

@@ -1,4 +1,4 @@
-"""What came of a test."""
+"""The outcome of a test."""
 
 from __future__ import annotations
 

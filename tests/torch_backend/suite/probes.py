@@ -1,4 +1,4 @@
-"""Tests that must fail: what the driver has to notice, and a test's own report does not say."""
+"""Tests that must fail: what the driver has to notice, and a test's own report lacks."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from torch.testing._internal import common_distributed
 from torch.testing._internal.common_distributed import TEST_SKIPS, MultiProcessTestCase
 
 TOLD_TO_DUMP = signal.SIGUSR1
-"""What tells a process of a test to write down where it is."""
+"""The signal on which a process of a test writes its stack."""
 
 
 class RankProcess(ForkProcess):

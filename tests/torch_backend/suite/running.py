@@ -20,7 +20,7 @@ from tests.torch_backend.suite.outcomes import SKIP, Outcome
 ROOT = Path(__file__).parents[3]
 RANKS = 2
 SMALL_WORLD_RANKS = 8
-"""What the suite's `skip_if_small_worldsize` asks for, and does not say."""
+"""The ranks that the suite's `skip_if_small_worldsize` needs; the suite has no name for the number."""
 
 
 def names() -> list[str]:

@@ -26,7 +26,7 @@ import unittest
 
 from tests.torch_backend.suite import faces
 from tests.torch_backend.suite.outcomes import FAIL, PASS, SKIP, Outcome
-from tests.torch_backend.suite.sessions import end_session, has_gloo_thread, tell_session
+from tests.torch_backend.suite.sessions import end_session, has_gloo_thread, signal_session
 
 LOOK_EVERY_S = 0.05
 
@@ -60,27 +60,27 @@ def _outcome(tests: unittest.TestSuite, name: str, face: str, limit_s: float) ->
         child = os.fork()
         if child == 0:
             os.close(ours)
-            _run_and_tell(tests, theirs, log.fileno(), folder)
+            _run_and_report(tests, theirs, log.fileno(), folder)
         os.close(theirs)
-        said, gloo = _listen(child, ours, began + limit_s)
+        pickled, gloo = _listen(child, ours, began + limit_s)
         os.close(ours)
         log.seek(0)
         story = log.read().decode(errors="replace")
     shutil.rmtree(folder, ignore_errors=True)
     took_s = round(time.monotonic() - began, 2)
-    status, reason = pickle.loads(said) if said else (FAIL, f"did not end within {limit_s:g} s\n{story[-20000:]}")
+    status, reason = pickle.loads(pickled) if pickled else (FAIL, f"did not end within {limit_s:g} s\n{story[-20000:]}")
     if gloo and face != faces.GLOO and status == PASS:
         status, reason = FAIL, "a thread of Gloo's was seen"
-    if status == FAIL and said:
+    if status == FAIL and pickled:
         reason += f"\n{story[-20000:]}"
     [first, *_] = tests
     return Outcome(name, status, reason, int(first.world_size), took_s, gloo)
 
 
 def _listen(child: int, pipe: int, until: float) -> tuple[bytes, bool]:
-    """What the test says of itself, nothing where it has not by `until` (of time.monotonic); and whether a process of
-    it had a thread of Gloo's. Ends all its processes."""
-    said, gloo = b"", False
+    """The test's pickled report, empty where none came by `until` (of time.monotonic); and whether a process of it had
+    a thread of Gloo's. Ends all its processes."""
+    pickled, gloo = b"", False
     while time.monotonic() < until:
         ready = select.select([pipe], [], [], LOOK_EVERY_S)[0]
         gloo = gloo or has_gloo_thread(child)
@@ -88,17 +88,17 @@ def _listen(child: int, pipe: int, until: float) -> tuple[bytes, bool]:
             read = os.read(pipe, 1 << 16)
             if not read:
                 break
-            said += read
+            pickled += read
     else:
-        said = b""
-        tell_session(child, signal.SIGUSR1)
+        pickled = b""
+        signal_session(child, signal.SIGUSR1)
         time.sleep(1.0)
     end_session(child)
     os.waitpid(child, 0)
-    return said, gloo
+    return pickled, gloo
 
 
-def _run_and_tell(tests: unittest.TestSuite, pipe: int, log: int, folder: str) -> None:
+def _run_and_report(tests: unittest.TestSuite, pipe: int, log: int, folder: str) -> None:
     os.setsid()
     os.dup2(log, 1)
     os.dup2(log, 2)
@@ -106,10 +106,10 @@ def _run_and_tell(tests: unittest.TestSuite, pipe: int, log: int, folder: str) -
     faulthandler.register(signal.SIGUSR1)
     os.environ["TMPDIR"] = tempfile.tempdir = folder
     try:
-        said = _run(tests)
-    except BaseException:  # noqa: BLE001  # the driver's own, told as the test's
-        said = FAIL, traceback.format_exc()
-    os.write(pipe, pickle.dumps(said))
+        verdict = _run(tests)
+    except BaseException:  # noqa: BLE001  # the driver's own, reported as the test's
+        verdict = FAIL, traceback.format_exc()
+    os.write(pipe, pickle.dumps(verdict))
     os._exit(0)
 
 

@@ -28,7 +28,7 @@ def has_gloo_thread(session: int) -> bool:
     return False
 
 
-def tell_session(session: int, number: signal.Signals) -> None:
+def signal_session(session: int, number: signal.Signals) -> None:
     for process in _processes(session):
         try:
             os.kill(int(process.name), number)
@@ -37,4 +37,4 @@ def tell_session(session: int, number: signal.Signals) -> None:
 
 
 def end_session(session: int) -> None:
-    tell_session(session, signal.SIGKILL)
+    signal_session(session, signal.SIGKILL)

@@ -18,9 +18,9 @@ HEAD = """# PyTorch's own tests
 
 PyTorch {version} carries its tests of torch.distributed in its wheel, in
 `torch.testing._internal.distributed.distributed_test`. Here is each of them, on Gloo and on ringtree: in Gloo's place,
-where all is open that is open to Gloo, and under its own name, which opens fewer of the suite's doors. A test has 2
-ranks, or as many as it asks for. On ringtree a test that makes a group of Gloo's fails, as does one that hangs, or
-whose ranks do not all end well.
+with all tests that accept Gloo, and under its own name, which fewer of the tests accept. A test has 2 ranks, or as many
+as it asks for. On ringtree a test that makes a group of Gloo's fails, as does one that hangs, or whose ranks do not all
+end well.
 
 Those that begin with On are short ones of ours on PyTorch's harnesses for DTensor, FSDP and the like.
 
@@ -28,7 +28,7 @@ Those that begin with On are short ones of ours on PyTorch's harnesses for DTens
 
 
 def worse(rows: Rows) -> list[str]:
-    """What passes on Gloo, or was not tried there, and fails here, or is skipped both times; a line each."""
+    """Tests that pass on Gloo, or were not run there, and fail here, or are skipped both times; a line each."""
     found = []
     for name, row in sorted(rows.items()):
         here = {face: row[face] for face in FACES[1:] if face in row}
@@ -80,9 +80,9 @@ def _cell(row: dict[str, Outcome], face: str) -> str:
 
 
 def brief(reason: str) -> str:
-    """A skip's reason; of a failure the first exception that a rank told of, or wrote."""
-    told = reason.partition("and exception:\n")[2] or reason
-    lines = [line.strip() for line in told.splitlines() if line.strip()]
+    """A skip's reason; of a failure the first exception that a rank reported or wrote."""
+    story = reason.partition("and exception:\n")[2] or reason
+    lines = [line.strip() for line in story.splitlines() if line.strip()]
     errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line) and "exit code" not in line]
     return (errors or lines or [""])[0][:200]
 

@@ -1,4 +1,4 @@
-"""Topologies and sizes that prices are held to schedules on."""
+"""Topologies and sizes on which prices are compared with schedules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ringtree.topology.fabrics import FABRICS
 
 SIZES = (64, 1 << 14, 1 << 20, 1 << 26)
 WORK = {"message_s": 3e-7, "step_s": 1e-7, "copy_Bps": 40e9, "reduce_Bps": 15e9}
-PLACES = {
+TOPOLOGIES = {
     "rails": Cluster(machine("dgx-h100"), 4, FABRICS["infiniband"]).topology(),
     "fat tree": Cluster(machine("dgx-h100"), 6, FABRICS["infiniband"], NetworkShape.FAT_TREE, 2.0).topology(),
     "not alike": Cluster(machine("azure-nc96"), 5, FABRICS["roce"]).topology(),
