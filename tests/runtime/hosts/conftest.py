@@ -11,6 +11,7 @@ from ringtree.price import CostParameters  # noqa: F401  # loaded before ranks a
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 from ringtree.runtime.bootstrap.hosts import Hosts
 from ringtree.runtime.engines.engine import GroupParameters
+from ringtree.runtime.launch.crew import Outcome
 from ringtree.runtime.launch.spawn import Pool
 from ringtree.runtime.launch.spawn_processes import Processes
 from tests.runtime.conftest import available
@@ -26,9 +27,10 @@ SECRET = b"of the tests"
 class Moved:
     """A rank's bootstrap, which moves the rank to its host before it meets anyone."""
 
-    def __init__(self, lab: Lab, host: int, rank: int, size: int, port: int, secret: bytes = SECRET) -> None:
-        self._lab, self._host, self._hosts = lab, host, None
-        self._arguments: Any = ((lab.address(0), port), secret, rank, size, 20.0)
+    def __init__(self, lab: Lab, host: int, rank: int, size: int, port: int, timeout_s: float, secret: bytes) -> None:
+        self._lab, self._host = lab, host
+        self._hosts: Hosts | None = None
+        self._arguments: Any = ((lab.address(0), port), secret, rank, size, timeout_s)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -46,17 +48,67 @@ def host_of(layout: Layout) -> list[int]:
     return [host for host, ranks in enumerate(layout) for _ in range(ranks)]
 
 
+def parameters_on(
+    lab: Lab, layout: Layout, port: int, timeout_s: float, secrets: list[bytes] | None = None
+) -> list[GroupParameters]:
+    """Of each rank of a world that meets at that port of host 0."""
+    places = host_of(layout)
+    size = len(places)
+    names = tuple(map(str, range(size)))
+    moved = [
+        Moved(lab, host, rank, size, port, timeout_s, secrets[rank] if secrets else SECRET)
+        for rank, host in enumerate(places)
+    ]
+    return [GroupParameters(f"lab{port}", r, names, timeout_s, bootstrap=moved[r]) for r in range(size)]
+
+
 class HostPool(Pool):
     """A pool whose ranks are on the hosts of a lab."""
 
     def __init__(self, lab: Lab, layout: Layout, port: int, timeout_s: float = 60.0) -> None:
-        places = host_of(layout)
-        self.size, names = len(places), tuple(map(str, range(len(places))))
-        parameters = [
-            GroupParameters(f"lab{port}", rank, names, timeout_s, bootstrap=Moved(lab, host, rank, len(places), port))
-            for rank, host in enumerate(places)
-        ]
-        self._crew = Processes("shm", parameters, None, False)
+        self.size = sum(layout)
+        self._crew = Processes("shm", parameters_on(lab, layout, port, timeout_s), None, False)
+
+
+class HostCrew:
+    """Ranks on the hosts of a lab that have one task."""
+
+    def __init__(self, processes: Processes) -> None:
+        self._processes = processes
+        self.pids = list(processes._pids)
+
+    def finish(self, awaited: int | None = None) -> list[tuple[int, Outcome]]:
+        """What became of each rank; of the first `awaited` of them."""
+        pipes = self._processes._pipes
+        if awaited is not None:
+            self._processes._pipes = pipes[:awaited]
+        try:
+            return self._processes.finish(30.0)
+        finally:
+            self._processes._pipes = pipes
+
+    def stop(self) -> None:
+        self._processes.stop()
+
+
+Ranks = Callable[..., HostCrew]
+
+
+@pytest.fixture
+def ranks(lab: Lab, ports: Iterator[int]) -> Iterator[Ranks]:
+    """ranks((2, 1), fn): a crew of which every rank runs fn(comm)."""
+    started: list[HostCrew] = []
+
+    def start(
+        layout: Layout, fn: Callable[..., Any], secrets: list[bytes] | None = None, timeout_s: float = 60.0
+    ) -> HostCrew:
+        parameters = parameters_on(lab, layout, next(ports), timeout_s, secrets)
+        started.append(HostCrew(Processes("shm", parameters, (fn, ()), False)))
+        return started[-1]
+
+    yield start
+    for crew in started:
+        crew.stop()
 
 
 @pytest.fixture(scope="session")

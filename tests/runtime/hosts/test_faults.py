@@ -1,0 +1,174 @@
+"""Hosts and ranks that vanish, stop or are strangers: every survivor gets an error that names who, and nobody hangs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ringtree.errors import PeerDied, Poisoned
+from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.launch.crew import Outcome
+from tests.runtime.hosts.conftest import Layout, Ranks
+from tests.runtime.hosts.lab import Lab
+from tests.waiting import until
+
+LAYOUT: Layout = (2, 1, 1)
+VICTIM = 3
+"""The rank, alone on host 2, that something happens to."""
+
+CALLS: dict[str, Callable[[Communicator], object]] = {
+    "all_reduce": lambda c: c.all_reduce(np.ones(100_000, np.float32)),
+    "all_gather": lambda c: c.all_gather(np.ones(10_000, np.float32)),
+    "reduce_scatter": lambda c: c.reduce_scatter(np.ones(c.size * 10_000, np.float32)),
+    "all_to_all": lambda c: c.all_to_all(np.ones(c.size * 10_000, np.float32)),
+    "broadcast and reduce": lambda c: c.reduce(c.broadcast(np.ones(100_000, np.float32), VICTIM), root=0),
+    "barrier": lambda c: c.barrier(),
+    "messages": lambda c: c.sendrecv(np.ones(50_000), (c.rank + 1) % c.size, np.empty(50_000), (c.rank - 1) % c.size),
+}
+
+
+def calls_without_end(folder: Path, call: Callable[[Communicator], object]) -> Callable[[Communicator], list[str]]:
+    """Calls until one raises: [type, message, seconds since the fault]. The fault begins when every rank is at it."""
+
+    def rank(comm: Communicator) -> list[str]:
+        for number in range(1_000_000):
+            try:
+                call(comm)
+            except Exception as error:  # noqa: BLE001  # the test looks at it
+                return [type(error).__name__, str(error), f"{time.time():.3f}"]
+            if number == 3:
+                (folder / f"{comm.rank}").touch()
+        return ["none", "", ""]
+
+    return rank
+
+
+def survivors(outcomes: list[tuple[int, Outcome]]) -> dict[int, list[str]]:
+    return {rank: outcome.result for rank, outcome in outcomes if not outcome.failed}
+
+
+def under_way(folder: Path, ranks: int) -> None:
+    until(lambda: len(list(folder.iterdir())) == ranks)
+
+
+@pytest.mark.parametrize("name", list(CALLS))
+def test_a_rank_that_is_killed_is_named_to_all(ranks: Ranks, tmp_path: Path, name: str) -> None:
+    crew = ranks(LAYOUT, calls_without_end(tmp_path, CALLS[name]))
+    under_way(tmp_path, 4)
+    os.kill(crew.pids[VICTIM], signal.SIGKILL)
+    found = survivors(crew.finish())
+    assert sorted(found) == [0, 1, 2]
+    for kind, message, _ in found.values():
+        assert kind == PeerDied.__name__ and f"rank {VICTIM}" in message, message
+
+
+@pytest.fixture
+def cut(lab: Lab) -> Iterator[Callable[[int], None]]:
+    """Takes hosts' links down until the end of the test."""
+    hosts: list[int] = []
+
+    def down(host: int) -> None:
+        hosts.append(host)
+        lab.link(host, "down")
+
+    yield down
+    for host in hosts:
+        lab.link(host, "up")
+
+
+@pytest.mark.parametrize("name", ["all_reduce", "broadcast and reduce", "messages"])
+def test_a_host_that_is_cut_off_is_named_to_all(
+    ranks: Ranks, tmp_path: Path, cut: Callable[[int], None], name: str
+) -> None:
+    crew = ranks(LAYOUT, calls_without_end(tmp_path, CALLS[name]))
+    under_way(tmp_path, 4)
+    cut(2)
+    found = survivors(crew.finish())
+    assert sorted(found) == [0, 1, 2, 3]
+    for rank in (0, 1, 2):
+        kind, message, _ = found[rank]
+        assert kind == PeerDied.__name__ and f"rank {VICTIM} is out of reach" in message, message
+    assert found[VICTIM][0] == PeerDied.__name__, found[VICTIM]
+
+
+def test_a_host_that_stands_still_is_named_to_all(ranks: Ranks, tmp_path: Path) -> None:
+    crew = ranks(LAYOUT, calls_without_end(tmp_path, CALLS["all_reduce"]))
+    under_way(tmp_path, 4)
+    os.kill(crew.pids[VICTIM], signal.SIGSTOP)
+    try:
+        found = survivors(crew.finish(awaited=3))
+    finally:
+        os.kill(crew.pids[VICTIM], signal.SIGCONT)
+    for rank in (0, 1, 2):
+        kind, message, _ = found[rank]
+        assert kind == PeerDied.__name__ and f"rank {VICTIM} is out of reach" in message, message
+    crew.finish()
+
+
+def test_a_failure_reaches_hosts_that_did_nothing_wrong(ranks: Ranks) -> None:
+    def rank(comm: Communicator) -> list[str]:
+        try:
+            if comm.rank == VICTIM:
+                comm.abort("enough")
+            comm.barrier()
+            comm.barrier()
+        except Exception as error:  # noqa: BLE001
+            return [type(error).__name__, str(error)]
+        return ["none", ""]
+
+    for kind, message in survivors(ranks(LAYOUT, rank).finish()).values():
+        assert kind == Poisoned.__name__ and f"rank {VICTIM} aborted the group: enough" in message, message
+
+
+def test_one_who_left_is_not_waited_for(ranks: Ranks) -> None:
+    def rank(comm: Communicator) -> list[str]:
+        comm.all_reduce(np.ones(10))
+        if comm.rank == VICTIM:
+            comm.close()
+            return ["left", ""]
+        try:
+            comm.all_reduce(np.ones(10))
+        except Exception as error:  # noqa: BLE001
+            return [type(error).__name__, str(error)]
+        return ["none", ""]
+
+    found = survivors(ranks(LAYOUT, rank).finish())
+    for other in (0, 1, 2):
+        kind, message = found[other]
+        assert kind == PeerDied.__name__ and f"rank {VICTIM} left the group" in message, message
+
+
+def test_strangers_at_the_ports_disturb_nobody(ranks: Ranks, lab: Lab, tmp_path: Path) -> None:
+    """Somebody connects to every port of rank 0's host and talks, or says nothing."""
+
+    def rank(comm: Communicator) -> list[str]:
+        comm.all_reduce(np.ones(10))
+        if comm.rank == VICTIM:
+            with open("/proc/net/tcp") as table:
+                peers = {line.split()[2] for line in list(table)[1:]}
+            address = lab.address(0)
+            for port in sorted({int(p.split(":")[1], 16) for p in peers} - {0}):
+                for noise in (b"", b"GET / HTTP/1.1\r\n\r\n" * 20, bytes(4096), b"\xff" * 4096):
+                    try:
+                        with socket.create_connection((address, port), timeout=1) as stranger:
+                            stranger.sendall(noise)
+                    except OSError:
+                        continue
+        total = comm.all_reduce(np.ones(100_000))
+        return [str(total[0])]
+
+    assert set(map(tuple, survivors(ranks(LAYOUT, rank).finish()).values())) == {("4.0",)}
+
+
+def test_a_wrong_secret_is_refused(lab: Lab, ranks: Ranks) -> None:
+    outcomes = ranks((1, 1), lambda comm: None, secrets=[b"one", b"another"], timeout_s=2).finish()
+    stories = dict(outcomes)
+    assert "secret" in stories[1].story and "RINGTREE_SECRET" in stories[1].story
+    assert "rank 1 did not come" in stories[0].story
