@@ -31,14 +31,15 @@ def graphs(cluster: Cluster) -> dict[Pattern, Channels]:
 
 
 def communicator_channels(found: dict[Pattern, Channels], cluster: Cluster) -> int:
-    """How many channels a communicator opens, as in NCCL's "Channel 00/24": twice the rings, the second of each with
-    the other tree of a pair; more where CollNet leaves links idle or few fast rings leave the machine. 0 without GPUs.
+    """The number of channels a communicator opens, as in NCCL's "Channel 00/24": twice the rings, the second of each
+    with the other tree of a pair; more where CollNet leaves links idle or few fast rings leave the machine. 0 without
+    GPUs.
     """
     return NcclCommunicator(cluster, found).channels
 
 
 def _alike(cluster: Cluster) -> Cluster:
-    """What the channels depend on: the NICs NCCL is shown, and whether there is a second machine, not how many."""
+    """The properties that the channels depend on: the NICs shown to NCCL, and whether there is a second machine."""
     return replace(as_shown(cluster), nodes=min(cluster.nodes, 2), oversubscription=1.0)
 
 

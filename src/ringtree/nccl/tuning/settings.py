@@ -10,8 +10,8 @@ from ringtree.nccl.tuning.figures import ALGORITHMS, PROTOCOLS
 
 @dataclass(frozen=True, slots=True)
 class TuningSettings:
-    """`latency_us` is what the plugin tells NCCL of a message; `simple_us` what is known of a hop with Simple beyond
-    that. Buffers with Simple, of a connection; NVLS' chunks at most (0: NCCL's own)."""
+    """`latency_us`: a message's latency that the plugin reports to NCCL; `simple_us`: the known latency of a hop with
+    Simple beyond that. Buffers with Simple, of a connection; NVLS' chunks at most (0: NCCL's own)."""
 
     source: str
     algorithms: tuple[str, ...] = ALGORITHMS
