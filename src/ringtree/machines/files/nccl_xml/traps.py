@@ -1,4 +1,4 @@
-"""What a file tells and NCCL will read otherwise, or to the machine's harm."""
+"""Statements of a file that NCCL misreads, or that make it slow."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ringtree.machines.files.nccl_xml.parsed import Parsed
 from ringtree.machines.machine import DeviceKind, NoteKind
 
 _ARTIFICIAL = 8
-"""An uplink that so many times a device below it would overload is no real one."""
+"""An uplink slower than one of the devices below it by this factor is not real."""
 
 
 def find(parsed: Parsed) -> None:
