@@ -1,4 +1,4 @@
-"""What several transforms do to rows and blocks."""
+"""Operations on rows and blocks that several transforms share."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def single(rows: Transfers) -> Transfers:
 
 
 def parts(counts: NDArray[np.int32]) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
-    """Of every chunk of every row: the row's index, and which of its chunks it is."""
+    """For every chunk of every row: the row's index, and the chunk's position in the row."""
     return np.arange(len(counts)).repeat(counts), positions(counts).astype(np.int32)
 
 
