@@ -15,7 +15,7 @@ from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.transform import reverse
 
 SOURCE = "Chan, Heimlich, Purkayastha, van de Geijn: Collective communication: theory, practice, and experience, 2007"
-WHEN = "short vectors, where latency is what counts; scatter and gather of any length."
+WHEN = "short vectors, where latency dominates; scatter and gather of any length."
 
 
 def _greatest_subtree(ranks: int) -> int:

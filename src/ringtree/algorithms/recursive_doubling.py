@@ -15,7 +15,7 @@ from ringtree.algorithms.cost import S, at_most, cost, lg, minimum, n, p
 from ringtree.ir.schedule import Block, Schedule, Transfers
 
 SOURCE = "Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH, 2005"
-WHEN = "short vectors, where latency is what counts and every rank sends to one at a time."
+WHEN = "short vectors, where latency dominates and every rank sends to one at a time."
 
 
 @cost(lg(p) + 2 * (n > p), (lg(p) + (n > p)) * S)

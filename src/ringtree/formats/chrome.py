@@ -122,7 +122,7 @@ def _calls(trace: Trace, start: Ints, end: Ints) -> tuple[list[str], int]:
     """A slice for each call on each rank, from its first event to its last, and how many threads they take. They are
     for display, and are not read back."""
     keys, which = _distinct(trace.rank, trace.call)
-    if trace.facts.get("source") == "measured":  # without gaps: what comes after one is another call of that name
+    if trace.facts.get("source") == "measured":  # without gaps: an event after a gap is of another call of that name
         which, first = _stretches(which, start, end)
         keys = keys[first]
     first = np.full(len(keys), np.iinfo(np.int64).max)

@@ -36,7 +36,7 @@ _FIELDS = {"name", "src_buff", "dst_buff", "channel_type", "channel_ids", "reduc
 _REASONS = {
     "pipeline": "loops over pieces of a chunk, which the chunks of a schedule cannot express",
     "barrier": "a barrier between thread blocks",
-    "flush": "completes what a port channel has sent, and only memory channels are read",
+    "flush": "completes the sends of a port channel, and only memory channels are read",
     "sem_acquire": "a semaphore between thread blocks",
     "sem_release": "a semaphore between thread blocks",
 }

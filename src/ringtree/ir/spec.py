@@ -95,8 +95,8 @@ def _check_local_reads(s: Schedule, number: int, rows: Transfers) -> None:
         )
         if np.any(clash):
             raise ScheduleError(
-                f"{s.name}: block {number}, row {i} ({describe(rows, i)}): reads what an earlier row of its round "
-                "writes; give it a later round"
+                f"{s.name}: block {number}, row {i} ({describe(rows, i)}): reads a chunk that an earlier row of its "
+                "round writes; give it a later round"
             )
 
 

@@ -1,4 +1,4 @@
-"""The parts machines are made of: GPUs, CPUs, NICs and what links them, with the source of each figure.
+"""The parts of machines: GPUs, CPUs, NICs and their links, with the source of each figure.
 
 Bandwidths are nominal: each way, encoding taken off.
 """

@@ -1,4 +1,4 @@
-"""What a collective reaches on a cluster: the candidates NCCL has there, the one it picks, and the bound.
+"""The plan of a collective on a cluster: NCCL's candidates there, the one it picks, and the bound.
 
 NCCL picks by its own estimate (nccl.tuning). The pick's time is computed by our model (nccl.transport), unless the
 user chooses NCCL's. A candidate that our model finds quicker than the pick is worth an environment variable, and named.

@@ -36,7 +36,7 @@ OTHERWISE = 0.5
 """The largest distance at which a plateau is taken for the ring's."""
 UPPER_LIMIT = (
     "slower at length than predicted, and no known cause fits: these GPUs reach one another through the "
-    "CPUs' memory, where the prediction is what the links would carry and how fast the copies are is the host's"
+    "CPUs' memory, where the prediction is the links' bandwidth and the copies' speed depends on the host"
 )
 SLOW_START = 3.0
 """Small sizes that take more than this many times the predicted time are remarked on."""

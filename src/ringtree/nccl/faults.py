@@ -23,9 +23,9 @@ KERNEL = 16.0
 @dataclass(frozen=True)
 class Fault:
     """`cluster`: as it would be with the fault. A measurement fits its prediction by a factor of `within`, or of
-    `slower` where the measurement is slower. Faults of one `key` are variants. `signs`: what NCCL prints with the fault
-    (debug_log); `unless`: what it prints without it; `settings`: variables that cause it. `check`: a command that
-    confirms it; `remedy`: its repair."""
+    `slower` where the measurement is slower. Faults of one `key` are variants. `signs`: lines that NCCL prints with the
+    fault (debug_log); `unless`: lines that it prints without it; `settings`: variables that cause it. `check`: a
+    command that confirms it; `remedy`: its repair."""
 
     key: str
     what: str

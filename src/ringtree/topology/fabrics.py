@@ -88,7 +88,7 @@ FABRICS: dict[str, Fabric] = {
             message_s=0.5e-6,
             hop_s=0.6e-6,
             source="payload: 8760 bytes, the largest message of libfabric's efa provider in one packet, of an Ethernet "
-            "frame of 9001; latency: AWS, EFA for HPC, 15.5 us between two instances, by MPI; SRD takes many ways at "
+            "frame of 9001; latency: AWS, EFA for HPC, 15.5 us between two instances, by MPI; SRD takes many paths at "
             "once: Shalev et al., IEEE Micro 40(6), 2020",
         ),
         Fabric(
@@ -126,7 +126,7 @@ FABRICS: dict[str, Fabric] = {
             core_Bps=89e9 / 8,
             cores=4,
             source="payload: 8192 bytes in frames of 8244, Google Cloud, GPUDirect-TCPX; the payload goes to the "
-            "GPU's memory and only headers to the kernel, so that a core does what a sender's does that copies once: "
+            "GPU's memory and only headers to the kernel, so that a core's load is that of a sender that copies once: "
             "89 Gb/s, Cai et al., SIGCOMM 2021; four sockets a connection, each with a core that takes its packets: "
             "Google's settings of its plugin, NCCL_NSOCKS_PERTHREAD; latency: tcp's and a kernel of the GPU's for the "
             "pages",

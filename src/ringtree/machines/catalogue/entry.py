@@ -14,7 +14,7 @@ from ringtree.machines.machine import Device, DeviceKind, LinkKind, Machine, Not
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogueEntry:
     """`numa`: the devices on each NUMA node's PCIe, as `[g0 g1 n0] [g2 g3 n1]`: g a GPU by local rank, n a NIC, s an
-    NVMe, d a SATA disk, brackets a switch around what is below it. `switch`: the switches' PCIe generation (0: the
+    NVMe, d a SATA disk, brackets a switch around the devices below it. `switch`: the switches' PCIe generation (0: the
     CPU's). `mesh`: links between GPUs, as `0-1x2 0-3`. `nvswitch`: the generation that joins all GPUs, `chips`: the
     number of its chips. `c2c`: GPUs hang off their CPU by it, not by PCIe. `copies`: the number of such nodes in the
     machine; their GPUs meet in their NVSwitch or, with `upper` links of each node to a second level of NVSwitches,

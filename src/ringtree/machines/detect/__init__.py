@@ -25,7 +25,7 @@ TWO_SOCKETS = 4
 
 
 def detect(root: Path = THIS) -> Machine:
-    """The machine below `root`; for another root than `/` no driver is queried. What is unknown is assumed and noted,
+    """The machine below `root`; for another root than `/` no driver is queried. Unknown facts are assumed and noted,
     never an error."""
     sysfs = Sysfs(root)
     pci = pci_devices(sysfs)

@@ -58,7 +58,7 @@ class Attachments:
         """Adds the notes on assumptions about several devices."""
         note = self._builder.note
         if self._unreported:
-            text = "sysfs reports no link speed or width, as in a virtual machine: taken as what the part has, else as "
+            text = "sysfs reports no link speed or width, as in a virtual machine: taken as the part's, else as "
             text += "PCIe 3 x16, as NCCL does; put it right in the file that --xml or --json writes"
             for name in self._unreported:
                 note(NoteKind.ASSUMED, name, text)

@@ -26,7 +26,7 @@ class Draft:
         self._notes: dict[tuple[NoteKind, str], list[int | str]] = {}
 
     def add(self, device: Device, position: tuple[Any, ...] = ()) -> int:
-        """The device's number. A name that is taken gets a further number; ValueError beyond what a machine has."""
+        """The device's number. A name that is taken gets a further number; ValueError for more than MOST_OF_A_KIND."""
         self._count[device.kind] += 1
         if self._count[device.kind] > MOST_OF_A_KIND:
             raise ValueError(

@@ -21,8 +21,8 @@ HEADS = (Pattern.NVLS, Pattern.COLLNET_DIRECT)
 
 @dataclass(frozen=True, slots=True)
 class ChannelConstraints:
-    """What a channel must be: its speeds, the farthest paths it may take, whether channels are all `same`, whether it
-    may leave by another NIC than it came by (`cross_nic` 2: channels in pairs), and how many are wanted."""
+    """The constraints on a channel: its speeds, the farthest paths it may take, whether channels are all `same`,
+    whether it may leave by another NIC than it came by (`cross_nic` 2: channels in pairs), and how many are wanted."""
 
     pattern: Pattern
     intra_MBps: int

@@ -23,10 +23,10 @@ NVLS_SM = 90
 
 
 def graphs(cluster: Cluster) -> dict[Pattern, Channels]:
-    """RING and TREE (`pattern` says which tree), NVLS where GPUs of sm90 or later share NVSwitches, COLLNET_CHAIN and
-    COLLNET_DIRECT where the switches reduce; nothing for a machine without GPUs. Every machine of the cluster has the
-    same ones, so the cost does not depend on `nodes`. Counts and speeds are those of NCCL's "Pattern … nChannels"
-    lines, rings and trees cut to as many as both have. ValueError for more GPUs than NCCL takes."""
+    """RING and TREE (its `pattern` is the kind of tree), NVLS where GPUs of sm90 or later share NVSwitches,
+    COLLNET_CHAIN and COLLNET_DIRECT where the switches reduce; nothing for a machine without GPUs. Every machine of the
+    cluster has the same ones, so the cost does not depend on `nodes`. Counts and speeds are those of NCCL's "Pattern …
+    nChannels" lines, rings and trees cut to as many as both have. ValueError for more GPUs than NCCL takes."""
     return dict(_graphs(_alike(cluster)))
 
 

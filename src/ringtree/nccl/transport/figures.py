@@ -1,7 +1,7 @@
 """Figures of the hardware's model, each with its source. Bandwidths in GB/s (1e9 bytes).
 
 None is measured from a collective on a system: links' bandwidths are the machine's, fabrics' efficiencies the fabric's.
-NCCL's source is 2.30.7. Two figures that nobody publishes are among the plugins' (nccl/tuning/settings.py).
+NCCL's source is 2.30.7. Two unpublished figures are among the plugins' (nccl/tuning/settings.py).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ NIC_SHARE = 47 / 49.7
 
 NVLS_BLOCK_GBps = (0.0, 0.0, 370.8 * 8 / 9 * 0.85 / 16, 721.8 * 8 / 9 * 0.74 / 24)
 """GB/s of a thread block where a switch reduces, by generation (Volta, Ampere, Hopper, Blackwell): NCCL's
-efficiency for a board of eight GPUs (tuning.cc, nvlsEfficiency) of what its links carry, an eighth of it twice, over
+efficiency for a board of eight GPUs (tuning.cc, nvlsEfficiency) of the links' bandwidth, an eighth of it twice, over
 the blocks it runs on (nvls.cc)."""
 
 RING_STEPS, TREE_STEPS, STEPS = 4, 1, 8

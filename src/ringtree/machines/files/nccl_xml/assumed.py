@@ -42,7 +42,7 @@ class Assumed:
 
 
 def assumptions(text: str) -> dict[str, str]:
-    """`gpu=h100-sxm,nic=400Gb/s` as what `read` takes; ValueError where an item is no key=value."""
+    """`gpu=h100-sxm,nic=400Gb/s` as the mapping that `read` takes; ValueError where an item is no key=value."""
     given = {}
     for item in filter(None, text.split(",")):
         key, equals, value = (part.strip() for part in item.partition("="))

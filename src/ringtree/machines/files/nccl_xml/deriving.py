@@ -11,9 +11,9 @@ from ringtree.machines.files.nccl_xml.parsed import Parsed, PciSlot
 from ringtree.machines.machine import DeviceKind, LinkKind, NoteKind
 
 _BOARDS = {3: "V100 SXM2", 4: "A100 SXM4 40GB", 5: "H100 SXM5", 6: "B300"}
-"""What eight and more GPUs of a PCIe generation are, most likely …"""
+"""The likeliest model of eight and more GPUs of a PCIe generation …"""
 _CARDS = {3: "V100 PCIe", 4: "A100 PCIe 80GB", 5: "H100 PCIe", 6: "H100 PCIe"}
-"""… and what fewer are."""
+"""… and of fewer."""
 _RATES_Gbps = (800, 400, 200, 100, 50, 40, 25, 10)
 _RDMA_MAKERS = ("", "mellanox", "amazon", "hpe", "google", "broadcom", "huawei")
 _PLAIN_Bps = 10 * parts.Gbps

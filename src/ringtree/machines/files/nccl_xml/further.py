@@ -4,7 +4,7 @@ below <system>.
     <device name="nvswitch0" kind="nvswitch" busid="0001:00:00.0" chips="4"/>
     <link source="cpu0" target="cpu1" kind="cpu" bandwidth_Bps="128e9"/>
 
-A <link> goes one way and replaces what is known of that kind between the two; with a bandwidth of 0 there is none.
+A <link> goes one way and replaces the links of its kind between the two; with a bandwidth of 0 there is none.
 """
 
 from __future__ import annotations

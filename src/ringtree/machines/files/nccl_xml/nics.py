@@ -99,7 +99,7 @@ def _fields(parsed: Parsed, ports: list[Element], attributes: Mapping[str, str])
         own = port.whole("gdr", 0, 1, 0) == 1
         if not own and speed >= _FAST_MBPS:
             text = (
-                f"gdr=0 on a NIC of {speed / 1000:g} Gb/s: no GPUDirect RDMA, so all that it carries of a GPU's is "
+                f"gdr=0 on a NIC of {speed / 1000:g} Gb/s: no GPUDirect RDMA, so all of a GPU's data on it is "
                 "copied to host memory and back"
             )
             parsed.draft.note(NoteKind.TRAP, name, text)

@@ -75,7 +75,7 @@ class Parsed:
         return slot
 
     def add(self, element: Element, device: Device) -> int:
-        """A further device, which the element describes; refused there beyond what a machine has."""
+        """A further device, which the element describes; refused there beyond a machine's number."""
         try:
             return self.draft.add(device)
         except ValueError as error:
@@ -106,7 +106,7 @@ class Parsed:
         self.draft.change(number, **{**known, **given})
 
     def uplink(self, element: Element, number: int, above: int) -> None:
-        """The PCIe link of a <pci> to what it hangs from."""
+        """Adds the PCIe link of a <pci> to the device above it."""
         speed = element.attributes.get("link_speed", "")
         width = element.whole("link_width", 0, pci.WIDEST, 0)
         generation = pci.generation(speed)

@@ -120,7 +120,7 @@ def _pci(parsed: Parsed, element: Element, above: int) -> int | None:
     if kind is DeviceKind.PCI:
         return number
     if element.inside("pci"):
-        text = "what is below it on the bus is left out, as NCCL does: no traffic passes through a device"
+        text = "devices below it on the bus are left out, as NCCL does: no traffic passes through a device"
         parsed.draft.note(NoteKind.TRAP, number, text)
     return None
 

@@ -16,7 +16,7 @@ def find(parsed: Parsed) -> None:
     _uplinks(parsed)
     for number, device in enumerate(parsed.draft.devices):
         if device.kind is DeviceKind.GPU and not device.gdr:
-            text = "gdr=0: no GPUDirect RDMA, so what a NIC carries of it is copied to host memory and back"
+            text = "gdr=0: no GPUDirect RDMA, so a NIC's data for it is copied to host memory and back"
             parsed.draft.note(NoteKind.TRAP, number, text)
 
 
