@@ -1,16 +1,16 @@
-"""Places in ranges, laid end to end."""
+"""Positions in ranges, laid end to end."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from ringtree.ir.ranges import elements, places
+from ringtree.ir.ranges import elements, positions
 
 
 @pytest.mark.parametrize("count", [[], [0], [3], [2, 0, 3, 1], [0, 0, 4]])
 def test_each_element_has_its_place_in_its_own_range(count: list[int]) -> None:
-    assert places(np.array(count, np.int32)).tolist() == [k for n in count for k in range(n)]
+    assert positions(np.array(count, np.int32)).tolist() == [k for n in count for k in range(n)]
 
 
 def test_the_elements_of_ranges_have_the_number_of_their_range() -> None:

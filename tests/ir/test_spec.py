@@ -36,7 +36,7 @@ REFUSED = {
     ),
     "reads what it wrote": (
         schedule(Transfers.of([0, 1], [1, 1], [0, 0], to=[0, 1])),
-        "reads what an earlier row of its round writes",
+        "reads a chunk that an earlier row of its round writes",
     ),
 }
 

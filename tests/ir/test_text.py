@@ -221,7 +221,7 @@ def test_printed_schedules_read_back(schedule):
         ("once: r data[0] -> k for r=0..99999, k=0..99999", "line 3: expected at most"),
         ("once: 99999999999 data[0] -> 1", r"line 3: expected a number below 2\*\*31"),
         ("once, chunk 1: 0 data[0] -> 1", r"line 3: expected '\+', got '1"),
-        ("once, chunk +1, source chunk +1: 0 data[0] -> 1", "line 3: expected what moves"),
+        ("once, chunk +1, source chunk +1: 0 data[0] -> 1", "line 3: expected the fields that move"),
         ("once: 0 data[0] -> 1 ?", "line 3: expected ';' or the end of the line, got '\\?'"),
         ("once: r data[r:4] -> 1", "line 3: expected '\\+N'"),
         ("once:\n  round 0: 0 data[0] -> 1\n  round: 0 data[0] -> 1", "line 5: expected a number or a variable"),

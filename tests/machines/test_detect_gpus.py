@@ -9,9 +9,9 @@ import pytest
 
 from ringtree.machines.building import MachineBuilder
 from ringtree.machines.detect import gpus
+from ringtree.machines.detect.attachments import Attachments
 from ringtree.machines.detect.nvml import NvmlGpu, nvml_gpus
 from ringtree.machines.detect.pci import pci_devices
-from ringtree.machines.detect.places import Places
 from ringtree.machines.detect.sysfs import Sysfs
 from ringtree.machines.machine import Device, DeviceKind, LinkKind, Machine
 from tests.machines.sysfs_trees import H100, NVSWITCH, SysTree
@@ -38,7 +38,7 @@ def machine(root: Path, ids: tuple[int, int, int], count: int, reported: NvLinks
         NvmlGpu(k, buses[gpu], "A GPU", 80, {(kind, ends[kind][n]): many for (kind, n), many in links.items()})
         for k, (gpu, links) in enumerate(reported.items())
     ]
-    gpus.add(builder, Places(builder, pci, {-1: "cpu0"}), pci, gpus.gpus(gpus.candidates(pci), nvml, ()))
+    gpus.add(builder, Attachments(builder, pci, {-1: "cpu0"}), pci, gpus.gpus(gpus.candidates(pci), nvml, ()))
     return builder.machine("m")
 
 

@@ -123,7 +123,7 @@ def test_values_in_the_file_go_before_those_given() -> None:
     slots = "".join(slot.format(n=n) for n in range(8))
     root = reading.elements(f'<system version="1"><cpu numaid="0">{slots}</cpu></system>'.encode(), "topo.xml")
     notes = [n.text for n in nccl_xml.machine_of(root, {"gpu": "l40s", "nic": "400Gb/s"}).notes]
-    for text in ("not used: the file has it", "not used: the file has none", "NCCL would ask the driver: none"):
+    for text in ("not used: the file has it", "not used: the file has none", "NCCL would query the driver: none"):
         assert sum(text in s for s in notes) == 1
     switched = nccl_xml.machine_of(root, {"nvlink": "nvswitch"})
     assert {k.width for k in switched.links if k.kind.value == "nvlink"} == {18}

@@ -65,7 +65,7 @@ TRAPS: dict[str, tuple[Machine, str, str]] = {
     "no rate": (machine(net('speed="-1" gdr="1"')), "n0", "NCCL takes 10000"),
     "a fast NIC without RDMA": (machine(net('speed="100000" gdr="0"')), "n0", "gdr=0 on a NIC of 100 Gb/s"),
     "a GPU without RDMA": (machine(slot("16 GT/s", 16, GPU.replace('gdr="1"', 'gdr="0"'))), "gpu0", "gdr=0"),
-    "a NIC of no place": (machine('<nic><net name="n0" dev="0" speed="1000"/></nic>'), "n0", "place on the bus"),
+    "a NIC without a busid": (machine('<nic><net name="n0" dev="0" speed="1000"/></nic>'), "n0", "busid is missing"),
     "a GPU of no rank": (
         machine(slot("16 GT/s") + slot("16 GT/s", 16, '<gpu dev="1"/>', "0000:05:00.0")),
         "0000:05:00.0",
@@ -102,7 +102,7 @@ def test_slots_are_no_faster_than_their_cpu_and_gpus_are_known_by_that() -> None
 
 
 EXPECTED = {
-    "azure__ncv4-topo": {"itself", "gdr=0 on a NIC", "place on the bus", 'link_speed ""'},
+    "azure__ncv4-topo": {"itself", "gdr=0 on a NIC", "busid is missing", 'link_speed ""'},
     "azure__ndv2-topo": {"PCIe 3 in Xeon Platinum 8168"},
     "azure__ndv4-topo": set(),
     "azure__ndv5-topo": set(),

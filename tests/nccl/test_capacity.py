@@ -49,12 +49,12 @@ def crossings(system: System, ring: Channels) -> list[tuple[GraphPath, int]]:
     intra, inter = round(ring.intra_Bps / 1e6), round(ring.inter_Bps / 1e6)
     taken = []
     for channel, one in enumerate(ring.orders):
-        taken += [(system.gpu_way(a, b), intra) for a, b in pairwise(one)]
+        taken += [(system.gpu_path(a, b), intra) for a, b in pairwise(one)]
         if ring.nics:
             enters, leaves = ring.nics[channel]
             taken += [(system.from_net(enters, one[0]), inter), (system.to_net(one[-1], leaves), inter)]
         else:
-            taken.append((system.gpu_way(one[-1], one[0]), intra))
+            taken.append((system.gpu_path(one[-1], one[0]), intra))
     return taken
 
 

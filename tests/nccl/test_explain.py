@@ -51,7 +51,7 @@ def measured(cluster: Cluster, debug: Debug | None = None, sizes: Iterable[int] 
 def heard(*lines: str) -> Debug:
     debug = Debug()
     for number, line in enumerate(lines, 1):
-        debug.hear(f"node:1:1 [0] NCCL INFO {line}", number)
+        debug.read(f"node:1:1 [0] NCCL INFO {line}", number)
     return debug
 
 
@@ -148,7 +148,7 @@ def test_a_fault_is_among_those_named_and_alone_with_nccls_line(
         explanation = explain(measured(fault.cluster, heard(line)), cluster)
         assert explanation.verdict is Diagnosis.CAUSE
         assert [(s.fault.key, s.fault.what) for s in explanation.suspects] == [(key, fault.what)]
-        assert explanation.suspects[0].said
+        assert explanation.suspects[0].evidence
 
 
 def test_a_cause_that_nccl_denies_is_no_candidate() -> None:
@@ -221,7 +221,7 @@ def test_where_only_the_most_is_known_slowness_alone_is_no_fault() -> None:
 def test_sizes_in_the_middle_decide_nothing_and_small_ones_alone_show_sockets() -> None:
     cluster = cluster_of("gh200x4", 2)
     sockets = fault_of(cluster, "sockets").cluster
-    assert explain(measured(cluster, sizes=(1 << 16, 1 << 18)), cluster).verdict is Diagnosis.UNTOLD
+    assert explain(measured(cluster, sizes=(1 << 16, 1 << 18)), cluster).verdict is Diagnosis.NO_CONCLUSION
     assert explain(measured(cluster, sizes=(8, 1024)), cluster).verdict is Diagnosis.HEALTHY
     slow = measured(sockets, sizes=(8, 1024))
     rows = tuple(replace(r, times_s=(1.6 * r.times_s[0],)) for r in slow.rows)

@@ -40,7 +40,9 @@ def test_a_few_events_that_were_disturbed_move_nothing() -> None:
 
 
 def test_without_messages_there_is_nothing_to_fit() -> None:
-    with pytest.raises(ValueError, match="no message to tell the machine's constants from; expected measured ones"):
+    with pytest.raises(
+        ValueError, match="no message, which the machine's constants are fitted to; expected measured ones"
+    ):
         fit([Trace.of(1, [], [], [], [])])
 
 

@@ -52,13 +52,15 @@ def test_missing() -> None:
 
 
 def test_twice() -> None:
-    with pytest.raises(ProofError, match=r"there was what rank 0 step 3 \(reduce .*\) made by adding .* a rank twice"):
+    with pytest.raises(
+        ProofError, match=r"there was a spoiled chunk: rank 0 step 3 \(reduce .*\) added .* a rank twice"
+    ):
         all_reduce(reduce("output0", "message0 input0 message0"))
 
 
 def test_where_it_was_spoiled_first_is_named() -> None:
     with pytest.raises(
-        ProofError, match=r"there was what rank 0 step 3 \(reduce output\[0\] <- message0 message0\) made"
+        ProofError, match=r"there was a spoiled chunk: rank 0 step 3 \(reduce output\[0\] <- message0 message0\) added"
     ):
         all_reduce(reduce("output0", "message0 message0"), reduce("output0", "input0 output0"))
 
@@ -67,7 +69,7 @@ def test_nothing() -> None:
     assert "rank 1 chunk 0: expected rank 0's chunk 0; there was nothing, which no step wrote" in refusal(
         program(0, SEND), program(1, [TAKE[0], TAKE[2]])
     )
-    with pytest.raises(ProofError, match=r"rank 0 step 3 .* made by adding"):
+    with pytest.raises(ProofError, match=r"rank 0 step 3 .* added"):
         all_reduce(reduce("output0", "message0 output0"))
 
 

@@ -60,9 +60,9 @@ def test_missing_names_rank_and_last_write() -> None:
 def test_counted_twice_names_the_transfer_where_it_happened() -> None:
     e = refusal(schedule("reduce", 3, 1, [*CHAIN, (2, 0, 0, ADD, 2)], root=0))
     assert str(e) == (
-        "hand reduce over 3 ranks: rank 0 chunk 0: expected the sum of ranks 0..2 of chunk 0; there was what round 2: "
-        "rank 2 data[0] +> rank 0 data[0] made by adding rank 2's chunk 0 to the sum of ranks 0..2 of chunk 0 "
-        "(counting rank 2 twice)"
+        "hand reduce over 3 ranks: rank 0 chunk 0: expected the sum of ranks 0..2 of chunk 0; there was a "
+        "spoiled chunk: round 2: rank 2 data[0] +> rank 0 data[0] added rank 2's chunk 0 to the sum of ranks 0..2 of "
+        "chunk 0 (counting rank 2 twice)"
     )
     assert e.round == 2
 
@@ -81,14 +81,14 @@ def test_the_first_wrong_transfer_is_named_though_others_carried_it_on() -> None
 
 def test_mixing_chunks() -> None:
     e = refusal(of("reduce", 2, 2, Transfers.of(1, 0, [1, 0], to=[0, 1], reduce=True), root=0))
-    assert "made by adding rank 1's chunk 1 to rank 0's chunk 0" in str(e) and "twice" not in str(e)
+    assert "added rank 1's chunk 1 to rank 0's chunk 0" in str(e) and "twice" not in str(e)
 
 
 def test_adding_nothing() -> None:
     into_scratch = Transfers.of(1, 0, 0, reduce=True, target_buffer=Buffer.SCRATCH)
     back = Transfers.of(0, 0, 0, source_buffer=Buffer.SCRATCH, round=1)
     e = refusal(of("reduce", 2, 1, into_scratch, back, root=0, scratch=1))
-    assert "made by adding rank 1's chunk 0 to nothing" in str(e)
+    assert "added rank 1's chunk 0 to nothing" in str(e)
 
 
 def test_the_wrong_chunk() -> None:
@@ -107,12 +107,12 @@ def test_never_written() -> None:
 
 def test_adding_where_nothing_is_reduced() -> None:
     e = refusal(of("broadcast", 2, 1, Transfers.of(0, 1, 0, reduce=True), root=0))
-    assert "rank 1 chunk 0: expected rank 0's chunk 0; there was what round 0" in str(e)
+    assert "rank 1 chunk 0: expected rank 0's chunk 0; there was a spoiled chunk: round 0" in str(e)
 
 
 def test_adding_a_chunk_to_itself_where_nothing_is_reduced() -> None:
     e = refusal(schedule("broadcast", 2, 1, [(0, 1, 0, STORE, 0), (0, 1, 0, ADD, 1)], root=0))
-    assert "made by adding rank 0's chunk 0 to rank 0's chunk 0 (counting rank 0 twice)" in str(e)
+    assert "added rank 0's chunk 0 to rank 0's chunk 0 (counting rank 0 twice)" in str(e)
 
 
 def test_unpromised_chunks_may_be_overwritten() -> None:

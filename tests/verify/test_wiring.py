@@ -18,7 +18,7 @@ TAKE = [wait(0, 0), copy("output0", "message0"), release(0)]
 def test_a_broadcast_by_hand() -> None:
     w = wire([program(0, SEND), program(1, TAKE)])
     assert [(x.source, x.target, x.sent) for x in w.lanes] == [(0, 1, [0])]
-    assert w.uses == [1] and w.pools == [[0], []] and w.places == [[(0, 0)]]
+    assert w.uses == [1] and w.pools == [[0], []] and w.positions == [[(0, 0)]]
     assert not (w.threaded or w.one_sided)
 
 

@@ -1,7 +1,7 @@
 """Bine tree: a binomial tree whose hops are 1, 1, 3, 5, 11, … ranks long, farthest first, to the one side or the other.
 
-A hop is a third shorter than the binomial tree's, so that less goes over links that many share. Even ranks go one way,
-odd ones the other, as Swing's do, counted from the root. If n is no power of two, the ranks beyond hang on as leaves.
+A hop is a third shorter than the binomial tree's, so that shared links carry less. Even ranks send to one side, odd
+ranks to the other, as in Swing, counted from the root. If n is no power of two, the ranks beyond hang on as leaves.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Binomial tree: in every round, whoever has the data sends to one who has not, so that twice as many have it.
+"""Binomial tree: in every round, each rank with the data sends to a rank without it, so their number doubles.
 
-Fewest rounds of all; whole vectors are sent lg(n) times by the root. gather and scatter send to each subtree what it
-holds, and so also the fewest bytes.
+Fewest rounds of all; whole vectors are sent lg(n) times by the root. gather and scatter send to each subtree its own
+chunks, and so also the fewest bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.transform import reverse
 
 SOURCE = "Chan, Heimlich, Purkayastha, van de Geijn: Collective communication: theory, practice, and experience, 2007"
-WHEN = "short vectors, where latency is what counts; scatter and gather of any length."
+WHEN = "short vectors, where latency dominates; scatter and gather of any length."
 
 
 def _greatest_subtree(ranks: int) -> int:

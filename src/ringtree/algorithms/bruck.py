@@ -1,8 +1,8 @@
-"""Bruck: in round k everyone sends to the rank 2**k away, for any number of ranks. Fewest rounds.
+"""Bruck: in round k every rank sends to the rank 2**k away, for any number of ranks. Fewest rounds.
 
-all_gather: a rank sends all it has until what is lacking is less. all_to_all: what has i ranks to go makes the hops of
-which i is the sum, 1, 2, 4, …, and so is sent several times; worth it while latency is what counts. Each block is a
-message: the blocks of a round that come from one rank go to ranks 2**(k+1) apart, so no two are neighbours among the
+all_gather: a rank sends all its blocks, in the last round the lacking ones. all_to_all: a block for the rank i ahead
+makes the hops 1, 2, 4, … whose sum is i, and so is sent several times; worth it while latency dominates. Each block is
+a message: the blocks of a round that come from one rank go to ranks 2**(k+1) apart, so no two are neighbours among the
 (source, target) pairs whose sizes may differ, and a range must be. With one size for all, packing by local copies would
 make lg(n) messages a rank of n/2*lg(n).
 """
@@ -36,7 +36,7 @@ def all_gather(ranks: int) -> Schedule:
 
 @cost(lg(n), at_most(lg(n) / 2 * S))
 def all_to_all(ranks: int) -> Schedule:
-    """What has i ranks to go waits in scratch chunk i between its first and its last hop."""
+    """A block for the rank i ahead is in scratch chunk i between its first and its last hop."""
     away = np.arange(1, ranks)
     local = np.arange(ranks)
     parts = [Transfers.of(local, local, local, source_buffer=Buffer.INPUT, target_buffer=Buffer.OUTPUT)]

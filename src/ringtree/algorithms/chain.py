@@ -1,7 +1,7 @@
-"""Chain: every rank passes on to the next one only. In m pieces, all is there after n-2+m of them.
+"""Chain: every rank sends to the next rank only. In m pieces, all have arrived after n-2+m of them.
 
-So a long vector takes hardly more than its own time, however many ranks there are. Option: `pieces` m, by default 1,
-for the depth depends on the size: whoever knows that cuts (transform.pipeline).
+So a long vector takes hardly more than its own time, for any number of ranks. Option: `pieces` m, by default 1: the
+best number depends on the size, so the caller that has the size cuts (transform.pipeline).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def reduce(ranks: int, root: int, *, pieces: int = 1) -> Schedule:
 
 @cost(n - 1, S, pipelines=True)
 def scan(ranks: int, *, pieces: int = 1) -> Schedule:
-    """What comes from the rank before, and the own input added behind it."""
+    """The sum from the previous rank, with the own input added behind it."""
     hop, out = np.arange(ranks - 1), Buffer.OUTPUT
     first = Transfers.of(0, 0, source_buffer=Buffer.INPUT, target_buffer=out)
     got = Transfers.of(hop, hop + 1, round=hop, source_buffer=np.where(hop, out, Buffer.INPUT), target_buffer=out)
@@ -41,7 +41,7 @@ def scan(ranks: int, *, pieces: int = 1) -> Schedule:
 
 @cost(2 * n - 3, S, pipelines=True)
 def exscan(ranks: int, *, pieces: int = 1) -> Schedule:
-    """What comes from the rank before; in the next round a rank adds its own in scratch, to pass that on."""
+    """The sum from the previous rank; in the next round a rank adds its own input in scratch, and sends that sum."""
     hop, aside = np.arange(ranks - 1), Buffer.SCRATCH
     parts = [
         Transfers.of(

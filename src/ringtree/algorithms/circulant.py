@@ -1,7 +1,7 @@
-"""Circulant graph: everyone sends to the rank half of what is left away, rounded up. Fewest rounds and bytes, any n.
+"""Circulant graph: every rank sends to the rank half the remaining blocks away, rounded up. Fewest rounds and bytes.
 
-What halving and doubling does for powers of two, without folding ranks into others. The ranges that a rank sends are
-neighbours on the circle of blocks.
+For any n the equal of halving and doubling for powers of two, without folding ranks into others. The ranges that a rank
+sends are neighbours on the circle of blocks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.transform import reverse
 
 SOURCE = "Träff: Optimal, non-pipelined reduce-scatter and allreduce algorithms, 2024"
-WHEN = "medium vectors over any number of ranks: what halving_doubling is for powers of two."
+WHEN = "medium vectors over any number of ranks, as halving_doubling over powers of two."
 
 
 @cost(2 * lg(n), 2 * (n - 1) / n * S)

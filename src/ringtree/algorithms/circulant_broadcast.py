@@ -1,8 +1,8 @@
-"""Circulant broadcast: m blocks to all in m-1+lg(n) rounds, which is the least there can be, for any n and m.
+"""Circulant broadcast: m blocks to all in m-1+lg(n) rounds, the least possible number, for any n and m.
 
-In round k every rank sends a block to the rank s[k] ahead and gets one from the rank s[k] behind; the skips s[0] = 1,
-s[1], … to n/2 come again after lg(n) rounds. Once it has begun, every rank gets a new block in every round. Option:
-`pieces` m, by default 4*lg(n), with which the root sends a quarter more than the vector.
+In round k every rank sends a block to the rank s[k] ahead and receives one from the rank s[k] behind; the skips s[0] =
+1, s[1], … to n/2 repeat after lg(n) rounds. After its first block, every rank receives a new one in every round.
+Option: `pieces` m, by default 4*lg(n), with which the root sends a quarter more than the vector.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What an algorithm costs, as data beside its functions: expressions that are evaluated, and printed as written.
+"""The cost of an algorithm, as data beside its functions: expressions that are evaluated, and printed as written.
 
     @cost(2 * (n - 1), 2 * (n - 1) / n * S)
     def all_reduce(ranks: int) -> Schedule: ...
 
-are the rounds, and the bytes that the rank sends that sends most, for n > 1 ranks and S bytes in the whole vector. A
+are the rounds, and the bytes sent by the busiest rank, for n > 1 ranks and S bytes in the whole vector. A
 `Term` of an algorithm's own has a name, a value for n ranks and a meaning. Tests hold the expressions to the schedules.
 """
 
@@ -29,22 +29,22 @@ _OPERATIONS: dict[str, Callable[[float, float], float]] = {
 
 
 class Expression:
-    """A number that depends on n and S, never changed once it is made. `str` gives the formula, which means in Python
-    what `evaluate` returns."""
+    """A number that depends on n and S, never changed once it is made. `str` gives the formula, whose value
+    in Python is that of `evaluate`."""
 
     __slots__ = ()
 
     @property
     def precedence(self) -> int:
-        """How tightly its outermost operation binds."""
+        """The binding strength of the outermost operation."""
         return _ATOM
 
     def evaluate(self, ranks: int, nbytes: float) -> float:
-        """Its value for so many ranks and bytes; whole numbers stay whole."""
+        """The value for `ranks` and `nbytes`; whole numbers stay whole."""
         raise NotImplementedError
 
     def parts(self) -> tuple[Expression, ...]:
-        """The expressions that it is made of."""
+        """The operands."""
         return ()
 
     def __add__(self, other: Expression | int) -> Expression:
@@ -129,7 +129,7 @@ class _Bytes(Expression):
 
 
 class Operation(Expression):
-    """Two expressions and what joins them: one of + - * / < >."""
+    """Two expressions and their operator: one of + - * / < >."""
 
     __slots__ = ("left", "right", "sign")
 
@@ -226,7 +226,7 @@ def minimum(a: Expression | int, b: Expression | int) -> Expression:
 
 
 def at_most(bound: Expression | int) -> AtMost:
-    """What a cost does not exceed, where there is no shorter way to say it exactly."""
+    """An upper bound of a cost whose exact formula is no shorter."""
     return AtMost(as_expression(bound))
 
 
@@ -246,7 +246,7 @@ S = _Bytes()
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one collective costs for n > 1 ranks.
+    """The cost of one collective for n > 1 ranks.
 
     `pipelines`: its rounds pass on one chunk after the other, so that cutting the chunks (transform.pipeline) makes
     the rounds overlap.
@@ -261,7 +261,7 @@ class Cost:
         return float(self.rounds.evaluate(ranks, nbytes)), float(self.sent.evaluate(ranks, nbytes))
 
     def terms(self) -> Iterator[Term]:
-        """The terms with a meaning of their own that its formulas are written with, some more than once."""
+        """The terms with a meaning of their own in the formulas, some more than once."""
         left: list[Formula] = [self.rounds, self.sent]
         while left:
             formula = left.pop()
@@ -271,7 +271,7 @@ class Cost:
 
 
 def cost(rounds: Formula | int, sent: Formula | int, *, pipelines: bool = False) -> Callable[[Function], Function]:
-    """States what the decorated function's schedules cost."""
+    """States the cost of the decorated function's schedules."""
     stated = Cost(_formula(rounds), _formula(sent), pipelines)
 
     def attach(function: Function) -> Function:

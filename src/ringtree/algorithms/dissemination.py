@@ -1,6 +1,6 @@
-"""Dissemination: in round k every rank tells the rank 2**k further on that all it has heard of are here.
+"""Dissemination: in round k every rank sends a token to the rank 2**k ahead, for all ranks whose tokens it has.
 
-The token counts as S bytes; what it carries does not matter, and hearing of a rank twice does no harm.
+The token counts as S bytes; its content is irrelevant, and a rank may be counted twice.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Double binary tree: two binary trees, each for half of the vector; no rank passes data on in both.
 
 Latency grows with log n and, pipelined, links stay busy both ways. The first tree is in-order: odd positions are
-leaves. The second is the first by mirror or by shift, whichever makes even positions the leaves. No rank has more than
+leaves. The second is the first by mirror or by shift, so that even positions are the leaves. No rank has more than
 two children in all. all_reduce takes the trees that NCCL builds between nodes; if n is odd their shift puts rank 0
 above one child in both. For broadcast and reduce the root stands above both trees, which the other ranks form.
 """

@@ -11,7 +11,7 @@ from ringtree.algorithms.cost import S, cost, n
 from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
 
 SOURCE = "Vadhiyar, Fagg, Dongarra: Automatically tuned collective communications, 2000"
-WHEN = "short vectors, or few ranks, or memory that all ranks share: one round, and nobody passes on what is another's."
+WHEN = "short vectors, or few ranks, or memory that all ranks share: one round, and no rank forwards another's data."
 
 
 @cost(1, (n - 1) * S)

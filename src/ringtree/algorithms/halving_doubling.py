@@ -1,7 +1,7 @@
-"""Recursive halving and doubling: exchanges with the rank p/2, p/4, … 1 away halve what a rank adds up, and back.
+"""Recursive halving and doubling: exchanges with the rank p/2, p/4, … 1 away halve a rank's part of the sum, and back.
 
 Fewest rounds among those that send the fewest bytes, if n is a power of two. Else p, the largest power of two below n,
-take part: of the first 2*(n-p) ranks the even ones hand all they have to the next rank and get their result from it.
+take part: of the first 2*(n-p) ranks the even ones send their input to the next rank and receive their result from it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _halving(active: Indices, ends: Indices) -> Transfers:
 
 
 def _doubling(active: Indices, ends: Indices) -> Transfers:
-    """The way back: number a starts with chunks ends[a] to ends[a+1] and ends with all."""
+    """Doubling: number a starts with chunks ends[a] to ends[a+1] and ends with all."""
     back = backwards(_halving(active, ends))
     return replace(back, reduce=np.zeros(len(back), dtype=np.bool_))
 

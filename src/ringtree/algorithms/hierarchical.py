@@ -1,6 +1,6 @@
 """Hierarchical: one algorithm inside groups of consecutive ranks, another between the groups (transform.nest).
 
-What is sent between groups is 1/g of the vector per rank where the collective can be sharded. Options: `group` (the
+Between groups a rank sends 1/g of the vector where the collective can be sharded. Options: `group` (the
 size of a group, a divisor of n), `inner` and `outer` (names of algorithms). By default g is the greatest divisor of n
 that is at most its square root, inside is a ring, between is halving-doubling, for broadcast and reduce a chain and a
 double tree; a prime n has no groups.

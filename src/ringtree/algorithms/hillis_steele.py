@@ -1,7 +1,7 @@
-"""Hillis and Steele: in round k every rank gives what it has so far to the rank 2**k further on.
+"""Hillis and Steele: in round k every rank sends its partial sum to the rank 2**k ahead.
 
-What arrives is of lower ranks and goes first: only neighbouring runs of ranks are joined, as a reduction that does not
-commute needs it. exscan is a shift by one rank, then the scan of all ranks but the first.
+A received sum is of lower ranks and goes first: only neighbouring runs of ranks are joined, as a reduction that does
+not commute requires. exscan is a shift by one rank, then the scan of all ranks but the first.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def exscan(ranks: int) -> Schedule:
 
 
 def _doubling(count: int, first: int) -> list[Transfers]:
-    """The scan of `count` ranks from `first` on, rounds counted from `first`; in round 0 all is in the input still."""
+    """The scan of `count` ranks from `first` on, rounds counted from `first`; in round 0 all data is still in the
+    input."""
     parts = []
     for k in range((count - 1).bit_length()):
         rank = np.arange(1 << k, count)
@@ -47,6 +48,6 @@ def _doubling(count: int, first: int) -> list[Transfers]:
 
 
 def _place(rank: NDArray[np.int64], k: int) -> NDArray[np.int64]:
-    """Where the ranks have their partial results before doubling k: never where the next go, in the end the output."""
+    """The buffer of the partial results before doubling k: never the next one's target, at the end the output."""
     left = np.maximum(np.frexp(rank)[1] - k, 0)
     return np.where(left % 2, Buffer.SCRATCH, Buffer.OUTPUT)

@@ -1,7 +1,7 @@
-"""Locality tree: binomial trees between groups of ranks first, then inside each group, as near as can be.
+"""Locality tree: binomial trees between groups of ranks first, then inside each group, as near as possible.
 
 A subtree per group: as many rounds as a binomial tree over all or one more, but each group is entered or left once
-only, where a binomial tree that knows no groups crosses between them as often as it likes. Options: `group` (a divisor
+only, where a plain binomial tree may cross between them many times. Options: `group` (a divisor
 of n, for groups of consecutive ranks), by default hierarchical's; or `distances`, a symmetric matrix of numbers between
 the ranks: then ranks at the least distance from each other are a group, groups at the next one a group of groups, ….
 """
@@ -22,7 +22,7 @@ from ringtree.transform import reverse
 from ringtree.transform.rows import by_round, later
 
 SOURCE = "Kielmann and others: MagPIe: MPI's collective communication operations for clustered wide area systems, 1999"
-WHEN = "short vectors over hosts or sockets where each message between them is dear."
+WHEN = "short vectors over hosts or sockets where each message between them is expensive."
 
 Matrix = Sequence[Sequence[float]] | NDArray[np.float64]
 

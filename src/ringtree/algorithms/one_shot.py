@@ -1,4 +1,4 @@
-"""One shot: every rank sends all it has at once to all that need it. Least latency, most bytes.
+"""One shot: every rank sends its whole input at once to all ranks that need it. Least latency, most bytes.
 
 Sums are taken in rank order 0, 1, … n-1, so the result is the same to the last bit on all ranks. Of a prefix, rank 0 is
 needed by all others and the last by none.
@@ -19,7 +19,7 @@ WHEN = "short vectors on a machine where every rank reaches every other at once.
 @cost(1, (n - 1) * S)
 def all_reduce(ranks: int) -> Schedule:
     """Returns one round in which every rank sends its vector to all ranks."""
-    # Each source's targets begin behind it, so that not all ranks send to the same one first.
+    # Each source's targets begin after it, so that not all ranks send to the same one first.
     source = np.repeat(np.arange(ranks), ranks)
     return _added("all_reduce", ranks, source, (source + 1 + np.tile(np.arange(ranks), ranks)) % ranks)
 

@@ -1,7 +1,7 @@
-"""A user's own algorithms: functions in files, by FILE.py:FUNCTION, and what installed packages have as entry points.
+"""A user's own algorithms: functions in files, by FILE.py:FUNCTION, and entry points of installed packages.
 
-Nothing of them is taken on trust: what a function raises, and what it returns that is no schedule of its collective,
-is a ValueError in one line, with the file and the line in it.
+Nothing of them is taken on trust: an exception of a function, or a result that is no schedule of its collective, is a
+ValueError in one line, with the file and the line in it.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ Function = Callable[..., Schedule]
 ENTRY_POINTS = "ringtree.algorithms"
 """The group of packages' entry points; each is a function, or a module of functions named like collectives."""
 PROBED_RANKS = (4, 2, 3, 8, 5, 6, 7, 16, 9, 12, 32, 64, 1)
-"""Over how many ranks a function is called to learn which collective it is for, until it makes a schedule."""
+"""Numbers of ranks over which a function is called, until it makes a schedule, to find its collective."""
 
 
 class Counted(Expression):
-    """A cost that nobody stated: counted in the schedule. `rounds`: whether it is the rounds, else the bytes sent."""
+    """A cost without a statement: counted in the schedule. `rounds`: the rounds if true, else the bytes sent."""
 
     __slots__ = ("function", "rooted", "rounds")
 
@@ -63,7 +63,7 @@ def absolute(reference: str) -> str:
 
 def load(reference: str) -> Function:
     """The function that FILE.py:FUNCTION names; the file is executed once in this process. ValueError where there is
-    no such file or function, and for what the file raises."""
+    no such file or function, and for an exception of the file."""
     path, _, function = reference.rpartition(":")
     if not Path(path).is_file():
         raise ValueError(f"{reference}: no file {path}; expected FILE.py:FUNCTION")
@@ -77,7 +77,7 @@ def load(reference: str) -> Function:
 
 
 def _executed(path: str) -> ModuleType:
-    """The file as a module of a name that no other has; its own folder is where it imports from first."""
+    """The file as a module of a unique name; its imports come from its own folder first."""
     file = Path(path).resolve()
     name = f"{file.stem}@{file}"
     if name in sys.modules:
@@ -107,7 +107,7 @@ def _in_words(error: BaseException, file: Path) -> str:
 
 
 def installed() -> dict[str, Installed]:
-    """What packages offer under ENTRY_POINTS, by name. Nothing is imported yet."""
+    """The packages' entry points in ENTRY_POINTS, by name. Nothing is imported yet."""
     from importlib.metadata import entry_points  # late: it takes as long as all of this room
 
     found: dict[str, Installed] = {}
@@ -132,8 +132,8 @@ class Installed:
         return " and ".join(self.packages)
 
     def load(self) -> Any:
-        """The function or module that it names. ValueError where two packages chose the same name, and for what it
-        raises."""
+        """The function or module that it names. ValueError where two packages chose the same name, and for an exception
+        of the package."""
         if len(self.packages) > 1:
             raise ValueError(f"packages {self.package} both have an algorithm {self.point.name!r}; expected one")
         try:
@@ -153,7 +153,7 @@ def alike(one: object, other: object) -> bool:
 
 
 def origin_of(what: object) -> str:
-    """The file that a function or module is from, as far as it says."""
+    """The file of a function or module, where it is known."""
     try:
         return Path(inspect.getfile(what)).name  # type: ignore[arg-type]
     except (TypeError, OSError):
@@ -161,7 +161,7 @@ def origin_of(what: object) -> str:
 
 
 def cost_of(function: Function, rooted: bool) -> Cost:
-    """What a function states by `@cost`; else what its schedules have, counted."""
+    """The cost that a function states by `@cost`; else its schedules' counts."""
     stated = getattr(function, "cost", None)
     if isinstance(stated, Cost):
         return stated
@@ -197,18 +197,18 @@ def served(function: object, name: str, origin: str) -> dict[str, Function]:
 
 
 def checked(function: Function, collective_name: str, name: str, origin: str) -> Function:
-    """The function, whose schedules have the algorithm's name, are of this collective, and over as many ranks and with
-    the root that were asked for."""
+    """The function with its schedules checked: of this collective, over the requested ranks and root, under the
+    algorithm's name."""
 
     @wraps(function)
     def build(ranks: int, *root: int, **options: object) -> Schedule:
-        asked = _said(collective_name, ranks, root[0] if root else None)
+        asked = _in_short(collective_name, ranks, root[0] if root else None)
         try:
             made = function(ranks, *root, **options)
         except Exception as error:
             raise ValueError(f"{origin}: {name} {asked}: {_in_words(error, _file(function))}") from error
         made = _schedule(made, name, ranks, origin)
-        got = _said(made.collective, made.ranks, made.root)
+        got = _in_short(made.collective, made.ranks, made.root)
         if got != asked:
             raise ValueError(f"{origin}: {name} made a schedule of {got}; expected {asked}")
         return replace(made, name=name)
@@ -216,7 +216,7 @@ def checked(function: Function, collective_name: str, name: str, origin: str) ->
     return build
 
 
-def _said(collective_name: str, ranks: int, root: int | None) -> str:
+def _in_short(collective_name: str, ranks: int, root: int | None) -> str:
     return f"{collective_name} over {ranks} ranks" + ("" if root is None else f", root {root}")
 
 

@@ -1,4 +1,4 @@
-"""Pairwise exchange: in round k every rank sends to the rank k further on what is meant for it.
+"""Pairwise exchange: in round k every rank sends to the rank k ahead the block for it.
 
 The first round (k = 0) is a rank's copy to itself.
 """
@@ -11,7 +11,7 @@ from ringtree.algorithms.cost import S, cost, n
 from ringtree.ir.schedule import Block, Buffer, Schedule, Shift, Transfers
 
 SOURCE = "Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH, 2005"
-WHEN = "long blocks: every block is sent once, and in each round everyone sends to one and receives from one."
+WHEN = "long blocks: every block is sent once, and in each round every rank sends to one and receives from one."
 
 
 @cost(n, (n - 1) / n * S)

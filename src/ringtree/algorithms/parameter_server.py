@@ -1,8 +1,8 @@
-"""Parameter server, central: everyone sends all to rank 0, which adds up and answers. The baseline.
+"""Parameter server, central: every rank sends its vector to rank 0, which sends back the sum. The baseline.
 
-The server sends n-1 times the vector where a ring's ranks send it less than twice; that is the reason for all the
-others. Option: `servers` s, the ranks 0 … s-1, each for an s-th of the vector; with n of them (sharded_server) none is
-the bottleneck.
+The server sends n-1 times the vector where a ring's ranks send it less than twice; the other algorithms avoid that.
+Option: `servers` s, the ranks 0 … s-1, each for an s-th of the vector; with n of them (sharded_server) none is the
+bottleneck.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ringtree.algorithms.cost import S, cost, n
 from ringtree.ir.schedule import Block, Schedule, Transfers
 
 SOURCE = "Li and others: Scaling distributed machine learning with the parameter server, 2014"
-WHEN = "as the baseline that shows what all the others avoid."
+WHEN = "as the baseline that shows the bottleneck of a central server."
 
 
 @cost(2, (n - 1) * S)
@@ -21,7 +21,7 @@ def all_reduce(ranks: int, *, servers: int = 1) -> Schedule:
     """Returns a push to `servers` ranks, then a pull from them; ValueError unless 1 <= servers <= n."""
     if not 1 <= servers <= ranks:
         raise ValueError(f"parameter_server: {servers} servers among {ranks} ranks; expected 1 to {ranks}")
-    # Each worker's servers begin behind it, so that not all send to the same one first.
+    # Each worker's servers begin after it, so that not all ranks send to the same one first.
     worker = np.repeat(np.arange(ranks), servers)
     server = (worker + 1 + np.tile(np.arange(servers), ranks)) % servers
     worker, server = worker[worker != server], server[worker != server]

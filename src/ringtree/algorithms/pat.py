@@ -1,8 +1,9 @@
 """PAT, parallel aggregated trees: a binomial tree per block, farthest first, and all trees at once.
 
-What goes far is one block, what goes to the neighbour is half of all. Option: `aggregate` a, a power of two, bounds the
-buffers: at most a blocks a rank and round, each a message, as they are no neighbours. All by default; else trees are
-walked a at a time once more are due: lg(2*a)+n/a-2 rounds, 2*a+a*lg(n/(2*a)) partial sums at most in reduce_scatter.
+A far message is one block, those to the neighbour are half of all blocks. Option: `aggregate` a, a power of two, bounds
+the buffers: at most a blocks a rank and round, each a message, as they are no neighbours. All by default; else trees
+are walked a at a time once more are due: lg(2*a)+n/a-2 rounds, 2*a+a*lg(n/(2*a)) partial sums at most in
+reduce_scatter.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def all_gather(ranks: int, *, aggregate: int | None = None) -> Schedule:
 
 @cost(lg(n), (n - 1) / n * S)
 def reduce_scatter(ranks: int, *, aggregate: int | None = None) -> Schedule:
-    """The same trees upwards. The neighbour's sum is the first to come: with it the own input goes into the partial."""
+    """The same trees upwards. The neighbour's sum arrives first: with it the own input goes into the partial."""
     trees, top = _trees(ranks, aggregate), 1 << (ranks - 1).bit_length()
     width = max(top // (2 * trees), 2)  # of the subtrees that are walked one after another
     roots, levels = max(top // width - 1, 0), width.bit_length() - 2
@@ -43,7 +44,7 @@ def reduce_scatter(ranks: int, *, aggregate: int | None = None) -> Schedule:
     parts = [own] if ranks == 1 else []
     for round, (distance, rank, behind) in enumerate(reversed(_steps(ranks, trees))):
         block, child, lower = (rank - behind) % ranks, (rank + distance) % ranks, behind + distance
-        many = (lower % 2 == 0) & (lower < ranks - 1)  # else the child's input is all its subtree has
+        many = (lower % 2 == 0) & (lower < ranks - 1)  # else the child's subtree is the child alone
         buffer, chunk = np.where(many, Buffer.SCRATCH, Buffer.INPUT), np.where(many, slot(lower), block)
         at, to = np.where(behind, Buffer.SCRATCH, Buffer.OUTPUT), np.where(behind, slot(behind), 0)
         own = Transfers.of(rank, rank, block, to=to, round=round, source_buffer=Buffer.INPUT, target_buffer=at)
@@ -63,7 +64,8 @@ def _trees(ranks: int, aggregate: int | None) -> int:
 
 
 def _steps(ranks: int, trees: int) -> list[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
-    """Per round the distance, and who passes on (rank) what comes from how far behind: all of that round as columns."""
+    """Per round the distance, and as columns the senders of the round and each one's distance behind the block's
+    owner."""
     top = 1 << (ranks - 1).bit_length()
     width = top // (2 * trees)
     hops = [(top >> k, np.arange(0, top, top >> k - 1)) for k in range(1, min(2 * trees, top).bit_length())]

@@ -1,4 +1,4 @@
-"""Ranges of blocks as rows of a schedule. No algorithm, but what several of them are written with."""
+"""Ranges of blocks as rows of a schedule: helpers of several algorithms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def wrapped(rows: Transfers, chunks: int) -> Transfers:
     """
     start = rows.source_chunk % chunks
     beyond = np.maximum(start + rows.count - chunks, 0)
-    both = np.repeat(np.arange(len(rows)), 2)  # the range up to the end, then what is beyond it
+    both = np.repeat(np.arange(len(rows)), 2)  # the range up to the end, then the rest
     start = np.where(np.arange(len(both)) % 2, 0, start[both]).astype(np.int32)
     count = np.stack([rows.count - beyond, beyond], axis=1).reshape(-1).astype(np.int32)
     split = replace(rows.take(both), source_chunk=start, target_chunk=start, count=count)
@@ -33,7 +33,7 @@ def runs(source: int, target: int, blocks: NDArray[np.int64], round: int) -> Tra
 
 
 def backwards(rows: Transfers) -> Transfers:
-    """What passed on sums up: last round first, source and target exchanged, all reducing. For in-place rows."""
+    """The reversed rows, which reduce: last round first, source and target exchanged. For in-place rows."""
     round = rows.round.max(initial=0) - rows.round
     up = replace(rows, source=rows.target, target=rows.source, round=round, reduce=np.ones(len(rows), dtype=np.bool_))
     return up.take(np.argsort(round, kind="stable"))

@@ -1,6 +1,6 @@
-"""Recursive doubling: exchanges of all there is with the rank 1, 2, 4, … away. Fewest rounds, for short vectors.
+"""Recursive doubling: exchanges of all data with the rank 1, 2, 4, … away. Fewest rounds, for short vectors.
 
-Among n ranks that are no power of two, p take part as in halving_doubling, whose second half all_gather is. A sum is
+Among n ranks that are no power of two, p take part as in halving_doubling; all_gather is its second half. A sum is
 taken in the same tree on all ranks, so they agree to the last bit.
 """
 
@@ -15,7 +15,7 @@ from ringtree.algorithms.cost import S, at_most, cost, lg, minimum, n, p
 from ringtree.ir.schedule import Block, Schedule, Transfers
 
 SOURCE = "Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH, 2005"
-WHEN = "short vectors, where latency is what counts and every rank sends to one at a time."
+WHEN = "short vectors, where latency dominates and every rank sends to one at a time."
 
 
 @cost(lg(p) + 2 * (n > p), (lg(p) + (n > p)) * S)

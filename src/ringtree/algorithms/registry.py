@@ -1,7 +1,7 @@
 """The table of algorithms: those published in this room, and a user's own.
 
-A published algorithm is a module. Its functions that are named like collectives are what it serves, each with its
-`@cost`; SOURCE says who published it, WHEN when to use it, the docstring how it works. A user's own algorithm is a
+A published algorithm is a module. Its functions that are named like collectives serve them, each with its `@cost`;
+SOURCE is its publication, WHEN its use, and the docstring describes it. A user's own algorithm is a
 function, or such a module: registered, named as FILE.py:FUNCTION, or an entry point of an installed package.
 """
 
@@ -24,14 +24,14 @@ from ringtree.ir.schedule import Schedule
 Own = TypeVar("Own", bound="Callable[..., object] | ModuleType")
 
 RESERVED = ("all", "auto")
-"""Words that stand where an algorithm's name does."""
+"""Reserved words in the position of an algorithm's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
     """One algorithm. `functions`: per collective it serves, (ranks[, root], **options) -> Schedule. `text`: how it
     works, a docstring; empty under python -OO, which has none. `when`: when to use it. `origin`: the file or package
-    that a user's own algorithm is from; empty for those of this room, whose schedules tests prove."""
+    of a user's own algorithm; empty for those of this folder, whose schedules tests prove."""
 
     name: str
     text: str
@@ -59,12 +59,13 @@ class Algorithm:
 
     @property
     def terms(self) -> str:
-        """What the terms of its own mean that its formulas are written with; empty where there are none."""
+        """The meanings of the terms in its formulas; empty where there are none."""
         found = {term.name: term.meaning for stated in self.costs.values() for term in stated.terms()}
         return ", ".join(found[name] for name in sorted(found))
 
     def function(self, collective_name: str) -> Callable[..., Schedule]:
-        """What makes its schedules for a collective; ValueError naming what there is where it does not serve that."""
+        """The function that makes its schedules for a collective; ValueError with the served ones where it serves
+        another."""
         collective(collective_name)
         if collective_name not in self.functions:
             expected = f"one of {', '.join(serving(collective_name))}"
@@ -114,7 +115,7 @@ def read(module: ModuleType) -> Algorithm:
     if set(costs) != set(functions) or not functions or not source or not when:
         raise ImportError(
             f"{module.__name__}: states the cost of {sorted(costs)}, serves {sorted(functions)}, "
-            f"{'names' if source else 'lacks'} its SOURCE, {'says' if when else 'lacks'} WHEN to use it; expected "
+            f"{'names' if source else 'lacks'} its SOURCE, {'states' if when else 'lacks'} WHEN to use it; expected "
             "functions named like collectives, a @cost for each, a SOURCE and a WHEN"
         )
     return Algorithm(module.__name__.rpartition(".")[2], module.__doc__ or "", source, when, functions, costs)
@@ -125,9 +126,9 @@ def _served(module: ModuleType) -> dict[str, Callable[..., Schedule]]:
 
 
 REGISTRY: dict[str, Algorithm] = {}
-"""The algorithms of this room, which `published` fills in."""
+"""The algorithms of this folder, filled in by `published`."""
 _own: dict[str, tuple[object, Algorithm]] = {}
-"""By name what was registered, and the algorithm that it became."""
+"""By name the registered object, and its algorithm."""
 _lock = RLock()
 """Ranks may be threads, and a file that is loaded may itself register."""
 
@@ -135,9 +136,9 @@ _lock = RLock()
 def register(what: Own, name: str | None = None, *, origin: str | None = None) -> Own:
     """Makes a function (ranks[, root], **options) -> Schedule, or a module of such functions named like collectives, an
     algorithm of that name (its own unless given); returns it, so that it may decorate. All ranks must register the
-    same ones. Calls take it where it is asked for by name; it is proved before it first runs.
+    same ones. Calls use it where they name it; it is proved before its first run.
 
-    ValueError for a name that is taken, and for a function that makes no schedule. `origin`: where it is from, in
+    ValueError for a name that is taken, and for a function that makes no schedule. `origin`: its source, in
     errors.
     """
     source_name = own.origin_of(what) if origin is None else origin
@@ -183,7 +184,7 @@ def find(name: str) -> Algorithm:
 
 
 def exists(name: str) -> bool:
-    """Whether `find` knows the name; of FILE.py:FUNCTION, that it is meant as one."""
+    """Whether `find` knows the name, or the name has the form FILE.py:FUNCTION."""
     return name in REGISTRY or name in _own or own.is_reference(name) or name in own.installed()
 
 
@@ -193,7 +194,7 @@ def known() -> list[str]:
 
 
 def build(name: str, collective_name: str, ranks: int, root: int | None = None, **options: object) -> Schedule:
-    """The schedule of algorithm `name` for a collective; ValueError saying what there is when there is none."""
+    """The schedule of algorithm `name` for a collective; ValueError with the known ones when there is none."""
     return find(name).build(collective_name, ranks, root, **options)
 
 

@@ -8,7 +8,7 @@ from ringtree.algorithms.cost import S, cost, n
 from ringtree.ir.schedule import Block, Schedule, Shift, Transfers
 
 SOURCE = "Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of workstations, 2009"
-WHEN = "long vectors, where all that counts is bytes and every rank is near to the next one only."
+WHEN = "long vectors, where bytes alone count and every rank is near to the next one only."
 
 
 @cost(2 * (n - 1), 2 * (n - 1) / n * S)

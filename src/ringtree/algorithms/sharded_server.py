@@ -1,6 +1,6 @@
 """Parameter server, sharded: every rank is the server of its share. The bytes of a ring, in two rounds.
 
-What it sends is what two_shot sends; its sums begin with the server's own.
+Its sends are those of two_shot; its sums begin with the server's own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who gets which block when on a circulant graph. No algorithm, but what circulant_broadcast is written with."""
+"""The block that each rank receives in each round on a circulant graph: helpers of circulant_broadcast."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def skips_to(ranks: int) -> list[int]:
 
 
 def _first(rank: int, skips: list[int]) -> int:
-    """The round of the first cycle in which the rank hears for the first time: the last hop of the way to it in which
-    each hop is the greatest skip that does not go too far."""
+    """The round of the first cycle in which the rank first receives: the last hop of the route to it on which each hop
+    is the greatest skip that does not overshoot."""
     for k in range(len(skips) - 2, -1, -1):
         if skips[k] == rank:
             return k
@@ -22,11 +22,11 @@ def _first(rank: int, skips: list[int]) -> int:
 
 
 def received(rank: int, skips: list[int]) -> list[int]:
-    """The block that each round of the first cycle brings; in each later cycle as many more as a cycle has rounds, and
-    what is negative is none. Block k leaves the root in round k.
+    """The block that each round of the first cycle brings; in each later cycle the number grows by the rounds of a
+    cycle; a negative number is no block. Block k leaves the root in round k.
 
-    For round k this finds the nearest rank on a way from the root that is not nearer than skips[k], not farther than
-    the one for the round before, and whose last hop was not used yet: its first block is what comes a cycle later."""
+    For round k this finds the nearest rank on a route from the root that is not nearer than skips[k], not farther than
+    the rank of the round before, and whose last hop was not used yet: its first block arrives a cycle later."""
     cycle, here = len(skips) - 1, skips[-1] + rank
     mine = _first(rank, skips)
     unused = set(range(cycle + 1)) - {mine}

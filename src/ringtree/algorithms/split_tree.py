@@ -1,8 +1,8 @@
 """Split tree: a chain inside each group of ranks, two binary trees between the groups, each for half of the vector.
 
-What NCCL calls tree: sums come up the chain to a group's first rank, which passes them on to the second rank of the
-group above, so that no rank has more than two below it in a tree. The trees are double_tree's, over groups.
-Option: `group` (a divisor of n; ranks are numbered group by group), by default hierarchical's.
+NCCL's tree: sums go up the chain to a group's first rank, which sends them to the second rank of the group above, so
+that no rank has more than two below it in a tree. The trees are double_tree's, over groups. Option: `group` (a divisor
+of n; ranks are numbered group by group), by default hierarchical's.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def all_reduce(ranks: int, *, group: int | None = None) -> Schedule:
 
 
 def _parents(order: Ranks, size: int) -> Ranks:
-    """Each rank's parent: the one before it in its group; the first's is the group above's second. `order`: which
-    group stands where in the tree."""
+    """Each rank's parent: the one before it in its group; the first's is the group above's second. `order`: the
+    group at each position of the tree."""
     rank = np.arange(len(order) * size)
     above = np.empty_like(order)
     above[order] = order[double_tree.parents(len(order))]

@@ -1,7 +1,7 @@
-"""Swing: partners 1, 1, 3, 5, 11, … away on a ring, to the one side and the other in turn; what is sent halves.
+"""Swing: partners 1, 1, 3, 5, 11, … away on a ring, to either side in turn; messages halve.
 
-As few rounds and bytes as halving and doubling, but the partners are nearer on a ring or torus. Even ranks go one way,
-odd ones the other. If n is odd, the last rank exchanges with each of the others directly, in the same rounds.
+As few rounds and bytes as halving and doubling, but the partners are nearer on a ring or torus. Even ranks send to one
+side, odd ones to the other. If n is odd, the last rank exchanges with each of the others directly, in the same rounds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ m = Term("m", lambda ranks: max(ranks - ranks % 2, 1), "m: n if that is even, el
 
 @cost(2 * lg(m), 2 * (n - 1) / n * S)
 def all_reduce(ranks: int) -> Schedule:
-    """Blocks are ordered by who has them together, so that for powers of two all that a rank sends is one range."""
+    """Blocks are ordered by the ranks that have them together, so that for powers of two each message is one range."""
     rank, steps = np.arange(ranks), _steps(ranks)
     keys = [(rank - rank % 2 * _distance(s)) % (2 << s) for s in range(1, steps)]
     down = _rows(ranks, np.argsort(np.lexsort([rank, *keys[::-1]])))
@@ -51,8 +51,8 @@ def _steps(ranks: int) -> int:
     return (ranks - ranks % 2 - 1).bit_length()
 
 
-def _rows(ranks: int, place: NDArray[np.int64]) -> Transfers:
-    """All-gather, farthest first: to the partner goes what it lacks. Block b lies at place[b]."""
+def _rows(ranks: int, position: NDArray[np.int64]) -> Transfers:
+    """All-gather, farthest first: the partner receives the blocks it lacks. Block b is at position[b]."""
     even, last = ranks - ranks % 2, _steps(ranks) - 1
     has = np.eye(ranks, dtype=np.bool_)
     parts: list[Transfers] = []
@@ -62,9 +62,9 @@ def _rows(ranks: int, place: NDArray[np.int64]) -> Transfers:
             partner = (rank + (-1) ** (rank % 2) * _distance(step)) % even
             lacking = has[rank] & ~has[partner]
             lacking[even:] = False
-            parts.append(runs(rank, partner, place[lacking], round))
+            parts.append(runs(rank, partner, position[lacking], round))
             moved[partner] |= lacking
             if ranks > even and min((rank + 1).bit_length() - 1, last) == round:
-                parts += [runs(rank, even, place[[rank]], round), runs(even, rank, place[[even]], round)]
+                parts += [runs(rank, even, position[[rank]], round), runs(even, rank, position[[even]], round)]
         has = moved
     return Transfers.concatenate(parts)

@@ -1,9 +1,9 @@
 """2D torus: a ring along each row, then each column; all_reduce in four rotated copies, so that all ports are busy.
 
-Each copy has a quarter of the vector: rows or columns first, and each the other way round too; its blocks lie in the
-order in which it meets them, so that all that a rank sends is one range. The other two are one copy: quarters of blocks
+Each copy has a quarter of the vector: rows or columns first, and each also in the other direction; its blocks are in
+the order of the rings, so that each message is one range. The other two are one copy: quarters of blocks
 are no neighbours, so a rank would send 4*(n-1) messages for x+y-2: 252 for 14 at n = 64. The ranks are x times y, as
-near to a square as n allows; a prime n is a ring that goes both ways.
+near to a square as n allows; a prime n is a ring in both directions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ringtree.transform.rows import by_round
 SOURCE = "Sack, Gropp: Collective algorithms for multiported torus networks, 2015"
 WHEN = "ranks that are the nodes of a two-dimensional torus, with links to four neighbours each."
 
-Axis = tuple[int, int]  # how many ranks there are along it, and by how much their numbers differ
+Axis = tuple[int, int]  # number of ranks along it, and the difference of their numbers
 
 
 @lru_cache(maxsize=64)
@@ -55,7 +55,7 @@ def reduce_scatter(ranks: int, dimensions: int = 2) -> Schedule:
 
 @cost(x + y - 2, (n - 1) / n * S)
 def all_gather(ranks: int, dimensions: int = 2) -> Schedule:
-    """Neighbours in number first, so that what a rank has are neighbouring blocks."""
+    """Neighbours in number first, so that a rank's blocks are neighbours."""
     blocks = (Block(_lap(ranks, axes, 1, 0)),) if (axes := _axes(ranks, dimensions)) else ()
     return Schedule("torus", "all_gather", ranks, ranks, blocks)
 
@@ -69,11 +69,11 @@ def _lap(ranks: int, axes: list[Axis], way: int, begin: int) -> Transfers:
     """An all_gather along one axis after the other, on n chunks from `begin` on, those of the first axis together."""
     rank, parts, width = np.arange(ranks), list[Transfers](), 1
     before = np.cumprod([1, *(extent for extent, _ in axes)])
-    place = sum((rank // apart % extent * w for (extent, apart), w in zip(axes, before, strict=False)), 0 * rank)
+    position = sum((rank // apart % extent * w for (extent, apart), w in zip(axes, before, strict=False)), 0 * rank)
     for extent, apart in axes:
         along = rank // apart % extent
         target = rank + ((along + way) % extent - along) * apart
-        group = place // (width * extent) * (width * extent)
+        group = position // (width * extent) * (width * extent)
         for step in range(extent - 1):
             chunk = begin + group + (along - way * step) % extent * width
             parts.append(Transfers.of(rank, target, chunk, count=width, round=len(parts)))

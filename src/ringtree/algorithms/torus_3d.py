@@ -1,4 +1,4 @@
-"""3D torus: what torus does, along three axes; all_reduce in six rotated copies, so that all six ports are busy.
+"""3D torus: the algorithm of torus along three axes; all_reduce in six rotated copies, so that all six ports are busy.
 
 The other two are one copy, as torus's: six would be 6*(n-1) messages a rank for x+y+z-3, 378 for 9 at n = 64.
 """

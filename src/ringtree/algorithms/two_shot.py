@@ -1,4 +1,4 @@
-"""Two shot: every rank adds up its own block of all inputs, then gives it to all. Fewest bytes, n*n messages.
+"""Two shot: every rank adds up its own block of all inputs, then sends it to all. Fewest bytes, n*n messages.
 
 Sums are taken in rank order 0, 1, … n-1, each by one rank, so the result is the same to the last bit on all ranks.
 """
@@ -49,6 +49,6 @@ def all_gather(ranks: int) -> Schedule:
 
 
 def _everyone_to_everyone(ranks: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """All pairs by source; each source begins with the rank behind it, so that not all send to the same one first."""
+    """All pairs by source; each source begins with the rank after it, so that not all send to the same one first."""
     source = np.repeat(np.arange(ranks), ranks)
     return source, (source + 1 + np.tile(np.arange(ranks), ranks)) % ranks

@@ -127,7 +127,7 @@ def _verdict(found: Explanation) -> Iterator[str]:
                 f"  this is the speed of {found.algorithm}; the model of NCCL picks {pick.algorithm}/{pick.protocol}: "
                 "an older NCCL, NCCL_ALGO or NCCL_NVLS_ENABLE may have prevented that choice"
             )
-    elif verdict is Diagnosis.UNTOLD:
+    elif verdict is Diagnosis.NO_CONCLUSION:
         yield "no conclusion: expected sizes up to 8 KiB, or from 16 MiB on"
     elif verdict is Diagnosis.CAUSE:
         yield f"likely cause: {found.suspects[0].fault.what}"
@@ -154,9 +154,9 @@ def _evidence(found: Explanation, suspect: Suspect) -> Iterator[str]:
         yield f"  evidence at large sizes: {_length(found, suspect.at_length)} with this fault{_most(suspect)}"
     if suspect.at_start:
         yield f"  evidence at small sizes: {_start(suspect.at_start)} with this fault"
-    for line in suspect.said:
+    for line in suspect.evidence:
         yield f"  evidence in the log: {line}"
-    if suspect.said and not suspect.fits:
+    if suspect.evidence and not suspect.fits:
         yield "  but the figures differ from those predicted with this fault: there may be another fault"
     yield f"  to confirm: {suspect.fault.check}"
     yield f"  remedy: {suspect.fault.remedy}"
@@ -183,7 +183,7 @@ def record(found: Explanation) -> dict[str, Any]:
                 "at_length": _beside(found, s.at_length),
                 "at_small_sizes": _beside(found, s.at_start),
                 "fits": s.fits,
-                "said": list(s.said),
+                "said": list(s.evidence),
                 "check": s.fault.check,
                 "remedy": s.fault.remedy,
             }

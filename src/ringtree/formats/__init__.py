@@ -1,4 +1,5 @@
-"""Other people's files, and ringtree's own. `load` tells by what is in a file, not by its name, what it is."""
+"""The file formats of other tools, and ringtree's own. `load` recognizes a format by the file's content, not its
+name."""
 
 from __future__ import annotations
 
@@ -15,8 +16,9 @@ __all__ = ["FORMATS", "Format", "FormatError", "Imported", "load"]
 
 
 class Format(NamedTuple):
-    """`name`: as errors say it. `begins`: whether a file is one, by its bytes from the first that is no space. `read`:
-    what a file holds, from its path and bytes; FormatError, ScheduleError or UnicodeDecodeError where it is broken."""
+    """`name`: the format's name in errors. `begins`: whether a file has this format, by its bytes from the first that
+    is no space. `read`: the file's schedule, from its path and bytes; FormatError, ScheduleError or UnicodeDecodeError
+    where it is broken."""
 
     name: str
     begins: Callable[[bytes], bool]
@@ -25,7 +27,7 @@ class Format(NamedTuple):
 
 def load(path: str | Path) -> Imported:
     """The schedule in a file of one of FORMATS. FormatError, in one line, where it is none of them or a broken one;
-    whether it does what it promises is for `verify` to say."""
+    `verify` checks whether it keeps its collective's postcondition."""
     path = Path(path)
     data = read_bytes(path).removeprefix(b"\xef\xbb\xbf")
     start = data.lstrip()

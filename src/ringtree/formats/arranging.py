@@ -1,5 +1,6 @@
-"""Arranges placed rows: chunks that moved together become one transfer, and the rows of a round, whose order is free,
-are listed in that of a few orders which shows most symmetry: the one that prints as the fewest families.
+"""Arranges rows placed in rounds: chunks that moved together become one transfer, and the rows of a
+round, whose order is free, are listed in that of a few orders which shows most symmetry: the one that prints as the
+fewest families.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.ir.text import format_schedule
 
 MOST_ROUNDS = 256
-"""Beyond so many rounds all are listed in one order: trying costs some milliseconds a round."""
+"""Above this number of rounds all are listed in one order: trying costs some milliseconds a round."""
 
 Columns = dict[str, NDArray[np.int64]]
 
 
 class ChunkMove(NamedTuple):
-    """One chunk's way; cells are (rank, buffer, chunk). `order`: among the rows of its round into its target; `move`:
-    rows of one are one transfer where they adjoin."""
+    """The move of one chunk; cells are (rank, buffer, chunk). `order`: among the rows of its round into its target;
+    `move`: rows of one are one transfer where they adjoin."""
 
     round: int
     order: int
@@ -32,10 +33,10 @@ class ChunkMove(NamedTuple):
     move: int
 
 
-def arrange(placed: Sequence[ChunkMove], schedule: Schedule) -> Transfers:
-    """The rows as columns of `schedule` (its own blocks do not matter)."""
+def arrange(moves: Sequence[ChunkMove], schedule: Schedule) -> Transfers:
+    """The rows as columns of `schedule` (whose own blocks are ignored)."""
     names = ("round", "order", "source", "sbuf", "chunk", "target", "tbuf", "to", "reduce", "move")
-    table = np.array([(r.round, r.order, *r.source, *r.target, r.reduce, r.move) for r in placed], dtype=np.int64)
+    table = np.array([(r.round, r.order, *r.source, *r.target, r.reduce, r.move) for r in moves], dtype=np.int64)
     columns = _joined(dict(zip(names, table.reshape(-1, len(names)).T, strict=True)))
     n, block, chunks = schedule.ranks, max(schedule.chunks // schedule.ranks, 1), schedule.chunks
     for name in ("chunk", "to"):  # relative to the block of the sender

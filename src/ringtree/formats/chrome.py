@@ -1,8 +1,8 @@
 """Traces as Chrome's JSON, which ui.perfetto.dev and chrome://tracing open, and back without loss.
 
-A process a rank; in it a thread a channel, one for what it sends, and one that names the calls. What would overlap on a
-thread is spread over several. An arrow leads from each SEND to the WAIT that takes the message. Viewers want
-microseconds, here from the first event on and rounded to nanoseconds; the exact seconds are in an event's `args`.
+A process a rank; in it a thread a channel, one for what it sends, and one that names the calls. Slices that would
+overlap on a thread are spread over several. An arrow leads from each SEND to the WAIT that takes the message. Viewers
+want microseconds, here from the first event on and rounded to nanoseconds; the exact seconds are in an event's `args`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ VERSION = 1
 LARGEST_BYTES = 2**32
 """Traces beyond this, unpacked, are refused. A million events take some 300 MB."""
 LONGEST_S = 1e6
-"""In a double, a nanosecond more or less can be told for about so long."""
+"""Seconds up to which a double resolves about a nanosecond."""
 MOST_RANKS = 1 << 20
 _KINDS = {kind.name.lower(): int(kind) for kind in Event}
 _GZIP = b"\x1f\x8b"
@@ -40,8 +40,8 @@ _GZIP_LEVEL = 2
 
 
 def write(trace: Trace, path: str | Path) -> None:
-    """Writes the trace, packed by gzip where the name ends in .gz. The same trace gives the same bytes. What was at
-    `path` is replaced when all is written, not before."""
+    """Writes the trace, packed by gzip where the name ends in .gz. The same trace gives the same bytes. A file at
+    `path` is replaced only when all is written."""
     if len(trace) and not trace.makespan_s <= LONGEST_S:
         raise ValueError(f"a trace of {trace.makespan_s:g} s cannot be written; expected at most {LONGEST_S:g} s")
     with replacing(Path(path)) as file:
@@ -64,7 +64,7 @@ def _write(trace: Trace, file: IO[bytes] | gzip.GzipFile) -> None:
 
 
 def _lines(trace: Trace) -> Iterator[list[str]]:
-    """The elements of traceEvents: what names threads, then the calls, the events, and the arrows between them."""
+    """The elements of traceEvents: the names of threads, then the calls, the events, and the arrows between them."""
     zero_s = trace.start_s.min(initial=np.inf)
     start, end = (np.rint((t - zero_s) * 1e9).astype(np.int64) for t in (trace.start_s, trace.end_s))
     sends = trace.kind == Event.SEND
@@ -79,16 +79,16 @@ def _lines(trace: Trace) -> Iterator[list[str]]:
     yield calls
     yield from _events(trace, tid, start, end)
     sent, taken = trace.messages()
-    # Inside the WAIT and not before the SEND: there viewers look for the slice that the arrow leads to. It is the next
-    # one, which reads the message, where there was nothing to wait for.
+    # Inside the WAIT and not before the SEND: there viewers search the slice that the arrow leads to. Without a wait it
+    # is the next slice, which reads the message.
     arrives = np.clip(start[sent], start[taken], end[taken])
     yield _arrows("s", trace.rank[sent], tid[sent], start[sent])
     yield _arrows("f", trace.rank[taken], tid[taken], arrives)
 
 
 def _distinct(*columns: NDArray[Any]) -> tuple[Ints, Ints]:
-    """The different rows of the columns, sorted, and for each row its place among them. As numpy.unique with an axis,
-    but by whole columns, which is ten times as fast."""
+    """The different rows of the columns, sorted, and for each row its position among them. As numpy.unique with an
+    axis, but by whole columns, which is ten times as fast."""
     rows = np.stack([column.astype(np.int64) for column in columns], axis=1)
     order = np.lexsort(rows.T[::-1])
     is_first = np.ones(len(rows), dtype=np.bool_)
@@ -120,9 +120,9 @@ def _head(what: str, pid: int, tid: int, **args: object) -> str:
 
 def _calls(trace: Trace, start: Ints, end: Ints) -> tuple[list[str], int]:
     """A slice for each call on each rank, from its first event to its last, and how many threads they take. They are
-    for the eye, and are not read."""
+    for display, and are not read back."""
     keys, which = _distinct(trace.rank, trace.call)
-    if trace.facts.get("source") == "measured":  # without gaps: what comes after one is another call of that name
+    if trace.facts.get("source") == "measured":  # without gaps: an event after a gap is of another call of that name
         which, first = _stretches(which, start, end)
         keys = keys[first]
     first = np.full(len(keys), np.iinfo(np.int64).max)
@@ -155,7 +155,7 @@ def _stretches(track: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
 
 
 def _events(trace: Trace, tid: Ints, start: Ints, end: Ints) -> Iterator[list[str]]:
-    """The events, one a line. Built from columns: what many events share is put into words once."""
+    """The events, one a line. Built from columns: a text that many events share is made once."""
     own_work = np.where(trace.kind == Event.COMPUTE, trace.call, -1)
     shared, which = _distinct(trace.kind, trace.nbytes, trace.peer, own_work)
     words = [_words(k, n, p, trace.calls[call] if call >= 0 else "") for k, n, p, call in shared.tolist()]
@@ -198,7 +198,7 @@ def _arrows(phase: str, rank: NDArray[np.int32], tid: Ints, at: Ints) -> list[st
 
 
 def is_trace(path: str | Path) -> bool:
-    """Whether a file is a Chrome trace, ringtree's or not; told by how it begins."""
+    """Whether a file is a Chrome trace, ringtree's or not, by its first bytes."""
     try:
         if not Path(path).is_file():  # a pipe could be read but once
             return False
@@ -256,7 +256,7 @@ def _document(path: Path) -> Any:
             with gzip.open(file) if packed else file as content:
                 data = content.read(LARGEST_BYTES + 1)
         if len(data) > LARGEST_BYTES:
-            raise FormatError(f"{path}: over {LARGEST_BYTES} bytes; expected at most so many")
+            raise FormatError(f"{path}: over {LARGEST_BYTES} bytes; expected at most {LARGEST_BYTES}")
         with _uncollected():
             return json.loads(data)
     except RecursionError:
@@ -282,7 +282,7 @@ def _uncollected() -> Iterator[None]:
 
 
 def _columns(path: Path, elements: list[Any]) -> dict[str, NDArray[Any]]:
-    """The events' columns. Everything at once where all is well; element by element to say where it is not."""
+    """The events' columns. All at once where all is well; element by element to find a mistake."""
     try:
         events = [e for e in elements if e["ph"] == "X" and e["cat"] != "call"]
         args = [e["args"] for e in events]
@@ -294,7 +294,7 @@ def _columns(path: Path, elements: list[Any]) -> dict[str, NDArray[Any]]:
         pass
     for number, element in enumerate(elements):
         _check(f"{path}: traceEvents[{number}]", element)
-    raise FormatError(f"{path}: traceEvents: expected what ringtree writes")
+    raise FormatError(f"{path}: traceEvents: expected events as ringtree writes them")
 
 
 def _column(values: list[Any], dtype: type[np.generic]) -> NDArray[Any]:

@@ -1,7 +1,7 @@
-"""Runs programs of many threads on nothing but labels, to find one legal order of their instructions.
+"""Runs programs of many threads on labels alone, to find one legal order of their instructions.
 
-Lanes hold as many messages as are sent, so what gets stuck here gets stuck everywhere. The order found is one of many;
-whether the others mean the same (no races, enough slots) is for the proof of the programs to say.
+Lanes are unbounded, so a deadlock here is a deadlock everywhere. The order found is one of many; the proof of the
+programs decides whether the others have the same result (no races, enough slots).
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from ringtree.ir.program import Instruction, Kind, Operand, Program, Space
 from ringtree.ir.schedule import Buffer
 
 Cell = tuple[int, int, int]
-"""(rank, Buffer, chunk): one chunk of somebody's memory, by one name however it is reached."""
+"""(rank, Buffer, chunk): one chunk of a rank's memory, under one name for every access."""
 
 At = tuple[int, int, int]
 """(rank, thread, step)."""
 
 SPACES = {"i": Space.INPUT, "o": Space.OUTPUT, "s": Space.SCRATCH}
 NAMES = {space: name for name, space in SPACES.items()}
-"""What files call the memories of a rank, and back."""
+"""The file's names of a rank's memories, and back."""
 
 
 @dataclass(frozen=True)
 class NamedMemory:
-    """What operands stand for. `aliased`: input and output are windows of one vector (Buffer.DATA), as in place."""
+    """The memory of operands. `aliased`: input and output are windows of one vector (Buffer.DATA), as in place."""
 
     collective: str
     ranks: int
@@ -54,8 +54,8 @@ class NamedMemory:
         return tuple(self.promise.postcondition(rank, self.ranks, self.chunks) for rank in range(self.ranks))
 
     def precondition(self, rank: int) -> range:
-        """The positions of a rank's input. Where chunks cannot be dealt out evenly, nearly so: there an all_gather is
-        played as far as it goes, to say what is wrong with it before its numbers are blamed."""
+        """The positions of a rank's input. Where chunks do not divide evenly, nearly even windows: there an all_gather
+        is played as far as possible, to report its first mistake rather than its numbers."""
         return self._precondition[rank]
 
     def postcondition(self, rank: int) -> range:
@@ -63,7 +63,7 @@ class NamedMemory:
         return self._postcondition[rank]
 
     def cells(self, rank: int, operand: Operand) -> list[Cell]:
-        """The chunks of an operand of `rank` that is in somebody's memory."""
+        """The cells of an operand of `rank` in a rank's memory."""
         owner = rank if operand.rank < 0 else operand.rank
         start, buffer = 0, Buffer.SCRATCH
         if operand.space != Space.SCRATCH:
@@ -75,7 +75,7 @@ class NamedMemory:
         return [(owner, int(buffer), k) for k in range(first, first + operand.count)]
 
     def given(self) -> Iterator[tuple[Cell, int]]:
-        """The cells that hold something at the start, and the label of what they hold."""
+        """The cells with a content at the start, and its label."""
         buffer = int(Buffer.DATA if self.aliased else Buffer.INPUT)
         for rank in range(self.ranks):
             precondition = self.precondition(rank)
@@ -86,7 +86,7 @@ class NamedMemory:
 @dataclass(slots=True)
 class Execution:
     """`order`: all instructions, in a legal order. Per copy or reduce that is in it: `labels`, the label of the first
-    chunk of each operand (targets first); `fresh`, whether the chunks of it still held what they did at the start."""
+    chunk of each operand (targets first); `fresh`, whether its chunks still had their initial contents."""
 
     order: list[At] = field(default_factory=list)
     labels: dict[At, list[int]] = field(default_factory=dict)
@@ -97,11 +97,11 @@ MOST_CHUNKS = 2**22
 """Far more than any published program has; each costs some hundred bytes."""
 
 Where = Callable[[int, int, int], str]
-"""Says (rank, thread, step) in the words of the file."""
+"""Names (rank, thread, step) in the file's terms."""
 
 
 def check_size(programs: Sequence[Program], memory: NamedMemory, path: Path) -> None:
-    """Refuses programs of so many chunks that to execute them would take minutes or all memory."""
+    """Refuses programs of more than MOST_CHUNKS chunks, which would take minutes or all memory."""
     moved = sum(o.count for p in programs for code in p.threads for i in code for o in (*i.targets, *i.sources))
     for many, what in ((memory.ranks * memory.chunks, "has"), (moved, "moves")):
         if many > MOST_CHUNKS:
@@ -112,7 +112,7 @@ def execute(
     programs: Sequence[Program], memory: NamedMemory, where: Where, name: Callable[[Operand], str]
 ) -> Execution:
     """Plays the programs to their end, in time and memory proportional to the chunks there are and that are moved.
-    FormatError where one reads what nothing has written, or they get stuck."""
+    FormatError for a read of an unwritten chunk, or a deadlock."""
     machine = _Machine(programs, memory, where, name)
     machine.check_lanes()
     machine.play()
@@ -162,7 +162,7 @@ class _Machine:
             raise FormatError(self._deadlock(stuck))
 
     def _run(self, rank: int, thread: int) -> Iterator[object]:
-        """Goes on until something is missing; yields what others may have waited for."""
+        """Runs the thread until an input is missing; yields the lanes and steps that others may wait for."""
         code = self.programs[rank].threads[thread]
         while self.next[rank, thread] < len(code):
             step = self.next[rank, thread]
@@ -233,9 +233,9 @@ class _Machine:
         found = []
         for k, cell in enumerate(self.memory.cells(rank, o)):
             if cell not in self.holds:
-                place, given = self.name(o._replace(index=o.index + k, count=1)), self.memory.precondition(cell[0])
+                cells, given = self.name(o._replace(index=o.index + k, count=1)), self.memory.precondition(cell[0])
                 raise FormatError(
-                    f"{self.where(rank, thread, step)}: reads {place}, which nothing has written before; of the "
+                    f"{self.where(rank, thread, step)}: reads {cells}, which nothing has written before; of the "
                     f"{self.memory.chunks} chunks gpu {cell[0]} starts with {given.start}..{given.stop - 1}"
                 )
             found.append(self.holds[cell])

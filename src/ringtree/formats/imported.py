@@ -1,4 +1,4 @@
-"""What a reader of a file gives: the schedule it amounts to, and what its author wrote."""
+"""The result of reading a file: its schedule, and the programs and facts that it has."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ LARGEST_BYTES = 2**24
 
 
 class FormatError(ValueError):
-    """A file that is not what it should be: says the file, the place in it, what is there and what was expected."""
+    """A file that is not as expected. The message has the file, the position in it, the text found and the expected
+    one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """`programs`: as the file has them, one per rank, thread blocks as threads (none if the file is a schedule).
-    `facts`: what the file says beyond them, by the file's own names."""
+    """`programs`: the file's, one per rank, thread blocks as threads (none if the file is a schedule). `facts`: the
+    file's further attributes, by the file's own names."""
 
     schedule: Schedule
     programs: tuple[Program, ...] = ()

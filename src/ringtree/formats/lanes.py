@@ -1,4 +1,4 @@
-"""Intervals that overlap, spread over lanes in which none do: what viewers of timelines want of a thread's slices."""
+"""Intervals that overlap, spread over lanes in which none do, as viewers of timelines require of a thread's slices."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ Ints = NDArray[np.int64]
 
 
 def lanes(track: Ints, start: Ints, end: Ints) -> Ints:
-    """The lane 0, 1, … of each interval among those of its track, as few as can be. One that has no length may lie
-    anywhere, and lies in lane 0. O(n log n)."""
+    """The lane 0, 1, … of each interval among those of its track, as few as possible. An interval without length is in
+    lane 0. O(n log n)."""
     lane = np.zeros(len(start), dtype=np.int64)
     long = np.flatnonzero(end > start)
     if len(long):
@@ -25,8 +25,8 @@ def _lanes(track: Ints, start: Ints, end: Ints) -> Ints:
     n = len(track)
     nth = np.arange(n)
     by_end = np.lexsort((end, track))
-    # In the merged order of all ends and starts, the ends before a start have ended by then; so have all those of the
-    # tracks before, as many as they have starts.
+    # In the merged order of all ends and starts, intervals whose ends come before a start have ended by then, and so
+    # have all intervals of earlier tracks.
     merged = np.lexsort((np.repeat([0, 1], n), np.concatenate([end, start]), np.concatenate([track, track])))
     is_start = merged >= n
     ended = np.cumsum(~is_start)[is_start]  # intervals are in the order of their starts

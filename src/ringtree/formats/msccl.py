@@ -1,7 +1,7 @@
 """MSCCL XML: programs of thread blocks for GPUs, as microsoft/msccl, Azure/msccl-executor-nccl and RCCL run them.
 
 A thread block is one sequential thread with at most one peer to send to and one to receive from; (peer, channel) names
-the lane. Steps name chunks of the buffers i, o and s; where the file says `inplace`, input and output are one memory:
+the lane. Steps name chunks of the buffers i, o and s; where the file has `inplace`, input and output are one memory:
 all_reduce i[k] = o[k], all_gather i[k] = o[gpu's block + k], reduce_scatter o[k] = i[gpu's block + k].
 """
 
@@ -89,7 +89,7 @@ def _step_numbers(block: ThreadBlock) -> list[int]:
 
 
 def _length(step: MscclStep) -> int:
-    """How many instructions a step becomes: its move, a wait and a release to receive, a signal to send."""
+    """The number of instructions of a step: its move, a wait and a release to receive, a signal to send."""
     return (step.type != "nop") + 2 * (step.type in RECEIVES) + (step.type in SENDS)
 
 
@@ -127,8 +127,8 @@ class _Writer:
         return code
 
     def _done(self, block_id: int, number: int) -> list[tuple[int, int]]:
-        """(thread, instruction) that must be done for that step to be done. A nop is no instruction: for it stand
-        what it waits for itself, and the step above it."""
+        """The (thread, instruction) pairs that must finish before that step counts as done. A nop is no instruction: in
+        its stead the steps that it waits for count, and the step above it."""
         found: list[tuple[int, int]] = []
         open_, seen = [(block_id, number)], {(block_id, number)}
         while open_:
@@ -169,8 +169,8 @@ class _Writer:
         if kind in RECEIVES:
             yield Instruction(Kind.RELEASE, peer=block.recv, channel=channel)
 
-    def _operand(self, at: int, number: int, place: tuple[str, int], count: int) -> Operand:
-        buffer, first = place
+    def _operand(self, at: int, number: int, operand: tuple[str, int], count: int) -> Operand:
+        buffer, first = operand
         window = {"i": self.memory.precondition, "o": self.memory.postcondition}.get(buffer)
         length = len(window(self.gpu.id)) if window else self.gpu.chunks["s"]
         if self.memory.promise.blocked and self.memory.chunks % self.memory.ranks and window:
@@ -181,14 +181,14 @@ class _Writer:
         if (
             not self.memory.aliased
             and buffer == "i"
-            and self.algo.gpus[self.gpu.id].blocks[at].steps[number].target is place
+            and self.algo.gpus[self.gpu.id].blocks[at].steps[number].target is operand
         ):
-            raise FormatError(f"{where}: writes its input, and the file does not say inplace; expected o or s")
+            raise FormatError(f"{where}: writes its input, and the file has no inplace=1; expected o or s")
         return Operand(SPACES[buffer], first, -1, count)
 
 
 def _check_order(algo: Algo, gpu: MscclGpu) -> None:
-    """Refuses steps that wait for each other in a circle, which nops could hide from the execution."""
+    """Refuses steps that wait for each other in a circle, which nops may hide from the execution."""
     waits: dict[tuple[int, int], int] = {}
     then: dict[tuple[int, int], list[tuple[int, int]]] = {}
     index = {b.id: at for at, b in enumerate(gpu.blocks)}

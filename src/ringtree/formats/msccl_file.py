@@ -1,7 +1,7 @@
 """The XML of MSCCL programs, as MSCCL's runtimes parse it: <algo> of <gpu> of <tb> (thread block) of <step>.
 
 Expat is driven directly: a document type declaration, and with it every entity, is refused where it starts, and so is
-each element that has no business where it stands; so a hostile file costs no more than its length.
+each element outside its parent; so a hostile file costs no more than its length.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PARENT = {"algo": "", "gpu": "algo", "tb": "gpu", "step": "tb"}
 
 @dataclass(frozen=True, slots=True)
 class MscclStep:
-    """`line`: where it stands in the file. `depends`: (thread block's id, step) that must be done before, or None."""
+    """`line`: its line in the file. `depends`: (thread block's id, step) that must finish before, or None."""
 
     line: int
     type: str
@@ -84,7 +84,7 @@ class Algo:
 
 
 def read_algo(path: Path, data: bytes) -> Algo:
-    """The file as written, checked for what one element or its neighbours can show; FormatError otherwise."""
+    """The file as written, each element checked by itself and with its neighbours; FormatError otherwise."""
     reader = _Reader(path)
     try:
         reader.parser.Parse(data, True)
@@ -119,7 +119,7 @@ class _Reader:
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         if tag == "op":
-            raise self.refuse("<op>: this newer syntax does not say where an rcs stores; expected <step>")
+            raise self.refuse("<op>: this newer syntax has no target for an rcs; expected <step>")
         if _PARENT.get(tag) != self.open[-1] or (tag == "algo" and self.algo is not None):
             inside = f"inside <{self.open[-1]}>" if self.open[-1] else "here"
             expected = next((f"<{t}>" for t, parent in _PARENT.items() if parent == self.open[-1]), "nothing")
@@ -171,7 +171,7 @@ class _Reader:
 
 
 def _check(algo: Algo) -> None:
-    """What the elements must be to one another: ids, peers, channels, dependences."""
+    """Checks the elements' relations: ids, peers, channels, dependences."""
     n = algo.numbers["ngpus"]
     algo.gpus.sort(key=lambda g: g.id)
     if n < 1 or n != len(algo.gpus) or [g.id for g in algo.gpus] != list(range(n)):

@@ -1,9 +1,9 @@
 """MSCCL++ execution plans: JSON, as microsoft/mscclpp's executor runs them. One-sided: a thread block reads and writes
-its peers' memory and tells them so by semaphores.
+its peers' memory and signals them by semaphores.
 
 Read are the plans of memory channels: copy, put, get, the reductions re, res, rre, rres, signal and wait with their
 relaxed forms, and nop, which is the thread block's own barrier. Packets carry their flags in scratch, switch channels
-add up in the network, pipelines loop over pieces of a chunk: plans of these are refused, not guessed at.
+add up in the network, pipelines loop over pieces of a chunk: plans of these are refused.
 
 The i-th channel of a gpu to a peer is paired with the peer's i-th channel back. Only one thread of a block signals or
 waits, so a nop must stand between moving data and signalling, and between waiting and moving data.
@@ -34,9 +34,9 @@ _SUMS = {"re", "res", "rre", "rres"}
 _SIGNALS = {"signal": Kind.SIGNAL, "rlxsignal": Kind.SIGNAL, "wait": Kind.WAIT, "rlxwait": Kind.WAIT}
 _FIELDS = {"name", "src_buff", "dst_buff", "channel_type", "channel_ids", "reduce_op"}
 _REASONS = {
-    "pipeline": "loops over pieces of a chunk, which the chunks of a schedule cannot say",
+    "pipeline": "loops over pieces of a chunk, which the chunks of a schedule cannot express",
     "barrier": "a barrier between thread blocks",
-    "flush": "completes what a port channel has sent, and only memory channels are read",
+    "flush": "completes the sends of a port channel, and only memory channels are read",
     "sem_acquire": "a semaphore between thread blocks",
     "sem_release": "a semaphore between thread blocks",
 }
@@ -49,7 +49,7 @@ class _Op(NamedTuple):
 
 
 def from_bytes(path: Path, data: bytes) -> Imported:
-    """The plan's schedule and programs. FormatError, in one line, where it is none, or one that is not read."""
+    """The plan's schedule and programs. FormatError, in one line, where it is no plan, or one that is not supported."""
     try:
         plan = json.loads(data)
     except RecursionError:
@@ -110,7 +110,7 @@ class _File:
         return FormatError(f"{self.path}: {problem}")
 
     def get(self, value: object, kind: type, what: str) -> Any:
-        """The value, which must be of that kind."""
+        """The value; FormatError where it is not of that kind."""
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             words = {dict: "an object", list: "a list", int: "a number", str: "a string", bool: "true or false"}
             raise self.refuse(f"{what} is {json.dumps(value)[:30]}; expected {words[kind]}")
@@ -171,7 +171,7 @@ class _Gpu:
         )
 
     def _checked(self, thread: int, block: Mapping[str, Any]) -> Iterator[_Op]:
-        """The block's operations; refuses those not read, and those that a nop must part."""
+        """The block's operations; refuses unsupported ones, and those that a nop must separate."""
         last = ""
         for number, fields in enumerate(self.file.item(block, "ops", list)):
             fields = self.file.get(fields, dict, "op")
@@ -215,13 +215,13 @@ class _Gpu:
         yield Instruction(Kind.REDUCE if op.name in _SUMS else Kind.COPY, tuple(targets), tuple(sources))
 
     def _channels(self, thread: int, block: Mapping[str, Any], op: _Op) -> list[int]:
-        """The gpu's channels that the op names by their place in its block's list."""
+        """The gpu's channels that the op names by their position in its block's list."""
         mine = self._refs(block, "channels", "channel_type", "channel_ids")
         named = self.file.item(op.fields, "channel_ids", list)
         return [self._pick(thread, op, "channel", mine, index, len(self.peers)) for index in named]
 
     def _refs(self, block: Mapping[str, Any], key: str, kind: str, ids: str) -> list[int]:
-        """What a block lists of the gpu's channels or remote buffers, for memory channels."""
+        """The gpu's channels or remote buffers that a block lists, for memory channels."""
         found: list[int] = []
         for entry in self.file.get(block.get(key, []), list, key):
             if self.file.get(entry, dict, key).get(kind) == "memory":
@@ -240,19 +240,21 @@ class _Gpu:
             self._operand(thread, block, op, self.file.get(b, dict, key)) for b in self.file.item(op.fields, key, list)
         ]
 
-    def _operand(self, thread: int, block: Mapping[str, Any], op: _Op, place: Mapping[str, Any]) -> Operand:
-        file, owner, buffer = self.file, self.rank, place.get("type")
-        if "buffer_id" in place:
+    def _operand(self, thread: int, block: Mapping[str, Any], op: _Op, reference: Mapping[str, Any]) -> Operand:
+        file, owner, buffer = self.file, self.rank, reference.get("type")
+        if "buffer_id" in reference:
             buffers = file.item(self.gpu, "remote_buffers", list)
             mine = self._refs(block, "remote_buffer_refs", "access_channel_type", "remote_buffer_ids")
             remote = file.get(
-                buffers[self._pick(thread, op, "remote buffer", mine, place["buffer_id"], len(buffers))], dict, "buffer"
+                buffers[self._pick(thread, op, "remote buffer", mine, reference["buffer_id"], len(buffers))],
+                dict,
+                "buffer",
             )
             owner, buffer = file.number(remote, "rank"), remote.get("type")
         if buffer not in SPACES or owner >= len(file.gpus):
-            problem = json.dumps(place)[:60]
+            problem = json.dumps(reference)[:60]
             raise FormatError(f"{self.where(thread, op)}: {problem} is no buffer i, o or s of 0..{len(file.gpus) - 1}")
-        first, count = file.number(place, "index"), file.number(place, "size")
+        first, count = file.number(reference, "index"), file.number(reference, "size")
         windows = {
             "i": file.memory.precondition(owner),
             "o": file.memory.postcondition(owner),

@@ -1,10 +1,11 @@
-"""Raises programs into a schedule: what their messages carried from where to where, in as few rounds as that allows.
+"""Raises programs into a schedule: the source and target of every message's chunks, in as few rounds as possible.
 
-The instructions are replayed in one legal order. A message is a reference to what stood in some cell at some time; when
-it is stored or added, that becomes a row, placed in the first round that the order of every cell's reads and writes
+The instructions are replayed in one legal order. A message is a reference to the content of some cell at some time;
+when it is stored or added, it becomes a row, in the first round that the order of every cell's reads and writes
 allows. A row reads its source at the start of its round, so two ranks may exchange in one. Where the source is
-overwritten too early for that, the chunk goes to scratch of the receiver first, as it lay in a slot. A sum that is
-sent on without being stored is formed in the cell it was added to where nobody needs that any more, else in scratch.
+overwritten too early for that, the chunk goes to scratch of the receiver first, as it was in a slot. A sum that is
+forwarded without being stored is formed in the cell it was added to where that cell's content is not read any more,
+else in scratch.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ringtree.ir.schedule import Block, Buffer, Schedule
 
 
 class Content(NamedTuple):
-    """What `cell` held between its `version`-th write and the next."""
+    """The content of `cell` between its `version`-th write and the next."""
 
     cell: Cell
     version: int
@@ -40,7 +41,7 @@ def raise_schedule(
 
 
 class _History:
-    """One cell: in which round each of its contents was written (-1: given) and overwritten, and who has read it."""
+    """One cell: the rounds in which each of its contents was written (-1: given) and overwritten, and its readers."""
 
     __slots__ = ("awaited", "ended", "read", "read_locally", "written")
 
@@ -48,11 +49,11 @@ class _History:
         self.written = [-1]
         self.ended: list[int] = []
         self.read = self.read_locally = -1
-        self.awaited = False  # somebody has read, or will read, what it holds now
+        self.awaited = False  # whether its present content has been or will be read
 
 
 class _Rows:
-    """Rows being placed in rounds."""
+    """Rows being moves in rounds."""
 
     def __init__(self, scratch: list[int]) -> None:
         self.placed: list[ChunkMove] = []
@@ -68,7 +69,7 @@ class _Rows:
         return found
 
     def content(self, cell: Cell) -> Content:
-        """What the cell holds now, kept readable from here on."""
+        """The cell's present content, kept readable from here on."""
         history = self.at(cell)
         history.awaited = True
         return Content(cell, len(history.ended))
@@ -80,7 +81,7 @@ class _Rows:
         return [(rank, int(Buffer.SCRATCH), k) for k in range(first, first + count)]
 
     def move(self, contents: Sequence[Content], targets: Sequence[Cell], reduce: bool) -> None:
-        """Rows from each content to its target, all in the first round that will do."""
+        """Rows from each content to its target, all in the first possible round."""
         self.moves += 1
         move = self.moves
         first = max(
@@ -93,7 +94,7 @@ class _Rows:
             if content.version < len(ended) and ended[content.version] < first:
                 stage = self.temporary(target[0], 1)[0]
                 self._place(self._readable(content), content, stage, False, -len(self.placed))
-                found[k] = self.content(stage)  # readable by `first`, which comes after the overwriting
+                found[k] = self.content(stage)  # readable by `first`, which is after the overwriting
         for content, target in zip(found, targets, strict=True):
             self._place(first, content, target, reduce, move)
 
@@ -101,8 +102,8 @@ class _Rows:
         return self.at(content.cell).written[content.version] + 1
 
     def _writable(self, cell: Cell, reduce: bool, local: bool) -> int:
-        """The first round in which it may be written: with its readers, for they read at the start, but after those of
-        its own rank, whose place in the round would matter; additions to one that nobody has read share a round."""
+        """The first round in which the cell may be written: that of its readers, which read at the start, but after
+        readers of its own rank, whose order in the round counts; additions to an unread content share a round."""
         history = self.at(cell)
         written = history.written[-1]
         together = reduce and not history.awaited
@@ -153,7 +154,7 @@ class _Raiser:
         return [self.rows.content(c) for c in self.memory.cells(at[0], o)]
 
     def _write(self, at: At, i: Instruction, cells: list[Cell], there: Operand | None) -> None:
-        """Brings what the cells hold to all targets but `there`, where it is already."""
+        """Stores the cells' contents in all targets but `there`, which already has them."""
         others = [o for o in i.targets if o is not there]
         contents = [self.rows.content(c) for c in cells] if others else []
         for o in others:
@@ -163,7 +164,7 @@ class _Raiser:
                 self.rows.move(contents, self.memory.cells(at[0], o), False)
 
     def _copy(self, at: At, i: Instruction) -> tuple[list[Cell], Operand | None]:
-        """Where what is to be copied lies; a message is received into its first target and copied from there."""
+        """The cells to copy from; a message is received into its first target and copied from there."""
         source = i.sources[0]
         if source.space < Space.SLOT:
             return self.memory.cells(at[0], source), None
@@ -174,12 +175,12 @@ class _Raiser:
         return cells, there
 
     def _sum(self, at: At, i: Instruction) -> tuple[list[Cell], Operand | None]:
-        """Where the sum of the sources was formed, and the target that this is, if it is one."""
-        places = [o for o in i.targets if o.space is not Space.SLOT]
-        cells = {id(o): self.memory.cells(at[0], o) for o in (*places, *i.sources) if o.space < Space.SLOT}
-        sums = [o for o in places if any(cells.get(id(s)) == cells[id(o)] for s in i.sources)]
-        sums.sort(key=lambda o: cells[id(o)][0][0] != at[0])  # rather one's own memory
-        there = next(iter(sums), None) or next((o for o in places if cells[id(o)][0][0] == at[0]), None)
+        """The cells in which the sum of the sources was formed, and the target that has them, if any."""
+        outputs = [o for o in i.targets if o.space is not Space.SLOT]
+        cells = {id(o): self.memory.cells(at[0], o) for o in (*outputs, *i.sources) if o.space < Space.SLOT}
+        sums = [o for o in outputs if any(cells.get(id(s)) == cells[id(o)] for s in i.sources)]
+        sums.sort(key=lambda o: cells[id(o)][0][0] != at[0])  # preferably the rank's own memory
+        there = next(iter(sums), None) or next((o for o in outputs if cells[id(o)][0][0] == at[0]), None)
         parts = list(i.sources)
         if there is not None:
             into = cells[id(there)]

@@ -1,10 +1,10 @@
 """Turns programs in a file's own terms into programs that any engine may run: labels filled in, and for programs
-written in place, every operand said as input, output or scratch, so that they hold out of place as well.
+written in place, every operand made input, output or scratch, so that they are valid out of place as well.
 
 In place, a chunk is read from the input until it is first written, and from its home afterwards: the output, or
-scratch beyond the file's own where the output does not reach. Chunks that stay where they were given, or that are read
-together with others that do not, are first copied to their home by a thread that the file does not have; where input
-and output are the same memory this copy does nothing.
+scratch beyond the file's own where the output does not reach. Chunks that are never written, or that are read
+together with written ones, are first copied to their home by an additional thread; where input and output are the same
+memory this copy does nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ringtree.ir.schedule import Buffer
 def settle(programs: Sequence[Program], memory: NamedMemory, execution: Execution, where: Where) -> tuple[Program, ...]:
     """The programs, ready to be proved and run. FormatError where a step's chunks cannot be kept together."""
     settler = _Settler(programs, memory, execution, where)
-    threads = [settler.threads(p) for p in programs]  # all, before it is known whose homes reach into scratch
+    threads = [settler.threads(p) for p in programs]  # all, before the ranks whose homes reach into scratch are known
     return tuple(settler.program(p, t) for p, t in zip(programs, threads, strict=True))
 
 
@@ -29,7 +29,7 @@ class _Settler:
     def __init__(self, programs: Sequence[Program], memory: NamedMemory, execution: Execution, where: Where) -> None:
         self.memory, self.execution, self.where = memory, execution, where
         self.scratch = [p.scratch for p in programs]
-        self.mirrors = [False] * len(programs)  # whose homes reach into scratch
+        self.mirrors = [False] * len(programs)  # whether the rank's homes reach into scratch
         self.copied: list[set[int]] = [set() for _ in programs]
         if memory.aliased:
             for rank in range(memory.ranks):
@@ -40,7 +40,7 @@ class _Settler:
             self._find_copied(programs)
 
     def _find_copied(self, programs: Sequence[Program]) -> None:
-        """Which positions must be copied home at the start: those never written, and those read beside written ones."""
+        """The positions to copy home at the start: those never written, and those read beside written ones."""
         mixed: list[set[int]] = [set() for _ in programs]
         for at, flags in self.execution.fresh.items():
             i = programs[at[0]].threads[at[1]][at[2]]
@@ -114,7 +114,7 @@ class _Settler:
 
 
 def _runs(positions: set[int]) -> list[tuple[int, int]]:
-    """Consecutive positions as (first, how many)."""
+    """Consecutive positions as (first, count)."""
     runs: list[tuple[int, int]] = []
     for k in sorted(positions):
         if runs and sum(runs[-1]) == k:

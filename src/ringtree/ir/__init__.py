@@ -1,1 +1,1 @@
-"""The vocabulary: collectives, schedules, programs, and traces of what ran."""
+"""The vocabulary: collectives, schedules, programs, and traces of runs."""

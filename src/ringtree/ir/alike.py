@@ -1,9 +1,9 @@
-"""Ranks that do the same, up to what they call their peers and chunks: one of them is lowered for all.
+"""Ranks whose programs are equal but for the numbers of peers and chunks: one of them is lowered for all.
 
-A rank's rows are retold in names: of peers, of the chunks of its own buffers, and of the labels that say whose size a
-chunk has. Names go by first mention; where rows have several chunks, by which rows a chunk is in. Ranks that tell the
-same story in names have the same program in names; a ring's or a torus's ranks are of a few kinds, however many they
-are. Cost: O(chunks moved) in numpy, and a program a kind in Python.
+The peers, the chunks of a rank's own buffers and the labels in its rows are renumbered. Numbers go by first mention;
+where rows have several chunks, by the rows that a chunk is in. Ranks with equal renumbered rows have equal renumbered
+programs; any number of ranks of a ring or a torus is of a few kinds. Cost: O(chunks moved) in numpy, and a program a
+kind in Python.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from ringtree.ir.schedule import Buffer, Schedule, Transfers
 
 Ints = NDArray[np.int64]
 DENSE = 1 << 25
-"""Names of more keys than this are found by sorting."""
+"""More keys than this are renumbered by sorting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """`ranks` that are alike, and the instructions of the first, up to what brings the output together at the end.
+    """`ranks` [alike] that are alike, and the instructions of the first, without the copies into the output at the end.
 
-    Where ranks[0] says peers[0, k] or labels[0, k], ranks[i] says peers[i, k] or labels[i, k]. `finish`: the copies at
-    the end of all of them, as columns (index into ranks, first label, chunks), in order for each.
+    Rank ranks[i] has peers[i, k] and labels[i, k] where ranks[0] has peers[0, k] and labels[0, k]. `finish`: the copies
+    at the end of all of them, as columns (index into ranks, first label, chunks), in order for each.
     """
 
     ranks: Ints
@@ -42,43 +42,43 @@ class Alike:
 def alike(schedule: Schedule) -> Iterator[Alike]:
     """All ranks, by kinds."""
     shared = columns(schedule)
-    story = _told(schedule, shared)
-    for ranks in _kinds(story):
-        found = _lowered(schedule, shared, story, ranks)
+    renumbered = _renumbered(schedule, shared)
+    for ranks in _kinds(renumbered):
+        found = _lowered(schedule, shared, renumbered, ranks)
         if found is not None:
             yield found
             continue
         for rank in ranks:
-            alone = _lowered(schedule, shared, story, np.array([rank]))
+            alone = _lowered(schedule, shared, renumbered, np.array([rank]))
             assert alone is not None
             yield alone
 
 
 @dataclass(frozen=True, slots=True)
 class _Ragged:
-    """Columns with a stretch a rank: that of rank r is first[r]:first[r+1]."""
+    """Columns with a range of rows for each rank: rank r's is first[r]:first[r+1]."""
 
     first: Ints
     columns: tuple[Ints, ...]
 
     def of(self, ranks: Ints, column: int) -> Ints:
-        """[ranks, length]: of ranks whose stretches are equally long."""
+        """[ranks, length]: a column of ranks whose ranges are equally long."""
         length = int(self.first[ranks[0] + 1] - self.first[ranks[0]])
         table: Ints = self.columns[column][self.first[ranks][:, None] + np.arange(length)]
         return table
 
 
 @dataclass(frozen=True, slots=True)
-class _Story:
-    """Per rank: its rows (the schedule's row; in names: shape, peer, ordinal, ranges), the chunks it touches (key; in
-    names: chunk, window), and their labels (label; in names)."""
+class _Renumbered:
+    """Per rank: its rows (the schedule's row; renumbered: shape, peer, ordinal, ranges), the chunks it touches (key;
+    renumbered: chunk, window), and their labels (label; renumbered)."""
 
     rows: _Ragged
     cells: _Ragged
     labels: _Ragged
 
 
-def _told(schedule: Schedule, shared: Columns) -> _Story:
+def _renumbered(schedule: Schedule, shared: Columns) -> _Renumbered:
     rows, n = shared.rows, schedule.ranks
     row, at, sends = _sides(rows)
     local = rows.source[row] == rows.target[row]
@@ -94,7 +94,7 @@ def _told(schedule: Schedule, shared: Columns) -> _Story:
     ordinal = np.where(sends, 0, shared.ordinal[row])
     columns = (row, peer, shape, count, ordinal, _names(at, peer, n + 1))
 
-    # the chunks a row touches here: those it reads, then those it writes
+    # the chunks that a row touches on this rank: read ones, then written ones
     start = np.cumsum([0, *schedule.lengths])
     reads = start[rows.source_buffer[row]] + rows.source_chunk[row]
     writes = start[rows.target_buffer[row]] + rows.target_chunk[row]
@@ -111,7 +111,9 @@ def _told(schedule: Schedule, shared: Columns) -> _Story:
     else:
         cell_name = _names(cell_at, cell, int(start[-1]))
     touched = _Ragged(where, (cell, cell_name, inside))
-    return _Story(_Ragged(bounds, columns), touched, _labels(schedule, shared, row, at, bounds, use, cells, touched))
+    return _Renumbered(
+        _Ragged(bounds, columns), touched, _labels(schedule, shared, row, at, bounds, use, cells, touched)
+    )
 
 
 def _labels(
@@ -124,7 +126,8 @@ def _labels(
     cells: tuple[Ints, Ints, int],
     touched: _Ragged,
 ) -> _Ragged:
-    """Whose sizes the rows' chunks have, and those of DATA that a rank touches: often the place says it all."""
+    """The size labels of the rows' chunks, and the chunks of DATA that a rank touches: often the position determines
+    both."""
     rows, s, (cell, cell_at, _) = shared.rows, schedule, cells
     if (
         int(cell.max(initial=0)) < s.chunks
@@ -133,10 +136,10 @@ def _labels(
     ):
         return _Ragged(touched.first, touched.columns[:2])
     data = cell < s.buffer_chunks(Buffer.DATA)
-    placed = cell + (cell_at * s.chunks if s.promise.transposes else 0)
+    cell_label = cell + (cell_at * s.chunks if s.promise.transposes else 0)
     label_use, label = _spread(shared.label[row], rows.count[row].astype(np.int64))
     label_at, label, label_use = _joined(
-        (at[label_use // 4], label, label_use + 2), (cell_at[data], placed[data], use[data])
+        (at[label_use // 4], label, label_use + 2), (cell_at[data], cell_label[data], use[data])
     )
     labels = label, label_at, int(label.max(initial=0)) + 1
     where = np.searchsorted(label_at, np.arange(s.ranks + 1))
@@ -148,7 +151,7 @@ def _labels(
 
 def _sides(rows: Transfers) -> tuple[Ints, Ints, NDArray[np.bool_]]:
     """Each row as its ends see it: (row, rank, whether it sends), by rank. In a round a rank first sends, then
-    receives, as listed; but it adds what is its own before what is others': that takes as long."""
+    receives, as listed; but it adds its own chunks before others', at the same cost."""
     away = np.flatnonzero(rows.source != rows.target)
     row = np.concatenate([np.arange(len(rows)), away])
     at = np.concatenate([rows.target, rows.source[away]]).astype(np.int64)
@@ -167,8 +170,8 @@ def _sides(rows: Transfers) -> tuple[Ints, Ints, NDArray[np.bool_]]:
 
 
 def _spread(first: Ints, count: Ints, second: Ints | None = None) -> tuple[Ints, Ints]:
-    """Ranges chunk by chunk: `count` from `first`, and where there is a `second` (not -1) as many from there. With each
-    chunk 4 * the place of its range, and 1 more for those of the second."""
+    """Ranges chunk by chunk: `count` from `first`, and where there is a `second` (not -1) as many from there. Each
+    chunk comes with 4 * the position of its range, plus 1 for the second range."""
     use = 4 * np.arange(len(first))
     if second is not None and np.any(second >= 0):
         use = np.repeat(use, np.where(second >= 0, 2, 1))
@@ -184,15 +187,15 @@ def _joined(one: tuple[Ints, Ints, Ints], two: tuple[Ints, Ints, Ints]) -> tuple
     """Both streams (rank, and two more columns), sorted by rank: for each rank those of the one, then of the other."""
     ranks = max(int(at[-1]) + 1 if len(at) else 0 for at, *_ in (one, two))
     ones, twos = (np.bincount(at, minlength=ranks) for at, *_ in (one, two))
-    place = np.concatenate(
+    order = np.concatenate(
         [
             np.arange(len(one[0])) + (np.cumsum(twos) - twos)[one[0]],
             np.arange(len(two[0])) + np.cumsum(ones)[two[0]],
         ]
     )
-    columns = np.empty((2, len(place)), dtype=np.int64)
+    columns = np.empty((2, len(order)), dtype=np.int64)
     for column, k in zip(columns, (1, 2), strict=True):
-        column[place] = np.concatenate([one[k], two[k]])
+        column[order] = np.concatenate([one[k], two[k]])
     return np.repeat(np.arange(ranks), ones + twos), columns[0], columns[1]
 
 
@@ -205,7 +208,7 @@ def _windows(schedule: Schedule) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
 
 
 def _names(at: Ints, key: Ints, keys: int) -> Ints:
-    """Each key's name: how many others its rank mentions first. `at` is sorted."""
+    """Each key's new number: how many other keys its rank mentions before it. `at` is sorted."""
     whole, size = at * keys + key, (int(at[-1]) + 1) * keys if len(at) else 0
     if size <= max(DENSE, 4 * len(at)):
         table = np.empty(size, dtype=np.int64)
@@ -227,9 +230,8 @@ def _starts(at: Ints) -> tuple[Ints, Ints]:
 
 
 def _by_use(key: Ints, at: Ints, keys: int, use: Ints, mention: Ints, also: Ints) -> tuple[Ints, Ints, Ints]:
-    """(key, name, also) with names by all that is mentioned of a key: `mention` is what, `use` by which range. Keys of
-    a rank that are mentioned alike may change places. Within a range names are sorted: the order there is that of the
-    rank's memory."""
+    """(key, name, also), names by all mentions of a key: `mention` is the mention, `use` its range. Keys of a rank with
+    equal mentions may be exchanged. Within a range names are sorted: the order there is that of the rank's memory."""
     whole, size = at * keys + key, (int(at[-1]) + 1) * keys if len(at) else 0
     if size <= max(DENSE, 4 * len(at)):
         group = whole
@@ -250,10 +252,14 @@ def _by_use(key: Ints, at: Ints, keys: int, use: Ints, mention: Ints, also: Ints
     return key[order], names[order], also[order]
 
 
-def _kinds(story: _Story) -> Iterator[Ints]:
-    """The ranks whose stories are the same in names."""
-    columns = [(story.rows, k) for k in (2, 3, 4, 5)] + [(story.cells, 1), (story.cells, 2), (story.labels, 1)]
-    sizes = np.stack([np.diff(part.first) for part in (story.rows, story.cells, story.labels)], axis=1)
+def _kinds(renumbered: _Renumbered) -> Iterator[Ints]:
+    """The groups of ranks whose renumbered rows are equal."""
+    columns = [(renumbered.rows, k) for k in (2, 3, 4, 5)] + [
+        (renumbered.cells, 1),
+        (renumbered.cells, 2),
+        (renumbered.labels, 1),
+    ]
+    sizes = np.stack([np.diff(part.first) for part in (renumbered.rows, renumbered.cells, renumbered.labels)], axis=1)
     _, group = np.unique(sizes, axis=0, return_inverse=True)
     for g in range(int(group.max(initial=-1)) + 1):
         left = np.flatnonzero(group.reshape(-1) == g)
@@ -274,36 +280,37 @@ def _kinds(story: _Story) -> Iterator[Ints]:
             rest = np.setdiff1d(rest, same, assume_unique=True)
 
 
-def _lowered(schedule: Schedule, shared: Columns, story: _Story, ranks: Ints) -> Alike | None:
-    """None where chunks are brought together: what lies beside what decides how, and that no story tells."""
-    row, peer = story.rows.of(ranks, 0), story.rows.of(ranks, 1)
+def _lowered(schedule: Schedule, shared: Columns, renumbered: _Renumbered, ranks: Ints) -> Alike | None:
+    """The ranks' lowered code; None where chunks are gathered, which depends on their positions in memory."""
+    row, peer = renumbered.rows.of(ranks, 0), renumbered.rows.of(ranks, 1)
     program, placement = write(schedule, shared, int(ranks[0]), row[0])
     if placement.gathered and len(ranks) > 1:
         return None
     finish = len(list(placement.finish())) if schedule.in_place else 0
     code = program.instructions[: len(program.instructions) - finish]
-    cell = _named(story.cells.of(ranks, 0), story.cells.of(ranks[:1], 1)[0])
+    cell = _named(renumbered.cells.of(ranks, 0), renumbered.cells.of(ranks[:1], 1)[0])
     copies = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
     if schedule.in_place:
         copies = _finish(schedule, ranks, cell, placement.written, placement.direct)
     return Alike(
         ranks,
         code,
-        _named(peer, story.rows.of(ranks[:1], 5)[0]),
-        _named(story.labels.of(ranks, 0), story.labels.of(ranks[:1], 1)[0]),
+        _named(peer, renumbered.rows.of(ranks[:1], 5)[0]),
+        _named(renumbered.labels.of(ranks, 0), renumbered.labels.of(ranks[:1], 1)[0]),
         copies,
     )
 
 
 def _named(found: Ints, names: Ints) -> Ints:
-    """[ranks, names]: what each rank calls it, from what they say in the same order."""
+    """[ranks, names]: each rank's own number of every name, from rows in the same order."""
     return found[:, np.unique(names, return_index=True)[1]]
 
 
 def _finish(
     schedule: Schedule, ranks: Ints, cell: Ints, written: NDArray[np.bool_], direct: bool
 ) -> tuple[Ints, Ints, Ints]:
-    """As Placement.finish: chunks of the postcondition that are still in the input, then chunks kept in scratch."""
+    """The copies of Placement.finish: chunks of the postcondition that are still in the input, then chunks kept in
+    scratch."""
     s = schedule
     (precondition, precondition_end), (postcondition, postcondition_end) = (
         (w[0][ranks], w[1][ranks]) for w in _windows(s)

@@ -1,4 +1,4 @@
-"""The collectives: what every rank holds before and must hold after. One table, read by everyone.
+"""The collectives: every rank's precondition and postcondition. One table for the whole system.
 
 Positions are counted on the *whole vector*, cut into `chunks` chunks: n blocks of chunks/n each where a collective
 deals in blocks. A rank's input and output are windows of it: all of it, its own block, or all of it at the root only.
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 
 class BufferExtent(Enum):
-    """Which part of the whole vector a rank's buffer is."""
+    """The part of the whole vector in a rank's buffer."""
 
     ALL = "all"
     OWN = "own"  # block `rank` of n
@@ -23,7 +23,7 @@ class BufferExtent(Enum):
 
 
 class Reach(Enum):
-    """Whose contributions a reduction at rank r has."""
+    """The ranks whose contributions a reduction at rank r has."""
 
     ALL = "all"
     UP_TO = "up to"  # ranks 0..r
@@ -81,8 +81,8 @@ class Collective:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """The postcondition of one rank as columns (position, label, origin).
 
-        At `position` there must be what `origin` held at its position `label`; origin REDUCED means the reduction of
-        the contributors' position `label`.
+        `position` must hold the chunk of `origin` at its position `label`; origin REDUCED means the reduction of the
+        contributors' chunks at position `label`.
         """
         position = np.array(self.postcondition(rank, ranks, chunks, root), dtype=np.int64)
         label = position
@@ -111,7 +111,7 @@ class Collective:
         self, ranks: int, chunks: int, count: int, counts: NDArray[np.int64] | None = None
     ) -> NDArray[np.int64]:
         """The size of each chunk by its label, for a whole vector of `count` elements (or bytes): as even as can be,
-        within each block where it is n blocks, and what does not divide into blocks is left out.
+        within each block where it is n blocks; a remainder that does not divide into blocks is left out.
 
         `counts`: the size of each block, [ranks], or where the collective transposes from each rank (row) to each
         (column), [ranks, ranks]; by default all are alike.
@@ -129,7 +129,7 @@ class Collective:
 
     def bus_factor(self, ranks: int) -> float:
         """Bus bandwidth over algorithm bandwidth, as nccl-tests defines it (doc/PERFORMANCE.md there). It has no prefix
-        reductions; they are taken as reduce: the last rank cannot but receive the vector once."""
+        reductions; they count as reduce: the last rank must receive the vector once."""
         if self.repeats:
             return 0.0
         share = (ranks - 1) / ranks

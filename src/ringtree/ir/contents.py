@@ -1,8 +1,8 @@
-"""Symbolic contents: what every chunk of every rank holds while a schedule is played.
+"""Symbolic contents: the content of every chunk of every rank while a schedule is played.
 
-What a chunk holds is a *label* (a position on the whole vector) and the set of ranks whose chunk of that label was
-added up in it. Adding two labels, or one rank twice, or what nobody wrote, spoils the chunk. As schedules look at no
-value, one play stands for all inputs. Cost: O(transfers) in numpy; memory: cells * ranks bits where the collective
+A content is a *label* (a position on the whole vector) and the set of ranks whose chunk of that label was added up in
+it. Adding two labels, or one rank twice, or an unwritten chunk, spoils the chunk. As schedules do not depend on values,
+one play stands for all inputs. Cost: O(transfers) in numpy; memory: cells * ranks bits where the collective
 reduces, 8 bytes a cell where it does not.
 """
 
@@ -22,11 +22,12 @@ from ringtree.ir.schedule import Schedule
 Bits = NDArray[np.uint64]
 
 NOTHING = -1
-"""As a label: nobody wrote here. Labels below it are spoiled contents: row r of the schedule spoiled it, -2-r."""
+"""The label of an unwritten cell. Labels below it are spoiled contents: -2-r where row r of the schedule spoiled it."""
 
 
 class PlayedRound(NamedTuple):
-    """One round that was played: its moves are those from `first` to before `last`, and what each of them carried."""
+    """One round that was played: its moves are those from `first` to before `last`, and the content that each of them
+    carried."""
 
     first: int
     last: int
@@ -35,7 +36,7 @@ class PlayedRound(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What cells hold. Where the collective reduces, `label` is the label and sets[cell] the origins as bits;
+    """The contents of cells. Where the collective reduces, `label` is the label and sets[cell] the origins as bits;
     where it does not, `label` is origin * chunks + label (one origin each) and there are no sets."""
 
     label: Ints
@@ -56,7 +57,7 @@ class Contents:
         return Contents(label, sets)
 
     def read(self, s: Schedule, cell: int) -> tuple[int, list[int]]:
-        """What a cell holds, as (label, origins)."""
+        """A cell's content as (label, origins)."""
         label = int(self.label[cell])
         if label < 0:
             return label, []
@@ -71,8 +72,8 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class Promised:
-    """What a schedule's collective promises to all ranks, as columns of promises; `code` is what Contents.label must be
-    in `cell`, `origin` may be REDUCED."""
+    """The postcondition of all ranks as columns of promises; `code`: the required Contents.label of `cell`; `origin`
+    may be REDUCED."""
 
     rank: Ints
     position: Ints
@@ -80,7 +81,7 @@ class Promised:
     label: Ints
     origin: Ints
     code: Ints
-    everyone: Bits  # by rank: whose contributions a reduction there has
+    everyone: Bits  # by rank: the contributors of a reduction there
 
     @staticmethod
     def of(s: Schedule, layout: CellLayout) -> Promised:
@@ -96,7 +97,7 @@ class Promised:
         return Promised(rank_, position, cell, label, origin, code, contributors(s))
 
     def kept(self, contents: Contents) -> NDArray[np.bool_]:
-        """Which of the promises `contents` keeps."""
+        """Whether `contents` keeps each promise, [promises]."""
         kept: NDArray[np.bool_] = contents.label[self.cell] == self.code
         if len(contents.sets):
             kept &= (contents.sets[self.cell] == self.everyone[self.rank]).all(axis=1)
@@ -111,13 +112,13 @@ def contributors(s: Schedule) -> Bits:
 
 
 def play(moves: Moves, contents: Contents, repeats: bool) -> None:
-    """Changes `contents` to what it is after the moves. `repeats`: hearing of a rank twice spoils nothing."""
+    """Applies the moves to `contents`. `repeats`: a contribution that arrives twice spoils nothing."""
     for _ in rounds(moves, contents, repeats):
         pass
 
 
 def rounds(moves: Moves, contents: Contents, repeats: bool) -> Iterator[PlayedRound]:
-    """As `play`, but stops after each round that moves anything: `contents` is then what it is after that round."""
+    """As `play`, but yields after each round with moves: `contents` is then the state after that round."""
     label, sets = contents.label, contents.sets
     for first, layers in moves.rounds:
         last = layers[-1][1]
@@ -143,7 +144,7 @@ def _added(
     row: Ints,
     repeats: bool,
 ) -> tuple[Ints, Bits]:
-    """What the targets hold after `arrived` was added to them (where `reduce`) or stored."""
+    """The targets' contents after `arrived` was added to them (where `reduce`) or stored."""
     there = contents.label[target]
     spoils = (there != arrived) | (there < 0)
     if len(contents.sets):
@@ -152,7 +153,7 @@ def _added(
             spoils |= (already & origins).any(axis=1)
         origins = np.where(reduce[:, None], already | origins, origins)
     else:
-        spoils[:] = True  # a sum of several origins is promised to nobody
+        spoils[:] = True  # no promise asks for a sum of several origins
     spoils &= reduce
     if spoils.any():
         cause = np.where(there < NOTHING, there, np.where(arrived < NOTHING, arrived, NOTHING - 1 - row))

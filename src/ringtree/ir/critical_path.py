@@ -1,5 +1,5 @@
 """The critical path of a trace: the chain of work and messages that the last event waited for, back to the start.
-Whatever would shorten the whole must shorten something on it."""
+To shorten the whole, a step of the path must be shortened."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _WHAT: dict[int, What] = {
 
 
 class PathStep(NamedTuple):
-    """A piece of the path. A message's rank is its sender; one that took no time is no step, but leads to its sender.
-    Idle (event -1) is a rank of which nothing is recorded: it has not begun, or does something between two events. A
-    wait is the receiver's own share: the message is there."""
+    """A piece of the path. A message's rank is its sender; a message without duration is no step, but the path
+    continues at its sender. Idle (event -1): nothing is recorded of the rank, before its start or between two events. A
+    wait is the receiver's own share, after the message's arrival."""
 
     event: int
     rank: int
@@ -36,8 +36,8 @@ class PathStep(NamedTuple):
 
 
 def critical_path(trace: Trace) -> list[PathStep]:
-    """The path in the order of time, without a gap from the trace's first start to its last end. Going back, a WAIT
-    that really waited leads over its message to the sender; all else to what the rank did before. O(n log n)."""
+    """The path in the order of time, without a gap from the trace's first start to its last end. Backwards, a WAIT with
+    a late message leads over the message to the sender; every other event to the rank's previous event. O(n log n)."""
     if not trace.makespan_s > 0:
         return []
     cut, event = uncovered(trace)
@@ -51,7 +51,7 @@ def _back(trace: Trace) -> Iterator[PathStep]:
     sent, taken = trace.messages()
     send_of = dict(zip(taken.tolist(), sent.tolist(), strict=True))
     before = _Before(trace)
-    at = int(np.lexsort((is_send, -trace.end_s))[0])  # of those that end last, one that its rank did itself
+    at = int(np.lexsort((is_send, -trace.end_s))[0])  # of the last events to end, preferably not a message
     r, c, t, first = rank[at], call[at], end[at], float(trace.start_s.min())
     if is_send[at] and start[at] < t:
         yield PathStep(at, r, "message", start[at], t)
@@ -65,7 +65,7 @@ def _back(trace: Trace) -> Iterator[PathStep]:
         if end[at] < t:
             yield PathStep(-1, r, "idle", end[at], t)
             t = end[at]
-        send = send_of.pop(at, -1)  # once: times that are equal could else lead round in a circle
+        send = send_of.pop(at, -1)  # once: equal times could otherwise form a cycle
         arrived = min(end[send], t) if send >= 0 else start[at]
         if arrived <= start[at] or start[send] > arrived:
             yield PathStep(at, r, _WHAT[int(trace.kind[at])], start[at], t)
@@ -79,9 +79,8 @@ def _back(trace: Trace) -> Iterator[PathStep]:
 
 
 class _Before:
-    """Finds what a rank did before a moment. Calls may overlap in time on a rank, so the same call's events come first,
-    unless they were over when another call's were not. Messages under way are nobody's work, and what took no time
-    explains none."""
+    """Finds a rank's event before a moment. Calls may overlap in time on a rank, so the same call's events come first,
+    unless another call's event ended later. Messages under way and events without duration are skipped."""
 
     def __init__(self, trace: Trace) -> None:
         work = np.flatnonzero((trace.kind != Event.SEND) & (trace.end_s > trace.start_s))

@@ -1,4 +1,4 @@
-"""Finds the symmetry in a block's rows: which of them are one transfer said for every rank, or for every step.
+"""Finds the symmetry in a block's rows: rows that are one transfer repeated for every rank, or for every step.
 
 A family is a nest of up to three loops over rows in listed order. In it round, source, target and the two chunks each
 move by a constant per step of each loop, ranks modulo their number and chunks modulo their buffer's length. A *folded*
@@ -23,14 +23,14 @@ Five = tuple[int, int, int, int, int]
 FIELDS = ("round", "source", "target", "source_chunk", "target_chunk")
 ROUND, SOURCE, TARGET, SOURCE_CHUNK, TARGET_CHUNK = range(5)
 SHORTEST = 3
-"""A loop over fewer is longer to read than what it stands for."""
+"""A loop over fewer rows is longer to read than the rows."""
 DEEPEST = 3
 MOST_MEMBERS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """factor * ((r ^ flip) rounded down to a multiple of `multiple`), for the r at hand."""
+    """factor * ((r ^ flip) rounded down to a multiple of `multiple`), for each source r."""
 
     factor: int
     flip: int
@@ -38,7 +38,7 @@ class Fold:
 
 
 class Loop(NamedTuple):
-    """Done `times` times; the fields move `by` each time."""
+    """A loop: `times` repetitions, in which the fields move by `by`."""
 
     times: int
     by: Five
@@ -46,7 +46,7 @@ class Loop(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RowFamily:
-    """Rows `row` and those after it, as many as the loops say. `first`: the fields of the first; the innermost loop
+    """Row `row` and the rows after it, as many as the loops count. `first`: the fields of the first; the innermost loop
     comes first. `folds` replaces fields by folds (there is one loop then, over consecutive sources). Fields with
     modulus 0 are not reduced. An interleaved family has one loop, and `members` with one each instead of steps."""
 
@@ -127,7 +127,7 @@ def _run_ends(steps: NDArray[np.int64], joined: NDArray[np.bool_]) -> NDArray[np
 def _runs(
     table: NDArray[np.int64], moduli: NDArray[np.int64], kind: NDArray[np.int32], interleaved: _Interleaved | None
 ) -> list[RowFamily]:
-    """Greedy: at each row the family that starts there and repeats most."""
+    """The families, greedily: at each row the one that starts there and repeats most."""
     joined = np.all(kind[1:] == kind[:-1], axis=1) & np.all(moduli[1:] == moduli[:-1], axis=1)
     steps = _steps(table, moduli)
     ends = _run_ends(steps, joined)
@@ -177,7 +177,7 @@ class _Folded:
     def _chunk_ends(
         self, table: NDArray[np.int64], moduli: NDArray[np.int64], field: int, joined: NDArray[np.bool_]
     ) -> tuple[NDArray[np.int64], list[tuple[NDArray[np.int64], Fold | None]]]:
-        """The furthest end by row, and the candidates (ends, fold; None: affine) it comes from."""
+        """The furthest end by row, and its candidates (ends, fold; None: affine)."""
         source, chunk, index = table[:, SOURCE], table[:, field], np.arange(len(table))
         candidates: list[tuple[NDArray[np.int64], Fold | None]] = [
             (_run_ends(self.steps[:, field : field + 1], joined), None)
@@ -226,7 +226,7 @@ class _Interleaved:
             self.times[lag] = (ends - np.arange(len(ends))) // lag + 2
 
     def family(self, i: int, more_than: int) -> RowFamily | None:
-        """The one at row i that repeats most, if it does so at least SHORTEST times and more often than that."""
+        """The family at row i that repeats most, if at least SHORTEST times and more often than `more_than`."""
         times, lag = max(((int(t[i]), -lag) for lag, t in self.times.items() if i < len(t)), default=(0, 0))
         lag = -lag
         rounds = self.table[i : i + times * lag, ROUND]
@@ -254,7 +254,7 @@ def _nest(families: list[RowFamily], kind: NDArray[np.int32], ranks: int) -> lis
     found, i = [], 0
     while i < len(families):
         f, end = families[i], int(ends[i])
-        pair = end > i and not steps[i, ROUND] and _all_ranks(f, ranks)  # of these even two are better said as one …
+        pair = end > i and not steps[i, ROUND] and _all_ranks(f, ranks)  # of these even two are better written as one …
         pair = pair and (end > i + 1 or ends[end] - end + 1 < SHORTEST)  # … unless the second starts a longer run
         if end - i + 1 >= SHORTEST or pair:
             found.append(replace(f, loops=(*f.loops, Loop(end - i + 1, _five(steps[i])))))
@@ -280,7 +280,7 @@ def _all_ranks(f: RowFamily, ranks: int) -> bool:
 def _explode(
     families: list[RowFamily], table: NDArray[np.int64], moduli: NDArray[np.int64], ranks: int
 ) -> list[RowFamily]:
-    """Pairs that stand alone are said as two rows, unless they are all ranks."""
+    """Writes pairs that stand alone as two rows, unless they are all ranks."""
     found = []
     for f in families:
         if len(f.loops) == 1 and f.loops[0].times < SHORTEST and not f.members and not _all_ranks(f, ranks):

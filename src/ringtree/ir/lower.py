@@ -1,9 +1,9 @@
-"""Schedule -> programs: from the world's view to each rank's.
+"""Schedule -> programs: from the global view to each rank's.
 
-In every round a rank first sends what the round reads, then receives. Transfers of one range to several ranks share
-one slot; stores and reductions of a round into one range become one many-source reduction, in listed order; a range
-that is sent on right after it was written is written to its slot at the same time; scratch that nobody reads again
-is not written. Cost: O(transfers) for the columns all ranks share, then O(own transfers) in Python.
+In every round a rank first sends the chunks that the round reads, then receives. Transfers of one range to several
+ranks share one slot; stores and reductions of a round into one range become one many-source reduction, in listed order;
+a range that is sent on right after it was written is written to its slot at the same time; scratch that is not read
+again is not written. Cost: O(transfers) for the columns all ranks share, then O(own transfers) in Python.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ringtree.ir.peephole import drop_dead_scratch, fuse_slot, is_aliasable
 from ringtree.ir.placement import Placement
 from ringtree.ir.program import Instruction, Kind, Operand, Program, Space
-from ringtree.ir.ranges import places
+from ringtree.ir.ranges import positions
 from ringtree.ir.schedule import Buffer, Schedule, Transfers
 
 
@@ -34,7 +34,7 @@ def lower_rank(schedule: Schedule, rank: int) -> Program:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What all ranks share: the rows, each row's size label, and its ordinal in its lane (-1: local)."""
+    """The data shared by all ranks: the rows, each row's size label, and its ordinal in its lane (-1: local)."""
 
     rows: Transfers
     label: NDArray[np.int64]
@@ -42,7 +42,7 @@ class Columns:
 
 
 def columns(schedule: Schedule) -> Columns:
-    """What lowering works on; ValueError for a schedule with switches."""
+    """The columns that lowering reads; ValueError for a schedule with switches."""
     if schedule.switches:
         raise ValueError(f"{schedule.name}: has {schedule.switches} switches; programs are written for ranks only")
     rows = schedule.expand()
@@ -67,13 +67,13 @@ def _ordinals(rows: Transfers) -> NDArray[np.int64]:
     start = np.flatnonzero(np.diff(lane, prepend=-1))
     ordinal = np.full(m, -1, dtype=np.int64)
     if len(order):
-        ordinal[order] = places(np.diff(start, append=len(order)))
+        ordinal[order] = positions(np.diff(start, append=len(order)))
     return ordinal
 
 
 def _labels(schedule: Schedule, rows: Transfers) -> NDArray[np.int64]:
-    """Whose sizes a row's chunks have: known by place, except in scratch, where it is that of what was last stored
-    there."""
+    """The size label of each row's chunks: given by the position, except in scratch, where it is that of the last
+    stored chunk."""
     starts = np.zeros((len(Buffer), schedule.ranks), dtype=np.int64)
     for rank in range(schedule.ranks):
         starts[Buffer.INPUT, rank] = schedule.precondition(rank).start
@@ -93,8 +93,8 @@ def _labels(schedule: Schedule, rows: Transfers) -> NDArray[np.int64]:
 
 
 def _followed(schedule: Schedule, rows: Transfers) -> tuple[Transfers, NDArray[np.int64]]:
-    """The rows and whose sizes their chunks have, where the place does not tell: every chunk is followed from its
-    origin. A row is cut where its chunks' labels do not run on."""
+    """The rows and their size labels, where the position does not determine them: every chunk is followed from its
+    origin. A row is cut where its chunks' labels are not consecutive."""
     s = schedule
     lengths = s.lengths
     first = np.cumsum([0, *lengths])[:-1]
@@ -103,7 +103,7 @@ def _followed(schedule: Schedule, rows: Transfers) -> tuple[Transfers, NDArray[n
         for buffer in (Buffer.DATA, Buffer.INPUT):
             holds[rank, first[buffer] :][: s.chunks] = s.promise.precondition_labels(rank, s.ranks, s.chunks)
     row = np.repeat(np.arange(len(rows)), rows.count)
-    offset = places(rows.count)
+    offset = positions(rows.count)
     source = (first[rows.source_buffer] + rows.source_chunk)[row] + offset
     target = (first[rows.target_buffer] + rows.target_chunk)[row] + offset
     label = np.zeros(len(row), dtype=np.int64)
@@ -128,7 +128,7 @@ def _program(schedule: Schedule, shared: Columns, rank: int) -> Program:
 
 
 def write(schedule: Schedule, shared: Columns, rank: int, mine: NDArray[np.intp]) -> tuple[Program, Placement]:
-    """The rank's program from the rows that touch it, and where it then has what."""
+    """The rank's program from the rows that touch it, and its final placement of chunks."""
     rows = shared.rows.take(mine)
     writer = _Writer(schedule, rank, rows, shared.label[mine].tolist(), shared.ordinal[mine].tolist())
     edges = [0, *(np.flatnonzero(np.diff(rows.round)) + 1).tolist(), len(rows)]
@@ -201,7 +201,7 @@ class _Writer:
         for span, members in groups.items():
             stores = [i for i in members if not self.reduce[i]]
             self._gather(span, members)
-            if stores:  # what stood before the last store is overwritten
+            if stores:  # contents before the last store are overwritten
                 members = members[members.index(stores[-1]) :]
             label = self.label[members[0]]
             sources = [] if stores else [self._source(span, label)]
@@ -253,7 +253,7 @@ class _Writer:
         return Operand(space, chunk, label, count)
 
     def _labelled(self, operand: Operand, label: int) -> Operand:
-        """With that label where the place does not tell it."""
+        """The operand with that label where the position does not determine it."""
         return operand._replace(label=label) if self.followed else operand
 
 

@@ -1,4 +1,4 @@
-"""A schedule's transfers as moves of single chunks between cells, which is how it is played."""
+"""A schedule's transfers as moves of single chunks between cells, the form in which it is played."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.ir.ranges import places
+from ringtree.ir.ranges import positions
 from ringtree.ir.schedule import Buffer, Schedule, Transfers
 from ringtree.ir.spec import ScheduleError, describe, title
 
@@ -58,7 +58,7 @@ class Moves:
 
     layout: CellLayout
     rows: Transfers
-    row: Ints  # which transfer, of the expanded schedule
+    row: Ints  # the transfer, in the expanded schedule
     source: Ints  # cells
     target: Ints
     reduce: NDArray[np.bool_]
@@ -72,7 +72,7 @@ class Moves:
         count = rows.count.astype(np.int64)
         row = np.repeat(np.arange(len(rows)), count)
         if len(row) > len(rows):
-            step = places(count)
+            step = positions(count)
             source, target = source[row] + step, target[row] + step
         round_ = rows.round[row]
         layer = _occurrence(round_, target, layout.cells)
@@ -112,15 +112,15 @@ def _cells(s: Schedule, layout: CellLayout, rows: Transfers, side: str) -> Ints:
 
 
 def _occurrence(round_: NDArray[np.int32], target: Ints, cells: int) -> Ints:
-    """How many earlier moves of the same round write the same cell, for each move."""
+    """For each move the number of earlier moves of its round that write the same cell."""
     key = round_.astype(np.int64) * max(cells, 1) + target
     order = np.argsort(key, kind="stable")
-    placed = key[order]
+    sorted_keys = key[order]
     new = np.ones(len(key), dtype=np.bool_)
-    new[1:] = placed[1:] != placed[:-1]
+    new[1:] = sorted_keys[1:] != sorted_keys[:-1]
     start = np.flatnonzero(new)
     nth = np.empty(len(key), dtype=np.int64)
-    nth[order] = places(np.diff(start, append=len(key)))
+    nth[order] = positions(np.diff(start, append=len(key)))
     return nth
 
 

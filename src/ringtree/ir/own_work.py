@@ -1,4 +1,4 @@
-"""The program's own work in a trace, without what else its rank did meanwhile."""
+"""The program's own work in a trace, without its rank's other events at the same time."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ Seconds = NDArray[np.float64]
 
 
 def uncovered(trace: Trace) -> tuple[Trace, NDArray[np.intp]]:
-    """The trace with every COMPUTE cut to those pieces in which its rank did nothing else: no other event but messages
-    under way, no COMPUTE that began later. And for each of its events, which one of the given it is, or is of."""
+    """The trace with every COMPUTE cut to the pieces in which its rank had no other event but messages under way, and
+    no COMPUTE that began later. And for each of its events the number of the given event that it is, or is a piece
+    of."""
     own = np.flatnonzero((trace.kind == Event.COMPUTE) & (trace.end_s > trace.start_s))
     if not len(own):
         return trace, np.arange(len(trace))
@@ -45,7 +46,7 @@ def _union(start_s: Seconds, end_s: Seconds) -> tuple[Seconds, Seconds]:
 def _pieces(
     trace: Trace, spans: NDArray[np.intp], busy_from_s: Seconds, busy_until_s: Seconds
 ) -> Iterator[tuple[int, float, float]]:
-    """(event, from, to) of what of the spans is not busy."""
+    """(event, from, to) of the parts of the spans that are not busy."""
     start_s, end_s = trace.start_s, trace.end_s
     moments = np.unique(np.concatenate([start_s[spans], end_s[spans], busy_from_s, busy_until_s]))
     at = np.searchsorted(busy_from_s, moments, "right") - 1

@@ -1,4 +1,5 @@
-"""Reads what ringtree.ir.text writes; its docstring has the grammar. Families are expanded in numpy."""
+"""Reads schedules in the form that ringtree.ir.text writes; its docstring has the grammar. Families are expanded in
+numpy."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from ringtree.ir.schedule import Block, Buffer, Schedule, Shift, Transfers
 
 BARE_NAME = r"\w[\w./+-]*"
 MOST = {"ranks": 2**20, "switches": 2**20, "chunks": 2**24, "scratch": 2**24}
-"""More of these is taken for a mistake: a short line must not cost much memory."""
+"""Larger numbers are taken for a mistake: a short line must not cost much memory."""
 
 MOST_ROWS = 2**26
 """Rows of one block beyond which a text is taken for a mistake: 2 GiB of columns."""
@@ -128,7 +129,7 @@ class _BlockText:
 
 @dataclass(frozen=True, slots=True)
 class _Expression:
-    """A function of the variables, and which they are."""
+    """A function of the variables, and their names."""
 
     names: frozenset[str]
     value: Callable[[dict[str, _Values]], _Values | int]
@@ -203,7 +204,9 @@ class _Line:
         while self.accept(","):
             fields = next((f for words, f in reversed(_SHIFTS.items()) if self.accept(*words)), ())
             if not fields or any(f in moves for f in fields):
-                self.refuse("what moves (rank, chunk, source, target, source chunk or target chunk), each once")
+                self.refuse(
+                    "the fields that move (rank, chunk, source, target, source chunk or target chunk), each once"
+                )
             sign = -1 if self.accept("-") else 1
             if sign > 0:
                 self.expect("+")
@@ -303,7 +306,7 @@ class _Line:
         return _BUFFERS[self.tokens[self.next - 1]]
 
     def span(self, chunk: _Expression) -> int:
-        """How many chunks `chunk` is the first of."""
+        """The number of chunks from `chunk` on."""
         if not self.accept(":"):
             return 1
         if self.accept("+"):

@@ -1,4 +1,4 @@
-"""Small improvements of one rank's instruction list, each keeping its meaning."""
+"""Small improvements of one rank's instruction list that preserve its meaning."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _free_register(code: Sequence[Instruction], since: int) -> int:
 
 
 def drop_dead_scratch(code: Sequence[Instruction]) -> list[Instruction]:
-    """Without the writes to scratch that no later instruction reads."""
+    """The instructions without writes to scratch that no later instruction reads."""
     kept: list[Instruction] = []
     live: set[int] = set()
     for i in reversed(code):

@@ -1,6 +1,6 @@
-"""Where a rank keeps the chunks of DATA when its input and output are two buffers.
+"""A rank's placement of the chunks of DATA when its input and output are two buffers.
 
-A schedule in the in-place view speaks of one vector. A rank's copy of chunk k lies in its input until it is first
+A schedule in the in-place view has one vector. A rank's copy of chunk k lies in its input until it is first
 written, then in its *home*: the output, or scratch where the output does not reach. So the input is never changed, a
 reduction into an untouched chunk becomes `home <- input + received`, and a caller who passes the same memory twice
 gets the in-place form without another lowering.
@@ -32,7 +32,7 @@ class Placement:
         }
         self.written = np.zeros(schedule.chunks, dtype=np.bool_)
         self.direct = not _crosses(self.postcondition, rank, rows)
-        self.gathered = False  # whether what was read had some chunks in the input that were written, some not
+        self.gathered = False  # whether a range that was read had both written and unwritten chunks in the input
 
     def operand(self, space: Space, chunk: int, count: int) -> Operand:
         """Chunks of the whole vector as they lie in the input, the output or the scratch mirror."""
@@ -44,7 +44,7 @@ class Placement:
         return self.operand(Space.OUTPUT if inside else Space.SCRATCH, chunk, count)
 
     def read(self, chunk: int, count: int) -> tuple[Operand, list[Instruction]]:
-        """Where to read the range, after instructions that bring it together where part of it lies elsewhere."""
+        """The operand of the range, after instructions that gather it where part of it lies elsewhere."""
         touched = self.written[chunk : chunk + count]
         if touched.all():
             return self.home(chunk, count), []
@@ -64,7 +64,7 @@ class Placement:
         return self.home(chunk, count)
 
     def finish(self) -> Iterator[Instruction]:
-        """Brings what the rank owes into its output: untouched input, and what had to be kept in scratch."""
+        """Copies the rest of the postcondition into the output: untouched input, and chunks kept in scratch."""
         for k, c in self._untouched(self.postcondition.start, len(self.postcondition)):
             yield Instruction(Kind.COPY, (self.operand(Space.OUTPUT, k, c),), (self.operand(Space.INPUT, k, c),))
         if not self.direct:

@@ -1,4 +1,4 @@
-"""A program: what one rank does. The rank's view, which engines interpret; they know no algorithm's name.
+"""A program: the instructions of one rank, which engines interpret without knowing the algorithm.
 
 A program is a few *threads* (one in everything ringtree lowers; imported files have many), each a list of
 instructions of five kinds. Messages travel in *lanes*: one first-in-first-out lane per (sender, receiver, channel).
@@ -35,7 +35,7 @@ class Kind(IntEnum):
 
 
 class Space(IntEnum):
-    """Where an operand lies. INPUT and OUTPUT are the rank's own windows; SLOT and MESSAGE are named by register."""
+    """The memory of an operand. INPUT and OUTPUT are the rank's own windows; SLOT and MESSAGE are named by register."""
 
     INPUT = 0
     OUTPUT = 1
@@ -47,9 +47,9 @@ class Space(IntEnum):
 class Operand(NamedTuple):
     """`count` chunks of a space from `index` (for SLOT and MESSAGE: a register).
 
-    `label` says whose sizes they have: the position on the whole vector, or origin * chunks + position where the
-    collective transposes. `rank` is whose memory it is, -1 one's own: a one-sided program reads and writes its peers'
-    directly.
+    `label` determines their sizes: the position on the whole vector, or origin * chunks + position where the collective
+    transposes. `rank` is the rank whose memory it is, -1 the program's own: a one-sided program reads and writes its
+    peers' directly.
     """
 
     space: Space
@@ -60,7 +60,7 @@ class Operand(NamedTuple):
 
 
 class Instruction(NamedTuple):
-    """`after`: (thread, step) pairs of the same rank that must be done first, besides the steps above it."""
+    """`after`: (thread, step) pairs of the same rank that must finish first, besides the steps above it."""
 
     kind: Kind
     targets: tuple[Operand, ...] = ()
@@ -73,8 +73,8 @@ class Instruction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One rank's part of a schedule. `chunks` and `scratch` are in chunks; `aliasable` says whether input and output
-    may be the same memory (when not, the caller keeps a copy of the input)."""
+    """One rank's part of a schedule. `chunks` and `scratch` are in chunks; `aliasable`: whether input and output
+    may be the same memory (if not, the caller keeps a copy of the input)."""
 
     name: str
     collective: str
@@ -113,7 +113,7 @@ class Program:
         )
 
     def digest(self) -> str:
-        """Twelve hexadecimal digits that identify what this rank does, independent of names and sizes."""
+        """Twelve hexadecimal digits that identify the rank's instructions, independent of names and sizes."""
         state = hashlib.sha256(repr((self.collective, self.rank, self.ranks, self.chunks, self.root)).encode())
         for thread in self.threads:
             for i in thread:
@@ -121,7 +121,7 @@ class Program:
         return state.hexdigest()[:12]
 
     def chunks_from(self) -> dict[int, int]:
-        """Chunks received per peer: what the engine's byte counters are held against."""
+        """Chunks received per peer, for comparison with the engine's byte counters."""
         total: dict[int, int] = {}
         for thread in self.threads:
             held: dict[int, int] = {}

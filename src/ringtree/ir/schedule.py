@@ -1,11 +1,11 @@
-"""A schedule: who sends which chunks to whom, and whether they are stored or reduced. The world's view.
+"""A schedule: all transfers of a collective, with source, target, chunks, and whether they are stored or reduced.
 
 A schedule is a list of blocks; a block is columns of transfers, repeated `times`, moved by `shift` each time. So a
 ring over n ranks is two blocks of n rows, and a chain pipelined over m pieces is one block repeated m times.
 
-Order. A round reads the state at its start. The listed order per (rank, buffer, chunk) defines every dependence
-(read after write, write after read, write after write, and the order of reductions); nothing else orders. Rounds are
-not barriers: a transfer may go as soon as those it depends on are done.
+Order. A round reads the state at its start. The listed order per (rank, buffer, chunk) alone defines every dependence
+(read after write, write after read, write after write, and the order of reductions). Rounds are not barriers: a
+transfer may start as soon as its dependences are done.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Column = NDArray[np.int32]
 
 
 class Buffer(IntEnum):
-    """Where a chunk lies. A schedule speaks of DATA, or of INPUT and OUTPUT; SCRATCH goes with either.
+    """A chunk's buffer. A schedule uses DATA, or INPUT and OUTPUT; SCRATCH goes with either.
 
     DATA is input and output as one buffer, indexed by position on the whole vector: the in-place view, in which
     composition is concatenation. INPUT and OUTPUT are indexed from the start of the rank's own window.
@@ -115,7 +115,7 @@ def _of(ints: list[Column], reduce: NDArray[np.bool_]) -> Transfers:
 
 
 MOST_ROWS = 1 << 27
-"""More rows than this are not written out: 4.4 GB."""
+"""The most rows that are written out: 4.4 GB."""
 
 COLUMNS = (
     "round",
@@ -132,7 +132,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """What moves from one repetition of a block to the next: ranks modulo n, chunks modulo their buffer's length."""
+    """The shift from one repetition of a block to the next: ranks modulo n, chunks modulo their buffer's length."""
 
     source: int = 0
     target: int = 0
@@ -165,7 +165,7 @@ class Schedule:
 
     `scratch` is the number of scratch chunks a rank may use; each is as large as the largest chunk. Participants
     ranks … ranks+switches-1 are switches: they hold scratch only (in-network reduction, multicast). Two schedules are
-    equal when they say the same row by row, however their blocks compress it; the name does not count.
+    equal when their expanded rows are equal, for any blocks; the name does not count.
     """
 
     name: str
@@ -194,12 +194,12 @@ class Schedule:
 
     @property
     def transfers(self) -> int:
-        """How many transfers, counted without expanding."""
+        """Number of transfers, counted without expanding."""
         return sum(len(b.rows) * b.times for b in self.blocks)
 
     @property
     def in_place(self) -> bool:
-        """Whether it speaks of DATA (input and output as one buffer)."""
+        """Whether the schedule uses DATA (input and output as one buffer)."""
         columns = (c for b in self.blocks for c in (b.rows.source_buffer, b.rows.target_buffer))
         return not any(c.any() and np.any((c == Buffer.INPUT) | (c == Buffer.OUTPUT)) for c in columns)
 
@@ -288,7 +288,7 @@ class Schedule:
             counts = np.zeros(self.participants, dtype=np.int64)
             np.add.at(counts, getattr(b.rows, side), b.rows.count * times)
             uneven = np.any(counts[: self.ranks] != counts[0]) or np.any(times != b.times)
-            if step and uneven:  # the rare block where who it is depends on when
+            if step and uneven:  # the rare block where the local ranks depend on the repetition
                 rows = replace(self, blocks=(b,)).expand()
                 rows = rows.take(rows.source != rows.target)
                 counts[:] = 0
@@ -297,7 +297,7 @@ class Schedule:
         return total
 
     def then(self, after: Schedule, collective: str, name: str | None = None) -> Schedule:
-        """This and then `after`, as one schedule of `collective`: concatenation, for both are in place."""
+        """This schedule, then `after`, as one schedule of `collective`: a concatenation, since both are in place."""
         mine = (self.ranks, self.chunks, self.switches, self.in_place)
         theirs = (after.ranks, after.chunks, after.switches, after.in_place)
         if mine != theirs or not self.in_place:
@@ -330,7 +330,7 @@ class Schedule:
 
 
 def _zeros(gap: NDArray[np.int64], drift: int, times: int, ranks: int) -> NDArray[np.int64]:
-    """In how many of the repetitions i < times is gap + i*drift a multiple of ranks, for each gap."""
+    """For each gap the number of repetitions i < times in which gap + i*drift is a multiple of ranks."""
     i = np.arange(times, dtype=np.int64)
     table = np.bincount((-i * drift) % ranks, minlength=ranks)
     return table[gap % ranks]

@@ -1,4 +1,4 @@
-"""What a legal schedule is, whatever it computes. `verify` asks whether it is right; this asks whether it is one."""
+"""The rules of a legal schedule, for any collective. `verify` checks its result; this module checks its form."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check(schedule: Schedule) -> None:
         _check_block(s, number, block)
     used = {int(x) for b in s.blocks for x in np.unique([b.rows.source_buffer, b.rows.target_buffer])}
     if Buffer.DATA in used and used & {Buffer.INPUT, Buffer.OUTPUT}:
-        raise ScheduleError(f"{s.name}: speaks of DATA and of INPUT or OUTPUT; expected one view or the other")
+        raise ScheduleError(f"{s.name}: uses DATA and INPUT or OUTPUT; expected one view or the other")
 
 
 def _check_block(s: Schedule, number: int, block: Block) -> None:
@@ -67,7 +67,7 @@ def _check_block(s: Schedule, number: int, block: Block) -> None:
 def _wraps(
     chunk: NDArray[np.int32], count: NDArray[np.int32], length: NDArray[np.int64], by: int, times: int
 ) -> NDArray[np.bool_]:
-    """Which rows, moved by `by` modulo `length` up to `times` - 1 times, run over the end of their buffer.
+    """Whether each row, moved by `by` modulo `length` up to `times` - 1 times, runs over the end of its buffer.
 
     Once all positions that a row can reach were visited, those are its residue modulo gcd(by, length) and up.
     """
@@ -80,7 +80,7 @@ def _wraps(
 
 
 def _check_local_reads(s: Schedule, number: int, rows: Transfers) -> None:
-    """A local row reads the round's start: no earlier row of that round may have written what it reads."""
+    """A local row reads the round's start: no earlier row of that round may have written its source."""
     local = np.flatnonzero(rows.source == rows.target)
     if not len(local) or not np.any(np.bincount(rows.round)[np.unique(rows.round[local])] > 1):
         return
@@ -95,13 +95,13 @@ def _check_local_reads(s: Schedule, number: int, rows: Transfers) -> None:
         )
         if np.any(clash):
             raise ScheduleError(
-                f"{s.name}: block {number}, row {i} ({describe(rows, i)}): reads what an earlier row of its round "
-                "writes; give it a later round"
+                f"{s.name}: block {number}, row {i} ({describe(rows, i)}): reads a chunk that an earlier row of its "
+                "round writes; give it a later round"
             )
 
 
 def title(s: Schedule) -> str:
-    """Which schedule a message is about."""
+    """The schedule's title in messages."""
     return f"{s.name} {s.collective} over {s.ranks} ranks"
 
 
@@ -109,11 +109,11 @@ def describe(rows: Transfers, i: int) -> str:
     """Row `i` in words, as messages show it: `round 3: rank 1 data[4] +> rank 2 data[4]`."""
     names = {int(b): b.name.lower() for b in Buffer}
 
-    def place(rank: int, buffer: int, chunk: int, count: int) -> str:
+    def chunks_of(rank: int, buffer: int, chunk: int, count: int) -> str:
         span = f"{chunk}" if count == 1 else f"{chunk}:{chunk + count}"
         return f"rank {rank} {names.get(buffer, buffer)}[{span}]"
 
     n = int(rows.count[i])
-    source = place(int(rows.source[i]), int(rows.source_buffer[i]), int(rows.source_chunk[i]), n)
-    target = place(int(rows.target[i]), int(rows.target_buffer[i]), int(rows.target_chunk[i]), n)
+    source = chunks_of(int(rows.source[i]), int(rows.source_buffer[i]), int(rows.source_chunk[i]), n)
+    target = chunks_of(int(rows.target[i]), int(rows.target_buffer[i]), int(rows.target_chunk[i]), n)
     return f"round {int(rows.round[i])}: {source} {'+>' if rows.reduce[i] else '->'} {target}"

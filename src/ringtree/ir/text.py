@@ -4,7 +4,7 @@
     7 times, chunk -1: r data[r-1] +> r+1
     7 times, chunk -1: r data[r] -> r+1
 
-`->` stores, `+>` reduces. `r` runs over all ranks unless a `for` says otherwise; whatever has a variable in it is meant
+`->` stores, `+>` reduces. `r` runs over all ranks unless a `for` has another range; an expression with a variable is
 modulo the number of ranks, or the length of its buffer. The grammar, a line at a time:
 
     schedule NAME COLLECTIVE: N ranks, N chunks[, root N][, N scratch][, N switches]
@@ -14,12 +14,12 @@ modulo the number of ranks, or the length of its buffer. The grammar, a line at 
       round EXPR: ROW; ROW; …
              ROW; …                    (more of the same round)
 
-    HEAD   once | N times, then what moves each time: [, WHAT ±N]…
+    HEAD   once | N times, then the fields that move each time: [, WHAT ±N]…
     WHAT   rank | source | target | chunk | source chunk | target chunk    (rank, chunk: both columns)
     ROW    MOVE [for RANGE, …] | {MOVE; MOVE; …} for RANGE, …              one each time, or several, one after another
-    MOVE   EXPR BUFFER[SPAN] -> EXPR [BUFFER[EXPR]]                        the target's place where it differs
+    MOVE   EXPR BUFFER[SPAN] -> EXPR [BUFFER[EXPR]]                        the target's chunk where it differs
     SPAN   EXPR | N:N | EXPR:+N        one chunk, from:to, from:+count
-    RANGE  VAR=N..N | VAR=N,N[..N]     the second number says the step; ranges nest, the first is the outermost
+    RANGE  VAR=N..N | VAR=N,N[..N]     the second number gives the step; ranges nest, the first is the outermost
     EXPR   sum of N, [N]VAR, [N]VAR^N, [N]down(VAR^N,N): exclusive or; rounded down to a multiple
     VAR    r | k | j
     NAME   a word, or a JSON string
@@ -69,7 +69,7 @@ def format_schedule(schedule: Schedule) -> str:
         for column in (block.rows.source_buffer, block.rows.target_buffer):
             if np.any((column < 0) | (column >= len(Buffer))):
                 odd = int(column[(column < 0) | (column >= len(Buffer))][0])
-                raise ValueError(f"{s.name}: speaks of buffer {odd}; expected 0..{len(Buffer) - 1}")
+                raise ValueError(f"{s.name}: uses buffer {odd}; expected 0..{len(Buffer) - 1}")
     lengths = s.lengths
     lines = [f"schedule {name} {s.collective}: {', '.join(facts)}"]
     for block in s.blocks:
@@ -78,7 +78,7 @@ def format_schedule(schedule: Schedule) -> str:
 
 
 def format_head(block: Block) -> str:
-    """How often the block is done, and what moves each time: `7 times, chunk -1`."""
+    """The block's repetitions, and the fields that move each time: `7 times, chunk -1`."""
     return ", ".join(["once" if block.times == 1 else f"{block.times} times", *_moves(block.shift)])
 
 
@@ -144,7 +144,7 @@ class _Variable:
     step: int
 
     def factor(self, family: RowFamily, field: int) -> int:
-        """How often it counts in that field of the family."""
+        """The variable's factor in that field of the family."""
         return family.loops[self.level].by[field] // self.step
 
     def range(self) -> str:

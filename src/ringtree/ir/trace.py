@@ -1,4 +1,4 @@
-"""What happened, or would: the one record that simulation and execution both give, to lie side by side."""
+"""The events of a run: the one record of simulation and of execution, for comparison."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ringtree.ir.ranges import places
+from ringtree.ir.ranges import positions
 
 
 class Event(IntEnum):
-    """What a rank did for a while, and with which peer.
+    """The kind of a rank's event; `peer` is the other rank.
 
-    COPY, REDUCE: it was busy with `nbytes` that were written; the peer is whose message was read, if one was.
+    COPY, REDUCE: the rank wrote `nbytes`; the peer is the sender of the message that was read, if any.
     SEND: from handing a message over until the peer can see it (measured) or has the last byte (simulated).
     WAIT: from wanting the peer's next message until it is there; no time if it was there already.
-    STALL: a sender waits for room (a staging slot, a place in the lane) that the peer has to give back.
-    COMPUTE: the program's own work, as it named it; what else the rank did meanwhile has events of its own.
+    STALL: a sender waits for room (a staging slot, an entry of the lane) that the peer has to return.
+    COMPUTE: the program's own work, under its name; the rank's other activities at that time have their own events.
     """
 
     COPY = 0
@@ -48,12 +48,12 @@ COLUMNS: dict[str, type[np.generic]] = {
 class Trace:
     """Columns of events, one row each, in no promised order. Times are seconds from one zero for all ranks.
 
-    `peer` is -1 where there is none, `chunk` the position on the whole vector (-1: several or none), `call` the place
-    in `calls` of what the event was done for, such as "all_reduce(float32, sum, count 8)". `facts`: what was run where,
-    such as name, machine, topology; "source" says simulated or measured.
+    `peer` is -1 where there is none, `chunk` the position on the whole vector (-1: several or none), `call` the
+    position in `calls` of the event's call, such as "all_reduce(float32, sum, count 8)". `facts`: properties of the
+    run, such as name, machine, topology; "source" is simulated or measured.
 
-    Messages of one channel arrive in the order they were sent: the k-th SEND from one rank to another is what the k-th
-    WAIT there takes.
+    Messages of one channel arrive in the order they were sent: the k-th SEND from one rank to another is taken
+    by the k-th WAIT there.
     """
 
     ranks: int
@@ -85,7 +85,7 @@ class Trace:
         calls: Iterable[str] = ("",),
         facts: Mapping[str, str] | None = None,
     ) -> Trace:
-        """Events from columns or scalars, broadcast together. ValueError at the first event that cannot be."""
+        """Events from columns or scalars, broadcast together. ValueError at the first impossible event."""
         given = dict(zip(COLUMNS, (rank, channel, call, kind, start_s, end_s, nbytes, peer, chunk), strict=True))
         spread = np.broadcast_arrays(*map(np.atleast_1d, given.values()))
         columns = {name: np.array(c, dtype=t) for c, (name, t) in zip(spread, COLUMNS.items(), strict=True)}
@@ -95,8 +95,8 @@ class Trace:
 
     @staticmethod
     def concatenate(traces: Iterable[Trace]) -> Trace:
-        """The events of all, and their calls one after another; the facts are those of the first. They must be of as
-        many ranks."""
+        """The events of all, and their calls one after another; the facts are those of the first. They must have
+        the same number of ranks."""
         parts = list(traces)
         if not parts:
             return Trace.of(0, [], [], [], [])
@@ -117,11 +117,11 @@ class Trace:
 
     @property
     def makespan_s(self) -> float:
-        """From the start of the first event to the end of the last."""
+        """Seconds from the start of the first event to the end of the last."""
         return float(self.end_s.max() - self.start_s.min()) if len(self) else 0.0
 
     def messages(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """The messages as places of their (SEND, WAIT) events; those of which one was not recorded are left out."""
+        """The messages as positions of their (SEND, WAIT) events; a message that lacks one of them is left out."""
         sends, waits = (np.flatnonzero(self.kind == kind) for kind in (Event.SEND, Event.WAIT))
         channels = int(self.channel.max(initial=0)) + 1
         ends = []
@@ -130,7 +130,7 @@ class Trace:
             order = np.lexsort((self.start_s[index], lane))
             index, lane = index[order], lane[order]
             first = np.flatnonzero(np.diff(lane, prepend=-1))
-            nth = places(np.diff(first, append=len(lane)))
+            nth = positions(np.diff(first, append=len(lane)))
             ends.append((index, lane * len(self) + nth))
         (sent, sent_key), (taken, taken_key) = ends
         _, a, b = np.intersect1d(sent_key, taken_key, assume_unique=True, return_indices=True)
@@ -152,8 +152,8 @@ class Trace:
         return total
 
     def kind_seconds(self) -> NDArray[np.float64]:
-        """[ranks, kinds of Event]: how long each rank did each; messages under way at once count each, and a COMPUTE
-        counts whole, whatever the rank did meanwhile (see ir.own_work)."""
+        """[ranks, kinds of Event]: seconds of each rank in each kind; simultaneous messages count each, and a COMPUTE
+        counts whole, also while the rank had other events (see ir.own_work)."""
         total = np.zeros((self.ranks, len(Event)))
         np.add.at(total, (self.rank, self.kind), self.end_s - self.start_s)
         return total

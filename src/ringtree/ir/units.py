@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 TIMES = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}
-"""What a unit of time is in seconds, the largest first."""
+"""Units of time in seconds, the largest first."""
 RATES = {"TB/s": 1e12, "GB/s": 1e9, "MB/s": 1e6, "kB/s": 1e3, "B/s": 1.0}
 LINE_RATES = {"Tb/s": 1.25e11, "Gb/s": 1.25e8, "Mb/s": 1.25e5}
-"""What they are in bytes a second."""
+"""The units in bytes a second."""
 SIZES = {"TiB": 1024.0**4, "GiB": 1024.0**3, "MiB": 1024.0**2, "KiB": 1024.0, "B": 1.0}
 
 
@@ -26,7 +26,7 @@ def bandwidth(Bps: float) -> str:
 
 
 def line_rate(Bps: float) -> str:
-    """A network port's, as it is sold: 400 Gb/s of 50e9 bytes a second."""
+    """A network port's rate in bits: 400 Gb/s of 50e9 bytes a second."""
     return _in(Bps, LINE_RATES, "Mb/s")
 
 
@@ -47,5 +47,5 @@ def _in(value: float, units: dict[str, float], least: str) -> str:
 
 
 def _unit(value: float, units: dict[str, float], least: str) -> str:
-    """The largest of which it is at least one, when rounded to three figures."""
+    """The largest unit of which the value, rounded to three figures, is at least one."""
     return next((unit for unit, one in units.items() if abs(value) >= one * (1 - 5e-4)), least)

@@ -1,1 +1,1 @@
-"""What is there: devices and their parts, machines and clusters of them, the catalogue, this host, others' files."""
+"""Hardware: devices and their parts, machines and clusters, the catalogue, this host, the files of other tools."""

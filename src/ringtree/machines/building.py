@@ -1,4 +1,4 @@
-"""Building a machine: devices by name, links both ways."""
+"""Building a machine: devices by name, links in both directions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machin
 
 class MachineBuilder:
     """Devices keep the order they are added in: the k-th GPU is local rank k. A link may name devices that are added
-    later; `machine` settles it. What a part's table says of a figure's source becomes a note, once each."""
+    later; `machine` resolves the name. The source of each part's figures becomes a note, once each."""
 
     def __init__(self) -> None:
         self._devices: dict[str, Device] = {}
@@ -19,14 +19,14 @@ class MachineBuilder:
         self._notes: dict[Note, None] = {}
 
     def add(self, device: Device) -> str:
-        """Its name. ValueError where that is taken."""
+        """Adds the device and returns its name. ValueError where the name is taken."""
         if device.name in self._devices:
             raise ValueError(f"two devices are named {device.name!r}; expected names that differ")
         self._devices[device.name] = device
         return device.name
 
     def free(self, name: str) -> str:
-        """The name, or, where that is taken, one like it that is not."""
+        """The name, or one like it where the name is taken."""
         while name in self._devices:
             name += "'"
         return name
@@ -35,8 +35,10 @@ class MachineBuilder:
         """A NUMA node of a CPU of `parts.CPUS`."""
         part = parts.CPUS[model]
         self.note(NoteKind.SOURCE, model, part.source)
-        told = {"arch": part.arch, "familyid": str(part.family), "modelid": str(part.modelid)}
-        return self.add(Device(name, DeviceKind.CPU, part.vendor, model, numa=numa, attributes=MappingProxyType(told)))
+        attributes = {"arch": part.arch, "familyid": str(part.family), "modelid": str(part.modelid)}
+        return self.add(
+            Device(name, DeviceKind.CPU, part.vendor, model, numa=numa, attributes=MappingProxyType(attributes))
+        )
 
     def gpu(self, name: str, model: str, *, busid: str = "", numa: int = -1) -> str:
         """A GPU of `parts.GPUS`."""
@@ -52,15 +54,15 @@ class MachineBuilder:
                 numa,
                 part.sm,
                 part.gdr,
-                attributes=MappingProxyType(part.told),
+                attributes=MappingProxyType(part.attributes),
             )
         )
 
     def nic(self, name: str, model: str, *, busid: str = "", numa: int = -1, fabric: str = "") -> str:
-        """A NIC of `parts.NICS`; attribute `fabric`: the one that it is made for, where that is told."""
+        """A NIC of `parts.NICS`; attribute `fabric`: the one that it is made for, where given."""
         part = parts.NICS[model]
         self.note(NoteKind.SOURCE, model, part.source)
-        told = {"ports": str(part.ports)} | ({"fabric": fabric} if fabric else {})
+        attributes = {"ports": str(part.ports)} | ({"fabric": fabric} if fabric else {})
         return self.add(
             Device(
                 name,
@@ -71,7 +73,7 @@ class MachineBuilder:
                 numa,
                 gdr=part.gdr,
                 rate_Bps=part.rate_Bps,
-                attributes=MappingProxyType(told),
+                attributes=MappingProxyType(attributes),
             )
         )
 
@@ -79,9 +81,9 @@ class MachineBuilder:
         """One device for all NVSwitches of a domain, as NCCL has it; attributes `generation`, `chips` and `sharp`."""
         part = parts.NVSWITCH[generation]
         self.note(NoteKind.SOURCE, f"NVSwitch {generation}", part.source)
-        told = {"generation": str(generation), "chips": str(chips), "sharp": str(int(part.sharp))}
+        attributes = {"generation": str(generation), "chips": str(chips), "sharp": str(int(part.sharp))}
         model = f"NVSwitch {generation}"
-        return self.add(Device(name, DeviceKind.NVSWITCH, "nvidia", model, attributes=MappingProxyType(told)))
+        return self.add(Device(name, DeviceKind.NVSWITCH, "nvidia", model, attributes=MappingProxyType(attributes)))
 
     def link(
         self,
@@ -94,7 +96,7 @@ class MachineBuilder:
         generation: int = 0,
         width: int = 1,
     ) -> None:
-        """Both ways; the bandwidth is each way's, of all `width` together."""
+        """Adds a link in both directions; the bandwidth is each direction's, of all `width` together."""
         self._links.append((a, b, Link(0, 1, kind, bandwidth_Bps, latency_s, generation, width)))
 
     def wired(self, a: str, b: str, wire: parts.LinkGeneration, width: int) -> None:
@@ -120,11 +122,11 @@ class MachineBuilder:
         self.wired(a, b, parts.NVLINK[generation], count)
 
     def note(self, kind: NoteKind, about: str, text: str) -> None:
-        """Said once, however often it is given."""
+        """Adds a note, once even if it is given several times."""
         self._notes[Note(kind, about, text)] = None
 
     def machine(self, name: str) -> Machine:
-        """All of it. ValueError where a link names no device."""
+        """The finished machine. ValueError where a link names no device."""
         number = {device: n for n, device in enumerate(self._devices)}
         links: list[Link] = []
         for a, b, link in self._links:

@@ -1,4 +1,4 @@
-"""Channels: the orders in which data goes round a machine's GPUs, side by side. What NCCL calls a graph."""
+"""Channels: the orders in which data goes round a machine's GPUs, side by side; a graph in NCCL's terms."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from ringtree.machines.machine import PathKind
 
 
 class Pattern(str, Enum):
-    """What a channel's order means: a ring, a chain that is a node's part of a tree (BALANCED_TREE: the first two
-    GPUs share what comes from other nodes; SPLIT_TREE: the second takes the children), or the heads of NVLS and
+    """The meaning of a channel's order: a ring, a chain that is a node's part of a tree (BALANCED_TREE: the first two
+    GPUs share the data from other nodes; SPLIT_TREE: the second takes the children), or the heads of NVLS and
     CollNet."""
 
     RING = "ring"
@@ -24,8 +24,8 @@ class Pattern(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """`orders`: a channel each, GPUs by local rank. `nics`: for each channel the NIC by which it enters the machine
-    and the one by which it leaves, by place among the machine's NICs; empty where it stays inside. Bandwidths are one
+    """`orders`: a channel each, GPUs by local rank. `nics`: for each channel the NIC by which it enters the machine and
+    the one by which it leaves, by position among the machine's NICs; empty where it stays inside. Bandwidths are one
     channel's. `intra`, `inter`: the farthest path between two GPUs, and between a GPU and its NIC."""
 
     pattern: Pattern
@@ -41,5 +41,5 @@ class Channels:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of channels."""
         return len(self.orders)

@@ -18,7 +18,7 @@ MOST_OVERSUBSCRIPTION = 1e6
 
 @dataclass(frozen=True)
 class Cluster:
-    """`nodes` times a machine. `oversubscription`: what comes up to the spine over what it carries, at least 1.
+    """`nodes` times a machine. `oversubscription`: the leaves' bandwidth to the spine over the spine's, at least 1.
     `sharp`: the switches reduce."""
 
     machine: Machine
@@ -44,7 +44,7 @@ class Cluster:
 
     @property
     def name(self) -> str:
-        """`dgx-h100 x4`, or the machine's own."""
+        """Such as `dgx-h100 x4`; of one node the machine's name."""
         return self.machine.name if self.nodes == 1 else f"{self.machine.name} x{self.nodes}"
 
     @property
@@ -64,6 +64,6 @@ class Cluster:
         """The ranks, machine by machine, then each machine's other devices ("node1/nic0"), then the network's
         switches. Routes from rank to rank are NCCL's paths, and cost no search. O(nodes times the machine's links).
 
-        Bandwidths are what is left for data. NVSwitches of the same GPUs are one node, and so are NICs that one GPU
+        Bandwidths are those left for data. NVSwitches of the same GPUs are one node, and so are NICs that one GPU
         has to itself, side by side. ValueError where a rank reaches no NIC, or a NIC has no rate."""
         return wire(self.name, self.machine, self.nodes, self.fabric, self.network, self.oversubscription)

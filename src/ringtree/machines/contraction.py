@@ -1,4 +1,4 @@
-"""A machine as it is to routes: what stands for many alike is one device, and one link goes from one to another."""
+"""A machine reduced for routing: one device for several equivalent ones, and one link between any two."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Contracted:
 
     @cached_property
     def paths(self) -> Paths:
-        """Of the machine."""
+        """The machine's name."""
         return Paths(self.machine)
 
 
@@ -43,7 +43,7 @@ def shared_switch(machine: Machine) -> int | None:
 @lru_cache(maxsize=4)
 def contract(machine: Machine) -> Contracted:
     """NVSwitches of the same GPUs are one (so they are to NCCL); NICs that one GPU has to itself are one, of their
-    rates' sum, where they hang side by side. Storage is left out, and what is beyond the NICs."""
+    rates' sum, where they hang side by side. Storage and the devices beyond the NICs are left out."""
     ranks = gpu_slots(machine)
     shares = _shares(machine, ranks)
     stands_for = {n: n for n in range(len(machine.devices))}
@@ -52,7 +52,7 @@ def contract(machine: Machine) -> Contracted:
     kept = [n for n in stands_for.values() if n not in ranks and not _left_out(machine, n)]
     order = [*ranks, *dict.fromkeys(kept)]
     number = {old: new for new, old in enumerate(order)}
-    place = {n: number[stands_for[n]] for n in stands_for if stands_for[n] in number}
+    index = {n: number[stands_for[n]] for n in stands_for if stands_for[n] in number}
     stood_for: dict[int, list[int]] = {}
     for n, first in stands_for.items():
         stood_for.setdefault(first, []).append(n)
@@ -63,14 +63,13 @@ def contract(machine: Machine) -> Contracted:
             name = f"{device.name}-{machine.devices[alike[-1]].name}"
             device = replace(device, name=name, rate_Bps=sum(machine.devices[n].rate_Bps for n in alike))
         devices.append(device)
-    one = Machine(machine.name, tuple(devices), _links(machine, place))
+    one = Machine(machine.name, tuple(devices), _links(machine, index))
     at = {n: k for k, n in enumerate(one.nics)}
-    return Contracted(one, len(ranks), tuple(at[place[s[0]]] if s else -1 for s in shares))
+    return Contracted(one, len(ranks), tuple(at[index[s[0]]] if s else -1 for s in shares))
 
 
 def _shares(machine: Machine, ranks: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """For each rank the NICs, by device number, that it has of those nearest to it: ranks with the same share them
-    out in order."""
+    """For each rank its NICs, by device number: ranks with the same nearest NICs share them out in order."""
     paths = Paths(machine)
     near = [tuple(machine.nics[k] for k in paths.nics_near(r)) for r in ranks]
     out = []
@@ -102,13 +101,14 @@ def _left_out(machine: Machine, device: int) -> bool:
     return kind is DeviceKind.STORAGE
 
 
-def _links(machine: Machine, place: dict[int, int]) -> tuple[Link, ...]:
-    """Those of a kind between the same two are one, of their bandwidths' sum; of two kinds the nearer stays."""
+def _links(machine: Machine, index: dict[int, int]) -> tuple[Link, ...]:
+    """Links of a kind between the same two devices become one, of their bandwidths' sum; of two kinds the nearer
+    stays."""
     found: dict[tuple[int, int], Link] = {}
     for link in machine.links:
-        if link.kind in NETWORKS or link.source not in place or link.target not in place:
+        if link.kind in NETWORKS or link.source not in index or link.target not in index:
             continue
-        ends = place[link.source], place[link.target]
+        ends = index[link.source], index[link.target]
         if ends[0] == ends[1]:
             continue
         link = replace(link, source=ends[0], target=ends[1])

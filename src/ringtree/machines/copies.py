@@ -1,5 +1,4 @@
-"""The ways to bring data from one GPU to another, or from a disk, and what is copied on each: how often, by whom, how
-long it takes."""
+"""The routes of data from one GPU or a disk to a GPU, and the copies on each: their number, movers and times."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ __all__ = ["Copy", "Mover", "CopyRoute", "copies", "from_storage", "in_machine",
 
 @dataclass(frozen=True, slots=True)
 class CopyRoute:
-    """One way: its copies, in order, and whether it is the way that is taken."""
+    """One route: its copies, in order, and whether NCCL takes it."""
 
     way: str
     verdict: RuleVerdict
@@ -25,35 +24,35 @@ class CopyRoute:
 
     @property
     def stops(self) -> int:
-        """How many memories the data is put into before its last: 0 where it goes directly."""
+        """The number of memories between the first and the last: 0 where the data goes directly."""
         return sum(c.lands for c in self.copies[:-1])
 
     @property
     def bandwidth_Bps(self) -> float:
-        """Of long messages: the slowest copy's."""
+        """Bandwidth of long messages: the slowest copy's."""
         return min(c.bandwidth_Bps for c in self.copies)
 
     def pipelined_s(self, nbytes: float) -> float:
-        """In so small pieces that all copies go on at once: all latencies, and the slowest copy."""
+        """Seconds in pieces so small that all copies overlap: all latencies, and the slowest copy."""
         return sum(c.latency_s for c in self.copies) + nbytes / self.bandwidth_Bps
 
     def in_turn_s(self, nbytes: float) -> float:
-        """Each copy of the whole message after the one before."""
+        """Seconds where each copy of the whole message follows the previous copy."""
         return sum(c.seconds(nbytes) for c in self.copies)
 
 
 def copies(machine: Machine, a: int, b: int, fabric: Fabric | None = None) -> tuple[Copy, ...]:
-    """What is copied from a GPU to another, both by local rank: in the machine, or over a fabric to one in another
-    such machine. ValueError where there is no way."""
-    ways = in_machine(machine, a, b) if fabric is None else to_machine(machine, a, b, fabric)
-    taken = next((w for w in ways if w.verdict.applies), None)
+    """The copies from a GPU to another, both by local rank: in the machine, or over a fabric to one in another such
+    machine. ValueError where there is no route."""
+    routes = in_machine(machine, a, b) if fabric is None else to_machine(machine, a, b, fabric)
+    taken = next((r for r in routes if r.verdict.applies), None)
     return (taken or to_machine(machine, a, b, FABRICS["tcp"])[0]).copies
 
 
 def side_by_side(machine: Machine, a: int = 0, b: int = 1, fabric: Fabric | None = None) -> tuple[CopyRoute, ...]:
-    """Every way from GPU a, by local rank: to GPU b by P2P and by the host; to its like in another such machine by TCP
-    and by RDMA (the fabric's, by default the one that the NICs are made for); from the first disk. Those are left out
-    for which a device is missing."""
+    """Every route from GPU a, by local rank: to GPU b by P2P and by the host; to GPU b of another such machine by TCP
+    and by RDMA (the fabric's, by default the one that the NICs are made for); from the first disk. Routes that lack a
+    device are left out."""
     found: list[CopyRoute] = []
     if not machine.gpus:
         return ()
@@ -63,15 +62,15 @@ def side_by_side(machine: Machine, a: int = 0, b: int = 1, fabric: Fabric | None
         own = fabric or FABRICS[usual_fabric(machine) or "infiniband"]
         for each in dict.fromkeys((FABRICS["tcp"], own, own if own.rdma else FABRICS["roce"])):
             other = RuleVerdict(False, f"for comparison: the fabric is {own.name}")
-            ways = to_machine(machine, a, a, each)
-            found += ways if each is own else (replace(w, verdict=other) for w in ways)
+            routes = to_machine(machine, a, a, each)
+            found += routes if each is own else (replace(r, verdict=other) for r in routes)
     if disks := machine.of_kind(DeviceKind.STORAGE):
         found += from_storage(machine, disks[0], a)
     return tuple(found)
 
 
 def in_machine(machine: Machine, a: int, b: int) -> tuple[CopyRoute, ...]:
-    """P2P, and by the host's memory."""
+    """The routes by P2P, and by the host's memory."""
     steps = CopySteps(Paths(machine))
     direct, one, other = p2p(steps.paths, a, b), machine.gpus[a], machine.gpus[b]
     found = []
@@ -127,7 +126,8 @@ def _instead(direct: RuleVerdict) -> RuleVerdict:
 
 
 def _gds(machine: Machine, disk: int, gpu: int, kind: PathKind) -> RuleVerdict:
-    """By NVIDIA's GPUDirect Storage documentation: NVMe, a GPU with GPUDirect, and no way between two CPUs."""
+    """The rule of NVIDIA's GPUDirect Storage documentation: NVMe, a GPU with GPUDirect, and no path between two
+    CPUs."""
     drive, card = machine.devices[disk], machine.devices[gpu]
     if "sata" in f"{drive.name} {drive.model}".lower():
         return RuleVerdict(False, f"{drive.name} is on SATA: GPUDirect Storage takes NVMe")

@@ -1,4 +1,4 @@
-"""The single copies on the way between two GPUs: over which path of the machine, by whom, how fast."""
+"""The single copies between two GPUs: each one's path, mover and bandwidth."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ringtree.topology.fabrics import Fabric
 
 
 class Mover(str, Enum):
-    """Who moves the bytes. WIRE: nobody's processor, the network."""
+    """The device that moves the bytes. WIRE: no processor, the network."""
 
     GPU = "gpu"
     CPU = "cpu"
@@ -48,7 +48,7 @@ class CopySteps:
         self.machine, self.paths = paths.machine, paths
 
     def copy(self, what: str, path: Path, by: Mover, *, lands: bool = True, far: bool = False) -> Copy:
-        """Along a path; ValueError where there is none."""
+        """A copy along a path; ValueError where there is none."""
         if not path.links:
             raise ValueError(f"{self.machine.name}: no path for {what}; expected its links in the file")
         links = [self.machine.links[k] for k in path.links]
@@ -56,7 +56,7 @@ class CopySteps:
         return Copy(what, source, target, by, min(map(data_Bps, links)), sum(map(latency_s, links)), lands)
 
     def between_gpus(self, a: int, b: int) -> tuple[Copy, ...]:
-        """Directly. Under NVB a GPU in the middle takes it and hands it on."""
+        """Direct copies. Under NVB a GPU in the middle receives the data and forwards it."""
         path = self.paths.between(a, b)
         over = "NVLink" if path.kind <= PathKind.NVB else "C2C" if path.kind is PathKind.C2C else "PCIe"
         return tuple(self.copy(f"GPU to GPU over {over}", p, Mover.GPU) for p in self._at_gpus(path))
@@ -92,7 +92,7 @@ class CopySteps:
 
     def by_gdr(self, path: Path, b: int, enters: int, fabric: Fabric) -> tuple[Copy, ...]:
         """The NICs read and write the GPUs' memories. `path` goes from the GPU to its NIC, by another GPU if that is
-        PXN. Without RDMA the kernel still has the headers, and the GPU puts the pages that arrive in order."""
+        PXN. Without RDMA the kernel still handles the headers, and the GPU puts the arriving pages in order."""
         *relays, last = self._at_gpus(path)
         leaves = self.machine.links[path.links[-1]].target
         steps = [self.copy("GPU to GPU over NVLink", p, Mover.GPU) for p in relays]
@@ -135,7 +135,7 @@ class CopySteps:
         return replace(self._kernel("headers by the kernel", cpu, fabric, far=far), lands=False)
 
     def _wire(self, leaves: int, enters: int, fabric: Fabric) -> Copy:
-        """Where a kernel is in between, the software's part of the latency is with its copies."""
+        """The wire's copy. With a kernel in between, the software's part of the latency is in the kernel's copies."""
         rate_Bps = min(self.machine.devices[n].rate_Bps for n in (leaves, enters))
         if not rate_Bps > 0:
             name = self.machine.devices[leaves].name

@@ -1,4 +1,4 @@
-"""What a link leaves of its bandwidth for data, and what it adds to a small message's time, by kind.
+"""A link's share of bandwidth left for data, and its latency for a small message, by kind.
 
 As with fabrics: from a protocol's headers, a maker's documentation or a paper, never from a measured collective.
 """
@@ -26,7 +26,7 @@ PAYLOAD: Mapping[LinkKind, float] = MappingProxyType(
 specification. NVLINK: 16 flits of data and one of header: Foley and Danskin, Ultra-Performance Pascal GPU and NVLink
 Interconnect, IEEE Micro 37(2), 2017. XGMI: 48 of 64 GB/s a link, AMD Instinct MI300X system documentation. C2C: from
 the host's memory to the GPU: Schieffer et al., Harnessing Integrated CPU-GPU System Memory for HPC, ICPP 2024. CPU: a
-cache line of 64 bytes and a quarter of that around it. A kind that is not here leaves a machine: see FABRICS."""
+cache line of 64 bytes and a quarter of that around it. A kind that is missing here leaves a machine: see FABRICS."""
 
 LATENCY_S: Mapping[LinkKind, float] = MappingProxyType(
     {
@@ -41,7 +41,7 @@ LATENCY_S: Mapping[LinkKind, float] = MappingProxyType(
     }
 )
 """One way, of a link without figures of its own: as the parts that machines are made of; to a network's switch half of
-what the switch takes. SHM: a cache line from core to core."""
+the switch's latency. SHM: a cache line from core to core."""
 
 
 def latency_s(link: Link) -> float:
@@ -50,5 +50,5 @@ def latency_s(link: Link) -> float:
 
 
 def data_Bps(link: Link) -> float:
-    """What a link carries of data."""
+    """A link's bandwidth for data."""
     return link.bandwidth_Bps * PAYLOAD.get(link.kind, 1.0)

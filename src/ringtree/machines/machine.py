@@ -1,7 +1,7 @@
-"""A machine: its devices and the links between them, as a file, the catalogue or this host's sysfs tells them.
+"""A machine: its devices and the links between them, from a file, the catalogue or this host's sysfs.
 
-Bandwidths are nominal: what the maker states for the wire, each way, encoding taken off. What software gets of it is
-for `price` to say. Units: seconds, bytes, bytes a second.
+Bandwidths are nominal: the maker's figure for the wire, each way, encoding taken off. `price` computes the share that
+software gets. Units: seconds, bytes, bytes a second.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class DeviceKind(str, Enum):
 
 
 class LinkKind(str, Enum):
-    """What a link is made of. CPU joins two NUMA nodes; ETHERNET and INFINIBAND leave a NIC."""
+    """The kind of a link. CPU joins two NUMA nodes; ETHERNET and INFINIBAND leave a NIC."""
 
     SHM = "shm"
     PCIE = "pcie"
@@ -63,8 +63,8 @@ class PathKind(IntEnum):
 @dataclass(frozen=True, slots=True)
 class Device:
     """`name` is unique in its machine. `sm` is NVIDIA's compute capability times 10 (0: not NVIDIA's, or unknown);
-    `numa` the NUMA node it is near (-1: not told); `gdr` whether a GPU or NIC can do GPUDirect RDMA; `rate_Bps` and
-    `latency_s` are a NIC's ports', together. `attributes` keep what a file said beyond this."""
+    `numa` the NUMA node it is near (-1: unknown); `gdr` whether a GPU or NIC can do GPUDirect RDMA; `rate_Bps` and
+    `latency_s` are a NIC's ports', together. `attributes` keep a file's further attributes."""
 
     name: str
     kind: DeviceKind
@@ -81,8 +81,8 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One way, between devices by number. `generation` is PCIe's or NVLink's (0: not told), `width` PCIe lanes or how
-    many NVLink, xGMI or C2C links are one here."""
+    """A link in one direction, between devices by number. `generation` is PCIe's or NVLink's (0: unknown), `width` the
+    number of PCIe lanes, or of NVLink, xGMI or C2C links taken together."""
 
     source: int
     target: int
@@ -94,8 +94,8 @@ class Link:
 
 
 class NoteKind(str, Enum):
-    """SOURCE: where a figure is from. ASSUMED: what was not told, and how to tell it. TRAP: what is told and will
-    mislead."""
+    """SOURCE: the origin of a figure. ASSUMED: an assumption for a missing fact, and how to give the fact. TRAP: a fact
+    that will mislead NCCL."""
 
     SOURCE = "source"
     ASSUMED = "assumed"
@@ -144,7 +144,7 @@ class Machine:
 
     @cached_property
     def gpus(self) -> tuple[int, ...]:
-        """Device numbers; the place in this tuple is the local rank."""
+        """Device numbers; the position in this tuple is the local rank."""
         return self.of_kind(DeviceKind.GPU)
 
     @cached_property
@@ -197,12 +197,12 @@ class Machine:
 
 
 def both_ways(link: Link) -> tuple[Link, Link]:
-    """A link and its like in the other direction."""
+    """A link and the reverse one."""
     return link, replace(link, source=link.target, target=link.source)
 
 
 def renumbered(links: Iterable[Link], number: Mapping[int, int]) -> tuple[Link, ...]:
-    """The links with their ends as `number` has them, but for those of which it has not both."""
+    """The links with their ends renumbered by `number`, without those that lack an end there."""
     return tuple(
         replace(k, source=number[k.source], target=number[k.target])
         for k in links

@@ -10,18 +10,18 @@ from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machin
 from ringtree.topology.fabrics import FABRICS
 
 FASTEST_BPS = 1e14
-"""A rate beyond it is a slip of the pen."""
+"""A rate beyond it is a typing error."""
 
 
 def with_nics(machine: Machine, count: int, rate_Bps: float) -> Machine:
-    """The machine with `count` NICs of that rate instead of its own: at the places of its own where it has as many,
-    else each where a GPU has its PCIe link, the GPUs in turn. A slot that is slower than the rate is taken to be as
+    """The machine with `count` NICs of that rate instead of its own: on the slots of its own where it has as many,
+    else each beside a GPU's PCIe link, the GPUs in turn. A slot that is slower than the rate is taken to be as
     quick, and a note records it: a request for eight NICs of 400 Gb/s means to use them."""
     if not 1 <= count <= 1024 or not 0 < rate_Bps <= FASTEST_BPS:
         most = f"{FASTEST_BPS / 1e9:,.0f} GB/s"
         raise ValueError(f"{count} NICs of {rate_Bps / 1e9:g} GB/s: expected 1 to 1024, and a rate of at most {most}")
     old = machine.nics
-    places = [_slot(machine, n) for n in old] if len(old) == count else _near_gpus(machine, count)
+    uplinks = [_slot(machine, n) for n in old] if len(old) == count else _near_gpus(machine, count)
     like = machine.devices[old[0]] if old else Device("nic", DeviceKind.NIC)
     kept = [n for n in range(len(machine.devices)) if n not in old]
     number = {before: after for after, before in enumerate(kept)}
@@ -30,7 +30,7 @@ def with_nics(machine: Machine, count: int, rate_Bps: float) -> Machine:
     notes = list(machine.notes)
     taken = {d.name for d in devices}
     for n in range(count):
-        at, slot = places[n]
+        at, slot = uplinks[n]
         own = machine.devices[old[n]] if len(old) == count else replace(like, name=_free(f"nic{n}", taken), busid="")
         taken.add(own.name)
         devices.append(replace(own, rate_Bps=rate_Bps, numa=machine.devices[at].numa))
@@ -43,7 +43,7 @@ def with_nics(machine: Machine, count: int, rate_Bps: float) -> Machine:
 
 
 def _slot(machine: Machine, device: int) -> tuple[int, Link]:
-    """What a device hangs from, and by which link: PCIe, else its own way to the CPU."""
+    """The device above a device, and the link to it: PCIe, else its own link to the CPU."""
     leaving = [machine.links[n] for n in machine.leaving(device)]
     for kind in (LinkKind.PCIE, LinkKind.C2C, LinkKind.XGMI, LinkKind.SHM):
         for link in leaving:

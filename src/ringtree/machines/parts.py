@@ -1,4 +1,4 @@
-"""The parts machines are made of: GPUs, CPUs, NICs and what links them, with the source of each figure.
+"""The parts of machines: GPUs, CPUs, NICs and their links, with the source of each figure.
 
 Bandwidths are nominal: each way, encoding taken off.
 """
@@ -12,7 +12,7 @@ from ringtree.machines.machine import Device, LinkKind
 
 @dataclass(frozen=True, slots=True)
 class LinkGeneration:
-    """A generation of a link: what one link (PCIe: one lane) carries each way, and what it adds to the latency."""
+    """A generation of a link: bandwidth of one link (PCIe: one lane) each way, and its latency."""
 
     kind: LinkKind
     generation: int
@@ -23,7 +23,7 @@ class LinkGeneration:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A generation of NVSwitch. `ports` of one chip, `gpu_Bps` what each GPU has through all of them, each way;
+    """A generation of NVSwitch. `ports` of one chip, `gpu_Bps` each GPU's bandwidth through all of them, each way;
     `sharp`: it reduces (NVLS)."""
 
     generation: int
@@ -37,8 +37,8 @@ class Switch:
 @dataclass(frozen=True, slots=True)
 class GpuPart:
     """`sm`: compute capability times 10, 0 where it is not NVIDIA's. `wire`, `wires`: NVLINK's generation (XGMI's name
-    for others) and how many links; `pcie` the generation; `ids` PCI device ids; `p2p`: whether its driver lets two of
-    them reach one another over PCIe."""
+    for others) and the number of links; `pcie` the generation; `ids` PCI device ids; `p2p`: whether its driver lets two
+    of them reach one another over PCIe."""
 
     model: str
     vendor: str
@@ -53,15 +53,15 @@ class GpuPart:
     gdr: bool = True
 
     @property
-    def told(self) -> dict[str, str]:
-        """What a device of it has as attributes: `p2p` = 0 where the driver refuses that over PCIe."""
+    def attributes(self) -> dict[str, str]:
+        """The attributes of a device of this part: `p2p` = 0 where the driver refuses P2P over PCIe."""
         return {"memory_Bps": f"{self.memory_Bps:.0f}"} | ({} if self.p2p else {"p2p": "0"})
 
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """A socket. `vendor` as CPUID reports it; `pcie` the generation; `to_socket_Bps` what goes to another socket,
-    all links there together, each way, and `to_numa_Bps` to another NUMA node of the same socket."""
+    """A socket. `vendor` as CPUID reports it; `pcie` the generation; `to_socket_Bps` the bandwidth to another
+    socket, all links together, each way, `to_numa_Bps` that to another NUMA node of the same socket."""
 
     model: str
     vendor: str
@@ -188,7 +188,7 @@ SATA = LinkGeneration(
 """One disk."""
 
 CPU_LATENCY_S = 100e-9
-"""What another NUMA node adds: Intel's and AMD's memory latency tables list 60 to 130 ns."""
+"""Latency that another NUMA node adds: Intel's and AMD's memory latency tables list 60 to 130 ns."""
 
 _NV, _AMD = "nvidia", "amd"
 GPUS = {

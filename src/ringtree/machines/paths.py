@@ -1,4 +1,4 @@
-"""How two devices of a machine reach one another, as NCCL finds it, and whether the data goes there directly."""
+"""The paths between devices of a machine, as NCCL finds them, and whether data goes directly."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ringtree.topology.fabrics import Fabric
 
 NETWORKS = frozenset({LinkKind.ETHERNET, LinkKind.INFINIBAND})
 NEAR_GPUS = frozenset({LinkKind.NVLINK, LinkKind.XGMI})
-"""Links that join GPUs: what NCCL calls NVLink, RCCL has xGMI for."""
+"""Links that join GPUs: NVLink for NCCL, xGMI for RCCL."""
 AMPERE = 80
 _WITHOUT_P2P = re.compile(r"\b(GeForce|RTX)\b.*\b[345]0[5-9]0\b", re.IGNORECASE)
 
@@ -37,7 +37,7 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class RuleVerdict:
-    """Whether something applies, and the rule behind it; where it does not, also what would change that."""
+    """Whether a rule applies, and the reason; where it does not, also the remedy."""
 
     applies: bool
     why: str
@@ -48,7 +48,7 @@ NOWHERE = Path(PathKind.DIS, (), 0.0, inf)
 
 @dataclass(frozen=True, slots=True)
 class _Reached:
-    """A device that a search has come to: what a path has, and its last link."""
+    """A device that a search has reached: the path's figures, and its last link."""
 
     kind: PathKind
     bandwidth_Bps: float
@@ -57,7 +57,7 @@ class _Reached:
 
 
 class Paths:
-    """The paths of a machine. Each first question about a device costs a search from it, O(links log devices)."""
+    """The paths of a machine. The first query about a device costs a search from it, O(links log devices)."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -77,11 +77,11 @@ class Paths:
         return path
 
     def gpus(self, a: int, b: int) -> Path:
-        """By local rank."""
+        """The path between GPUs by local rank."""
         return self.between(self.machine.gpus[a], self.machine.gpus[b])
 
     def to_nic(self, gpu: int, nic: int, fabric: Fabric | None = None) -> Path:
-        """From a GPU, by local rank, to a NIC, by its place among the machine's, as NCCL sends: through another GPU
+        """From a GPU, by local rank, to a NIC, by its position among the machine's, as NCCL sends: through another GPU
         (PXN) that is near the NIC, with GPUDirect RDMA, and an NVLink away, where that is faster or spares the CPU."""
         own = self.between(self.machine.gpus[gpu], self.machine.nics[nic])
         relay = self._neighbour[nic]
@@ -94,7 +94,7 @@ class Paths:
         return first.then(then, PathKind.PXN)
 
     def through_cpu(self, source: int, target: int) -> Path:
-        """By device number: the path that data takes which may not go directly, by the source's own CPU. DIS where the
+        """By device number: the path of data that may not go directly, through the source's own CPU. DIS where the
         machine lists no CPU."""
         cpu = self.cpu(source)
         if cpu is None:
@@ -114,7 +114,7 @@ class Paths:
         return self._cpu[device]
 
     def nearest_nics(self, gpu: int) -> tuple[int, ...]:
-        """The NICs that NCCL takes for a GPU, by local rank, as places among the machine's: of the most bandwidth,
+        """The NICs that NCCL takes for a GPU, by local rank, as positions among the machine's: of the most bandwidth,
         their ports' counted, then of the nearest kind. All that are equal, none where it reaches none."""
         return self.nics_near(self.machine.gpus[gpu])
 
@@ -152,15 +152,15 @@ class Paths:
             near = [self.between(g, n) for g in self.machine.gpus]
             worth = [(-p.kind, p.bandwidth_Bps) for p in near]
             best = [k for k, w in enumerate(worth) if w == max(worth) and near[k].kind is not PathKind.DIS]
-            place = min(best, key=lambda k: taken.get(k, 0), default=None)
-            if place is not None:
-                taken[place] = taken.get(place, 0) + 1
-            out.append(place)
+            position = min(best, key=lambda k: taken.get(k, 0), default=None)
+            if position is not None:
+                taken[position] = taken.get(position, 0) + 1
+            out.append(position)
         return tuple(out)
 
 
 class _Tree:
-    """The way to every device that can be reached from one, found nearest first."""
+    """The path to every device that can be reached from one, found nearest first."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ class _Tree:
             ends = machine.devices[device].kind
             hands_on = came is not None and ends is DeviceKind.GPU
             if hands_on and joined[device] <= joined[source]:
-                continue  # all it could hand on to is nearer by a link of the source's own
+                continue  # every device beyond it is nearer by a link of the source's own
             for step in steps[device]:
                 if step.target not in self.reached and (came is None or _goes_on(came, count, ends, step)):
                     further = max(kind, PathKind.NVB if hands_on else step.kind)
@@ -240,7 +240,7 @@ def _step(machine: Machine, number: int) -> _Step:
 
 
 def _kind(link: Link, ends: set[DeviceKind]) -> PathKind:
-    """What a link makes of a path that takes it."""
+    """The kind of a path after one more link."""
     if link.kind in NETWORKS:
         return PathKind.NET
     if link.kind is LinkKind.CPU:
@@ -284,8 +284,8 @@ def p2p(paths: Paths, a: int, b: int, level: PathKind | None = None) -> RuleVerd
 def gdr(
     paths: Paths, gpu: int, nic: int, fabric: Fabric | None = None, level: PathKind | None = None, sends: bool = True
 ) -> RuleVerdict:
-    """Whether a NIC reads (`sends`) or writes a GPU's memory: the GPU by local rank, the NIC by its place among the
-    machine's. `level`: NCCL_NET_GDR_LEVEL, by default P2C. A send that goes through another GPU is that one's."""
+    """Whether a NIC reads (`sends`) or writes a GPU's memory: the GPU by local rank, the NIC by its position among the
+    machine's. `level`: NCCL_NET_GDR_LEVEL, by default P2C. For a send through another GPU, that GPU decides."""
     machine = paths.machine
     card, port = machine.devices[machine.gpus[gpu]], machine.devices[machine.nics[nic]]
     path = paths.between(machine.gpus[gpu], machine.nics[nic])

@@ -1,4 +1,4 @@
-"""PCI as sysfs and topology files write it: places on the bus, classes, link speeds."""
+"""PCI as sysfs and topology files write it: busids, classes, link speeds."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ VENDORS = {
 
 
 def generation(speed: str) -> int:
-    """The PCIe generation of a link speed such as `16.0 GT/s PCIe` or `8 GT/s`; 0 where it tells none."""
+    """The PCIe generation of a link speed such as `16.0 GT/s PCIe` or `8 GT/s`; 0 where the text has none."""
     found = _SPEED.fullmatch(speed.strip())
     return parts.PCIE_GTps.get(float(found[1]), 0) if found else 0
 
 
 def generation_for_nccl(speed: str) -> int:
     """The generation that NCCL takes a link speed for: it compares the start with ten strings, and falls back to the
-    third generation without a word of it (NVIDIA/nccl, src/graph/topo.cc, kvDictPciGen)."""
+    third generation silently (NVIDIA/nccl, src/graph/topo.cc, kvDictPciGen)."""
     return next((g for start, g in _NCCL_SPEEDS if speed.startswith(start)), NCCL_DEFAULT_GENERATION)
 
 
 def speed_for_nccl(generation: int) -> str:
-    """What NCCL, and `generation`, read as that generation."""
+    """The text that NCCL, and `generation`, read as that generation."""
     return next((s for s, g in reversed(_NCCL_SPEEDS) if g == generation), "")
 
 
 def kind_of_class(code: int) -> DeviceKind:
-    """What a device of that PCI class (24 bits) is. What is none of ours counts as PCI, as for NCCL."""
+    """The kind of a device of that PCI class (24 bits); PCI for other classes, as for NCCL."""
     major, sub = code >> 16, code >> 8
     if major == 0x03 or major == 0x12:
         return DeviceKind.GPU
@@ -52,7 +52,7 @@ def kind_of_class(code: int) -> DeviceKind:
 
 
 def kind_of(code: int, vendor: int) -> DeviceKind:
-    """As `kind_of_class`, but that a display that nobody computes with (a server's console) is no GPU: AMD's and other
+    """As `kind_of_class`, except that a display without computing (a server's console) is no GPU: AMD's and other
     makers' with a VGA connector."""
     console = code >> 16 == 0x03 and vendor not in (0, *parts.PCI_VENDORS)
     console |= code >> 8 == 0x0300 and VENDORS.get(vendor) == "amd"
@@ -60,10 +60,10 @@ def kind_of(code: int, vendor: int) -> DeviceKind:
 
 
 def is_busid(text: str) -> bool:
-    """Whether it is a place such as `0000:a1:00.0`; virtual machines have longer domains."""
+    """Whether a text is a busid such as `0000:a1:00.0`; virtual machines have longer domains."""
     return re.fullmatch(r"[0-9a-fA-F]{1,8}:[0-9a-fA-F]{1,2}:[0-9a-fA-F]{1,2}\.[0-9a-fA-F]", text) is not None
 
 
 def busid_order(busid: str) -> tuple[int, ...]:
-    """To sort places as the bus, and drivers, count them."""
+    """A sort key of a busid, in the order in which the bus and drivers count devices."""
     return tuple(int(part, 16) for part in re.split("[:.]", busid)) if is_busid(busid) else ()

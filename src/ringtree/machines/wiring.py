@@ -1,5 +1,5 @@
-"""From a cluster to its topology: a machine's devices and links for each node, the network between, and the ways that
-NCCL's data takes from GPU to GPU and between a GPU and a NIC, as tables."""
+"""From a cluster to its topology: a machine's devices and links for each node, the network between, and the routes of
+NCCL's data from GPU to GPU and between a GPU and a NIC, as tables."""
 
 from __future__ import annotations
 
@@ -25,35 +25,36 @@ def wire(
 ) -> ClusterTopology:
     """The topology of a cluster: see Cluster.topology."""
     one = contract(machine)
-    places = _Places(one, nodes)
+    numbers = _NodeNumbers(one, nodes)
     wires = NO_WIRES
-    if nodes > 1 and not places.shared:
+    if nodes > 1 and not numbers.shared:
         assert fabric is not None
-        ports = Ports(places.of(np.array(one.machine.nics)), _port_Bps(one, fabric))
+        ports = Ports(numbers.of(np.array(one.machine.nics)), _port_Bps(one, fabric))
         wires = (
             torus(ports, fabric)
             if network is NetworkShape.TORUS
-            else leaves(ports, fabric, places.count, network, oversubscription)
+            else leaves(ports, fabric, numbers.count, network, oversubscription)
         )
     links = one.machine.links
-    source, target = (places.of(np.array([getattr(k, end) for k in links], np.int64)) for end in ("source", "target"))
+    source, target = (numbers.of(np.array([getattr(k, end) for k in links], np.int64)) for end in ("source", "target"))
     inside = [(data_Bps(k), latency_s(k) + _of_nic(one.machine, k, fabric)) for k in links]
     bandwidth, latency = np.array(inside).reshape(-1, 2).T
     topology = Topology.of(
         name,
         nodes * one.gpu_slots,
-        (*places.names(), *wires.switches),
+        (*numbers.names(), *wires.switches),
         np.concatenate([source.ravel(), wires.source]),
         np.concatenate([target.ravel(), wires.target]),
         np.concatenate([np.tile(latency, nodes), wires.latency_s]),
         np.concatenate([np.tile(bandwidth, nodes), wires.bandwidth_Bps]),
         np.repeat(np.arange(nodes), one.gpu_slots),
     )
-    return ClusterTopology.with_ways(topology, _ways(one, fabric, wires if nodes > 1 else None, places.shared))
+    return ClusterTopology.with_routes(topology, _routes(one, fabric, wires if nodes > 1 else None, numbers.shared))
 
 
 def _port_Bps(one: Contracted, fabric: Fabric) -> NDArray[np.float64]:
-    """What each NIC carries: what the fabric leaves of its rate, or what the kernel moves for the ranks that use it."""
+    """Each NIC's bandwidth, B/s: the fabric's share of its rate, or the kernel's bandwidth for the ranks that use
+    it."""
     machine = one.machine
     if -1 in one.home:
         rank = machine.devices[one.home.index(-1)].name
@@ -67,14 +68,14 @@ def _port_Bps(one: Contracted, fabric: Fabric) -> NDArray[np.float64]:
 
 
 def _of_nic(machine: Machine, link: Link, fabric: Fabric | None) -> float:
-    """What software and the NIC have with a message at either end, seconds, on the link between NIC and machine."""
+    """Seconds that software and the NIC spend on a message at either end, on the link between NIC and machine."""
     kinds = {machine.devices[d].kind for d in (link.source, link.target)}
     return (fabric.latency_s - fabric.hop_s) / 2 if fabric and DeviceKind.NIC in kinds else 0.0
 
 
-class _Places:
-    """Which node a device of a machine is: the ranks first, machine by machine, then the other devices likewise, then
-    the switches that all machines share."""
+class _NodeNumbers:
+    """The topology's node numbers of a machine's devices: the ranks first, machine by machine, then the other devices
+    likewise, then the switches that all machines share."""
 
     def __init__(self, one: Contracted, nodes: int) -> None:
         self.one, self.nodes = one, nodes
@@ -90,7 +91,7 @@ class _Places:
         self._first, self._step = first, step
 
     def of(self, devices: Ints) -> Ints:
-        """Row i: those of machine i."""
+        """Node numbers `[nodes, devices]`: row i is machine i's."""
         return self._first[devices] + np.arange(self.nodes)[:, None] * self._step[devices]
 
     def names(self) -> tuple[str, ...]:
@@ -101,10 +102,10 @@ class _Places:
         return tuple(chain(ranks, own, (names[n] for n in self.shared)))
 
 
-def _ways(one: Contracted, fabric: Fabric | None, wires: Wires | None, shared: tuple[int, ...]) -> MachineRoutes:
-    """The ways inside a machine, of each pair of ranks, and of each rank and port: the NICs, or the first switch that
-    all machines share; none where there are no others (`wires` None). What may not go directly, P2P or GPUDirect RDMA,
-    goes by the CPU."""
+def _routes(one: Contracted, fabric: Fabric | None, wires: Wires | None, shared: tuple[int, ...]) -> MachineRoutes:
+    """The routes inside a machine, of each pair of ranks, and of each rank and port: the NICs, or the first switch that
+    all machines share; none for a single machine (`wires` None). Data that may not go directly, by P2P or GPUDirect
+    RDMA, goes by the CPU."""
     paths, ranks = one.paths, range(one.gpu_slots)
     inside = [[_inside(paths, a, b) for b in ranks] for a in ranks]
     home: tuple[int, ...] = (0,) * one.gpu_slots
@@ -134,8 +135,8 @@ def _ways(one: Contracted, fabric: Fabric | None, wires: Wires | None, shared: t
 
 
 def _leaves_by(out: list[Path], own: int, other: int) -> int:
-    """The NIC by which a rank sends to one that receives by the same NIC of another machine as `other` is of this:
-    that, where it is as near as the rank's own, or another GPU hands on to it."""
+    """The NIC by which a rank sends to a rank of another machine: the receiver's NIC `other`, where it is as near as
+    the rank's own, or another GPU forwards to it."""
     if own < 0 or other < 0:
         return own
     as_near = out[other].kind is PathKind.PXN or (
@@ -169,7 +170,7 @@ def _into(paths: Paths, one: Contracted, nic: int, rank: int, fabric: Fabric | N
 
 
 def _bounced(paths: Paths, source: int, target: int) -> Path:
-    """By the source's CPU, where there is such a path."""
+    """The path through the source's CPU, where there is one."""
     bounced = paths.through_cpu(source, target)
     return paths.between(source, target) if bounced.kind is PathKind.DIS else bounced
 
@@ -179,7 +180,7 @@ def _there(paths: list[list[Path]]) -> NDArray[np.bool_]:
 
 
 def _table(paths: list[list[Path]]) -> Ints:
-    """Each path's links along the last axis, filled up with -1."""
+    """Each path's links along the last axis, padded with -1."""
     longest = max((len(p.links) for row in paths for p in row), default=0)
     rows = [[[*p.links, *[-1] * (longest - len(p.links))] for p in row] for row in paths]
     return np.array(rows, np.int64).reshape(len(paths), len(paths[0]) if paths else 0, longest)

@@ -1,1 +1,1 @@
-"""What NCCL would do: its graph search, tuning model, transports and files; a GPU cluster's plan; why a log is slow."""
+"""A model of NCCL: its graph search, tuning model, transports and files; a GPU cluster's plan; why a log is slow."""

@@ -1,7 +1,7 @@
-"""What a collective reaches on a cluster: the candidates NCCL has there, the one it picks, and the bound.
+"""The plan of a collective on a cluster: NCCL's candidates there, the one it picks, and the bound.
 
-NCCL picks by its own estimate (nccl.tuning); how long that takes is told by ours (nccl.transport), unless the first is
-asked for. A candidate that ours finds quicker than the pick is worth an environment variable, and named.
+NCCL picks by its own estimate (nccl.tuning). The pick's time is computed by our model (nccl.transport), unless the
+user chooses NCCL's. A candidate that our model finds quicker than the pick is worth an environment variable, and named.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ringtree.nccl.tuning.figures import ALGORITHMS, PROTOCOLS
 from ringtree.price.bounds import SEND_RECV, Bounds, LowerBound
 
 MODELS = {"transport": transport.estimates, "nccl": tuning.estimates}
-"""By name: ours of the hardware, and NCCL's own estimate."""
+"""Models by name: ours of the hardware, and NCCL's own estimate."""
 NOTEWORTHY = 0.95
 """Another candidate is named when it takes less than this of the pick's time."""
 
@@ -54,7 +54,7 @@ class Planned:
         return algbw, algbw * self.bus_factor
 
     def bound_fraction(self, of: Estimate) -> float:
-        """How much of the possible that is: 1 is as quick as can be."""
+        """The bound's time over the pick's: 1 where the pick reaches the bound."""
         return self.bound.time_s / of.time_s
 
 
@@ -88,16 +88,16 @@ class ClusterPlan:
             yield self.row(collective, nbytes)
 
     def row(self, collective: str, nbytes: int) -> Planned:
-        """What a call of that many bytes (the whole vector's) reaches."""
+        """The plan of a call of `nbytes` bytes (of the whole vector)."""
         found, pick = self.candidates(collective, nbytes)
         return Planned(collective, self.cluster.ranks, nbytes, found, pick, self._bounds.bound(collective, nbytes))
 
     def candidates(self, collective: str, nbytes: int) -> tuple[tuple[Estimate, ...], Estimate]:
-        """All there are for such a call, the quickest first, and the one NCCL picks."""
+        """All candidates for a call of `nbytes` bytes, the quickest first, and the one NCCL picks."""
         found = self._estimates(self.model, collective, nbytes)
         if not found:
             if collective != SEND_RECV:
-                find_collective(collective)  # which says the names there are, where this is none
+                find_collective(collective)  # ValueError with the known names
             forced = "/".join(filter(None, (self.algorithm, self.protocol)))
             raise ValueError(f"{self.cluster.name}: NCCL has no {forced or 'algorithm'} for {collective} there")
         theirs = found if self.model == "nccl" else self._estimates("nccl", collective, nbytes)
@@ -106,7 +106,7 @@ class ClusterPlan:
         return tuple(found), pick
 
     def _estimates(self, model: str, collective: str, nbytes: int) -> list[Estimate]:
-        """What is left of the candidates, the quickest first."""
+        """The candidates that are not excluded, the quickest first."""
         found = MODELS[model](self.cluster, self.graphs, collective, nbytes)
         wanted = (self.algorithm, self.protocol)
         left = [

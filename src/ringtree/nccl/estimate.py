@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """`latency_s` is the part of `time_s` that does not grow with the size; `bandwidth_Bps` what the algorithm comes
-    to at length, in bytes of the collective a second (nccl-tests' algbw). `channels` run side by side at this size.
-    `bottleneck`: a text that names what most of the time is spent on."""
+    """`latency_s` is the part of `time_s` that does not grow with the size; `bandwidth_Bps` the algorithm's bandwidth
+    at length, in bytes of the collective a second (nccl-tests' algbw). `channels` run side by side at this size.
+    `bottleneck`: the longest part of the time, in words."""
 
     algorithm: str
     protocol: str

@@ -31,12 +31,12 @@ SLOWED = 0.85
 RING = ("ring", "simple")
 """The algorithm and protocol of every NCCL, its choice where nothing better applies or its variables demand it."""
 DOUBT = 0.6
-"""The least distance of a fault of which only an upper bound of the speed is known, in a log without small sizes."""
+"""The least distance of a fault whose speed is known as an upper bound alone, in a log without small sizes."""
 OTHERWISE = 0.5
 """The largest distance at which a plateau is taken for the ring's."""
 UPPER_LIMIT = (
     "slower at length than predicted, and no known cause fits: these GPUs reach one another through the "
-    "CPUs' memory, where the prediction is what the links would carry and how fast the copies are is the host's"
+    "CPUs' memory, where the prediction is the links' bandwidth and the copies' speed depends on the host"
 )
 SLOW_START = 3.0
 """Small sizes that take more than this many times the predicted time are remarked on."""
@@ -57,13 +57,13 @@ APART = 0.3
 
 class Diagnosis(str, Enum):
     """CAUSE: one fault. UNDECIDED: several faults fit alike. UNEXPLAINED: slower than predicted, and no fault fits.
-    UNTOLD: no size of the log is small or large enough to judge."""
+    NO_CONCLUSION: no size of the log is small or large enough to judge."""
 
     HEALTHY = "nothing wrong found"
     CAUSE = "likely cause"
     UNDECIDED = "undecided"
     UNEXPLAINED = "unexplained"
-    UNTOLD = "untold"
+    NO_CONCLUSION = "no conclusion"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +97,12 @@ class MiddleSize:
 @dataclass(frozen=True, slots=True)
 class Suspect:
     """A fault compared with the log, `at_length` and at small sizes (`at_start`); None where the log has no such sizes.
-    `said`, `denied`: the log's lines for and against the fault."""
+    `evidence`, `denied`: the log's lines for and against the fault."""
 
     fault: Fault
     at_length: MiddleSize | None
     at_start: MiddleSize | None
-    said: tuple[str, ...]
+    evidence: tuple[str, ...]
     denied: tuple[str, ...]
 
     @property
@@ -138,7 +138,7 @@ class Explanation:
 
 
 def explain(nccl_log: Log, cluster: Cluster) -> Explanation:
-    """The log's rows beside the cluster's predictions, and what is wrong. ValueError where the cluster has another
+    """The log's rows beside the cluster's predictions, and the verdict. ValueError where the cluster has another
     number of ranks than the log."""
     if nccl_log.ranks and nccl_log.ranks != cluster.ranks:
         raise ValueError(
@@ -151,7 +151,7 @@ def explain(nccl_log: Log, cluster: Cluster) -> Explanation:
     at_length, at_start = _beside(large, _picked), _beside(small, _picked)
     remarks = tuple(_remarks(nccl_log, cluster, rows, at_start))
     if at_length is None and at_start is None:
-        return Explanation(nccl_log, cluster, rows, None, None, Diagnosis.UNTOLD, remarks=remarks)
+        return Explanation(nccl_log, cluster, rows, None, None, Diagnosis.NO_CONCLUSION, remarks=remarks)
     beside = at_length or at_start
     ratio = beside.ratio if beside else 1.0
     least = 1 / SLOW_START if at_length is None else WELL_COPIED if _copied(cluster) else WELL
@@ -159,10 +159,10 @@ def explain(nccl_log: Log, cluster: Cluster) -> Explanation:
     if ratio >= (max(SLOWED, least) if nccl_log.debug else least):
         return found
     suspects = _suspects(nccl_log, cluster, forced, large, small)
-    if ratio >= least and not any(s.said for s in suspects):
+    if ratio >= least and not any(s.evidence for s in suspects):
         return found
     other = _as_ring(large)
-    if other and other[1] <= min((s.distance for s in suspects), default=inf) and not any(s.said for s in suspects):
+    if other and other[1] <= min((s.distance for s in suspects), default=inf) and not any(s.evidence for s in suspects):
         return replace(found, algorithm=other[0])
     verdict, kept = _judged(suspects)
     if verdict is Diagnosis.UNEXPLAINED and _copied(cluster) and at_start and at_start.ratio >= OTHERWISE:
@@ -186,8 +186,8 @@ def _beside(rows: Sequence[Compared], predicted: Callable[[Compared], Estimate])
 
 
 def _as_ring(large: Sequence[Compared]) -> tuple[str, float] | None:
-    """The ring, where NCCL picks another but the ring's plateau was measured, and how far that is (as
-    `Suspect.distance`)."""
+    """The ring and its distance (as `Suspect.distance`), where NCCL picks another algorithm but the ring's plateau was
+    measured."""
 
     def ring(c: Compared) -> Estimate:
         return next((e for e in c.planned.candidates if (e.algorithm, e.protocol) == RING), _picked(c))
@@ -198,7 +198,7 @@ def _as_ring(large: Sequence[Compared]) -> tuple[str, float] | None:
 
 
 def _forced(nccl_log: Log) -> dict[str, str]:
-    """The algorithm and the protocol that NCCL's variables demand, where they name one each."""
+    """The algorithm and the protocol that NCCL's variables demand, where a variable names exactly one."""
     out = {}
     for what, variable, known in (("algorithm", "NCCL_ALGO", ALGORITHMS), ("protocol", "NCCL_PROTO", PROTOCOLS)):
         if (name := named(nccl_log.debug.environment.get(variable, ""))) in known:
@@ -209,8 +209,8 @@ def _forced(nccl_log: Log) -> dict[str, str]:
 def _suspects(
     nccl_log: Log, cluster: Cluster, forced: dict[str, str], large: Sequence[Compared], small: Sequence[Compared]
 ) -> list[Suspect]:
-    """Every fault that would slow the cluster, beside the log; the likeliest first. Without those that would
-    fit, but with which nothing is as quick as what was measured, unless NCCL speaks of them."""
+    """Every fault that would slow the cluster, compared with the log; the likeliest first. A fault that fits is left
+    out where its lower bound is above a measured time, unless the log has evidence for it."""
     out = []
     some = small[:: max(len(small) // TAKEN, 1)]
     for fault in faults(cluster):
@@ -222,25 +222,25 @@ def _suspects(
         slowed = (predicted(c).time_s > c.planned.pick.time_s / SLOWED for c in large or some)
         if any(slowed):
             at_length, at_start = _beside(large, predicted), _beside(some, predicted)
-            evidence, denied = fault.said_for(nccl_log.debug), fault.said_against(nccl_log.debug)
+            evidence, denied = fault.evidence_for(nccl_log.debug), fault.evidence_against(nccl_log.debug)
             suspect = Suspect(fault, at_length, at_start, evidence, denied)
             tried = large if suspect.fits and not evidence else ()
             if not any(_impossible(plan.row(nccl_log.collective, c.row.nbytes), c.row) for c in tried):
                 out.append(suspect)
-    return sorted(out, key=lambda s: (not s.said, bool(s.denied), s.distance))
+    return sorted(out, key=lambda s: (not s.evidence, bool(s.denied), s.distance))
 
 
 def _impossible(planned: Planned, row: NcclTestsRow) -> bool:
-    """Whether the row was quicker than anything can be on what it is planned for."""
+    """Whether the row was quicker than the bound of the cluster it is planned for."""
     return planned.bound.time_s > IMPOSSIBLE * row.time_s
 
 
 def _judged(suspects: Sequence[Suspect]) -> tuple[Diagnosis, tuple[Suspect, ...]]:
-    """The verdict and those it is about, of each kind the nearest."""
+    """The verdict and its suspects, of each kind the nearest."""
     nearest: dict[str, Suspect] = {}
     for s in suspects:
         nearest.setdefault(s.fault.key, s)
-    if confirmed := [s for s in nearest.values() if s.said]:
+    if confirmed := [s for s in nearest.values() if s.evidence]:
         return Diagnosis.CAUSE, tuple(confirmed)
     left = [s for s in nearest.values() if not s.denied]
     fitting = [s for s in left if s.fits and s.distance <= left[0].distance + APART]
@@ -250,7 +250,7 @@ def _judged(suspects: Sequence[Suspect]) -> tuple[Diagnosis, tuple[Suspect, ...]
 
 
 def _copied(cluster: Cluster) -> bool:
-    """Whether a kernel or a CPU copies even where all is as it should be."""
+    """Whether a kernel or a CPU copies data in a cluster without faults."""
     if cluster.nodes > 1:
         return cluster.fabric is not None and not cluster.fabric.rdma
     paths, gpus = Paths(cluster.machine), range(len(cluster.machine.gpus))

@@ -23,9 +23,9 @@ KERNEL = 16.0
 @dataclass(frozen=True)
 class Fault:
     """`cluster`: as it would be with the fault. A measurement fits its prediction by a factor of `within`, or of
-    `slower` where the measurement is slower. Faults of one `key` are variants. `signs`: what NCCL prints with the fault
-    (debug_log); `unless`: what it prints without it; `settings`: variables that cause it. `check`: a command that
-    confirms it; `remedy`: its repair."""
+    `slower` where the measurement is slower. Faults of one `key` are variants. `signs`: lines that NCCL prints with the
+    fault (debug_log); `unless`: lines that it prints without it; `settings`: variables that cause it. `check`: a
+    command that confirms it; `remedy`: its repair."""
 
     key: str
     what: str
@@ -38,7 +38,7 @@ class Fault:
     unless: tuple[str, ...] = ()
     settings: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
 
-    def said_for(self, debug: Debug) -> tuple[str, ...]:
+    def evidence_for(self, debug: Debug) -> tuple[str, ...]:
         """The log's evidence for the fault, one text each."""
         out = [
             f"{name}={debug.environment[name]} was set"
@@ -51,9 +51,9 @@ class Fault:
             out.append(f"NCCL uses {', '.join(debug.hcas)} and no other port")
         return tuple(out)
 
-    def said_against(self, debug: Debug) -> tuple[str, ...]:
+    def evidence_against(self, debug: Debug) -> tuple[str, ...]:
         """The log's evidence against the fault, one text each; empty where there is evidence for it."""
-        if self.said_for(debug):
+        if self.evidence_for(debug):
             return ()
         out = [_quoted(debug, sign) for sign in self.unless if debug.times(sign)]
         if self._counts_nics and len(debug.hcas) > self._nics:
@@ -80,7 +80,7 @@ def _quoted(debug: Debug, sign: str) -> str:
 
 @lru_cache(maxsize=16)
 def faults(cluster: Cluster) -> tuple[Fault, ...]:
-    """Those that the cluster can have; the same ones each time, so that their channels are searched once."""
+    """The faults that the cluster can have; cached, so that their channels are searched once."""
     kinds = (_sockets, _gdr_off, _few_nics, _cpu_link, _p2p_off, _nvlink_unused, _pcie_half)
     return tuple(fault for of in kinds for fault in of(cluster))
 
@@ -180,7 +180,7 @@ def _cpu_link(cluster: Cluster) -> Iterator[Fault]:
 
 
 def _sockets(cluster: Cluster) -> Iterator[Fault]:
-    """Over all NICs, and over one, which is what NCCL takes where others have no address."""
+    """Sockets over all NICs, and over one: NCCL uses a single interface where the others have no address."""
     machine = cluster.machine
     if cluster.nodes > 1 and cluster.fabric and cluster.fabric.name != "tcp":
         for used in sorted({1, len(machine.nics)}, reverse=True):
@@ -215,7 +215,7 @@ def _changed(machine: Machine, kind: DeviceKind, change: Callable[[Device], Devi
 
 
 def _without_direct(machine: Machine) -> Machine:
-    """Without the links between GPUs, and the switches that are there for them."""
+    """The machine without the links between GPUs and their switches."""
     links = tuple(k for k in machine.links if k.kind not in DIRECT)
     return _without(replace(machine, links=links), machine.of_kind(DeviceKind.NVSWITCH))
 
@@ -225,12 +225,12 @@ def _first_nics(machine: Machine, used: int) -> Machine:
 
 
 def _without(machine: Machine, gone: Collection[int]) -> Machine:
-    """Without those devices and their links."""
+    """The machine without some devices and their links."""
     return machine.of_devices([n for n in range(len(machine.devices)) if n not in gone])
 
 
 def _halved(machine: Machine) -> Machine:
-    """PCIe of half the lanes; a NIC gives no more than its slot."""
+    """The machine with PCIe of half the lanes; a NIC's rate is cut to its slot's."""
     links = tuple(
         replace(k, bandwidth_Bps=k.bandwidth_Bps / 2, width=max(k.width // 2, 1)) if k.kind is LinkKind.PCIE else k
         for k in machine.links
@@ -243,7 +243,7 @@ def _halved(machine: Machine) -> Machine:
 
 
 def _far(machine: Machine) -> Machine:
-    """All NICs at a CPU of their own, a CPU link from every other."""
+    """The machine with all NICs at a CPU of their own, a CPU link from every other."""
     cpus = machine.of_kind(DeviceKind.CPU)
     between = max((k for k in machine.links if k.kind is LinkKind.CPU), key=lambda k: k.bandwidth_Bps, default=None)
     if between is None:

@@ -1,4 +1,4 @@
-"""What NCCL takes a link to carry: its own figures, below the nominal ones. In GB/s (10^9 bytes), as it prints them.
+"""NCCL's bandwidth of each link: its own figures, below the nominal ones. In GB/s (10^9 bytes), as it prints them.
 
 Source: NVIDIA/nccl 2.30.7, src/graph/topo.h and topo.cc; for AMD's xGMI ROCm/rccl 2.21, src/graph/topo.h.
 """
@@ -22,10 +22,10 @@ INTEL_MODEL_GBps = ((0xCF, 40.0), (0x8F, 22.0), (0x55, 10.0), (0, 6.0))
 """Between two Intel CPUs by the least model number of family 6."""
 SKYLAKE_GBps = 10.0
 LOCAL_GBps = 5000.0
-NIC_UNTOLD_GBps = 10 / 8
+NIC_UNKNOWN_GBps = 10 / 8
 """GB/s of a NIC of unknown speed: 10 Gbit/s, as in NCCL."""
 PCI_OF_NOMINAL = 12 / 15.754
-"""For a PCIe link of unknown generation: NCCL's bandwidth of Gen3 x16 over what Gen3 x16 carries."""
+"""For a PCIe link of unknown generation: NCCL's bandwidth of Gen3 x16 over the nominal one."""
 
 
 def seen(machine: Machine) -> Machine:
@@ -33,10 +33,10 @@ def seen(machine: Machine) -> Machine:
     all NVSwitches as one."""
     switches = machine.of_kind(DeviceKind.NVSWITCH)
     kept = [n for n in range(len(machine.devices)) if n not in switches[1:]]
-    place = {old: new for new, old in enumerate(kept)} | {n: kept.index(switches[0]) for n in switches[1:]}
+    number = {old: new for new, old in enumerate(kept)} | {n: kept.index(switches[0]) for n in switches[1:]}
     links: dict[tuple[int, int, LinkKind], Link] = {}
     for link in machine.links:
-        source, target = place[link.source], place[link.target]
+        source, target = number[link.source], number[link.target]
         if source != target:
             ends = (machine.devices[link.source], machine.devices[link.target])
             known, Bps = links.get((source, target, link.kind)), link_GBps(link, *ends) * 1e9
@@ -46,7 +46,8 @@ def seen(machine: Machine) -> Machine:
 
 
 def link_GBps(link: Link, source: Device, target: Device) -> float:
-    """What NCCL counts for a link, each way. C2C and what leaves a NIC go by their nominal figures there too."""
+    """NCCL's bandwidth of a link, in GB/s each way: the nominal one for C2C and for the links from a NIC to the
+    network."""
     if link.kind is LinkKind.NVLINK:
         return nvlink_GBps(max(source.sm, target.sm)) * link.width
     if link.kind is LinkKind.PCIE:
@@ -66,7 +67,7 @@ def nvlink_GBps(sm: int) -> float:
 
 def nic_GBps(nic: Device) -> float:
     """All ports of a NIC."""
-    return nic.rate_Bps / 1e9 or NIC_UNTOLD_GBps
+    return nic.rate_Bps / 1e9 or NIC_UNKNOWN_GBps
 
 
 def cpu_GBps(cpu: Device) -> float:
@@ -84,7 +85,7 @@ RCCL_VENDORS = ("amd", "hygon")
 
 
 def runs_rccl(machine: Machine) -> bool:
-    """Whether a GPU is of a maker whose library RCCL is, and so all of them run it."""
+    """Whether a GPU is AMD's: then all GPUs run RCCL."""
     return any(machine.devices[g].vendor.lower() in RCCL_VENDORS for g in machine.gpus)
 
 

@@ -1,6 +1,6 @@
-"""How long a schedule takes, on links or in a machine's memory, and how far that is from the possible.
+"""The time of a schedule, on links or in a machine's memory, and the lower bound of any schedule's time.
 
-Names are loaded when they are first used: who asks of memory alone does not pay for flows and cuts.
+Names are loaded when they are first used: a caller that prices memory alone does not load flows and cuts.
 """
 
 from __future__ import annotations

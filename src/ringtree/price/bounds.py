@@ -1,4 +1,4 @@
-"""What no schedule can beat on a topology: docs/price.md has the arguments."""
+"""Lower bounds of every schedule's time on a topology: docs/price.md has the arguments."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ringtree.price.latency import least_s, to_the_next_s
 from ringtree.topology import Topology
 
 MOST_NODES = 128
-"""Of a cluster of more, this many stand for all: see `Bounds`."""
+"""Nodes that stand for all of a larger cluster: see `Bounds`."""
 MOST_TORUS_NODES = 1 << 14
-"""A torus is looked at whole: none of fewer nodes has its cuts."""
+"""A torus is examined whole: no torus of fewer nodes has its cuts."""
 SEND_RECV = "send_recv"
-"""What ranks do with their neighbours; no collective."""
+"""Sends between neighbours; no collective."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,12 @@ class LowerBound:
 
 
 class Bounds:
-    """Those of a topology or cluster, for any collective and size: each cut is looked for once. `in_network`: switches
-    add and copy; `in_hosts`: those within a host do.
+    """The lower bounds of a topology or cluster, for any collective and size: each cut is searched once. `in_network`:
+    switches add and copy; `in_hosts`: those within a host do.
 
-    The narrowest cuts of alike nodes on a network of leaves are a part of one node, a node, or a leaf's: what lies on
-    their smaller side is the same however many nodes there are. So of very many a few are looked at, and the other
-    side is counted in full. Such a cut is one of all nodes too, so the bound holds in any case.
+    The narrowest cuts of alike nodes on a network of leaves are a part of one node, a node, or a leaf's: their smaller
+    side is the same for any number of nodes. So of very many nodes a few are examined, and the other side is counted in
+    full. Such a cut is also a cut of all nodes, so the bound holds in any case.
     """
 
     def __init__(self, where: Topology | Cluster, *, in_network: bool = False, in_hosts: bool = False) -> None:
@@ -115,13 +115,13 @@ class Bounds:
         return self._least_s[key]
 
     def _cut(self, collective: str, root: int) -> tuple[Cut, bool]:
-        """The cut, and whether its bytes leave it."""
+        """Returns the cut, and whether its bytes leave it."""
         if (collective, root) not in self._cuts:
             self._cuts[collective, root] = self._found(collective, root)
         return self._cuts[collective, root]
 
     def _of_all(self, collective: str, cut: Cut) -> Cut:
-        """A cut of fewer nodes as one of all: as many ranks on its smaller side, and more on the other."""
+        """A cut of fewer nodes as a cut of all: the same ranks on its smaller side, and more on the other."""
         few, all_ranks = self.topology.ranks, self.ranks
         if few == all_ranks:
             return cut
@@ -153,7 +153,7 @@ class Bounds:
         return self._all_reduce()
 
     def _all_reduce(self) -> tuple[Cut, bool]:
-        """Each side of any cut must hear of the other; and what it takes that ranks alone add and copy."""
+        """The cut where each side must receive from the other; and the cut for ranks that alone add and copy."""
         graph = self._graph
         shared = Cut(Fraction(0), np.zeros(graph.nodes, np.bool_))
         if not self.in_network:
@@ -161,13 +161,13 @@ class Bounds:
             ones = [] if self.in_hosts else [cuts.tight_sets(graph, gather), self._ones()]
             shared = cuts.all_reduce(graph, [self._hosts(), *ones])
             if shared.per_byte_s >= 2 * max(gather.per_byte_s, scatter.per_byte_s):
-                return shared, False  # one side of any cut has half of the ranks, so no cut says more
+                return shared, False  # one side of any cut has half of the ranks: no cut gives a higher bound
         way_in, way_out = cuts.broadcast(graph, 0), cuts.broadcast(graph.reversed(), 0)
         best = cuts.widest([shared, way_in, way_out])
         return best, best is way_out
 
     def _ones(self) -> list[cuts.Alike]:
-        """Every rank for itself."""
+        """The sets of one rank each."""
         kinds = self._graph.kind[: self._graph.ranks]
         _, first, count = np.unique(kinds, return_index=True, return_counts=True)
         return [([rank], times) for rank, times in zip(first.tolist(), count.tolist(), strict=True)]
@@ -185,13 +185,13 @@ class Bounds:
         return [(ranks.tolist(), 1) for ranks in np.split(order, starts[1:])]
 
     def _firsts(self) -> list[int]:
-        """How many ranks come first: of few ranks any number, else a rank, a host, half, and all but these."""
+        """Numbers of first ranks to try: of few ranks any number, else a rank, a host, half, and all but these."""
         n, host = self._graph.ranks, int(np.sum(self.topology.hosts == self.topology.hosts[0]))
         return sorted(range(1, n) if n <= cuts.MOST_RANKS else {1, host, n // 2, n - host, n - 1} - {n, 0})
 
     def _sets(self) -> list[list[int]]:
         """Sets of ranks that may be the worst to leave or to enter: a rank, a host, half of the hosts or ranks, and
-        what is the worst for all_gather. One rank or host of those that are alike is enough."""
+        the worst set for all_gather. One of alike ranks or hosts is enough."""
         hosts, n = self.topology.hosts, self._graph.ranks
         half = np.flatnonzero(hosts < np.median(hosts)) if len(np.unique(hosts)) > 1 else np.arange(n // 2)
         gather = np.flatnonzero(self._cut("all_gather", 0)[0].inside[:n])
@@ -201,13 +201,13 @@ class Bounds:
 
 
 def _nics(machine: Machine) -> frozenset[str]:
-    """What its NICs are called."""
+    """The name of a node's NICs."""
     return frozenset(machine.devices[n].name for n in machine.nics)
 
 
 def bound(
     collective: str, where: Topology | Cluster, nbytes: int, *, root: int = 0, in_network: bool = False
 ) -> LowerBound:
-    """What no schedule can beat there, on a whole vector of `nbytes`. `in_network`: switches add and copy. For many
-    sizes `Bounds` looks for the cuts once."""
+    """The lower bound of any schedule's time there, on a whole vector of `nbytes`. `in_network`: switches add and copy.
+    For many sizes `Bounds` searches the cuts once."""
     return Bounds(where, in_network=in_network).bound(collective, nbytes, root)

@@ -1,9 +1,9 @@
-"""Every rank's clock and every port's, moved on round by round.
+"""The clocks of all ranks and ports, advanced round by round.
 
-A repetition of a block adds to clocks and takes the latest of them, nothing else: it is linear in the max-plus algebra
-(Baccelli and others: Synchronization and Linearity, 1992). So once it moves all clocks on by the same, every later one
-does, and where each clock moves on by its own, a look at the last repetition tells whether it did all the way: what is
-the latest of several lines is convex. Either way the rest need not be played.
+A repetition of a block adds to clocks and takes maxima of them, nothing else: it is linear in the max-plus algebra
+(Baccelli and others: Synchronization and Linearity, 1992). So once a repetition advances all clocks by the same time,
+every later one does. Where each clock advances by its own time, the last repetition shows whether all repetitions
+before it did the same, since a maximum of lines is convex. In both cases the repetitions between need not be played.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ from ringtree.price.rounds import MessageRound, distinct
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 SAME = 1e-11
-"""Of the time so far: what two clocks may differ by and still have moved on by the same."""
+"""The relative difference, of the time so far, below which two advances count as equal."""
 MOST_ROWS = 1 << 23
-"""Of one block no more rows than this are played. Each repetition left over takes what those of the second half took
-on average."""
+"""The most rows of one block that are played. Each remaining repetition takes the average of the second half's."""
 
 
 class SizedRound:
-    """A round with its size: bytes of a chunk on links, and in ranks' own work. Ports are numbered behind the
-    participants; `ports` are all of the schedule's."""
+    """A round priced for a size: bytes of a chunk on links, and in ranks' own work. Ports are numbered after the
+    participants; `ports`: all ports of the schedule."""
 
     def __init__(
         self, round: MessageRound, participants: int, ports: Ints, chunk_nbytes: float, work_nbytes: float
@@ -34,7 +33,7 @@ class SizedRound:
         self.round = round
         self.port = participants + np.searchsorted(ports, round.port[round.port_starts])
         count = np.diff(round.port_starts, append=len(round.port))
-        self.place = np.repeat(np.arange(len(count)), count)
+        self.row = np.repeat(np.arange(len(count)), count)
         self.there = round.arrival >= 0
         self.hand_s = round.hand.seconds(work_nbytes)
         self.ahead_s = round.ahead.seconds(chunk_nbytes)
@@ -44,16 +43,16 @@ class SizedRound:
 
     @property
     def touched(self) -> Ints:
-        """The clocks that it may move."""
+        """The clocks that the round may advance."""
         return np.concatenate([self.round.sender, self.round.receiver, self.port])
 
     def move(self, clock_s: Floats) -> None:
-        """The round: each rank sends, then receives."""
+        """Plays the round: each rank sends, then receives. `clock_s` [clocks]: seconds."""
         r = self.round
         arrival_s = np.full(len(r.arrival), -np.inf)
         if len(r.sender):
             handed_s = clock_s[r.sender] + self.hand_s
-            opens_s = np.maximum(clock_s[self.port], np.minimum.reduceat(handed_s, r.port_starts))[self.place]
+            opens_s = np.maximum(clock_s[self.port], np.minimum.reduceat(handed_s, r.port_starts))[self.row]
             done_s = np.maximum(np.maximum(handed_s, opens_s + self.ahead_s) + self.wire_s, opens_s + self.shared_s)
             clock_s[self.port] = np.maximum.reduceat(done_s, r.port_starts)
             clock_s[r.sender[r.sender_starts]] = np.maximum.reduceat(handed_s, r.sender_starts)
@@ -64,14 +63,14 @@ class SizedRound:
 
 
 def play(clock_s: Floats, steps: Sequence[SizedRound]) -> None:
-    """Each step once."""
+    """Plays each step once."""
     for step in steps:
         step.move(clock_s)
 
 
 def repeat(clock_s: Floats, steps: Sequence[SizedRound], times: int) -> None:
-    """The steps `times` over. A period in how they move the clocks on is looked for as Brent does: each state is
-    compared with one that was kept at a power of two."""
+    """Plays the steps `times` times. A period in the clocks' advances is searched by Brent's method: each state is
+    compared with the state kept at the last power of two."""
     if times < 1:
         return
     touched = distinct(np.concatenate([s.touched for s in steps]))
@@ -104,18 +103,18 @@ def repeat(clock_s: Floats, steps: Sequence[SizedRound], times: int) -> None:
 
 
 def _alike(moved: Floats, now: Floats) -> bool:
-    """Whether all clocks moved on by the same."""
+    """Whether all clocks advanced by the same time."""
     return float(np.ptp(moved)) <= SAME * float(now.max())
 
 
 def _same(moved: Floats, last: Floats, now: Floats) -> bool:
-    """Whether each clock moved on by what it did before."""
+    """Whether each clock advanced by the same time as before."""
     return bool(np.all(np.abs(moved - last) <= SAME * float(now.max())))
 
 
 def _leap(clock_s: Floats, steps: Sequence[SizedRound], touched: Ints, moved: Floats, left: int) -> int:
-    """As many of the repetitions that are left as move each clock on by `moved`; how many they were. The last one is
-    played, and says whether those before it did."""
+    """Skips the remaining repetitions that advance each clock by `moved`; returns their number. The last one is played,
+    and decides whether those before it may be skipped."""
     while left > 1:
         kept = clock_s.copy()
         clock_s[touched] += (left - 1) * moved

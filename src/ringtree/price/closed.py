@@ -1,8 +1,8 @@
-"""Closed forms, where a schedule would be too long to write out: who sends how much to whom at once, round by round.
+"""Closed forms, where a schedule would be too long to write out: the source, target and share of all sends of a round.
 
-A step costs the latency of its farthest pair and what its fullest link carries, as in `seconds`, to which tests hold
-the forms on small counts. No form knows an algorithm: it stands for whatever sends the same in every round, as
-schedules over a few ranks show.
+A step costs the latency of its farthest pair and the bytes of its fullest link, as in `seconds`; tests hold the forms
+to `seconds` on small counts. No form names an algorithm: it stands for every algorithm that sends the same in every
+round, as schedules over a few ranks show.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ringtree.topology import Topology
 Set = tuple[Ints, Ints, float]
 """Sources, targets, and the share of a vector that each sends."""
 Round = frozenset[tuple[int, int, bool, float]]
-"""(source, target, whether it is added, share of a vector) of all that is sent at once."""
+"""(source, target, whether it is added, share of a vector) of all simultaneous sends."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlikeRounds:
-    """Rounds that are alike: `sets` at once, `times` over. `lap`: of a ring, in which each round passes on what the one
-    before brought."""
+    """Rounds that are alike: `sets` at once, `times` times. `lap`: a ring's, in which each round passes on the chunks
+    of the previous round."""
 
     sets: tuple[Set, ...]
     times: int = 1
@@ -36,13 +36,13 @@ class AlikeRounds:
 
 
 Steps = Callable[[int, int, int], Sequence[AlikeRounds]]
-"""For so many ranks, of which so many share a host: the steps, of the first ranks up to so many."""
+"""(ranks, ranks of a host, most ranks) -> the steps, with the sends of the first ranks alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClosedForm:
-    """Steps that add, then the same ones back to copy, but for laps, which go on the same way; or one of the two. Back
-    takes as long."""
+    """Steps that add, then the same ones reversed that copy, except laps, which continue in the same direction; or one
+    of the two. The reversed steps take as long."""
 
     steps: Steps
     adds: bool = True
@@ -69,7 +69,7 @@ class ClosedForm:
         return seconds
 
     def rounds(self, ranks: int, host: int) -> Counter[Round]:
-        """Every round, and how often it comes."""
+        """Every round, and its number of repetitions."""
         found = Counter[Round]()
         for step in self.steps(ranks, host, ranks):
             for adds in [True] * self.adds + [False] * self.copies:
@@ -80,7 +80,8 @@ class ClosedForm:
 
 
 def _round(pairs: Iterable[tuple[int, int, bool, float]]) -> Round:
-    """Who sends to whom at once, whether it is added, and how much of the vector in all."""
+    """The simultaneous sends of a round: sources, targets, whether each is added, and the share of the vector in
+    all."""
     shares = dict[tuple[int, int, bool], float]()
     for *pair, share in pairs:
         key = pair[0], pair[1], bool(pair[2])
@@ -89,14 +90,14 @@ def _round(pairs: Iterable[tuple[int, int, bool, float]]) -> Round:
 
 
 def _lap(ranks: int, host: int, most: int) -> list[AlikeRounds]:
-    """A ring: to the next rank an n-th of the vector, n-1 times."""
+    """A ring: each rank sends an n-th of the vector to the next rank, n-1 times."""
     some = np.arange(min(ranks, most))
     return [AlikeRounds(((some, (some + 1) % ranks, 1 / ranks),), ranks - 1, lap=True)]
 
 
 def _laps_s(topology: Topology, hops: Sends, members: int, nbytes: int, laps: Sequence[bool]) -> float:
-    """Laps of a ring, each of which adds or copies. The chunk that goes all the way pays every hop; the one before the
-    narrowest hop waits there every round: the later of the two."""
+    """Laps of a ring, each of which adds or copies. The chunk that goes all round pays every hop; the chunk before the
+    narrowest hop waits there every round. The later of the two decides."""
     hop_s = hops.latency_s + hops.per_byte_s * nbytes
     wire_s = float(hops.per_byte_s.max()) * nbytes
     own_s = [work_s(topology, nbytes / members, adds) for adds in laps]
@@ -107,8 +108,8 @@ def _laps_s(topology: Topology, hops: Sends, members: int, nbytes: int, laps: Se
 
 
 def _grid(ranks: int, host: int, most: int) -> list[AlikeRounds]:
-    """Rings along rows, then columns: four copies of a quarter each at once, rows or columns first and either way
-    round."""
+    """Rings along rows, then columns: four copies of a quarter each at once, rows or columns first, in both
+    directions."""
     extents = _factors(ranks)
     axes = [(extent, prod(extents[:k])) for k, extent in enumerate(extents) if extent > 1]
     orders = [axes[k:] + axes[:k] for k in range(len(axes))]
@@ -129,18 +130,18 @@ def _grid(ranks: int, host: int, most: int) -> list[AlikeRounds]:
 
 
 def _groups(ranks: int, host: int, most: int) -> list[AlikeRounds]:
-    """A ring inside each host; halving and doubling between the ranks of one place, each on its share. Hosts beyond a
-    power of two are folded into their neighbours."""
+    """A ring inside each host; halving and doubling between the ranks of one position, each on its share. Hosts beyond
+    a power of two are folded into their neighbours."""
     if ranks % host:
         raise ValueError(f"{ranks} ranks on hosts of {host}: expected a multiple")
     hosts, few = ranks // host, max(most // host, 1)
     power = 1 << (hosts.bit_length() - 1)
-    some, place = np.arange(min(ranks, few * host)), np.arange(host)
+    some, position = np.arange(min(ranks, few * host)), np.arange(host)
     active = np.setdiff1d(np.arange(hosts), np.arange(hosts - power) * 2)
     chosen = np.arange(min(power, few))
 
     def between(one: Ints, other: Ints, share: float) -> AlikeRounds:
-        source, target = ((h[:, None] * host + place).ravel() for h in (one, other))
+        source, target = ((h[:, None] * host + position).ravel() for h in (one, other))
         return AlikeRounds(((source, target, share / host),))
 
     inside = (some, some // host * host + (some + 1) % host, 1 / host)
@@ -159,15 +160,15 @@ CLOSED = (
     ClosedForm(_grid),
     ClosedForm(_groups),
 )
-"""What is priced without its schedule."""
+"""The collectives that are priced without their schedule."""
 RECOGNIZED = ((12, 2), (20, 4))
-"""By its schedules over so many ranks in groups of so many: groups of two sizes, and no power of two of them."""
+"""(ranks, ranks of a group) over which a form is recognized: groups of two sizes, their number no power of two."""
 
 
 def closed_form(schedules: Callable[[int, int], Schedule | None]) -> ClosedForm | None:
-    """The closed form for schedules that are made for a number of ranks, in groups of so many where they have groups:
-    the one that sends as much from whom to whom at once, in every round. None where none does, or there is no schedule
-    for RECOGNIZED."""
+    """The closed form of the schedules of a maker, a function of the number of ranks and, with groups, of ranks in a
+    group: the form with the same sources, targets and shares in every round. None where no form has them, or where
+    there is no schedule for RECOGNIZED."""
     left = list(CLOSED)
     for ranks, group in RECOGNIZED:
         if (schedule := schedules(ranks, group)) is None:

@@ -19,11 +19,11 @@ from ringtree.topology import Topology
 MOST_RANKS = 64
 """Above this number of ranks, not every rank is examined on its own."""
 MANY = 256
-"""Above this number of links, the first ones decide the name of all."""
+"""Above this number of links, the first ones determine the name of all."""
 
 
 Alike = tuple[Sequence[int], int]
-"""A set of ranks, and the number of sets that are like it."""
+"""A set of ranks, and the number of sets like it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,8 +42,8 @@ def widest(cuts: Iterable[Cut]) -> Cut:
 
 
 def all_gather(graph: Graph) -> Cut:
-    """What the ranks outside a set have must enter it: the worst of all sets (ForestColl, NSDI 2026: 1/x*). By Newton's
-    method on cuts: from a rate that is too high, the cut that forbids it gives the next."""
+    """The parts of the ranks outside a set must enter it: the worst of all sets (ForestColl, NSDI 2026: 1/x*). By
+    Newton's method on cuts: for a rate that is too high, the cut that forbids it gives the next rate."""
     n = graph.ranks
     rate, inside = _first_rate(graph)
     for rank in graph.representatives():
@@ -59,7 +59,7 @@ def all_gather(graph: Graph) -> Cut:
 
 
 def scatter(graph: Graph, root: int) -> Cut:
-    """A set without the root must let in its ranks' parts. One kind of goods, so the bound is reached."""
+    """A set without the root must let in its ranks' parts. A single commodity, so the bound is reached."""
     n, one = graph.ranks, graph.apart([root])
     at_root = int(one.kind[root])
     counts = {k: count for k, count in enumerate(one.ranks_of_kind()) if count and k != at_root}
@@ -79,15 +79,15 @@ def broadcast(graph: Graph, root: int) -> Cut:
 
 
 def neighbours(graph: Graph) -> Cut:
-    """The whole vector from each rank to the next, the last to the first: the least of these flows. Of very many the
-    first are looked at, and the last."""
+    """The whole vector from each rank to the next, the last to the first: the least of these flows. Of very many ranks
+    the first and the last are examined."""
     n = graph.ranks
     firsts = [*range(min(n, MOST_RANKS)), n - 1]
     return widest(_whole(graph, [rank], [(rank + 1) % n]) for rank in dict.fromkeys(firsts))
 
 
 def all_to_all(graph: Graph, sets: Sequence[Sequence[int]]) -> Cut:
-    """Every pair's part crosses between the two that a set has apart: the worst of these sets of ranks."""
+    """The part of every pair that a set separates must cross its cut: the worst of these sets of ranks."""
     return widest(
         Cut(Fraction(len(ranks) * (graph.ranks - len(ranks)), graph.ranks) * cut.per_byte_s, cut.inside)
         for ranks in sets
@@ -96,30 +96,30 @@ def all_to_all(graph: Graph, sets: Sequence[Sequence[int]]) -> Cut:
 
 
 def prefix(graph: Graph, firsts: Iterable[int]) -> Cut:
-    """What the first r ranks have must reach the others, for these r."""
+    """The parts of the first r ranks must reach the others, for these r."""
     n = graph.ranks
     return widest(_whole(graph, range(r), range(r, n)) for r in firsts)
 
 
 def all_reduce(graph: Graph, partitions: Iterable[Sequence[Alike]]) -> Cut:
-    """Each partition of the ranks into k sets: every element enters one of them 2(k-1) times at least, for so many
-    one-way calls it takes until each of k knows of all (Harary and Schwenk 1974). Switches must neither add nor
+    """Each partition of the ranks into k sets: every element enters one of them at least 2(k-1) times: the least
+    number of one-way calls until each of k knows of all (Harary and Schwenk 1974). Switches must neither add nor
     copy."""
     nothing = Cut(Fraction(0), np.zeros(graph.nodes, np.bool_))
     return widest([nothing, *(_together(graph, sets) for sets in partitions if sum(count for _, count in sets) > 1)])
 
 
 def _together(graph: Graph, sets: Sequence[Alike]) -> Cut:
-    """All sets' ways in take 2(k-1) vectors."""
-    ways = [_whole(graph, _but(graph, ranks), ranks) for ranks, _ in sets]
+    """All sets' incoming links together take 2(k-1) vectors."""
+    cuts = [_whole(graph, _but(graph, ranks), ranks) for ranks, _ in sets]
     k = sum(count for _, count in sets)
-    total = sum((count / way.per_byte_s for way, (_, count) in zip(ways, sets, strict=True)), Fraction(0))
-    return Cut(2 * (k - 1) / total, widest(ways).inside, k)
+    total = sum((count / cut.per_byte_s for cut, (_, count) in zip(cuts, sets, strict=True)), Fraction(0))
+    return Cut(2 * (k - 1) / total, widest(cuts).inside, k)
 
 
 def tight_sets(graph: Graph, cut: Cut) -> list[Alike]:
-    """A partition of the ranks: the smallest sets that are as narrow as the worst for all_gather, and what is left one
-    by one."""
+    """A partition of the ranks: the smallest sets as narrow as the worst for all_gather, and the other ranks one by
+    one."""
     n, found, left = graph.ranks, list[set[int]](), set(range(graph.ranks))
     if n > MOST_RANKS:
         return []
@@ -153,7 +153,7 @@ def _but(graph: Graph, ranks: Iterable[int]) -> list[int]:
 
 
 def _first_rate(graph: Graph) -> tuple[Fraction, Side]:
-    """At what rate each rank could send to the rank of the narrowest links in."""
+    """The rate at which each rank could send to the rank with the narrowest incoming links."""
     entering = {rank: _leaving(graph.reversed(), rank) for rank in graph.representatives()}
     rank = min(entering, key=entering.__getitem__)
     return _rate(entering[rank], graph.ranks - 1, graph), np.arange(graph.nodes) == rank
@@ -171,7 +171,7 @@ def _rate(bandwidth_Bps: Fraction, share: int, graph: Graph) -> Fraction:
 
 def narrow(topology: Topology, cut: Cut, *, leaves: bool = False, nics: Container[str] = ()) -> str:
     """A cut in words, by the smaller side's name: `the 8 NIC links into host 0 (rail0 -> node0/nic0), 400 GB/s`.
-    `leaves`: the bytes leave the cut's nodes. `nics`: what NICs are called in a node."""
+    `leaves`: the bytes leave the cut's nodes. `nics`: the name of the NICs in a node."""
     inside = ~cut.inside if leaves else cut.inside
     links = np.flatnonzero(inside[topology.target] & ~inside[topology.source] & (topology.bandwidth_Bps > 0))
     ranks = np.flatnonzero(inside[: topology.ranks])
@@ -188,14 +188,14 @@ def narrow(topology: Topology, cut: Cut, *, leaves: bool = False, nics: Containe
 
 
 def _kind(topology: Topology, links: NDArray[np.intp], nics: Container[str]) -> str:
-    """`NIC `, where all links have one at an end; it may stand for several, `nic0-nic3`."""
+    """`NIC `, where all links have a NIC at an end, which may stand for several, `nic0-nic3`."""
     ends = ([topology.nodes[int(end[link])] for end in (topology.source, topology.target)] for link in links[:MANY])
     found = [any(name.rpartition("/")[2].partition("-")[0] in nics for name in pair) for pair in ends]
     return "NIC " if found and all(found) else ""
 
 
 def _ranks(topology: Topology, ranks: NDArray[np.intp]) -> str:
-    """One rank, the hosts that they are all of, or how many."""
+    """The ranks in words: one rank, the hosts that they fill, or their number."""
     if len(ranks) == 1:
         return topology.nodes[int(ranks[0])]
     hosts = np.unique(topology.hosts[ranks])

@@ -1,8 +1,8 @@
-"""A topology as a graph of capacities in whole numbers, nodes that are alike put together.
+"""A topology as a graph of whole capacities, with alike nodes merged into kinds.
 
-Nodes are alike when they have as much to and from each kind of node as one another: an equitable partition, found by
-colour refinement. What flows from kind to kind may be taken to be spread evenly over a kind's nodes, so the most that
-can flow is the same in the graph of kinds (Grohe, Kersting, Mladenov, Selman: Dimension Reduction via Colour
+Nodes are alike when they have equal capacity to and from each kind of node: an equitable partition, found by colour
+refinement. A flow from kind to kind may be spread evenly over a kind's nodes, so the maximum flow is the same in the
+graph of kinds (Grohe, Kersting, Mladenov, Selman: Dimension Reduction via Colour
 Refinement, 2014), and 100,000 ranks of alike machines are a handful of nodes.
 """
 
@@ -43,7 +43,7 @@ class Incidence:
         return Incidence(order, np.searchsorted(ends[order], np.arange(nodes + 1)))
 
     def links(self, nodes: Ints) -> tuple[Ints, Ints]:
-        """Those of all these nodes, one node after the other, and the place of each one's node among them."""
+        """The links of these nodes, node after node, and each link's node as a position in `nodes`."""
         which, at = elements(self.first[nodes], self.first[nodes + 1] - self.first[nodes])
         return self.order[at], which
 
@@ -65,7 +65,7 @@ class Graph:
 
     @staticmethod
     def of(topology: Topology) -> Graph:
-        """Without the links that have failed."""
+        """The graph without failed links."""
         there = np.flatnonzero(topology.bandwidth_Bps > 0)
         levels, which = np.unique(topology.bandwidth_Bps[there], return_inverse=True)
         source, target = topology.source[there].astype(np.int64), topology.target[there].astype(np.int64)
@@ -82,17 +82,17 @@ class Graph:
         return len(self.kind)
 
     def reversed(self) -> Graph:
-        """Every link the other way round."""
+        """The graph with every link reversed."""
         return replace(self, source=self.target, target=self.source, leaving=self.entering, entering=self.leaving)
 
     def apart(self, *groups: Iterable[int]) -> Graph:
-        """With the nodes of each group of no other's kind."""
+        """The graph whose kinds are split so that no kind has nodes of two groups."""
         return self._split(groups, [node for group in groups for node in group])
 
     def _split(self, groups: Iterable[Iterable[int]], moved: Iterable[int]) -> Graph:
-        """With kinds so fine that groups are of their own and alike nodes have alike neighbours. `moved`: the nodes
-        that others are to be told apart by, at first; then, of each kind that falls into parts, all parts but one
-        (Hopcroft 1971), for in the whole of it neighbours are alike already."""
+        """The graph with kinds split until no kind has nodes of two groups and alike nodes have alike neighbours.
+        `moved`: the nodes whose links split kinds first; then, of each kind that was split, all parts but one (Hopcroft
+        1971), since the whole of it splits no kind any more."""
         kind = self.kind.copy()
         for group in groups:
             nodes = np.array(list(group), np.int64)
@@ -103,7 +103,7 @@ class Graph:
         return replace(self, kind=np.unique(kind, return_inverse=True)[1].reshape(-1))
 
     def _round(self, kind: Ints, changed: Ints) -> Ints:
-        """Splits kinds by what their nodes have to and from the nodes `told`; the nodes whose kind is new."""
+        """Splits kinds by their nodes' capacity to and from the nodes `changed`; returns the nodes of new kinds."""
         nodes, seen = list[Ints](), list[Hashes]()
         for salt, near, far in ((1, self.leaving, self.target), (2, self.entering, self.source)):
             link, which = near.links(changed)
@@ -124,7 +124,7 @@ class Graph:
         size, of = np.bincount(part), old[opens]
         unmet = np.bincount(kind, minlength=int(kind.max()) + 1)[of] - np.bincount(of, size)[of].astype(np.int64)
         first = np.diff(of, prepend=-1) != 0
-        new = ~first | (unmet > 0)  # what was not met, or else the first part, keeps its number
+        new = ~first | (unmet > 0)  # the part without such links, or else the first part, keeps its number
         number = np.where(new, kind.max() + np.cumsum(new), of)
         kind[met] = number[part]
         found: Ints = met[new[part]]
@@ -136,12 +136,12 @@ class Graph:
         return first
 
     def ranks_of_kind(self) -> list[int]:
-        """How many ranks each kind has."""
+        """The number of ranks of each kind."""
         counts: list[int] = np.bincount(self.kind[: self.ranks], minlength=int(self.kind.max()) + 1).tolist()
         return counts
 
     def between_kinds(self) -> dict[tuple[int, int], Fraction]:
-        """What can flow from each kind to each other one, all nodes together."""
+        """Capacity from each kind to each other one, all nodes together."""
         kinds, levels = int(self.kind.max()) + 1, len(self.capacities)
         keys = (self.kind[self.source] * kinds + self.kind[self.target]) * levels + self.which
         if kinds * kinds * levels <= MOST_COUNTED:
@@ -160,8 +160,8 @@ class Graph:
 
 
 def flow(graph: Graph, supply: Mapping[int, Fraction], demand: Mapping[int, Fraction]) -> tuple[Fraction, Side]:
-    """The most that can flow from kinds to kinds, each with no more than it has or takes in all (UNBOUNDED: any), and
-    the nodes on the takers' side of a narrowest cut."""
+    """The maximum flow from kinds to kinds, within each kind's total supply or demand (UNBOUNDED: any), and the nodes
+    on the targets' side of a narrowest cut."""
     between = graph.between_kinds()
     kinds = int(graph.kind.max()) + 1
     scale = lcm(*(c.denominator for c in (*between.values(), *supply.values(), *demand.values())))
@@ -175,7 +175,7 @@ def flow(graph: Graph, supply: Mapping[int, Fraction], demand: Mapping[int, Frac
 
 
 def _mixed(values: Hashes) -> Hashes:
-    """Scattered over all 64 bits (splitmix64)."""
+    """Hashes of the values over all 64 bits (splitmix64)."""
     values = (values ^ (values >> np.uint64(30))) * MIX
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))

@@ -1,4 +1,4 @@
-"""The least time in which news gets to all that must have it, whatever the bytes."""
+"""The least time for a message of no bytes to reach all ranks that must have it."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from numpy.typing import NDArray
 from ringtree.topology import Topology
 
 MOST_SEARCHES = 64
-"""With more ranks than this the farthest two are not looked for among all."""
+"""With more ranks than this, the farthest two are not searched among all."""
 
 
 def least_s(topology: Topology, root: int | None = None, *, towards: bool = False) -> float:
-    """From the root to the last of the others (to it, where `towards`); from every rank to every other one where there
-    is no root. The longer of two bounds: how far the farthest are, and how long it takes until all know if those who do
-    tell another one every `message_s` (LogP's broadcast; Karp and others 1993)."""
+    """Seconds from the root to the last of the others (to the root, where `towards`); from every rank to every other
+    one without a root. The longer of two bounds: the latency between the farthest ranks, and the time of a broadcast in
+    which each informed rank sends a message every `message_s` (LogP's broadcast; Karp and others 1993)."""
     n = topology.ranks
     if n == 1:
         return 0.0
     own_s = topology.message_s
     roots = [root] if root is not None else range(n if n <= MOST_SEARCHES else 1)
     farthest_s = max(float(_distances_s(topology, r, towards)[:n].max()) for r in roots)
-    return max(farthest_s + 2 * own_s, _told_s(n, _nearest_s(topology) + 2 * own_s, own_s))
+    return max(farthest_s + 2 * own_s, _broadcast_s(n, _nearest_s(topology) + 2 * own_s, own_s))
 
 
 def to_the_next_s(topology: Topology) -> float:
-    """From the rank that is farthest from the next one to that one; of many, a few are looked at."""
+    """Seconds from the rank farthest from the next one to that one; of many ranks, a few are examined."""
     n = topology.ranks
     some = range(n if n <= MOST_SEARCHES else MOST_SEARCHES // 4)
     return max(float(_distances_s(topology, r, False)[(r + 1) % n]) for r in some) + 2 * topology.message_s
 
 
 def _distances_s(topology: Topology, root: int, towards: bool) -> NDArray[np.float64]:
-    """From the root to every node, by way of any others; `towards`: from them to it."""
+    """Seconds from the root to every node, through any others; `towards`: from the nodes to the root."""
     there = topology.bandwidth_Bps > 0
     near, far = (topology.target, topology.source) if towards else (topology.source, topology.target)
     near, far, latency_s = near[there], far[there], topology.latency_s[there]
@@ -49,7 +49,8 @@ def _distances_s(topology: Topology, root: int, towards: bool) -> NDArray[np.flo
 
 
 def _nearest_s(topology: Topology) -> float:
-    """No rank is nearer to another: one link where ranks have such, else one out of a rank and one into one."""
+    """A lower bound of the latency between any two ranks: a link between ranks, else a link out of a rank and one into
+    one."""
     there = topology.bandwidth_Bps > 0
     out, into = ((end < topology.ranks) & there for end in (topology.source, topology.target))
     latency_s = topology.latency_s
@@ -57,12 +58,12 @@ def _nearest_s(topology: Topology) -> float:
     return min(least[0], least[1] + least[2])
 
 
-def _told_s(ranks: int, hop_s: float, pause_s: float) -> float:
+def _broadcast_s(ranks: int, hop_s: float, pause_s: float) -> float:
     """Returns the seconds until the last of `ranks` is informed: a message takes `hop_s`, an informed rank sends one
     every `pause_s`."""
     if pause_s == 0 or ranks == 2:
         return hop_s
-    ready, known = {(0, 0): 1}, 1  # by (hops, pauses): how many can send then
+    ready, known = {(0, 0): 1}, 1  # by (hops, pauses): the number of ranks that can send then
     when = [(0.0, (0, 0))]
     while True:
         now_s, at = heapq.heappop(when)

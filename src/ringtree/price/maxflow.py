@@ -19,15 +19,15 @@ class FlowNetwork:
             self.add(source, target, capacity)
 
     def add(self, source: int, target: int, capacity: int) -> None:
-        """One more edge; its number is even, and the next is its residual."""
+        """Adds an edge; its number is even, and the next is its residual."""
         for a, b, c in ((source, target, capacity), (target, source, 0)):
             self._out[a].append(len(self._ends))
             self._ends.append(b)
             self._capacity.append(c)
 
     def flow(self, source: int, target: int) -> tuple[int, set[int]]:
-        """The most from one node to another, and the nodes on the target's side of a cut that lets through no more:
-        the fewest. By Dinic: shortest augmenting paths, a level graph at a time, O(nodes² edges)."""
+        """The maximum flow from one node to another, and the fewest nodes on the target's side of a minimum cut. By
+        Dinic: shortest augmenting paths, a level graph at a time, O(nodes² edges)."""
         left = self._capacity.copy()
         total = 0
         while target in (level := self._levels(source, left)):
@@ -37,7 +37,7 @@ class FlowNetwork:
         return total, self._reaching(target, left)
 
     def _reaching(self, target: int, left: list[int]) -> set[int]:
-        """The nodes from which more could still come."""
+        """The nodes from which more flow could reach the target."""
         found, queue = {target}, deque([target])
         while queue:
             for edge in self._out[queue.popleft()]:
@@ -47,7 +47,7 @@ class FlowNetwork:
         return found
 
     def _levels(self, source: int, left: list[int]) -> dict[int, int]:
-        """How far each node is that can still be reached."""
+        """The distance of each node that can still be reached."""
         level, queue = {source: 0}, deque([source])
         while queue:
             node = queue.popleft()
@@ -59,7 +59,7 @@ class FlowNetwork:
         return level
 
     def _push(self, source: int, target: int, level: dict[int, int], at: list[int], left: list[int]) -> int:
-        """Along one path of the level graph; `at` skips each node's edges that lead nowhere."""
+        """Augments along one path of the level graph; `at` skips each node's dead edges."""
         path, node = list[int](), source
         while node != target:
             out = self._out[node]

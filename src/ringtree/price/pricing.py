@@ -16,14 +16,15 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Where = Topology | memory.SharedMemory
 MOST_WRITTEN_OUT = 1 << 22
-"""Rows of a block whose peers move on: of one that has more, as many repetitions as this stand for all."""
+"""The most rows written out of a block whose peers move on: of a longer one, repetitions of this many rows stand for
+all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """`seconds` is `latency_s` (that of a vector of no bytes), `bandwidth_s` (what its bytes on links add) and `work_s`
-    (what copying and reducing them adds). `busiest`: the link that most seconds' bytes cross, `busiest_s` how many.
-    `blocks_s`: what each block of the schedule adds."""
+    """`seconds` is `latency_s` (that of a vector of no bytes), `bandwidth_s` (added by its bytes on links) and `work_s`
+    (added by copying and reducing them). `busiest`: the link with the longest time of bytes, `busiest_s`. `blocks_s`:
+    the seconds added by each block of the schedule."""
 
     seconds: float
     latency_s: float
@@ -53,23 +54,23 @@ class Priced:
         _check(schedule, topology)
         self.schedule, self.topology = schedule, topology
         blocks = [_still(schedule, b) for b in schedule.blocks]
-        ways = _ways(topology, [b for b, _ in blocks])
+        routes = _routes(topology, [b for b, _ in blocks])
         lengths = np.maximum(schedule.lengths, 1)
         self._parts, before = list[_Part](), NOTHING
         for block, weight in blocks:
             if block.rounds:
-                part, before = _read(block, weight, ways, before, lengths)
+                part, before = _read(block, weight, routes, before, lengths)
                 self._parts.append(part)
         rounds = [r for p in self._parts for r in p.first]
         self._ports = distinct(np.concatenate([r.port for r in rounds])) if rounds else np.zeros(0, np.int64)
 
     def seconds(self, nbytes: int) -> float:
-        """How long it takes on a whole vector of `nbytes`."""
+        """Seconds on a whole vector of `nbytes`."""
         chunk_nbytes = self._chunk_nbytes(nbytes)
         return self._play(chunk_nbytes, chunk_nbytes)[-1]
 
     def quote(self, nbytes: int) -> Quote:
-        """The same, and of what it consists."""
+        """The time on a whole vector of `nbytes`, and its parts."""
         chunk_nbytes = self._chunk_nbytes(nbytes)
         latency_s = self._play(0.0, 0.0)[-1]
         moved_s = self._play(chunk_nbytes, 0.0)[-1]
@@ -86,14 +87,14 @@ class Priced:
         )
 
     def busiest(self, nbytes: int) -> tuple[str, float]:
-        """The link that most seconds' bytes cross, and how many."""
+        """The link with the longest time of bytes, and that time in seconds."""
         full_s = self._links_s(self._chunk_nbytes(nbytes))
         if not full_s.any():
             return "no link", 0.0
         return self.topology.link_name(int(full_s.argmax())), float(full_s.max())
 
     def work_s(self, nbytes: int) -> float:
-        """How long the rank with the most own work is at it."""
+        """Seconds of the rank with the most local work."""
         chunk_nbytes = self._chunk_nbytes(nbytes)
         busy_s = np.zeros(self.schedule.participants)
         for part in self._parts:
@@ -112,7 +113,7 @@ class Priced:
         return whole / s.chunks
 
     def _play(self, chunk_nbytes: float, work_nbytes: float) -> list[float]:
-        """When each block ends, the first being none; then when all is over: no link carries its bytes any sooner."""
+        """Seconds at the start and after each block; then of the whole, at least the time of each link's bytes."""
         participants = self.schedule.participants
         clock_s = np.zeros(participants + len(self._ports))
         ends_s = [0.0]
@@ -141,11 +142,11 @@ class Priced:
 
 
 def seconds(schedule: Schedule, where: Where, nbytes: int) -> float:
-    """How long the schedule takes on a whole vector of `nbytes`; its rank r is the topology's rank r.
+    """Seconds of the schedule on a whole vector of `nbytes`; its rank r is the topology's rank r.
 
-    Links: every rank's clock moves on round by round. Memory: in closed form over what the schedule asks of each rank
-    in each round. ValueError for a schedule that cannot run there. For many sizes `Priced`, or a
-    `memory.Workload`, reads the schedule once."""
+    Links: every rank's clock advances round by round. Memory: in closed form over the work of each rank in each round.
+    ValueError for a schedule that cannot run there. For many sizes `Priced`, or a `memory.Workload`, reads the schedule
+    once."""
     if nbytes < 0:
         raise ValueError(f"{nbytes} bytes; expected at least 0")
     if isinstance(where, memory.SharedMemory):
@@ -156,8 +157,8 @@ def seconds(schedule: Schedule, where: Where, nbytes: int) -> float:
 
 
 def quote(schedule: Schedule, topology: Topology, nbytes: int) -> Quote:
-    """How long the schedule takes on a whole vector of `nbytes`, and of what that consists; its rank r is the
-    topology's rank r. For many sizes `Priced` reads the schedule once."""
+    """The time of the schedule on a whole vector of `nbytes`, and its parts; its rank r is the topology's rank r. For
+    many sizes `Priced` reads the schedule once."""
     return Priced(schedule, topology).quote(nbytes)
 
 
@@ -177,7 +178,7 @@ def _check(schedule: Schedule, topology: Topology) -> None:
 
 
 def _still(schedule: Schedule, block: Block) -> tuple[Block, float]:
-    """The block with its peers written out where they move on, and for how many each repetition stands."""
+    """The block with its peers written out where they move on, and the number of repetitions that each stands for."""
     shift, rows = block.shift, block.rows
     if not (shift.source or shift.target) or not len(rows):
         return block, 1.0
@@ -186,7 +187,7 @@ def _still(schedule: Schedule, block: Block) -> tuple[Block, float]:
     return Block(schedule.repetitions(block, which)), block.times / len(which)
 
 
-def _ways(topology: Topology, blocks: list[Block]) -> RoutedPairs:
+def _routes(topology: Topology, blocks: list[Block]) -> RoutedPairs:
     pairs = [np.zeros((2, 0), np.int64)]
     for b in blocks:
         away = b.rows.source != b.rows.target
@@ -194,19 +195,19 @@ def _ways(topology: Topology, blocks: list[Block]) -> RoutedPairs:
     return RoutedPairs(topology, *np.concatenate(pairs, axis=1))
 
 
-def _read(block: Block, weight: float, ways: RoutedPairs, before: Ints, lengths: Ints) -> tuple[_Part, Ints]:
-    """The block's rounds, and what its last one writes."""
+def _read(block: Block, weight: float, routes: RoutedPairs, before: Ints, lengths: Ints) -> tuple[_Part, Ints]:
+    """The block's rounds, and the ranges that its last one writes."""
     edges = np.searchsorted(block.rows.round, np.arange(block.rounds + 1))
     first, ready = list[MessageRound](), before
     for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         if high > low:
             rows = block.rows.take(slice(low, high))
-            first.append(read(rows, ways, ready))
+            first.append(read(rows, routes, ready))
             ready = written(rows)
     others, shift = first, block.shift
-    if block.times > 1 and _copies(ways.topology):
+    if block.times > 1 and _copies(routes.topology):
         rows = block.rows.take(slice(int(edges[0]), int(edges[1])))
-        others = [read(rows, ways, _moved(ready, lengths, -shift.source_chunk)), *first[1:]]
+        others = [read(rows, routes, _moved(ready, lengths, -shift.source_chunk)), *first[1:]]
     last = _moved(ready, lengths, (block.times - 1) * shift.target_chunk)
     return _Part(tuple(first), tuple(others), block.times, weight), last
 

@@ -1,4 +1,4 @@
-"""Rounds as numbers: what each row of a round costs, whatever the size.
+"""Rounds as numbers: the cost of each row of a round, for any size.
 
 Every cost is a + b * chunk_nbytes, so a round is read once and priced for any size.
 """
@@ -20,14 +20,14 @@ Ints = NDArray[np.int64]
 
 
 def distinct(values: Ints) -> Ints:
-    """Each once, sorted. (np.unique hashes whole numbers, which takes several times as long.)"""
+    """The distinct values, sorted. (np.unique hashes whole numbers, which takes several times as long.)"""
     ordered = np.sort(values)
     found: Ints = ordered[np.diff(ordered, prepend=-1) != 0]
     return found
 
 
 class RoutedPairs:
-    """The routes of the pairs of ranks that were asked for, each looked up once."""
+    """The routes of the given pairs of ranks, each looked up once."""
 
     def __init__(self, topology: Topology, source: Ints, target: Ints) -> None:
         self.topology = topology
@@ -44,9 +44,9 @@ class RoutedPairs:
         """The number of each pair."""
         return np.searchsorted(self.keys, source * len(self.topology.nodes) + target)
 
-    def spread(self, way: Ints) -> tuple[Ints, Ints]:
+    def spread(self, number: Ints) -> tuple[Ints, Ints]:
         """Rows by the links that they take: (row, link)."""
-        row, at = elements(self.first[way], self.first[way + 1] - self.first[way])
+        row, at = elements(self.first[number], self.first[number + 1] - self.first[number])
         return row, self.link[at]
 
 
@@ -74,10 +74,10 @@ class LinearCost:
 @dataclass(frozen=True, slots=True, eq=False)
 class MessageRound:
     """Messages are sorted by port, the link of a rank by which they leave; `port_starts` is each port's first row.
-    `hand`: when the sender has handed it over, from when it began the round; `ahead`: how long what goes before it
-    takes on the port; `wire` its own time, beside those that other ports send in the same turn; `shared` that of all
-    that crosses its fullest link in this round, where several ports meet. `arrival` are receivers' rows, sorted by
-    receiver, by their message's place (-1: local work); `rest` is what the receiver does from that row on."""
+    `hand`: seconds from the sender's start of the round until it has handed the message over; `ahead`: of the messages
+    before it on the port; `wire`: its own, beside the messages of other ports in the same turn; `shared`: of all bytes
+    on its fullest link in this round, where several ports meet. `arrival` are receivers' rows, sorted by
+    receiver, by their message's position (-1: local work); `rest` is the receiver's work from that row on."""
 
     sender: Ints
     port: Ints
@@ -97,28 +97,30 @@ class MessageRound:
 
 
 def written(rows: Transfers) -> Ints:
-    """What they write: (rank, buffer, chunk, count), a row each."""
+    """The ranges written by the rows: (rank, buffer, chunk, count), a row each."""
     columns = (rows.target, rows.target_buffer, rows.target_chunk, rows.count)
     return np.stack([c.astype(np.int64) for c in columns], axis=1)
 
 
-def read(rows: Transfers, ways: RoutedPairs, before: Ints) -> MessageRound:
-    """One round's rows, priced. `before`: what the round before wrote, which lies ready to be sent."""
-    topology = ways.topology
+def read(rows: Transfers, routes: RoutedPairs, before: Ints) -> MessageRound:
+    """One round's rows, priced. `before`: the ranges written by the round before, which are ready to be sent."""
+    topology = routes.topology
     away = np.flatnonzero(rows.source != rows.target)
     source, target = rows.source[away].astype(np.int64), rows.target[away].astype(np.int64)
-    way = ways.of(source, target)
-    order = np.lexsort((away, ways.entry[way], source))
-    away, source, way = away[order], source[order], way[order]
+    number = routes.of(source, target)
+    order = np.lexsort((away, routes.entry[number], source))
+    away, source, number = away[order], source[order], number[order]
     chunks = rows.count[away].astype(np.float64)
-    port = source * (topology.links + 1) + ways.entry[way]
+    port = source * (topology.links + 1) + routes.entry[number]
     port_starts = np.flatnonzero(np.diff(port, prepend=-1) != 0)
     group = np.cumsum(np.diff(port, prepend=-1) != 0) - 1
     turn = np.arange(len(port)) - port_starts[group]
-    wire = LinearCost(np.zeros(len(away)), np.maximum(ways.per_byte_s[way] * chunks, _met(ways, way, turn, chunks)))
+    wire = LinearCost(
+        np.zeros(len(away)), np.maximum(routes.per_byte_s[number] * chunks, _met(routes, number, turn, chunks))
+    )
     whole = wire.upto(group)
     ahead = LinearCost(whole.fixed_s - wire.fixed_s, whole.per_chunk_byte_s - wire.per_chunk_byte_s)
-    shared, links, link_chunks = _shared(ways, way, group, chunks)
+    shared, links, link_chunks = _shared(routes, number, group, chunks)
     receiver, arrival, rest = _receivers(topology, rows, away)
     return MessageRound(
         source,
@@ -129,7 +131,7 @@ def read(rows: Transfers, ways: RoutedPairs, before: Ints) -> MessageRound:
         ahead,
         wire,
         shared,
-        ways.latency_s[way],
+        routes.latency_s[number],
         arrival,
         receiver[np.flatnonzero(np.diff(receiver, prepend=-1) != 0)],
         np.flatnonzero(np.diff(receiver, prepend=-1) != 0),
@@ -147,39 +149,39 @@ def _upto(values: Floats, group: Ints) -> Floats:
     return found
 
 
-def _shared(ways: RoutedPairs, way: Ints, port: Ints, chunks: Floats) -> tuple[LinearCost, Ints, Floats]:
-    """Each row's fullest link among those where several ports meet; and all links with what crosses them."""
-    row, link = ways.spread(way)
-    used, place = np.unique(link, return_inverse=True)
-    load: Floats = np.bincount(place, chunks[row], len(used)).astype(np.float64)
+def _shared(routes: RoutedPairs, number: Ints, port: Ints, chunks: Floats) -> tuple[LinearCost, Ints, Floats]:
+    """Each row's fullest link among those where several ports meet; and all links with their chunks."""
+    row, link = routes.spread(number)
+    used, index = np.unique(link, return_inverse=True)
+    load: Floats = np.bincount(index, chunks[row], len(used)).astype(np.float64)
     low, high = np.full(len(used), np.iinfo(np.int64).max), np.full(len(used), -1)
-    np.minimum.at(low, place, port[row])
-    np.maximum.at(high, place, port[row])
-    meet = (low < high)[place]
-    most = np.zeros(len(way))
-    full = load / ways.topology.bandwidth_Bps[used]
-    np.maximum.at(most, row[meet], full[place[meet]])
-    return LinearCost(np.zeros(len(way)), most), used, load
+    np.minimum.at(low, index, port[row])
+    np.maximum.at(high, index, port[row])
+    meet = (low < high)[index]
+    most = np.zeros(len(number))
+    full = load / routes.topology.bandwidth_Bps[used]
+    np.maximum.at(most, row[meet], full[index[meet]])
+    return LinearCost(np.zeros(len(number)), most), used, load
 
 
-def _met(ways: RoutedPairs, way: Ints, turn: Ints, chunks: Floats) -> Floats:
-    """By message what its fullest link has to carry of those that have the same turn at their ports."""
-    if not np.any(turn):  # a round's only ones: see _shared
-        return np.zeros(len(way))
-    row, link = ways.spread(way)
+def _met(routes: RoutedPairs, number: Ints, turn: Ints, chunks: Floats) -> Floats:
+    """Seconds of each message's fullest link, over the messages of the same turn at their ports."""
+    if not np.any(turn):  # one turn alone: see _shared
+        return np.zeros(len(number))
+    row, link = routes.spread(number)
     key = link * (int(turn.max(initial=0)) + 1) + turn[row]
     order = np.argsort(key, kind="stable")
     starts = np.flatnonzero(np.diff(key[order], prepend=-1))
     load = np.add.reduceat(chunks[row[order]], starts) if len(starts) else np.zeros(0)
     full = np.zeros(len(key))
     full[order] = np.repeat(load, np.diff(starts, append=len(key)))
-    most = np.zeros(len(way))
-    np.maximum.at(most, row, full / ways.topology.bandwidth_Bps[link])
+    most = np.zeros(len(number))
+    np.maximum.at(most, row, full / routes.topology.bandwidth_Bps[link])
     return most
 
 
 def _handed(topology: Topology, rows: Transfers, away: Ints, source: Ints, before: Ints) -> LinearCost:
-    """A message each, and a copy of what does not lie ready; one copy serves all to whom it goes."""
+    """A message each, and a copy of each range that is not ready; one copy serves all its receivers."""
     order = np.lexsort((away, source))
     at = away[order]
     copies = np.zeros(len(at), np.bool_)
@@ -203,8 +205,8 @@ def _handed(topology: Topology, rows: Transfers, away: Ints, source: Ints, befor
 
 
 def _receivers(topology: Topology, rows: Transfers, away: Ints) -> tuple[Ints, Ints, LinearCost]:
-    """(receiver, its message's place in `away` or -1, what it has to do from there on). What several messages add to
-    one range is added up when the last is there."""
+    """(receiver, its message's position in `away` or -1, its work from there on). The contributions of several messages
+    to one range are added when the last one has arrived."""
     message = np.full(len(rows), -1)
     message[away] = np.arange(len(away))
     order = np.argsort(rows.target, kind="stable")
@@ -225,4 +227,4 @@ def _receivers(topology: Topology, rows: Transfers, away: Ints) -> tuple[Ints, I
 
 
 NOTHING = np.zeros((0, 4), np.int64)
-"""What is written before the first round."""
+"""The ranges written before the first round."""

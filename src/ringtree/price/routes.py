@@ -1,7 +1,7 @@
 """Routes of many pairs of nodes at once, on topologies too large to search from every node.
 
 The same rule as `Topology.route`: the fewest links, then the least latency. Both ends are searched towards each other,
-all pairs in step, so that a node with many links is met and not passed.
+all pairs in step, so that the searches meet at a node with many links and do not pass it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ringtree.topology.cluster_topology import ClusterTopology
 
 Ints = NDArray[np.int64]
 FEW_SOURCES = 32
-"""So many the topology searches from itself."""
+"""The number of sources up to which the topology's own search is used."""
 NONE = -1
 
 
 def routes(topology: Topology, source: Ints, target: Ints) -> tuple[Ints, Ints]:
     """(first, link): the links of pair k are link[first[k] : first[k + 1]]. ValueError for a pair that has none."""
-    if isinstance(topology, ClusterTopology):  # it knows them
+    if isinstance(topology, ClusterTopology):  # it has tables of them
         known = topology.routes(source, target)
         if known is None:
             raise ValueError(_lost(topology, source, target))
@@ -39,18 +39,18 @@ def routes(topology: Topology, source: Ints, target: Ints) -> tuple[Ints, Ints]:
         if known is None:
             raise ValueError(_lost(topology, source, target))
         return known
-    ways = _Search(topology, source[far], target[far]).run()
-    if np.any(lost := ways[:, 0] == NONE):
+    searched = _Search(topology, source[far], target[far]).run()
+    if np.any(lost := searched[:, 0] == NONE):
         raise ValueError(_lost(topology, source[far[lost]], target[far[lost]]))
-    columns = np.full((len(source), ways.shape[1]), NONE)
+    columns = np.full((len(source), searched.shape[1]), NONE)
     columns[:, 0] = direct
-    columns[far] = ways
+    columns[far] = searched
     taken = columns >= 0
     return np.concatenate([[0], np.cumsum(taken.sum(axis=1))]), columns[taken]
 
 
 def _lost(topology: Topology, source: Ints, target: Ints) -> str:
-    """Names a pair that has no route."""
+    """The message about a pair that has no route."""
     for a, b in zip(source.tolist(), target.tolist(), strict=True):
         try:
             topology.route(a, b)
@@ -61,7 +61,7 @@ def _lost(topology: Topology, source: Ints, target: Ints) -> str:
 
 @dataclass(slots=True)
 class _Side:
-    """How far the search from one end has come: a row for each (pair, node) of the last level, sorted by pair, and for
+    """The state of the search from one end: a row for each (pair, node) of the last level, sorted by pair, and for
     each level the link and the row of the level before by which it was reached."""
 
     first: Ints
@@ -81,11 +81,11 @@ class _Side:
         return _Side(first, order, ends, np.arange(len(nodes)), nodes, np.zeros(len(nodes)), [], [])
 
     def degree(self) -> int:
-        """How many rows the next level has at most."""
+        """An upper bound of the rows of the next level."""
         return int((self.first[self.node + 1] - self.first[self.node]).sum())
 
     def grow(self, topology: Topology) -> None:
-        """One link on; of several ways to a node the one of the least latency."""
+        """Extends the search by one link; of several routes to a node the one of the least latency stays."""
         row, at = elements(self.first[self.node], self.first[self.node + 1] - self.first[self.node])
         link = self.order[at]
         latency_s = self.latency_s[row] + topology.latency_s[link]
@@ -97,14 +97,14 @@ class _Side:
         self.parents.append(row[kept])
 
     def keep(self, pairs: NDArray[np.bool_]) -> None:
-        """Goes on with those pairs alone."""
+        """Keeps those pairs alone."""
         rows = pairs[self.pair]
         self.pair, self.node, self.latency_s = self.pair[rows], self.node[rows], self.latency_s[rows]
         if self.links:
             self.links[-1], self.parents[-1] = self.links[-1][rows], self.parents[-1][rows]
 
     def back(self, row: Ints) -> list[Ints]:
-        """The links from those rows back to where the search began."""
+        """The links from those rows back to the start of the search."""
         found = []
         for links, parents in zip(reversed(self.links), reversed(self.parents), strict=True):
             found.append(links[row])
@@ -117,10 +117,10 @@ class _Search:
         self.topology, self.pairs = topology, len(source)
         self.out = _Side.of(topology, source, topology.source, topology.target)
         self.into = _Side.of(topology, target, topology.target, topology.source)
-        self.ways = np.full((self.pairs, 1), NONE)
+        self.links = np.full((self.pairs, 1), NONE)
 
     def run(self) -> Ints:
-        """[pair, place]: the links in order, NONE behind the last one; NONE alone where there is no route."""
+        """[pairs, positions]: the links in order, NONE after the last one; NONE alone where there is no route."""
         left = np.ones(self.pairs, np.bool_)
         for _ in range(len(self.topology.nodes)):
             left[self._meet()] = False
@@ -132,7 +132,7 @@ class _Search:
             if not side.degree():
                 break
             side.grow(self.topology)
-        return self.ways
+        return self.links
 
     def _meet(self) -> Ints:
         """Joins the two sides by one more link where there is one; the pairs that are done."""
@@ -147,10 +147,10 @@ class _Search:
         best = np.lexsort((latency_s, out.pair[a]))
         best = best[np.diff(out.pair[a][best], prepend=-1) != 0]
         pair: Ints = out.pair[a[best]]
-        way = [*out.back(a[best])[::-1], link[best], *into.back(b[best])]
-        wider = len(way) - self.ways.shape[1]
+        row = [*out.back(a[best])[::-1], link[best], *into.back(b[best])]
+        wider = len(row) - self.links.shape[1]
         if wider > 0 and len(pair):
-            self.ways = np.pad(self.ways, ((0, 0), (0, wider)), constant_values=NONE)
+            self.links = np.pad(self.links, ((0, 0), (0, wider)), constant_values=NONE)
         if len(pair):
-            self.ways[pair, : len(way)] = np.stack(way, axis=1)
+            self.links[pair, : len(row)] = np.stack(row, axis=1)
         return pair

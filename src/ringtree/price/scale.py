@@ -1,7 +1,8 @@
 """Schedules over any number of ranks, at many sizes.
 
-What is too long to write out has closed forms (`closed`); what is written out is priced in as many pieces as suit the
-size, or at many sizes at once. Of many ranks the first SAMPLE stand for all: nodes are alike.
+A schedule that is too long to write out has a closed form (`closed`); a schedule that is written out is priced in the
+best number of pieces for the size, or at many sizes at once. The first SAMPLE of many ranks stand for all: nodes are
+alike.
 """
 
 from __future__ import annotations
@@ -25,33 +26,33 @@ Seconds = Callable[[int], float]
 SAMPLE = 1024
 MOST_PIECES = 4096
 SHORTEST_NBYTES = 64 << 10
-"""Into more pieces a chunk is not cut, nor into shorter ones where a message costs nothing."""
+"""The most pieces of a chunk, and the least bytes of a piece where a message costs nothing."""
 LONG_NBYTES = 1 << 40
-"""So long that latency counts no more."""
+"""Bytes of a vector so long that latency is negligible."""
 
 
 class Sends:
-    """Who sends to whom at once: sets of (source, target, share of a vector). By pair: the latency, and the seconds for
-    each byte of the vector on the fullest link of its route."""
+    """Simultaneous sends: sets of (source, target, share of a vector). By pair: the latency, and the seconds for each
+    byte of the vector on the fullest link of its route."""
 
     def __init__(self, topology: Topology, *sets: tuple[Ints, Ints, float]) -> None:
         source, target = (np.concatenate([s[end] for s in sets]) for end in (0, 1))
         share = np.concatenate([np.full(len(s[0]), s[2]) for s in sets])
         first, link = routes(topology, source, target)
         pair = np.repeat(np.arange(len(source)), np.diff(first))
-        used, place = np.unique(link, return_inverse=True)
-        full_s = np.bincount(place, share[pair], len(used)) / topology.bandwidth_Bps[used]
+        used, index = np.unique(link, return_inverse=True)
+        full_s = np.bincount(index, share[pair], len(used)) / topology.bandwidth_Bps[used]
         self.latency_s = np.add.reduceat(topology.latency_s[link], first[:-1]) + 2 * topology.message_s
-        self.per_byte_s = np.maximum.reduceat(full_s[place], first[:-1])
+        self.per_byte_s = np.maximum.reduceat(full_s[index], first[:-1])
 
     def seconds(self, nbytes: float) -> float:
-        """Until the last pair is done."""
+        """Seconds until the last pair is done."""
         return float((self.latency_s + self.per_byte_s * nbytes).max())
 
 
 class InPieces:
-    """A schedule whose ranks pass on what they have received, cut as suits the size: the first piece goes all the way,
-    the others follow as closely as the fullest link and the busiest rank allow. Two ranks that send to one another
+    """A schedule whose ranks forward received chunks, cut into pieces for the size: the first piece takes the whole
+    route, the others follow at the pace of the fullest link and the busiest rank. Two ranks that send to one another
     also wait for one another, a latency for every piece."""
 
     def __init__(self, schedule: Schedule, topology: Topology) -> None:
@@ -69,7 +70,7 @@ class InPieces:
             self._next_s, self._next_per_byte_s = self._first_s, self._first_per_byte_s
 
     def count(self, nbytes: int) -> int:
-        """Into how many pieces each chunk is cut: as many as cost least."""
+        """The number of pieces of each chunk with the least time."""
         saved_s = (self._first_per_byte_s - self._next_per_byte_s) * nbytes
         best = sqrt(max(saved_s, 0.0) / self._next_s) if self._next_s else nbytes / SHORTEST_NBYTES
         return min(max(round(best), 1), MOST_PIECES)
@@ -83,7 +84,7 @@ class InPieces:
 
 
 def _at_once(schedule: Schedule) -> Schedule:
-    """All that the first ranks send to one another, in one round: so it is once all pieces are under way."""
+    """All sends of the first ranks to one another as one round: the load once all pieces are under way."""
     rows = Transfers.concatenate([b.rows for b in schedule.blocks])
     some = rows.take((rows.source < SAMPLE) & (rows.target < SAMPLE))
     return replace(schedule, blocks=(Block(replace(some, round=np.zeros_like(some.round))),))
@@ -106,8 +107,8 @@ def _there_and_back_s(schedule: Schedule, topology: Topology) -> float:
 
 
 def at_sizes(schedule: Schedule, topology: Topology, sizes: Sequence[int]) -> list[float]:
-    """`seconds` at each of these sizes, in rising order. A price is the latest of many sums, each a line over the size:
-    it is convex, so where three prices lie on a line all between do."""
+    """`seconds` at each of these sizes, in rising order. A time is the maximum of many lines over the size, so convex:
+    where three times lie on a line, all between them do."""
     priced = Priced(schedule, topology)
     found = {size: priced.seconds(size) for size in {sizes[0], sizes[-1]}}
 
@@ -128,5 +129,5 @@ def at_sizes(schedule: Schedule, topology: Topology, sizes: Sequence[int]) -> li
 
 
 def work_s(topology: Topology, nbytes: float, reduce: bool = False, steps: int = 1) -> float:
-    """A rank's own, to add or to copy so many bytes."""
+    """Seconds of a rank's own work to add or to copy `nbytes`."""
     return steps * topology.step_s + nbytes / (topology.reduce_Bps if reduce else topology.copy_Bps)

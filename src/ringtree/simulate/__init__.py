@@ -1,4 +1,4 @@
-"""Programs played over a topology: what would happen, and when."""
+"""Programs played over a topology: the simulated events and their times."""
 
 from ringtree.simulate.conditions import Conditions
 from ringtree.simulate.play import play

@@ -1,6 +1,6 @@
-"""Every rank's instructions as columns, with bytes: what the players play.
+"""Every rank's instructions as columns, with bytes: the input of the players.
 
-A schedule's are written a kind of ranks at a time (ir.alike), a thousand ranks in about the time of one.
+A schedule's columns are written a kind of ranks at a time (ir.alike), a thousand ranks in about the time of one.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Ints = NDArray[np.int64]
 class Code:
     """Those of rank r are the rows first[r]:first[r+1]. Releases are left out: they take no time.
 
-    `peer` of a copy or a reduction: whose message it reads, -1 where none. `nbytes` of a wait are those of the signal
-    it takes. `chunk`: the position on the whole vector, -1 where it is several or none.
+    `peer` of a copy or a reduction: the sender of the message it reads, -1 where none. `nbytes` of a wait are those of
+    the signal it takes. `chunk`: the position on the whole vector, -1 where it is several or none.
     """
 
     first: Ints
@@ -68,7 +68,7 @@ def of_schedule(schedule: Schedule, sizes: Ints) -> Code | None:
 
 
 def of_programs(programs: Sequence[Program], sizes: Ints) -> Code | None:
-    """Programs as they are, sorted by rank; None where a signal and a wait do not pair, or a rank has several threads
+    """The columns of programs sorted by rank; None where a signal and a wait do not pair, or a rank has several threads
     or touches a peer's memory."""
     parts = []
     none = np.zeros(0, np.int64)
@@ -84,7 +84,7 @@ def of_programs(programs: Sequence[Program], sizes: Ints) -> Code | None:
 
 
 class _Lines:
-    """A program's instructions as columns; label and count are of what is written, or sent."""
+    """A program's instructions as columns; label and count are of the written or sent range."""
 
     def __init__(self, code: Iterable[Instruction]) -> None:
         rows: list[tuple[int, int, int, int, int]] = []
@@ -126,7 +126,7 @@ def _chunks(first: Ints, count: Ints) -> Ints:
 
 
 def _renamed(label: Ints, count: Ints, labels: Ints) -> Ints:
-    """[ranks, chunks]: what each rank calls the labels that the first one, labels[0], says."""
+    """[ranks, chunks]: each rank's labels in the positions of the first rank's, labels[0]."""
     wanted = _chunks(label, count)
     order = np.argsort(labels[0])
     return labels[:, order[np.searchsorted(labels[0][order], wanted)]] if len(wanted) else labels[:, :0]
@@ -171,7 +171,7 @@ def _assembled(
 
 
 def _paired(rank: Ints, kind: NDArray[Any], peer: NDArray[Any], ranks: int) -> tuple[Ints, Ints] | None:
-    """The k-th signal of a lane and the k-th wait, for all; None where there are not as many."""
+    """The k-th signal of a lane and the k-th wait, for all; None where their numbers differ."""
     signal, wait = np.flatnonzero(kind == Kind.SIGNAL), np.flatnonzero(kind == Kind.WAIT)
     signal_lane, wait_lane = rank[signal] * ranks + peer[signal], peer[wait].astype(np.int64) * ranks + rank[wait]
     by_signal, by_wait = np.argsort(signal_lane, kind="stable"), np.argsort(wait_lane, kind="stable")

@@ -1,4 +1,4 @@
-"""What is not as it should be: ranks that start late or run slow, links that are slowed or have failed, jitter."""
+"""Disturbances: ranks that start late or run slow, links that are slowed or have failed, jitter."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from ringtree.topology import Topology
 
 MOST = 1e9
-"""Of delays in seconds and of factors; beyond it, or its reciprocal, a number is a mistake."""
+"""The largest delay in seconds and factor; a larger number, or a factor below the reciprocal, is a mistake."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """By default all is well.
+    """By default no disturbance.
 
     `delay_s`: seconds by rank, by which it starts every job late. `slowdown`: factors by rank, on all its own work.
     `links`: factors on the bandwidth of the link from one node to another, by their numbers; 0: it has failed.
@@ -30,7 +30,7 @@ class Conditions:
     seed: int = 0
 
     def check(self, topology: Topology) -> None:
-        """ValueError at the first that names what the topology has not, or is out of range."""
+        """ValueError at the first entry whose rank or link the topology lacks, or whose value is out of range."""
         most = f", at most {MOST:g}"
         rules = (("delay_s", self.delay_s, 0.0, "at least 0"), ("slowdown", self.slowdown, 1 / MOST, "more than 0"))
         for what, given, least, expected in rules:
@@ -58,7 +58,7 @@ class Conditions:
         return replace(topology, bandwidth_Bps=bandwidth_Bps)
 
     def stretches(self, messages: int) -> NDArray[np.float64]:
-        """What each message's latency is multiplied by, those that a rank sends after those of the rank before."""
+        """The factor on each message's latency, [messages], ordered by sending rank."""
         if not self.jitter:
             return np.ones(messages)
         return 1 + self.jitter * np.random.default_rng(self.seed).exponential(size=messages)

@@ -1,8 +1,8 @@
-"""The event player: threads go through their steps, and the network computes when their messages arrive;
-and why nothing can go on, where it does not.
+"""The event player: threads execute their steps, and the network computes the arrivals of their messages; in a
+deadlock, its cause.
 
-A thread runs ahead of the others as far as what it needs is known, in its own time: what it does cannot depend on
-others but through messages, slots and marks, each of which carries its own time. So only messages are events.
+A thread runs ahead of the others as far as its inputs are known, in its own time: a step depends on other threads
+through messages, slots and marks alone, and each of these carries its own time. So only messages are events.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UNKNOWN = -1.0
 
 
 class Stall(NamedTuple):
-    """A rank waited for room that `peer` gave back."""
+    """A wait of a rank for room that `peer` gave back."""
 
     rank: int
     start_s: float
@@ -32,11 +32,11 @@ class Stall(NamedTuple):
 
 
 class Player:
-    """`busy_s`: how long each step takes its rank; `begin_s`: when each thread begins. `slots`: how many a pool has,
+    """`busy_s`: seconds of each step on its rank; `begin_s`: the start of each thread. `slots`: the number in a pool,
     None for any number.
 
     Afterwards `start_s` and `end_s` are the steps' (of a message: handed over and arrived), `at[t]` is the step that
-    thread t could not get past.
+    thread t could not finish.
     """
 
     def __init__(
@@ -58,14 +58,14 @@ class Player:
         self.stalls: list[Stall] = []
         self.waiting: dict[int, int] = {}  # message -> thread
         self.uses = list(steps.uses)
-        self.free_s = [0.0] * len(self.uses)  # when the payload was used last
-        self.user = [-1] * len(self.uses)  # the rank that did
+        self.free_s = [0.0] * len(self.uses)  # last use of the payload
+        self.user = [-1] * len(self.uses)  # its rank
         self.ready: list[int] = []
         self.want_free: dict[int, list[int]] = {}  # payload -> threads
         self.want_mark: dict[int, list[int]] = {}  # row -> threads
 
     def play(self) -> bool:
-        """To the end; whether all threads came to theirs."""
+        """Plays to the end; returns whether all threads finished."""
         for thread in range(len(self.at)):
             self._go_on(thread)
         end_s, waiting = self.end_s, self.waiting
@@ -76,13 +76,13 @@ class Player:
         return all(at == thread.stop for at, thread in zip(self.at, self.steps.threads, strict=True))
 
     def _go_on(self, thread: int) -> None:
-        """The thread, and whom it lets go on."""
+        """Runs the thread, and the threads that it releases."""
         self.ready.append(thread)
         while self.ready:
             self._run(self.ready.pop())
 
     def _run(self, thread: int) -> None:
-        """Lets the thread go on until it must wait for what is not known yet."""
+        """Runs the thread until it must wait for an unknown time."""
         kind, number, busy_s, start_s, end_s = self.kind, self.number, self.busy_s, self.start_s, self.end_s
         hand_over, now, stop = self.network.hand_over, self.now[thread], self.steps.threads[thread].stop
         for at in range(self.at[thread], stop):
@@ -114,7 +114,7 @@ class Player:
         self.at[thread], self.now[thread] = at, now
 
     def _special(self, thread: int, at: int, what: int, now: float) -> float:
-        """When the step is done; UNKNOWN where the thread must wait, and is noted where it will be found."""
+        """The step's end in seconds; UNKNOWN where the thread must wait: then the thread is registered there."""
         number = self.number[at]
         if what == ASK:
             self.start_s[at] = now
@@ -143,7 +143,7 @@ class Player:
         return now
 
     def _fill(self, thread: int, payload: int, now: float) -> float:
-        for pool, ordinal in self.steps.places[payload]:
+        for pool, ordinal in self.steps.positions[payload]:
             if self.slots is None or ordinal < self.slots:
                 continue
             before = self.steps.pools[pool][ordinal - self.slots]
@@ -158,9 +158,8 @@ class Player:
 
 
 def why(player: Player, topology: Topology, calls: Sequence[str]) -> str:
-    """In one line which rank waits for whose message in what, and which link failed. `topology`: with its links as they
-    were played. Ranks whose message got lost, then those without a slot, come before those that wait for them in
-    turn."""
+    """One line with the waiting rank, the message, the call and the failed link. `topology`: with its links as played.
+    Ranks whose message was lost, then ranks without a slot, come before ranks that wait for them in turn."""
     steps = player.steps
     stuck = [t for t, at in enumerate(player.at) if at < steps.threads[t].stop]
     lost = set(player.network.lost)
@@ -174,9 +173,9 @@ def why(player: Player, topology: Topology, calls: Sequence[str]) -> str:
     if player.kind[at] in (WAIT, LAND):
         message = player.number[at]
         source, target = (steps.peer[at], rank) if message < 0 else (steps.rank[message], steps.peer[message])
-        whose = f"rank {source}'s message" if source != rank else f"its message to rank {target}"
+        message_of = f"rank {source}'s message" if source != rank else f"its message to rank {target}"
         reason = _no_route(topology, source, target) if message in lost else _not_sent(message, source)
-        return f"{where}{whose} in {call}: {reason}{others}"
+        return f"{where}{message_of} in {call}: {reason}{others}"
     if player.kind[at] == FILL:
         count = f"{player.slots} slot{'s' * (player.slots != 1)}"
         return f"{where}a slot in {call}: none is given back of the {count} it has{others}"

@@ -1,7 +1,7 @@
 """Max-min fair rates: no flow can have more without one that has no more than it having less (Bertsekas and Gallager,
 Data Networks, 1992, 6.5.2: progressive filling).
 
-`most` is what each flow would take if it were alone. Every flow has a limit: a finite `most`, or a link.
+`most` is each flow's rate if it were alone. Every flow has a limit: a finite `most`, or a link.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ SLACK = 1 + 1e-12
 
 
 def few(crossed: Sequence[Sequence[int]], most: Sequence[float], bandwidth: Sequence[float]) -> list[float]:
-    """Each flow's rate; `crossed`: the links it crosses, by their place in `bandwidth`. One level after the other: the
-    lowest share of a link, or the lowest limit of a flow."""
+    """Each flow's rate; `crossed`: the links it crosses, by their position in `bandwidth`. One level after the other:
+    the lowest share of a link, or the lowest limit of a flow."""
     rates = list(most)
     room, left = list(bandwidth), [0] * len(bandwidth)
     for links in crossed:
@@ -48,7 +48,7 @@ def many(
     flow: NDArray[np.intp], link: NDArray[np.intp], most: NDArray[np.float64], bandwidth: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Each flow's rate; flow[k] crosses link[k]. Many levels at once: a link is done when none of its flows is held
-    lower elsewhere, a flow when it has what it would take alone."""
+    lower elsewhere, a flow when it has its rate alone."""
     rates, room = most.copy(), bandwidth.copy()
     while len(flow):
         left = np.bincount(link, minlength=len(room))

@@ -1,8 +1,8 @@
-"""A machine's constants from traces measured on it: the topology that its traces speak of.
+"""A machine's constants from traces measured on it, as a topology.
 
-For ranks that share memory. What is moved, the ranks move themselves: so links take time and no bytes count on them,
-and copies and reductions cost a start and their bytes. All come from means without their tails: what a scheduler does
-to some events moves none of them, and where copies are of two sorts, each counts as often as it is there.
+For ranks that share memory. The ranks move all bytes themselves: links take time but no bytes count on them, and
+copies and reductions cost a start and their bytes. All constants are trimmed means: the scheduler's effect on some
+events does not change them, and copies of two sorts count by their numbers.
 """
 
 from __future__ import annotations
@@ -17,26 +17,29 @@ from ringtree.topology import Topology, shapes
 
 Floats = NDArray[np.float64]
 UNBELIEVABLE_BPS = 1e12
-"""What seems to be copied faster was there already."""
+"""The fastest credible rate of a copy, bytes a second."""
 LEAST_S = 1e-10
-"""A start that seems to take less is rounding."""
+"""The least credible start, seconds."""
 TAIL = 0.1
-"""Of all, at either end: left out of a mean."""
+"""The share of values at either end that a mean leaves out."""
 
 
 def fit(traces: Sequence[Trace], ranks: int | None = None) -> Topology:
-    """A link from each rank to each of `ranks` (default: the most that a trace has), and what a rank's work costs.
+    """The fitted topology: a link from each rank to each of `ranks` (default: the most of a trace), and the costs of
+    work.
 
-    `latency_s`: from where a message goes out to where one who really waited has it. `message_s`: half of what a
-    message takes that was there already, for a simulation charges both ends and a trace shows one. `step_s`, `copy_Bps`
-    and `reduce_Bps`: so that relative errors are least, a reduction taking as many sources as its rank waited for since
-    it last moved anything, and its own. Caches make bytes cheaper in some sizes than in others: traces of about the
-    size that is asked about say more than others. ValueError where no trace has a message.
+    `latency_s`: from a message's start to its receipt by a rank that waited for it. `message_s`: half the time of a
+    message that had already arrived, since a simulation charges both ends and a trace shows one. `step_s`, `copy_Bps`
+    and `reduce_Bps`: the least relative errors, where a reduction has as many sources as its rank waited for
+    since its last copy or reduction, and its own. The cost of a byte depends on the size, through the caches: measure
+    at about the sizes to be predicted. ValueError where no trace has a message.
     """
     parts = [_messages(trace) for trace in traces]
     late_s, had_s = (np.concatenate([part[k] for part in parts] or [np.zeros(0)]) for k in (0, 1))
     if not len(late_s):
-        raise ValueError("the traces have no message to tell the machine's constants from; expected measured ones")
+        raise ValueError(
+            "the traces have no message, which the machine's constants are fitted to; expected measured ones"
+        )
     waited = late_s <= 0
     hop_s = _typical(had_s[waited]) if waited.any() else 0.0
     there = late_s >= hop_s
@@ -60,8 +63,8 @@ def _typical(values: Floats) -> float:
 
 
 def _messages(trace: Trace) -> tuple[Floats, Floats]:
-    """For each message the seconds from its going out until it was wanted (below 0: it was waited for), and until the
-    receiver had it."""
+    """For each message the seconds from its start to the receiver's wait (below 0: the receiver waited first), and to
+    its receipt."""
     send, wait = trace.messages()
     return trace.start_s[wait] - trace.start_s[send], trace.end_s[wait] - trace.start_s[send]
 
@@ -86,7 +89,7 @@ def _work(traces: Sequence[Trace]) -> tuple[float, float, float]:
 
 
 def _read(trace: Trace) -> NDArray[np.int64]:
-    """For each event how many messages its rank took since it last moved anything, at least 1."""
+    """For each event the number of messages its rank received since its last copy or reduction, at least 1."""
     order = np.lexsort((trace.start_s, trace.rank))
     kind = trace.kind[order]
     taken = np.cumsum(kind == Event.WAIT)

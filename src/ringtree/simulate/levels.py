@@ -1,8 +1,8 @@
 """The vectorised player: all ranks advance together, as far as they can, one kind of instruction at a time.
 
-Every message is taken to leave at full rate. That makes its times depend on its sender alone, and a sweep over all
-ranks costs a few numpy calls however many they are. Whether any link was asked for more than it has is looked at
-afterwards. If none was, the times are those of the event player; if one was, there is no answer here.
+Every message is assumed to leave at full rate. Then its times depend on its sender alone, and a sweep over all ranks
+costs a few numpy calls for any number of ranks. Afterwards the load of every link is checked. If no link was
+overloaded, the times are those of the event player; otherwise there is no result.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from ringtree.ir.program import Kind
 from ringtree.ir.trace import Event, Trace
 from ringtree.simulate.code import Code
 from ringtree.simulate.conditions import Conditions
+from ringtree.simulate.lane_routes import Routes
 from ringtree.simulate.simulation import Job, Simulation
 from ringtree.simulate.steps import busy_s
-from ringtree.simulate.ways import Routes
 from ringtree.topology import Topology
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 END = len(Kind)
-"""The kind of what stands behind a rank's last instruction."""
+"""The kind after a rank's last instruction."""
 TOLERANCE = 1e-12
-"""Of the makespan: what two flows may overlap by and still be said to follow one another."""
+"""The share of the makespan by which two flows may overlap and still count as consecutive."""
 SPARE = 1e-6
-"""Of a link's bandwidth: what rounding may seem to ask for more than there is."""
+"""The relative excess over a link's bandwidth that counts as rounding."""
 EVENT = np.array([Event.COPY, Event.REDUCE, Event.SEND, Event.WAIT], dtype=np.int32)
 """By the kind of instruction."""
 
 
 def play(job: Job, code: Code, topology: Topology, conditions: Conditions) -> Simulation | None:
-    """What the event player says of one job, whose code that is; or None where it takes that player to say: messages
-    meet on a link, come late by chance, or never. Slots are unlimited."""
+    """The event player's result for one job with that code; None where the event player itself is needed: messages meet
+    on a link, have jitter, or never arrive. Slots are unlimited."""
     if conditions.jitter:
         return None
     links = conditions.applied(topology)
@@ -41,27 +41,27 @@ def play(job: Job, code: Code, topology: Topology, conditions: Conditions) -> Si
     lane = rank[sends] * np.int64(topology.ranks) + code.peer[sends]
     pair = lane[np.diff(lane, prepend=-1) != 0]
     nth = np.cumsum(np.diff(lane, prepend=-1) != 0) - 1
-    ways = Routes.of(links, pair // topology.ranks, pair % topology.ranks)
-    if ways.lost.any():
+    routes = Routes.of(links, pair // topology.ranks, pair % topology.ranks)
+    if routes.lost.any():
         return None
     begin_s = np.full(len(code.first) - 1, job.start_s)
     for late, delay_s in conditions.delay_s.items():
         if late < len(begin_s):
             begin_s[late] += delay_s
     flow_s, latency_s = np.zeros(len(rank)), np.zeros(len(rank))
-    flow_s[sends], latency_s[sends] = code.nbytes[sends] / ways.bandwidth_Bps[nth], ways.latency_s[nth]
+    flow_s[sends], latency_s[sends] = code.nbytes[sends] / routes.bandwidth_Bps[nth], routes.latency_s[nth]
     port = np.zeros(len(rank), dtype=np.int64)
-    port[sends] = ways.entry[nth]
+    port[sends] = routes.entry[nth]
     sweep = _Sweep(code, begin_s, busy_s(code, topology, conditions), flow_s, latency_s, port)
     if not sweep.run():
         return None
     end_s = max(float(sweep.end.max(initial=0)), float(sweep.clock.max(initial=job.start_s)))
-    message, link = ways.spread(nth)
+    message, link = routes.spread(nth)
     leave_s = sweep.leave[sends][message]
     left_s = leave_s + flow_s[sends][message]
     meet = _shared(link, port[sends][message], links.links) & (left_s - leave_s > TOLERANCE * end_s)
     met = link[meet], leave_s[meet], left_s[meet] - TOLERANCE * end_s
-    if not _have_room(*met, ways.bandwidth_Bps[nth][message[meet]], links):
+    if not _have_room(*met, routes.bandwidth_Bps[nth][message[meet]], links):
         return None
     alone_s = np.bincount(link[~meet], (left_s - leave_s)[~meet], links.links)
     return Simulation(
@@ -92,7 +92,7 @@ def _trace(job: Job, code: Code, sweep: _Sweep, topology: Topology) -> Trace:
 
 
 def _shared(link: Ints, port: Ints, links: int) -> NDArray[np.bool_]:
-    """Which messages meet those of another port on that link; one port's follow one another by themselves."""
+    """Which messages meet those of another port on that link; messages of one port never overlap."""
     low, high = np.full(links, np.iinfo(np.int64).max), np.full(links, -1)
     np.minimum.at(low, link, port)
     np.maximum.at(high, link, port)
@@ -101,7 +101,7 @@ def _shared(link: Ints, port: Ints, links: int) -> NDArray[np.bool_]:
 
 
 def _have_room(link: Ints, start_s: Floats, end_s: Floats, rate_Bps: Floats, topology: Topology) -> bool:
-    """Whether no link is ever asked for more than it has."""
+    """Whether no link is ever overloaded."""
     links = np.concatenate([link, link])
     change = np.concatenate([rate_Bps, -rate_Bps])
     order = np.lexsort((change, np.concatenate([start_s, end_s]), links))
@@ -110,14 +110,14 @@ def _have_room(link: Ints, start_s: Floats, end_s: Floats, rate_Bps: Floats, top
 
 
 def _busy(link: Ints, start_s: Floats, end_s: Floats, links: int) -> Floats:
-    """Seconds in which something is on each link."""
+    """Seconds in which each link is busy."""
     order = np.lexsort((start_s, link))
     link, start, end = link[order], start_s[order], end_s[order]
     opens = np.diff(link, prepend=-1) != 0
     by_end = np.argsort(end)
-    place = np.empty(len(link), dtype=np.int64)
-    place[by_end] = np.arange(len(link))
-    latest = np.maximum.accumulate(np.cumsum(opens) * len(link) + place) % max(len(link), 1)  # of this link so far
+    position = np.empty(len(link), dtype=np.int64)
+    position[by_end] = np.arange(len(link))
+    latest = np.maximum.accumulate(np.cumsum(opens) * len(link) + position) % max(len(link), 1)  # of this link so far
     before = np.where(opens, -np.inf, np.roll(end[by_end[latest]], 1))
     alone = np.maximum(end - np.maximum(start, before), 0)
     total: Floats = np.bincount(link, alone, links).astype(np.float64)
@@ -125,10 +125,11 @@ def _busy(link: Ints, start_s: Floats, end_s: Floats, links: int) -> Floats:
 
 
 class _Sweep:
-    """All ranks at once: where each is, what time it is there, and since when its ports are free."""
+    """The state of all ranks: each one's instruction, its time, and the time since which its ports are free."""
 
     def __init__(self, code: Code, begin_s: Floats, busy_s: Floats, flow_s: Floats, latency_s: Floats, port: Ints):
-        """`begin_s` by rank; the others by instruction: what keeps the rank busy, and for signals the message's way."""
+        """`begin_s` by rank; the others by instruction: the rank's busy seconds, and for signals the message's
+        transfer."""
         self.code, self.busy_s, self.flow_s, self.latency_s, self.port = code, busy_s, flow_s, latency_s, port
         n, lines = len(begin_s), len(code.kind)
         self.kind = np.append(np.where(code.kind <= Kind.REDUCE, Kind.COPY, code.kind), END).astype(np.int8)
@@ -144,7 +145,7 @@ class _Sweep:
         self.running = np.ones(n, dtype=np.bool_)
 
     def run(self) -> bool:
-        """Whether all ranks came to their end."""
+        """Whether all ranks finished."""
         while len(self.active):
             self._wait()
             self._work()
@@ -152,7 +153,7 @@ class _Sweep:
         return bool(np.all(self.at == self.last))
 
     def _now(self) -> tuple[Ints, Ints, NDArray[np.int8]]:
-        """The active ranks, their instructions and these one's kinds; who is at its end is active no more."""
+        """The active ranks, their instructions and the instructions' kinds; finished ranks become inactive."""
         at = self.at[self.active]
         over = at == self.last[self.active]
         if over.any():

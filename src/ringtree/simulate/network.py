@@ -1,9 +1,9 @@
 """Messages on their way: ports, and flows that share links fairly.
 
 A port is where a rank's messages of one job enter a link. They leave it one after the other; the first of them is a
-flow, which takes all links of its route at once, at one rate. Rates are max-min fair, and found anew only for the flows
-that a beginning or an end can have touched: those joined to it by links that cannot give all flows what each would take
-alone. Messages are known by number, and their times are seconds.
+flow, which takes all links of its route at once, at one rate. Rates are max-min fair, and recomputed only for the flows
+that a start or an end can affect: those connected to it by tight links, which cannot give every flow its rate alone.
+Messages are identified by number; times are in seconds.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.simulate.fairness import MANY, few, many
-from ringtree.simulate.ways import NONE, Ints, LaneRoutes
+from ringtree.simulate.lane_routes import NONE, Ints, LaneRoutes
 from ringtree.topology import Topology
 
 INSTANT = 1 + 1e-12
-"""Times that differ by less are one instant: rates are found once for all that begins and ends in it."""
+"""Times that differ by less are one instant: rates are computed once for all starts and ends in it."""
 SAME = 1e-12
 """Rates that differ by less, in proportion, are the same."""
 
 
 class SimulatedNetwork:
-    """`lanes`: the source, target and job of each. `lane` and `nbytes` say of each message which it takes and how long
-    it is, `stretch` by what the latency of its way is multiplied."""
+    """`lanes`: the source, target and job of each. `lane` and `nbytes`: each message's lane
+    and length, `stretch`: the factor on its route's latency."""
 
     def __init__(
         self,
@@ -40,47 +40,47 @@ class SimulatedNetwork:
     ) -> None:
         self.lane, self.nbytes = array("q", lane.tobytes()), array("q", nbytes.tobytes())
         self.lost: list[int] = []  # messages that have no route
-        self.ways = LaneRoutes(topology, *lanes)
-        latency_s = self.ways.routes.latency_s[lane] * stretch if len(lanes[0]) else np.zeros(0)
+        self.lanes = LaneRoutes(topology, *lanes)
+        latency_s = self.lanes.routes.latency_s[lane] * stretch if len(lanes[0]) else np.zeros(0)
         self.latency_s = array("d", latency_s.tobytes())
-        self._links, self._bandwidth = self.ways.links, self.ways.bandwidth.tolist()
-        self._most = self.ways.routes.bandwidth_Bps.tolist()  # that a lane's flow would take if it were alone
+        self._links, self._bandwidth = self.lanes.links, self.lanes.bandwidth.tolist()
+        self._most = self.lanes.routes.bandwidth_Bps.tolist()  # the rate of a lane's flow alone
         self._heap: list[tuple[float, int, int]] = []  # time, tie, message that is handed over or ~port
         self._ties = 0
-        ports, links = self.ways.ports, len(self.ways.used)
+        ports, links = self.lanes.ports, len(self.lanes.used)
         self._queue = [deque[int]() for _ in range(ports)]  # the first one is the flow
         self._flow = array("q", [NONE]) * ports  # the lane that the port's flow takes
         self._due = [0] * ports  # the tie of the flow's end in the heap
         self._rate, self._left, self._since = (array("d", bytes(8 * ports)) for _ in range(3))  # left at that time
         self._flows = [dict[int, None]() for _ in range(links)]  # the ports whose flows are on the link
         self._busy_s, self._busy_since = [0.0] * links, [0.0] * links
-        self._tight = bytearray(links)  # whether it cannot give all its flows what each would take alone
+        self._tight = bytearray(links)  # whether the link cannot give each of its flows the rate it would have alone
         self._begun, self._eased = list[int](), list[int]()  # ports and links that change the rates of others
 
     def busy_s(self, links: int) -> NDArray[np.float64]:
-        """For how long anything was on each of the topology's links."""
+        """Seconds in which each of the topology's links was busy, [links]."""
         total = np.zeros(links)
-        total[self.ways.used] = self._busy_s
+        total[self.lanes.used] = self._busy_s
         return total
 
     def carried_nbytes(self, links: int) -> Ints:
-        """What crosses each of the topology's links in all."""
+        """Bytes that cross each of the topology's links in all, [links]."""
         lane, nbytes = (np.frombuffer(column, np.int64) for column in (self.lane, self.nbytes))
         by_lane = np.zeros(len(self._links), np.int64)
         np.add.at(by_lane, lane[lane != NONE], nbytes[lane != NONE])
         total = np.zeros(links, np.int64)
-        np.add.at(total, self.ways.used[self.ways.routes.link], np.repeat(by_lane, np.diff(self.ways.routes.first)))
+        np.add.at(total, self.lanes.used[self.lanes.routes.link], np.repeat(by_lane, np.diff(self.lanes.routes.first)))
         return total
 
     def hand_over(self, message: int, at_s: float) -> None:
-        """The message is given to its port, now or later."""
+        """Hands the message to its port, now or later."""
         self._ties += 1
         heappush(self._heap, (at_s, self._ties, message))
 
     def arrivals(self) -> Iterator[tuple[int, float]]:
-        """(message, when it arrives), as soon as that is known; whoever asks may hand over more in between. Ends when
-        nothing is under way."""
-        heap, lane, port_of, queues, due = self._heap, self.lane, self.ways.port, self._queue, self._due
+        """Yields (message, arrival in seconds) in order; the caller may hand over further messages in between. Ends
+        when no message is under way."""
+        heap, lane, port_of, queues, due = self._heap, self.lane, self.lanes.port, self._queue, self._due
         while heap:
             now, tie, what = heappop(heap)
             if what >= 0:
@@ -124,7 +124,8 @@ class SimulatedNetwork:
             self._begun.append(port)
 
     def _end(self, port: int, now: float) -> Iterator[tuple[int, float]]:
-        """The flow's last byte has left; the next message goes on, at its rate where it takes the same way."""
+        """Ends a flow whose last byte has left; the next message starts, at the flow's rate where it takes the same
+        route."""
         queue = self._queue[port]
         message = queue.popleft()
         lane = self.lane[message]
@@ -147,22 +148,22 @@ class SimulatedNetwork:
             yield from self._begin(port, now)
 
     def _set_rate(self, port: int, rate: float, now: float) -> None:
-        """From now on; what the flow has left is known as of now."""
+        """Sets a flow's rate from now on, and its remaining bytes as of now."""
         self._rate[port] = rate
         self._ties += 1
         self._due[port] = self._ties
         heappush(self._heap, (now + self._left[port] / rate, self._ties, ~port))
 
     def _settle(self, now: float) -> None:
-        """Finds the rates anew of all flows that may have changed; where they are many, of all flows there are."""
+        """Recomputes the rates of all flows that may have changed; where they are many, of all flows."""
         found = self._touched()
         self._begun, self._eased = [], []
         if found is None:
             self._settle_all(now)
             return
         flows, links = found
-        place = {link: i for i, link in enumerate(links)}
-        crossed = [[place[k] for k in self._links[self._flow[port]] if k in place] for port in flows]
+        position = {link: i for i, link in enumerate(links)}
+        crossed = [[position[k] for k in self._links[self._flow[port]] if k in position] for port in flows]
         most = [self._most[self._flow[port]] for port in flows]
         for port, rate in zip(flows, few(crossed, most, [self._bandwidth[k] for k in links]), strict=True):
             old = self._rate[port]
@@ -172,8 +173,8 @@ class SimulatedNetwork:
                 self._set_rate(port, rate, now)
 
     def _touched(self) -> tuple[list[int], list[int]] | None:
-        """The flows joined to those that began, or to links that were eased, and the tight links that join them; None
-        for too many."""
+        """The flows connected to started ones or to eased links, and the tight links that connect them; None for too
+        many."""
         found = dict.fromkeys(self._begun)
         for link in self._eased:
             found.update(self._flows[link])
@@ -195,17 +196,17 @@ class SimulatedNetwork:
         return flows, links
 
     def _settle_all(self, now: float) -> None:
-        ways, flow = self.ways, np.frombuffer(self._flow, np.int64)
+        lanes, flow = self.lanes, np.frombuffer(self._flow, np.int64)
         rate, left, since = (np.frombuffer(column) for column in (self._rate, self._left, self._since))
         ports = np.flatnonzero(flow != NONE)
-        most = ways.routes.bandwidth_Bps[flow[ports]]
-        at, link = ways.routes.spread(flow[ports])
-        links = len(ways.used)
-        tight = np.bincount(link, most[at], links) > ways.bandwidth * INSTANT
+        most = lanes.routes.bandwidth_Bps[flow[ports]]
+        at, link = lanes.routes.spread(flow[ports])
+        links = len(lanes.used)
+        tight = np.bincount(link, most[at], links) > lanes.bandwidth * INSTANT
         tight &= np.bincount(link, minlength=links) > 1
         self._tight[:] = tight.tobytes()
         join = tight[link]
-        rates = many(at[join], link[join], most, ways.bandwidth)
+        rates = many(at[join], link[join], most, lanes.bandwidth)
         changed = (rates < rate[ports] * (1 - SAME)) | (rates > rate[ports] * (1 + SAME))
         ports, rates = ports[changed], rates[changed]
         left[ports] = np.maximum(left[ports] - rate[ports] * (now - since[ports]), 0)

@@ -38,12 +38,12 @@ def play(
 ) -> Simulation:
     """Returns the simulated events with their times, by the rules of docs/simulate.md.
 
-    `what`: a schedule, every rank's program in order
-    of ranks, on a whole vector of `nbytes`; or jobs, which say that themselves. `slots`: how many staging slots a rank
-    has (a lane, where ranks have several threads), None for any number.
+    `what`: a schedule, or every rank's program in order of ranks, on a whole vector of `nbytes`; or jobs, which have
+    their own `nbytes`. `slots`: number of staging slots of a rank (of a lane, where ranks have several threads), None
+    for any number.
 
-    The same arguments give the same answer, bit for bit. StuckError where something never ends; ValueError for ranks
-    or conditions that the topology has not.
+    The same arguments give the same result, bit for bit. StuckError for a deadlock; ValueError for ranks or conditions
+    that the topology lacks.
     """
     jobs = _jobs(what, nbytes)
     conditions.check(topology)
@@ -66,7 +66,7 @@ def play_events(
     conditions: Conditions = ALL_IS_WELL,
     slots: int | None = None,
 ) -> Simulation:
-    """The same, event by event: what answers where messages meet. Jobs without code are read from their programs."""
+    """The same, event by event, for messages that meet. Jobs without code are read from their programs."""
     actual = conditions.applied(topology)
     steps = join([_read(job, slots) if code is None else of_code(code) for job, code in zip(jobs, codes, strict=True)])
     calls = [job.called for job in jobs]
@@ -89,7 +89,7 @@ def play_events(
 def _jobs(what: Schedule | Sequence[Program] | Sequence[Job], nbytes: int | None) -> list[Job]:
     if not isinstance(what, Schedule) and what and isinstance(what[0], Job):
         if nbytes is not None:
-            raise ValueError("jobs say their bytes themselves; leave nbytes out")
+            raise ValueError("jobs have their own nbytes; expected none here")
         jobs = [cast(Job, job) for job in what]
     elif nbytes is None:
         raise ValueError("expected nbytes, the size of the whole vector")
@@ -121,7 +121,7 @@ def _read(job: Job, slots: int | None) -> StepTable:
 
 
 def _network(steps: StepTable, topology: Topology, conditions: Conditions) -> SimulatedNetwork:
-    """With a lane for each (source, target, job) that has messages."""
+    """The network, with a lane for each (source, target, job) that has messages."""
     messages = steps.messages
     ends = np.stack([column[messages] for column in (steps.rank, steps.peer, steps.job)], axis=1)
     lanes, which = np.unique(ends, axis=0, return_inverse=True)

@@ -1,4 +1,4 @@
-"""Reads programs into steps: their sizes, and which step takes what of which other.
+"""Reads programs into steps: their sizes, and the step that each one takes a message, slot or mark from.
 
 A rank's reading or writing of a peer's memory becomes a message: ASK hands it over, for the peer or for the rank
 itself, and the thread waits until it has arrived.
@@ -30,7 +30,7 @@ from ringtree.simulate.steps import (
 
 
 def read(programs: Sequence[Program], sizes: Ints, slots: bool) -> StepTable:
-    """The steps of every rank's program. `sizes`: bytes of a chunk by its label; `slots`: whether they are counted."""
+    """The steps of every rank's program. `sizes`: bytes of a chunk by its label; `slots`: whether slots are counted."""
     table = _Table()
     lanes: dict[tuple[int, int, int], _Lane] = {}
     edges = [0, *np.cumsum(sizes).tolist()]
@@ -46,11 +46,11 @@ def read(programs: Sequence[Program], sizes: Ints, slots: bool) -> StepTable:
         lane.pair(table)
         if slots and threaded:
             for ordinal, payload in enumerate(lane.payloads):
-                table.places[payload].append((len(table.pools), ordinal))
+                table.positions[payload].append((len(table.pools), ordinal))
             table.pools.append(lane.payloads)
     columns = np.array(table.rows, dtype=np.int64).reshape(-1, len(COLUMNS)).T.copy()
     named = dict(zip(COLUMNS, columns, strict=True))
-    return StepTable(table.threads, **named, uses=table.uses, places=table.places, pools=table.pools)
+    return StepTable(table.threads, **named, uses=table.uses, positions=table.positions, pools=table.pools)
 
 
 Row = list[int]
@@ -59,12 +59,12 @@ RANK, CHANNEL, JOB, KIND, NBYTES, SOURCES, PEER, CHUNK, NUMBER = range(len(COLUM
 
 @dataclass(slots=True)
 class _Table:
-    """Steps as they are written."""
+    """The table of steps under construction."""
 
     rows: list[Row] = field(default_factory=list)
     threads: list[ThreadSteps] = field(default_factory=list)
     uses: list[int] = field(default_factory=list)
-    places: list[list[tuple[int, int]]] = field(default_factory=list)
+    positions: list[list[tuple[int, int]]] = field(default_factory=list)
     pools: list[list[int]] = field(default_factory=list)
 
 
@@ -108,7 +108,7 @@ class _Reader:
         later: list[tuple[int, tuple[int, int]]] = []
         for number, code in enumerate(self.program.threads):
             first = len(table.rows)
-            self.filled: dict[int, tuple[Operand, int]] = {}  # slot register -> what was written, its payload
+            self.filled: dict[int, tuple[Operand, int]] = {}  # slot register -> written range, its payload
             self.open: set[int] = set()  # registers written and not yet signalled
             self.held: dict[int, int] = {}  # message register -> its sender
             self.channel = next((i.channel for i in code if i.kind in (Kind.SIGNAL, Kind.WAIT)), 0)
@@ -125,7 +125,7 @@ class _Reader:
     def _add(
         self, kind: int, number: int = NONE, channel: int = 0, nbytes: int = 0, peer: int = NONE, chunk: int = NONE
     ) -> int:
-        """One step more; returns its row."""
+        """Appends a step; returns its row."""
         self.table.rows.append([self.rank, channel, 0, kind, nbytes, 1, peer, chunk, number])
         return len(self.table.rows) - 1
 
@@ -197,9 +197,9 @@ class _Reader:
         if self.slots and payload == NONE:
             table, payload = self.table, len(self.table.uses)
             table.uses.append(0)
-            table.places.append([])
+            table.positions.append([])
             if self.pool != NONE:
-                table.places[payload].append((self.pool, len(table.pools[self.pool])))
+                table.positions[payload].append((self.pool, len(table.pools[self.pool])))
                 table.pools[self.pool].append(payload)
             self._add(FILL, payload)
         self.filled[o.index] = o, payload

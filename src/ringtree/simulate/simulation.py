@@ -1,4 +1,4 @@
-"""What is played, and what comes of it."""
+"""The input and the result of a simulation."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Job:
 
     @property
     def head(self) -> Schedule | Program:
-        """What speaks for all: the schedule, or the first program."""
+        """The schedule, or the first program: source of name, collective and chunks."""
         return self.what if isinstance(self.what, Schedule) else self.what[0]
 
     @property
     def called(self) -> str:
-        """As a trace names it."""
+        """The job's name in a trace."""
         return f"{self.head.name} {self.head.collective}({self.nbytes} bytes)"
 
     @property
@@ -42,8 +42,8 @@ class Job:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Simulation:
-    """`time_s`: from the start of the first job to the end of all. Per link of the topology: for how long anything was
-    on it, and how many bytes crossed it."""
+    """`time_s`: from the start of the first job to the end of all. Per link of the topology: the seconds in
+    which it was busy, and the bytes that crossed it."""
 
     trace: Trace
     topology: Topology

@@ -1,7 +1,7 @@
-"""Steps: programs with bytes, as one table, which the event player reads; and how long each keeps its rank busy.
+"""Steps: programs with bytes, as one table, which the event player reads; and the seconds of each on its rank.
 
-Which signal a wait takes, which filling of a slot a release gives back: programs leave no choice about it (the k-th
-takes the k-th), so all of it is known before anything is played.
+The signal that a wait takes and the filling of a slot that a release returns are fixed by the programs (the k-th takes
+the k-th), so all pairs are known before the play.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class ThreadSteps(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepTable:
-    """A row a step. `peer` of a copy or reduction: whose message it reads. `number`: of a signal or wait its partner's
-    row, of LAND the row of its ASK, of AFTER a row, of FILL and GIVE a payload; NONE where there is none. `chunk`: the
-    position on the whole vector, NONE where it is several or none.
+    """A row a step. `peer` of a copy or reduction: the sender of the message it reads. `number`: of a signal or wait
+    its partner's row, of LAND the row of its ASK, of AFTER a row, of FILL and GIVE a payload; NONE where there is none.
+    `chunk`: the position on the whole vector, NONE where it is several or none.
 
-    A *payload* is one filling of a slot: `uses` counts the GIVEs before it is free, `places` are its (pool, ordinal)
+    A *payload* is one filling of a slot: `uses` counts the GIVEs before it is free, `positions` are its (pool, ordinal)
     pairs, and `pools` list payloads in the order in which they take the slots of one ring.
     """
 
@@ -58,7 +58,7 @@ class StepTable:
     chunk: Ints
     number: Ints
     uses: Sequence[int] = ()
-    places: Sequence[Sequence[tuple[int, int]]] = ()
+    positions: Sequence[Sequence[tuple[int, int]]] = ()
     pools: Sequence[Sequence[int]] = ()
 
     @property
@@ -68,7 +68,7 @@ class StepTable:
 
 
 def of_code(code: Code) -> StepTable:
-    """The steps of programs of one thread each, which are columns already."""
+    """The steps of programs of one thread each, from their columns."""
     rank, number, none = code.rank.astype(np.int64), np.full(len(code.kind), NONE), np.zeros(len(code.kind), np.int64)
     number[code.signal], number[code.wait] = code.wait, code.signal
     edges = code.first.tolist()
@@ -87,7 +87,7 @@ def of_code(code: Code) -> StepTable:
 
 
 def busy_s(work: Code | StepTable, topology: Topology, conditions: Conditions) -> NDArray[np.float64]:
-    """How long each row keeps its rank busy, waiting aside; what programs do not name costs nothing."""
+    """Seconds that each row keeps its rank busy, without waiting; kinds that programs do not name cost nothing."""
     copied, reduced = work.kind == COPY, work.kind == REDUCE
     lasts_s = np.where(copied | reduced, topology.step_s, 0.0)
     lasts_s[copied] += work.nbytes[copied] / topology.copy_Bps
@@ -121,6 +121,8 @@ def join(parts: Sequence[StepTable]) -> StepTable:
         [ThreadSteps(t.rank, j, t.first + rows[j], t.stop + rows[j]) for j, p in enumerate(parts) for t in p.threads],
         **columns,
         uses=[u for p in parts for u in p.uses],
-        places=[[(pool + pools[j], k) for pool, k in places] for j, p in enumerate(parts) for places in p.places],
+        positions=[
+            [(pool + pools[j], k) for pool, k in positions] for j, p in enumerate(parts) for positions in p.positions
+        ],
         pools=[[x + payloads[j] for x in pool] for j, p in enumerate(parts) for pool in p.pools],
     )

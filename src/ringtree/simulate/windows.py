@@ -8,15 +8,15 @@ from dataclasses import replace
 from ringtree.ir.program import Instruction, Kind, Operand, Program, Space
 
 SHORT_NBYTES = 224
-"""What travels within a notice: its room in csrc/memory/segment.h."""
+"""Bytes of an inline payload in a descriptor (csrc/memory/segment.h)."""
 
 
 def as_run(
     programs: Sequence[Program], windows: int, message_nbytes: int, in_place: bool = False
 ) -> tuple[Program, ...]:
-    """The programs done `windows` times over, each on as many parts of every chunk. Where a message of `message_nbytes`
-    is a short one, it is sent from where it lies: nothing is staged, and it has no bytes on any link. `in_place`: input
-    and output are one memory, and what is there is not copied there."""
+    """The programs repeated `windows` times, each time on one of as many parts of every chunk. An inline message, by
+    `message_nbytes`, is sent from its source range: it is not staged, and has no bytes on any link. `in_place`: input
+    and output are one memory, so copies between them are left out."""
     return tuple(_as_run(p, windows, message_nbytes <= SHORT_NBYTES, in_place) for p in programs)
 
 
@@ -32,7 +32,7 @@ def _as_run(program: Program, windows: int, short: bool, in_place: bool) -> Prog
 
 
 def _moving(code: Sequence[Instruction]) -> Iterator[Instruction]:
-    """Without copies from the input to the same place of the output."""
+    """The program without copies from the input to the same position of the output."""
     for i in code:
         here = i.kind == Kind.COPY and i.sources[0].space is Space.INPUT
         targets = tuple(
@@ -43,7 +43,7 @@ def _moving(code: Sequence[Instruction]) -> Iterator[Instruction]:
 
 
 def _unstaged(code: Sequence[Instruction]) -> Iterator[Instruction]:
-    """Without what only fills a slot; signals are bare."""
+    """The program without instructions that only fill a slot; signals are bare."""
     for i in code:
         targets = tuple(o for o in i.targets if o.space is not Space.SLOT)
         if i.kind == Kind.SIGNAL:
@@ -60,5 +60,5 @@ def _part(i: Instruction, window: int, windows: int) -> Instruction:
 
 
 def _cut(o: Operand, window: int, windows: int) -> Operand:
-    """As many labels, which is as many bytes: those of several chunks' parts do not lie together."""
+    """A part of every chunk: as many labels, so as many bytes. Parts of several chunks are not contiguous."""
     return o._replace(label=o.label * windows + window * o.count)

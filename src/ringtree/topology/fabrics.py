@@ -1,4 +1,4 @@
-"""The networks between machines, by name: what is left of a NIC's line rate, and what a message costs.
+"""The networks between machines, by name: the share of a NIC's line rate left for data, and a message's costs.
 
 A figure is from a standard, a maker's documentation or a paper, never from a measurement of a collective.
 """
@@ -11,11 +11,11 @@ from math import inf
 
 @dataclass(frozen=True, slots=True)
 class Fabric:
-    """`rdma`: the NIC reads and writes memory itself, no kernel in between. `gdr`: it can be the GPU's memory.
-    `payload` is the share of the line rate that is left for data; `latency_s` from NIC to NIC through one switch,
-    of a small message, with what software has with it at both ends; `message_s` how long a sender's CPU is busy with
-    each message; `hop_s` what each further switch adds. Where a kernel is in between, one core of a CPU sends and
-    receives at most `core_Bps`, and `cores` of them work for a rank unless NCCL is told otherwise."""
+    """`rdma`: the NIC reads and writes memory itself, no kernel in between. `gdr`: also the GPU's memory.
+    `payload`: the share of the line rate left for data; `latency_s`: of a small message from NIC to NIC through one
+    switch, with the software's part at both ends; `message_s`: a sender's CPU time of each message; `hop_s`: latency of
+    each further switch. With a kernel in between, one core of a CPU sends and receives at most `core_Bps`, and `cores`
+    of them work for a rank by NCCL's defaults."""
 
     name: str
     rdma: bool
@@ -30,12 +30,12 @@ class Fabric:
 
     @property
     def kernel_Bps(self) -> float:
-        """What the kernel gets through for a rank, each way; no limit where it is not in between."""
+        """The kernel's bandwidth for a rank, each way; no limit without a kernel in between."""
         return self.core_Bps * self.cores
 
 
 def payload(data: int, headers: int) -> float:
-    """The share of data in a packet of so many bytes of data and so many that are not, gaps on the wire included."""
+    """The share of data in a packet of `data` bytes and `headers` others, gaps on the wire included."""
     return data / (data + headers)
 
 
@@ -88,7 +88,7 @@ FABRICS: dict[str, Fabric] = {
             message_s=0.5e-6,
             hop_s=0.6e-6,
             source="payload: 8760 bytes, the largest message of libfabric's efa provider in one packet, of an Ethernet "
-            "frame of 9001; latency: AWS, EFA for HPC, 15.5 us between two instances, by MPI; SRD takes many ways at "
+            "frame of 9001; latency: AWS, EFA for HPC, 15.5 us between two instances, by MPI; SRD takes many paths at "
             "once: Shalev et al., IEEE Micro 40(6), 2020",
         ),
         Fabric(
@@ -126,7 +126,7 @@ FABRICS: dict[str, Fabric] = {
             core_Bps=89e9 / 8,
             cores=4,
             source="payload: 8192 bytes in frames of 8244, Google Cloud, GPUDirect-TCPX; the payload goes to the "
-            "GPU's memory and only headers to the kernel, so that a core does what a sender's does that copies once: "
+            "GPU's memory and only headers to the kernel, so that a core's load is that of a sender that copies once: "
             "89 Gb/s, Cai et al., SIGCOMM 2021; four sockets a connection, each with a core that takes its packets: "
             "Google's settings of its plugin, NCCL_NSOCKS_PERTHREAD; latency: tcp's and a kernel of the GPU's for the "
             "pages",

@@ -1,6 +1,6 @@
-"""A topology: nodes and directed links between them. What a machine is to a simulation and to a price.
+"""A topology: nodes and directed links between them. The machine model of simulations and prices.
 
-Ranks are the first nodes; those after them are switches, which forward and hold nothing. A route may also pass through
+Ranks are the first nodes; the others are switches, which forward messages. A route may also pass through
 a rank. Units: seconds, bytes, bytes a second.
 """
 
@@ -22,16 +22,16 @@ LINK_COLUMNS: dict[str, type[np.generic]] = {
     "bandwidth_Bps": np.float64,
 }
 COSTS = {"message_s": 0.0, "step_s": 0.0, "copy_Bps": inf, "reduce_Bps": inf}
-"""What a rank's own work costs, and the defaults: nothing."""
+"""The cost parameters of a rank's own work, with their defaults: nothing."""
 LONGEST_S = 1e9
 SLOWEST_BPS = 1e-9
-"""Beyond these a number is a mistake, and would only make times that no double can hold."""
+"""Numbers beyond these are mistakes, and would overflow a double in times."""
 
 
 @dataclass(frozen=True, eq=False)
 class Topology:
-    """Links are columns, one row each; at most one link goes from one node to another. A link of bandwidth 0 carries
-    nothing: it has failed.
+    """Links are columns, one row each; at most one link goes from one node to another. A link of bandwidth 0 has
+    failed.
 
     `nodes` are their names, `hosts` each rank's host (all on one by default). A rank's own work costs `message_s` a
     message, at either end, `step_s` a copy or a reduction, and its bytes over `copy_Bps` or `reduce_Bps`.
@@ -62,7 +62,7 @@ class Topology:
         hosts: ArrayLike = 0,
         **costs: float,
     ) -> Topology:
-        """From columns or scalars, broadcast together. ValueError at the first element that cannot be."""
+        """A topology from columns or scalars, broadcast together. ValueError at the first impossible element."""
         spread = np.broadcast_arrays(*map(np.atleast_1d, (source, target, latency_s, bandwidth_Bps)))
         columns: dict[str, Any] = {
             key: np.ascontiguousarray(c, dtype=t) for c, (key, t) in zip(spread, LINK_COLUMNS.items(), strict=True)
@@ -79,7 +79,7 @@ class Topology:
 
     @property
     def links(self) -> int:
-        """How many there are."""
+        """The number of links."""
         return len(self.source)
 
     def link(self, source: int, target: int) -> int:
@@ -104,7 +104,7 @@ class Topology:
         return f"{self.nodes[self.source[link]]} -> {self.nodes[self.target[link]]}"
 
     def find(self, source: NDArray[np.integer[Any]], target: NDArray[np.integer[Any]]) -> NDArray[np.intp]:
-        """For each pair of nodes the number of the link between them, -1 where there is none."""
+        """For each pair of nodes [pairs] the number of the link between them, -1 where there is none."""
         keys, order = self._sorted
         if not len(keys):
             return np.full(len(source), -1, np.intp)
@@ -114,8 +114,8 @@ class Topology:
 
     def route(self, source: int, target: int) -> tuple[int, ...]:
         """The links from one node to another: the fewest, then those of the least latency, then those listed first.
-        None of them has failed; ValueError where there is no such route. Kept: a first question costs a search
-        where no link goes there directly."""
+        None of them has failed; ValueError where there is no such route. Routes are cached: a first query costs a
+        search where no direct link exists."""
         known = self._routes.get((source, target))
         if known is None:
             found = self.routes(np.array([source]), np.array([target]))
@@ -134,23 +134,23 @@ class Topology:
         there[there] = self.bandwidth_Bps[direct[there]] > 0
         backwards, node = [np.where(there, direct, -1)], np.where(there, source, target)
         if np.any(node != source):
-            far, place = np.unique(source[node != source], return_inverse=True)
+            far, index = np.unique(source[node != source], return_inverse=True)
             last = np.full((len(far), len(self.nodes)), -1, dtype=np.int64)
             for k, root in enumerate(far.tolist()):
                 tree = self._trees.get(root) or self._trees.setdefault(root, self._tree(root))
                 last[k, list(tree)] = list(tree.values())
         while len(left := np.flatnonzero(node != source)):
-            if len(left) < len(place):  # some have arrived
-                place = np.searchsorted(far, source[left])
-            link = last[place, node[left]]
+            if len(left) < len(index):  # some have arrived
+                index = np.searchsorted(far, source[left])
+            link = last[index, node[left]]
             if np.any(link < 0):
                 return None
             backwards.append(np.full(len(source), -1))
             backwards[-1][left] = link
             node[left] = self.source[link]
-        ways = np.stack(backwards[::-1], axis=1)
-        taken = ways >= 0
-        return np.concatenate([[0], np.cumsum(taken.sum(axis=1))]), ways[taken]
+        table = np.stack(backwards[::-1], axis=1)
+        taken = table >= 0
+        return np.concatenate([[0], np.cumsum(taken.sum(axis=1))]), table[taken]
 
     def _tree(self, source: int) -> dict[int, int]:
         """For each node that can be reached the last link of its route: level by level, each with its least latency."""

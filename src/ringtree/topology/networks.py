@@ -1,4 +1,4 @@
-"""The networks of a cluster: the switches and links between the NICs' ports, and the ways over them."""
+"""The networks of a cluster: the switches and links between the NICs' ports, and the routes over them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ LEAF_PORTS = 32
 
 
 class NetworkShape(str, Enum):
-    """RAILS: the k-th NIC of every machine on a leaf of its own, so that rails meet at the spine only; where
-    the spine is oversubscribed and there are more machines than a leaf has ports, a pod of such leaves for so many.
-    FAT_TREE: machines under leaves. TORUS: machines in a grid, links to neighbours."""
+    """RAILS: the k-th NIC of every machine on a leaf of its own, so that rails meet at the spine only; where the spine
+    is oversubscribed and there are more machines than a leaf has ports, a pod of such leaves for each such number of
+    machines. FAT_TREE: machines under leaves. TORUS: machines in a grid, links to neighbours."""
 
     RAILS = "rails"
     FAT_TREE = "fat_tree"
@@ -29,8 +29,8 @@ class NetworkShape(str, Enum):
 
 @dataclass(frozen=True)
 class Ports:
-    """Where a network begins: `nodes[i, k]` is the number of machine i's k-th port, `bandwidth_Bps[k]` what such a
-    port carries each way."""
+    """The ends of a network: `nodes[i, k]` is the number of machine i's k-th port, `bandwidth_Bps[k]` such a port's
+    bandwidth each way."""
 
     nodes: Ints
     bandwidth_Bps: Floats
@@ -38,8 +38,8 @@ class Ports:
 
 @dataclass(frozen=True)
 class Wires:
-    """A network's links, as columns, and the names of its switches, which are nodes from `ports`' last on. These are
-    those of machines that meet at their ports: none."""
+    """A network's links, as columns, and the names of its switches, which are nodes after the last of `ports`. This
+    class: machines that meet at their ports, without links."""
 
     switches: tuple[str, ...]
     source: Ints
@@ -49,15 +49,16 @@ class Wires:
 
     @property
     def links(self) -> int:
-        """How many there are."""
+        """The number of links."""
         return len(self.source)
 
     def between(self, node: Ints, leaves: Ints, other: Ints, enters: Ints) -> Ints:
-        """For each pair of machines and ports the links from one to the other, by number, filled up with -1."""
+        """For each pair of machines and ports the links from one to the other [pairs, links], by number, padded with
+        -1."""
         return np.full((len(node), 0), -1)
 
     def arrives(self, leaves: Ints, enters: Ints) -> Ints:
-        """The ports where what leaves by one and is meant for the other comes in."""
+        """The ports by which messages arrive that leave by `leaves` for `enters`."""
         return enters
 
 
@@ -96,16 +97,16 @@ class Torus(Wires):
     number: Ints
 
     def between(self, node: Ints, leaves: Ints, other: Ints, enters: Ints) -> Ints:
-        """The links of each pair, dimension by dimension along the shorter way round, filled up with -1."""
+        """The links of each pair, dimension by dimension along the shorter direction, padded with -1."""
         at, to = np.unravel_index(node, self.dims), np.unravel_index(other, self.dims)
-        place, columns = [np.array(a) for a in at], []
+        position, columns = [np.array(a) for a in at], []
         for d, size in enumerate(self.dims):
             up = (to[d] - at[d]) % size
             way, steps = np.where(up * 2 <= size, 0, 1), np.minimum(up, size - up)
             for step in range(size // 2):
-                here = np.ravel_multi_index(tuple(place), self.dims)
+                here = np.ravel_multi_index(tuple(position), self.dims)
                 columns.append(np.where(step < steps, self.number[d, way, here, leaves], -1))
-                place[d] = np.where(step < steps, (place[d] + 1 - 2 * way) % size, place[d])
+                position[d] = np.where(step < steps, (position[d] + 1 - 2 * way) % size, position[d])
         return np.stack(columns, axis=1)
 
     def arrives(self, leaves: Ints, enters: Ints) -> Ints:
@@ -114,13 +115,13 @@ class Torus(Wires):
 
 
 def machines_of_leaf(each: int) -> int:
-    """So many machines of `each` ports are below one leaf of a fat tree."""
+    """The number of machines of `each` ports below one leaf of a fat tree."""
     return max(1, LEAF_PORTS // each)
 
 
 def leaves(ports: Ports, fabric: Fabric, first_switch: int, network: NetworkShape, oversubscription: float) -> Leaves:
-    """RAILS or FAT_TREE; no spine where there is one leaf. The spine carries what all leaves may send to it: each its
-    ports' bandwidth over the oversubscription."""
+    """RAILS or FAT_TREE; no spine where there is one leaf. The spine's bandwidth is that of all leaves' uplinks: each
+    its ports' bandwidth over the oversubscription."""
     machines, each = ports.nodes.shape
     if network is NetworkShape.RAILS:
         below = LEAF_PORTS if oversubscription > 1 else machines
@@ -155,13 +156,13 @@ def torus(ports: Ports, fabric: Fabric) -> Torus:
     shared by its directions, and each hop is a switch's."""
     machines, each = ports.nodes.shape
     dims = grid(machines)
-    place = np.arange(machines).reshape(dims)
+    machine = np.arange(machines).reshape(dims)
     directions = sum(min(size - 1, 2) for size in dims)
     number = np.full((len(dims), 2, machines, each), -1)
     source, target = list[Ints](), list[Ints]()
     for d, size in enumerate(dims):
         for way in range(min(size - 1, 2)):
-            neighbour = np.roll(place, 2 * way - 1, axis=d).ravel()
+            neighbour = np.roll(machine, 2 * way - 1, axis=d).ravel()
             number[d, way] = sum(map(len, source)) + np.arange(ports.nodes.size).reshape(ports.nodes.shape)
             source.append(ports.nodes.ravel())
             target.append(ports.nodes[neighbour].ravel())
@@ -171,7 +172,7 @@ def torus(ports: Ports, fabric: Fabric) -> Torus:
 
 
 def grid(machines: int) -> tuple[int, ...]:
-    """So many machines in three dimensions or fewer, of the least sum: 64 as 4 x 4 x 4, 7 as 7."""
+    """Three dimensions or fewer for that number of machines, of the least sum: 64 as 4 x 4 x 4, 7 as 7."""
     best: tuple[int, ...] = (machines,)
     for a in range(2, round(machines ** (1 / 3)) + 2):
         rest = machines // a

@@ -1,7 +1,6 @@
 """Topologies of a shape. `costs` are a rank's own: message_s, step_s, copy_Bps, reduce_Bps (see Topology).
 
-`latency_s` is what a message meets from one rank to the next one it can reach, so half of it is on either side of a
-switch.
+`latency_s` is a message's from one rank to the next reachable one, so half of it is on either side of a switch.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def switch(
 
 
 def ring(ranks: int, *, latency_s: float = LATENCY_S, bandwidth_Bps: float = BANDWIDTH_BPS, **costs: float) -> Topology:
-    """A link each way between neighbours; what goes further passes through the ranks between."""
+    """A link each way between neighbours; messages between others pass through the ranks between."""
     return _grid("ring", (ranks,), latency_s, bandwidth_Bps, costs)
 
 
@@ -78,13 +77,13 @@ def cluster(
         raise ValueError(f"cluster: {nics} nics for {ranks_per_host} ranks a host; expected at most one a rank")
     ranks = hosts * ranks_per_host
     rank = np.arange(ranks)
-    host, place = rank // ranks_per_host, rank % ranks_per_host
+    host, local = rank // ranks_per_host, rank % ranks_per_host
     first_nic = ranks + hosts
     network = first_nic + hosts * nics
     nic = np.arange(first_nic, network)
     near = [
         _both_ways(rank, ranks + host),  # the switch is listed first: ranks of a host do not meet through a NIC
-        _both_ways(rank, first_nic + host * nics + place * nics // ranks_per_host),
+        _both_ways(rank, first_nic + host * nics + local * nics // ranks_per_host),
     ]
     far = _both_ways(nic, np.full(len(nic), network))
     source, target = (np.concatenate([near[0][end], near[1][end], far[end]]) for end in (0, 1))
@@ -113,14 +112,14 @@ def _grid(
 ) -> Topology:
     if min(dims) < 1:
         raise ValueError(f"{name}: a dimension of {min(dims)}; expected at least 1")
-    place = np.arange(prod(dims)).reshape(dims)
+    grid = np.arange(prod(dims)).reshape(dims)
     pairs = set[tuple[int, int]]()
     for axis in range(len(dims)):
-        neighbour = np.roll(place, -1, axis)
-        for a, b in zip(place.ravel().tolist(), neighbour.ravel().tolist(), strict=True):
+        neighbour = np.roll(grid, -1, axis)
+        for a, b in zip(grid.ravel().tolist(), neighbour.ravel().tolist(), strict=True):
             pairs |= {(a, b), (b, a)} if a != b else set()
     source, target = np.array(sorted(pairs), np.int64).reshape(-1, 2).T
-    return Topology.of(name, place.size, _names(place.size), source, target, latency_s, bandwidth_Bps, **costs)
+    return Topology.of(name, grid.size, _names(grid.size), source, target, latency_s, bandwidth_Bps, **costs)
 
 
 def _both_ways(a: Nodes, b: Nodes) -> tuple[Nodes, Nodes]:

@@ -2,8 +2,8 @@
 
     direct | switch | ring | torus:dims=4x4 | cluster:hosts=4,nics=2,latency=5us,bandwidth=25GB/s
 
-After the colon what the shape's function takes, without the unit at its end: values carry theirs. A rank's own costs
-are message=…, step=…, copy=… and reduce=….
+After the colon the parameters of the shape's function, without the unit at their end: values carry units. A rank's own
+costs are message=…, step=…, copy=… and reduce=….
 
 As JSON, links go one way each, between nodes by name; a bandwidth that is left out is unlimited, as are costs:
 
@@ -11,7 +11,7 @@ As JSON, links go one way each, between nodes by name; a bandwidth that is left 
      "links": [{"source": "rank0", "target": "rank1", "latency_s": 1e-6, "bandwidth_Bps": 1e10}],
      "hosts": [0, 0], "message_s": 2e-7}
 
-What `tuned` holds, where a file has it, is the runtime's (runtime/tuned.py), and passed over here.
+The runtime's `tuned` (runtime/tuned.py), where a file has it, is ignored here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NUMBER = r"(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+)\s*"
 
 
 def parse(text: str, ranks: int) -> Topology:
-    """The topology of that shape for so many ranks; ValueError, in one line, where it has none."""
+    """The topology of that shape for `ranks` ranks; ValueError, in one line, where the shape has none."""
     name, _, rest = text.partition(":")
     if name not in SHAPES:
         raise ValueError(f"topology {text!r}: no shape {name!r}; expected one of {', '.join(SHAPES)}")
@@ -112,7 +112,7 @@ def save(topology: Topology, path: str | Path) -> None:
 
 
 def dumps(topology: Topology, tuned: dict[str, Any] | None = None) -> str:
-    """The topology as JSON, a link a line, with what `load` passes over."""
+    """The topology as JSON, a link a line, with `tuned`, which `load` ignores."""
     t = topology
     columns = (t.source.tolist(), t.target.tolist(), t.latency_s.tolist(), t.bandwidth_Bps.tolist())
     links = []
@@ -127,7 +127,7 @@ def dumps(topology: Topology, tuned: dict[str, Any] | None = None) -> str:
 
 
 def _parameters(shape: Callable[..., Topology]) -> list[str]:
-    """What may be given after the colon: the ranks are known, unless they follow from the rest."""
+    """The parameters allowed after the colon, without the number of ranks where it is given otherwise."""
     named = [p.name for p in inspect.signature(shape).parameters.values() if p.kind is not p.VAR_KEYWORD]
     return [p for p in named if p not in ("ranks", "ranks_per_host")] + list(COSTS)
 
@@ -160,7 +160,7 @@ def _shaped(name: str, ranks: int, given: dict[str, Any]) -> Topology:
 
 
 def _built(data: object) -> Topology:
-    """From what the file says. Every element is checked before it is used."""
+    """The topology from a file's JSON. Every element is checked before it is used."""
     head = _object(data, "the topology", {"name", "ranks", "nodes", "links"}, {"hosts", "tuned", *COSTS})
     if not isinstance(head["name"], str) or not head["name"].isprintable():
         raise ValueError(f"name is {_short(head['name'])}; expected a text that can be printed")

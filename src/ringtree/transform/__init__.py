@@ -1,9 +1,9 @@
-"""Schedule -> Schedule: the algebra. What a transform returns is again a legal schedule that keeps its promise."""
+"""Schedule -> Schedule: the algebra. A transform returns a legal schedule that keeps its collective's postcondition."""
 
 from ringtree.transform.divide import channels, pipeline, share, split
 from ringtree.transform.many_source import many_source
 from ringtree.transform.nest import ScheduleBuilder, nest
-from ringtree.transform.place import in_place
+from ringtree.transform.one_buffer import in_place
 from ringtree.transform.relabel import relabel
 from ringtree.transform.reverse import reverse
 

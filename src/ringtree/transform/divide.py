@@ -13,12 +13,12 @@ from ringtree.transform.rows import alike, by_round, cut, expand_block, later, m
 def pipeline(schedule: Schedule, pieces: int) -> Schedule:
     """Cuts each chunk into `pieces` and does every block piece by piece.
 
-    A block that is done once and in which every rank takes part in two rounds one after the other at most (it receives
-    and passes on: a chain, a tree) becomes that block repeated once per piece; a ring's block becomes `pieces` times
-    as many repetitions of the same rows. They overlap, because rounds are not barriers: a rank passes a piece on while
-    the next one comes. In other blocks a rank that does its part in order would finish a piece before it turns to the
-    next. So they are skewed: in one round each of their rounds is done, each on another piece. That is one more
-    repeated block, of one round, and the beginning and the end written out: O(rows * min(pieces, rounds)).
+    A block without repetition in which every rank takes part in at most two consecutive rounds (it receives and
+    forwards: a chain, a tree) becomes that block repeated once per piece; a ring's block becomes `pieces` times as many
+    repetitions of the same rows. They overlap, because rounds are not barriers: a rank forwards a piece while the next
+    one arrives. In other blocks a rank would finish a piece before it starts the next. So these are skewed: each of
+    their rounds runs in one round, on a piece of its own. That is one more repeated block, of one round, and the
+    beginning and the end written out: O(rows * min(pieces, rounds)).
     """
     _expect_positive(schedule, pieces, "pieces")
     if pieces == 1:
@@ -30,7 +30,7 @@ def pipeline(schedule: Schedule, pieces: int) -> Schedule:
 def _pipelined(schedule: Schedule, block: Block, pieces: int) -> tuple[Block, ...]:
     shift = block.shift
     if shift.source or shift.target:
-        # Who sends moves on: done piece by piece as a whole, else a chain written so would hold all pieces at a hop.
+        # The senders shift: repeated whole for every piece, as otherwise a hop of such a chain would hold all pieces.
         block = expand_block(schedule, block)
         shift = block.shift
     rows = single(block.rows)
@@ -48,7 +48,7 @@ def _pipelined(schedule: Schedule, block: Block, pieces: int) -> tuple[Block, ..
 
 
 def _longest_part(rows: Transfers) -> int:
-    """Rounds from a rank's first to its last, both included, at the rank where they are most."""
+    """The greatest number of rounds, over all ranks, from a rank's first to its last, both included."""
     ends = np.concatenate([rows.source, rows.target])
     rounds = np.tile(rows.round, 2)
     first = np.full(int(ends.max(initial=0)) + 1, np.iinfo(np.int32).max, dtype=np.int32)
@@ -60,7 +60,7 @@ def _longest_part(rows: Transfers) -> int:
 
 
 def _skewed(rows: Transfers, rounds: int, pieces: int) -> tuple[Block, ...]:
-    """Round k of the rows on piece j is done in round k + j. Pieces touch different chunks, so any order will do."""
+    """Round k of the rows on piece j runs in round k + j. Pieces touch different chunks, so any order is correct."""
     if pieces < rounds:
         return (Block(_at_once(rows, [(k, j) for k in range(rounds) for j in range(pieces)], pieces)),)
     stages = range(rounds)

@@ -1,4 +1,4 @@
-"""Gathering reductions: what several rounds add to one place is added in the last of them, in one go."""
+"""Gathering reductions: additions of several rounds to one range are done together in the last of these rounds."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 
 from ringtree.ir.schedule import Block, Schedule, Transfers
 
-Place = tuple[int, int, int, int]  # rank, buffer, chunk, count
+Range = tuple[int, int, int, int]  # rank, buffer, chunk, count
 
 
 def many_source(schedule: Schedule) -> Schedule:
     """Moves reductions into one range to the round of the last of them, so that lowering makes them one reduction of
     many sources: the range is read and written once, not once a source. The schedule itself where nothing can move.
 
-    A reduction waits only where nobody notices: nothing reads the range meanwhile or writes it otherwise, and its
-    sender has nothing else to do until then. Blocks that repeat stay as they are. The order in which a place adds up
-    what it gets is kept. Cost: O(rows * rows of a rank) in Python.
+    A reduction is moved only without other effects: meanwhile no row reads the range or writes it otherwise, and its
+    sender has no other row. Blocks that repeat stay as they are. The order of the additions to a range is kept. Cost:
+    O(rows * rows of a rank) in Python.
     """
     blocks = tuple(_gathered(b) if b.times == 1 else b for b in schedule.blocks)
     if all(a is b for a, b in zip(blocks, schedule.blocks, strict=True)):
@@ -33,21 +33,21 @@ def _gathered(block: Block) -> Block:
         return block
     round_ = rows.round.tolist()
     moved = list(round_)
-    reads, writes = (_places(rows, side) for side in ("source", "target"))
+    reads, writes = (_ranges(rows, side) for side in ("source", "target"))
     parts = defaultdict[int, list[int]](list)  # by rank: the rows it takes part in
     for i, (read, write) in enumerate(zip(reads, writes, strict=True)):
         for rank in {read[0], write[0]}:
             parts[rank].append(i)
-    places = defaultdict[Place, list[int]](list)
+    ranges = defaultdict[Range, list[int]](list)
     for i in np.flatnonzero(rows.reduce & (rows.source != rows.target)).tolist():
-        places[writes[i]].append(i)
-    for place, members in places.items():
+        ranges[writes[i]].append(i)
+    for target, members in ranges.items():
         last = members[-1]
         for i in reversed(members[:-1]):
-            between = (k for k in parts[place[0]] if k != i and round_[i] <= round_[k] <= round_[last])
+            between = (k for k in parts[target[0]] if k != i and round_[i] <= round_[k] <= round_[last])
             if (
                 round_[i] == round_[last]
-                or _noticed(i, last, place, between, (round_, reads, writes), set(members))
+                or _observed(i, last, target, between, (round_, reads, writes), set(members))
                 or _busy(i, last, parts[reads[i][0]], (round_, reads, writes))
             ):
                 last = i
@@ -61,7 +61,7 @@ def _gathered(block: Block) -> Block:
 
 
 def _several_rounds(rows: Transfers) -> bool:
-    """Whether several rounds add to one range: a look in columns, as the rest takes Python milliseconds to find out."""
+    """Whether several rounds add to one range: a quick test in columns, before the slower search in Python."""
     adds = rows.take(rows.reduce & (rows.source != rows.target))
     if not len(adds) or adds.round[0] == adds.round[-1]:
         return False
@@ -73,22 +73,22 @@ def _several_rounds(rows: Transfers) -> bool:
     return bool(np.any(again & (adds.round[order][1:] != adds.round[order][:-1])))
 
 
-_Columns = tuple[list[int], list[Place], list[Place]]
+_Columns = tuple[list[int], list[Range], list[Range]]
 
 
-def _noticed(i: int, last: int, place: Place, between: Iterable[int], columns: _Columns, same: set[int]) -> bool:
-    """Whether anything reads the place, or writes it otherwise, after row i and before row `last` is done."""
+def _observed(i: int, last: int, target: Range, between: Iterable[int], columns: _Columns, same: set[int]) -> bool:
+    """Whether a row reads the range, or writes it otherwise, after row i and before row `last` is done."""
     round_, reads, writes = columns
     for k in between:
-        if round_[k] > round_[i] and _overlap(reads[k], place):
+        if round_[k] > round_[i] and _overlap(reads[k], target):
             return True
-        if i < k < last and k not in same and _overlap(writes[k], place):
+        if i < k < last and k not in same and _overlap(writes[k], target):
             return True
     return False
 
 
 def _busy(i: int, last: int, parts: Iterable[int], columns: _Columns) -> bool:
-    """Whether the sender of row i does anything after that round until row `last`, or receives what row i sends."""
+    """Whether the sender of row i has a row after that round until row `last`, or is its receiver."""
     round_, reads, writes = columns
     return any(
         round_[i] < round_[k] <= round_[last] or (round_[k] == round_[i] and _overlap(writes[k], reads[i]))
@@ -97,10 +97,10 @@ def _busy(i: int, last: int, parts: Iterable[int], columns: _Columns) -> bool:
     )
 
 
-def _places(rows: Transfers, side: str) -> list[Place]:
+def _ranges(rows: Transfers, side: str) -> list[Range]:
     columns = (getattr(rows, side), getattr(rows, f"{side}_buffer"), getattr(rows, f"{side}_chunk"), rows.count)
     return list(zip(*(c.tolist() for c in columns), strict=True))
 
 
-def _overlap(a: Place, b: Place) -> bool:
+def _overlap(a: Range, b: Range) -> bool:
     return a[:2] == b[:2] and a[2] < b[2] + b[3] and b[2] < a[2] + a[3]

@@ -11,14 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.ir.schedule import Block, Buffer, Schedule, Shift, Transfers
-from ringtree.transform.place import in_place
+from ringtree.transform.one_buffer import in_place
 from ringtree.transform.rows import expand_block, fuse, single
 
 Indices = NDArray[np.int64]
 
 
 class ScheduleBuilder(Protocol):
-    """What can be nested: something that makes schedules of the collectives it serves, over any number of ranks."""
+    """The interface of an algorithm that can be nested: it makes schedules of the collectives it serves, over any
+    ranks."""
 
     @property
     def name(self) -> str:
@@ -45,7 +46,7 @@ PHASES: dict[str, tuple[tuple[Phase, ...], ...]] = {
     "broadcast": (((BETWEEN, "broadcast"), (INSIDE, "broadcast")),),
     "reduce": (((INSIDE, "reduce"), (BETWEEN, "reduce")),),
 }
-"""How each collective is nested, the best way first; a way is open if both algorithms serve what it asks of them."""
+"""The nestings of each collective, the best first; one is possible if both algorithms serve its phases."""
 
 
 def nest(
@@ -54,22 +55,22 @@ def nest(
     """`collective` over `ranks` ranks in groups of `group` consecutive ones: `inner` in each, `outer` between them.
 
     all_reduce: each group reduce-scatters; ranks of the same index all-reduce their shard; each group all-gathers.
-    Where inner cannot do that, each group reduces to its first rank, those all-reduce, each broadcasts in its group.
+    Where inner does not serve these, each group reduces to its first rank, the first ranks all-reduce, each broadcasts.
     broadcast and reduce go through the ranks that have the root's index. The vector is cut into as many chunks as
     both need. Groups of other ranks than consecutive ones: relabel(nest(...), order).
     """
     if ranks < 1 or group < 1 or ranks % group:
         raise ValueError(f"nest: groups of {group} do not divide {ranks} ranks; expected a divisor of {ranks}")
-    way = _way(collective, inner, outer)
+    nesting = _nesting(collective, inner, outer)
     groups = ranks // group
     at_group, at_index = divmod(root or 0, group)
     phases = []
-    for where, what in way:
+    for where, what in nesting:
         builder, size = (inner, group) if where is INSIDE else (outer, groups)
         rooted = what in ("broadcast", "reduce")
         at = (at_index if where is INSIDE else at_group) if rooted else None
         phases.append((where, in_place(builder.build(what, size, at)) if size > 1 else None))
-    layout = _layout(way, [p for _, p in phases], group, groups, at_index)
+    layout = _layout(nesting, [p for _, p in phases], group, groups, at_index)
     placed = [layout.put(p, where) for where, p in phases if p is not None]
     blocks = tuple(b for part, _ in placed for b in part)
     return Schedule(
@@ -83,22 +84,23 @@ def nest(
     )
 
 
-def _way(collective: str, inner: ScheduleBuilder, outer: ScheduleBuilder) -> tuple[Phase, ...]:
-    ways = PHASES.get(collective)
-    if ways is None:
+def _nesting(collective: str, inner: ScheduleBuilder, outer: ScheduleBuilder) -> tuple[Phase, ...]:
+    nestings = PHASES.get(collective)
+    if nestings is None:
         raise ValueError(f"nest: {collective} is not nested; expected one of {', '.join(PHASES)}")
-    for way in ways:
-        if all(what in (inner if where is INSIDE else outer).serves for where, what in way):
-            return way
+    for nesting in nestings:
+        if all(what in (inner if where is INSIDE else outer).serves for where, what in nesting):
+            return nesting
     asked = "; or ".join(
-        ", ".join(f"{what} by {inner.name if where is INSIDE else outer.name}" for where, what in way) for way in ways
+        ", ".join(f"{what} by {inner.name if where is INSIDE else outer.name}" for where, what in nesting)
+        for nesting in nestings
     )
     raise ValueError(f"nest: {collective} of {inner.name} inside {outer.name} needs {asked}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Which ranks and positions of the whole a phase works on.
+    """The ranks and positions of the whole in a phase.
 
     inside: every group, on `runs` runs of chunks. between: the ranks whose index in the group is in `indices`.
     """
@@ -106,8 +108,8 @@ class _Layout:
     group: int
     groups: int
     chunks: int
-    unit: int  # chunks in what one rank of a blocked phase owns
-    indices: Indices  # which ranks of a group take part between groups
+    unit: int  # chunks that one rank of a blocked phase owns
+    indices: Indices  # the ranks of a group that take part between groups
     strided: bool  # shards are a block of every group's, else contiguous
     sharded: bool  # each index has a shard of its own, else all of the vector
 
@@ -137,13 +139,15 @@ class _Layout:
             shard = self.indices * (self.unit if self.sharded else 0)
             positions = (first + shard[:, None])[:, None, :]
         even = where is INSIDE or not self.strided or self.group == 1
-        place = _Place(renamed, positions, width, step, turn, even, schedule.scratch)
-        blocks = tuple(place.block(schedule, b) for b in schedule.blocks)
+        embedding = _Embedding(renamed, positions, width, step, turn, even, schedule.scratch)
+        blocks = tuple(embedding.block(schedule, b) for b in schedule.blocks)
         return blocks, schedule.scratch * width * positions.shape[1]
 
 
-def _layout(way: tuple[Phase, ...], phases: list[Schedule | None], group: int, groups: int, at_index: int) -> _Layout:
-    names = {what for _, what in way}
+def _layout(
+    nesting: tuple[Phase, ...], phases: list[Schedule | None], group: int, groups: int, at_index: int
+) -> _Layout:
+    names = {what for _, what in nesting}
     blocked = bool(names & {"reduce_scatter", "all_gather"})
     strided = blocked and "all_reduce" not in names
     chunks = [s.chunks for s in phases if s is not None]
@@ -156,11 +160,11 @@ def _layout(way: tuple[Phase, ...], phases: list[Schedule | None], group: int, g
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Embedding:
     """Copies of a schedule on the whole: axes are (copy, run) for positions, (copy) for ranks.
 
-    `step` and `turn`: by how much the whole moves where the schedule moves by one chunk, by one rank; 0 if it cannot
-    be said in one number, so that the block is written out.
+    `step` and `turn`: the shift of the whole where the schedule shifts by one chunk, by one rank; 0 if no single number
+    expresses it, so that the block is written out.
     """
 
     ranks: Indices
@@ -201,7 +205,7 @@ class _Place:
         return Block(placed, block.times, turned)
 
     def _moves(self, block: Block) -> bool:
-        """Whether the block's shift can be said on the whole."""
+        """Whether the block's shift can be expressed on the whole."""
         s, rows = block.shift, block.rows
         if (s.source or s.target) and not self.turn:
             return False

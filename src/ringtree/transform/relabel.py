@@ -16,8 +16,8 @@ from ringtree.transform.rows import cut, expand_block, parts
 def relabel(schedule: Schedule, order: Sequence[int] | NDArray[np.integer]) -> Schedule:
     """Rank r becomes rank order[r]; the root with it.
 
-    Where the vector is blocks by rank, blocks are renamed too, so that it stays the same collective: what was block r
-    is block order[r]. A ring's all_reduce stays as short as it was under any order; blocks that move on through
+    Where the vector is blocks by rank, blocks are renamed too, so that it stays the same collective: block r becomes
+    block order[r]. A ring's all_reduce stays as short as it was under any order; blocks that move on through
     blocks by rank (reduce_scatter, all_gather) stay short under rotations, else they are written out.
     """
     n = schedule.ranks
@@ -26,7 +26,9 @@ def relabel(schedule: Schedule, order: Sequence[int] | NDArray[np.integer]) -> S
     if given.shape != (n,) or given.dtype.kind not in "iu" or not np.array_equal(np.sort(new), np.arange(n)):
         raise ValueError(f"{schedule.name}: order is not a permutation of its ranks 0..{n - 1}: got {list(order)[:20]}")
     if schedule.promise.prefix and np.any(new != np.arange(n)):
-        raise ValueError(f"{schedule.name}: {schedule.collective} goes by rank: over ranks renamed it is another one")
+        raise ValueError(
+            f"{schedule.name}: {schedule.collective} depends on the order of ranks; expected a collective that does not"
+        )
     turn = bool(np.all((new - new[0] - np.arange(n)) % n == 0))
     names = np.concatenate([new, np.arange(n, schedule.participants)])
     blocks = tuple(_renamed(schedule, b, names, turn) for b in schedule.blocks)
@@ -54,7 +56,7 @@ def _renamed(schedule: Schedule, block: Block, names: NDArray[np.int64], turn: b
 
 
 def _chunks(schedule: Schedule, buffer: Column, chunk: Column, names: NDArray[np.int64]) -> Column:
-    """Where the chunks are once the blocks are renamed, in buffers that are the whole vector."""
+    """The positions of the chunks after the blocks are renamed, in buffers that are the whole vector."""
     promise = schedule.promise
     if not promise.blocked:
         return chunk

@@ -27,8 +27,8 @@ STORES = ("broadcast", "all_gather", "scatter", "gather")
 def reverse(schedule: Schedule) -> Schedule:
     """The schedule backwards, sources and targets exchanged: the transposed (adjoint) schedule.
 
-    Sending one thing to many becomes adding many to one and the other way round. all_reduce, all_to_all and barrier
-    become another schedule of the same. Transfers of what nobody used are left out. Cost: O(rows) for in-place
+    A copy from one to many becomes a sum of many into one, and the reverse. all_reduce, all_to_all and barrier become
+    another schedule of the same collective. Transfers of unused contents are left out. Cost: O(rows) for in-cell
     schedules without scratch in which nothing is overwritten (a rank's sum, say, by the sum of all), else
     O(transfers log transfers). A two-buffer schedule that reads its output cannot be turned (nothing may write its
     input then): ValueError; nor a prefix reduction, for that would be one over later ranks.
@@ -42,14 +42,14 @@ def reverse(schedule: Schedule) -> Schedule:
     )
     if any(np.any(b.rows.target_buffer == Buffer.INPUT) for b in turned.blocks):
         raise ValueError(
-            f"{schedule.name}: reads its output, which backwards is writing the input; reverse(in_place(schedule)) can"
+            f"{schedule.name}: reads its output, which backwards writes the input; expected reverse(in_place(schedule))"
         )
     blocks = turned.blocks
     if schedule.in_place and not schedule.scratch:
         if turned.collective in STORES and _stores_each_once(turned):
-            return _told(turned, [np.zeros(len(b.rows), dtype=np.bool_) for b in blocks])
+            return _with_flags(turned, [np.zeros(len(b.rows), dtype=np.bool_) for b in blocks])
         if all(np.all(b.rows.reduce) for b in blocks) or _stores_each_once(schedule):
-            return _told(turned, [np.ones(len(b.rows), dtype=np.bool_) for b in blocks])
+            return _with_flags(turned, [np.ones(len(b.rows), dtype=np.bool_) for b in blocks])
     return _traced(turned)
 
 
@@ -88,18 +88,18 @@ def _backwards(schedule: Schedule, block: Block) -> Block:
     return Block(rows, block.times, back)
 
 
-def _told(schedule: Schedule, flags: list[NDArray[np.bool_]]) -> Schedule:
+def _with_flags(schedule: Schedule, flags: list[NDArray[np.bool_]]) -> Schedule:
     """The schedule with these `reduce` flags."""
     blocks = (Block(replace(b.rows, reduce=f), b.times, b.shift) for b, f in zip(schedule.blocks, flags, strict=True))
     return replace(schedule, blocks=tuple(blocks))
 
 
 def _traced(schedule: Schedule) -> Schedule:
-    """Finds for every transfer whether it stores or reduces, knowing (in `reduce`) what it did forwards.
+    """Finds for every transfer whether it stores or reduces; `reduce` has the forward row's flag.
 
-    What a forward store overwrote is spent once the row's backward twin has read it. A row that writes where nothing
-    is, or what is there is spent, stores; else it reduces. A row that would send what is spent is left out: forwards,
-    nobody ever used what it brought.
+    A content that a forward store overwrote is spent once the row's backward twin has read it. A row into an empty or
+    spent chunk stores; every other row reduces. A row from a spent chunk is left out: forwards, its content was never
+    used.
     """
     rows = schedule.expand()
     full, idle = _flags(schedule, rows)
@@ -111,9 +111,9 @@ def _traced(schedule: Schedule) -> Schedule:
             alike = b.times == 1 or bool(np.all(mine == mine[0]))
             blocks.append(b if alike else expand_block(schedule, b))
             marks.append(mine[0] if alike else mine.reshape(-1))
-        return _told(replace(schedule, blocks=tuple(blocks)), marks)
+        return _with_flags(replace(schedule, blocks=tuple(blocks)), marks)
     rows = single(rows)
-    while np.any(idle):  # without those, others may have become idle
+    while np.any(idle):  # without these rows, others may be idle
         rows = rows.take(~idle)
         full, idle = _flags(schedule, rows)
     blocks = [Block(replace(rows, reduce=full))] if len(rows) else []
@@ -121,25 +121,25 @@ def _traced(schedule: Schedule) -> Schedule:
 
 
 def _per_row(rows: Transfers, full: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
-    """From one flag a chunk to one a row; None where chunks of a row differ."""
+    """One flag a row from one a chunk; None where chunks of a row differ."""
     flags = full[np.cumsum(rows.count) - rows.count]
     return flags if np.array_equal(flags.repeat(rows.count), full) else None
 
 
 def _flags(schedule: Schedule, rows: Transfers) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Per chunk of every row: whether there is something where it goes, and whether there is nothing where it is."""
+    """Per chunk of every row: whether its target has a content, and whether its source has none."""
     lengths = schedule.lengths
     bases = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     index, offset = parts(rows.count)
 
-    def place(rank: NDArray[np.int32], buffer: NDArray[np.int32], chunk: NDArray[np.int32]) -> NDArray[np.int64]:
+    def cell(rank: NDArray[np.int32], buffer: NDArray[np.int32], chunk: NDArray[np.int32]) -> NDArray[np.int64]:
         at: NDArray[np.int64] = rank[index] * bases[-1] + bases[buffer[index]] + chunk[index] + offset
         return at
 
     where = np.concatenate(
         [
-            place(rows.source, rows.source_buffer, rows.source_chunk),
-            place(rows.target, rows.target_buffer, rows.target_chunk),
+            cell(rows.source, rows.source_buffer, rows.source_chunk),
+            cell(rows.target, rows.target_buffer, rows.target_chunk),
         ]
     )
     m = len(index)
@@ -147,7 +147,7 @@ def _flags(schedule: Schedule, rows: Transfers) -> tuple[NDArray[np.bool_], NDAr
     step = 2 * np.tile(rows.round[index], 2).astype(np.int64) + writes  # in a round, all reads come before all writes
     order = np.lexsort((np.arange(2 * m), step, where))
     where, writes = where[order], writes[order]
-    changes = writes | ~np.tile(rows.reduce[index], 2)[order]  # a read changes a place if it spends what is there
+    changes = writes | ~np.tile(rows.reduce[index], 2)[order]  # a read changes a cell if it spends its content
     fresh = np.diff(where, prepend=-1) != 0
     at = np.arange(2 * m)
     before = np.concatenate([[-1], np.maximum.accumulate(np.where(changes, at, -1))])[: 2 * m]
@@ -159,7 +159,7 @@ def _flags(schedule: Schedule, rows: Transfers) -> tuple[NDArray[np.bool_], NDAr
 
 
 def _starts_full(schedule: Schedule, per_rank: int, bases: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which places hold something before the schedule starts: its inputs."""
+    """The cells with a content before the schedule starts: its inputs."""
     full = np.zeros(schedule.participants * per_rank, dtype=np.bool_)
     for rank in range(schedule.ranks):
         precondition = schedule.precondition(rank)

@@ -1,4 +1,4 @@
-"""What several transforms do to rows and blocks."""
+"""Operations on rows and blocks that several transforms share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import lcm
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ringtree.ir.ranges import places
+from ringtree.ir.ranges import positions
 from ringtree.ir.schedule import Block, Schedule, Transfers
 
 
@@ -47,8 +47,8 @@ def single(rows: Transfers) -> Transfers:
 
 
 def parts(counts: NDArray[np.int32]) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
-    """Of every chunk of every row: the row's index, and which of its chunks it is."""
-    return np.arange(len(counts)).repeat(counts), places(counts).astype(np.int32)
+    """For every chunk of every row: the row's index, and the chunk's position in the row."""
+    return np.arange(len(counts)).repeat(counts), positions(counts).astype(np.int32)
 
 
 def cut(rows: Transfers, index: NDArray[np.intp], offset: NDArray[np.int32], count: ArrayLike) -> Transfers:

@@ -1,4 +1,4 @@
-"""The proof: is it right for every input, without deadlock and without race?"""
+"""Proofs that schedules and programs are correct for every input, without deadlock and without race."""
 
 from ringtree.verify.campaign import Case, Failure, Report, prove_many
 from ringtree.verify.order import ReductionOrder, rank_order

@@ -1,4 +1,4 @@
-"""Proves everything there is: many schedules and their programs, on several processes."""
+"""Proves many schedules and their programs, on several processes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ringtree.verify.programs import prove_programs
 from ringtree.verify.schedules import prove
 
 Case = tuple[str, Callable[[], Schedule]]
-"""A name for messages, and what builds the schedule (in the process that proves it)."""
+"""A name for messages, and the function that builds the schedule (in the process that proves it)."""
 
 Progress = Callable[[int, int], None]
-"""Called with how many cases are done, and of how many."""
+"""Called with the number of finished cases, and of all cases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a campaign proved. `slots` is the most that any set of programs needs, and `hungriest` whose it is;
-    `left_out` are the cases that have more transfers than was asked to prove."""
+    """The result of a campaign. `slots`: the most that any set of programs needs, `hungriest`: that set's name;
+    `left_out`: the cases with more transfers than the given limit."""
 
     schedules: int = 0
     transfers: int = 0
@@ -76,8 +76,8 @@ def prove_many(
 ) -> Report:
     """Proves every case's schedule and, unless it has switches or `programs` is False, the programs it lowers to.
 
-    Nothing is raised for a case that is refused: it is among the failures; one with more than `most_transfers` is among
-    those left out. Where the platform cannot fork, one process does it all.
+    A refused case raises nothing: it is among the failures; a case with more than `most_transfers` is among those left
+    out. Where the platform cannot fork, one process does it all.
     """
     listed = list(cases)
     outcomes: list[_Outcome] = []
@@ -99,7 +99,7 @@ def prove_many(
     )
 
 
-_cases: Sequence[Case] = ()  # what forked workers inherit, so that builders need not be picklable
+_cases: Sequence[Case] = ()  # inherited by forked workers, so that builders need not be picklable
 
 
 def _outcomes(cases: Sequence[Case], prove_case: Callable[[Case], _Outcome], processes: int) -> Iterator[_Outcome]:

@@ -1,4 +1,4 @@
-"""In which order a schedule adds up: what an operation must allow for the schedule to compute it."""
+"""The order of a schedule's additions: the laws that an operation must satisfy for the schedule to compute it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ringtree.ir.schedule import Schedule
 
 
 class ReductionOrder(IntEnum):
-    """What a schedule's sums keep to; each allows for all that those below it do."""
+    """The order of a schedule's sums; an order permits all operations that the orders of lower number permit."""
 
     ANY = 0
     """In any order: the operation must commute."""
@@ -41,8 +41,8 @@ def rank_order(schedule: Schedule) -> ReductionOrder:
 
 
 class _Runs:
-    """What every cell holds: the sum of ranks low … high-1, in which order it was added up, and the round in which it
-    was formed from single contributions (-1: it came as it is)."""
+    """The content of every cell: the sum of ranks low … high-1, the order of its additions, and the round in which it
+    was formed from single contributions (-1: it was received whole)."""
 
     def __init__(self, s: Schedule, moves: Moves) -> None:
         cells = moves.layout.cells
@@ -73,7 +73,7 @@ class _Runs:
     def _join(
         self, number: int, target: Ints, low: Ints, high: Ints, order: NDArray[np.int8], split: NDArray[np.bool_]
     ) -> NDArray[np.int8]:
-        """The order of what is there with what arrived added behind it."""
+        """The order of the present sum with the arrived sum added behind it."""
         there = self.low[target], self.high[target], self.order[target]
         apart = (there[1] != low) | (there[2] == ReductionOrder.ANY) | (order == ReductionOrder.ANY)
         growing = (there[1] - there[0] == 1) | ((self.formed[target] == number) & (there[2] == ReductionOrder.FOLD))
@@ -84,7 +84,7 @@ class _Runs:
 
 
 def _split(moves: Moves) -> NDArray[np.bool_]:
-    """Which moves are to a rank that writes overlapping ranges in their round: there one round's reduction may be
+    """Whether each move is to a rank that writes overlapping ranges in its round: there one round's reduction may be
     several steps."""
     rows, cells = moves.rows, moves.layout.cells
     if not np.any(rows.count > 1):

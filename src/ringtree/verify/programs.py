@@ -1,4 +1,4 @@
-"""Proves programs: that they end, that no two steps race, and that every rank ends with what was promised."""
+"""Proves programs: that they end, that no two steps race, and that every rank ends with the postcondition."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ringtree.verify.wording import ProofError
 
 @dataclass(frozen=True, slots=True)
 class ProgramProof:
-    """What was proved of a set of programs.
+    """The result of proving a set of programs.
 
     `slots`: the fewest that suffice; of each sender where every rank has one thread, else of each lane; 0 where none
     is used. `early`, `late`: for one-sided programs, why they need a barrier before or after; None where they do not.
@@ -48,12 +48,12 @@ def prove_programs(
 ) -> ProgramProof:
     """Accepts the programs of all ranks if with `slots` slots (default: however many it takes) they end without
     deadlock, no race between threads, between a reader and a later writer, or, where they are aliasable, between input
-    and output, and with exactly what the collective promises; else raises ProofError.
+    and output, and with exactly the collective's postcondition; else raises ProofError.
 
     `in_place`: input and output are one memory, position by position; otherwise a program that writes its input is
     refused. `even`: all chunks are of one size, so that labels of operands need not be right; `alike`: where the
-    collective transposes, all blocks are cut alike, so that labels may be of another block. Without either what is
-    proved holds for blocks of any sizes, the uneven forms.
+    collective transposes, all blocks are cut alike, so that labels may be of another block. Without either the proof
+    holds for blocks of any sizes, the uneven forms.
     """
     programs = _whole(programs)
     w = wire(programs, in_place=in_place)

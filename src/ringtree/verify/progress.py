@@ -1,9 +1,9 @@
-"""Do the programs come to their end, and with how many slots?
+"""Whether the programs end, and the number of slots they need.
 
-Threads are sequential and wait on counters that only grow, and which wait meets which signal is fixed (wiring). So a
-thread that can go on stays able to until it does, all maximal executions do the same steps, and playing one of them
-decides. Where it is stuck with k slots, every execution with k slots gets stuck; played on from there with one slot
-more, it is an execution with k+1. So one pass finds the fewest slots that suffice.
+Threads are sequential and wait on counters that only grow, and the pairs of waits and signals are fixed (wiring). So a
+thread that can continue stays able to until it does, all maximal executions have the same steps, and one execution
+decides. If it is stuck with k slots, every execution with k slots is stuck; continued from there with one slot more,
+it is an execution with k+1. So one pass finds the fewest slots that suffice.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Progress:
 
 
 def play(w: Wiring, limit: int | None = None) -> Progress:
-    """Plays the programs with as few slots as possible, at most `limit`; ProofError naming who waits for whom where
-    they get stuck. Cost: O(events)."""
+    """Plays the programs with as few slots as possible, at most `limit`; ProofError with the cycle of waits of a
+    deadlock. Cost: O(events)."""
     player = _Player(w)
     while True:
         player.play()
@@ -42,7 +42,7 @@ def play(w: Wiring, limit: int | None = None) -> Progress:
 
 
 class _Player:
-    """Where every thread and every counter is. `stuck[t]` is the event that thread t waits at."""
+    """The state of every thread and counter. `stuck[t]`: the event that thread t waits at."""
 
     def __init__(self, w: Wiring) -> None:
         self.w = w
@@ -62,7 +62,7 @@ class _Player:
         self.want_step: dict[int, list[int]] = {}  # thread to go on -> threads
 
     def play(self) -> None:
-        """Until nobody can go on."""
+        """Plays until no thread can continue."""
         while self.ready:
             thread = self.ready.popleft()
             events = self.w.threads[thread].events
@@ -78,7 +78,7 @@ class _Player:
                 self.ready.extend(self.want_step.pop(thread, ()))
 
     def _run(self, thread: int, events: list[tuple[int, int, int]]) -> int:
-        """Lets the thread go on; returns the event that holds it up."""
+        """Runs the thread; returns the event that it waits at."""
         sent, taken, given, ready, lanes = self.sent, self.taken, self.given, self.ready, self.w.lanes
         for at in range(self.next[thread], len(events)):
             step, event, number = events[at]
@@ -114,7 +114,7 @@ class _Player:
             self.want_slots.difference_update(waiting)
 
     def _free(self, thread: int, payload: int) -> bool:
-        """Whether the payload's slots are free; if not, notes who waits for what."""
+        """Whether the payload's slots are free; if not, registers the waiting thread."""
         blocking = self.before(payload)
         if blocking is None:
             return True
@@ -125,7 +125,7 @@ class _Player:
 
     def before(self, payload: int) -> int | None:
         """The payload that must leave its slot before this one is filled: None if none, -1 if there are no slots."""
-        for pool, ordinal in self.w.places[payload]:
+        for pool, ordinal in self.w.positions[payload]:
             if self.slots == 0:
                 return -1
             if ordinal >= self.slots:
@@ -148,7 +148,7 @@ def _deadlock(w: Wiring, p: _Player) -> str:
 
 
 def _awaited(w: Wiring, p: _Player, thread: int) -> int:
-    """A thread that must go on before this one can."""
+    """A thread that must continue before this one can."""
     _, event, number = p.stuck[thread]
     if event == TAKE:
         return w.lanes[number].sender
@@ -158,7 +158,7 @@ def _awaited(w: Wiring, p: _Player, thread: int) -> int:
 
 
 def _holder(w: Wiring, p: _Player, thread: int, payload: int | None) -> int:
-    """Who keeps the payload in its slot: a receiver that has it, else the sender itself."""
+    """The thread that keeps the payload in its slot: a receiver that has it, else the sender."""
     for number, lane in enumerate(w.lanes):
         held = lane.payloads[p.given[number] :]
         if lane.sender == thread and payload in held and payload in lane.sent[: p.sent[number]]:

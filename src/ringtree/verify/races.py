@@ -1,10 +1,10 @@
-"""Is every pair of conflicting accesses ordered, whatever the timing?
+"""Whether every pair of conflicting accesses is ordered, for any timing.
 
 Two steps conflict when they touch the same chunk of the same rank's memory and one of them writes. They are ordered
 by program order, by `after`, and by a signal and the wait that takes it; that a slot was reused orders steps too, but
 only for a given number of slots, so it counts only where that number is given. One execution is played with vector
 clocks: if all pairs are ordered in it, they are in every other. Cost: O(accesses + synchronisations * threads).
-(Slots themselves need no look here: a message is read only while it is held, and wiring has checked that.)
+(Slots need no check here: wiring has checked that a message is read only while it is held.)
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ Clock = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class Openness:
-    """What a one-sided program leaves to its surroundings: the first access to a peer's memory that may come before
-    the peer has begun, and the first that may come after it has ended; in words, None if there is no such access."""
+    """The accesses of a one-sided program that its surroundings must order: the first access to a peer's memory that
+    may come before the peer has begun, and the first that may come after it has ended; in words, None if there is no
+    such access."""
 
     before: str | None = None
     after: str | None = None
@@ -44,7 +45,7 @@ def check_races(w: Wiring, runs: Runs, *, slots: int | None = None) -> Openness:
 
 
 class _Cell:
-    """One chunk of memory: who wrote it last, and who read it since (thread -> last such step)."""
+    """One chunk of memory: its last writer, and its readers since (thread -> last such step)."""
 
     __slots__ = ("readers", "step", "writer")
 
@@ -62,7 +63,7 @@ class _Watch:
         self.lane = {(x.source, x.target, x.channel): x.number for x in w.lanes}
         self.marks: dict[tuple[int, int], Clock | None] = dict.fromkeys(w.after)
         self.given = [0] * len(w.lanes)
-        self.freed: dict[int, Clock] = {}  # payload -> what is certain once its slot is free
+        self.freed: dict[int, Clock] = {}  # payload -> the steps that are certain once its slot is free
         self.fills = [{step: x for step, e, x in t.events if e == FILL} for t in w.threads]
         self.cells: dict[tuple[int, int, int], _Cell] = {}
         self.shift = [self._shifts(rank) for rank in range(len(w.programs))]
@@ -70,7 +71,7 @@ class _Watch:
         self.remote: dict[tuple[int, int], int] = {}  # (owner, thread) -> its last access there
 
     def _shifts(self, rank: int) -> tuple[tuple[int, int], ...]:
-        """Per space: (the space under whose name it is watched, by how much its chunks move there)."""
+        """Per space: (the space that stands for it here, the offset of its chunks there)."""
         p = self.w.programs[rank]
         if not (self.w.in_place or p.aliasable):
             return (0, 0), (1, 0), (2, 0)
@@ -108,7 +109,7 @@ class _Watch:
 
     def _reuse(self, clock: Clock, payload: int) -> None:
         assert self.slots is not None
-        for pool, ordinal in self.w.places[payload]:
+        for pool, ordinal in self.w.positions[payload]:
             if ordinal >= self.slots:
                 freed = self.freed.get(self.w.pools[pool][ordinal - self.slots])
                 if freed is not None:
@@ -160,7 +161,7 @@ class _Watch:
         )
 
     def late(self) -> str | None:
-        """The first access to a peer's memory that nothing orders before the peer's end."""
+        """The first access to a peer's memory that is not ordered before the peer's end."""
         for (rank, thread), step in self.remote.items():
             if all(self.clock[x][thread] <= step for x in self.w.at[rank]):
                 return f"{self.w.where(thread, step)} may touch rank {rank}'s memory after rank {rank} has ended"

@@ -1,9 +1,9 @@
-"""Plays programs on symbolic contents, knowing nothing of the schedule they came from.
+"""Plays programs on symbolic contents, independently of the schedule they came from.
 
-What a chunk holds is (label, origins): a position on the whole vector, and the ranks, as bits, whose chunk of that
-label was added up in it; NOTHING where nobody wrote, and a label of SPOILED where labels were mixed, a rank was
-counted twice or nothing was added. Chunks of a label (and of an origin, where the collective transposes) have a size
-of their own, so an instruction must name it: what is proved holds for the uneven forms too.
+A chunk's content is (label, origins): a position on the whole vector, and the ranks, as bits, wanted_of chunk of that
+label was added up in it; NOTHING where it is unwritten, and a label of SPOILED where labels were mixed, a rank was
+counted twice or NOTHING was added. Chunks of a label (and of an origin, where the collective transposes) have a size of
+their own, so an instruction must name it: the proof holds for the uneven forms too.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ringtree.verify.wording import ProofError, origins_of, promise_in_words, ra
 Value = tuple[int, int]
 NOTHING: Value = (-1, 0)
 SPOILED = -2
-"""As a label; in the place of the origins stands which step spoiled it, as thread << 32 | step."""
+"""As a label; the origins are then the step that spoiled it, as thread << 32 | step."""
 
 
 def replay(w: Wiring, runs: Runs, *, even: bool = False, alike: bool = False) -> None:
-    """Raises ProofError unless the execution `runs` leaves every rank with what was promised.
+    """Raises ProofError unless the execution `runs` leaves every rank with the postcondition.
 
     `even`: all chunks are of one size, so that labels of operands need not be right. `alike`: where the collective
     transposes, all blocks are cut alike, so that labels may be of another block.
@@ -37,7 +37,7 @@ def replay(w: Wiring, runs: Runs, *, even: bool = False, alike: bool = False) ->
 
 
 class _Machine:
-    """Every rank's memory, as (list, where the space starts in it) per space; registers per thread; lanes."""
+    """Every rank's memory, as (list, offset of the space in it) per space; registers per thread; lanes."""
 
     def __init__(self, w: Wiring, *, even: bool, alike: bool) -> None:
         self.w, self.in_place = w, w.in_place
@@ -137,7 +137,7 @@ class _Machine:
         return total
 
     def _check_alias(self, thread: int, step: int, rank: int, index: int, values: Sequence[Value]) -> None:
-        """Refuses the read if it would find something else were the output the same memory."""
+        """Refuses the read if its content would differ with input and output in one memory."""
         p = self.w.programs[rank]
         precondition, postcondition = self._windows(p)
         output = self.memory[rank][Space.OUTPUT][0]
@@ -146,29 +146,29 @@ class _Machine:
                 raise self._refuse(
                     thread,
                     step,
-                    f"it reads chunk {position} of the input after the output was written there; the program says that "
-                    "they may be the same memory (aliasable)",
+                    f"it reads chunk {position} of the input after the output was written there; the program is "
+                    "aliasable (they may be the same memory)",
                 )
 
     def _refuse(self, thread: int, step: int, problem: str) -> ProofError:
         return ProofError(f"{self.w.name}: {self.w.where(thread, step)}: {problem}", rank=self.w.threads[thread].rank)
 
     def check(self, p: Program, runs: Runs) -> None:
-        """Raises ProofError at the first chunk of the rank's output that is not as promised."""
+        """Raises ProofError at the first chunk of the rank's output that differs from the postcondition."""
         postcondition = self._windows(p)[1]
         position, label, origin = (c.tolist() for c in self.promise.promised(p.rank, p.ranks, p.chunks, p.root or 0))
         cells, start = self.memory[p.rank][Space.OUTPUT]
         contributors = self.promise.contributors(p.rank, p.ranks)
         reduced = (1 << len(contributors)) - 1
-        for at, want, whose in zip(position, label, origin, strict=True):
+        for at, want, wanted_of in zip(position, label, origin, strict=True):
             value = cells[start + at - postcondition.start]
-            if value != (want, reduced if whose == REDUCED else 1 << whose):
-                raise self._explain(p, at, promise_in_words(want, whose, contributors), value, runs)
+            if value != (want, reduced if wanted_of == REDUCED else 1 << wanted_of):
+                raise self._explain(p, at, promise_in_words(want, wanted_of, contributors), value, runs)
 
     def _explain(self, p: Program, at: int, expected: str, value: Value, runs: Runs) -> ProofError:
         if value[0] == SPOILED:
             where = self.w.where(value[1] >> 32, value[1] & (1 << 32) - 1)
-            there = f"what {where} made by adding what does not belong together, or a rank twice"
+            there = f"a spoiled chunk: {where} added contents of different labels, or a rank twice"
         else:
             origins = origins_of(value[1])
             missing = sorted(set(self.promise.contributors(p.rank, p.ranks)) - set(origins))
@@ -181,7 +181,7 @@ class _Machine:
 
 
 def _last_write(w: Wiring, runs: Runs, rank: int, index: int) -> str:
-    """Who wrote chunk `index` of the rank's output last, in words."""
+    """The last step that wrote chunk `index` of the rank's output, in words."""
 
     def writes(i: Instruction, own: int) -> bool:
         return any(

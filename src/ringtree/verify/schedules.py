@@ -1,7 +1,7 @@
-"""Proves a schedule: plays it on symbolic contents and compares what every rank ends with to what was promised.
+"""Proves a schedule: plays it on symbolic contents and compares every rank's final contents with the postcondition.
 
-A spoiled chunk that is overwritten, or that nobody is promised, is no error. One play stands for all inputs. Cost: that
-of ir/contents.py.
+A spoiled chunk that is overwritten, or that is in no postcondition, is no error. One play stands for all inputs. Cost:
+that of ir/contents.py.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ringtree.verify.wording import ProofError, promise_in_words, ranks_in_words
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What was proved, and how much work it was."""
+    """The result of a proof: the schedule's name and size."""
 
     name: str
     collective: str
@@ -38,8 +38,8 @@ class Proof:
 
 
 def prove(schedule: Schedule) -> Proof:
-    """Accepts the schedule if every rank ends with exactly what its collective promises, nothing missing and nothing
-    counted twice; else raises ProofError (or ScheduleError where it is not even a legal schedule)."""
+    """Accepts the schedule if every rank ends with exactly its collective's postcondition, no contribution missing
+    or counted twice; else raises ProofError (or ScheduleError where it is not even a legal schedule)."""
     check(schedule)
     moves = Moves.of(schedule)
     end = Contents.at_start(schedule, moves.layout)
@@ -53,7 +53,7 @@ def prove(schedule: Schedule) -> Proof:
 
 
 def _explain(s: Schedule, moves: Moves, end: Contents, promised: Promised, which: int) -> ProofError:
-    """The refusal of promise number `which`: where the wrong thing got in, or the last write."""
+    """The refusal of promise number `which`: with the row that spoiled the chunk, or the last write."""
     rank, chunk, cell = (int(c[which]) for c in (promised.rank, promised.position, promised.cell))
     postcondition = s.promise.contributors(rank, s.ranks)
     expected = promise_in_words(int(promised.label[which]), int(promised.origin[which]), postcondition)
@@ -61,7 +61,7 @@ def _explain(s: Schedule, moves: Moves, end: Contents, promised: Promised, which
     written = moves.row[moves.target == cell]
     row = NOTHING - 1 - label if label < NOTHING else int(written.max(initial=-1))
     if label < NOTHING:
-        there = f"what {_describe_spoiling(s, moves, row)}"
+        there = f"a spoiled chunk: {_describe_spoiling(s, moves, row)}"
     elif row < 0:
         there = f"{value_in_words(label, origins)}, as at the start: no transfer writes it"
     else:
@@ -77,7 +77,7 @@ def _explain(s: Schedule, moves: Moves, end: Contents, promised: Promised, which
 
 
 def _describe_spoiling(s: Schedule, moves: Moves, row: int) -> str:
-    """How transfer `row` added what may not be added: plays up to it once more."""
+    """The illegal addition of transfer `row`, in words: plays up to it once more."""
     before_round, before_row = (Contents.at_start(s, moves.layout) for _ in range(2))
     play(moves.before(row, round_only=True), before_round, s.promise.repeats)
     play(moves.before(row), before_row, s.promise.repeats)
@@ -92,4 +92,4 @@ def _describe_spoiling(s: Schedule, moves: Moves, row: int) -> str:
         if label == onto >= 0 and twice:
             reason += f" (counting {ranks_in_words(twice)} twice)"
         break
-    return f"{describe(moves.rows, row)} made by adding {reason}"
+    return f"{describe(moves.rows, row)} added {reason}"

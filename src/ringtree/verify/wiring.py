@@ -1,8 +1,8 @@
-"""What a set of programs leaves no choice about: which signal a wait takes, which slot an instruction takes.
+"""The pairs that a set of programs fixes: the signal of each wait, the slot of each instruction.
 
-Every lane is written by one thread and read by one, in their program order, so its k-th wait takes its k-th signal
-whatever the timing; and slots are taken in ring order. So all of this is found by reading, before anything is played,
-and the programs' progress depends on counters only. Registers belong to the thread that names them.
+Every lane is written by one thread and read by one, in their program order, so its k-th wait takes its k-th signal for
+any timing; and slots are taken in ring order. So all pairs are found by reading, before the play, and the programs'
+progress depends on counters only. Registers belong to the thread that names them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ringtree.ir.program import Instruction, Kind, Operand, Program, Space, form
 from ringtree.verify.wording import ProofError
 
 BARE = -1
-"""As a payload: none."""
+"""The payload of a bare signal."""
 
 
 SEND, TAKE, GIVE_BACK, FILL, LOOK, AFTER = range(6)
-"""Events: what may hold a thread up or let another go on. Their numbers: the first three a lane; FILL (a slot is
+"""Events at which a thread may wait or release another. Their numbers: the first three a lane; FILL (a slot is
 taken) and LOOK (the sender reads its own slot) a payload; AFTER an index into Wiring.after."""
 
 COPY, REDUCE, SIGNAL, WAIT = (int(k) for k in (Kind.COPY, Kind.REDUCE, Kind.SIGNAL, Kind.WAIT))
@@ -28,7 +28,7 @@ INPUT, SLOT, MESSAGE = (int(s) for s in (Space.INPUT, Space.SLOT, Space.MESSAGE)
 
 @dataclass(slots=True)
 class WiredThread:
-    """One thread of one rank, and its steps that matter to others as (step, event, number)."""
+    """One thread of one rank, and its steps that affect others as (step, event, number)."""
 
     rank: int
     number: int
@@ -38,7 +38,7 @@ class WiredThread:
 
 @dataclass(slots=True)
 class Lane:
-    """Messages from thread `sender` to thread `receiver` (-1: nobody seen yet). `sent[k]` is the k-th one's payload,
+    """Messages from thread `sender` to thread `receiver` (-1: not known yet). `sent[k]` is the k-th one's payload,
     `expected[k]` whether the k-th wait wants one; `payloads` are the sent without the bare ones."""
 
     number: int
@@ -62,8 +62,8 @@ class Wiring:
     """Threads and lanes by number; at[r][i] is the number of the i-th thread of programs[r].
 
     A *payload* is one filling of a slot. pools[p] lists payloads in the order in which they take the slots of one
-    ring: all of a rank's where every rank has one thread, else those of one lane. places[x] are payload x's
-    (pool, ordinal) pairs, and uses[x] counts what must happen before its slot is free: one release by each rank it was
+    ring: all of a rank's where every rank has one thread, else those of one lane. positions[x] are payload x's
+    (pool, ordinal) pairs, and uses[x] counts the conditions for its slot to be free: one release by each rank it was
     signalled to and the sender's own looks.
     """
 
@@ -72,7 +72,7 @@ class Wiring:
     at: list[list[int]] = field(default_factory=list)
     lanes: list[Lane] = field(default_factory=list)
     pools: list[list[int]] = field(default_factory=list)
-    places: list[list[tuple[int, int]]] = field(default_factory=list)
+    positions: list[list[tuple[int, int]]] = field(default_factory=list)
     uses: list[int] = field(default_factory=list)
     after: list[tuple[int, int]] = field(default_factory=list)
     threaded: bool = False  # some rank has several threads
@@ -93,8 +93,8 @@ class Wiring:
 
 
 def wire(programs: Sequence[Program], *, in_place: bool = False) -> Wiring:
-    """Reads the programs (sorted by rank). ProofError where they cannot be wired: a message that nobody sends or
-    nobody waits for, a slot sent before it is filled, a message never released, an operand outside its buffer, a write
+    """Reads the programs (sorted by rank). ProofError where they cannot be wired: a message without a signal
+    or without a wait, a slot sent before it is filled, a message never released, an operand outside its buffer, a write
     to the input."""
     w = Wiring(programs, threaded=any(len(p.threads) > 1 for p in programs), in_place=in_place)
     for p in programs:
@@ -108,7 +108,7 @@ def wire(programs: Sequence[Program], *, in_place: bool = False) -> Wiring:
         _check_lane(w, lane)
         if w.threaded:
             for ordinal, x in enumerate(lane.payloads):
-                w.places[x].append((len(w.pools), ordinal))
+                w.positions[x].append((len(w.pools), ordinal))
             w.pools.append(lane.payloads)
     return w
 
@@ -155,7 +155,7 @@ class _Reader:
         self.rank = self.thread.rank
         self.slots: dict[int, int] = {}  # register -> the payload in it
         self.open: set[int] = set()  # payloads not yet signalled
-        self.messages: dict[int, tuple[Lane, int]] = {}  # register -> lane, how many of its payloads came before
+        self.messages: dict[int, tuple[Lane, int]] = {}  # register -> lane, number of its earlier payloads
         self.ring = -1
         if not w.threaded:
             self.ring = len(w.pools)
@@ -244,9 +244,9 @@ class _Reader:
             return
         w, payload = self.w, len(self.w.uses)
         w.uses.append(0)
-        w.places.append([])
+        w.positions.append([])
         if self.ring >= 0:
-            w.places[payload].append((self.ring, len(w.pools[self.ring])))
+            w.positions[payload].append((self.ring, len(w.pools[self.ring])))
             w.pools[self.ring].append(payload)
         self.slots[o.index] = payload
         self.open.add(payload)

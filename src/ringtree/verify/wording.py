@@ -1,4 +1,4 @@
-"""What the room's messages share: the error, and how values and sets of ranks are put into words."""
+"""The error of the proofs, and values and sets of ranks in words."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from ringtree.ir.collective import REDUCED
 
 
 class ProofError(ValueError):
-    """Not what the collective promises, or not safe. `rank`, `chunk` (position on the whole vector) and `round` say
-    where, -1 where that has no meaning; the message says what was expected and what was there."""
+    """A postcondition that is not met, or an unsafe program. `rank`, `chunk` (position on the whole vector) and
+    `round`: the position, -1 where it has no meaning; the message has the expected and the found contents."""
 
     def __init__(self, message: str, *, rank: int = -1, chunk: int = -1, round: int = -1) -> None:
         super().__init__(message)
@@ -34,7 +34,7 @@ def ranks_in_words(ranks: Iterable[int]) -> str:
 
 
 def value_in_words(label: int, origins: Iterable[int]) -> str:
-    """What lies in a chunk: `nothing`, `rank 2's chunk 4`, `the sum of ranks 0..3 of chunk 4`."""
+    """A chunk's content: `nothing`, `rank 2's chunk 4`, `the sum of ranks 0..3 of chunk 4`."""
     held = sorted(set(origins))
     if label < 0 or not held:
         return "nothing"
@@ -44,7 +44,7 @@ def value_in_words(label: int, origins: Iterable[int]) -> str:
 
 
 def promise_in_words(label: int, origin: int, contributors: range) -> str:
-    """What the collective promises for a chunk, in the words of `value_in_words`."""
+    """The chunk's postcondition, in the words of `value_in_words`."""
     return value_in_words(label, contributors if origin == REDUCED else [origin])
 
 

@@ -13,12 +13,12 @@ from ringtree.machines.machine import Device, DeviceKind, LinkKind, Machine, Not
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogueEntry:
-    """`numa`: what hangs off each NUMA node's PCIe, as `[g0 g1 n0] [g2 g3 n1]`: g a GPU by local rank, n a NIC, s an
-    NVMe, d a SATA disk, brackets a switch around what is below it. `switch`: the switches' PCIe generation (0: the
-    CPU's). `mesh`: links between GPUs, as `0-1x2 0-3`. `nvswitch`: the generation that joins all GPUs, of so many
-    `chips`. `c2c`: GPUs hang off their CPU by it, not by PCIe. `copies`: the machine is so many of these nodes, whose
-    GPUs meet in their NVSwitch; with `upper` links of each node to a second level of NVSwitches, there. `source` is
-    where the layout is from, `note` what one has to know of it."""
+    """`numa`: the devices on each NUMA node's PCIe, as `[g0 g1 n0] [g2 g3 n1]`: g a GPU by local rank, n a NIC, s an
+    NVMe, d a SATA disk, brackets a switch around the devices below it. `switch`: the switches' PCIe generation (0: the
+    CPU's). `mesh`: links between GPUs, as `0-1x2 0-3`. `nvswitch`: the generation that joins all GPUs, `chips`: the
+    number of its chips. `c2c`: GPUs hang off their CPU by it, not by PCIe. `copies`: the number of such nodes in the
+    machine; their GPUs meet in their NVSwitch or, with `upper` links of each node to a second level of NVSwitches,
+    there. `source`: the origin of the layout, `note`: a remark for the user."""
 
     name: str
     what: str
@@ -40,12 +40,12 @@ class CatalogueEntry:
 
     @property
     def gpus(self) -> int:
-        """Of all nodes."""
+        """GPUs of all nodes."""
         return self.copies * len(re.findall(r"\bg\d", " ".join(self.numa)))
 
 
 def build(entry: CatalogueEntry) -> Machine:
-    """The machine of an entry. ValueError, which names the entry, where that cannot be one."""
+    """The machine of an entry. ValueError, which names the entry, where the entry is inconsistent."""
     _check(entry)
     b = MachineBuilder()
     b.note(NoteKind.SOURCE, entry.name, entry.source)
@@ -136,7 +136,7 @@ class _Node:
         return f"{word}{self.node * self.each[sign] + number}"
 
     def _cpu_links(self, cpus: list[str]) -> None:
-        """NUMA nodes of a socket are all joined; of two sockets, those of the same place."""
+        """NUMA nodes of a socket are all joined; of two sockets, those at the same position."""
         per = len(cpus) // self.entry.sockets
         for k, a in enumerate(cpus):
             for m in range(k + 1, len(cpus)):
@@ -195,7 +195,7 @@ def _tokens(tree: str) -> Iterator[str]:
 
 
 def mesh_links(text: str) -> Iterator[tuple[int, int, int]]:
-    """(GPU, GPU, how many links) of each pair, from an entry's `mesh`."""
+    """(GPU, GPU, number of links) of each pair, from an entry's `mesh`."""
     for pair in text.split():
         ends, _, count = pair.partition("x")
         a, b = ends.split("-")

@@ -1,4 +1,4 @@
-"""This machine, from what Linux reports without rights: /sys and /proc, and NVML where it is there. In milliseconds."""
+"""This machine, from the files that Linux shows to any user, /sys and /proc, and from NVML where it is installed."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from ringtree.machines import parts
 from ringtree.machines.building import MachineBuilder
 from ringtree.machines.detect import cards, gpus, nodes
 from ringtree.machines.detect.amd import kfd_gpus
+from ringtree.machines.detect.attachments import Attachments
 from ringtree.machines.detect.cpus import NumaNode, Processor, numa_nodes, processor
 from ringtree.machines.detect.nvml import nvml_gpus
 from ringtree.machines.detect.pci import pci_devices
-from ringtree.machines.detect.places import Places
 from ringtree.machines.detect.ports import disks, ports
 from ringtree.machines.detect.sysfs import Sysfs
 from ringtree.machines.machine import Machine, NoteKind
 
 THIS = Path("/")
 VIRTUAL = "var/run/nvidia-topologyd/virtualTopology.xml"
-"""What NCCL reads instead where it is there."""
+"""The file that NCCL reads instead, where it exists."""
 TWO_SOCKETS = 4
 """GPUs from which on a machine has several NUMA nodes, as a rule."""
 
 
 def detect(root: Path = THIS) -> Machine:
-    """The machine below `root`; of another root than `/` no driver is asked. What is unknown is assumed and noted,
+    """The machine below `root`; for another root than `/` no driver is queried. Unknown facts are assumed and noted,
     never an error."""
     sysfs = Sysfs(root)
     pci = pci_devices(sysfs)
@@ -34,17 +34,17 @@ def detect(root: Path = THIS) -> Machine:
     cpus = {node.number: f"cpu{max(node.number, 0)}" for node in numa}
     found = gpus.candidates(pci)
     nodes.add(builder, numa, cpu, cpus, superchip=any(gpus.c2c(parts.gpu_by_id(d.maker, d.model)) for d in found))
-    places = Places(builder, pci, cpus)
+    attachments = Attachments(builder, pci, cpus)
     asked = root == THIS and any(d.maker == gpus.NVIDIA for d in found)
     nvml, silent = nvml_gpus() if asked else ((), "")
     if silent:
         builder.note(NoteKind.ASSUMED, "GPUs", silent)
     there = gpus.gpus(found, nvml, kfd_gpus(sysfs))
-    gpus.add(builder, places, pci, there)
-    nics = cards.add_nics(builder, places, pci, ports(sysfs))
+    gpus.add(builder, attachments, pci, there)
+    nics = cards.add_nics(builder, attachments, pci, ports(sysfs))
     for disk in disks(sysfs):
-        cards.add_disk(builder, places, pci, disk)
-    places.tell()
+        cards.add_disk(builder, attachments, pci, disk)
+    attachments.note()
     _tell(builder, sysfs, cpu, numa, there, nics, bool(pci))
     return builder.machine(sysfs.line("proc/sys/kernel/hostname") or "this machine")
 
@@ -58,7 +58,7 @@ def _tell(
     nics: Mapping[str, bool],
     any_pci: bool,
 ) -> None:
-    """What there is to be known of the whole."""
+    """Notes about the whole machine."""
     note = builder.note
     if not any_pci:
         note(NoteKind.ASSUMED, "PCI", "/sys lists no PCI device, as in some containers: devices on PCI are unknown")

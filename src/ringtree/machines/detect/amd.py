@@ -9,7 +9,7 @@ from ringtree.machines.detect.sysfs import Sysfs, number
 
 NODES = "sys/class/kfd/kfd/topology/nodes"
 XGMI = 11
-"""What KFD calls such a link."""
+"""KFD's number of the link's kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class KfdGpu:
 def kfd_gpus(sysfs: Sysfs) -> tuple[KfdGpu, ...]:
     """In the order of KFD's nodes, which is HIP's."""
     nodes = {n: _properties(sysfs, f"{NODES}/{n}/properties") for n in sysfs.folder(NODES) if n.isdecimal()}
-    busids = {n: _busid(said) for n, said in nodes.items() if said.get("simd_count", 0) > 0}
+    busids = {n: _busid(node) for n, node in nodes.items() if node.get("simd_count", 0) > 0}
     return tuple(
         KfdGpu(busid, _target(nodes[n].get("gfx_target_version", 0)), _xgmi(sysfs, n, busids))
         for n, busid in busids.items()

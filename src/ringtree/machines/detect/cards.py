@@ -7,8 +7,8 @@ from types import MappingProxyType
 
 from ringtree.machines import parts
 from ringtree.machines.building import MachineBuilder
+from ringtree.machines.detect.attachments import ASSUMED, Attachments, GTps
 from ringtree.machines.detect.pci import PciDevice, Speed
-from ringtree.machines.detect.places import ASSUMED, GTps, Places
 from ringtree.machines.detect.ports import Disk, Port
 from ringtree.machines.machine import Device, DeviceKind, NoteKind
 from ringtree.machines.nics import MAKERS
@@ -16,25 +16,25 @@ from ringtree.machines.pci import VENDORS
 from ringtree.topology.fabrics import FABRICS
 
 UNKNOWN_Bps = 1.25e9
-"""Of a NIC without a known rate: 10 Gb/s, as NCCL takes it."""
+"""The rate of a NIC without a known one: 10 Gb/s, as NCCL takes it."""
 DISK = Speed(8.0, 4)
 """The link of a drive without a known one."""
 
 
 def add_nics(
-    builder: MachineBuilder, places: Places, pci: Mapping[str, PciDevice], found: Sequence[Port]
+    builder: MachineBuilder, attachments: Attachments, pci: Mapping[str, PciDevice], found: Sequence[Port]
 ) -> dict[str, bool]:
-    """Adds a NIC a PCI device, its ports together; whether each by name does RDMA."""
+    """Adds one NIC for each PCI device, its ports together; returns, by name, whether the NIC does RDMA."""
     cards: dict[str, list[Port]] = {}
     for port in found:
         if port.busid not in pci or not pci[port.busid].virtual:
             cards.setdefault(port.busid or port.name, []).append(port)
     for card in cards.values():
-        _add_nic(builder, places, pci.get(card[0].busid), card)
+        _add_nic(builder, attachments, pci.get(card[0].busid), card)
     return {card[0].name: bool(card[0].rdma) for card in cards.values()}
 
 
-def _add_nic(builder: MachineBuilder, places: Places, device: PciDevice | None, card: Sequence[Port]) -> None:
+def _add_nic(builder: MachineBuilder, attachments: Attachments, device: PciDevice | None, card: Sequence[Port]) -> None:
     first = card[0]
     name = builder.free(first.name.partition(":")[0] if len(card) > 1 else first.name)
     part = parts.nic_by_id(device.maker, device.model) if device else None
@@ -55,13 +55,13 @@ def _add_nic(builder: MachineBuilder, places: Places, device: PciDevice | None, 
             part.vendor if part else VENDORS.get(device.maker, f"0x{device.maker:04x}") if device else "",
             part.model if part else "",
             first.busid,
-            places.numa(first.busid),
+            attachments.numa(first.busid),
             gdr=bool(first.rdma) and device is not None and (part is None or part.gdr),
             rate_Bps=rate_Bps,
             attributes=MappingProxyType(attributes),
         )
     )
-    places.join(name, first.busid, DeviceKind.NIC, Speed(GTps[part.pcie], 16) if part else ASSUMED)
+    attachments.join(name, first.busid, DeviceKind.NIC, Speed(GTps[part.pcie], 16) if part else ASSUMED)
 
 
 def _fabric(device: PciDevice | None, port: Port) -> str:
@@ -72,13 +72,13 @@ def _fabric(device: PciDevice | None, port: Port) -> str:
     return own if FABRICS[own].rdma and own != "infiniband" else by_layer
 
 
-def add_disk(builder: MachineBuilder, places: Places, pci: Mapping[str, PciDevice], disk: Disk) -> None:
-    """Adds an NVMe disk and its place on PCIe; nothing where the PCI device is virtual."""
+def add_disk(builder: MachineBuilder, attachments: Attachments, pci: Mapping[str, PciDevice], disk: Disk) -> None:
+    """Adds an NVMe disk and its PCIe link; nothing where the PCI device is virtual."""
     if disk.busid in pci and pci[disk.busid].virtual:
         return
     name = builder.free(disk.name)
-    builder.add(Device(name, DeviceKind.STORAGE, "", disk.model, disk.busid, places.numa(disk.busid)))
+    builder.add(Device(name, DeviceKind.STORAGE, "", disk.model, disk.busid, attachments.numa(disk.busid)))
     if disk.rate_Bps and disk.busid in pci:
-        places.join_by(name, disk.busid, disk.rate_Bps)
+        attachments.join_by(name, disk.busid, disk.rate_Bps)
     else:
-        places.join(name, disk.busid, DeviceKind.STORAGE, DISK)
+        attachments.join(name, disk.busid, DeviceKind.STORAGE, DISK)

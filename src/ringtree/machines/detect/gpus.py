@@ -9,9 +9,9 @@ from types import MappingProxyType
 from ringtree.machines import parts
 from ringtree.machines.building import MachineBuilder
 from ringtree.machines.detect.amd import KfdGpu
+from ringtree.machines.detect.attachments import ASSUMED, Attachments, GTps
 from ringtree.machines.detect.nvml import INSTALL, NvmlGpu
 from ringtree.machines.detect.pci import PciDevice, Speed
-from ringtree.machines.detect.places import ASSUMED, GTps, Places
 from ringtree.machines.machine import Device, DeviceKind, LinkKind, NoteKind
 
 NVIDIA, AMD = 0x10DE, 0x1002
@@ -61,7 +61,7 @@ def _computes(d: PciDevice) -> bool:
 
 
 def gpus(found: Sequence[PciDevice], nvml: Sequence[NvmlGpu], kfd: Sequence[KfdGpu]) -> tuple[DetectedGpu, ...]:
-    """In the order in which their software counts them. Where NVML speaks, those it shows are all of NVIDIA's that
+    """In the order in which their software counts them. Where NVML is present, it reports all NVIDIA GPUs that
     this process may use."""
     at = {d.busid: d for d in found}
     first = [_nvidia(gpu, at.get(gpu.busid)) for gpu in nvml]
@@ -89,7 +89,9 @@ def _by_id(device: PciDevice) -> DetectedGpu:
     return DetectedGpu(device.busid, part.model, part.vendor, part.sm, part)
 
 
-def add(builder: MachineBuilder, places: Places, pci: Mapping[str, PciDevice], there: Sequence[DetectedGpu]) -> None:
+def add(
+    builder: MachineBuilder, attachments: Attachments, pci: Mapping[str, PciDevice], there: Sequence[DetectedGpu]
+) -> None:
     """Adds them as gpu0, gpu1, …, and the links among them."""
     names = {gpu.busid: f"gpu{k}" for k, gpu in enumerate(there)}
     for gpu in there:
@@ -108,16 +110,16 @@ def add(builder: MachineBuilder, places: Places, pci: Mapping[str, PciDevice], t
                 gpu.maker,
                 gpu.model,
                 gpu.busid,
-                places.numa(gpu.busid),
+                attachments.numa(gpu.busid),
                 gpu.sm,
                 gdr=part.gdr if part else True,
                 attributes=MappingProxyType(attributes),
             )
         )
         usual = Speed(GTps[part.pcie], 16) if part else ASSUMED
-        places.join(names[gpu.busid], gpu.busid, DeviceKind.GPU, usual)
+        attachments.join(names[gpu.busid], gpu.busid, DeviceKind.GPU, usual)
         if wire := c2c(part):
-            builder.wired(names[gpu.busid], places.cpu(gpu.busid), wire, 1)
+            builder.wired(names[gpu.busid], attachments.cpu(gpu.busid), wire, 1)
     _join_xgmi(builder, there, names)
     if any(gpu.nvlinks for gpu in there):
         _join_nvlinks(builder, there, names)

@@ -49,14 +49,15 @@ def add(
 
 
 def _join(builder: MachineBuilder, nodes: Sequence[NumaNode], names: Mapping[int, str], part: parts.Cpu | None) -> None:
-    """NUMA nodes of a socket are all joined, and of two sockets those of the same place, which share its links."""
+    """NUMA nodes of a socket are all joined, and of two sockets those at the same position, which share the sockets'
+    links."""
     sockets: dict[int, list[NumaNode]] = {}
     for node in nodes:
         sockets.setdefault(node.package if node.package >= 0 else -2 - node.number, []).append(node)
-    place = {node.number: n for of in sockets.values() for n, node in enumerate(of)}
+    position = {node.number: n for of in sockets.values() for n, node in enumerate(of)}
     for a, b in combinations(nodes, 2):
         same = a.package == b.package >= 0
-        if same or place[a.number] == place[b.number]:
+        if same or position[a.number] == position[b.number]:
             share = 1 if same else max(len(of) for of in sockets.values())
             figure_Bps = UNKNOWN_Bps if part is None else part.to_numa_Bps if same else part.to_socket_Bps / share
             ends = names[a.number], names[b.number]

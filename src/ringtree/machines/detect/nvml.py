@@ -11,12 +11,12 @@ INSTALL = "pip install nvidia-ml-py"
 MISSING = f"NVML's Python package, nvidia-ml-py, is not installed: {INSTALL} makes NVLinks and models known"
 MOST_NVLINKS = 36
 SWITCH, CPU = 2, 1
-"""What NVML calls the device at the other end of an NVLink; a GPU is 0."""
+"""NVML's number of the kind of device at the other end of an NVLink; a GPU is 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class NvmlGpu:
-    """`sm` is the compute capability times 10. `nvlinks`: how many active ones lead to each (kind, busid): kind
+    """`sm` is the compute capability times 10. `nvlinks`: the number of active links to each (kind, busid): kind
     "nvswitch", "gpu" or "cpu"."""
 
     index: int

@@ -11,7 +11,7 @@ from ringtree.machines.detect.sysfs import Sysfs
 DEVICES = "sys/bus/pci/devices"
 BUSID = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 WIDTHS = (1, 2, 4, 8, 12, 16, 32)
-"""What a link can be wide; kernels report 0, 63 or 255 where unknown."""
+"""The widths that a link can have; kernels report 0, 63 or 255 where unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Speed:
     spelled: str = ""
 
     def __str__(self) -> str:
-        return f"{self.GTps:g} GT/s x{self.width}" if self.GTps and self.width else "not told"
+        return f"{self.GTps:g} GT/s x{self.width}" if self.GTps and self.width else "unknown speed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class PciDevice:
 
 
 def pci_devices(sysfs: Sysfs) -> dict[str, PciDevice]:
-    """By busid, those whose place, class, vendor and device are known."""
+    """By busid, the devices whose busid, class, vendor and device id are known."""
     found = (_read(sysfs, name) for name in sysfs.folder(DEVICES))
     return {device.busid: device for device in found if device is not None}
 

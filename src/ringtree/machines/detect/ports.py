@@ -15,8 +15,8 @@ SATA_Bps = {"1.5": 150e6, "3.0": 300e6, "6.0": 600e6}
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A network card's: `rdma` is its RDMA device, empty where it has none; `layer` InfiniBand or Ethernet; `rate_Bps`
-    0 where unknown; `down` whether its link is."""
+    """A network card's port: `rdma` is its RDMA device, empty where it has none; `layer` InfiniBand or Ethernet;
+    `rate_Bps` 0 where unknown; `down` whether its link is."""
 
     name: str
     busid: str
@@ -39,8 +39,8 @@ class Disk:
 
 
 def ports(sysfs: Sysfs) -> tuple[Port, ...]:
-    """RDMA devices port by port, then what has a network interface only. Interfaces without a device (bridges, tunnels,
-    lo) are none."""
+    """RDMA devices port by port, then devices with a network interface only. Interfaces without a device (bridges,
+    tunnels, lo) are none."""
     rdma = [port for name in sysfs.folder(RDMA) for port in _rdma_ports(sysfs, name)]
     taken = {port.busid for port in rdma if port.busid}
     plain = [_interface(sysfs, name) for name in sysfs.folder(NET) if sysfs.real(f"{NET}/{name}/device")]

@@ -1,4 +1,4 @@
-"""/sys and /proc below a root. What is not there, may not be read or makes no sense is empty, never an error."""
+"""/sys and /proc below a root. A file that is missing, unreadable or malformed reads as empty, never as an error."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def natural(name: str) -> list[tuple[int, str]]:
 
 
 def cpu_list(text: str) -> tuple[int, ...]:
-    """The numbers of a list such as 0-3,8; those before the first that makes no sense."""
+    """The numbers of a list such as 0-3,8; those before the first malformed one."""
     found: list[int] = []
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")

@@ -1,1 +1,1 @@
-"""Readers and writers of machines in other people's files, and in ours."""
+"""Readers and writers of machines in the files of other tools, and in ours."""

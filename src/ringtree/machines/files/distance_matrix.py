@@ -15,9 +15,9 @@ NEAR = {"PIX": 0, "PXB": 1, "PHB": 2, "NODE": 2, "SYS": 3}
 
 @dataclass(frozen=True, slots=True)
 class DistanceMatrix:
-    """`names` are the columns'; `cells[a][b]` a level of NEAR, X, or NV and a number of links; `numa` what is said of
-    each row's NUMA node, or else of its cores, empty where nothing is; `called` NICs' names in the legend; `lines`
-    where rows are."""
+    """`names` are the columns'; `cells[a][b]` a level of NEAR, X, or NV and a number of links; `numa`: each
+    row's NUMA node as printed, or else its cores, empty where neither is; `called` NICs' names in the legend; `lines`
+    the rows' line numbers."""
 
     file: str
     names: tuple[str, ...]
@@ -26,9 +26,9 @@ class DistanceMatrix:
     called: dict[str, str]
     lines: tuple[int, ...]
 
-    def is_gpu(self, place: int) -> bool:
+    def is_gpu(self, position: int) -> bool:
         """Whether a row is a GPU's; all others are NICs'."""
-        return re.fullmatch(r"GPU\d+", self.names[place]) is not None
+        return re.fullmatch(r"GPU\d+", self.names[position]) is not None
 
     def nvlinks(self, a: int, b: int) -> int:
         """Number of NVLinks in a cell."""
@@ -47,7 +47,7 @@ def looks_like(data: bytes) -> bool:
 
 def distance_matrix(data: bytes, file: str) -> DistanceMatrix:
     """From the text, with its colours and legend; ValueError, in one line with file, line and device, where rows and
-    columns do not fit or what they say differs."""
+    columns do not fit or differ."""
     lines = _COLOURS.sub("", data.decode("utf-8", "replace")).split("\n")[:_MOST_LINES]
     head = next((n for n, line in enumerate(lines) if re.match(r"\s*GPU\d+\b(?!.*\bX\b)", line)), None)
     if head is None:
@@ -92,7 +92,7 @@ def _columns(line: str) -> tuple[str, ...]:
 
 
 def _row(line: str, names: tuple[str, ...], where: str) -> tuple[list[str], str]:
-    """Its cells, and what stands behind them of its NUMA node: a number, else its cores."""
+    """The row's cells, and its NUMA node as printed behind them: a number, else its cores."""
     parts = [p.strip() for p in line.split("\t")] if line.count("\t") > len(names) else line.split()
     cells = ["SYS" if c == "SOC" else c for c in parts[1 : len(names) + 1]]
     for name, cell in zip(names, cells, strict=False):

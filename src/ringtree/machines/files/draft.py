@@ -14,19 +14,19 @@ _SHOWN = 3
 
 
 class Draft:
-    """`devices` are by number; `place` says where one comes among its kind, and `machine` sorts by it."""
+    """`devices` are by number; `position` is a device's sort key among its kind, by which `machine` orders devices."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.devices: list[Device] = []
-        self._place: list[tuple[Any, ...]] = []
+        self._position: list[tuple[Any, ...]] = []
         self._names: set[str] = set()
         self._count = Counter[DeviceKind]()
         self._links: dict[tuple[int, int, LinkKind], dict[int, Link]] = {}
         self._notes: dict[tuple[NoteKind, str], list[int | str]] = {}
 
-    def add(self, device: Device, place: tuple[Any, ...] = ()) -> int:
-        """The device's number. A name that is taken gets a further number; ValueError beyond what a machine has."""
+    def add(self, device: Device, position: tuple[Any, ...] = ()) -> int:
+        """The device's number. A name that is taken gets a further number; ValueError for more than MOST_OF_A_KIND."""
         self._count[device.kind] += 1
         if self._count[device.kind] > MOST_OF_A_KIND:
             raise ValueError(
@@ -37,49 +37,51 @@ class Draft:
             name, further = f"{device.name}.{further}", further + 1
         self._names.add(name)
         self.devices.append(replace(device, name=name))
-        self._place.append(place)
+        self._position.append(position)
         return len(self.devices) - 1
 
     def change(self, number: int, **fields: Any) -> None:
         """Other values for some of a device's fields."""
         self.devices[number] = replace(self.devices[number], **fields)
 
-    def put(self, number: int, *place: Any) -> None:
-        """Where the device comes among its kind."""
-        self._place[number] = place
+    def put(self, number: int, *position: Any) -> None:
+        """Sets the device's sort key among its kind."""
+        self._position[number] = position
 
-    def place(self, number: int) -> tuple[Any, ...]:
-        """What `put` said."""
-        return self._place[number]
+    def position(self, number: int) -> tuple[Any, ...]:
+        """The sort key that `put` set."""
+        return self._position[number]
 
     def join(self, link: Link, both: bool = True) -> None:
-        """A link, and its like back. Between the same devices, of one kind and generation, widths and bandwidths add
-        up."""
-        ways = [link, replace(link, source=link.target, target=link.source)] if both else [link]
-        for way in ways:
-            of = self._links.setdefault((way.source, way.target, way.kind), {})
-            old = of.get(way.generation)
+        """Adds a link, and the reverse one. Between the same devices, of one kind and generation, widths and bandwidths
+        add up."""
+        links = [link, replace(link, source=link.target, target=link.source)] if both else [link]
+        for one in links:
+            of = self._links.setdefault((one.source, one.target, one.kind), {})
+            old = of.get(one.generation)
             if old is not None:
-                way = replace(way, width=old.width + way.width, bandwidth_Bps=old.bandwidth_Bps + way.bandwidth_Bps)
-            of[way.generation] = way
+                one = replace(one, width=old.width + one.width, bandwidth_Bps=old.bandwidth_Bps + one.bandwidth_Bps)
+            of[one.generation] = one
 
     def part(self, source: int, target: int, kind: LinkKind) -> None:
-        """Takes the links of a kind away, one way."""
+        """Removes the links of a kind, in one direction."""
         self._links.pop((source, target, kind), None)
 
     @property
     def links(self) -> list[Link]:
-        """All so far, between devices by number."""
+        """All links so far, between devices by number."""
         return [link for of in self._links.values() for link in of.values()]
 
     def note(self, kind: NoteKind, about: int | str, text: str) -> None:
-        """`about`: a device by number, or words. What is said of several is one note about all of them."""
+        """`about`: a device by number, or words. A text about several devices becomes one note."""
         self._notes.setdefault((kind, text), []).append(about)
 
     def machine(self) -> Machine:
-        """Devices by kind, each kind by its places, then as they were added."""
+        """The machine, its devices by kind, each kind by position, then in the order of addition."""
         kinds = list(DeviceKind)
-        order = sorted(range(len(self.devices)), key=lambda n: (kinds.index(self.devices[n].kind), self._place[n], n))
+        order = sorted(
+            range(len(self.devices)), key=lambda n: (kinds.index(self.devices[n].kind), self._position[n], n)
+        )
         number = {old: new for new, old in enumerate(order)}
         links = renumbered(self.links, number)
         notes = [

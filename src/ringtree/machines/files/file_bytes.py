@@ -1,4 +1,4 @@
-"""What a file holds, in bounded memory and time: a folder, a pipe or a device is refused, and so is one too long."""
+"""A file's bytes, in bounded memory and time: a folder, a pipe or a device is refused, and so is one too long."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ARCHIVES = {
 
 def file_bytes(path: str | Path, expected: str, most: int) -> bytes:
     """All of a plain file; ValueError, in one line, where it is none, empty, packed or beyond `most` bytes. `expected`
-    says what it should be, for that line."""
+    names the wanted file in that line."""
     path = Path(path)
     if "\0" in str(path):
         raise ValueError(f"{str(path)!r}: no name of a file; expected {expected}")
@@ -26,7 +26,7 @@ def file_bytes(path: str | Path, expected: str, most: int) -> bytes:
             raise ValueError(f"{path}: {_kind(mode)}; expected {expected}")
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        raise ValueError(f"{path}: {_said(error)}; expected {expected}") from None
+        raise ValueError(f"{path}: {_reason(error)}; expected {expected}") from None
     with open(descriptor, "rb") as file:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
@@ -34,7 +34,7 @@ def file_bytes(path: str | Path, expected: str, most: int) -> bytes:
         try:
             data = file.read(most + 1)  # the reported size may change meanwhile
         except OSError as error:
-            raise ValueError(f"{path}: {_said(error)}; expected {expected}") from None
+            raise ValueError(f"{path}: {_reason(error)}; expected {expected}") from None
     if len(data) > most:
         size = max(found.st_size, len(data))
         raise ValueError(f"{path}: {size:,} bytes; expected {expected}, at most {most:,} bytes")
@@ -46,7 +46,7 @@ def file_bytes(path: str | Path, expected: str, most: int) -> bytes:
     return data
 
 
-def _said(error: OSError) -> str:
+def _reason(error: OSError) -> str:
     return "no such file" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
 
 

@@ -26,9 +26,9 @@ def add(root: Element, placed: dict[str, Element], packages: list[Element]) -> N
         values = [t for e in matrix.inside("u64values") for t in e.content.split()]
         if len(indexes) != count or len(values) != count * count:
             matrix.refuse(f"{len(indexes)} indexes and {len(values)} values; expected {count} and {count * count}")
-        for place, index in enumerate(indexes):
+        for row_number, index in enumerate(indexes):
             if index in placed and _is_gpu(placed[index]):
-                row = dict(zip(indexes, values[place * count : (place + 1) * count], strict=True))
+                row = dict(zip(indexes, values[row_number * count : (row_number + 1) * count], strict=True))
                 _links(matrix, tag, placed, cpus, index, row)
     _number(placed)
 
@@ -51,19 +51,19 @@ def _links(
         if text == "0" or other == index or target is own:
             continue
         if other in cpus:
-            place, code = "ffff:ff:ff.0", "0x068001"
+            busid, code = "ffff:ff:ff.0", "0x068001"
         elif target is not None:
-            place, code = target.attributes["busid"], target.attributes["class"]
+            busid, code = target.attributes["busid"], target.attributes["class"]
         else:
             continue
-        if not _is_gpu(target) and other not in cpus:  # drivers tell some NVSwitches no class
-            place, code = "fffffff:ff:ff.0", "0x068000"
+        if not _is_gpu(target) and other not in cpus:  # drivers report no class for some NVSwitches
+            busid, code = "fffffff:ff:ff.0", "0x068000"
         links = max(1, round(int(text) * 1e6 / each))
-        gpu.children.append(Element(tag, {"target": place, "count": str(links), "tclass": code}, own.line, own.file))
+        gpu.children.append(Element(tag, {"target": busid, "count": str(links), "tclass": code}, own.line, own.file))
 
 
 def _each(tag: str, part: parts.GpuPart | None, sm: int) -> float:
-    """What one link carries, by the GPU's generation."""
+    """The bandwidth of one link, by the GPU's generation."""
     if tag == "xgmi":
         return parts.XGMI[part.wire if part and isinstance(part.wire, str) else "MI250"].bandwidth_Bps
     return parts.NVLINK[NVLINK_OF_SM.get(sm, 3)].bandwidth_Bps
@@ -76,7 +76,7 @@ def _is_gpu(element: Element | None) -> bool:
 
 
 def _number(placed: dict[str, Element]) -> None:
-    """In a file with links all GPUs have a <gpu>, by place on the bus."""
+    """In a file with links all GPUs have a <gpu>, by busid."""
     slots = {id(e): e for e in placed.values() if _is_gpu(e)}
     if any(e.inside("gpu") for e in slots.values()):
         for n, slot in enumerate(sorted(slots.values(), key=lambda e: e.attributes["busid"])):

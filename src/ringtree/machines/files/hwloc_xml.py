@@ -1,4 +1,5 @@
-"""hwloc's XML, as `lstopo topo.xml` writes it (versions 1 to 3): said in the words of NCCL's files, then read as those.
+"""hwloc's XML, as `lstopo topo.xml` writes it (versions 1 to 3): translated into NCCL's elements, then read as NCCL's
+file.
 
 hwloc has an object for every port of a PCIe switch, NCCL's files one for a switch, and none for a root port: of the
 bridges on the way down, every second one counts. Link speeds are GB/s, of which generation and width follow.
@@ -46,7 +47,7 @@ def machine_of(root: Element, assume: Mapping[str, str] | None = None) -> Machin
 
 
 class _Said:
-    """hwloc's objects in NCCL's words; elements keep the lines they come from."""
+    """hwloc's objects as NCCL's elements, which keep the lines they come from."""
 
     def __init__(self, root: Element, top: Element, version_3: bool) -> None:
         self.top, self.version_3 = top, version_3
@@ -102,7 +103,7 @@ class _Said:
             self.cpus[0] = self._element("cpu", self.top, numaid="0", **shared)
 
     def _near(self, element: Element, above: list[Element]) -> Element:
-        """The NUMA node that an object is at: that of the nearest object above it which knows."""
+        """The NUMA node that an object is at: that of the nearest object above it which has one."""
         for outer in reversed(above):
             nodes = [n for n in _bits(outer.attributes.get("nodeset", "")) if n in self.cpus]
             if outer.attributes.get("type") == "NUMANode":
@@ -135,7 +136,7 @@ class _Said:
         code, vendor = self._type(element)
         line = self.busids.setdefault(element.text("pci_busid"), element.line)
         if line != element.line:
-            text = f"the place of line {line} on the bus again: left out"
+            text = f"has the busid of line {line} again: left out"
             self.notes.append(Note(NoteKind.TRAP, f"line {element.line}, {element.attributes['pci_busid']}", text))
             return
         kind = pci.kind_of(code << 8, vendor)
@@ -144,7 +145,7 @@ class _Said:
             above.children.append(own)
         if "gp_index" in element.attributes:
             self.placed[element.attributes["gp_index"]] = own
-        for system in element.inside("object"):  # indexes of what Linux and the driver make of it
+        for system in element.inside("object"):  # indexes of the devices of Linux and of the driver
             if system.attributes.get("type") == "OSDev" and "gp_index" in system.attributes:
                 self.placed[system.attributes["gp_index"]] = own
         if kind is DeviceKind.NIC and (name := self._name(element)):
@@ -174,7 +175,7 @@ class _Said:
         )
 
     def _name(self, element: Element) -> str:
-        """What an RDMA library calls it, else what the kernel's network does."""
+        """The RDMA library's name of a NIC, else its network interface's."""
         names: dict[bool, str] = {}
         for system in element.inside("object"):
             kind = system.whole("osdev_type", 0, 255, 0)

@@ -1,5 +1,5 @@
-"""A machine from what `nvidia-smi topo -m` prints: a tree of CPUs and PCIe switches in which every two devices meet at
-the level that the matrix says, and its NVLinks. The file does not name the parts: notes list the assumptions."""
+"""A machine from the output of `nvidia-smi topo -m`: a tree of CPUs and PCIe switches in which every two devices meet
+at the level in the matrix, and its NVLinks. The file does not name the parts: notes list the assumptions."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ __all__ = ["looks_like", "parse", "read"]
 
 
 def read(path: str | Path, assume: Mapping[str, str] | None = None) -> Machine:
-    """The machine of a file; ValueError, in one line, where it is none. `assume` gives what the text lacks, as
-    `nccl_xml.read` has it: {"gpu": "h100-sxm", "nic": "400Gb/s"}."""
-    return parse(file_bytes(path, "what nvidia-smi topo -m prints", MOST_BYTES), str(path), assume)
+    """The machine of a file; ValueError, in one line, where it is none. `assume` gives facts that the text lacks, as
+    for `nccl_xml.read`: {"gpu": "h100-sxm", "nic": "400Gb/s"}."""
+    return parse(file_bytes(path, "the output of nvidia-smi topo -m", MOST_BYTES), str(path), assume)
 
 
 def parse(data: bytes, file: str, assume: Mapping[str, str] | None = None) -> Machine:
@@ -47,14 +47,14 @@ def parse(data: bytes, file: str, assume: Mapping[str, str] | None = None) -> Ma
 
 
 class _Tree:
-    """Devices by their place in the matrix; groups of those that meet below a level, the nearest level first."""
+    """Devices by their position in the matrix; groups of devices that meet below a level, the nearest level first."""
 
     def __init__(self, matrix: DistanceMatrix, given: Assumed) -> None:
         self.matrix, self.given = matrix, given
         self.draft = Draft(Path(matrix.file).stem)
         self.number: dict[int, int] = {}
-        self.places = range(len(matrix.names))
-        self.gpus = [p for p in self.places if matrix.is_gpu(p)]
+        self.positions = range(len(matrix.names))
+        self.gpus = [p for p in self.positions if matrix.is_gpu(p)]
         self.switched = self._all_to_all()
         self.part = self._model()
         self.generation = self.part.pcie if self.part else _PCIE
@@ -74,14 +74,15 @@ class _Tree:
         return self.draft.machine()
 
     def _groups(self, level: str) -> list[int]:
-        """By place, the first of those that meet at that level or nearer; ValueError where the matrix is no tree's."""
-        first = list(self.places)
-        for a in self.places:
+        """By position, the first of the devices that meet at that level or nearer; ValueError where the matrix is no
+        tree's."""
+        first = list(self.positions)
+        for a in self.positions:
             for b in range(a):
                 if NEAR.get(self.matrix.cells[a][b], 9) <= NEAR[level] and first[a] != first[b]:
                     old, new = max(first[a], first[b]), min(first[a], first[b])
                     first = [new if f == old else f for f in first]
-        for a in self.places:
+        for a in self.positions:
             for b in range(a):
                 cell = self.matrix.cells[a][b]
                 if first[a] == first[b] and cell in NEAR and NEAR[cell] > NEAR[level]:
@@ -89,13 +90,13 @@ class _Tree:
         return first
 
     def _nodes(self) -> list[list[int]]:
-        """Places by NUMA node: by distance, and where NVLinks hide it by what is said of the node, else all of one."""
+        """Positions by NUMA node: by distance, and where NVLinks hide it by the printed NUMA node, else all of one."""
         near = self._groups("NODE")
         nodes: list[list[int]] = []
         for group in dict.fromkeys(near):
-            own = [p for p in self.places if near[p] == group]
+            own = [p for p in self.positions if near[p] == group]
             fits = [node for node in nodes if self._may_be_one(own, node)]
-            alike = [node for node in fits if self._said(own) & self._said(node)]
+            alike = [node for node in fits if self._printed_numa(own) & self._printed_numa(node)]
             if fits and not alike:
                 text = "NVLinks hide how far some GPUs are over PCIe: taken as of one NUMA node"
                 self.draft.note(NoteKind.ASSUMED, "NUMA nodes", text)
@@ -105,17 +106,17 @@ class _Tree:
                 nodes.append(own)
         return [sorted(node) for node in nodes]
 
-    def _said(self, places: list[int]) -> set[str]:
-        return {self.matrix.numa[p] for p in places if self.matrix.numa[p]}
+    def _printed_numa(self, positions: list[int]) -> set[str]:
+        return {self.matrix.numa[p] for p in positions if self.matrix.numa[p]}
 
     def _may_be_one(self, own: list[int], node: list[int]) -> bool:
-        mine, other = self._said(own), self._said(node)
+        mine, other = self._printed_numa(own), self._printed_numa(node)
         return not (mine and other and mine != other) and not any(
             self.matrix.cells[p][q] == "SYS" for p in own for q in node
         )
 
     def _node(self, members: list[int], inner: list[int], outer: list[int]) -> int:
-        """A CPU, and what is below it: a switch for those that are PIX, another above several such that are PXB."""
+        """A CPU and the devices below it: a switch for those that are PIX, another above several such that are PXB."""
         numa_text = next((self.matrix.numa[p] for p in members if self.matrix.numa[p].isdecimal()), "")
         known = {d.numa for d in self.draft.devices if d.kind is DeviceKind.CPU}
         numa = (
@@ -131,9 +132,9 @@ class _Tree:
             for switch in switches:
                 devices = [p for p in below if inner[p] == switch]
                 above = self._switch(top, numa) if len(devices) > 1 or len(switches) > 1 else top
-                for place in devices:
-                    self.draft.change(self.number[place], numa=numa)
-                    self._pcie(self.number[place], above)
+                for position in devices:
+                    self.draft.change(self.number[position], numa=numa)
+                    self._pcie(self.number[position], above)
         return cpu
 
     def _switch(self, above: int, numa: int) -> int:
@@ -149,26 +150,26 @@ class _Tree:
     def _devices(self) -> None:
         slot_Bps = _WIDTH * parts.PCIE[self.generation].bandwidth_Bps
         rate = self.given.nic_Bps or fastest(slot_Bps)
-        for place in self.places:
-            name = self.matrix.names[place]
-            if self.matrix.is_gpu(place):
-                kept = MappingProxyType(self.part.told if self.part else {})
+        for position in self.positions:
+            name = self.matrix.names[position]
+            if self.matrix.is_gpu(position):
+                kept = MappingProxyType(self.part.attributes if self.part else {})
                 model, sm = (self.part.model, self.part.sm) if self.part else ("", 0)
                 gdr = self.part.gdr if self.part else True
                 device = Device(name.lower(), DeviceKind.GPU, "nvidia", model, sm=sm, gdr=gdr, attributes=kept)
-                self.number[place] = self.draft.add(device, (int(name[3:]),))
+                self.number[position] = self.draft.add(device, (int(name[3:]),))
             else:
                 called = self.matrix.called.get(name, name)
                 gdr = self.given.gdr is not False
                 maker = "mellanox" if called.startswith("mlx") else ""
                 device = Device(called, DeviceKind.NIC, maker, gdr=gdr, rate_Bps=rate)
-                self.number[place] = self.draft.add(device, (place,))
+                self.number[position] = self.draft.add(device, (position,))
                 why = (
                     "as it was given"
                     if self.given.nic_Bps
                     else "the fastest that its slot carries; if not: assume nic=RATE"
                 )
-                self.draft.note(NoteKind.ASSUMED, self.number[place], of_rate(rate, why, gdr))
+                self.draft.note(NoteKind.ASSUMED, self.number[position], of_rate(rate, why, gdr))
         why = "as it was given" if self.given.gpu else "by their NVLinks; if not: assume gpu=MODEL"
         about = f"taken as {self.part.model}, {why}" if self.part else "their model is not reported: assume gpu=MODEL"
         self.draft.note(NoteKind.ASSUMED, "GPUs", about)
@@ -176,7 +177,7 @@ class _Tree:
         self.draft.note(NoteKind.ASSUMED, "PCIe", text)
 
     def _most_links(self) -> int:
-        """Of a GPU: through a switch as many as a cell says, else its row's together."""
+        """The number of a GPU's NVLinks: with switches that of a cell, else the sum of its row."""
         rows = [[self.matrix.nvlinks(a, b) for b in self.gpus] for a in self.gpus]
         return max((max(row) if self.switched else sum(row) for row in rows), default=0)
 

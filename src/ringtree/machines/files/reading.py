@@ -15,12 +15,12 @@ from ringtree.machines.files.file_bytes import file_bytes
 from ringtree.machines.files.xml_elements import MOST_BYTES, elements
 from ringtree.machines.machine import Machine
 
-EXPECTED = "a machine: topology XML of NCCL, RCCL or hwloc, what `nvidia-smi topo -m` prints, or our JSON"
+EXPECTED = "a machine: topology XML of NCCL, RCCL or hwloc, the output of `nvidia-smi topo -m`, or our JSON"
 
 
 def read(path: str | Path, assume: Mapping[str, str] | None = None) -> Machine:
-    """The machine of a file; ValueError, in one line with file and element, where it is none. `assume` gives what a
-    file does not contain, as `nccl_xml.read` has it: {"gpu": "h100-sxm", "nic": "400Gb/s"}."""
+    """The machine of a file; ValueError, in one line with file and element, where it is none. `assume` gives facts
+    that a file lacks, as for `nccl_xml.read`: {"gpu": "h100-sxm", "nic": "400Gb/s"}."""
     data = file_bytes(path, EXPECTED, MOST_BYTES)
     file, start = str(path), data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if start == b"<" or data.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -56,7 +56,7 @@ def find(name: str | Path, assume: Mapping[str, str] | None = None) -> Machine:
 
 
 def _json(data: bytes, file: str) -> Machine:
-    """A machine or topology of ringtree's own JSON, recognized by the keys that only a machine has."""
+    """A machine or topology of ringtree's own JSON, recognized by a machine's keys."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):

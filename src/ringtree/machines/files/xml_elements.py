@@ -1,7 +1,7 @@
-"""XML as a tree of elements that know their lines, from files that nobody vouches for.
+"""XML as a tree of elements that know their lines, from untrusted files.
 
 Expat is driven directly: an entity is refused where it is declared, elements are counted as they start, so a hostile
-file costs no more than its length. A document type declaration alone, as hwloc writes one, is let pass; what it names
+file costs no more than its length. A document type declaration alone, as hwloc writes one, is let pass; a file it names
 is never fetched.
 """
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Said:
+class LogLine:
     """How often a kind of line occurs, and its first occurrence: text and line number in the file."""
 
     times: int
@@ -35,8 +35,8 @@ _SIGNS = {
     "gdr_disabled": ("GPU Direct RDMA", re.compile(r"GPU Direct RDMA Disabled")),
     "p2p_disabled": ("P2P", re.compile(r"P2P is disabled between|Could not enable P2P|isAllDirectP2p 0\b")),
 }
-"""By what they are a sign of: what a line has in any case, which is quick to see, and the words. NCCL has changed its
-words over time: the later ones come second."""
+"""By sign: a substring that every such line has, which is quick to find, and the pattern. NCCL has changed its words
+over time: the later ones come second."""
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class Debug:
     """Everything read from a log. `hcas` and `interfaces`: InfiniBand devices and sockets that NCCL uses, by name;
     `environment`: NCCL's variables; `channels`: number of rings."""
 
-    signs: dict[str, Said] = field(default_factory=dict)
+    signs: dict[str, LogLine] = field(default_factory=dict)
     hcas: tuple[str, ...] = ()
     interfaces: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
@@ -59,14 +59,14 @@ class Debug:
         """Number of lines with this sign."""
         return self.signs[sign].times if sign in self.signs else 0
 
-    def hear(self, text: str, line: int) -> None:
-        """One line of the log."""
+    def read(self, text: str, line: int) -> None:
+        """Takes up one line of the log."""
         if "NCCL" not in text and "RCCL" not in text:
             return
         for sign, (within, pattern) in _SIGNS.items():
             if within in text and pattern.search(text):
                 if sign not in self.signs:
-                    self.signs[sign] = Said(0, _words(text), line)
+                    self.signs[sign] = LogLine(0, _words(text), line)
                 self.signs[sign].times += 1
         if "NET/IB : Using" in text and not self.hcas:
             self.hcas = tuple(dict.fromkeys(_HCA.findall(text)))
@@ -83,5 +83,5 @@ class Debug:
 
 
 def _words(text: str) -> str:
-    """A line without host, process and time."""
+    """The line without host, process and time."""
     return text.partition("NCCL INFO")[2].strip()[:160] or text.strip()[:160]

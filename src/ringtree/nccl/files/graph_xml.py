@@ -1,7 +1,8 @@
 """The XML in which NCCL dumps and takes its channels (NCCL_GRAPH_DUMP_FILE, NCCL_GRAPH_FILE).
 
 A GPU or NIC is its number within its host, in hex, with the host in the top eight of 64 bits: a rack is several hosts.
-Here it is a local rank, or a place among the machine's NICs. Source: NVIDIA/nccl 2.30.7, src/graph/search.cc and xml.h.
+Here it is a local rank, or a position among the machine's NICs.
+Source: NVIDIA/nccl 2.30.7, src/graph/search.cc and xml.h.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ IDS = {
     Pattern.NVLS: 3,
     Pattern.COLLNET_DIRECT: 4,
 }
-"""What NCCL calls a graph by; TREE stands for every kind of tree."""
+"""NCCL's number of a pattern; TREE stands for every kind of tree."""
 NUMBERS = {
     Pattern.BALANCED_TREE: 1,
     Pattern.SPLIT_TREE: 2,
@@ -46,7 +47,7 @@ FASTEST_GBps = 1e6
 
 
 def read(path: str | Path, machine: Machine | None = None) -> dict[Pattern, Channels]:
-    """The graphs of a file, by what NCCL takes them for. Without a machine, GPUs are numbered in the order of their
+    """The graphs of a file, by NCCL's pattern. Without a machine, GPUs are numbered in the order of their
     hosts and numbers, and so are NICs where there are several hosts. An NVLS channel's head is followed by the other
     GPUs. ValueError in one line where NCCL would refuse the file, or read past its arrays."""
     data = file_bytes(path, "an NCCL graph file (<graphs version=…>)", MOST_BYTES)
@@ -85,7 +86,7 @@ def write(found: Mapping[Pattern, Channels], machine: Machine | None = None) -> 
 
 @dataclass(frozen=True)
 class _Names:
-    """What the file's devices are here."""
+    """The numbers of the file's devices in ringtree."""
 
     gpus: Mapping[int, int]
     nics: Mapping[int, int]
@@ -100,11 +101,11 @@ class _Names:
         if len(gpus) > MOST_DEVICES:
             graphs[0].refuse(f"{len(gpus)} GPUs in the file; expected at most {MOST_DEVICES}")
         several = bool(nics) and nics[-1] >> HOST_BIT > 0
-        places = {dev: n if several else dev for n, dev in enumerate(nics)}
-        return _Names({dev: n for n, dev in enumerate(gpus)}, places)
+        positions = {dev: n if several else dev for n, dev in enumerate(nics)}
+        return _Names({dev: n for n, dev in enumerate(gpus)}, positions)
 
-    def place(self, element: Element) -> int:
-        """A GPU's local rank, a NIC's place."""
+    def position(self, element: Element) -> int:
+        """A GPU's local rank, a NIC's position among the machine's NICs."""
         dev, known = _dev(element), self.gpus if element.tag == "gpu" else self.nics
         if dev not in known:
             element.refuse(f"no such {element.tag} in the machine; expected one of {len(known)}")
@@ -112,7 +113,7 @@ class _Names:
 
 
 def _numbers(machine: Machine | None, kind: DeviceKind) -> list[int] | None:
-    """What the machine's devices of a kind are called in a file; their places where there is no machine."""
+    """The file's numbers of the machine's devices of a kind; their positions where there is no machine."""
     if machine is None:
         return None
     of, count, numbers = hosts(machine), Counter[int](), list[int]()
@@ -144,7 +145,7 @@ def _channels(graph: Element, key: Pattern, names: _Names) -> Channels:
     count = graph.whole("nchannels", 0, MOST_CHANNELS)
     if count != len(channels):
         graph.refuse(f"nchannels={count} and {len(channels)} <channel>; expected as many")
-    nets = [tuple(names.place(net) for net in channel.inside("net")) for channel in channels]
+    nets = [tuple(names.position(net) for net in channel.inside("net")) for channel in channels]
     for channel, own in zip(channels, nets, strict=True):
         if len(own) not in (0, 2) or len(own) != len(nets[0]):
             channel.refuse(f"{len(own)} <net>; expected one where it comes in and one where it leaves, or none")
@@ -163,7 +164,7 @@ def _channels(graph: Element, key: Pattern, names: _Names) -> Channels:
 
 
 def _order(channel: Element, names: _Names, key: Pattern) -> tuple[int, ...]:
-    order = [names.place(gpu) for gpu in channel.inside("gpu")]
+    order = [names.position(gpu) for gpu in channel.inside("gpu")]
     all_gpus = sorted(names.gpus.values())
     if key is Pattern.NVLS and len(order) == 1:
         return (*order, *(gpu for gpu in all_gpus if gpu != order[0]))
@@ -208,10 +209,10 @@ def _graph(
     return [*lines, "  </graph>"]
 
 
-def _tag(tag: str, place: int, numbers: list[int] | None) -> str:
-    if numbers is not None and place >= len(numbers):
-        raise ValueError(f"a channel's {tag} {place}; expected one of the machine's {len(numbers)}")
-    return f'      <{tag} dev="{place if numbers is None else numbers[place]:#x}"/>'
+def _tag(tag: str, position: int, numbers: list[int] | None) -> str:
+    if numbers is not None and position >= len(numbers):
+        raise ValueError(f"a channel's {tag} {position}; expected one of the machine's {len(numbers)}")
+    return f'      <{tag} dev="{position if numbers is None else numbers[position]:#x}"/>'
 
 
 def _written(kind: PathKind) -> str:
@@ -219,8 +220,8 @@ def _written(kind: PathKind) -> str:
 
 
 def hosts(machine: Machine) -> tuple[int, ...]:
-    """For each device the number of its host, as their first devices come: those that links join otherwise than
-    through NVSwitches or a network are of one. What joins hosts is of the first."""
+    """For each device the number of its host, hosts in the order of their first devices. Devices that links join
+    otherwise than through NVSwitches or a network are of one host. A device that joins hosts is of the first."""
     above = list(range(len(machine.devices)))
 
     def top(device: int) -> int:

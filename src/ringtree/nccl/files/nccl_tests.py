@@ -23,7 +23,7 @@ from ringtree.nccl.files.debug_log import Debug
 LARGEST_BYTES = 1 << 28
 """A file beyond this is refused unread."""
 LONGEST_LINE = 1 << 14
-"""What is beyond this of a line is taken as the next."""
+"""A longer line is cut, and the rest is taken as the next line."""
 MOST_LINES = 4_000_000
 MOST_ROWS = 100_000
 MOST_RANKS = 1 << 20
@@ -54,7 +54,7 @@ _CSV_FACT = re.compile(r"#\s*(collective|nranks)\s*:\s*(\w+)")
 
 @dataclass(frozen=True, slots=True)
 class NcclTestsRow:
-    """A size. `nbytes` as nccl-tests has it: the whole vector's. Times out of place and in place, where there are;
+    """A size. `nbytes` as nccl-tests counts it: of the whole vector. Times out of place and in place, where measured;
     `algbw`, `busbw` in GB/s as printed, of the quicker; `wrong` elements of both."""
 
     nbytes: int
@@ -146,7 +146,7 @@ class _Reading:
             self.csv = [name.strip() for name in text.split(",")]
             return
         if " NCCL INFO " in text:
-            self.debug.hear(text, number)
+            self.debug.read(text, number)
             return
         if (fact := _CSV_FACT.match(text)) is not None:
             self._fact(fact[1], fact[2], number)
@@ -161,7 +161,7 @@ class _Reading:
         else:
             if program := _PROGRAM.search(text):
                 self.programs.setdefault(COLLECTIVES[program[1]], number)
-            self.debug.hear(text, number)
+            self.debug.read(text, number)
 
     def _fact(self, what: str, value: str, number: int) -> None:
         if what == "collective":
@@ -280,7 +280,7 @@ def _whole(path: Path, line: int, what: str, text: object, least: int, most: int
 
 
 def _per_rank(rows: Sequence[NcclTestsRow]) -> float:
-    """The whole vector over one count of elements: 1, or how many ranks share it."""
+    """Elements of the whole vector over the row's count: 1, or the number of ranks that share the vector."""
     big = [r for r in rows if r.count * TYPE_BYTES.get(r.type, 0)]
     return median(r.nbytes / (r.count * TYPE_BYTES[r.type]) for r in big[-5:]) if big else 1.0
 
@@ -292,7 +292,8 @@ def _factor(rows: Sequence[NcclTestsRow]) -> float:
 
 
 def _collective(rows: Sequence[NcclTestsRow]) -> str:
-    """By redop, root and whether the vector is one of blocks. all_to_all prints what all_gather does."""
+    """The collective, by redop, root and whether the vector is one of blocks. all_to_all prints all_gather's
+    columns."""
     one, factor = rows[-1], _factor(rows)
     reduces = one.redop != "none"
     if one.root >= 0:
@@ -305,7 +306,7 @@ def _collective(rows: Sequence[NcclTestsRow]) -> str:
 
 
 def _ranks(name: str, rows: Sequence[NcclTestsRow]) -> int:
-    """By nccl-tests' own definitions; 0 where they tell nothing."""
+    """Ranks by nccl-tests' own definitions; 0 where the definitions determine no number."""
     shared, factor = round(_per_rank(rows)), _factor(rows)
     if name in ("all_gather", "reduce_scatter", "all_to_all") and shared > 1:
         return shared
@@ -317,15 +318,15 @@ def _ranks(name: str, rows: Sequence[NcclTestsRow]) -> int:
 
 
 def _json(reading: _Reading, raw: bytes) -> None:
-    """What -J writes."""
+    """Reads the JSON that -J writes."""
     try:
         document = json.loads(raw)
         results, config = document["results"], document.get("config", {})
         for n, result in enumerate(results):
-            ways = [result.get(way) for way in ("out_of_place", "in_place")]
+            forms = [result.get(form) for form in ("out_of_place", "in_place")]
             figures = [
                 [str(w.get("time", w.get("cpu_time"))), str(w["alg_bw"]), str(w["bus_bw"]), str(w.get("nwrong") or 0)]
-                for w in ways
+                for w in forms
                 if w is not None
             ]
             what = (result["size"], result["count"], result["type"], result["redop"], str(result["root"]).strip())
@@ -349,5 +350,5 @@ def _ran(devices: Sequence[dict[str, Any]]) -> Iterator[Ran]:
 
 
 def _shown(text: str) -> str:
-    """Of a name what can be printed."""
+    """The printable characters of a name."""
     return "".join(c if c.isprintable() else "?" for c in text[:80]).strip()

@@ -1,6 +1,6 @@
 """The CSV that NCCL's example tuner plugin reads (NCCL_TUNER_CONFIG_FILE): which algorithm and protocol for which size.
 
-Source: NVIDIA/nccl 2.30.7, plugins/tuner/example/plugin.c and, for what it makes nothing of, src/graph/tuning.cc.
+Source: NVIDIA/nccl 2.30.7, plugins/tuner/example/plugin.c and, for the rows that NCCL ignores, src/graph/tuning.cc.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ COLLECTIVES = {
     "reduce_scatter": "reducescatter",
     "all_reduce": "allreduce",
 }
-"""Ours, and the plugin's names."""
+"""The plugin's name of each of ours."""
 ALL = ("ll", "ll128", "simple")
 SIMPLE = ("simple",)
 Protocols = dict[str, tuple[str, ...]]
@@ -32,17 +32,17 @@ HEARD = {
     "reduce_scatter": SCATTERED,
     "all_reduce": REDUCED,
 }
-"""The algorithms and protocols NCCL prices for a collective: it makes nothing of a line that names another."""
+"""The algorithms and protocols NCCL prices for a collective: it ignores a line that names another."""
 MOST_CHANNELS = 64
 LONGEST_LINE = 254
-"""In bytes: the plugin reads 255 at once, with the end of the line."""
+"""Bytes: the plugin reads 255 at once, with the end of the line."""
 BEYOND_BYTES = 2**64 - 1
 HEADER = "# collective,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff"
 
 
 @dataclass(frozen=True, slots=True)
 class TunerRow:
-    """From `min_bytes` to `max_bytes`, both counted in. -1: any, and for `channels` what NCCL takes itself."""
+    """From `min_bytes` to `max_bytes`, both included. -1: any, and for `channels` NCCL's own number."""
 
     collective: str
     min_bytes: int
@@ -72,13 +72,13 @@ class TunerRow:
 
     @property
     def heard(self) -> bool:
-        """Whether NCCL makes anything of it."""
+        """Whether NCCL applies the row."""
         return self.protocol in HEARD[self.collective].get(self.algorithm, ())
 
 
 @dataclass(frozen=True, slots=True)
 class TunerChoice:
-    """What is best at one size."""
+    """The best choice at one size."""
 
     nbytes: int
     algorithm: str
@@ -88,7 +88,7 @@ class TunerChoice:
 
 def rows(collective: str, choices: Sequence[TunerChoice], nodes: int = -1, ranks: int = -1) -> tuple[TunerRow, ...]:
     """A row for each run of sizes with the same choice; from one to the next at the geometric mean of both. `choices`
-    go by size, each once. A choice NCCL would make nothing of is left out: it then takes its own."""
+    go by size, each once. A choice that NCCL would ignore is left out: NCCL then takes its own."""
     sizes = [c.nbytes for c in choices]
     if sizes != sorted(set(sizes)):
         raise ValueError(f"{collective}: sizes {sizes[:20]}; expected them ascending, each once")
@@ -107,7 +107,7 @@ def rows(collective: str, choices: Sequence[TunerChoice], nodes: int = -1, ranks
 
 
 def write(table: Iterable[TunerRow]) -> str:
-    """The file: a comment that names the columns, then a line each; rows NCCL would make nothing of are left out."""
+    """The file: a comment that names the columns, then a line each; rows that NCCL would ignore are left out."""
     lines = [HEADER]
     for row in table:
         if row.heard:
@@ -120,7 +120,7 @@ def write(table: Iterable[TunerRow]) -> str:
 
 def read(text: str, file: str = "tuner CSV") -> tuple[TunerRow, ...]:
     """The rows as the plugin takes them, its defaults for the last two fields. ValueError, with the line, where the
-    plugin would silently take something else."""
+    plugin would silently take another value."""
     ours = {theirs: name for name, theirs in COLLECTIVES.items()}
     found = []
     for number, line in enumerate(text.splitlines(), 1):

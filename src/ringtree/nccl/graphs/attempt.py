@@ -12,17 +12,17 @@ from ringtree.nccl.graphs.flow import Flow
 from ringtree.nccl.graphs.system import GraphPath, System
 
 PCI_STEPS = 1 << 10
-"""What the GPUs' own order may take, at most, before the search proper."""
+"""Most steps of the attempt in the GPUs' own order, before the search proper."""
 MANY = 64
-"""Of more GPUs only the neighbours are tried, as on NVSwitches."""
+"""With more GPUs, the neighbours alone are tried, as on NVSwitches."""
 TREES = (Pattern.TREE, Pattern.BALANCED_TREE, Pattern.SPLIT_TREE)
 HEADS = (Pattern.NVLS, Pattern.COLLNET_DIRECT)
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelConstraints:
-    """What a channel must be: its speeds, the farthest paths it may take, whether channels are all `same`, whether it
-    may leave by another NIC than it came by (`cross_nic` 2: channels in pairs), and how many are wanted."""
+    """The constraints on a channel: its speeds, the farthest paths it may take, whether channels are all `same`,
+    whether it may leave by another NIC than it came by (`cross_nic` 2: channels in pairs), and how many are wanted."""
 
     pattern: Pattern
     intra_MBps: int
@@ -46,7 +46,7 @@ class Found:
 
     @property
     def count(self) -> int:
-        """How many channels."""
+        """The number of channels."""
         return len(self.orders)
 
     def better_than(self, other: Found | None, gpus: int) -> bool:
@@ -62,7 +62,7 @@ class Found:
 
 
 class Leg(Enum):
-    """What a channel does next. HALF goes back to the network with half the data, SAME by the same NIC as that one."""
+    """The next leg of a channel. HALF goes back to the network with half the data, SAME by the same NIC as that one."""
 
     NET = "from the network"
     FIRST = "to its first GPU"
@@ -109,10 +109,10 @@ def legs(pattern: Pattern, gpus: int, inter: bool) -> tuple[Leg, ...]:
 
 
 class Attempt:
-    """`run` gives what is better than `best`, else `best`. Then `budget` is -1 where all wanted channels were found, 0
-    where the steps were spent, else what is left of them. `most`: how many channels there can be.
+    """`run` returns channels better than `best`, else `best`. Then `budget` is -1 where all wanted channels were found,
+    0 where the steps were spent, else the number of steps left. `most`: an upper bound of the number of channels.
 
-    The moves made are a stack. Complete channels are in `orders`, `nets` and `rules`; the one being made is `order`,
+    The moves made are a stack. Complete channels are in `orders`, `nets` and `rules`; the unfinished one is `order`,
     from `entry` to `exit`, by `rule`, with `at` legs done."""
 
     def __init__(self, system: System, terms: ChannelConstraints, best: Found | None, budget: int, most: int) -> None:
@@ -152,7 +152,7 @@ class Attempt:
             self._saved_budget, self.budget = self.budget, PCI_STEPS
         if move.leg is not Leg.NET:
             self.budget -= 1
-        self.hops += sum(len(way.edges) for way, _ in move.flows)
+        self.hops += sum(len(path.edges) for path, _ in move.flows)
         self.made.append(move)
         self.at += 1
         if move.leg is Leg.NET:
@@ -170,7 +170,7 @@ class Attempt:
     def _leave(self) -> None:
         move = self.made.pop()
         self.flow.give(move.flows)
-        self.hops -= sum(len(way.edges) for way, _ in move.flows)
+        self.hops -= sum(len(path.edges) for path, _ in move.flows)
         if move.leg is Leg.DONE:
             self.order, self.rule, self.at = list(self.orders.pop()), self.rules.pop(), len(self.legs) + 1
             if self.terms.pattern in HEADS:
@@ -261,9 +261,9 @@ class Attempt:
             if not system.inter:
                 yield Move(Leg.FIRST, gpu, (), rule)
                 continue
-            way, back = system.from_net(self.entry, gpu), system.to_net(gpu, self.entry)
-            if self._near_enough(way, back, self.terms.inter):
-                yield Move(Leg.FIRST, gpu, ((way, self.terms.inter_MBps),), rule)
+            path, back = system.from_net(self.entry, gpu), system.to_net(gpu, self.entry)
+            if self._near_enough(path, back, self.terms.inter):
+                yield Move(Leg.FIRST, gpu, ((path, self.terms.inter_MBps),), rule)
 
     def _nexts(self) -> Iterator[Move]:
         if self.rule is GpuOrder.PCI:
@@ -275,16 +275,17 @@ class Attempt:
                 yield from self._peer(Leg.NEXT, self.order[-1], gpu, self.rule)
 
     def _peer(self, leg: Leg, gpu: int, to: int, rule: GpuOrder) -> Iterator[Move]:
-        way = self.system.gpu_way(gpu, to)
-        if self._near_enough(way, self.system.gpu_way(to, gpu), self.terms.intra):
-            yield Move(leg, to, ((way, self.terms.intra_MBps),), rule)
+        path = self.system.gpu_path(gpu, to)
+        if self._near_enough(path, self.system.gpu_path(to, gpu), self.terms.intra):
+            yield Move(leg, to, ((path, self.terms.intra_MBps),), rule)
 
-    def _near_enough(self, way: GraphPath, back: GraphPath, farthest: PathKind) -> bool:
+    def _near_enough(self, path: GraphPath, back: GraphPath, farthest: PathKind) -> bool:
         both = self.terms.pattern in TREES
-        return way.kind <= farthest and (not both or back.kind <= farthest)
+        return path.kind <= farthest and (not both or back.kind <= farthest)
 
     def _sorted(self) -> list[int]:
-        """The GPUs still to come, the best first; on NVSwitches the neighbours alone, so that each has few peers."""
+        """The GPUs that the channel lacks, the best first; on NVSwitches the neighbours alone, so that each has few
+        peers."""
         system, gpu, count = self.system, self.order[-1], len(self.system.gpus)
         if system.switch >= 0 or count > MANY:
             around = [(gpu + 1) % count, (gpu - 1) % count]
@@ -294,8 +295,10 @@ class Attempt:
                 around = around[:1]
             return [g for g in reversed(dict.fromkeys(around)) if g not in self.order]
         left = [g for g in ((gpu + k) % count for k in range(1, count)) if g not in self.order]
-        left = [g for g in left if system.gpu_way(gpu, g).edges]
-        inside = {g: (-(system.gpu_way(gpu, g).capacity_MBps // 1000), len(system.gpu_way(gpu, g).edges)) for g in left}
+        left = [g for g in left if system.gpu_path(gpu, g).edges]
+        inside = {
+            g: (-(system.gpu_path(gpu, g).capacity_MBps // 1000), len(system.gpu_path(gpu, g).edges)) for g in left
+        }
         ahead = self.legs[self.at : self.at + 2]
         if system.inter and len(ahead) == 2 and ahead[1] in (Leg.BACK, Leg.SAME):
             return sorted(left, key=lambda g: (*self._by_net(g), *inside[g]))
@@ -305,16 +308,16 @@ class Attempt:
         return sorted(left, key=inside.__getitem__)
 
     def _by_net(self, gpu: int) -> tuple[int, int, int]:
-        way = self.system.from_net(self.entry, gpu)
-        return -(way.capacity_MBps // 1000), -(self.system.pcie_MBps(gpu) // 1000), len(way.edges)
+        path = self.system.from_net(self.entry, gpu)
+        return -(path.capacity_MBps // 1000), -(self.system.pcie_MBps(gpu) // 1000), len(path.edges)
 
     def _back(self, leg: Leg) -> Iterator[Move]:
         gpu, half = self.order[-1], leg is not Leg.BACK
         share = self.terms.inter_MBps // 2 if half else self.terms.inter_MBps
         for net in self.system.nets_to_try(gpu, self.terms.inter):
-            way, back = self.system.to_net(gpu, net), self.system.from_net(net, gpu)
-            if self._may_leave_by(net, leg) and self._near_enough(way, back, self.terms.inter):
-                yield Move(leg, net, ((way, share),))
+            path, back = self.system.to_net(gpu, net), self.system.from_net(net, gpu)
+            if self._may_leave_by(net, leg) and self._near_enough(path, back, self.terms.inter):
+                yield Move(leg, net, ((path, share),))
 
     def _may_leave_by(self, net: int, leg: Leg) -> bool:
         if self.terms.pattern is Pattern.TREE and net != self.entry:
@@ -330,16 +333,16 @@ class Attempt:
         an even part of it each (CollNet)."""
         system, count, MBps = self.system, len(self.system.gpus), self.terms.intra_MBps
         if self.terms.pattern is Pattern.NVLS:
-            ways = [
-                (system.switch_way(g, out), MBps * (2 if g == head else 1))
+            paths = [
+                (system.switch_path(g, out), MBps * (2 if g == head else 1))
                 for out in (False, True)
                 for g in range(count)
             ]
         else:
             others = [g for g in range(count) if g != head]
-            ways = [(system.gpu_way(head, g), MBps // (count - 1)) for g in others]
-            ways += [(system.gpu_way(g, head), MBps // (count - 1)) for g in others]
-        return Move(Leg.SPREAD, head, tuple(ways))
+            paths = [(system.gpu_path(head, g), MBps // (count - 1)) for g in others]
+            paths += [(system.gpu_path(g, head), MBps // (count - 1)) for g in others]
+        return Move(Leg.SPREAD, head, tuple(paths))
 
 
 def doubled(found: Found, sm: int) -> Found:

@@ -16,12 +16,13 @@ from ringtree.nccl.graphs.system import System
 STEPS = 1 << 12
 SWITCHED_STEPS = 1 << 10
 SAME_STEPS = 1 << 8
-"""What an attempt may take at least: where channels differ, and where they are all the same."""
+"""The least budget of an attempt, in steps: where channels differ, and where they are all the same."""
 MOST_ATTEMPTS = 32
-"""So many attempts' steps may be spent once something is found. NCCL allows as many, of four times the steps."""
+"""Once channels are found, the steps of this many attempts may be spent. NCCL allows as many attempts, of four times
+the steps."""
 MOST_HEADS = {Pattern.NVLS: 32, Pattern.COLLNET_DIRECT: 8}
 HALF = 0.49
-"""A speed below half the found one is not tried: twice the channels of it were no better."""
+"""A speed below half the found one is not tried: twice as many channels at it would be no better."""
 CROSSING = (Pattern.RING, Pattern.BALANCED_TREE)
 
 INSIDE = (40, 30, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3)
@@ -73,7 +74,7 @@ class _Search:
         return self.found
 
     def _try(self, terms: ChannelConstraints) -> bool:
-        """One attempt; whether no better one can come."""
+        """Makes one attempt; returns whether no better one can follow."""
         most = most_channels(self.system, terms)
         if most < terms.least or not self._worth(terms, most) or self._known(terms):
             return False
@@ -102,7 +103,7 @@ class _Search:
         return False
 
     def _worth(self, terms: ChannelConstraints, most: int) -> bool:
-        """Whether so many channels were better than the found ones."""
+        """Whether `count` channels of those terms would be better than the found ones."""
         if self.found is None:
             return most > 0
         if terms.pattern is Pattern.NVLS:
@@ -110,13 +111,13 @@ class _Search:
         return most * terms.intra_MBps > self.found.count * self.found.terms.intra_MBps
 
     def _start(self) -> int:
-        """The first speed that a path can hold, and all GPUs as often as wanted."""
+        """The first speed that a path can hold, with all GPUs as often as wanted."""
         widest = self.system.fastest_MBps
         fits = (s <= widest and s * self.least <= self.reach for s in self.speeds)
         return next((n for n, fit in enumerate(fits) if fit), len(self.speeds) - 1)
 
     def _looser(self) -> Iterator[ChannelConstraints]:
-        """Terms from the strictest on; what is found meanwhile says where to stop."""
+        """Terms from the strictest on; the channels found so far decide where to stop."""
         for MBps in self.speeds[self._start() :]:
             if self.found is not None and MBps / self.found.terms.inter_MBps <= HALF:
                 return
@@ -160,23 +161,23 @@ class _Search:
         """The same channels at a higher speed: rings everywhere, NVLS between machines, trees within."""
         assert self.found is not None
         terms = replace(self.found.terms, least=self.found.count)
-        place = next((n for n, s in enumerate(self.speeds) if s <= terms.inter_MBps), len(self.speeds) - 1)
-        terms = replace(terms, intra_MBps=self.speeds[place], inter_MBps=self.speeds[place])
+        position = next((n for n, s in enumerate(self.speeds) if s <= terms.inter_MBps), len(self.speeds) - 1)
+        terms = replace(terms, intra_MBps=self.speeds[position], inter_MBps=self.speeds[position])
         self.spent = False
-        while place > 0 and not self.spent:
+        while position > 0 and not self.spent:
             now = self.found.terms
             if self.pattern is Pattern.RING:
-                terms = replace(terms, intra_MBps=self.speeds[place - 1], inter_MBps=self.speeds[place - 1])
+                terms = replace(terms, intra_MBps=self.speeds[position - 1], inter_MBps=self.speeds[position - 1])
             elif self.pattern is Pattern.NVLS:
                 if not (terms.inter_MBps == now.inter_MBps and terms.inter_MBps < terms.intra_MBps * 2):
                     return
                 count = self.found.count
-                terms = replace(terms, least=count, most=count, inter_MBps=self.speeds[place - 1])
+                terms = replace(terms, least=count, most=count, inter_MBps=self.speeds[position - 1])
             elif terms.intra_MBps == now.intra_MBps and terms.intra_MBps < terms.inter_MBps * 2:
-                terms = replace(terms, intra_MBps=self.speeds[place - 1])
+                terms = replace(terms, intra_MBps=self.speeds[position - 1])
             else:
                 return
-            place -= 1
+            position -= 1
             self._try(terms)
 
 
@@ -187,8 +188,8 @@ def ladder(sm: int, across: bool, rccl: bool) -> tuple[int, ...]:
 
 
 def most_channels(system: System, terms: ChannelConstraints) -> int:
-    """How many channels of those terms there can be at most: what cannot be better than the found ones is not searched.
-    What GPUs send one another, and what the usable NICs carry, each bound it."""
+    """An upper bound of the number of channels of those terms, from the GPUs' links and from the usable NICs: terms
+    that cannot be better than the found ones are not searched."""
     gpus = range(len(system.gpus))
     most = terms.most
     if terms.pattern in (Pattern.RING, *TREES) and len(gpus) > 1:
@@ -204,7 +205,7 @@ def most_channels(system: System, terms: ChannelConstraints) -> int:
 
 
 def _usable(system: System, terms: ChannelConstraints, net: int) -> bool:
-    """Whether a channel can come by a NIC, and where it must leave by the same one, can do that from the right GPU."""
+    """Whether a channel can come in by a NIC and, where it must leave by the same NIC, leave from the right GPU."""
     into, back = system.ends(net, terms.inter)
     if terms.pattern is Pattern.RING:
         alone = len(system.gpus) == 1

@@ -23,22 +23,23 @@ NVLS_SM = 90
 
 
 def graphs(cluster: Cluster) -> dict[Pattern, Channels]:
-    """RING and TREE (`pattern` says which tree), NVLS where GPUs of sm90 or later share NVSwitches, COLLNET_CHAIN and
-    COLLNET_DIRECT where the switches reduce; nothing for a machine without GPUs. Every machine of the cluster has the
-    same ones, so the cost does not depend on `nodes`. Counts and speeds are those of NCCL's "Pattern … nChannels"
-    lines, rings and trees cut to as many as both have. ValueError for more GPUs than NCCL takes."""
+    """RING and TREE (its `pattern` is the kind of tree), NVLS where GPUs of sm90 or later share NVSwitches,
+    COLLNET_CHAIN and COLLNET_DIRECT where the switches reduce; nothing for a machine without GPUs. Every machine of the
+    cluster has the same ones, so the cost does not depend on `nodes`. Counts and speeds are those of NCCL's "Pattern …
+    nChannels" lines, rings and trees cut to as many as both have. ValueError for more GPUs than NCCL takes."""
     return dict(_graphs(_alike(cluster)))
 
 
 def communicator_channels(found: dict[Pattern, Channels], cluster: Cluster) -> int:
-    """How many channels a communicator opens, as in NCCL's "Channel 00/24": twice the rings, the second of each with
-    the other tree of a pair; more where CollNet leaves links idle or few fast rings leave the machine. 0 without GPUs.
+    """The number of channels a communicator opens, as in NCCL's "Channel 00/24": twice the rings, the second of each
+    with the other tree of a pair; more where CollNet leaves links idle or few fast rings leave the machine. 0 without
+    GPUs.
     """
     return NcclCommunicator(cluster, found).channels
 
 
 def _alike(cluster: Cluster) -> Cluster:
-    """What the channels depend on: the NICs NCCL is shown, and whether there is a second machine, not how many."""
+    """The properties that the channels depend on: the NICs shown to NCCL, and whether there is a second machine."""
     return replace(as_shown(cluster), nodes=min(cluster.nodes, 2), oversubscription=1.0)
 
 

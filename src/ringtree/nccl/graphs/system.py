@@ -1,6 +1,6 @@
-"""A machine as NCCL's search sees it: what each edge holds, and the paths between GPUs and to the ports of NICs.
+"""A machine as NCCL's search sees it: the capacity of each edge, and the paths between GPUs and to the ports of NICs.
 
-Bandwidths here are whole MB/s (10^6 bytes): NCCL's figures, halves and eighths of them are exact so.
+Bandwidths here are whole MB/s (10^6 bytes): NCCL's figures, their halves and eighths are then exact.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from ringtree.machines.paths import Path, Paths, gdr, p2p
 from ringtree.nccl.link_speeds import LOCAL_GBps, nic_GBps, runs_rccl, seen
 
 RCCL_SM = 90
-"""For RCCL all GPUs are of the newer ones, from where rules depend on it."""
+"""The compute capability by which rules take RCCL's GPUs: all count as newer ones."""
 NEAR_GPUS = (LinkKind.NVLINK, LinkKind.XGMI)
 
 
 def MBps(GBps: float) -> int:
-    """Whole MB/s of NCCL's GB/s."""
+    """NCCL's GB/s in whole MB/s."""
     return round(GBps * 1000)
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """One way, between devices by number; a port's own line goes from its NIC to the same. `reverse`: the edge back,
-    -1 where there is none."""
+    """One direction, between devices by number; a port's own line goes from its NIC to the same. `reverse`: the edge
+    back, -1 where there is none."""
 
     source: int
     target: int
@@ -54,7 +54,7 @@ NOWHERE = GraphPath(PathKind.DIS, (), 0)
 
 
 class System:
-    """GPUs are local ranks, `nets` places among the machine's NICs: none where the cluster is one machine."""
+    """GPUs are local ranks, `nets` positions among the machine's NICs: none where the cluster is one machine."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.machine = seen(cluster.machine)
@@ -66,7 +66,7 @@ class System:
         self.rccl = runs_rccl(self.machine)
         self.sm = RCCL_SM if self.rccl else min((self.devices[g].sm for g in self.gpus), default=0)
         self.cpu = next((cpu_maker(d) for d in self.devices if d.kind is DeviceKind.CPU), "")
-        self._gpu_ways: dict[tuple[int, int], GraphPath] = {}
+        self._gpu_paths: dict[tuple[int, int], GraphPath] = {}
         self._ends: dict[tuple[int, PathKind], tuple[set[int], set[int]]] = {}
         self._tried: dict[tuple[int, PathKind], tuple[int, ...]] = {}
 
@@ -83,28 +83,28 @@ class System:
             edges += [Edge(nic, nic, LinkKind.ETHERNET, rate, out + 1), Edge(nic, nic, LinkKind.ETHERNET, rate, out)]
         return tuple(edges)
 
-    def gpu_way(self, a: int, b: int) -> GraphPath:
+    def gpu_path(self, a: int, b: int) -> GraphPath:
         """From one GPU to another as the data goes: through a CPU where there is no peer access."""
-        if (a, b) not in self._gpu_ways:
-            self._gpu_ways[a, b] = self._peer(a, b)
-        return self._gpu_ways[a, b]
+        if (a, b) not in self._gpu_paths:
+            self._gpu_paths[a, b] = self._peer(a, b)
+        return self._gpu_paths[a, b]
 
     def to_net(self, gpu: int, net: int) -> GraphPath:
         """From a GPU to a NIC's port, perhaps through another GPU (PXN)."""
-        return self._net_ways[0][net][gpu]
+        return self._net_paths[0][net][gpu]
 
     def from_net(self, net: int, gpu: int) -> GraphPath:
         """From a NIC's port to a GPU."""
-        return self._net_ways[1][net][gpu]
+        return self._net_paths[1][net][gpu]
 
-    def switch_way(self, gpu: int, out: bool) -> GraphPath:
+    def switch_path(self, gpu: int, out: bool) -> GraphPath:
         """Between a GPU and the NVSwitches; only where there are some."""
         edge = self._up[gpu] if out else self.edges[self._up[gpu]].reverse
         return GraphPath(PathKind.NVL, (edge,), self.edges[edge].capacity_MBps)
 
     @property
     def alone(self) -> bool:
-        """Whether one GPU is all there is."""
+        """Whether the system has one GPU and no NIC."""
         return not self.inter and len(self.gpus) == 1
 
     @cached_property
@@ -123,29 +123,29 @@ class System:
             return MBps(LOCAL_GBps)
         if self.inter:
             return max(self.to_net(g, n).capacity_MBps for g in gpus for n in self.nets)
-        return max(self.gpu_way(a, b).capacity_MBps for a in gpus for b in gpus if a != b)
+        return max(self.gpu_path(a, b).capacity_MBps for a in gpus for b in gpus if a != b)
 
     @cached_property
     def gpu_kinds(self) -> tuple[PathKind, ...]:
         """The kinds of path between two GPUs."""
         gpus = range(len(self.gpus))
-        return tuple(sorted({self.gpu_way(a, b).kind for a in gpus for b in gpus if a != b}))
+        return tuple(sorted({self.gpu_path(a, b).kind for a in gpus for b in gpus if a != b}))
 
     @cached_property
     def net_kinds(self) -> tuple[PathKind, ...]:
         """The kinds of path between a GPU and a NIC."""
-        return tuple(sorted({way.kind for ways in self._net_ways for row in ways for way in row}))
+        return tuple(sorted({path.kind for paths in self._net_paths for row in paths for path in row}))
 
     def net_MBps(self, net: int) -> int:
         """A NIC's line rate."""
         return MBps(nic_GBps(self.devices[self.machine.nics[net]]))
 
     def latency_s(self, net: int) -> float:
-        """A NIC's own latency, as its file or the catalogue tells."""
+        """A NIC's own latency, from the machine's file or the catalogue."""
         return self.devices[self.machine.nics[net]].latency_s
 
     def leaving_MBps(self, gpu: int) -> int:
-        """All that a GPU can send over its links."""
+        """Sum over a GPU's outgoing links."""
         return self._sum(gpu, tuple(LinkKind))
 
     def pcie_MBps(self, gpu: int) -> int:
@@ -156,10 +156,10 @@ class System:
     def local_nets(self) -> tuple[tuple[int, ...], ...]:
         """For each GPU the NICs it prefers, the first one first: of those it reaches fastest and by the nearest kind of
         path, as many as there are for each GPU that has the same ones."""
-        outward, inward = self._net_ways
+        outward, inward = self._net_paths
         found: list[tuple[int, ...]] = []
         for gpu in range(len(self.gpus)):
-            near = _nearest([ways[gpu] for ways in outward])
+            near = _nearest([paths[gpu] for paths in outward])
             sharers = len(_nearest(inward[near[0]])) or 1 if near else 1
             first = gpu % sharers
             if len(near) & (len(near) - 1) == 0:
@@ -171,7 +171,7 @@ class System:
     @cached_property
     def near_gpus(self) -> tuple[tuple[int, ...], ...]:
         """For each NIC the GPUs it reaches fastest, of them those by the nearest kind of path."""
-        return tuple(_nearest(ways) for ways in self._net_ways[1])
+        return tuple(_nearest(paths) for paths in self._net_paths[1])
 
     @cached_property
     def local_gpu(self) -> tuple[int, ...]:
@@ -185,8 +185,8 @@ class System:
     def ends(self, net: int, farthest: PathKind) -> tuple[set[int], set[int]]:
         """The GPUs that a NIC reaches, and that reach it, by a path of that kind or a nearer one."""
         if (net, farthest) not in self._ends:
-            both = (self._net_ways[1][net], self._net_ways[0][net])
-            into, back = ({g for g, way in enumerate(ways) if way.kind <= farthest} for ways in both)
+            both = (self._net_paths[1][net], self._net_paths[0][net])
+            into, back = ({g for g, path in enumerate(paths) if path.kind <= farthest} for paths in both)
             self._ends[net, farthest] = into, back
         return self._ends[net, farthest]
 
@@ -203,10 +203,10 @@ class System:
 
     @cached_property
     def split(self) -> bool:
-        """Whether NVLink joins the GPUs to two groups of several, apart from one another."""
+        """Whether NVLink joins the GPUs into two separate groups of several GPUs each."""
         groups: list[set[int]] = []
         for g in range(len(self.gpus)):
-            own = next((s for s in groups if self.gpu_way(g, min(s)).kind is PathKind.NVL), None)
+            own = next((s for s in groups if self.gpu_path(g, min(s)).kind is PathKind.NVL), None)
             if own is None:
                 groups.append(own := set())
             own.add(g)
@@ -226,14 +226,14 @@ class System:
         if a == b:
             return HERE
         if min(self._up[a], self._up[b]) >= 0:
-            return self.switch_way(a, True).then(self.switch_way(b, False), PathKind.NVL)
+            return self.switch_path(a, True).then(self.switch_path(b, False), PathKind.NVL)
         if p2p(self.paths, a, b).applies:
             return self._way(self.paths.gpus(a, b))
         return self._by_cpu(self.gpus[a], self.gpus[b])
 
     @cached_property
-    def _net_ways(self) -> tuple[list[list[GraphPath]], list[list[GraphPath]]]:
-        """(to, from) by NIC and GPU."""
+    def _net_paths(self) -> tuple[list[list[GraphPath]], list[list[GraphPath]]]:
+        """Paths to and from NICs, by NIC and GPU."""
         outward, inward = list[list[GraphPath]](), list[list[GraphPath]]()
         for net in self.nets:
             first = len(self.machine.links) + 2 * net
@@ -255,7 +255,7 @@ class System:
         )
 
     def _by_cpu(self, source: int, target: int) -> GraphPath:
-        """Between devices by way of a CPU; as it is where the machine tells of none."""
+        """The path between devices through a CPU; the direct one where the machine has no CPU."""
         staged = self.paths.through_cpu(source, target)
         return self._way(staged if staged.kind is not PathKind.DIS else self.paths.between(source, target))
 
@@ -265,11 +265,11 @@ class System:
         return GraphPath(path.kind, path.links, min(self.edges[e].capacity_MBps for e in path.links))
 
 
-def _nearest(ways: list[GraphPath]) -> tuple[int, ...]:
-    """The places of those with the most capacity, of them those of the nearest kind."""
-    if not ways or (best := min((-w.capacity_MBps, w.kind) for w in ways))[1] is PathKind.DIS:
+def _nearest(paths: list[GraphPath]) -> tuple[int, ...]:
+    """The positions of the paths with the most capacity, of them those of the nearest kind."""
+    if not paths or (best := min((-p.capacity_MBps, p.kind) for p in paths))[1] is PathKind.DIS:
         return ()
-    return tuple(n for n, w in enumerate(ways) if (-w.capacity_MBps, w.kind) == best)
+    return tuple(n for n, p in enumerate(paths) if (-p.capacity_MBps, p.kind) == best)
 
 
 def _mirrored(value: int, power: int) -> int:

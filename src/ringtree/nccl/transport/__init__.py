@@ -1,4 +1,4 @@
-"""What the hardware makes of NCCL's algorithms: links, NICs, fabrics, the blocks that copy, and pipelines that fill."""
+"""NCCL's algorithms on the hardware: links, NICs, fabrics, the blocks that copy, and pipelines that fill."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ __all__ = ["estimates"]
 def estimates(
     cluster: Cluster, graphs: Mapping[Pattern, Channels], collective: str, nbytes: int
 ) -> tuple[Estimate, ...]:
-    """The candidates NCCL has there, as `nccl.tuning.estimates`, the fastest first by what the hardware does; and for
-    all_to_all, gather, scatter and send_recv (each rank to the next) its sends and receives, as algorithm `p2p`."""
+    """The candidates NCCL has there, as `nccl.tuning.estimates`, the fastest first by the model of the hardware; and
+    for all_to_all, gather, scatter and send_recv (each rank to the next) its sends and receives, as algorithm `p2p`."""
     comm = NcclCommunicator(as_shown(cluster), graphs)
     if collective in EXCHANGES:
         return exchange(comm, collective, nbytes)

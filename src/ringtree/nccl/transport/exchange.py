@@ -1,4 +1,4 @@
-"""Collectives that NCCL makes of sends and receives: what each link and NIC carries, all pairs at once."""
+"""Collectives that NCCL builds from sends and receives: the load of each link and NIC, all pairs at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ringtree.nccl.tuning.communicator import NcclCommunicator
 from ringtree.nccl.tuning.figures import PROTOCOLS, BASE_LATENCY_us, HOP_LATENCY_us
 
 EXCHANGES = ("all_to_all", "send_recv", "gather", "scatter")
-"""`send_recv` is nccl-tests' sendrecv: each rank sends the vector to the next and has that of the one before."""
+"""`send_recv` is nccl-tests' sendrecv: each rank sends the vector to the next rank and receives the previous rank's."""
 
 
 def exchange(comm: NcclCommunicator, collective: str, nbytes: int) -> tuple[Estimate, ...]:
@@ -28,7 +28,7 @@ def exchange(comm: NcclCommunicator, collective: str, nbytes: int) -> tuple[Esti
 
 
 def _channels(comm: NcclCommunicator) -> int:
-    """For one peer: two for each link there is to it, a power of two, or two for the network (paths.cc)."""
+    """Channels for one peer: two for each link to it, rounded to a power of two, or two for the network (paths.cc)."""
     machine = comm.cluster.machine
     links = [machine.links[n] for n in machine.leaving(machine.gpus[0])]
     near = [k.width for k in links if k.kind in (LinkKind.NVLINK, LinkKind.XGMI)]
@@ -37,7 +37,7 @@ def _channels(comm: NcclCommunicator) -> int:
 
 
 def _up(count: int) -> int:
-    """To a power of two."""
+    """Rounds up to a power of two."""
     return 1 << (max(count, 1) - 1).bit_length()
 
 
@@ -62,21 +62,21 @@ def _latency_us(comm: NcclCommunicator, collective: str, protocol: str) -> float
 
 
 def _slowest(comm: NcclCommunicator, collective: str) -> tuple[float, str]:
-    """Seconds a byte of the collective's vector takes where most of the time goes, and what that is."""
+    """Seconds that a byte of the collective's vector takes at the bottleneck, and the bottleneck's text."""
     found = [(load / GBps / 1e9, words) for load, GBps, words in _loads(comm, collective)]
     return max(found)
 
 
 def _loads(comm: NcclCommunicator, collective: str) -> Iterator[tuple[float, float, str]]:
-    """(bytes for one of the vector, GB/s, what) of each link in a machine that carries something, and of its NICs."""
+    """(bytes for one of the vector, GB/s, text) of each link in a machine that carries data, and of its NICs."""
     machine = comm.cluster.machine
     loads: dict[int, float] = defaultdict(float)
     for a, b, share in _pairs(collective, comm.per_node, comm.ranks):
-        for way in _ways(machine).gpus(a, b).links:
-            loads[way] += share
+        for number in _paths(machine).gpus(a, b).links:
+            loads[number] += share
     for a, b in _to_nics(comm, collective):
-        for way in _ways(machine).between(a, b).links:
-            loads[way] += (comm.ranks - comm.per_node) / comm.ranks
+        for number in _paths(machine).between(a, b).links:
+            loads[number] += (comm.ranks - comm.per_node) / comm.ranks
     for n, load in loads.items():
         link = machine.links[n]
         source, target = machine.devices[link.source], machine.devices[link.target]
@@ -97,7 +97,7 @@ def _blocks(comm: NcclCommunicator, collective: str) -> tuple[float, float, str]
 
 
 def _pairs(collective: str, per_node: int, ranks: int) -> Iterator[tuple[int, int, float]]:
-    """Sender, receiver and share of the vector, within the machine that has most to do."""
+    """Sender, receiver and share of the vector, within the machine with the most load."""
     if collective == "send_recv":
         yield from ((a, (a + 1) % per_node, 1.0) for a in range(per_node - (ranks > per_node)) if per_node > 1)
     elif collective == "all_to_all":
@@ -108,13 +108,13 @@ def _pairs(collective: str, per_node: int, ranks: int) -> Iterator[tuple[int, in
 
 
 def _to_nics(comm: NcclCommunicator, collective: str) -> Iterator[tuple[int, int]]:
-    """GPUs and the NICs by which they reach other machines, as devices: who sends, and who receives."""
+    """(sender, receiver) devices: GPUs and the NICs by which they reach other machines."""
     machine = comm.cluster.machine
     if comm.nodes == 1 or collective == "send_recv":
         return
-    for place, gpu in enumerate(machine.gpus if collective == "all_to_all" else machine.gpus[:1]):
-        near = _ways(machine).nearest_nics(place)
-        nic = machine.nics[near[place % len(near)]]
+    for position, gpu in enumerate(machine.gpus if collective == "all_to_all" else machine.gpus[:1]):
+        near = _paths(machine).nearest_nics(position)
+        nic = machine.nics[near[position % len(near)]]
         if collective != "gather":
             yield gpu, nic
         if collective != "scatter":
@@ -122,11 +122,12 @@ def _to_nics(comm: NcclCommunicator, collective: str) -> Iterator[tuple[int, int
 
 
 def _nics(comm: NcclCommunicator, collective: str) -> tuple[float, float, str]:
-    """All NICs of a machine for all-to-all, those near one GPU where one GPU has it all."""
+    """The limit of all NICs of a machine for all-to-all, of the NICs near one GPU where one GPU sends or receives
+    all."""
     machine, fabric = comm.cluster.machine, comm.cluster.fabric
     assert fabric is not None
-    places = range(len(machine.nics)) if collective == "all_to_all" else _ways(machine).nearest_nics(0)
-    wires = nics_limit(machine, fabric, list(places))
+    positions = range(len(machine.nics)) if collective == "all_to_all" else _paths(machine).nearest_nics(0)
+    wires = nics_limit(machine, fabric, list(positions))
     GBps = min(wires.GBps, fabric.kernel_Bps / 1e9 * (comm.per_node if collective == "all_to_all" else 1))
     away = (comm.ranks - comm.per_node) / comm.ranks
     load = {"send_recv": 1.0, "all_to_all": comm.per_node * away}.get(collective, away)
@@ -134,7 +135,7 @@ def _nics(comm: NcclCommunicator, collective: str) -> tuple[float, float, str]:
 
 
 @lru_cache(maxsize=8)
-def _ways(machine: Machine) -> Paths:
+def _paths(machine: Machine) -> Paths:
     return Paths(machine)
 
 

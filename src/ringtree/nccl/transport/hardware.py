@@ -1,4 +1,5 @@
-"""What the hardware does with any algorithm: what a size of nothing takes, and what links and NICs carry at length."""
+"""The hardware's costs for any algorithm: the latency of an empty call, and the bandwidths of links and NICs at
+length."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ from ringtree.topology.networks import machines_of_leaf
 
 
 def hop_us(comm: NcclCommunicator, protocol: str) -> float:
-    """What a hop between machines takes here beyond what NCCL takes it for, on InfiniBand. With Simple the receiver
-    says first that it is ready, so the wire is crossed twice."""
+    """The latency of a hop between machines beyond NCCL's figure for InfiniBand. With Simple the receiver first sends
+    that it is ready, so a hop crosses the wire twice."""
     if comm.nodes == 1 or comm.cluster.fabric is None:
         return 0.0
     if protocol == "simple" and comm.settings.simple_us:
@@ -32,20 +33,20 @@ def hop_us(comm: NcclCommunicator, protocol: str) -> float:
 
 
 def slice_us(comm: NcclCommunicator) -> float:
-    """Seconds of an empty slice in a ring: the wait for it and the signal that it is there."""
+    """Seconds of an empty slice in a ring: the wait for it and the signal of its arrival."""
     return parts_us(comm, "ring", "simple")[1]
 
 
 def crossings(comm: NcclCommunicator, collective: str) -> int:
-    """How often the longest way round a ring goes over the network."""
+    """The number of network hops on the longest path round a ring."""
     if comm.nodes == 1:
         return 0
     return 2 * comm.nodes - 1 if collective == "all_reduce" else comm.nodes
 
 
 def latency_us(comm: NcclCommunicator, collective: str, algorithm: str, protocol: str) -> float:
-    """Of the whole collective: NCCL's own latencies, and what the fabric adds to them. A ring's hops between
-    machines are counted as they are, and cost what a tree's do: NCCL spreads them over all."""
+    """Latency of the whole collective: NCCL's own latencies, and the fabric's addition. Each hop of a ring between
+    machines counts, at the cost of a tree's hop: NCCL spreads them over all."""
     base, intra, inter = parts_us(comm, algorithm, protocol)
     if algorithm != "ring":
         return staged_us(comm, algorithm, base, intra, inter + hop_us(comm, protocol))
@@ -66,7 +67,7 @@ class Limit:
 
 
 def nic_limit(comm: NcclCommunicator, algorithm: str, protocol: str = "simple") -> Limit:
-    """What all NICs that an algorithm's channels use carry together, each way, in bytes on the wire."""
+    """Bandwidth of all NICs that an algorithm's channels use together, each way, in bytes on the wire."""
     graph = comm.graph_of(algorithm)
     if comm.nodes == 1:
         return Limit(inf, "")
@@ -89,20 +90,20 @@ def nic_limit(comm: NcclCommunicator, algorithm: str, protocol: str = "simple") 
 
 
 def _spine_room(comm: NcclCommunicator, algorithm: str) -> float:
-    """What the spine of a fat tree carries of what an algorithm sends there: 1 or more is all. Machines are in order,
-    so that of those under a leaf one passes a ring on to the next leaf, and a tree has some three edges out, half the
-    vector on each."""
+    """The share of an algorithm's traffic that the spine of a fat tree carries: 1 or more is all. Machines are in
+    order, so that one machine under each leaf passes a ring on to the next leaf, and a tree has some three edges out of
+    a leaf, half the vector on each."""
     if comm.cluster.network is not NetworkShape.FAT_TREE:
         return 1.0
     machines = machines_of_leaf(len(comm.cluster.machine.nics))
     return machines / comm.cluster.thinned / (1.0 if algorithm == "ring" else 1.5)
 
 
-def nics_limit(machine: Machine, fabric: Fabric, places: Sequence[int]) -> Limit:
-    """What those of a machine's NICs carry together: each what its fabric leaves of its rate, or what its slot takes
-    if that is less."""
-    rates = [machine.devices[machine.nics[n]].rate_Bps / 1e9 for n in places]
-    slots = [_slot_GBps(machine, machine.nics[n]) for n in places]
+def nics_limit(machine: Machine, fabric: Fabric, positions: Sequence[int]) -> Limit:
+    """Bandwidth of the machine's NICs at those positions together: each its rate times the fabric's efficiency, or its
+    slot's bandwidth if that is less."""
+    rates = [machine.devices[machine.nics[n]].rate_Bps / 1e9 for n in positions]
+    slots = [_slot_GBps(machine, machine.nics[n]) for n in positions]
     carried = [min(rate * fabric.payload, slot) for rate, slot in zip(rates, slots, strict=True)]
     words = f"NICs: {len(rates)} x {rates[0]:g} GB/s"
     if slots[0] < rates[0] * fabric.payload:
@@ -111,13 +112,13 @@ def nics_limit(machine: Machine, fabric: Fabric, places: Sequence[int]) -> Limit
 
 
 def _slot_GBps(machine: Machine, nic: int) -> float:
-    """What all its PCIe links carry of data; no limit where it hangs from none."""
+    """Bandwidth of a NIC's PCIe links for data, in GB/s; no limit where it has none."""
     slots = [machine.links[n] for n in machine.leaving(nic)]
     return sum(data_Bps(k) for k in slots if k.kind is LinkKind.PCIE) / 1e9 or inf
 
 
 def _window(comm: NcclCommunicator, algorithm: str, fabric: Fabric) -> Limit:
-    """What connections carry with their buffers under way, a hop's latency long."""
+    """Bandwidth of connections whose buffers are under way for a hop's latency."""
     buffer = comm.settings.buffer_bytes
     share = UNDER_WAY["ring" if algorithm == "ring" else "tree"]
     hop = HOP_LATENCY_us["net"][algorithm][PROTOCOLS.index("simple")] + hop_us(comm, "simple")
@@ -128,19 +129,19 @@ def _window(comm: NcclCommunicator, algorithm: str, fabric: Fabric) -> Limit:
 
 
 def block_GBps(comm: NcclCommunicator) -> float:
-    """What one of NVIDIA's thread blocks copies: the most that NCCL's source gives a channel, of two of them."""
+    """Copy bandwidth of one of NVIDIA's thread blocks: the most that NCCL's source gives a channel, of two of them."""
     return max(TREE_CHANNEL_GBps[comm.generation]) / BLOCKS_OF_A_CHANNEL
 
 
 def link_limit(comm: NcclCommunicator, graph: Channels) -> Limit:
-    """What the channels carry within a machine, together."""
+    """Bandwidth of the channels within a machine, together."""
     GBps = max(graph.count * graph.intra_Bps / 1e9, _mesh_GBps(comm))
     return Limit(GBps, _link_words(comm, graph, GBps))
 
 
 def _mesh_GBps(comm: NcclCommunicator) -> float:
-    """What leaves a GPU that has an xGMI link to each other: as many rings as it has others use each link once (RCCL
-    is given them, rome_models.cc)."""
+    """Bandwidth out of a GPU that has an xGMI link to each other GPU: as many rings as other GPUs use each link once
+    (RCCL has these rings in rome_models.cc)."""
     machine = comm.cluster.machine
     gpus = set(machine.gpus)
     least = inf

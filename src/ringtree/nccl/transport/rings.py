@@ -15,7 +15,7 @@ WIRE = {"ll": 2.0, "ll128": 128 / 120, "simple": 1.0}
 
 
 def ring_limits(comm: NcclCommunicator, collective: str, protocol: str) -> list[Limit]:
-    """What a ring is limited by, in bytes of the collective."""
+    """The ring's limit, in bytes of the collective."""
     graph = comm.graph_of("ring")
     times = comm.ranks / steps(comm, collective)
     nic = nic_limit(comm, "ring", protocol)
@@ -28,9 +28,9 @@ def ring_limits(comm: NcclCommunicator, collective: str, protocol: str) -> list[
 
 
 def ring_us(comm: NcclCommunicator, collective: str, protocol: str, nbytes: int, GBps: float) -> float:
-    """With LL and LL128, latency and transfer. With Simple each slice costs what one of nothing does, where that is
-    more than the first slice takes all round with the others behind it; and in a machine each loop waits for a slice
-    that nothing hides (between machines the buffers keep NICs busy)."""
+    """With LL and LL128, latency and transfer. With Simple each slice costs as much as an empty one, where that is more
+    than the first slice takes all round with the others behind it; and in a machine each loop waits for one slice
+    without overlap (between machines the buffers keep NICs busy)."""
     latency = latency_us(comm, collective, "ring", protocol)
     transfer = nbytes / GBps / 1e3
     if protocol != "simple":
@@ -47,8 +47,8 @@ def ring_us(comm: NcclCommunicator, collective: str, protocol: str, nbytes: int,
 
 
 def _passed_on_us(comm: NcclCommunicator, collective: str, chunk: float, GBps: float) -> float:
-    """What the first chunk takes to the ring's last rank, but for the hop that transfers: in a machine as quickly as
-    a block copies, between machines as quickly as all chunks together."""
+    """Time of the first chunk to the ring's last rank, but for the hop that transfers: in a machine at a block's copy
+    bandwidth, between machines at the bandwidth of all chunks together."""
     blocks, hops = max(comm.channels, 1), comm.ranks - 2
     far = min(crossings(comm, collective), hops)
     together = chunk * blocks / GBps / 1e3

@@ -13,13 +13,13 @@ from ringtree.nccl.tuning.communicator import NcclCommunicator
 from ringtree.nccl.tuning.figures import NVLS_TREE_CHANNEL_GBps, TREE_CHANNEL_GBps
 
 TREE_SHARE = 0.92
-"""Of what links carry, for a tree (NCCL's tuning.cc)."""
+"""A tree's share of the links' bandwidth (NCCL's tuning.cc)."""
 TWO_NODES = 1
 """The column of NCCL's figures for a channel of NVLSTree that no second child slows, as with the network's SHARP."""
 
 
 def tree_limits(comm: NcclCommunicator, collective: str, algorithm: str, protocol: str) -> list[Limit]:
-    """Of a tree over the nodes, in bytes of the collective; NCCL's own figure for what its blocks do."""
+    """The limit of a tree over the nodes, in bytes of the collective; the blocks' bandwidth is NCCL's own figure."""
     graph = comm.graph_of(algorithm)
     nic = nic_limit(comm, algorithm, protocol)
     limits = [Limit(nic.GBps / WIRE[protocol] / _times_a_nic(comm, algorithm), nic.words)]
@@ -59,7 +59,7 @@ def _switch_limits(comm: NcclCommunicator, collective: str, algorithm: str) -> l
 
 
 def tree_us(comm: NcclCommunicator, collective: str, algorithm: str, protocol: str, nbytes: int, GBps: float) -> float:
-    """Latency, transfer, and what it takes to fill the stages."""
+    """Latency, transfer, and the time that fills the stages."""
     latency = latency_us(comm, collective, algorithm, protocol)
     if protocol != "simple" or algorithm.startswith("collnet") or algorithm == "pat":
         return latency + nbytes / (GBps * correction(comm, collective, algorithm, protocol, nbytes)) / 1e3
@@ -71,8 +71,8 @@ def tree_us(comm: NcclCommunicator, collective: str, algorithm: str, protocol: s
 
 
 def _fill_us(comm: NcclCommunicator, nbytes: int, GBps: float) -> float:
-    """What a chunk takes up and down the tree, but for the hop that transfers: in a machine as quickly as a block
-    copies, between machines as quickly as all chunks together."""
+    """Time of a chunk up and down the tree, but for the hop that transfers: in a machine at a block's copy bandwidth,
+    between machines at the bandwidth of all chunks together."""
     blocks = max(comm.channels, 1)
     chunk = min(nbytes / blocks, comm.settings.buffer_bytes * figures.TREE_STEPS / figures.STEPS)
     near, far = 2 * (comm.per_node - 1), 2 * (comm.nodes - 1).bit_length()

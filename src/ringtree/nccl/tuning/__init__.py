@@ -1,5 +1,5 @@
-"""NCCL's own tuning model in closed form: what NCCL expects, and so what it picks. `nccl.transport` says what the
-hardware makes of the pick."""
+"""NCCL's own tuning model in closed form: the times that NCCL expects, by which it picks. `nccl.transport` computes the
+pick's time on the hardware."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["COLLECTIVES", "estimates", "pick"]
 def estimates(
     cluster: Cluster, graphs: Mapping[Pattern, Channels], collective: str, nbytes: int
 ) -> tuple[Estimate, ...]:
-    """All that NCCL would consider, the fastest first. `nbytes` counts as nccl-tests' size column does (all ranks'
-    parts together for all_gather and reduce_scatter). Empty for collectives that NCCL sends and receives without a
-    model of them."""
+    """All candidates that NCCL would consider, the fastest first. `nbytes` counts as nccl-tests' size column does (all
+    ranks' parts together for all_gather and reduce_scatter). Empty for collectives that NCCL sends and receives without
+    a model of them."""
     return candidates(NcclCommunicator(as_shown(cluster), graphs), collective, nbytes, _estimate)
 
 
 def pick(cluster: Cluster, graphs: Mapping[Pattern, Channels], collective: str, nbytes: int) -> Estimate | None:
-    """What NCCL runs; None where it has no choice to make."""
+    """NCCL's pick; None where NCCL has no choice to make."""
     return next(iter(estimates(cluster, graphs, collective, nbytes)), None)
 
 

@@ -8,7 +8,7 @@ from ringtree.nccl.tuning.communicator import NcclCommunicator
 
 
 def steps(comm: NcclCommunicator, collective: str) -> int:
-    """Of a ring: how often each rank sends."""
+    """Number of sends of each rank of a ring."""
     return {"all_reduce": 2 * (comm.ranks - 1), "all_gather": comm.ranks - 1, "reduce_scatter": comm.ranks - 1}.get(
         collective, comm.ranks
     )
@@ -86,12 +86,12 @@ def _ll_max(comm: NcclCommunicator) -> float:
 
 
 def correction(comm: NcclCommunicator, collective: str, algorithm: str, protocol: str, nbytes: int) -> float:
-    """What trees get of it at a size."""
-    place = (nbytes >> 6).bit_length() - 1
-    if collective != "all_reduce" or place < 0:
+    """The share of the bandwidth that a tree reaches at a size."""
+    column = (nbytes >> 6).bit_length() - 1
+    if collective != "all_reduce" or column < 0:
         return 1.0
-    if (algorithm == "tree" and place < 23) or (
-        algorithm == "nvls_tree" and place < 24 and comm.sm >= 100 and comm.cpu in ("intel", "amd")
+    if (algorithm == "tree" and column < 23) or (
+        algorithm == "nvls_tree" and column < 24 and comm.sm >= 100 and comm.cpu in ("intel", "amd")
     ):
-        return figures.TREE_CORRECTION_tenths[protocol][place] / 10
+        return figures.TREE_CORRECTION_tenths[protocol][column] / 10
     return 1.0

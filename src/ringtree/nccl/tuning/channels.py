@@ -1,4 +1,4 @@
-"""How NCCL cuts a size: the channels it runs on, and how long chunks are where switches reduce."""
+"""How NCCL splits a size: the channels it runs on, and the length of chunks where switches reduce."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHORTER_TREE = ((32, 256 * KiB), (16, 128 * KiB), (4, 64 * KiB), (1, 32 * KiB))
 
 
 def channels(comm: NcclCommunicator, collective: str, algorithm: str, protocol: str, nbytes: int) -> int:
-    """All of them, or so few that each and each of their threads has its least (enqueue.cc)."""
+    """All channels, or so few that each channel and each of its threads has its least number of bytes (enqueue.cc)."""
     count = _by_threads(comm, algorithm, protocol, nbytes)
     if algorithm.startswith("collnet") or (algorithm == "nvls" and comm.nodes > 1):
         return count
@@ -35,7 +35,7 @@ def _by_threads(comm: NcclCommunicator, algorithm: str, protocol: str, nbytes: i
 
 
 def threads(comm: NcclCommunicator, algorithm: str, protocol: str) -> int:
-    """Of a channel, at most."""
+    """Threads of a channel, at most."""
     ring = comm.graph("ring")
     if (algorithm, protocol) == ("ring", "simple") and ring is not None:
         if ring.count * ring.intra_Bps <= figures.PCI_GBps * 1e9:
@@ -44,7 +44,7 @@ def threads(comm: NcclCommunicator, algorithm: str, protocol: str) -> int:
 
 
 def thread_bytes(comm: NcclCommunicator, algorithm: str, protocol: str) -> int:
-    """What a thread should have at least."""
+    """Bytes that a thread should have at least."""
     if algorithm in ("collnet_direct", "collnet_chain"):
         return figures.COLLNET_THREAD_BYTES
     return figures.THREAD_BYTES[protocol] * (comm.ranks if (algorithm, protocol) == ("ring", "ll") else 1)
@@ -64,7 +64,7 @@ def _collnet_direct(comm: NcclCommunicator, nbytes: int) -> int:
 
 
 def chunk_bytes(comm: NcclCommunicator, algorithm: str, heads: int, nbytes: int) -> int:
-    """What each head has of a loop on each block, where switches reduce (enqueue.cc)."""
+    """Bytes of each head in a loop on each block, where switches reduce (enqueue.cc)."""
     configured, share = comm.settings.nvls_chunk_bytes, nbytes / (comm.nvls_channels * heads)
     if algorithm != "nvls_tree":
         return _shortened(configured or CHUNK_bytes, SHORTER, share)

@@ -1,4 +1,4 @@
-"""What NCCL's model asks of a communicator: how many, of which generation, and the channels found."""
+"""The properties of a communicator in NCCL's model: number and generation of GPUs, and the channels found."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class NcclCommunicator:
 
     @cached_property
     def settings(self) -> TuningSettings:
-        """What the fabric's plugin sets."""
+        """The settings of the fabric's plugin."""
         return settings(self.cluster, self.sm)
 
     @cached_property
@@ -84,7 +84,7 @@ class NcclCommunicator:
 
     @property
     def posting_us(self) -> float:
-        """What a CPU has with each message."""
+        """Microseconds of CPU time for each message."""
         return 2.0 if self.cpu == "amd" else 1.0
 
     @cached_property
@@ -107,7 +107,7 @@ class NcclCommunicator:
         return next((self.graphs[p] for p in _PATTERNS[algorithm] if p in self.graphs and self.graphs[p].count), None)
 
     def graph_of(self, algorithm: str) -> Channels:
-        """Those of an algorithm that has some."""
+        """The channels of an algorithm that has some."""
         graph = self.graph(algorithm)
         assert graph is not None, algorithm
         return graph
@@ -117,13 +117,13 @@ class NcclCommunicator:
         return len({order[0] for order in self.graph_of(algorithm).orders})
 
     def near(self, algorithm: str) -> str:
-        """What hops within a machine are priced as: `nvlink` or `pci`."""
+        """The kind of link by which hops within a machine are priced: `nvlink` or `pci`."""
         graph = self.graph(algorithm)
         return "nvlink" if graph is not None and graph.intra == PathKind.NVL else "pci"
 
     @cached_property
     def channels(self) -> int:
-        """Rings and trees there are once NCCL has connected them: the found ones twice, and more where they are few
+        """Number of rings and trees once NCCL has connected them: the found ones twice, and more where they are few
         and fast (connect.cc)."""
         ring = self.graph("ring")
         if ring is None:

@@ -1,4 +1,4 @@
-"""Which algorithms and protocols NCCL has for a collective, and which of them it has on where."""
+"""The algorithms and protocols that NCCL has for a collective, and where each is enabled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLLECTIVES = {
     "broadcast": ("ring",),
     "reduce": ("ring",),
 }
-"""What the model has a figure for. Others are sends and receives, which NCCL does not price."""
+"""The collectives that the model has figures for. Others are sends and receives, which NCCL does not price."""
 
 
 def candidates(
@@ -88,7 +88,7 @@ def _nvls(comm: NcclCommunicator, collective: str, algorithm: str) -> bool:
 
 
 def _collnet(comm: NcclCommunicator, collective: str, algorithm: str) -> bool:
-    """Switches of the network that reduce; nothing NCCL has on a single node."""
+    """Switches of the network that reduce; NCCL has no such algorithm on a single node."""
     if not comm.cluster.sharp or comm.nodes == 1 or comm.per_node > MAX_DIRECT_RANKS:
         return False
     if algorithm == "collnet_chain":

@@ -71,10 +71,10 @@ FEW_THREADS = 256
 """A ring's with Simple where all its channels together are no faster than PCI_GBps."""
 PCI_GBps = 12.0
 THREAD_BYTES = {"ll": 8, "ll128": 8, "simple": 64}
-"""What a thread should have at least, before a channel is added."""
+"""Bytes that a thread should have at least, before a channel is added."""
 COLLNET_THREAD_BYTES = 512
 CHANNEL_TRAFFIC_bytes = 32768
-"""What passes a channel at least."""
+"""Bytes that pass a channel at least."""
 MAX_CHANNELS = 64
 MAX_DIRECT_RANKS = 8
 """GPUs of a node, for CollNet."""

@@ -14,7 +14,7 @@ from ringtree.nccl.tuning.figures import (
 
 
 def latency_us(comm: NcclCommunicator, collective: str, algorithm: str, protocol: str, nbytes: int) -> float:
-    """At a size: a ring's grows once it is long."""
+    """Latency at a size: a ring's grows with long sizes."""
     base, intra, inter = parts_us(comm, algorithm, protocol)
     graph = comm.graph_of(algorithm)
     nic_us = max(graph.inter_latency_s * 1e6, comm.settings.latency_us)
@@ -25,7 +25,7 @@ def latency_us(comm: NcclCommunicator, collective: str, algorithm: str, protocol
 
 
 def staged_us(comm: NcclCommunicator, algorithm: str, base: float, intra: float, inter: float) -> float:
-    """Of all but rings, from what one thing costs once, a hop in a machine, and a hop between machines."""
+    """Latency of all but rings, from the cost of a call, of a hop in a machine, and of a hop between machines."""
     levels, others = comm.nodes.bit_length() - 1, comm.per_node - 1
     if algorithm == "tree":
         return base + 2 * (others * intra + levels * inter)
@@ -41,7 +41,7 @@ def staged_us(comm: NcclCommunicator, algorithm: str, base: float, intra: float,
 
 
 def parts_us(comm: NcclCommunicator, algorithm: str, protocol: str) -> tuple[float, float, float]:
-    """Once, per hop in a machine, and per hop between machines without what the NIC tells of itself."""
+    """Latency of a call, of a hop in a machine, and of a hop between machines without the NIC's own latency."""
     p = PROTOCOLS.index(protocol)
     if comm.rccl:
         hops = RCCL_HOP_LATENCY_us

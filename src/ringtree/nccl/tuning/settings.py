@@ -10,8 +10,8 @@ from ringtree.nccl.tuning.figures import ALGORITHMS, PROTOCOLS
 
 @dataclass(frozen=True, slots=True)
 class TuningSettings:
-    """`latency_us` is what the plugin tells NCCL of a message; `simple_us` what is known of a hop with Simple beyond
-    that. Buffers with Simple, of a connection; NVLS' chunks at most (0: NCCL's own)."""
+    """`latency_us`: a message's latency that the plugin reports to NCCL; `simple_us`: the known latency of a hop with
+    Simple beyond that. Buffers with Simple, of a connection; NVLS' chunks at most (0: NCCL's own)."""
 
     source: str
     algorithms: tuple[str, ...] = ALGORITHMS
@@ -24,16 +24,16 @@ class TuningSettings:
 
 NCCLS_OWN = TuningSettings("NCCL 2.30.7, src/init.cc")
 TCPX = TuningSettings(
-    "Google Kubernetes Engine, GPUDirect-TCPX: NCCL_ALGO=Ring, NCCL_PROTO=Simple. simple_us: nobody publishes it; it "
-    "is what the table of a3-mega, which has the other transport, shows (all_reduce of 64 MiB: 1262 us, of which "
+    "Google Kubernetes Engine, GPUDirect-TCPX: NCCL_ALGO=Ring, NCCL_PROTO=Simple. simple_us: unpublished; from "
+    "the table of a3-mega, which has the other transport (all_reduce of 64 MiB: 1262 us, of which "
     "NCCL's latency is 67 and the NICs' time 363, over two hops)",
     algorithms=("ring",),
     protocols=("simple",),
     simple_us=415.0,
 )
 TCPXO = TuningSettings(
-    "Google Cloud, GPUDirect-TCPXO: NCCL_BUFFSIZE=8388608; LL128 by a profile of its own. simple_us: nobody publishes "
-    "it; it is what the table of a3-high, which has the other transport, shows (all_gather of 1 to 4 MiB: 976 us, of "
+    "Google Cloud, GPUDirect-TCPXO: NCCL_BUFFSIZE=8388608; LL128 by a profile of its own. simple_us: "
+    "unpublished; from the table of a3-high, which has the other transport (all_gather of 1 to 4 MiB: 976 us, of "
     "which NCCL's latency is 80, over two hops)",
     protocols=("ll", "simple"),
     simple_us=448.0,

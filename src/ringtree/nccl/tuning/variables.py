@@ -1,4 +1,4 @@
-"""How NCCL_ALGO and NCCL_PROTO spell what is called otherwise here."""
+"""How NCCL_ALGO and NCCL_PROTO spell the algorithms and protocols."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _NAMED = {spelt.lower(): name for name, spelt in SPELT.items()}
 
 
 def named(text: str) -> str:
-    """What they spell so, in any case, as it is called here; any other text as it is."""
+    """ringtree's name of a value of either variable, in upper or lower case; any other text unchanged."""
     return _NAMED.get(text.lower().replace("_", ""), text)
 
 
 def as_variable(name: str) -> str:
-    """An algorithm or a protocol as NCCL's variables spell it; any other name as it is."""
+    """An algorithm or a protocol as NCCL's variables spell it; any other name unchanged."""
     return SPELT.get(name, name)

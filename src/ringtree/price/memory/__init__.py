@@ -1,4 +1,4 @@
-"""What a schedule takes among ranks that share a machine's memory: its counts, priced by fitted cost parameters."""
+"""The time of a schedule among ranks that share a machine's memory: its counts, priced by fitted cost parameters."""
 
 from ringtree.price.memory.counts import Counts, counts
 from ringtree.price.memory.parameters import BUILT_IN, CostParameters

@@ -1,4 +1,5 @@
-"""What no algorithm can do without among ranks that share memory: bytes that a rank reads and another one wrote."""
+"""The lower bound of any algorithm's time among ranks that share memory: the bytes that a rank must read from
+others."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from ringtree.price.memory.shared import SharedMemory
 
 def bound_s(collective: str, ranks: int, nbytes: int, memory: SharedMemory) -> float:
     """The least seconds of a call on a whole vector of `nbytes`: the call itself and, over several ranks, one message;
-    or what must be read from peers, at the rate at which bytes come from there. By turns where ranks share a core."""
+    or the bytes that must be read from peers, at their rate. Ranks that share a core take turns."""
     cost = memory.parameters
     if ranks < 2:
         return cost.call_s
@@ -23,8 +24,8 @@ def bound_s(collective: str, ranks: int, nbytes: int, memory: SharedMemory) -> f
 
 @lru_cache(maxsize=256)
 def least_fetched(collective: str, ranks: int) -> tuple[float, float, float]:
-    """(over all ranks, by the rank that must read most, what a rank has in arrays), in whole vectors. A reduction needs
-    every contribution but the rank's own where it is made, and is read by every other rank that is owed it."""
+    """(bytes read by all ranks, by the rank that must read most, bytes of a rank's arrays), in whole vectors. A rank
+    that reduces reads every contribution but its own; every other rank that must have the result reads it."""
     promise = find_collective(collective)
     if promise.repeats or ranks < 2:
         return 0.0, 0.0, 0.0

@@ -1,7 +1,7 @@
-"""What a schedule asks of each rank, round by round, whatever its size: messages, steps, and chunks moved.
+"""The work of each rank in a schedule, round by round, for any size: messages, steps, and chunks moved.
 
 Counted as lowering writes it: in a round a rank first sends, each range copied once into a slot that all its receivers
-read, then receives, all that comes to one place in one step. A block that repeats is counted once, with its `times`.
+read, then receives, all messages for one range in one step. A block that repeats is counted once, with its `times`.
 Where its ranks wait for one another in a circle, every repetition takes as long as the first; elsewhere (a pipeline's
 pieces) the others follow at the pace of the busiest rank, as one row of the whole block.
 """
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 KINDS = ("messages", "steps", "copied", "fetched", "reduced")
 """Messages handed over or taken; copies and reductions; chunks of the rank's own that are moved; chunks that a peer
-wrote and this rank reads; chunks that are joined to others."""
+wrote and this rank reads; chunks that are reduced into others."""
 MESSAGES, STEPS, COPIED, FETCHED, REDUCED = range(len(KINDS))
 
 
@@ -116,8 +116,8 @@ def _halves(rows: Transfers, away: NDArray[np.bool_], rounds: int, ranks: int) -
 
 
 def _first(at: Ints, buffer: NDArray[np.int32], chunk: NDArray[np.int32], count: NDArray[np.int32]) -> Ints:
-    """The first row of each kind of rows that say the same. A sort of one key: np.unique of columns takes ten times as
-    long, and the first one loads numpy.ma."""
+    """The first row of each group of equal rows. A sort of one key: np.unique of columns takes ten times as long, and
+    its first call loads numpy.ma."""
     if not len(at):
         return np.zeros(0, np.int64)
     key = (at * len(Buffer) + buffer) * (int(chunk.max()) + 1) + chunk
@@ -129,7 +129,7 @@ def _first(at: Ints, buffer: NDArray[np.int32], chunk: NDArray[np.int32], count:
 
 
 def _kept(s: Schedule, blocks: list[Block]) -> Floats:
-    """Returns per rank the chunks of its output that no transfer writes: copied from input to output at the end."""
+    """Returns [ranks] chunks of the output that no transfer writes: copied from input to output at the end."""
     edge = np.zeros(s.ranks * (s.chunks + 1), np.int64)
     for block in blocks:
         rows, times = block.rows, 1 if not block.shift.target_chunk else block.times
@@ -154,7 +154,7 @@ def _finish(work: list[Floats], times: list[Floats], kept: Floats) -> None:
     if len(work) == 1:
         work.append(np.zeros((1, len(kept), len(KINDS))))
         times.append(np.ones(1))
-    last = len(work) - 1 if len(work[-1]) > 1 or len(work) == 2 else len(work) - 2  # a pace ends as its block does
+    last = len(work) - 1 if len(work[-1]) > 1 or len(work) == 2 else len(work) - 2  # a pace row ends with its block
     if times[last][-1] > 1:  # the last repetition apart
         times[last][-1] -= 1
         work.append(work[last][-1:].copy())
@@ -164,8 +164,8 @@ def _finish(work: list[Floats], times: list[Floats], kept: Floats) -> None:
 
 
 def _circular(source: Ints, target: Ints, ranks: int) -> bool:
-    """Whether a message's way may lead back to its sender: whether links are left when those that begin at a rank that
-    nobody sends to, or end at one that sends to nobody, are taken away again and again."""
+    """Whether messages form a cycle of ranks: whether links remain after those that begin at a rank without incoming
+    links, or end at a rank without outgoing links, are removed again and again."""
     while len(source):
         fed, feeds = np.bincount(target, minlength=ranks) > 0, np.bincount(source, minlength=ranks) > 0
         left = fed[source] & feeds[target]

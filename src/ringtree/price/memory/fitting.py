@@ -1,7 +1,7 @@
-"""Cost parameters from calls that were measured: those whose predictions are off by the smallest factors.
+"""Cost parameters from measured calls: those whose predictions are off by the smallest factors.
 
-Gauss and Newton's method on the logarithms, of the parameters and of the times: a parameter is never below 0, and twice
-the time counts as half of it. What measurements do not determine stays near the built-in parameter.
+The Gauss-Newton method on the logarithms of parameters and times: a parameter is never below 0, and twice the time
+counts as much as half of it. A parameter that the measurements do not determine stays near the built-in one.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from ringtree.price.memory.shared import SWITCH, TURN, Floats, SharedMemory, Wor
 
 ITERATIONS = 30
 LONGEST_STEP = 1.0
-"""Of a logarithm in one iteration."""
+"""The largest step of a logarithm in one iteration."""
 USUAL_ERROR = 0.05
-"""Factors below it count squared, larger ones by themselves: a few disturbed measurements bend little."""
+"""Errors below it count squared, larger ones linearly: a few disturbed measurements have little effect."""
 SMOOTH, USUAL = 0.15, 0.1
-"""What it weighs, beside an error, that a rate is e times the next size's, and a parameter the built-in one."""
+"""The weights, relative to an error, of a rate e times the next size's, and of a parameter e times the built-in one."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredCall:
-    """One measured call on a whole vector of `nbytes`. Of `memory` counts how it is shared: cores and slots."""
+    """One measured call on a whole vector of `nbytes`. Of `memory` the cores and slots count."""
 
     work: Workload
     memory: SharedMemory
@@ -42,8 +42,8 @@ class MeasuredCall:
 
 def fit(calls: Sequence[MeasuredCall], source: str = "") -> CostParameters:
     """The cost parameters of the machine that the calls were measured on: all but turns from ranks with a core each,
-    then turns from those without; all at once where there is one core. What no call has stays as it is built in.
-    ValueError where no call is of two ranks or more."""
+    then turns from those without; all at once where there is one core. A cost that no call has keeps its built-in
+    parameter. ValueError where no call is of two ranks or more."""
     if not any(c.ranks > 1 for c in calls):
         raise ValueError("no measured call of two ranks or more; expected some to fit cost parameters to")
     apart = [c for c in calls if c.ranks <= c.memory.cores]
@@ -59,17 +59,17 @@ def fit(calls: Sequence[MeasuredCall], source: str = "") -> CostParameters:
 
 
 def errors(parameters: CostParameters, calls: Sequence[MeasuredCall]) -> tuple[float, float]:
-    """The predictions' relative errors: the median, and what 90 % are below."""
+    """The predictions' relative errors: the median, and the 90th percentile."""
     found = np.abs(_times(calls, parameters) @ costs(parameters) / [c.time_s for c in calls] - 1)
     return float(np.median(found)), float(np.quantile(found, 0.9))
 
 
 def _nearer(calls: Sequence[MeasuredCall], price: Floats, free: NDArray[np.bool_]) -> Floats:
-    """The costs with which the calls are predicted best, those that are not `free` as they are."""
+    """The costs with which the calls are predicted best; only those that are `free` change."""
     took_s = np.array([c.time_s for c in calls])
     usual, alike = np.log(costs(BUILT_IN)), _alike(len(BUILT_IN.memory_nbytes))
     for _ in range(ITERATIONS):
-        shares = _times(calls, _parameters(price)) * price  # who is the busiest rank depends on the parameters
+        shares = _times(calls, _parameters(price)) * price  # the busiest rank depends on the parameters
         guess_s = shares.sum(axis=1)
         off = np.log(guess_s / took_s)
         trust = 1 / np.sqrt(np.maximum(np.abs(off) / USUAL_ERROR, 1.0))
@@ -83,7 +83,7 @@ def _nearer(calls: Sequence[MeasuredCall], price: Floats, free: NDArray[np.bool_
 
 
 def _times(calls: Sequence[MeasuredCall], parameters: CostParameters) -> Floats:
-    """[calls, costs]: how many times each call takes each cost."""
+    """[calls, costs]: how often each call pays each cost."""
     return np.array([multiples(c.work, replace(c.memory, parameters=parameters), c.nbytes) for c in calls])
 
 

@@ -1,4 +1,4 @@
-"""What calls cost among ranks that share a machine's memory: the cost parameters of `SharedMemory`."""
+"""The cost parameters of `SharedMemory`, the calls of ranks that share a machine's memory."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from math import log2
 CALL_COSTS = ("call_s", "latency_s", "message_s", "step_s", "turn_s", "switch_s")
 RATES = ("copy_Bps", "fetch_Bps", "reduce_Bps")
 MEMORY_NBYTES = (1 << 16, 1 << 19, 1 << 22, 1 << 25, 1 << 27)
-"""What the ranks of a core have in arrays: input and output of the sizes that are measured. They are within a core's
-first caches, its second, the last one, at its end, and beyond."""
+"""Bytes of the arrays of a core's ranks: input and output of the measured sizes. They are within a core's first caches,
+its second, the last one, at its end, and beyond."""
 CACHE_LINE_NBYTES = 64
 FASTEST_BPS = 1e12
-"""What seems faster costs nothing that can be measured."""
+"""A faster rate costs nothing measurable."""
 
 
 @dataclass(frozen=True, slots=True)
 class CostParameters:
     """Seconds: `call_s` a call, `latency_s` from handing over a message until it can be seen, `message_s` to hand over
     or take one, `step_s` a copy or a reduction, beside their bytes. Where ranks share a core: `turn_s` for each rank of
-    a core until all had a turn, once a fragment, and `switch_s` for each at every further meeting.
+    a core until all had a turn, once a fragment, and `switch_s` for each at every further synchronization.
 
     Bytes a second, one for each of `memory_nbytes`, the bytes that the ranks of a core have in arrays: `copy_Bps` of
-    one's own bytes, `fetch_Bps` of bytes that a peer wrote, `reduce_Bps` of what is joined, on top of both. Between two
+    one's own bytes, `fetch_Bps` of bytes that a peer wrote, `reduce_Bps` of reduced bytes, on top of both. Between two
     of `memory_nbytes` the seconds a byte follow the logarithm. `source`: where the parameters are from, in words.
     """
 
@@ -60,15 +60,15 @@ class CostParameters:
 
     @property
     def message_nbytes(self) -> float:
-        """The bytes that move in the time of a message, from handing it over until it can be seen: what is shorter is
-        mostly waited for. They are copied and read in a staging slot, so at the rates of a core's first caches. A
-        cache line at least."""
+        """The bytes that move in the time of a message, from handing it over until it can be seen: of a shorter payload
+        most of the time is latency. They are copied and read in a staging slot, so at the rates of a core's first
+        caches. A cache line at least."""
         copy_s, fetch_s, _ = self.seconds_a_byte(0)
         return max((self.message_s + self.latency_s) / (copy_s + fetch_s), CACHE_LINE_NBYTES)
 
 
 def weights(sizes: tuple[int, ...], nbytes: float) -> list[tuple[int, float]]:
-    """The places among `sizes` that `nbytes` is between, each with its share."""
+    """The positions in `sizes` around `nbytes`, each with its weight."""
     high = bisect_right(sizes, nbytes)
     if high in (0, len(sizes)):
         return [(min(high, len(sizes) - 1), 1.0)]
@@ -88,4 +88,4 @@ BUILT_IN = CostParameters(
     reduce_Bps=(400e9, 500e9, 500e9, 500e9, 500e9),
     source="built-in cost parameters",
 )
-"""Of 2 cores of an AMD EPYC, as `ringtree tune` found them while a cache line was slow to come from the other core."""
+"""Measured by `ringtree tune` on 2 cores of an AMD EPYC with slow cache lines from the other core."""

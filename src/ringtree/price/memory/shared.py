@@ -1,13 +1,13 @@
-"""What a call takes among ranks that share memory, in closed form over what its schedule asks of them.
+"""The time of a call among ranks that share memory, in closed form over the counts of its schedule.
 
 A schedule goes over the vector in fragments: the pieces it is cut into, each in windows that fit a staging slot. Its
-rounds follow one another: each takes as long as its busiest rank, or all ranks' work over the cores, and a message's
-way. Further fragments follow at the pace of the busiest rank, unless ranks wait for one another: then each takes as
-long as the first. Where there are more ranks than cores, they take turns: each rank of a core one in each fragment and,
-for less, at each further synchronization.
+rounds follow one another: each takes the time of its busiest rank, or of all ranks' work over the cores, and a
+message's latency. Further fragments follow at the pace of the busiest rank, unless ranks wait for one another: then
+each takes as long as the first. Where there are more ranks than cores, they take turns: each rank of a core one in each
+fragment and, for less, at each further synchronization.
 
-Everything is a sum of so many times a cost parameter; `multiples` returns how many times, and so the parameters are
-fitted (price.memory.fitting).
+The time is linear in the cost parameters; `multiples` returns the coefficients, by which the parameters are fitted
+(price.memory.fitting).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ CALL, LATENCY, MESSAGE, STEP, TURN, SWITCH = range(len(CALL_COSTS))
 
 @dataclass(frozen=True, slots=True)
 class SharedMemory:
-    """One machine's memory, as a group's ranks have it: cores that they share, each rank's staging slots, each of so
-    many bytes, and what calls cost there."""
+    """One machine's memory for a group's ranks: the cores that they share, the number of each rank's staging slots, the
+    bytes of a slot, and the cost parameters."""
 
     cores: int
     slots: int
@@ -50,8 +50,8 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class MemoryQuote:
-    """Seconds, in parts: `call_s` for the call itself, `latency_s` for synchronizations (messages, their way, and turns
-    on a core), `copy_s` for a rank's own bytes, `fetch_s` for those that peers wrote, and `reduce_s`."""
+    """Seconds, in parts: `call_s` for the call itself, `latency_s` for synchronizations (messages, their latency, and
+    turns on a core), `copy_s` for a rank's own bytes, `fetch_s` for those that peers wrote, and `reduce_s`."""
 
     call_s: float
     latency_s: float
@@ -66,12 +66,12 @@ class MemoryQuote:
 
 
 def seconds(schedule: Schedule, memory: SharedMemory, nbytes: int) -> float:
-    """How long the schedule, as it is cut, takes on a whole vector of `nbytes`. Cost: O(rows of its blocks)."""
+    """Seconds of the schedule, as it is cut, on a whole vector of `nbytes`. Cost: O(rows of its blocks)."""
     return quote(Workload(counts(schedule)), memory, nbytes).seconds
 
 
 def quote(work: Workload, memory: SharedMemory, nbytes: int) -> MemoryQuote:
-    """What a call on a whole vector of `nbytes` takes, and of what that consists."""
+    """The time of a call on a whole vector of `nbytes`, and its parts."""
     cost, spent = memory.parameters, _spent(work, memory, nbytes)
     fetched = cost.seconds_a_byte(spent.held_nbytes)
     copy_s, fetch_s, reduce_s = (b * s for b, s in zip(spent.work[COPIED:], fetched, strict=True))
@@ -87,19 +87,19 @@ def costs(parameters: CostParameters) -> Floats:
 
 
 def multiples(work: Workload, memory: SharedMemory, nbytes: int) -> Floats:
-    """How many times each of `costs(memory.parameters)` a call takes. The parameters themselves only decide who is the
-    busiest."""
+    """How often a call pays each of `costs(memory.parameters)`. The parameters themselves only determine the busiest
+    rank."""
     spent, sizes = _spent(work, memory, nbytes), memory.parameters.memory_nbytes
     times = np.zeros(len(CALL_COSTS) + len(RATES) * len(sizes))
     times[: len(CALL_COSTS)] = (spent.calls, spent.latencies, *spent.work[:COPIED], spent.turns, spent.switches)
-    for place, weight in weights(sizes, spent.held_nbytes):
-        times[len(CALL_COSTS) + place :: len(sizes)] = [nbytes * weight for nbytes in spent.work[COPIED:]]
+    for size, weight in weights(sizes, spent.held_nbytes):
+        times[len(CALL_COSTS) + size :: len(sizes)] = [nbytes * weight for nbytes in spent.work[COPIED:]]
     return times
 
 
 class _Spent(NamedTuple):
-    """How often a call pays for what, and `work` by KINDS, the last three in bytes. `held_nbytes`: what the ranks of a
-    core have in arrays."""
+    """The number of each cost of a call, and `work` by KINDS, the last three in bytes. `held_nbytes`: bytes of the
+    arrays of a core's ranks."""
 
     calls: float
     latencies: float
@@ -124,7 +124,7 @@ def _spent(work: Workload, memory: SharedMemory, nbytes: int) -> _Spent:
     done[COPIED:] = [chunks * chunk_nbytes for chunks in done[COPIED:]]
     if share <= 1:
         return _Spent(1.0, known.synchronizations * (1 if follows else fragments), 0.0, 0.0, done, held_nbytes)
-    # who waits for nobody fills slots until its turn is over
+    # a rank that waits for no other fills slots until its turn is over
     ahead = 1 if known.mutual else max(memory.slots // 2, 1)
     turns = share * ceil(fragments / ahead)
     return _Spent(share, 0.0, turns, turns * (known.synchronizations - 1), done, held_nbytes)

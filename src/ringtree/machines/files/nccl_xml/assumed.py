@@ -1,4 +1,4 @@
-"""What a user gives of what a file does not tell: `gpu=h100-sxm,nic=400Gb/s`."""
+"""The user's assumptions about facts that a file lacks: `gpu=h100-sxm,nic=400Gb/s`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KEYS = ("gpu", "nic", "nvlink", "gdr")
 
 @dataclass(frozen=True, slots=True)
 class Assumed:
-    """None where nothing was given. `nvlink`: how the GPUs' NVLinks (or xGMI) go, one of NVLINKS."""
+    """None where nothing was given. `nvlink`: the layout of the GPUs' NVLinks (or xGMI), one of NVLINKS."""
 
     gpu: parts.GpuPart | None = None
     nic_Bps: float | None = None
@@ -42,7 +42,7 @@ class Assumed:
 
 
 def assumptions(text: str) -> dict[str, str]:
-    """`gpu=h100-sxm,nic=400Gb/s` as what `read` takes; ValueError where an item is no key=value."""
+    """`gpu=h100-sxm,nic=400Gb/s` as the mapping that `read` takes; ValueError where an item is no key=value."""
     given = {}
     for item in filter(None, text.split(",")):
         key, equals, value = (part.strip() for part in item.partition("="))
@@ -54,7 +54,7 @@ def assumptions(text: str) -> dict[str, str]:
 
 
 def _gpu(text: str) -> parts.GpuPart:
-    """A model, or the start of the name of one; case and what is between the words do not matter."""
+    """A model by its name or the start of its name; case and separators do not matter."""
     plain = {_plain(model): part for model, part in parts.GPUS.items()}
     wanted = _plain(text)
     if wanted in plain:
@@ -62,8 +62,8 @@ def _gpu(text: str) -> parts.GpuPart:
     found = [part for name, part in plain.items() if wanted and name.startswith(wanted)]
     if len(found) != 1:
         some = found or [p for n, p in plain.items() if wanted[:2] and n.startswith(wanted[:2])] or list(plain.values())
-        said = "matches several" if found else "is none that is known"
-        raise ValueError(f"assume gpu={text!r} {said}: expected one of {', '.join(p.model for p in some)}")
+        problem = "matches several" if found else "is none that is known"
+        raise ValueError(f"assume gpu={text!r} {problem}: expected one of {', '.join(p.model for p in some)}")
     return found[0]
 
 

@@ -1,4 +1,4 @@
-"""The <cpu> elements: NUMA nodes, and the links between them, which the format has no word for."""
+"""The <cpu> elements: NUMA nodes, and the links between them, for which the format has no element."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def add(parsed: Parsed, element: Element) -> int:
     hosts = list(dict.fromkeys([*parsed.hosts.values(), host]))
     name = ("cpu" if numa < 0 else f"cpu{numa}") + (f".host{hosts.index(host)}" if several else "")
     name = element.attributes.get("name") or name
-    told = {key: element.attributes[key] for key in _KEPT if element.attributes.get(key)}
+    attributes = {key: element.attributes[key] for key in _KEPT if element.attributes.get(key)}
     part = part_of(element)
     vendor = element.attributes.get("vendor", "") or (part.vendor if part else "")
     model = element.attributes.get("model", "") or (part.model if part else "")
-    number = parsed.add(element, Device(name, DeviceKind.CPU, vendor, model, numa=numa, attributes=told))
+    number = parsed.add(element, Device(name, DeviceKind.CPU, vendor, model, numa=numa, attributes=attributes))
     if "numa" in element.attributes:
         parsed.draft.change(number, numa=element.whole("numa", -1, 65535))
     parsed.host = host
@@ -57,8 +57,8 @@ def part_of(element: Element) -> parts.Cpu | None:
 
 
 def link(parsed: Parsed) -> None:
-    """NUMA nodes of a socket are all joined; of two sockets, those of the same place. A host is taken to have two
-    sockets, Arm's NUMA nodes each to be one. What the file says itself goes before."""
+    """NUMA nodes of a socket are all joined; of two sockets, those at the same position. A host is taken to have two
+    sockets, Arm's NUMA nodes each to be one. The file's own statements take precedence."""
     if any(e.attributes.get("kind") == LinkKind.CPU.value for e in parsed.root.inside("link")):
         return
     for host in dict.fromkeys(parsed.hosts.values()):
@@ -69,8 +69,8 @@ def link(parsed: Parsed) -> None:
 
 def _host(parsed: Parsed, nodes: list[int]) -> None:
     slots = [s.link.generation for s in parsed.slots if s.link is not None and s.up in nodes]
-    told = part_of(parsed.cpus[nodes[0]])
-    part = told or likely(max(slots, default=pci.NCCL_DEFAULT_GENERATION))
+    known = part_of(parsed.cpus[nodes[0]])
+    part = known or likely(max(slots, default=pci.NCCL_DEFAULT_GENERATION))
     per = _per_socket(parsed, nodes)
     socket_Bps = part.to_socket_Bps / per
     for a, b in combinations(range(len(nodes)), 2):
@@ -81,22 +81,22 @@ def _host(parsed: Parsed, nodes: list[int]) -> None:
         else:
             continue
         parsed.draft.join(Link(nodes[a], nodes[b], LinkKind.CPU, bandwidth, parts.CPU_LATENCY_S))
-    like = f"joined as {part.model} are" + ("" if told else ", as their own links are missing or unknown")
-    ends = "" if per == 1 else ", from a node to that of its place in the other"
+    like = f"joined as {part.model} are" + ("" if known else ", as their own links are missing or unknown")
+    ends = "" if per == 1 else ", from a node to that at its position in the other"
     text = f"taken as {len(nodes) // per} sockets, {like}: {socket_Bps / 1e9:g} GB/s each way{ends}"
     parsed.draft.note(NoteKind.ASSUMED, f"{len(nodes)} NUMA nodes", text)
 
 
 def likely(generation: int) -> parts.Cpu:
-    """The socket of that PCIe generation whose links are the slowest: a CPU of which no more is known."""
+    """The socket of that PCIe generation whose links are the slowest: for a CPU of unknown model."""
     known = [c for c in parts.CPUS.values() if c.arch == "x86_64"]
     return min(known, key=lambda c: (abs(c.pcie - generation), c.to_socket_Bps))
 
 
 def _per_socket(parsed: Parsed, nodes: list[int]) -> int:
-    """NUMA nodes of one socket, which are one after the other: as `socket` tells, else as most machines have it."""
-    told = Counter(parsed.cpus[n].attributes.get("socket") for n in nodes)
-    if None not in told and len(set(told.values())) == 1:
-        return told[parsed.cpus[nodes[0]].attributes.get("socket")]
+    """NUMA nodes of one socket, which are consecutive: as `socket` has them, else as on most machines."""
+    sockets = Counter(parsed.cpus[n].attributes.get("socket") for n in nodes)
+    if None not in sockets and len(set(sockets.values())) == 1:
+        return sockets[parsed.cpus[nodes[0]].attributes.get("socket")]
     each_is_one = len(nodes) % 2 == 1 or parsed.cpus[nodes[0]].attributes.get("arch", "").startswith("arm")
     return 1 if each_is_one else len(nodes) // 2

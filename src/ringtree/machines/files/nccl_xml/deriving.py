@@ -1,4 +1,4 @@
-"""GPUs and NICs of a file that holds PCI devices alone, as the clouds' do: what NCCL would ask the machine itself."""
+"""GPUs and NICs of a file that holds PCI devices alone, as the clouds' do; NCCL would query the machine itself."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ringtree.machines.files.nccl_xml.parsed import Parsed, PciSlot
 from ringtree.machines.machine import DeviceKind, LinkKind, NoteKind
 
 _BOARDS = {3: "V100 SXM2", 4: "A100 SXM4 40GB", 5: "H100 SXM5", 6: "B300"}
-"""What eight and more GPUs of a PCIe generation are, most likely …"""
+"""The likeliest model of eight and more GPUs of a PCIe generation …"""
 _CARDS = {3: "V100 PCIe", 4: "A100 PCIe 80GB", 5: "H100 PCIe", 6: "H100 PCIe"}
-"""… and what fewer are."""
+"""… and of fewer."""
 _RATES_Gbps = (800, 400, 200, 100, 50, 40, 25, 10)
 _RDMA_MAKERS = ("", "mellanox", "amazon", "hpe", "google", "broadcom", "huawei")
 _PLAIN_Bps = 10 * parts.Gbps
@@ -25,32 +25,32 @@ def derive(parsed: Parsed, given: Assumed) -> None:
     found = {kind: [s for s in parsed.derived if _kind(parsed, s) is kind] for kind in (DeviceKind.GPU, DeviceKind.NIC)}
     slots = sorted(found[DeviceKind.GPU], key=lambda s: (s.key[0], pci.busid_order(s.key[1])))
     models = _models(parsed, slots, given)
-    for place, (slot, part) in enumerate(zip(slots, models, strict=True)):
-        _gpu(parsed, slot, part, place)
+    for position, (slot, part) in enumerate(zip(slots, models, strict=True)):
+        _gpu(parsed, slot, part, position)
     if slots:
         text = "the file lists PCI devices only: GPUs are known by class and device id, and numbered as on the bus"
         parsed.draft.note(NoteKind.ASSUMED, "GPUs", text)
         fabric.link(parsed, [s.number for s in slots if s.number is not None], models, given)
         wired = True
     else:
-        wired = _told_gpus(parsed, given)
+        wired = _linked_gpus(parsed, given)
     for slot in found[DeviceKind.NIC]:
         _nic(parsed, slot, given)
-    for key, used, told in (
+    for key, used, present in (
         ("gpu", given.gpu is None or slots, parsed.has_gpus),
         ("nic", given.nic_Bps is None or found[DeviceKind.NIC], parsed.has_nics),
         ("nvlink", given.nvlink is None or wired, parsed.has_gpus),
     ):
         if not used:
-            text = "the file has it, which takes precedence" if told else "the file has none"
+            text = "the file has it, which takes precedence" if present else "the file has none"
             parsed.draft.note(NoteKind.ASSUMED, f"{key}=", f"not used: {text}")
 
 
-def _told_gpus(parsed: Parsed, given: Assumed) -> bool:
-    """GPUs of a board, in a file that tells of no links between them: NCCL would ask the driver. Whether they were
-    linked by what was given; not where the file links them, or their models are not known."""
+def _linked_gpus(parsed: Parsed, given: Assumed) -> bool:
+    """Links the GPUs of a board by the assumptions, in a file without links between them, where NCCL would query the
+    driver. Returns whether GPUs were linked: not where the file links them, or their models are unknown."""
     numbers = [n for n, d in enumerate(parsed.draft.devices) if d.kind is DeviceKind.GPU]
-    numbers.sort(key=parsed.draft.place)
+    numbers.sort(key=parsed.draft.position)
     models = [parts.GPUS.get(parsed.draft.devices[n].model) for n in numbers]
     known = [m for m in models if m is not None]
     tags = {e.tag for e in parsed.root.below()}
@@ -61,7 +61,7 @@ def _told_gpus(parsed: Parsed, given: Assumed) -> bool:
         fabric.link(parsed, numbers, known, given)
         return True
     if not tags & {"nvlink", "xgmi"} and fabric.usual(known[0], len(known)) != "none":
-        text = "the file has none, and NCCL would ask the driver: none; else assume nvlink=nvswitch or mesh"
+        text = "the file has none, and NCCL would query the driver: none; else assume nvlink=nvswitch or mesh"
         parsed.draft.note(NoteKind.ASSUMED, "links between GPUs", text)
     return False
 
@@ -71,7 +71,7 @@ def _kind(parsed: Parsed, slot: PciSlot) -> DeviceKind | None:
 
 
 def _models(parsed: Parsed, slots: list[PciSlot], given: Assumed) -> list[parts.GpuPart]:
-    """Each GPU's: what was given, what its device id is of, or what is likely."""
+    """Each GPU's model: the given one, its device id's, or the likely one."""
     models = []
     for slot in slots:
         assert slot.number is not None
@@ -110,11 +110,11 @@ def _likely(parsed: Parsed, slot: PciSlot, count: int, generation: int) -> parts
     return parts.GPUS[(_BOARDS if count >= 8 else _CARDS)[min(max(generation, 3), 6)]]
 
 
-def _gpu(parsed: Parsed, slot: PciSlot, part: parts.GpuPart, place: int) -> None:
+def _gpu(parsed: Parsed, slot: PciSlot, part: parts.GpuPart, position: int) -> None:
     assert slot.number is not None
-    kept = MappingProxyType({**parsed.draft.devices[slot.number].attributes, **part.told})
+    kept = MappingProxyType({**parsed.draft.devices[slot.number].attributes, **part.attributes})
     parsed.draft.change(slot.number, vendor=part.vendor, model=part.model, sm=part.sm, gdr=part.gdr, attributes=kept)
-    parsed.draft.put(slot.number, place)
+    parsed.draft.put(slot.number, position)
 
 
 def _nic(parsed: Parsed, slot: PciSlot, given: Assumed) -> None:
@@ -129,11 +129,11 @@ def _nic(parsed: Parsed, slot: PciSlot, given: Assumed) -> None:
         rate, why = _PLAIN_Bps, "as NCCL takes a NIC without a rate; if not: assume nic=RATE"
     else:
         rate = fastest(slot.link.bandwidth_Bps)
-        told = f"PCIe {slot.link.generation} x{slot.link.width}"
-        why = f"the fastest that its slot, {told}, carries; if not: assume nic=RATE"
+        slot_link = f"PCIe {slot.link.generation} x{slot.link.width}"
+        why = f"the fastest that its slot, {slot_link}, carries; if not: assume nic=RATE"
     gdr = given.gdr
     if gdr is None:
-        # Amazon's cards are one id before and after they learnt it: machines of A100 on have it (AWS EC2 guide, EFA)
+        # one id covers Amazon's cards without and with GPUDirect RDMA: machines of A100 on have it (AWS EC2 guide, EFA)
         newer = any(d.sm >= 80 for d in parsed.draft.devices)
         gdr = newer if device.vendor == "amazon" else part.gdr if part else _rdma(slot, device.vendor)
     parsed.draft.note(NoteKind.ASSUMED, slot.number, of_rate(rate, why, gdr))
@@ -141,7 +141,7 @@ def _nic(parsed: Parsed, slot: PciSlot, given: Assumed) -> None:
 
 
 def of_rate(rate_Bps: float, why: str, gdr: bool) -> str:
-    """What a note says of a NIC whose rate is assumed."""
+    """The note about a NIC whose rate is assumed."""
     switched = "on" if gdr else "off"
     return f"its rate is missing: taken as {rate_Bps * 8 / 1e9:g} Gb/s, {why}; GPUDirect RDMA {switched} (gdr=0 or 1)"
 

@@ -1,4 +1,4 @@
-"""NVLinks, or xGMI links, between GPUs of which nothing but the model is known: as their makers' boards have them."""
+"""NVLinks, or xGMI links, between GPUs of which the model alone is known: as on their makers' boards."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ringtree.machines.machine import Link, NoteKind
 
 
 def link(parsed: Parsed, numbers: list[int], models: list[parts.GpuPart], given: Assumed) -> None:
-    """By what was given, else by what the model's boards have; a note says which."""
+    """Links the GPUs as given, else as on the model's boards; a note states which."""
     model = models[0]
     if not model.wires or len(numbers) < 2 or any(m.model != model.model for m in models):
         if given.nvlink not in (None, "none"):
@@ -34,7 +34,7 @@ def link(parsed: Parsed, numbers: list[int], models: list[parts.GpuPart], given:
     for (a, b), count in pairs.items():
         link = Link(a, b, wire.kind, count * wire.bandwidth_Bps, wire.latency_s, wire.generation, count)
         parsed.draft.join(link)
-    said = {
+    layout = {
         "nvswitch": f"{model.wires} {wire.kind.value} of each GPU go to NVSwitches",
         "mesh": f"{wire.kind.value} from GPU to GPU, {model.wires} of each",
         "pairs": f"all {model.wires} {wire.kind.value} of a GPU go to its neighbour",
@@ -45,11 +45,12 @@ def link(parsed: Parsed, numbers: list[int], models: list[parts.GpuPart], given:
         if given.nvlink
         else f"as {model.model} mostly have; if not: assume nvlink=nvswitch, mesh, pairs or none"
     )
-    parsed.draft.note(NoteKind.ASSUMED, "links between GPUs", f"{said}, {why}")
+    parsed.draft.note(NoteKind.ASSUMED, "links between GPUs", f"{layout}, {why}")
 
 
 def usual(model: parts.GpuPart, count: int) -> str:
-    """Eight of a board's model and all that has no links of its own between GPUs: through switches."""
+    """The likely layout: through switches for eight GPUs of a board's model and for models without links between
+    GPUs."""
     if model.vendor != "nvidia":
         return "mesh" if model.wires == count - 1 else "none"
     if "PCIe" in model.model or "NVL" in model.model or model.sm == 86 or model.model == "A30":

@@ -1,9 +1,10 @@
-"""What the format has no word for, in elements of ours that NCCL skips: <device> and <link> below <system>.
+"""Devices and links that the format has no element for, in elements of ours, which NCCL skips: <device> and <link>
+below <system>.
 
     <device name="nvswitch0" kind="nvswitch" busid="0001:00:00.0" chips="4"/>
     <link source="cpu0" target="cpu1" kind="cpu" bandwidth_Bps="128e9"/>
 
-A <link> goes one way and replaces what is known of that kind between the two; with a bandwidth of 0 there is none.
+A <link> goes one way and replaces the links of its kind between the two; with a bandwidth of 0 there is none.
 """
 
 from __future__ import annotations
@@ -22,24 +23,24 @@ def devices(parsed: Parsed) -> None:
     """Switches of NVLink and of networks."""
     for element in parsed.root.inside("device"):
         kind = _one(element, "kind", (DeviceKind.NVSWITCH.value, DeviceKind.SWITCH.value))
-        told = {key: value for key, value in element.attributes.items() if key not in _FIELDS}
-        said = element.attributes
+        further = {key: value for key, value in element.attributes.items() if key not in _FIELDS}
+        attributes = element.attributes
         device = Device(
             element.text("name"),
             DeviceKind(kind),
-            said.get("vendor", ""),
-            said.get("model", ""),
+            attributes.get("vendor", ""),
+            attributes.get("model", ""),
             numa=element.whole("numa", -1, 65535, -1),
-            attributes=MappingProxyType(told),
+            attributes=MappingProxyType(further),
         )
         number = parsed.add(element, device)
-        busid = said.get("busid", "").lower()
+        busid = attributes.get("busid", "").lower()
         if pci.is_busid(busid):
-            parsed.told[busid] = number
+            parsed.further[busid] = number
 
 
 def links(parsed: Parsed) -> None:
-    """One way each, between devices by name."""
+    """Links in one direction each, between devices by name."""
     number = {d.name: n for n, d in enumerate(parsed.draft.devices)}
     seen = set[tuple[int, int, LinkKind]]()
     for element in parsed.root.inside("link"):

@@ -19,10 +19,10 @@ _XGMI_OF_GCN = {"906": "MI50", "908": "MI100", "910": "MI250", "90a": "MI250", "
 
 def add(parsed: Parsed, element: Element, busid: str, above: int) -> int | None:
     """A GPU; None where the file leaves it out."""
-    told = element.inside("gpu")
-    if len(told) > 1:
-        told[1].refuse("a second <gpu> at one place; expected one: parts of a GPU are not distinguished")
-    if not told:
+    found = element.inside("gpu")
+    if len(found) > 1:
+        found[1].refuse("a second <gpu> in one <pci>; expected one: parts of a GPU are not distinguished")
+    if not found:
         if parsed.has_gpus:
             text = "is a GPU by its class, but has no <gpu> as others have: left out, as NCCL does"
             parsed.draft.note(NoteKind.TRAP, busid, text)
@@ -30,30 +30,30 @@ def add(parsed: Parsed, element: Element, busid: str, above: int) -> int | None:
         number = parsed.device(element, DeviceKind.GPU, "gpu", busid, above)
         parsed.derived.append(parsed.by_number[number])
         return number
-    gpu = told[0]
+    gpu = found[0]
     if parsed.has_ranks and "rank" not in gpu.attributes:
         parsed.draft.note(NoteKind.TRAP, busid, "has a <gpu> without a rank: left out, as NCCL does")
         return None
     number = parsed.device(element, DeviceKind.GPU, "gpu", busid, above)
-    place = gpu.whole("rank" if parsed.has_ranks else "dev", 0, 2**31, 0)
-    for other in parsed.ranks.setdefault(place, []):
+    rank = gpu.whole("rank" if parsed.has_ranks else "dev", 0, 2**31, 0)
+    for other in parsed.ranks.setdefault(rank, []):
         if parsed.has_ranks:
-            gpu.refuse(f"rank {place} is that of {parsed.draft.devices[other].busid} too; expected ranks that differ")
-    parsed.ranks[place].append(number)
-    parsed.draft.put(number, place, pci.busid_order(busid))
+            gpu.refuse(f"rank {rank} is that of {parsed.draft.devices[other].busid} too; expected ranks that differ")
+    parsed.ranks[rank].append(number)
+    parsed.draft.put(number, rank, pci.busid_order(busid))
     device = parsed.draft.devices[number]
     kept = {**device.attributes, **{key: gpu.attributes[key] for key in _KEPT if gpu.attributes.get(key)}}
     known = _known(parsed, gpu, device, element.attributes.get("maker", ""))
     if known["vendor"] != "nvidia" and gpu.attributes.get("sm"):
         kept["sm"] = gpu.attributes["sm"]  # compute units
     if part := parts.GPUS.get(element.attributes.get("model") or str(known.get("model"))):
-        kept = {**part.told, **kept}
+        kept = {**part.attributes, **kept}
     parsed.change(number, element, **known, attributes=MappingProxyType(kept))
     return number
 
 
 def _known(parsed: Parsed, gpu: Element, device: Device, maker: str) -> dict[str, object]:
-    """What is known of the model: from the device id, else from what the <gpu> says."""
+    """The part, from the device id, else from the <gpu>'s attributes."""
     sm = gpu.whole("sm", 0, 100_000, 0)
     amd = device.vendor == "amd" or "gcn" in gpu.attributes or parsed.maker == "amd"
     vendor = maker or device.vendor or ("amd" if amd else "nvidia")
@@ -74,13 +74,13 @@ def vendor_id(maker: str) -> int:
 
 
 def ids(device: Device) -> tuple[int, int]:
-    """PCI vendor and device, 0 where they are not told."""
+    """PCI vendor and device, 0 where the file lacks them."""
     vendor, model = (device.attributes.get(key, "0x0") for key in ("vendor", "device"))
     return int(vendor, 16), int(model, 16)
 
 
 def link(parsed: Parsed) -> None:
-    """What each <gpu> says of its links, both directions as told."""
+    """Adds the links of each <gpu>, both directions as in the file."""
     for slot in parsed.slots:
         for gpu in slot.element.inside("gpu"):
             if slot.number is None:
@@ -90,8 +90,8 @@ def link(parsed: Parsed) -> None:
             for element in gpu.inside("c2c"):
                 _c2c(parsed, slot.number, element)
     if parsed.nvswitch is not None and parsed.chips:
-        told = {**parsed.draft.devices[parsed.nvswitch].attributes, "chips": str(len(parsed.chips))}
-        parsed.draft.change(parsed.nvswitch, attributes=MappingProxyType(told))
+        attributes = {**parsed.draft.devices[parsed.nvswitch].attributes, "chips": str(len(parsed.chips))}
+        parsed.draft.change(parsed.nvswitch, attributes=MappingProxyType(attributes))
     one_way = {(k.source, k.target, k.kind): k.width for k in parsed.draft.links}
     for (a, b, kind), width in one_way.items():
         if kind in (LinkKind.NVLINK, LinkKind.XGMI) and one_way.get((b, a, kind)) != width:
@@ -108,11 +108,11 @@ def _gpu_link(parsed: Parsed, slot: PciSlot, number: int, element: Element) -> N
     kind = pci.kind_of_class(code)
     both = True
     if kind is DeviceKind.NVSWITCH:
-        place = element.attributes["target"].strip().lower()
-        other = parsed.told.get(place, -1)
+        busid = element.attributes["target"].strip().lower()
+        other = parsed.further.get(busid, -1)
         if other < 0:
             other = nvswitch(parsed, wire.generation)
-            parsed.chips |= set() if place.startswith("fffffff") else {place}
+            parsed.chips |= set() if busid.startswith("fffffff") else {busid}
     elif kind is DeviceKind.CPU:
         other = parsed.cpu_of(number)
     elif kind is DeviceKind.GPU:
@@ -135,7 +135,7 @@ def _gpu_link(parsed: Parsed, slot: PciSlot, number: int, element: Element) -> N
 
 
 def pci_kind(slot: PciSlot) -> DeviceKind:
-    """What a place holds, also where it was left out."""
+    """The kind of the device in a slot, also where the device was left out."""
     element = slot.element
     return DeviceKind.GPU if element.inside("gpu") else pci.kind_of_class(element.whole("class", 0, 0xFFFFFF, 0x060400))
 
@@ -144,9 +144,9 @@ def nvswitch(parsed: Parsed, nvlink: int) -> int:
     """All NVSwitches are one device, as NCCL has it: traffic is spread over them."""
     if parsed.nvswitch is None:
         part = next((s for s in parts.NVSWITCH.values() if s.nvlink == nvlink), None)
-        told = {"generation": str(part.generation), "sharp": str(int(part.sharp))} if part else {}
+        attributes = {"generation": str(part.generation), "sharp": str(int(part.sharp))} if part else {}
         model = f"NVSwitch {part.generation}" if part else "NVSwitch"
-        device = Device("nvswitch0", DeviceKind.NVSWITCH, "nvidia", model, attributes=MappingProxyType(told))
+        device = Device("nvswitch0", DeviceKind.NVSWITCH, "nvidia", model, attributes=MappingProxyType(attributes))
         parsed.nvswitch = parsed.draft.add(device)
     return parsed.nvswitch
 
@@ -191,7 +191,9 @@ def _c2c(parsed: Parsed, number: int, element: Element) -> None:
 
 def number(parsed: Parsed) -> None:
     """Names by local rank, where the file gave none."""
-    found = sorted((n for n, d in enumerate(parsed.draft.devices) if d.kind is DeviceKind.GPU), key=parsed.draft.place)
+    found = sorted(
+        (n for n, d in enumerate(parsed.draft.devices) if d.kind is DeviceKind.GPU), key=parsed.draft.position
+    )
     for rank, n in enumerate(found):
         slot = parsed.by_number[n]
         if not slot.element.attributes.get("name"):

@@ -20,8 +20,8 @@ MBPS = 1e6 / 8
 
 def add(parsed: Parsed, element: Element, busid: str, above: int) -> int | None:
     """A NIC with all its ports; None where the file leaves it out."""
-    told = element.inside("nic")
-    if not told:
+    nics = element.inside("nic")
+    if not nics:
         if parsed.has_nics:
             text = "is a NIC by its class, but has no <nic> as others have: left out, as NCCL does"
             parsed.draft.note(NoteKind.TRAP, busid, text)
@@ -30,7 +30,7 @@ def add(parsed: Parsed, element: Element, busid: str, above: int) -> int | None:
         parsed.draft.put(number, -1, pci.busid_order(busid))
         parsed.derived.append(parsed.by_number[number])
         return number
-    ports = [p for nic in told for p in _ports(parsed, nic)]
+    ports = [p for nic in nics for p in _ports(parsed, nic)]
     if not ports:
         parsed.draft.note(NoteKind.TRAP, busid, "has a <nic> without a <net>: left out, as NCCL does")
         return None
@@ -46,7 +46,7 @@ def add(parsed: Parsed, element: Element, busid: str, above: int) -> int | None:
 
 
 def add_unplaced(parsed: Parsed, element: Element, cpu: int) -> None:
-    """NICs directly under a CPU, one a <net>: where they are on the bus is not told."""
+    """NICs directly under a CPU, one a <net>: their busids are not in the file."""
     for port in _ports(parsed, element):
         fields = _fields(parsed, [port], {"unplaced": "1"})
         name, numa = element.attributes.get("name") or _name([port]), parsed.draft.devices[cpu].numa
@@ -58,7 +58,7 @@ def add_unplaced(parsed: Parsed, element: Element, cpu: int) -> None:
         bandwidth = max(rate, 16 * wire.bandwidth_Bps)
         parsed.draft.join(Link(number, cpu, LinkKind.PCIE, bandwidth, wire.latency_s, wire.generation, 16))
         text = (
-            f"is at its CPU, its place on the bus is missing: taken as in a slot of PCIe {wire.generation} x16 "
+            f"is at its CPU, its busid is missing: taken as in a slot of PCIe {wire.generation} x16 "
             "there; NCCL counts every GPU as PHB from it or farther, so GPUDirect RDMA is off"
         )
         parsed.draft.note(NoteKind.TRAP, name, text)
@@ -80,7 +80,7 @@ def _ports(parsed: Parsed, nic: Element) -> list[Element]:
     return ports
 
 
-def _fields(parsed: Parsed, ports: list[Element], told: Mapping[str, str]) -> dict[str, object]:
+def _fields(parsed: Parsed, ports: list[Element], attributes: Mapping[str, str]) -> dict[str, object]:
     """Rate, latency and whether GPUDirect RDMA is there, of all ports together."""
     rates: dict[tuple[str, int], float] = {}
     latency_s = 0.0
@@ -99,7 +99,7 @@ def _fields(parsed: Parsed, ports: list[Element], told: Mapping[str, str]) -> di
         own = port.whole("gdr", 0, 1, 0) == 1
         if not own and speed >= _FAST_MBPS:
             text = (
-                f"gdr=0 on a NIC of {speed / 1000:g} Gb/s: no GPUDirect RDMA, so all that it carries of a GPU's is "
+                f"gdr=0 on a NIC of {speed / 1000:g} Gb/s: no GPUDirect RDMA, so all of a GPU's data on it is "
                 "copied to host memory and back"
             )
             parsed.draft.note(NoteKind.TRAP, name, text)
@@ -111,7 +111,7 @@ def _fields(parsed: Parsed, ports: list[Element], told: Mapping[str, str]) -> di
     fields: dict[str, object] = {"rate_Bps": sum(rates.values()), "latency_s": latency_s, "gdr": gdr}
     if ports[0].attributes.get("fabric"):
         more["fabric"] = ports[0].attributes["fabric"]
-    return {**fields, "attributes": MappingProxyType({**told, **kept, **more})}
+    return {**fields, "attributes": MappingProxyType({**attributes, **kept, **more})}
 
 
 def _name(ports: list[Element]) -> str:
@@ -125,9 +125,11 @@ def _vendor(ports: list[Element]) -> str:
 
 
 def number(parsed: Parsed) -> None:
-    """Names by place, of those that were derived."""
-    found = sorted((n for n, d in enumerate(parsed.draft.devices) if d.kind is DeviceKind.NIC), key=parsed.draft.place)
-    for place, n in enumerate(found):
+    """Names derived NICs by position."""
+    found = sorted(
+        (n for n, d in enumerate(parsed.draft.devices) if d.kind is DeviceKind.NIC), key=parsed.draft.position
+    )
+    for position, n in enumerate(found):
         slot = parsed.by_number.get(n)
         if slot in parsed.derived and not slot.element.attributes.get("name"):
-            parsed.draft.change(n, name=f"nic{place}")
+            parsed.draft.change(n, name=f"nic{position}")

@@ -1,4 +1,4 @@
-"""What is known of a file while it is read: places on the bus, and the devices that are there."""
+"""The state of reading a file: PCI slots, and the devices in them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ringtree.machines.files.xml_elements import Element
 from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, NoteKind
 
 Key = tuple[str, str]
-"""A host, by its hash, and a place on its bus."""
+"""A host, by its hash, and a busid there."""
 OURS = {"maker": "vendor", "model": "model"}
-"""Attributes that NCCL does not know, and the fields of a device they give; and numa, and name."""
+"""Attributes that NCCL does not know, by the field of a device that each sets; besides numa and name."""
 _KEPT = (
     "class", "vendor", "device", "subsystem_vendor", "subsystem_device", "link_speed", "link_width",
 )  # fmt: skip
@@ -33,7 +33,8 @@ class PciSlot:
 
 @dataclass
 class Parsed:
-    """`maker` is whose library wrote the file: nvidia or amd. `hosts`: by CPU's number, the host's hash."""
+    """`maker`: the maker of the library that wrote the file, nvidia or amd. `hosts`: by CPU's number, the host's
+    hash."""
 
     root: Element
     draft: Draft
@@ -49,7 +50,7 @@ class Parsed:
     derived: list[PciSlot] = field(default_factory=list)
     nvswitch: int | None = None
     chips: set[str] = field(default_factory=set)
-    told: dict[str, int] = field(default_factory=dict)
+    further: dict[str, int] = field(default_factory=dict)
     ranks: dict[int, list[int]] = field(default_factory=dict)
     devs: dict[tuple[str, int], int] = field(default_factory=dict)
     has_gpus: bool = False
@@ -63,7 +64,7 @@ class Parsed:
             self.has_ranks |= element.tag == "gpu" and "rank" in element.attributes
             self.has_nics |= element.tag == "nic"
 
-    def place(self, element: Element, busid: str, above: int) -> PciSlot:
+    def add_slot(self, element: Element, busid: str, above: int) -> PciSlot:
         """A further <pci>; its busid must be its own."""
         key = (self.host, busid)
         if key in self.by_key:
@@ -74,14 +75,14 @@ class Parsed:
         return slot
 
     def add(self, element: Element, device: Device) -> int:
-        """A further device, which the element describes; refused there beyond what a machine has."""
+        """A further device, which the element describes; refused there beyond a machine's number."""
         try:
             return self.draft.add(device)
         except ValueError as error:
             element.refuse(str(error))
 
     def device(self, element: Element, kind: DeviceKind, name: str, busid: str, above: int) -> int:
-        """A device at a place on the bus, with the element's attributes."""
+        """A device in a PCI slot, with the element's attributes."""
         attributes = {key: element.attributes[key] for key in _KEPT if element.attributes.get(key)}
         ids = {key: element.whole(key, 0, 0xFFFF) for key in ("vendor", "device") if key in attributes}
         attributes |= {key: f"{number:#06x}" for key, number in ids.items()}
@@ -98,21 +99,21 @@ class Parsed:
         return number
 
     def change(self, number: int, element: Element, **known: Any) -> None:
-        """What is known of a device, and what the element says of it in words of ours, which go before."""
-        said = {field: element.attributes[key] for key, field in OURS.items() if element.attributes.get(key)}
+        """Sets a device's known fields; ringtree's own attributes of the element take precedence."""
+        given = {field: element.attributes[key] for key, field in OURS.items() if element.attributes.get(key)}
         if "numa" in element.attributes:
             known["numa"] = element.whole("numa", -1, 65535)
-        self.draft.change(number, **{**known, **said})
+        self.draft.change(number, **{**known, **given})
 
     def uplink(self, element: Element, number: int, above: int) -> None:
-        """The PCIe link of a <pci> to what it hangs from."""
+        """Adds the PCIe link of a <pci> to the device above it."""
         speed = element.attributes.get("link_speed", "")
         width = element.whole("link_width", 0, pci.WIDEST, 0)
         generation = pci.generation(speed)
         if not width:
             width = pci.NCCL_DEFAULT_WIDTH
         if not generation:
-            generation = self._unsaid(element, number, speed)
+            generation = self._missing_generation(element, number, speed)
         generation = self._as_the_cpu(number, above, generation)
         wire = parts.PCIE[generation]
         link = Link(number, above, LinkKind.PCIE, width * wire.bandwidth_Bps, wire.latency_s, generation, width)
@@ -120,10 +121,15 @@ class Parsed:
         self.by_number[number].link = link
 
     def _as_the_cpu(self, number: int, above: int, generation: int) -> int:
-        """What a slot of a CPU that is known has at most."""
+        """The generation, at most that of the CPU's slots where the CPU is known."""
         cpu = parts.CPUS.get(self.draft.devices[above].model)
-        told = self.cpus.get(above)
-        if cpu is None or told is None or told.whole("modelid", 0, 2**31, 0) != cpu.modelid or generation <= cpu.pcie:
+        element = self.cpus.get(above)
+        if (
+            cpu is None
+            or element is None
+            or element.whole("modelid", 0, 2**31, 0) != cpu.modelid
+            or generation <= cpu.pcie
+        ):
             return generation
         text = (
             f"PCIe {generation} in the file, PCIe {cpu.pcie} in {cpu.model}: taken as the CPU's; NCCL takes the file's"
@@ -131,8 +137,8 @@ class Parsed:
         self.draft.note(NoteKind.TRAP, number, text)
         return cpu.pcie
 
-    def _unsaid(self, element: Element, number: int, speed: str) -> int:
-        """The generation where the file does not tell it: the GPU's own, the switch's above, or NCCL's default."""
+    def _missing_generation(self, element: Element, number: int, speed: str) -> int:
+        """The generation where the file lacks it: the GPU's own, the switch's above, or NCCL's default."""
         ids = element.whole("vendor", 0, 0xFFFF, 0), element.whole("device", 0, 0xFFFF, 0)
         part = parts.gpu_by_id(*ids) or parts.nic_by_id(*ids)
         above = self.by_number.get(self.up[number])
@@ -142,19 +148,21 @@ class Parsed:
             generation, why = above.link.generation, "as the switch above it"
         else:
             generation, why = pci.NCCL_DEFAULT_GENERATION, "as NCCL does"
-        text = f'link_speed "{speed[:20]}" tells no speed: taken as PCIe {generation}, {why}; write it into the file'
+        text = (
+            f'link_speed "{speed[:20]}" has no known speed: taken as PCIe {generation}, {why}; write it into the file'
+        )
         self.draft.note(NoteKind.ASSUMED, number, text)
         return generation
 
     def target(self, element: Element, of: PciSlot) -> PciSlot | None:
-        """Where an element's `target` is: on the same host; None where no <pci> is there."""
+        """The slot of an element's `target`, on the same host; None where no <pci> has that busid."""
         busid = element.text("target").strip().lower()
         if not pci.is_busid(busid):
             element.refuse("expected a busid such as 0000:a1:00.0")
         return self.by_key.get((of.key[0], busid))
 
     def above(self, slot: PciSlot) -> set[Key]:
-        """The places between a slot and its CPU, its own among them."""
+        """The slots from a slot, included, up to its CPU."""
         keys = {slot.key}
         at = self.by_number.get(slot.up)
         while at is not None:

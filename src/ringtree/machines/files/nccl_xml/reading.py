@@ -1,4 +1,4 @@
-"""From elements to a machine. What NCCL reads otherwise than it is meant is a TRAP, what no one told is ASSUMED."""
+"""From elements to a machine. A statement that NCCL misreads is noted as a TRAP, a missing fact as ASSUMED."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _KNOWN = {
 
 
 def read(path: str | Path, assume: Mapping[str, str] | None = None) -> Machine:
-    """The machine of a file; ValueError, in one line with file and element, where it is none. `assume` gives what the
-    file does not tell: `gpu` a model of parts.GPUS, `nic` a rate such as 400Gb/s, `nvlink` nvswitch, mesh, pairs or
+    """The machine of a file; ValueError, in one line with file and element, where it is none. `assume` gives facts that
+    the file lacks: `gpu` a model of parts.GPUS, `nic` a rate such as 400Gb/s, `nvlink` nvswitch, mesh, pairs or
     none."""
     data = file_bytes(path, "an NCCL topology file", MOST_BYTES)
     return machine_of(elements(data, str(path)), assume)
@@ -69,7 +69,7 @@ def _machine(parsed: Parsed, given: Assumed) -> Machine:
 
 
 def _check_texts(root: Element) -> None:
-    """What is shown must be fit to be shown."""
+    """Refuses texts that cannot be printed."""
     for element in root.below():
         for key, value in element.attributes.items():
             if not value.isprintable() or (key in ("name", "model", "maker") and len(value) > _LONGEST):
@@ -103,7 +103,7 @@ def _pci(parsed: Parsed, element: Element, above: int) -> int | None:
     busid = element.text("busid").strip().lower()
     if not pci.is_busid(busid):
         element.refuse("expected a busid such as 0000:a1:00.0")
-    parsed.place(element, busid, above)
+    parsed.add_slot(element, busid, above)
     kind = _kind(element)
     if kind is DeviceKind.GPU:
         number = gpus.add(parsed, element, busid, above)
@@ -120,7 +120,7 @@ def _pci(parsed: Parsed, element: Element, above: int) -> int | None:
     if kind is DeviceKind.PCI:
         return number
     if element.inside("pci"):
-        text = "what is below it on the bus is left out, as NCCL does: no traffic passes through a device"
+        text = "devices below it on the bus are left out, as NCCL does: no traffic passes through a device"
         parsed.draft.note(NoteKind.TRAP, number, text)
     return None
 
@@ -132,7 +132,7 @@ def _kind(element: Element) -> DeviceKind:
     if "class" not in element.attributes:
         return DeviceKind.PCI
     kind = pci.kind_of(element.whole("class", 0, 0xFFFFFF), element.whole("vendor", 0, 0xFFFF, 0))
-    switches = kind is DeviceKind.GPU and element.inside("pci")  # a bridge that says it is a GPU
+    switches = kind is DeviceKind.GPU and element.inside("pci")  # a bridge with the class of a GPU
     return DeviceKind.PCI if switches else kind
 
 

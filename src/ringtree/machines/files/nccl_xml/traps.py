@@ -1,4 +1,4 @@
-"""What a file tells and NCCL will read otherwise, or to the machine's harm."""
+"""Statements of a file that NCCL misreads, or that make it slow."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ringtree.machines.files.nccl_xml.parsed import Parsed
 from ringtree.machines.machine import DeviceKind, NoteKind
 
 _ARTIFICIAL = 8
-"""An uplink that so many times a device below it would overload is no real one."""
+"""An uplink slower than one of the devices below it by this factor is not real."""
 
 
 def find(parsed: Parsed) -> None:
@@ -16,7 +16,7 @@ def find(parsed: Parsed) -> None:
     _uplinks(parsed)
     for number, device in enumerate(parsed.draft.devices):
         if device.kind is DeviceKind.GPU and not device.gdr:
-            text = "gdr=0: no GPUDirect RDMA, so what a NIC carries of it is copied to host memory and back"
+            text = "gdr=0: no GPUDirect RDMA, so a NIC's data for it is copied to host memory and back"
             parsed.draft.note(NoteKind.TRAP, number, text)
 
 

@@ -1,4 +1,4 @@
-"""A machine as the tree that the format wants: every device below a CPU, at a place on the bus of its own."""
+"""A machine as the tree that the format wants: every device below a CPU, with a busid of its own."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _BELOW = (DeviceKind.PCI, DeviceKind.GPU, DeviceKind.NIC, DeviceKind.STORAGE)
 
 @dataclass(frozen=True, slots=True)
 class PciTree:
-    """`below`: by device, those under it; `uplink`: each one's link up, where it has one; `host`: by CPU, which of the
-    machine's hosts it is of; `cpu`: by device, what it hangs from in the end; `busid`: by device, NVSwitches too."""
+    """`below`: by device, those under it; `uplink`: each one's link up, where it has one; `host`: by CPU, the number
+    of its host; `cpu`: by device, the CPU at the top; `busid`: by device, NVSwitches too."""
 
     below: dict[int, list[int]]
     uplink: dict[int, Link]
@@ -25,7 +25,7 @@ class PciTree:
 
 
 def tree(machine: Machine) -> PciTree:
-    """ValueError where the machine has no CPU, from which all else hangs in this format."""
+    """The tree of a machine. ValueError where it has no CPU: in this format all devices hang from CPUs."""
     cpus = machine.of_kind(DeviceKind.CPU)
     if not cpus:
         raise ValueError(f"{machine.name} has no CPU; expected one: in NCCL's format all devices hang from CPUs")
@@ -33,7 +33,7 @@ def tree(machine: Machine) -> PciTree:
     uplink: dict[int, Link] = {}
     for start in (*cpus, *machine.of_kind(DeviceKind.PCI)):
         if start not in up and start not in cpus:
-            up[start] = _cpu_for(machine, start, cpus)  # a switch that nothing leads up from
+            up[start] = _cpu_for(machine, start, cpus)  # a switch without an uplink
         for link in _spread(machine, start, up):
             up[link.target] = link.source
             uplink[link.target] = link
@@ -47,7 +47,8 @@ def tree(machine: Machine) -> PciTree:
 
 
 def _spread(machine: Machine, start: int, up: dict[int, int]) -> Iterator[Link]:
-    """The PCIe links that lead from a CPU or switch to what has no place yet, and on from the switches among that."""
+    """The PCIe links from a CPU or switch to devices that are not in the tree yet, and on from the switches among
+    them."""
     waiting = [start]
     seen = {start}
     while waiting:
@@ -88,12 +89,12 @@ def _hosts(machine: Machine, cpus: tuple[int, ...]) -> dict[int, int]:
                 if link.kind is LinkKind.CPU and link.target not in host:
                     host[link.target] = host[start]
                     waiting.append(link.target)
-    told = Counter(machine.devices[c].numa for c in cpus)
-    return host if max(told.values()) > 1 else dict.fromkeys(cpus, 0)
+    numas = Counter(machine.devices[c].numa for c in cpus)
+    return host if max(numas.values()) > 1 else dict.fromkeys(cpus, 0)
 
 
 def _busids(machine: Machine) -> dict[int, str]:
-    """Their own where they have one that no other has, else the next that is free."""
+    """Busids: a device's own where no other device has it, else the next free one."""
     found: dict[int, str] = {}
     taken = set[str]()
     wanted = [n for n, d in enumerate(machine.devices) if d.kind in (*_BELOW, DeviceKind.NVSWITCH)]

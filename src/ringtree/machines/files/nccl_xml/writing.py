@@ -23,22 +23,22 @@ _WIDTHS = (1, 2, 4, 8, 16, 32)
 Attributes = dict[str, str | int | None]
 Ends = tuple[str, str, LinkKind]
 Figures = dict[Ends, list[tuple[float, float, int, int]]]
-"""By ends and kind: bandwidth, latency, generation and width."""
+"""By ends and kind: bandwidth in B/s, latency in seconds, generation and width."""
 
 
 def write(machine: Machine, path: str | Path) -> None:
-    """Writes the file; ValueError, before anything is written, where the machine cannot be told in this format."""
+    """Writes the file; ValueError, before anything is written, where this format cannot express the machine."""
     data = text(machine)
     Path(path).write_text(data)
 
 
 def text(machine: Machine) -> str:
-    """The file's text. What the format has no word for (links between CPUs other than a reader assumes them, switches
-    by name) follows in elements of ours."""
+    """The file's text. Facts that the format has no element for (links between CPUs other than a reader assumes,
+    switches by name) follow in elements of ours."""
     writer = _Writer(machine)
     base = "\n".join([*writer.head(), *writer.cpus(), "</system>", ""])
-    told = _links(machine_of(elements(base.encode(), "what was written")))
-    further = writer.further(told)
+    written = _links(machine_of(elements(base.encode(), "the written file")))
+    further = writer.further(written)
     return "\n".join([*writer.head(), *writer.cpus(), *further, "</system>", ""])
 
 
@@ -62,21 +62,21 @@ class _Writer:
         self.amd = any(machine.devices[g].vendor == "amd" for g in machine.gpus)
         self.switches = machine.of_kind(DeviceKind.NVSWITCH)
         self.rank = {device: rank for rank, device in enumerate(machine.gpus)}
-        self.place = {device: place for place, device in enumerate(machine.nics)}
+        self.position = {device: position for position, device in enumerate(machine.nics)}
 
     def head(self) -> list[str]:
         """<system>, and the switches, which links refer to."""
         lines = [_element("system", {"version": 2 if self.amd else 1, "name": self.machine.name}, False)]
         for n in (*self.switches, *self.machine.of_kind(DeviceKind.SWITCH)):
             d = self.machine.devices[n]
-            told: Attributes = {"name": d.name, "kind": d.kind.value, "busid": self.tree.busid.get(n)}
-            told |= {"vendor": d.vendor, "model": d.model, "numa": None if d.numa == -1 else d.numa}
-            told |= {key: value for key, value in d.attributes.items() if key not in told}
-            lines.append("  " + _element("device", told))
+            fields: Attributes = {"name": d.name, "kind": d.kind.value, "busid": self.tree.busid.get(n)}
+            fields |= {"vendor": d.vendor, "model": d.model, "numa": None if d.numa == -1 else d.numa}
+            fields |= {key: value for key, value in d.attributes.items() if key not in fields}
+            lines.append("  " + _element("device", fields))
         return lines
 
     def cpus(self) -> list[str]:
-        """Each with all that hangs from it."""
+        """Each <cpu> with all devices below it."""
         lines = []
         several = len(set(self.tree.host.values())) > 1
         taken = set[tuple[int, int]]()
@@ -86,12 +86,20 @@ class _Writer:
             while (self.tree.host[n], numa) in taken or numa < -1:
                 numa += 1
             taken.add((self.tree.host[n], numa))
-            said = d.attributes
-            told: Attributes = {"numaid": numa, "affinity": said.get("affinity"), "arch": said.get("arch", "x86_64")}
-            told |= {"vendor": d.vendor, "familyid": said.get("familyid", 0), "modelid": said.get("modelid", 0)}
-            told |= {"host_hash": f"{self.tree.host[n] + 1:#x}" if several else said.get("host_hash")}
-            told |= {"name": d.name, "model": d.model, "numa": None if numa == d.numa else d.numa}
-            lines.append("  " + _element("cpu", told, False, keep=("vendor",)))
+            attributes = d.attributes
+            fields: Attributes = {
+                "numaid": numa,
+                "affinity": attributes.get("affinity"),
+                "arch": attributes.get("arch", "x86_64"),
+            }
+            fields |= {
+                "vendor": d.vendor,
+                "familyid": attributes.get("familyid", 0),
+                "modelid": attributes.get("modelid", 0),
+            }
+            fields |= {"host_hash": f"{self.tree.host[n] + 1:#x}" if several else attributes.get("host_hash")}
+            fields |= {"name": d.name, "model": d.model, "numa": None if numa == d.numa else d.numa}
+            lines.append("  " + _element("cpu", fields, False, keep=("vendor",)))
             lines += self._below(n, "    ")
             lines.append("  </cpu>")
         return lines
@@ -114,89 +122,91 @@ class _Writer:
         return lines
 
     def _slot(self, n: int, d: Device) -> Attributes:
-        said = d.attributes
-        told: Attributes = {"busid": self.tree.busid[n], "class": said.get("class") or _class(d)}
-        ids: Attributes = {key: said.get(key) for key in ("vendor", "device", "subsystem_vendor", "subsystem_device")}
-        if not said.get("device"):
+        attributes = d.attributes
+        fields: Attributes = {"busid": self.tree.busid[n], "class": attributes.get("class") or _class(d)}
+        ids: Attributes = {
+            key: attributes.get(key) for key in ("vendor", "device", "subsystem_vendor", "subsystem_device")
+        }
+        if not attributes.get("device"):
             ids |= _ids(d)
         speed, width = _nearest(self.tree.uplink.get(n))
         numa = None if d.numa == self.machine.devices[self.tree.cpu[n]].numa else d.numa
         return {
-            **told, **ids, "link_speed": speed, "link_width": width,
+            **fields, **ids, "link_speed": speed, "link_width": width,
             "name": d.name, "maker": d.vendor, "model": d.model, "numa": numa,
         }  # fmt: skip
 
     def _gpu(self, n: int, d: Device, indent: str) -> list[str]:
-        said = d.attributes
+        attributes = d.attributes
         part = parts.GPUS.get(d.model)
         gcn = _GCN.get(part.wire) if part and isinstance(part.wire, str) else None
-        told: Attributes = {
+        fields: Attributes = {
             "dev": self.rank[n],
-            "sm": said.get("sm", d.sm),
-            "gcn": said.get("gcn") or gcn,
-            "arch": said.get("arch"),
+            "sm": attributes.get("sm", d.sm),
+            "gcn": attributes.get("gcn") or gcn,
+            "arch": attributes.get("arch"),
         }
-        told |= {"rank": self.rank[n], "gdr": int(d.gdr), "mlopart": said.get("mlopart")}
-        told |= {"memory_Bps": said.get("memory_Bps"), "p2p": said.get("p2p")}
+        fields |= {"rank": self.rank[n], "gdr": int(d.gdr), "mlopart": attributes.get("mlopart")}
+        fields |= {"memory_Bps": attributes.get("memory_Bps"), "p2p": attributes.get("p2p")}
         links = [f"{indent}  {line}" for m in self.machine.leaving(n) if (line := self._link(self.machine.links[m]))]
-        return [indent + _element("gpu", told, not links), *links, *([f"{indent}</gpu>"] if links else [])]
+        return [indent + _element("gpu", fields, not links), *links, *([f"{indent}</gpu>"] if links else [])]
 
     def _link(self, link: Link) -> str:
-        """Of a GPU, in the format's own words; empty where it has none."""
+        """A GPU's link as the format's own element; empty where the format has none."""
         kind = self.machine.devices[link.target].kind
         own, other = self.tree.cpu[link.source], self.tree.cpu.get(link.target)
         lane_MBps = round(link.bandwidth_Bps / link.width / 1e6)
         if link.kind is LinkKind.C2C and link.target == own and lane_MBps:
             return _element("c2c", {"bw": lane_MBps, "count": link.width})
         if kind is DeviceKind.GPU and other is not None and self.tree.host[own] == self.tree.host[other]:
-            place, code = self.tree.busid[link.target], _class(self.machine.devices[link.target])
+            busid, code = self.tree.busid[link.target], _class(self.machine.devices[link.target])
         elif kind is DeviceKind.NVSWITCH:
-            place, code = self.tree.busid[link.target], "0x068000"
+            busid, code = self.tree.busid[link.target], "0x068000"
         elif link.kind is LinkKind.NVLINK and link.target == own:
-            place, code = "ffff:ff:ff.0", "0x068001"
+            busid, code = "ffff:ff:ff.0", "0x068001"
         else:
             return ""
         tag = {LinkKind.NVLINK: "nvlink", LinkKind.XGMI: "xgmi"}.get(link.kind, "")
-        return _element(tag, {"target": place, "count": link.width, "tclass": code}) if tag else ""
+        return _element(tag, {"target": busid, "count": link.width, "tclass": code}) if tag else ""
 
-    def _nic(self, n: int, d: Device, indent: str, said: Attributes) -> list[str]:
-        """Its ports share its rate as they did where the file told, else evenly; they are one dev each."""
-        told = {key: value.split(",") for key, value in d.attributes.items()}
-        names = [name for name in told.get("net", []) if name] or [d.name]
-        count = len(told.get("speed", names))
+    def _nic(self, n: int, d: Device, indent: str, fields: Attributes) -> list[str]:
+        """A NIC: its ports share the rate as in the file that was read, else evenly; each port is a dev."""
+        per_port = {key: value.split(",") for key, value in d.attributes.items()}
+        names = [name for name in per_port.get("net", []) if name] or [d.name]
+        count = len(per_port.get("speed", names))
         lines = []
         for k in range(count):
             net: Attributes = {"name": names[k] if k < len(names) else f"{d.name}.{k}"}
             net |= {key: of[k] or None for key in ("port", "guid", "maxconn", "coll", "rail", "plane", "fabric")
-                    if k < len(of := told.get(key, []))}  # fmt: skip
+                    if k < len(of := per_port.get(key, []))}  # fmt: skip
             even = str(round(d.rate_Bps / MBPS / count))
-            speed = told["speed"][k] if d.attributes.get("speed") and not self._other_rate(d) else even
+            speed = per_port["speed"][k] if d.attributes.get("speed") and not self._other_rate(d) else even
             net |= {"dev": self._dev(n, k), "speed": speed, "latency": f"{d.latency_s * 1e6:.6f}", "gdr": int(d.gdr)}
             lines.append(f"{indent}  {_element('net', net)}")
-        return [indent + _element("nic", said, False), *lines, f"{indent}</nic>"]
+        return [indent + _element("nic", fields, False), *lines, f"{indent}</nic>"]
 
     def _other_rate(self, d: Device) -> bool:
-        """Whether what the file told of its ports no longer adds up to its rate."""
-        told = d.attributes["speed"].split(",")
+        """Whether the ports' speeds in the file no longer add up to the NIC's rate."""
+        speeds = d.attributes["speed"].split(",")
         guids, ports = (d.attributes.get(key, "").split(",") for key in ("guid", "port"))
-        if not all(t.strip().isdecimal() for t in told):
+        if not all(t.strip().isdecimal() for t in speeds):
             return True
         each = {
-            (guids[k] if k < len(guids) else k, ports[k] if k < len(ports) else 0): int(t) for k, t in enumerate(told)
+            (guids[k] if k < len(guids) else k, ports[k] if k < len(ports) else 0): int(t) for k, t in enumerate(speeds)
         }
         return abs(sum(each.values()) * MBPS - d.rate_Bps) > 1e-9 * d.rate_Bps
 
     def _dev(self, n: int, port: int) -> int:
-        """Devs count all ports of the NICs before it."""
+        """A port's dev: the number of ports before it, over all NICs."""
         before = [len(self.machine.devices[m].attributes.get("speed", "").split(",")) for m in self.machine.nics]
-        return sum(before[: self.place[n]]) + port
+        return sum(before[: self.position[n]]) + port
 
-    def further(self, told: Figures) -> list[str]:
-        """A <link> each for what the elements so far tell otherwise, given what they tell."""
+    def further(self, written: Figures) -> list[str]:
+        """A <link> for each link that the elements so far, read back as `written`, express wrongly."""
         meant = _links(self.machine)
-        every = {**meant, **told}
-        other = {key for key in every if meant.get(key) != told.get(key)}
-        if any(kind is LinkKind.CPU for _, _, kind in other):  # one told, none is assumed
+        every = {**meant, **written}
+        other = {key for key in every if meant.get(key) != written.get(key)}
+        if any(kind is LinkKind.CPU for _, _, kind in other):  # with one given, none is assumed
             other |= {key for key in every if key[2] is LinkKind.CPU}
         return [_link_line(key, of) for key in every if key in other for of in meant.get(key, [_NONE])]
 
@@ -206,22 +216,22 @@ _NONE = (0.0, 0.0, 0, 1)
 
 def _link_line(key: Ends, figures: tuple[float, float, int, int]) -> str:
     bandwidth, latency, generation, width = figures
-    told: Attributes = {"source": key[0], "target": key[1], "kind": key[2].value, "bandwidth_Bps": f"{bandwidth!r}"}
-    told |= {"latency_s": f"{latency!r}", "generation": generation, "width": width}
-    return "  " + _element("link", told)
+    fields: Attributes = {"source": key[0], "target": key[1], "kind": key[2].value, "bandwidth_Bps": f"{bandwidth!r}"}
+    fields |= {"latency_s": f"{latency!r}", "generation": generation, "width": width}
+    return "  " + _element("link", fields)
 
 
 def _element(tag: str, attributes: Attributes, closed: bool = True, keep: tuple[str, ...] = ()) -> str:
     """One blank between attributes; None is left out, and so is an empty text that need not be there."""
-    said = []
+    texts = []
     for key, value in attributes.items():
         if value is None or (value == "" and key not in keep):
             continue
         shown = escape(str(value), {'"': "&quot;"})
         if len(shown) > _LONGEST or not shown.isprintable():
             raise ValueError(f'<{tag}> {key}="{shown[:40]!s}…": expected at most {_LONGEST} printable characters')
-        said.append(f' {key}="{shown}"')
-    return f"<{tag}{''.join(said)}{'/' if closed else ''}>"
+        texts.append(f' {key}="{shown}"')
+    return f"<{tag}{''.join(texts)}{'/' if closed else ''}>"
 
 
 def _class(d: Device) -> str:

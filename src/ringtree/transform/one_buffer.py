@@ -11,10 +11,10 @@ from ringtree.ir.schedule import Block, Buffer, Column, Schedule, Transfers
 
 
 def in_place(schedule: Schedule) -> Schedule:
-    """The same schedule speaking of DATA, so that it can be composed.
+    """The same schedule on DATA, so that it can be composed.
 
-    Where every row moves a position of the vector to the same position and nothing is reduced, input and output may
-    be one; else the output is collected in scratch and copied home in one more, local round. Cost: O(transfers).
+    Where every row moves a position of the vector to the same position and no row reduces, input and output become
+    one; else the output is collected in scratch and copied to DATA in one more, local round. Cost: O(transfers).
     """
     if schedule.in_place:
         return schedule
@@ -59,7 +59,7 @@ def _renamed(buffer: Column) -> Column:
 
 
 def _home(schedule: Schedule) -> Transfers:
-    """Every rank copies its output from behind the schedule's own scratch to where it belongs."""
+    """Every rank copies its output from behind the schedule's own scratch to its window of DATA."""
     s = schedule
     postcondition = [s.postcondition(rank) for rank in range(s.ranks)]
     rank = np.array([r for r in range(s.ranks) if len(postcondition[r])])

@@ -1,4 +1,4 @@
-"""Where each device hangs: on a PCIe switch or a NUMA node, by which link, and what of that will mislead."""
+"""The PCIe switch or NUMA node that each device hangs on, the link to it, and notes on misleading reports."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from ringtree.machines.detect.pci import PciDevice, Speed
 from ringtree.machines.machine import Device, DeviceKind, LinkKind, NoteKind
 
 ASSUMED = Speed(8.0, 16)
-"""What NCCL assumes of a link without figures."""
+"""NCCL's assumption for a link without figures."""
 GTps = {generation: speed for speed, generation in parts.PCIE_GTps.items()}
-"""Of a lane, by PCIe's generation."""
+"""Speed of a lane in GT/s, by PCIe's generation."""
 EMULATED = {(0x104C, 0x8232), (0x1B36, 0x000C)}
-"""Switches that QEMU makes up, with a link that is none: TI's XIO3130, and its own root port."""
+"""Switches that QEMU emulates, whose link speed is not real: TI's XIO3130, and its own root port."""
 
 
-class Places:
-    """Adds the switches that devices hang on, and the links. `numbers`: the NUMA nodes there are, each a device named
-    cpu and its number."""
+class Attachments:
+    """Adds the switches that devices hang on, and the links. `numbers`: the NUMA nodes by number, each with its
+    device's name."""
 
     def __init__(self, builder: MachineBuilder, pci: Mapping[str, PciDevice], cpus: Mapping[int, str]) -> None:
         self._builder, self._pci, self._cpus = builder, pci, cpus
         self._switches: dict[str, str] = {}
-        self._untold: list[str] = []
+        self._unreported: list[str] = []
         self._homeless: list[str] = []
 
     def numa(self, busid: str) -> int:
@@ -42,25 +42,25 @@ class Places:
         """Hangs the device on its switch or NUMA node. `usual`: its link, where sysfs does not report it."""
         device = self._pci.get(busid)
         if device is None:
-            self._untold.append(name)
+            self._unreported.append(name)
             self._link(name, self._cpu(name, busid), usual)
             return
         above = self._switch(device.switch) if device.switch in self._pci else self._cpu(name, busid)
         self._link(name, above, self._speed(name, device, kind, usual))
 
     def join_by(self, name: str, busid: str, bandwidth_Bps: float) -> None:
-        """Hangs it where its PCI controller hangs, by a link of that bandwidth."""
+        """Hangs the device where its PCI controller hangs, by a link of that bandwidth."""
         device = self._pci[busid]
         above = self._switch(device.switch) if device.switch in self._pci else self._cpu(name, busid)
         self._builder.link(name, above, LinkKind.PCIE, bandwidth_Bps)
 
-    def tell(self) -> None:
-        """Notes what was assumed for several devices."""
+    def note(self) -> None:
+        """Adds the notes on assumptions about several devices."""
         note = self._builder.note
-        if self._untold:
-            text = "sysfs reports no link speed or width, as in a virtual machine: taken as what the part has, else as "
+        if self._unreported:
+            text = "sysfs reports no link speed or width, as in a virtual machine: taken as the part's, else as "
             text += "PCIe 3 x16, as NCCL does; put it right in the file that --xml or --json writes"
-            for name in self._untold:
+            for name in self._unreported:
                 note(NoteKind.ASSUMED, name, text)
         if self._homeless and len(self._cpus) > 1:
             text = f"sysfs reports no NUMA node for it: taken to be near {self._first_cpu}, which may be the wrong one"
@@ -97,7 +97,7 @@ class Places:
             return fastest
         now, most = device.speed, device.most
         if not (now.GTps and now.width):
-            self._untold.append(name)
+            self._unreported.append(name)
             return usual
         if now.GTps >= most.GTps and now.width >= most.width:
             return now

@@ -1,4 +1,4 @@
-"""Which way messages take: the links of each pair's route, and the port by which a lane enters them."""
+"""The routes of messages: the links of each pair's route, and the port by which a lane enters them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ NONE = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Routes:
-    """For each of many pairs its links, link[first[k] : first[k + 1]], the least of their bandwidths, the sum of their
-    latencies, and the first of them; NONE where it has none. `lost`: those that have no route."""
+    """For each of many pairs: its links, link[first[k] : first[k + 1]], their least bandwidth, the sum of their
+    latencies, and the first link, NONE where the route is empty. `lost`: whether the pair has no route."""
 
     first: Ints
     link: Ints
@@ -43,14 +43,14 @@ class Routes:
         return Routes(first, link, bandwidth_Bps, latency_s, entry, lost)
 
     def spread(self, pair: Ints) -> tuple[Ints, Ints]:
-        """The links of many pairs: (place in `pair`, link)."""
-        place, at = elements(self.first[pair], self.first[pair + 1] - self.first[pair])
-        return place, self.link[at]
+        """The links of many pairs: (position in `pair`, link)."""
+        position, at = elements(self.first[pair], self.first[pair + 1] - self.first[pair])
+        return position, self.link[at]
 
 
 class LaneRoutes:
-    """By lane: `port` (NONE where there is no route), and its `routes`, as links that are numbered anew, without those
-    that no lane takes: `used` are the topology's numbers, `bandwidth` is theirs."""
+    """By lane: `port` (NONE where there is no route), and `routes`, over the links that some lane takes, renumbered:
+    `used` are the topology's numbers, `bandwidth` their bandwidths in B/s."""
 
     def __init__(self, topology: Topology, source: Ints, target: Ints, job: Ints) -> None:
         found = Routes.of(topology, source, target)
@@ -64,7 +64,7 @@ class LaneRoutes:
 
 
 def _routes(topology: Topology, source: Ints, target: Ints) -> tuple[Ints, Ints, NDArray[np.bool_]]:
-    """(first, link) as the topology has them, and which pairs have no route."""
+    """(first, link) as of `Topology.routes`, and whether each pair has no route."""
     known = topology.routes(source, target)
     if known is not None:
         return *known, np.zeros(len(source), np.bool_)
