@@ -43,7 +43,7 @@ SIZES = (8, 512, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20, 64 << 20)
 WARMUP = 1
 MOST_CALLS, FEWEST_CALLS = 15, 2
 CALLS_NBYTES = 16 << 20
-"""As many calls of a size in a turn as move about so much, no fewer and no more than these."""
+"""Calls of a size in a turn: as many as move about CALLS_NBYTES, at least FEWEST_CALLS and at most MOST_CALLS."""
 
 
 @dataclass(frozen=True, slots=True)

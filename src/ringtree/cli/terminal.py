@@ -116,7 +116,7 @@ SILENT = _Silent(None, None)
 
 @contextmanager
 def progress(what: str, total: float) -> Iterator[Bar]:
-    """A bar that is there while the block runs. It is drawn when told of something, never by a thread: the block may
+    """A bar that is there while the block runs. Only the block's own calls draw it, never a thread: the block may
     fork."""
     if not sys.stderr.isatty():
         yield Bar(None, None)

@@ -102,8 +102,8 @@ def write(
     channels: Callable[[], Sequence[Channels]],
     between: tuple[int, int] = (0, 1),
 ) -> bool:
-    """Writes those that are asked for, and says where they lie; whether there were any. No file is begun where one of
-    them could not be written, or is what was read. `between`: the GPUs whose ways the page lays side by side."""
+    """Writes the files that the options ask for and prints their paths; returns whether there were any. Writes no file
+    where one of them cannot be written or is an input. `between`: the GPUs whose routes the page shows side by side."""
     forms = ((args.json, machine_json.text), (args.xml, nccl_xml.text))
     asked = [path for path in (args.json, args.xml, args.html) if path]
     read = [path for path in (getattr(args, "topology", None), getattr(args, "graph", None)) if path]

@@ -1,4 +1,4 @@
-"""Comm: an mpi4py-like face of a Communicator. Its methods come in families, one file each; here is what it is."""
+"""Comm: a Communicator with mpi4py's names. Its methods come in families, one file each; this file has its identity."""
 
 from __future__ import annotations
 

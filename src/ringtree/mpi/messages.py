@@ -149,7 +149,7 @@ class MessageMethods(Connected):
         return pickle.loads(room.data)
 
     def irecv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
-        """The object is what the request's `wait` returns. `buf`: room for its pickle, or how many bytes of it."""
+        """The request's `wait` returns the object. `buf`: memory for its pickle, or the number of bytes."""
         if source == PROC_NULL:
             return Request(NOTHING)
         room = octets(buf if hasattr(buf, "__len__") else np.empty(buf or ROOM, np.uint8), True)

@@ -27,7 +27,7 @@ def Init() -> None:
 
 
 def Init_thread(required: int = THREAD_MULTIPLE) -> int:
-    """Joins the group; returns THREAD_MULTIPLE whatever `required` is."""
+    """Joins the group;returns THREAD_MULTIPLE for every `required`."""
     Init()
     return THREAD_MULTIPLE
 

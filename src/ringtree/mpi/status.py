@@ -92,7 +92,7 @@ class Nothing:
         return True
 
     def wait(self, timeout: float | None = None) -> bool:
-        """True at once, whatever `timeout`."""
+        """Returns True at once, for every `timeout`."""
         return True
 
 

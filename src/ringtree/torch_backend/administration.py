@@ -16,7 +16,7 @@ LEAVE_S = 10.0
 
 
 class Administration(Launching):
-    """Who this rank is in the group, how long it waits, and how the group ends."""
+    """This rank's number in the group, its timeout, and the group's end."""
 
     _alarm: Alarm | None = None  # not of a group that was made from the default one
 
@@ -87,10 +87,10 @@ class Administration(Launching):
         self._communicator.abort()
 
     def errored(self) -> Exception | None:
-        """What the group has failed with, or which of its ranks has died; None while it works."""
+        """The error with which the group failed, or that a rank of it has died; None while the group works."""
         try:
             self._communicator.check_liveness("errored()")
-        except Exception as error:  # noqa: BLE001  # whatever it is, it is the answer
+        except Exception as error:  # noqa: BLE001  # every kind is returned
             return error
         return None
 

@@ -66,9 +66,10 @@ class Alarm:
 
 
 def report(rank: int, why: str, error: Exception) -> Path | None:
-    """Dumps here and on all other ranks, for an error of this one; where to, or None if nothing is recorded.
+    """Dumps on this and all other ranks, for an error of this one. Returns this rank's file, or None if nothing is
+    recorded.
 
-    For one that a rank is missing, or that it went another way, it waits a moment until that rank has its dump too."""
+    Where the error is a missing or a mismatched rank, waits a moment until that rank has its dump, too."""
     path, since_s = dump(rank), time.time() - WAIT_S
     with _lock:
         alarms = list(_alarms)
@@ -113,7 +114,7 @@ def _watch() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """The alarms and who watches them are the parent's, and another thread may have held the lock."""
+    """Makes a new lock: the alarms and their thread are the parent's, and another thread may have held the lock."""
     global _lock, _watched
     _lock, _watched = threading.Lock(), False
     _alarms.clear()

@@ -24,7 +24,7 @@ SLICE_S = 0.02
 """How long a leader waits until it looks whether there are others to wait for."""
 
 FirstEnded = Callable[[list[Any], float], Any]
-"""Waits for so many seconds at most until one of these works has ended, and returns it; None if none has."""
+"""Waits until one of these works has ended, for at most the given seconds, and returns it; None if none has."""
 
 
 class Completions:
@@ -107,7 +107,7 @@ class _Threads:
             self._tasks.put(None)
 
     def rest(self, timeout_s: float) -> None:
-        """Waits until no task is under way, for so long at most."""
+        """Waits until no task is under way, for at most `timeout_s` seconds."""
         until = time.monotonic() + timeout_s
         while self._busy and time.monotonic() < until:
             time.sleep(0.001)
@@ -116,7 +116,7 @@ class _Threads:
         self._local.working = True
         while task is not None:
             task()
-            del task  # what it held is not kept while this thread is idle
+            del task  # an idle thread keeps nothing of its last task
             with self._lock:
                 self._busy -= 1
                 if self._dismissed:

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from ringtree.torch_backend.callbacks import PROGRAM, Callbacks, place
+from ringtree.torch_backend.callbacks import PROGRAM, Callbacks, callback_context
 from ringtree.torch_backend.completion import here
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class UnderWay:
             self._works.pop(work, None)
 
     def interrupted(self) -> None:
-        """This rank is to stop in the midst of them: whoever leaves the group then does not wait for them."""
+        """Marks the works as interrupted: leaving the group then does not wait for them."""
         with self._lock:
             for work in self._works:
                 work.owed = False
@@ -68,7 +68,7 @@ class UnderWay:
         until = time.monotonic() + timeout_s
         while (work := self._owed()) and work.ended(max(until - time.monotonic(), 0.0)):
             pass
-        while self._called_back() and time.monotonic() < until and not here() and place.get() is PROGRAM:
+        while self._called_back() and time.monotonic() < until and not here() and callback_context.get() is PROGRAM:
             time.sleep(0.001)
 
     def _owed(self) -> Pending | None:
