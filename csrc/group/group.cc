@@ -70,10 +70,9 @@ void Group::sit(int rank, Options& options, InheritedLiveness inherited) {
 Group::~Group() {
   try {
     close();
-  } catch (...) {  // whoever wants to know calls close()
+  } catch (...) {  // a caller that needs the error calls close()
   }
-  // Memory is given back only now: arrays may still lie there, threads may be on their way out of it, and each of them
-  // keeps this object.
+  // Memory is given back only now: arrays in it, and threads that leave it, keep this object until here.
   if (home_ != this_process()) {  // their threads are the parent's
     (void)worker_.release();
     (void)exchange_.release();
@@ -107,7 +106,7 @@ void Group::check_liveness(const std::string& what, const std::vector<int>& rank
   check_usable();
   for (int rank : ranks) check_rank(rank);
   std::vector<int> missing;
-  for (int place : absent) missing.push_back(ranks.at(place));
+  for (int position : absent) missing.push_back(ranks.at(position));
   endpoint_->check_liveness(ranks, missing, elsewhere);
 }
 

@@ -1,4 +1,4 @@
-// Signals: counters by which a rank tells another that it has written to shared memory; each pair has several, by
+// Signals: counters by which a rank reports to another that it has written to shared memory; each pair has several, by
 // index.
 #pragma once
 

@@ -45,7 +45,7 @@ class Worker {
   std::condition_variable more_, less_;
   std::deque<Job> jobs_;
   std::map<std::uint64_t, std::exception_ptr> failed_;
-  // Pairs: `completed_` is stored with release after a job, so who sees a ticket done sees its results.
+  // Pairs: `completed_` is stored with release after a job, so a thread that sees a ticket done sees its results.
   std::atomic<std::uint64_t> issued_ = 0, completed_ = 0;
   bool running_ = false;  // a job
   bool stopping_ = false;

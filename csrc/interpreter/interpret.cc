@@ -8,7 +8,7 @@ namespace ringtree {
 
 namespace {
 
-constexpr std::size_t worth_zero_copy = 4096;  // less is copied in the time it takes to hear that it was read
+constexpr std::size_t worth_zero_copy = 4096;  // bytes; below, a copy takes less time than the completion
 
 void copy(void* const* targets, int ntargets, const void* source, std::size_t nbytes) {
   if (ntargets == 1) {
@@ -46,7 +46,7 @@ void Interpreter::run(const std::shared_ptr<PreparedProgram>& shared, std::uint6
   hooks_ = &hooks;
   history_[call % history_.size()] = {call, plan.print};
   endpoint_.health().report_call(endpoint_.rank(), call, plan.print);
-  check_unheard();
+  check_silent();
   if (previous_ != shared) previous_ = shared;
   if (plan.scratch_bytes > scratch_bytes_) {
     scratch_ = std::make_unique<std::byte[]>(plan.scratch_bytes);
@@ -160,8 +160,7 @@ std::size_t Interpreter::move(const PreparedProgram::Instruction& i, std::int64_
 }
 
 // Whether the bytes of a lazy slot can be sent from the other target, or from the source of a copy: short ones because
-// they travel within the descriptor, long ones if peers can read them where they lie (zero_copy.cc says when that may
-// be).
+// they travel within the descriptor, long ones if peers can read them where they lie (see zero_copy.cc).
 bool Interpreter::send_in_place(const PreparedProgram::Instruction& i, std::int64_t window, SendDescriptor& send) {
   const PreparedProgram::Operand* left = nullptr;
   for (int k = 0; k < i.targets; k++) {

@@ -32,10 +32,10 @@ class Exchange : Background, ProgressThread::Duty {
   std::uint64_t post(Operation operation);
   // Whether it has ended, well or (the group has failed) badly. Moves messages; never waits.
   bool test(std::uint64_t number);
-  // Waits until all of these are complete, or (`first`) one of them is, and returns which: the lowest place in the
+  // Waits until all of these are complete, or (`first`) one of them is, and returns which: the lowest position in the
   // list. -1: `timeout_s` passed first; below 0 it is the endpoint's own limit, which throws.
   int wait(std::span<const std::uint64_t> numbers, bool first, double timeout_s, Hooks& hooks);
-  // What a complete one was: of a receive, the message.
+  // The envelope of a complete operation: of a receive, the message's.
   Envelope status(std::uint64_t number);
   // Forgets it, if it is complete; false otherwise.
   bool drop(std::uint64_t number);
@@ -43,9 +43,9 @@ class Exchange : Background, ProgressThread::Duty {
   // The earliest message that has begun to arrive and that a receive posted now would take. Waits as wait() does.
   std::optional<Envelope> probe(int source, int tag, double timeout_s, Hooks& hooks);
 
-  // From now on, messages are written down: anew, at most so many events. 0 ends it.
+  // Records messages from now on: anew, at most `most` events. 0 ends it.
   void record(std::size_t most);
-  // What was written down; nullptr where nothing was.
+  // The recording; nullptr where nothing was recorded.
   const Recorder* recorder();
 
   std::vector<Received> received;  // from each peer, and taken by a receive; written with the mutex held

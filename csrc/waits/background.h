@@ -1,5 +1,5 @@
-// What a process still owes its peers while it waits for something else, and they may wait for: its non-blocking
-// messages that are under way, in whatever group.
+// The work of a process for its peers while it waits for something else: its non-blocking messages that are under way,
+// in all groups.
 #pragma once
 
 namespace ringtree {
