@@ -93,7 +93,7 @@ def _target(topology: str | None) -> PlanningTarget:
         return PlanningTarget(found.parameters, cores, found.cpu, f"{found.parameters.source} ({topology})")
     parameters = tuned.parameters_here()
     if parameters is not None:
-        return PlanningTarget(parameters, usable_cores(), cpu(), f"{parameters.source} ({tuned.place()})")
+        return PlanningTarget(parameters, usable_cores(), cpu(), f"{parameters.source} ({tuned.location()})")
     return PlanningTarget(BUILT_IN, usable_cores(), cpu(), f"{BUILT_IN.source}; `ringtree tune` measures this machine")
 
 

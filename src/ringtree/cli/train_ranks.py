@@ -47,7 +47,7 @@ def start(words: Sequence[str], ranks: int) -> int:
     with TemporaryDirectory(prefix="ringtree-train-") as folder:
         try:
             os.environ[ERRORS] = folder
-            code = launch.run(["ringtree.cli", "train", *words], ranks, module=True, speaker=0, say=printed.append)
+            code = launch.run(["ringtree.cli", "train", *words], ranks, module=True, speaker=0, write=printed.append)
         finally:
             del os.environ[ERRORS]
         messages = _first_error(Path(folder)) or printed

@@ -39,7 +39,7 @@ class Sparse(Launching):
 
         def call(c: Communicator, async_op: bool) -> Task:
             # In the group's own order, so that a rank which makes another call here raises Mismatch.
-            barrier = c._calls.meet_for("all_reduce of sparse tensors", async_op)
+            barrier = c._calls.synchronize_for("all_reduce of sparse tensors", async_op)
 
             def run() -> None:
                 if barrier is not None:

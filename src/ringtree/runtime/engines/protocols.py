@@ -115,7 +115,7 @@ class Messages(Protocol):
 
 class Windows(Protocol):
     """Memory that peers reach: regions that are read in place, windows that ranks write to and read by number and
-    offset, and signals that say when."""
+    offset, and signals that order the accesses."""
 
     def add_region(self, fd: int, nbytes: int, offset: int, reserved: int | None = None) -> int: ...
     def prefault(self, address: int, nbytes: int) -> None: ...

@@ -1,20 +1,20 @@
-"""The shared-memory engine's door: ranks meet, learn which cores they share, and take their native endpoints."""
+"""Joins a group of the shared-memory engine: ranks bootstrap, exchange their cores, and make their native endpoints."""
 
 from __future__ import annotations
 
 import os
 
-import ringtree.errors  # noqa: F401  # teaches the native errors to say their message
+import ringtree.errors  # noqa: F401  # gives the native errors their message
 from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup, native_module
 from ringtree.runtime.tuned import as_json, parameters_from
 
 STAGING_BYTES = 1 << 20
-"""Per rank, for all slots: what stays in a core's own cache is staged at the cache's speed."""
+"""Bytes of a rank's slots together: staging that fits a core's own cache runs at the cache's speed."""
 FEWEST_SLOTS, MOST_SLOTS = 8, 4096
 
 
 def join(parameters: GroupParameters) -> JoinedGroup:
-    """Takes this rank's native endpoint; returns when all members have met."""
+    """Makes this rank's native endpoint; returns when all members have come."""
     native = native_module()
     slots, slot_bytes = staging(parameters.ranks, parameters.slots)
     mine = sum(1 << core for core in os.sched_getaffinity(0))
@@ -25,7 +25,7 @@ def join(parameters: GroupParameters) -> JoinedGroup:
     reserved = native.reserved_bytes(*sizes, lazily=parameters.inherited is not None)
     fd, offers = parameters.bootstrap.share(parameters.bootstrap_group(native.BUILD), whole, offer, reserved)
     cores = _union([mask for mask, *_ in offers]).bit_count()
-    said = offers[0][1:]  # rank 0's, which a group that is made from another has already
+    announced = offers[0][1:]  # rank 0's cost parameters, which a group that is made from another has already
     endpoint = native.Group(
         fd,
         parameters.rank,
@@ -38,7 +38,7 @@ def join(parameters: GroupParameters) -> JoinedGroup:
         names=list(parameters.names),
         inherited=parameters.inherited,
     )
-    agreed = parameters_from(*said) if said else parameters.cost if parameters.inherited else None
+    agreed = parameters_from(*announced) if announced else parameters.cost if parameters.inherited else None
     return JoinedGroup(endpoint, slots, slot_bytes, cores, agreed)
 
 

@@ -139,9 +139,9 @@ def wait_all(works: Iterable[Work], timeout: float | None = None) -> bool:
 
 
 def wait_any(works: Iterable[Work], timeout: float | None = None) -> int:
-    """Waits for one of them and returns its place in the list: the first that has ended. Raises what that one raised.
-    TimedOut when `timeout` seconds passed first, which harms nobody. What has ended is named again if it stays in the
-    list."""
+    """Waits for one of them and returns its position in the list: the first that has ended. Raises that one's error;
+    TimedOut when `timeout` seconds passed first, after which the works go on. A work that has ended is returned again
+    if it stays in the list."""
     listed = _listed(works)
     begun = [work for work in listed if isinstance(work, Message) and work._status is None]
     if len(begun) == len(listed) and len({id(message._messages) for message in begun}) == 1:
