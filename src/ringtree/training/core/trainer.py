@@ -113,7 +113,7 @@ class Trainer:
             self.optimizer.collect()
 
     def hand_out(self) -> None:
-        """The other way, when weights and state have been given. All come."""
+        """Gives the collected weights and state back to where the strategies have them. All ranks call it."""
         if isinstance(self.optimizer, Pushing):
             self.optimizer.hand_out()
 
