@@ -7,7 +7,7 @@ staging slot by then need not be cut; what is longer than a slot passes through 
 one another without a pause.
 
     pieces=N, aggregate=N    the algorithm's own option of that name
-    many_source              what comes to a place in several rounds is added up in one go
+    many_source              chunks that come to a position in several rounds are added up at once
     split(N)                 no message is longer than N chunks
     pipeline(N)              each chunk in N pieces, one after the other
     channels(N)              each chunk in N parts, side by side
@@ -171,7 +171,7 @@ def _wanted(
     slot_bytes: int,
     message_nbytes: float,
 ) -> CallTuning:
-    """What the model asks for, whatever it needs."""
+    """The model's tuning, before `steps_for` removes steps."""
     plain, own = _plain(algorithm, collective, ranks, root), _own(algorithm, collective)
     chunk_nbytes = nbytes // plain.chunks
     widest = max((int(b.rows.count.max(initial=1)) for b in plain.blocks), default=1)
