@@ -1,7 +1,7 @@
 'use strict';
 
-// The machine as a picture: plain attributes only, so that a copy of it stands alone. What an element is of, for who
-// points at it, is its d3 datum.
+// The machine as a picture: plain attributes only, so that a copy of it stands alone. The thing that an element
+// stands for is its d3 datum.
 /** @typedef {{device?: number, link?: number, hop?: Hop, row?: number, column?: number, isImage?: boolean}} Bound */
 const machinePicture = (() => {
   const LINKS = {

@@ -1,6 +1,6 @@
 'use strict';
 
-// A run of training: what came out, the loss, where a step's time went, its bytes, and who talks to whom.
+// A run of training: its result, the loss, a step's time and bytes, and the groups of ranks.
 class TrainView {
   facts = make('div.train-facts');
   drawn = make('img.train-picture');
