@@ -155,7 +155,7 @@ void Group::execute(const std::shared_ptr<PreparedProgram>& plan, std::byte* inp
     endpoint_->health().report_failure(Failure::poisoned, -1,
                                        endpoint_->name(endpoint_->rank()) + " was interrupted in " + where());
     throw;
-  } catch (const std::exception& error) {  // a call that ends half way leaves lanes nobody can go on with
+  } catch (const std::exception& error) {  // a call that ends half way leaves lanes that no call can use
     endpoint_->health().report_failure(
         Failure::poisoned, -1, endpoint_->name(endpoint_->rank()) + " failed in " + where() + ": " + error.what());
     throw;

@@ -1,5 +1,5 @@
-// The group's own thread: runs asynchronous calls in the order of their tickets. Who waits for one that it has not
-// begun runs it himself, for a thread takes long to wake.
+// The group's own thread: runs asynchronous calls in the order of their tickets. A thread that waits for
+// a call that has not begun runs the call itself, for a thread takes long to wake.
 #pragma once
 
 #include <condition_variable>

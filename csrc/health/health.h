@@ -36,7 +36,7 @@ class Health {
   bool failed() const { return segment_.header().poison.state.load(std::memory_order_relaxed) != 0; }
   // Throws the failure itself at the first query of this rank, then that the group can no longer be used.
   [[noreturn]] void raise_failure();
-  // Takes back that this rank's user has seen the failure: an asynchronous call keeps it until somebody waits.
+  // Takes back that this rank's user has seen the failure: an asynchronous call keeps it until a caller waits.
   void keep(const Error& error) {
     if (!error.again) raised_.store(false, std::memory_order_relaxed);
   }

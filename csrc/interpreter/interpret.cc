@@ -78,7 +78,7 @@ void Interpreter::start_recording(std::size_t most, bool lazily) {
   recording_.store(last_recorder_.get(), std::memory_order_relaxed);
 }
 
-// What is recorded costs nothing where nobody asked for it: it is another function then.
+// Without a recording the recorder costs nothing: the window then runs in another function.
 template <bool recorded>
 void Interpreter::run_window(std::int64_t window) {
   using Did = Recorder::Did;
@@ -116,7 +116,7 @@ bool Interpreter::sends_at_once() const {
   return works && bytes(all[0], 0) <= Recorder::short_work && all.size() > 1 && all[1].kind == Kind::signal;
 }
 
-// Called before and after a wait for room, and so off the path of those who need not wait.
+// Called before and after a wait for room, and so off the path of calls that need not wait.
 void Interpreter::stall() {
   if (recorder_) recorder_->stall();
 }

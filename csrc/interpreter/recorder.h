@@ -1,4 +1,4 @@
-// What a rank did, and when: the events of its calls, written down while somebody wants to know.
+// The recorder of a rank: the events of its calls and their times, during a recording.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace ringtree {
 
-// Time as the cores count it: read in a few ns, alike on all of them, since some moment that nobody knows.
+// Time as the cores count it: read in a few ns, alike on all of them, since an unknown moment.
 class Ticks {
  public:
   static std::uint64_t now() {

@@ -69,7 +69,7 @@ bool Exchange::advance() noexcept {
   return lock.owns_lock() && move_all(lock);
 }
 
-// For the progress thread, which is not to miss what came while somebody else was at it.
+// For the progress thread, which must not miss messages that came while another thread moved them.
 bool Exchange::move() noexcept {
   std::unique_lock lock(mutex_);
   return move_all(lock);

@@ -34,7 +34,7 @@ void Exchange::close() {
   while (visitors_.load(std::memory_order_acquire) > 0) usleep(100);
 }
 
-// While somebody waits here, all messages are moved by him; then the progress thread sees to what is left.
+// While a thread waits here, it moves all messages; afterwards the progress thread moves the rest.
 struct Exchange::Visit {
   explicit Visit(Exchange& exchange) : exchange(exchange) {
     exchange.visitors_.fetch_add(1);

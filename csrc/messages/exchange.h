@@ -22,10 +22,10 @@ class Exchange : Background, ProgressThread::Duty {
   explicit Exchange(Endpoint& endpoint);
   ~Exchange() override;
 
-  // Waits until nobody is in here any more, which is soon once the endpoint is stopping.
+  // Waits until no thread is in here any more, which is soon once the endpoint is stopping.
   void close();
 
-  // Returns when all are complete. Several threads may be here at once: each moves everybody's messages on.
+  // Returns when all are complete. Several threads may be here at once: each moves the messages of all.
   void run(std::span<Operation> operations, double timeout_s, Hooks& hooks);
 
   // Begins an operation and returns its number. Its memory must stay until it is complete. It goes on by itself.
@@ -100,11 +100,11 @@ class Exchange : Background, ProgressThread::Duty {
   std::uint64_t issued_ = 0;
   std::atomic<int> unfinished_ = 0;           // of the posted
   std::atomic<int> visitors_ = 0;             // threads that wait here
-  std::int64_t checked_ns_ = 0;               // when those who never wait last looked for the dead
+  std::int64_t checked_ns_ = 0;               // of the last liveness check of callers that never wait
   std::atomic<std::size_t> most_events_ = 0;  // 0: nothing is recorded
   std::unique_ptr<Recorder> recorder_;
   int waiting_ = 0;                               // threads that wait for a message, as far as that is recorded
-  std::uint64_t waited_since_ = 0, arrived_ = 0;  // since when somebody does; when the last message came
+  std::uint64_t waited_since_ = 0, arrived_ = 0;  // begin of a thread's wait; arrival of the last message
   ProgressThread progress_thread_;
 };
 

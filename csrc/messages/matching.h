@@ -69,7 +69,7 @@ class Matching {
   // Takes a receive back that waits.
   void withdraw(Operation& receive);
 
-  // Keeps a message that nobody waits for. The reference holds until it is taken.
+  // Keeps a message without a posted receive. The reference holds until it is taken.
   UnexpectedMessage& keep(const Envelope& envelope);
   // The earliest kept message that fits; nullptr if there is none.
   UnexpectedMessage* find(int source, int tag);

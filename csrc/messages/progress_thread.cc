@@ -30,7 +30,8 @@ void ProgressThread::loop() {
       sched_yield();
     }
     arm();
-    auto seen = doorbell_.load(std::memory_order_seq_cst);  // before the need: who arms it from then on ends the wait
+    // Read before the need: a thread that arms it from now on ends the wait.
+    auto seen = doorbell_.load(std::memory_order_seq_cst);
     auto need = duty_.need();
     if (seen == 2) continue;
     if (need == Need::wanted) seen = 1;  // else it was rung already

@@ -1,4 +1,4 @@
-// The group's thread for messages: moves on what was posted while the program computes and nobody waits here.
+// The group's thread for messages: moves posted messages while the program computes and no thread waits here.
 //
 // It sleeps on a doorbell of its own, which peers ring when they have put something into a pipe or taken something out.
 // The doorbell is armed (1) only while something is under way and no other thread of this process moves it. The thread

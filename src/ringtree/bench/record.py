@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 class BenchRow(TypedDict):
     """One case. Times are medians over iterations, of the slowest rank unless asked otherwise; `nbytes` is the whole
-    vector's; `wrong` counts elements over all iterations and ranks. None: there is no such side, or nobody checked.
+    vector's; `wrong` counts elements over all iterations and ranks. None: there is no such side, or no check.
     A barrier has no out-of-place side: its `time_us` is the in-place one.
     """
 

@@ -1,5 +1,5 @@
-"""How each GPU of a machine reaches each other and every NIC, as a matrix, devices that are alike there as one; and by
-which rule it does so directly."""
+"""The paths from each GPU of a machine to each other and to every NIC, as a matrix, equal devices as one; and the rules
+for direct access."""
 
 from __future__ import annotations
 

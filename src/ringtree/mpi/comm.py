@@ -165,7 +165,7 @@ class Intracomm(Comm):
 
 
 class _World(Intracomm):
-    """All ranks of the job; they meet when one is first asked for more than its name."""
+    """All ranks of the job; the bootstrap runs at the first use beyond the name."""
 
     def _join(self) -> Communicator:
         return init()

@@ -22,7 +22,7 @@ ROOM = 1 << 15
 
 @translating
 class MessageMethods(Connected):
-    """A message shorter than the buffer is received; a longer one is an error (ERR_TRUNCATE). PROC_NULL is nobody."""
+    """A message shorter than the buffer is received; a longer one is an error (ERR_TRUNCATE). PROC_NULL is no rank."""
 
     @direct
     def Send(self, buf: Any, dest: int, tag: int = 0) -> None:
@@ -46,7 +46,7 @@ class MessageMethods(Connected):
             self.Irecv(buf, source, tag).Wait(status)
             return
         try:
-            self._comm.recv(octets(buf), source, tag, at_most=True)  # who refuses what cannot be written
+            self._comm.recv(octets(buf), source, tag, at_most=True)  # raises for arrays that cannot be written
         except KINDS as error:
             reraise(error)
 

@@ -1,6 +1,6 @@
 """Users' arrays as addresses: numpy arrays, torch CPU tensors (torch is never imported here), lists and numbers.
 
-Engines see an address, a count and a type's code. Everything about shapes, kinds and who owns the memory ends here.
+Engines see an address, a count and a type's code. Shapes, kinds and owners of memory are known here only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What torch asks of a group, and does with it, beside calls."""
+"""Torch's queries about a group, and its control of the group, beside calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ringtree.torch_backend.launching import Launching
 from ringtree.torch_backend.registration import NAME
 
 LEAVE_S = 10.0
-"""How long a rank that leaves still takes part in what it began."""
+"""Seconds for which a rank that leaves still takes part in the calls it began."""
 
 
 class Administration(Launching):
@@ -63,7 +63,7 @@ class Administration(Launching):
         return self._store
 
     def _get_sequence_number_for_group(self) -> int:
-        """How many collectives this rank has begun in this group."""
+        """The number of collectives that this rank has begun in this group."""
         return self._recorder.collectives
 
     def _set_sequence_number_for_group(self) -> None:
@@ -95,8 +95,8 @@ class Administration(Launching):
         return None
 
     def shutdown(self) -> None:
-        """Leaves the group once what this rank began in it has ended; nobody else need leave too. What has not ended
-        within 10 s fails."""
+        """Leaves the group once this rank's calls in it have ended; other ranks need not leave. Calls that have not
+        ended within 10 s fail."""
         self._leave(LEAVE_S)
 
     def _leave(self, timeout_s: float) -> None:

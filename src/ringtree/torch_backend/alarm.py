@@ -1,8 +1,8 @@
 """An alarm among the ranks of a job: when a call fails on one of them, all write their flight recorders' dumps.
 
 A rank that the others wait for in vain is in no call: it may sleep, or be stuck elsewhere. So each process has a thread
-that looks now and then whether somebody raised the alarm. An alarm is a group in which nobody ever calls anything;
-to raise it is to fail that group, which all its members see by one flag.
+that checks now and then whether a rank raised the alarm. An alarm is a group without calls; to raise it is to fail that
+group, which all its members see by one flag.
 """
 
 from __future__ import annotations

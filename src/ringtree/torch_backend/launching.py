@@ -74,7 +74,7 @@ class Launching:
     ) -> GroupWork:
         """Makes a collective. `name` is torch's for it, without the backend's; `opts` are torch's for it (asyncOp,
         timeout); `outputs` is what the work's future will hold. `call(communicator, async_op)` calls the communicator,
-        whose Work it returns where `async_op`. `after` is run once when it has ended, before anybody may see the
+        whose Work it returns where `async_op`. `after` is run once when it has ended, before the program may see the
         outputs: copies into tensors that the engine cannot write to. `short` is the call for the engine's fast
         path, which is tried first where no Work is returned.
         """
@@ -118,8 +118,8 @@ class Launching:
         return level
 
     def _leave(self, timeout_s: float) -> None:
-        """Waits for every call that was begun, whether anybody kept its Work or not, and for so long at most; then
-        closes the group. What has not ended by then ends with an error."""
+        """Waits for every call that was begun, whether its Work was kept or not, for at most `timeout_s` seconds; then
+        closes the group. Calls that have not ended by then end with an error."""
         self._under_way.drain(timeout_s)
         self._communicator.close()
         dismiss()

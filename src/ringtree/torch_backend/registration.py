@@ -18,7 +18,7 @@ SERVES = {
 JOINS = "ringtree.torch_backend.creation"
 
 made_here: WeakSet[Any] = WeakSet()
-"""What serves this process's groups, as long as somebody has them."""
+"""The backends of this process's groups, as long as the groups are referenced."""
 
 
 def register() -> None:

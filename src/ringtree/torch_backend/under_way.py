@@ -1,4 +1,4 @@
-"""The works of a group that were begun and have not ended, as far as is known: kept, for nobody else may."""
+"""The works of a group that were begun and are not known to have ended: kept, for the program may drop them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class UnderWay:
         self._callbacks = callbacks
         self._lock = threading.Lock()
         self._works: dict[Pending, None] = {}  # the oldest first
-        self._hanging: set[Pending] = set()  # somebody has their futures, whose callbacks have not ended
+        self._hanging: set[Pending] = set()  # their futures are referenced, and have callbacks that have not ended
         _all.add(self)
 
     def add(self, work: Pending) -> None:
-        """Keeps it; and finishes those that have ended and that nobody waits for, two for each that is added."""
+        """Keeps `work`; finishes up to two older works that have ended without a wait."""
         for old in self._oldest(2):
             if not old.is_completed():
                 with self._lock:

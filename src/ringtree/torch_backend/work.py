@@ -103,7 +103,7 @@ class Pending(GroupWork):
         self._future: Any = None
         under_way.add(self)
         if entry.event is not None:
-            self.get_future()  # so that somebody waits for its end
+            self.get_future()  # so that a thread waits for its end
 
     @opaque
     def wait(self, timeout: timedelta | None = None) -> bool:

@@ -122,7 +122,7 @@ def _legend(found: Matrix, width: int) -> Iterator[Line]:
     machine = found.paths.machine
     gpus = len(machine.gpus)
     above = np.triu(np.ones_like(found.kinds, dtype=bool), 1)
-    above[gpus:, gpus:] = False  # NICs among themselves are not what anybody asks
+    above[gpus:, gpus:] = False  # paths between NICs are not shown
     for kind, meaning in MEANINGS.items():
         if many := int(np.count_nonzero((found.kinds == kind) & above)):
             pairs = f"{many} pair{'s' * (many > 1)}"

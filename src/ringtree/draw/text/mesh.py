@@ -1,4 +1,4 @@
-"""Ranks on a mesh with named axes, as text: who is where, and who makes a group along an axis."""
+"""Ranks on a mesh with named axes, as text: their positions, and the groups along an axis."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class BootstrapGroup:
             self.check_liveness(absent)
 
     def missing(self, ranks: Sequence[int]) -> TimeoutError:
-        """What is raised for members that did not come in time."""
+        """The error for members that did not come in time."""
         return TimeoutError(f"{self.named(ranks)} did not come to {self.subject} within {self.timeout_s:g} s")
 
 
@@ -55,7 +55,7 @@ class Bootstrap(Protocol):
     def exchange(self, group: BootstrapGroup, value: Any = None) -> list[Any]:
         """Each member's value, in the order of their ranks; returns when all members have come.
 
-        Raises TimeoutError naming who is missing, RuntimeError for a member that contradicts the others.
+        Raises TimeoutError naming the missing members, RuntimeError for a member that contradicts the others.
         """
         ...
 

@@ -1,6 +1,6 @@
-"""Who am I: rank and world size, from the environment variables of the launcher.
+"""The rank and world size of this process, from the environment variables of the launcher.
 
-Asked in this order: `ringtree run`, torchrun, Open MPI, MPICH's hydra, srun. None of them: a world of one.
+Read in this order: `ringtree run`, torchrun, Open MPI, MPICH's hydra, srun. None of them: a world of one.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         self._windows = []
         self._besides: dict[str, Communicator] = {}
         self._recordings = []
-        self._spans: Spans | None = None  # while somebody records
+        self._spans: Spans | None = None  # during a recording
         self._offspring = WeakSet()
         lifetime.watch(self)
 

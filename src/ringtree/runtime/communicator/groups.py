@@ -79,7 +79,7 @@ class Groups(Collectives):
         self._grouped[members] = turn = self._grouped.get(members, 0) + 1
         try:
             return self._communicator(members, f"of {_listed(members)}.{turn}", call, timeout_s, check_liveness)
-        except BaseException:  # nobody has it, and they may try again
+        except BaseException:  # no rank has the group, and the ranks may try again
             self._grouped[members] -= 1
             raise
 

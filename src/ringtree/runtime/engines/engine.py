@@ -63,8 +63,8 @@ class GroupParameters:
 
     def bootstrap_group(self, build: str = "") -> BootstrapGroup:
         """The members before there is a group."""
-        who = self.key, self.rank, self.names, self.subject, self.timeout_s, self.check_liveness
-        return BootstrapGroup(*who, build=build)
+        members = self.key, self.rank, self.names, self.subject, self.timeout_s, self.check_liveness
+        return BootstrapGroup(*members, build=build)
 
 
 @dataclass(frozen=True, slots=True)

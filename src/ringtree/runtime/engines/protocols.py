@@ -1,4 +1,4 @@
-"""What a rank's endpoint in a group can do, in the narrow protocols that its users need.
+"""The methods of a rank's endpoint in a group, in the narrow protocols that its users need.
 
 ringtree._native.Group states the contract method by method. A user of one concern takes that protocol only, so that a
 test, a network or a device can serve one without the others.
@@ -144,7 +144,7 @@ class Memo(Protocol):
 
 
 class Health(Protocol):
-    """Who lives, how a group fails, and how it ends."""
+    """The liveness of members, and a group's failure and end."""
 
     def inherited(self, ranks: list[int]) -> Any: ...
     def check_liveness(self, what: str, ranks: list[int], absent: list[int]) -> None: ...

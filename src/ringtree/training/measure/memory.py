@@ -130,7 +130,7 @@ class _Saved:
 
 
 class _Kept:
-    """A tensor that is kept for backward, until nobody has this."""
+    """A tensor that is kept for backward, as long as this object is referenced."""
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor

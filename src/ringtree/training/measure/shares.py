@@ -89,7 +89,7 @@ def shares(trace: Trace, layout: ParallelLayout, traffic: Iterable[Traffic]) -> 
 
 def held_up(trace: Trace) -> Trace:
     """The trace with waits only as long as their rank neither computed nor waited for something else meanwhile: a
-    server's, which waits beside its worker, hold nobody up. Spans of computing may not lie in one another."""
+    server's waits, beside its worker, delay no rank. Spans of computing may not lie in one another."""
     start_s, end_s = trace.start_s.copy(), trace.end_s.copy()
     for rank in range(trace.ranks):
         mine = trace.rank == rank
@@ -107,8 +107,8 @@ def held_up(trace: Trace) -> Trace:
 
 def channel_members(trace: Trace) -> list[tuple[int, ...]]:
     """The ranks of each channel's group, from the trace's facts."""
-    everybody = ", ".join(map(str, range(trace.ranks)))
-    facts = [trace.facts.get(f"channel {k}", everybody) for k in range(int(trace.channel.max(initial=0)) + 1)]
+    all_ranks = ", ".join(map(str, range(trace.ranks)))
+    facts = [trace.facts.get(f"channel {k}", all_ranks) for k in range(int(trace.channel.max(initial=0)) + 1)]
     # After the ranks there may be more: "messages of ranks 0, 1, overtaken".
     return [tuple(int(rank) for rank in text.split("ranks ")[-1].split(", ") if rank.isdigit()) for text in facts]
 

@@ -18,7 +18,7 @@ _SLICE_S = 0.0005  # how long the others go unlooked at while one is waited for
 
 
 class Work:
-    """What `async_op=True` returns. Until it is done, neither read its output nor write its input."""
+    """The handle that `async_op=True` returns. Until it is done, neither read its output nor write its input."""
 
     __slots__ = ("_endpoint", "_result", "_ticket")
 
@@ -45,8 +45,8 @@ class Work:
 
 
 class Message(Work):
-    """What `isend` and `irecv` return. Until it is done, leave its array alone. The array is kept until then, even when
-    nobody holds the Message any more: a receive that is forgotten still takes its message.
+    """The handle that `isend` and `irecv` return. Until it is done, leave its array alone. The array is kept until
+    then, even without a reference to the Message: a dropped receive still takes its message.
 
     Without a timeout `wait` raises TimedOut after the group's; the message stays under way.
     """

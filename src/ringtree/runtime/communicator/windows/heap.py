@@ -65,7 +65,7 @@ class Heap:
     def _meet(self, group: Member) -> None:
         parameters, endpoint, ranks = group._parameters, group._endpoint, group.size
         if ranks == 1:
-            return  # nobody to read it
+            return  # no peer reads it
         most_bytes = min(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), MOST_BYTES // ranks)
         check_liveness = partial(endpoint.check_liveness, "allocate_tensor", list(range(ranks)))
         subject, patience_s = f"the symmetric memory of {ranks} ranks", min(parameters.timeout_s, PATIENCE_S)
@@ -95,7 +95,7 @@ class Heap:
             time.sleep(1e-4)
 
     def _shared(self) -> bool:
-        """Whether all have mapped the memory. Before that nobody may be sent what lies there."""
+        """Whether all ranks have mapped the memory. Before that no payload in it may be sent."""
         self._ready = self._ready or (len(self._mapped) > 0 and all(self._mapped))
         return self._ready
 

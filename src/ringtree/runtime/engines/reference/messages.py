@@ -163,7 +163,7 @@ class ReferenceMessages:
                     self._begin(transfer)
                 try:
                     self._wait(lambda: -1 if any(t.message is None for t in transfers) else 0, transfers, -1, timeout_s)
-                except BaseException:  # nobody may write into arrays that are given back
+                except BaseException:  # arrays that are given back must not be written to
                     box = self.box(self.rank)
                     box.posted = [t for t in box.posted if t not in transfers]
                     raise
@@ -243,10 +243,10 @@ class ReferenceMessages:
         return found()
 
     def _where(self, transfer: PostedOperation) -> str:
-        who = "any rank" if transfer.peer == ANY else f"rank {self.group.names[transfer.peer]}"
+        sender = "any rank" if transfer.peer == ANY else f"rank {self.group.names[transfer.peer]}"
         if transfer.tag < ANY:
-            return f"{_own_name(transfer.tag)} from {who}"
-        return f"a message from {who}, {'any tag' if transfer.tag == ANY else f'tag {transfer.tag}'}"
+            return f"{_own_name(transfer.tag)} from {sender}"
+        return f"a message from {sender}, {'any tag' if transfer.tag == ANY else f'tag {transfer.tag}'}"
 
     def _gone(self, transfers: list[PostedOperation]) -> list[int]:
         """Ranks that have left and are waited for; one of them all if any would do."""

@@ -107,7 +107,7 @@ class Server(ABC):
             self._changed.notify_all()
 
     def _come(self, into: Tensor, tag: int) -> int:
-        """Waits for a message from anybody, for ever while the group lives; whose it is."""
+        """Waits for a message from any rank, without limit while the group lives; returns the source."""
         work = self._group.recv_anysource([into], tag)
         while not work.ended(IDLE_S):
             pass
